@@ -1,0 +1,1 @@
+//! Typed client over any tower service, in process or over the network

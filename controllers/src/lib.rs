@@ -1,0 +1,1 @@
+//! The workload and cluster controllers, plain clients of the API

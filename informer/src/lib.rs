@@ -1,0 +1,1 @@
+//! Reflector, indexer, shared informers and rate-limited workqueue over any ListerWatcher

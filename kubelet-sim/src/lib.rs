@@ -1,0 +1,1 @@
+//! Simulated nodes: register, heartbeat, run pods without containers

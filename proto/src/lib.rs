@@ -1,0 +1,1 @@
+//! The protobuf definitions and generated code: kstore.v1 and etcd v3

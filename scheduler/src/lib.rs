@@ -1,0 +1,1 @@
+//! Filter, score, assume, bind: the scheduler, a plain client of the API

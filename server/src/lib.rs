@@ -1,0 +1,1 @@
+//! The binary kstore-server: the only place where all crates meet

@@ -1,0 +1,2 @@
+//! The entry point of `kstore-server`.
+fn main() {}

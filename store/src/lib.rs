@@ -1,0 +1,1 @@
+//! A durable MVCC store with revisions, transactions, leases and watch-from-revision

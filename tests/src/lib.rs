@@ -1,0 +1,1 @@
+//! End-to-end and property tests in one binary
