@@ -1,1 +1,4 @@
 //! Kubernetes objects and their rules, pure
+
+
+pub mod schema;
