@@ -1,4 +1,4 @@
 //! Kubernetes objects and their rules, pure
 
-
+pub mod quantity;
 pub mod schema;
