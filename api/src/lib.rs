@@ -3,4 +3,6 @@
 pub mod field;
 pub mod kind;
 pub mod limits;
+pub mod meta;
+pub mod object;
 pub mod status;
