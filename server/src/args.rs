@@ -176,7 +176,9 @@ impl FromStr for History {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is none of: a time such as 30s, 5m, 2h or 7d; a count such as 10000revs; all");
+        let wrong = || {
+            format!("`{text}` is none of: a time such as 30s, 5m, 2h or 7d; a count such as 10000revs; all")
+        };
         if text == "all" {
             return Ok(Self::All);
         }
@@ -298,7 +300,9 @@ impl ServeArgs {
                 }
             }
             (false, None) => return Err(UsageError::NoApi),
-            (false, Some(_)) if self.data_dir.is_some() => return Err(UsageError::NeedsApiserver("--data-dir")),
+            (false, Some(_)) if self.data_dir.is_some() => {
+                return Err(UsageError::NeedsApiserver("--data-dir"));
+            }
             (false, Some(_)) if self.in_memory => return Err(UsageError::NeedsApiserver("--in-memory")),
             (false, Some(_)) if self.cluster.write_kubeconfig.is_some() => {
                 return Err(UsageError::NeedsApiserver("--write-kubeconfig"));
@@ -347,7 +351,9 @@ mod tests {
         let config = config("kstore-server").unwrap();
         assert_eq!(config.nodes, 3);
         assert_eq!(config.loops.len(), 3);
-        let Api::Here { storage, listen, history, write_kubeconfig } = config.api else { panic!("no apiserver") };
+        let Api::Here { storage, listen, history, write_kubeconfig } = config.api else {
+            panic!("no apiserver")
+        };
         let dir = DEFAULT_DATA_DIR.into();
         assert_eq!(storage, Storage::Disk { dir, durability: Durability::Sync, engine: Engine::Segments });
         assert_eq!((listen.host.as_str(), listen.port), ("127.0.0.1", 6443));
@@ -361,14 +367,16 @@ mod tests {
         assert_eq!(config("kstore-server --kubeconfig f"), Err(UsageError::TwoApis));
         let wrong = config("kstore-server --components scheduler --kubeconfig f --in-memory");
         assert_eq!(wrong, Err(UsageError::NeedsApiserver("--in-memory")));
-        let right = config("kstore-server --components scheduler,kubelet-sim --kubeconfig f --nodes 9").unwrap();
+        let right =
+            config("kstore-server --components scheduler,kubelet-sim --kubeconfig f --nodes 9").unwrap();
         assert_eq!(right.api, Api::Elsewhere("f".into()));
         assert_eq!(right.loops, [Component::Scheduler, Component::KubeletSim].into());
     }
 
     #[test]
     fn run_takes_flags_before_the_dashes_and_a_command_after_them() {
-        let cli = Cli::try_parse_from("kstore-server run --nodes 1 -- kubectl get pods -A".split(' ')).unwrap();
+        let cli =
+            Cli::try_parse_from("kstore-server run --nodes 1 -- kubectl get pods -A".split(' ')).unwrap();
         let Some(Command::Run(run)) = cli.command else { panic!("not run") };
         let (config, command) = run.into_config().unwrap();
         assert_eq!(config.nodes, 1);

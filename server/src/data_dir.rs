@@ -19,7 +19,8 @@ impl DataDir {
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         fs::create_dir_all(path).with_context(|| format!("cannot create the data directory {shown}"))?;
-        let path = fs::canonicalize(path).with_context(|| format!("cannot use the data directory {shown}"))?;
+        let path =
+            fs::canonicalize(path).with_context(|| format!("cannot use the data directory {shown}"))?;
         let lock_path = path.join("server.lock");
         let mut lock = File::options()
             .read(true)
@@ -33,7 +34,8 @@ impl DataDir {
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
                 let _ = lock.read_to_string(&mut holder);
-                let holder = if holder.is_empty() { "another process".into() } else { format!("process {holder}") };
+                let holder =
+                    if holder.is_empty() { "another process".into() } else { format!("process {holder}") };
                 bail!(
                     "the data directory {shown} is in use by {holder}; stop that one, or choose another with --data-dir or --in-memory"
                 );

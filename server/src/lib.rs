@@ -2,11 +2,13 @@
 //! and their orderly end. It is the only place where all crates meet; it holds no rule of Kubernetes.
 
 pub mod args;
+mod assembly;
 mod data_dir;
 mod files;
 mod kubeconfig;
 mod listen;
 mod memory_file;
+mod phase;
 mod pki;
 mod ready;
 mod run;

@@ -43,7 +43,8 @@ mod tests {
         let any = bind(&":0".parse().unwrap()).await.unwrap();
         let taken = reachable(&any).unwrap();
         assert_eq!(taken.ip(), Ipv4Addr::LOCALHOST);
-        let again = bind(&format!("0.0.0.0:{}", taken.port()).parse().unwrap()).await.unwrap_err().to_string();
+        let again =
+            bind(&format!("0.0.0.0:{}", taken.port()).parse().unwrap()).await.unwrap_err().to_string();
         assert!(again.contains("is in use by another process"), "{again}");
     }
 }

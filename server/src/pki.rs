@@ -8,8 +8,8 @@ use crate::files::write_private;
 use anyhow::{Context, anyhow};
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
 };
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,8 @@ pub(crate) const ADMIN: Identity =
 pub(crate) const CONTROLLERS: Identity =
     Identity { file: "controllers", user: "system:kube-controller-manager", group: None };
 /// The scheduler.
-pub(crate) const SCHEDULER: Identity = Identity { file: "scheduler", user: "system:kube-scheduler", group: None };
+pub(crate) const SCHEDULER: Identity =
+    Identity { file: "scheduler", user: "system:kube-scheduler", group: None };
 /// The simulated nodes.
 pub(crate) const KUBELET_SIM: Identity =
     Identity { file: "kubelet-sim", user: "system:kstore:kubelet-sim", group: Some("system:nodes") };
@@ -120,18 +121,25 @@ impl Pki {
         if !host.is_empty() && !wildcard && !names.iter().any(|n| n == host) {
             names.push(host.into());
         }
-        self.leaf("apiserver", |kept| covers(kept, &names), || {
-            let mut params = self.leaf_params("kube-apiserver", None, ExtendedKeyUsagePurpose::ServerAuth);
-            params.subject_alt_names = CertificateParams::new(names.clone())?.subject_alt_names;
-            Ok(params)
-        })
+        self.leaf(
+            "apiserver",
+            |kept| covers(kept, &names),
+            || {
+                let mut params =
+                    self.leaf_params("kube-apiserver", None, ExtendedKeyUsagePurpose::ServerAuth);
+                params.subject_alt_names = CertificateParams::new(names.clone())?.subject_alt_names;
+                Ok(params)
+            },
+        )
     }
 
     /// The certificate of a user.
     pub(crate) fn client(&self, who: &Identity) -> anyhow::Result<Credential> {
-        self.leaf(who.file, |_| true, || {
-            Ok(self.leaf_params(who.user, who.group, ExtendedKeyUsagePurpose::ClientAuth))
-        })
+        self.leaf(
+            who.file,
+            |_| true,
+            || Ok(self.leaf_params(who.user, who.group, ExtendedKeyUsagePurpose::ClientAuth)),
+        )
     }
 
     /// The kept certificate if it is still good, else a new one.
@@ -156,7 +164,12 @@ impl Pki {
         Ok(credential)
     }
 
-    fn leaf_params(&self, user: &str, group: Option<&str>, usage: ExtendedKeyUsagePurpose) -> CertificateParams {
+    fn leaf_params(
+        &self,
+        user: &str,
+        group: Option<&str>,
+        usage: ExtendedKeyUsagePurpose,
+    ) -> CertificateParams {
         let mut params = validity(self.now);
         params.distinguished_name = name(user, group);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -194,12 +207,15 @@ fn new_authority(now: Timestamp) -> anyhow::Result<Credential> {
     let mut params = validity(now);
     params.distinguished_name = name("kstore-ca", None);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    params.key_usages =
+        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
     Ok(Credential { certificate_pem: params.self_signed(&key)?.pem(), key_pem: key.serialize_pem() })
 }
 
 fn validity(now: Timestamp) -> CertificateParams {
-    let at = |t: Timestamp| OffsetDateTime::from_unix_timestamp(t.as_second()).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let at = |t: Timestamp| {
+        OffsetDateTime::from_unix_timestamp(t.as_second()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+    };
     let mut params = CertificateParams::default();
     params.not_before = at(now.saturating_sub(CLOCK_SKEW).unwrap_or(now));
     params.not_after = at(now.saturating_add(VALIDITY).unwrap_or(now));

@@ -35,7 +35,11 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
 
 /// Runs the command to its end. This must be polled on the main thread: the kernel ends the command when the *thread* that
 /// started it ends, and only the main thread lives as long as the process.
-async fn supervise(command: &[OsString], kubeconfig: &Path, signals: &mut Signals) -> anyhow::Result<ExitStatus> {
+async fn supervise(
+    command: &[OsString],
+    kubeconfig: &Path,
+    signals: &mut Signals,
+) -> anyhow::Result<ExitStatus> {
     let mut child = guard::command(command)
         .env("KUBECONFIG", kubeconfig)
         .kill_on_drop(true)
