@@ -1,3 +1,8 @@
 //! Kubernetes objects and their rules, pure
 
+pub mod field;
 pub mod kind;
+pub mod limits;
+pub mod meta;
+pub mod object;
+pub mod status;
