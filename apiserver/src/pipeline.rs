@@ -179,7 +179,7 @@ fn check_method(request: &Request) -> Result<(), Status> {
         "" => target.resource.verbs,
         name => target.resource.subresource(name).map_or(&[][..], |sub| sub.verbs),
     };
-    if verbs.contains(&verb) { Ok(()) } else { Err(Status::method_not_supported(target.resource, verb)) }
+    if verbs.contains(&verb) { Ok(()) } else { Err(Status::method_not_allowed(target.resource, verb)) }
 }
 
 /// The object in the version that the caller speaks.

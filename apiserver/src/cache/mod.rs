@@ -83,7 +83,8 @@ impl Cache {
             kind.changed = kind.changed.max(entry.revision);
             kind.objects.insert(entry.key.clone(), entry);
         }
-        let watch = storage.watch(ROOT, revision).await?;
+        // Everything, not only ROOT: the cache must hear of every revision to know how far it has come.
+        let watch = storage.watch("", revision).await?;
         let cache = Arc::new(Self {
             storage,
             state: RwLock::new(State { kinds, recent: Recent::starting_at(revision), next_listener: 0 }),

@@ -27,7 +27,7 @@ impl Registry {
             let bytes = encode(target, &value)?;
             if dry_run {
                 self.check_absent(target)?;
-                return Ok(Arc::new(Entry::new(row, &key, &value, &bytes, 0, 0)));
+                return super::new_entry(row, target, &value, &bytes, 0, 0);
             }
             let mut guards = vec![Guard { key: key.clone(), revision: 0 }];
             guards.extend(claims.guards);
@@ -35,7 +35,7 @@ impl Registry {
             writes.extend(claims.writes);
             match self.commit(guards, writes, note.clone()).await? {
                 Outcome::Committed { revision } => {
-                    return Ok(Arc::new(Entry::new(row, &key, &value, &bytes, revision, revision)));
+                    return super::new_entry(row, target, &value, &bytes, revision, revision);
                 }
                 Outcome::Lost { current } => match current.into_iter().next().flatten() {
                     Some(existing) => return Err(already_exists(target, &existing.value)),
@@ -56,10 +56,9 @@ impl Registry {
 }
 
 fn already_exists(target: &Target, existing: &[u8]) -> Status {
-    let deleting = serde_json::from_slice(existing).is_ok_and(|value: Value| meta::deletion_timestamp(&value).is_some());
-    let mut status = Status::already_exists(target.resource, &target.name);
-    if deleting {
-        status.message = format!("object is being deleted: {}", status.message);
+    let deleting = serde_json::from_slice(existing).is_ok_and(|value: Value| meta::is_being_deleted(&value));
+    match deleting {
+        true => Status::being_deleted(target.resource, &target.name),
+        false => Status::already_exists(target.resource, &target.name),
     }
-    status
 }

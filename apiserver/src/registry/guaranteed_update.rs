@@ -8,7 +8,6 @@ use crate::limits;
 use crate::request::Target;
 use crate::storage::{Guard, Outcome, Write};
 use bytes::Bytes;
-use kstore_api::object;
 use kstore_api::status::Status;
 use serde_json::Value;
 use std::sync::Arc;
@@ -105,7 +104,7 @@ impl Registry {
             (Next::Put(mut value), _) => {
                 let claims = self.claims(target, before, Some(&mut value))?;
                 let bytes = encode(target, &value)?;
-                if current.is_some_and(|entry| object::without_revision(&entry.json) == bytes) {
+                if current.is_some_and(|entry| entry.is_stored_as(&bytes)) {
                     return Ok(Step::Unchanged);
                 }
                 Ok(Step::Put { value, bytes, claims })
@@ -144,18 +143,18 @@ impl Registry {
         let done = |revision: i64| {
             let created = if effect == UpdateEffect::Created { revision } else { created };
             let row = target.resource.storage_row();
-            let entry = Arc::new(Entry::new(row, &target.key(), &value, &bytes, revision, created));
-            Attempt::Done(Updated { entry, effect })
+            let entry = super::new_entry(row, target, &value, &bytes, revision, created)?;
+            Ok(Attempt::Done(Updated { entry, effect }))
         };
         if dry_run {
-            return Ok(done(expected));
+            return done(expected);
         }
         let mut guards = vec![Guard { key: target.key(), revision: expected }];
         guards.extend(claims.guards);
         let mut writes = vec![write];
         writes.extend(claims.writes);
         match self.commit(guards, writes, note.clone()).await? {
-            Outcome::Committed { revision } => Ok(done(revision)),
+            Outcome::Committed { revision } => done(revision),
             Outcome::Lost { current } => {
                 let newer = current.into_iter().next().flatten();
                 let newer = newer.map(|raw| entry_of(target.resource, &raw)).transpose()?.map(Arc::new);

@@ -91,7 +91,19 @@ fn put(target: &Target, value: Bytes) -> Write {
 }
 
 fn entry_of(resource: &'static Resource, raw: &Raw) -> Result<Entry, Status> {
-    Entry::from_raw(resource.storage_row(), raw).map_err(|malformed| Status::internal_error(malformed.to_string()))
+    Entry::from_raw(resource.storage_row(), raw).map_err(|malformed| Status::internal(malformed))
+}
+
+/// The entry of what was just stored.
+fn new_entry(
+    row: &'static Resource,
+    target: &Target,
+    value: &Value,
+    stored: &[u8],
+    revision: i64,
+    created: i64,
+) -> Result<Arc<Entry>, Status> {
+    Entry::new(row, &target.key(), value, stored, revision, created).map(Arc::new).map_err(Status::internal)
 }
 
 fn not_found(target: &Target) -> Status {

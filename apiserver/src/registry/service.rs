@@ -168,18 +168,18 @@ fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
 
 fn bad_address(target: &Target, address: &str) -> Status {
     let detail = "failed to allocate IP: the provided network does not match the current range 10.96.0.0/12";
-    Status::invalid_field(target.resource, &target.name, "spec.clusterIPs", format!("Invalid value: [\"{address}\"]: {detail}"))
+    crate::error::invalid_field(target, "spec.clusterIPs", format!("Invalid value: [\"{address}\"]: {detail}"))
 }
 
 fn taken_address(target: &Target, address: &str) -> Status {
     let detail = "failed to allocate IP: provided IP is already allocated";
-    Status::invalid_field(target.resource, &target.name, "spec.clusterIPs", format!("Invalid value: [\"{address}\"]: {detail}"))
+    crate::error::invalid_field(target, "spec.clusterIPs", format!("Invalid value: [\"{address}\"]: {detail}"))
 }
 
 fn bad_node_port(target: &Target, port: i64, detail: &str) -> Status {
-    Status::invalid_field(target.resource, &target.name, "spec.ports[0].nodePort", format!("Invalid value: {port}: {detail}"))
+    crate::error::invalid_field(target, "spec.ports[0].nodePort", format!("Invalid value: {port}: {detail}"))
 }
 
 fn full(target: &Target, what: &str) -> Status {
-    Status::internal_error(format!("no {what} is left for service {}/{}", target.namespace, target.name))
+    Status::internal(format!("no {what} is left for service {}/{}", target.namespace, target.name))
 }
