@@ -4,5 +4,7 @@ pub mod field;
 pub mod kind;
 pub mod limits;
 pub mod meta;
+pub mod name;
 pub mod object;
+pub mod selector;
 pub mod status;
