@@ -1,5 +1,6 @@
 //! Kubernetes objects and their rules, pure
 
+<<<<<<< HEAD
 pub mod field;
 pub mod kind;
 pub mod limits;
@@ -8,3 +9,7 @@ pub mod name;
 pub mod object;
 pub mod selector;
 pub mod status;
+=======
+pub mod quantity;
+pub mod schema;
+>>>>>>> api-schema
