@@ -10,3 +10,4 @@ pub mod quantity;
 pub mod schema;
 pub mod selector;
 pub mod status;
+pub mod wire;
