@@ -5,4 +5,6 @@ pub mod kind;
 pub mod limits;
 pub mod meta;
 pub mod object;
+pub mod quantity;
+pub mod schema;
 pub mod status;
