@@ -1,12 +1,12 @@
 //! Kubernetes objects and their rules, pure
 
-pub mod patch;
 pub mod field;
 pub mod kind;
 pub mod limits;
 pub mod meta;
 pub mod name;
 pub mod object;
+pub mod patch;
 pub mod quantity;
 pub mod schema;
 pub mod selector;
