@@ -6,6 +6,7 @@ pub mod limits;
 pub mod meta;
 pub mod name;
 pub mod object;
+pub mod openapi;
 pub mod patch;
 pub mod quantity;
 pub mod schema;
