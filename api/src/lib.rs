@@ -1,5 +1,6 @@
 //! Kubernetes objects and their rules, pure
 
+pub mod patch;
 pub mod field;
 pub mod kind;
 pub mod limits;
