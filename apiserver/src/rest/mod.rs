@@ -1,0 +1,3 @@
+//! The REST door.
+
+pub mod router;
