@@ -159,7 +159,7 @@ impl Pipeline {
                 name,
             },
         };
-        match self.authorizer.authorize(&attributes) {
+        match self.authorizer.decide(&attributes) {
             Decision::Allow(_) => Ok(()),
             Decision::NoOpinion(reason) => Err(authz::forbidden(&attributes, &reason)),
         }

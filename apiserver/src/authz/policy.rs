@@ -198,7 +198,7 @@ fn collect<'v>(role: &'v Value, all: &'v [Arc<Value>], seen: &mut BTreeSet<&'v s
     }
 }
 
-/// Whether a `metav1.LabelSelector` selects an object. An unknown operator selects nothing.
+/// Whether a `metav1.label::Selector` selects an object. An unknown operator selects nothing.
 fn selects(selector: &Value, object: &Value) -> bool {
     let equal = selector["matchLabels"].as_object().into_iter().flatten();
     let mut equal = equal.map(|(key, value)| meta::label(object, key) == value.as_str());

@@ -14,8 +14,6 @@ pub mod health;
 pub mod openapi;
 pub mod version;
 
-pub use content::{APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH};
-
 use crate::authn::{self, Peer, UserInfo};
 use crate::limits;
 use crate::pipeline::{Answered, Pipeline};
@@ -142,7 +140,7 @@ impl Rest {
             Operation::Watch => Action::Watch(query.watch_options(filter()?)?),
             Operation::Create => Action::Create(read_body(headers, body).await?, options),
             Operation::Update => Action::Update(read_body(headers, body).await?, options),
-            Operation::Patch => Action::Patch(content::patch_kind(headers)?, read(body).await?, options),
+            Operation::Patch => Action::Patch(content::patch_type(headers)?, read(body).await?, options),
             Operation::Delete => {
                 let (delete, options) = delete_options(headers, body, query, options).await?;
                 Action::Delete(delete, options)
