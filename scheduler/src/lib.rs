@@ -1,1 +1,25 @@
-//! Filter, score, assume, bind: the scheduler, a plain client of the API
+//! Filter, score, assume, bind: the scheduler, a plain client of the API.
+//!
+//! Watches pods and nodes, decides for each waiting pod which node it goes to, and says so through the binding
+//! subresource. The judgement ([`decide`], [`filter`], [`score`], [`queue`], [`cache`]) is synchronous and pure; the edge
+//! (`run`, `writes`) holds none.
+
+pub mod affinity;
+pub mod cache;
+pub mod decide;
+pub mod event;
+pub mod explain;
+pub mod filter;
+pub mod limits;
+pub mod node;
+mod node_order;
+pub mod pod;
+pub mod ports;
+mod quantity;
+pub mod queue;
+pub mod resources;
+pub mod sampling;
+pub mod scheduler;
+pub mod score;
+pub mod snapshot;
+pub mod taint;
