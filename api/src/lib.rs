@@ -1,1 +1,3 @@
 //! Kubernetes objects and their rules, pure
+
+pub mod kind;

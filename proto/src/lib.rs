@@ -1,1 +1,13 @@
-//! The protobuf definitions and generated code: kstore.v1 and etcd v3
+//! The `.proto` files and the code generated from them. No logic: what a message means is said in the proto files.
+
+/// kstore's own gRPC door.
+pub mod kstore {
+    /// `kstore.v1`.
+    #[expect(missing_docs, clippy::too_many_lines, reason = "generated; the contract is in kstore.proto")]
+    pub mod v1 {
+        tonic::include_proto!("kstore.v1");
+
+        /// The encoded `FileDescriptorSet`, for server reflection.
+        pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kstore.v1.bin"));
+    }
+}

@@ -1,0 +1,66 @@
+//! Who is asking: from what a connection or a request presents to a [`UserInfo`]. One mechanism per file. Not what they
+//! may do: that is `authz`.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The group of everybody who presented valid credentials.
+pub const AUTHENTICATED: &str = "system:authenticated";
+/// The group of everybody who presented none.
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The user who presented no credentials.
+pub const ANONYMOUS: &str = "system:anonymous";
+/// The group that may do everything; authorization is not asked.
+pub const MASTERS: &str = "system:masters";
+
+/// An authenticated caller, with the fields of `authentication.k8s.io/v1 UserInfo`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserInfo {
+    /// The unique name, for example `kubernetes-admin` or `system:serviceaccount:default:builder`.
+    pub username: String,
+    /// An identifier that outlives renames; often empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// The groups, `system:authenticated` included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
+    /// What else the mechanism knows.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl UserInfo {
+    /// A caller with this name and these groups; `system:authenticated` is added.
+    pub fn new(username: impl Into<String>, groups: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let mut groups: Vec<String> = groups.into_iter().map(Into::into).collect();
+        if !groups.iter().any(|g| g == AUTHENTICATED) {
+            groups.push(AUTHENTICATED.into());
+        }
+        Self { username: username.into(), groups, ..Self::default() }
+    }
+
+    /// The caller without credentials.
+    pub fn anonymous() -> Self {
+        Self { username: ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()], ..Self::default() }
+    }
+
+    /// Whether the caller is a member of `group`.
+    pub fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|g| g == group)
+    }
+}
+
+/// What a connection says about its peer, put into every request of it as an extension. In process there is no
+/// connection: the embedder states the identity, and from there on nothing differs from a network client.
+#[derive(Clone, Debug)]
+pub enum Peer {
+    /// A TLS client; the leaf certificate (DER), verified by the handshake against our CA, if it presented one.
+    Tls {
+        /// The verified leaf certificate.
+        certificate: Option<std::sync::Arc<[u8]>>,
+        /// Where it connected from.
+        address: std::net::SocketAddr,
+    },
+    /// A component in this process.
+    InProcess(std::sync::Arc<UserInfo>),
+}

@@ -1,0 +1,18 @@
+//! What authorization and admission may ask about the cluster: a read-only window on the watch cache. Not a way to write,
+//! and not a snapshot: each call answers with the newest durable state.
+
+use kstore_api::kind::Resource;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Read access to current objects. The watch cache implements it; tests use a map.
+pub trait Lookup: Send + Sync {
+    /// The object, parsed.
+    fn get(&self, resource: &'static Resource, namespace: &str, name: &str) -> Option<Arc<Value>>;
+
+    /// All objects of a kind in a namespace ("" for all namespaces and for cluster-scoped kinds), in key order.
+    fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>>;
+
+    /// A number that moves whenever any object of the kind changes: what was derived at the same number still holds.
+    fn version(&self, resource: &'static Resource) -> i64;
+}
