@@ -233,9 +233,9 @@ impl Cache {
     }
 
     fn entry(&mut self, name: &Arc<str>) -> &mut Entry {
-        self.nodes.entry(Arc::clone(name)).or_insert_with(|| {
-            let info = NodeInfo { name: Arc::clone(name), ..NodeInfo::default() };
-            Entry { state: NodeState::new(Arc::new(info)), exists: false }
+        self.nodes.entry(Arc::clone(name)).or_insert_with(|| Entry {
+            state: NodeState::new(Arc::new(NodeInfo::named(name))),
+            exists: false,
         })
     }
 

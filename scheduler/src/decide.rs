@@ -188,3 +188,6 @@ fn refusal(nodes: usize, named: bool, rejections: Vec<(usize, Rejection)>) -> Re
     }
     Refusal { nodes, contradiction: None, rejections, plugins }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

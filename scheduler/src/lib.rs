@@ -17,9 +17,13 @@ pub mod pod;
 pub mod ports;
 mod quantity;
 pub mod queue;
+#[cfg(test)]
+mod reference;
 pub mod resources;
 pub mod sampling;
 pub mod scheduler;
 pub mod score;
 pub mod snapshot;
 pub mod taint;
+#[cfg(test)]
+mod testing;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 
 use crate::quantity::Amount;
@@ -13,12 +14,16 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 const REGION: &str = "topology.kubernetes.io/region";
 
 /// What the scheduler keeps of a node object.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInfo {
     /// Its name.
     pub name: Arc<str>,
+    /// Its name as informers have it.
+    pub key: Key,
+    /// Its identity: a node registered again under the same name has another.
+    pub uid: String,
     /// The revision of the object these facts come from.
-    pub revision: u64,
+    pub revision: Revision,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Its taints, in the object's order.
@@ -32,6 +37,21 @@ pub struct NodeInfo {
 }
 
 impl NodeInfo {
+    /// A node of which only the name is known: it offers nothing.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            key: Key::new("", name),
+            uid: String::new(),
+            revision: Revision(0),
+            labels: BTreeMap::new(),
+            taints: Vec::new(),
+            unschedulable: false,
+            allocatable: Resources::default(),
+            allowed_pods: 0,
+        }
+    }
+
     /// The failure domain whose nodes alternate with those of other domains in the order of search; `None` if unlabelled.
     pub fn zone(&self) -> Option<(&str, &str)> {
         let label = |key| self.labels.get(key).map_or("", String::as_str);
@@ -41,7 +61,17 @@ impl NodeInfo {
 
     /// Whether the two differ in nothing that scheduling looks at.
     pub fn is_like(&self, other: &Self) -> bool {
-        let Self { name, revision: _, labels, taints, unschedulable, allocatable, allowed_pods } = self;
+        let Self {
+            name,
+            key: _,
+            uid: _,
+            revision: _,
+            labels,
+            taints,
+            unschedulable,
+            allocatable,
+            allowed_pods,
+        } = self;
         (name, labels, taints, unschedulable, allocatable, allowed_pods)
             == (
                 &other.name,
@@ -51,6 +81,20 @@ impl NodeInfo {
                 &other.allocatable,
                 &other.allowed_pods,
             )
+    }
+}
+
+impl Object for NodeInfo {
+    fn key(&self) -> Key {
+        self.key.clone()
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
     }
 }
 
@@ -76,6 +120,8 @@ struct NodeDoc {
 struct MetaDoc {
     name: String,
     #[serde(default)]
+    uid: String,
+    #[serde(default)]
     resource_version: String,
     #[serde(default)]
     labels: Option<BTreeMap<String, String>>,
@@ -98,12 +144,12 @@ struct StatusDoc {
 impl NodeDoc {
     fn into_info(self) -> NodeInfo {
         let mut info = NodeInfo {
-            name: self.metadata.name.into(),
-            revision: self.metadata.resource_version.parse().unwrap_or(0),
+            uid: self.metadata.uid,
+            revision: Revision(self.metadata.resource_version.parse().unwrap_or(0)),
             labels: self.metadata.labels.unwrap_or_default(),
             taints: self.spec.taints.unwrap_or_default(),
             unschedulable: self.spec.unschedulable.unwrap_or_default(),
-            ..NodeInfo::default()
+            ..NodeInfo::named(&self.metadata.name)
         };
         for (name, amount) in self.status.allocatable.or(self.status.capacity).unwrap_or_default() {
             match name.as_str() {
@@ -136,7 +182,7 @@ mod tests {
             }
         });
         let node = decode(json.to_string().as_bytes()).unwrap();
-        assert_eq!((&*node.name, node.revision, node.unschedulable), ("n1", 9, true));
+        assert_eq!((&*node.name, node.revision, node.unschedulable), ("n1", Revision(9), true));
         assert_eq!(
             (node.allocatable.milli_cpu, node.allocatable.memory, node.allowed_pods),
             (3500, 32 << 30, 110)

@@ -53,7 +53,7 @@ mod tests {
     fn zones_take_turns() {
         let node = |name: &str, zone: &str| {
             let labels = [("topology.kubernetes.io/zone".to_owned(), zone.to_owned())].into();
-            NodeInfo { name: name.into(), labels, ..NodeInfo::default() }
+            NodeInfo { labels, ..NodeInfo::named(name) }
         };
         let mut order = NodeOrder::default();
         for (name, zone) in [("a1", "a"), ("a2", "a"), ("a3", "a"), ("b1", "b"), ("c1", "c"), ("b2", "b")] {

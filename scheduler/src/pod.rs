@@ -5,6 +5,8 @@ mod decode;
 
 use std::sync::Arc;
 
+use kstore_informer::{Key, Object, Revision};
+
 use crate::affinity::NodeAffinity;
 use crate::ports::HostPort;
 use crate::resources::Resources;
@@ -36,16 +38,14 @@ pub struct ScheduledCondition {
 }
 
 /// What the scheduler keeps of a pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodInfo {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
+    /// Its namespace and name.
+    pub key: Key,
     /// Its identity.
     pub uid: Uid,
     /// The revision of the object these facts come from.
-    pub revision: u64,
+    pub revision: Revision,
     /// The object's generation, which conditions repeat.
     pub generation: i64,
     /// Which scheduler is to place it.
@@ -102,5 +102,19 @@ impl PodInfo {
     pub fn holds_like(&self, other: &Self) -> bool {
         (&self.requests, self.nonzero, &self.ports, self.priority, self.deleting)
             == (&other.requests, other.nonzero, &other.ports, other.priority, other.deleting)
+    }
+}
+
+impl Object for PodInfo {
+    fn key(&self) -> Key {
+        self.key.clone()
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kstore_informer::Revision;
 use kstore_nondet::{HashMap, Rng};
 
 use crate::cache::Cache;
@@ -45,7 +46,7 @@ pub struct Binding {
     /// How often the pod was tried, this time included.
     pub attempts: u32,
     /// The revision that made the pod ready.
-    pub cause: u64,
+    pub cause: Revision,
 }
 
 /// A pod and why it goes nowhere.
@@ -58,7 +59,7 @@ pub struct Notice {
     /// Why, node by node.
     pub refusal: Refusal,
     /// The revision that made the pod ready.
-    pub cause: u64,
+    pub cause: Revision,
 }
 
 /// See the module.
@@ -196,7 +197,7 @@ impl Scheduler {
         }
     }
 
-    fn wake(&mut self, event: ClusterEvent<'_>, revision: u64, now: Timestamp) {
+    fn wake(&mut self, event: ClusterEvent<'_>, revision: Revision, now: Timestamp) {
         self.queue.on_event(event, revision, now);
     }
 

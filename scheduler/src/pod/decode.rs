@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kstore_informer::{Key, Revision};
 use serde::Deserialize;
 
 use super::{NonZero, PodInfo, ScheduledCondition};
@@ -128,10 +129,9 @@ impl PodDoc {
         let Self { metadata, spec, status } = self;
         let (requests, nonzero) = spec.requests();
         PodInfo {
-            namespace: metadata.namespace,
-            name: metadata.name,
+            key: Key::new(&metadata.namespace, &metadata.name),
             uid: metadata.uid.into(),
-            revision: metadata.resource_version.parse().unwrap_or(0),
+            revision: Revision(metadata.resource_version.parse().unwrap_or(0)),
             generation: metadata.generation.unwrap_or(0),
             node_name: spec.node_name.as_deref().filter(|name| !name.is_empty()).map(Into::into),
             priority: spec.priority.unwrap_or(0),
@@ -343,8 +343,8 @@ mod tests {
             ] }
         });
         let pod = decode(json.to_string().as_bytes()).unwrap();
-        assert_eq!((pod.namespace.as_str(), pod.name.as_str(), &*pod.uid), ("default", "web", "u1"));
-        assert_eq!((pod.revision, pod.generation, pod.priority), (42, 2, 7));
+        assert_eq!((pod.key.as_str(), &*pod.uid), ("default/web", "u1"));
+        assert_eq!((pod.revision, pod.generation, pod.priority), (Revision(42), 2, 7));
         assert!(pod.deleting && pod.ended && pod.gated && pod.never_preempts);
         assert_eq!(pod.node_name.as_deref(), Some("n1"));
         assert_eq!((pod.requests.memory, pod.requests.extended("example.com/gpu")), (1 << 30, 2));

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kstore_informer::Revision;
 use kstore_nondet::HashMap;
 
 use crate::event::ClusterEvent;
@@ -33,7 +34,7 @@ pub struct QueuedPod {
     /// How often it has been popped.
     pub attempts: u32,
     /// The revision of the change that made it ready: its own, or that of the event that woke it.
-    pub cause: u64,
+    pub cause: Revision,
     /// When it was first seen waiting.
     pub since: Timestamp,
     /// How often it was refused; drives the back-off.
@@ -167,7 +168,7 @@ impl Queue {
     }
 
     /// Wakes the unschedulable pods that `event`, which happened at `revision`, may help. Returns how many.
-    pub fn on_event(&mut self, event: ClusterEvent<'_>, revision: u64, now: Timestamp) -> usize {
+    pub fn on_event(&mut self, event: ClusterEvent<'_>, revision: Revision, now: Timestamp) -> usize {
         let helped = |uid: &&Uid| {
             let (_, queued) = &self.pods[*uid];
             queued.refused_by.iter().any(|plugin| filter::may_help(plugin, &queued.pod, event))
