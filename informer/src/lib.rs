@@ -17,6 +17,7 @@ pub mod limits;
 mod lister_watcher;
 mod object;
 mod queue;
+mod recorder;
 mod reflector;
 mod shared;
 mod sorted;
@@ -34,5 +35,6 @@ pub use lister_watcher::{
 };
 pub use object::{Object, Revision};
 pub use queue::{Lease, Queue, QueueStats};
+pub use recorder::{Event, EventSink, EventType, Recorder, RecorderStats, Reference, SinkError};
 pub use subscription::Subscription;
 pub use view::View;
