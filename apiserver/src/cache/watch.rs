@@ -77,7 +77,7 @@ impl Watch {
         let revision = cache.revision();
         let mut initial = Vec::new();
         for (selector, filter) in (0u32..).zip(&filters) {
-            let Some(kind) = state.kinds.get(filter.resource.storage) else { continue };
+            let Some(kind) = state.kinds.get(super::root(filter.resource)) else { continue };
             let matching = kind.objects.values().filter(|entry| filter.matches(entry));
             initial.extend(matching.map(|entry| (selector, entry.clone())));
         }
@@ -190,7 +190,7 @@ impl Drop for Watch {
         if let Source::Live { id, .. } = self.source {
             let mut state = self.cache.state.write();
             for (selector, filter) in (0u64..).zip(&self.filters) {
-                if let Some(kind) = state.kinds.get_mut(filter.resource.storage) {
+                if let Some(kind) = state.kinds.get_mut(super::root(filter.resource)) {
                     kind.watchers.remove(id + selector, filter);
                 }
             }
@@ -205,7 +205,7 @@ impl super::State {
         let id = self.next_listener;
         self.next_listener += filters.len() as u64;
         for (selector, filter) in (0u32..).zip(filters) {
-            if let Some(kind) = self.kinds.get_mut(filter.resource.storage) {
+            if let Some(kind) = self.kinds.get_mut(super::root(filter.resource)) {
                 kind.watchers.add(id + u64::from(selector), selector, filter.clone(), revision, queue.clone());
             }
         }

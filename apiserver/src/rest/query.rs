@@ -212,7 +212,7 @@ pub fn propagation(policy: &str) -> Result<Propagation, Status> {
 
 /// 422 about one option.
 fn invalid(field: &str, problem: &str) -> Status {
-    Status::invalid_options(field, problem)
+    crate::error::invalid_option(field, problem)
 }
 
 /// How authorization sees a resource path.

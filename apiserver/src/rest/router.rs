@@ -95,7 +95,7 @@ fn resource_path(group: &str, version: &str, rest: &[&str]) -> Route {
         [plural, name, subresource @ ..] => (*plural, *name, subresource.join("/")),
         [] => return Route::Path,
     };
-    match kind::by_plural(group, version, plural) {
+    match kind::lookup(group, version, plural) {
         Some(resource) if resource.namespaced || namespace.is_empty() => Route::Resource(ResourcePath {
             resource,
             subresource,
