@@ -2,14 +2,16 @@
 //!
 //! Watches pods and nodes, decides for each waiting pod which node it goes to, and says so through the binding
 //! subresource. The judgement ([`decide`], [`filter`], [`score`], [`queue`], [`cache`]) is synchronous and pure; the edge
-//! (`run`, `writes`) holds none.
+//! (`run`, `bind`) holds none.
 
 pub mod affinity;
+mod bind;
 pub mod cache;
 pub mod decide;
 pub mod event;
 pub mod explain;
 pub mod filter;
+mod lanes;
 pub mod limits;
 pub mod node;
 mod node_order;
@@ -20,6 +22,7 @@ pub mod queue;
 #[cfg(test)]
 mod reference;
 pub mod resources;
+mod run;
 pub mod sampling;
 pub mod scheduler;
 pub mod score;
@@ -27,3 +30,5 @@ pub mod snapshot;
 pub mod taint;
 #[cfg(test)]
 mod testing;
+
+pub use run::{Config, run};

@@ -1,5 +1,5 @@
 //! The scheduler without its edge: changes of pods and nodes and the ends of binds go in, verdicts come out. No I/O, no
-//! clock, no waiting; `run` carries out what is said here.
+//! clock, no waiting; `run` and `bind` carry out what is said here.
 //!
 //! It is level-triggered: a change is the state that an object is in now, and telling it twice changes nothing.
 
@@ -30,9 +30,9 @@ pub enum Change<T> {
 /// What is to be done about a pod.
 #[derive(Clone, Debug)]
 pub enum Verdict {
-    /// Bind it. It is assumed to be there until [`Scheduler::bind_ended`] says otherwise.
+    /// Bind it. It is assumed to be there until [`Scheduler::bind_failed`] says otherwise.
     Bind(Binding),
-    /// Tell that no node will take it. It waits on its own account.
+    /// Tell that no node will take it. It waits until that may have changed.
     Refuse(Notice),
 }
 
@@ -54,12 +54,31 @@ pub struct Binding {
 pub struct Notice {
     /// The pod.
     pub pod: Arc<PodInfo>,
+    /// Why, node by node, or why not at all.
+    pub trouble: Trouble,
     /// Why, in upstream's words.
     pub message: String,
-    /// Why, node by node.
-    pub refusal: Refusal,
     /// The revision that made the pod ready.
     pub cause: Revision,
+}
+
+/// What keeps a pod from its node.
+#[derive(Clone, Debug)]
+pub enum Trouble {
+    /// No node will take it.
+    Unfit(Refusal),
+    /// The API did not accept the bind.
+    BindFailed,
+}
+
+impl Trouble {
+    /// The word that the pod's condition gives as its reason.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Unfit(_) => "Unschedulable",
+            Self::BindFailed => "SchedulerError",
+        }
+    }
 }
 
 /// See the module.
@@ -129,18 +148,22 @@ impl Scheduler {
         })
     }
 
-    /// Takes in how the bind of a pod ended. After a failure the room is free again, and the pod, if it still waits, is
-    /// tried again after a back-off.
-    pub fn bind_ended(&mut self, uid: &Uid, success: bool, now: Timestamp) {
+    /// Takes in that the API accepted a bind. The watch will confirm it.
+    pub fn bound(&mut self, uid: &Uid) {
+        self.binding.remove(uid);
+    }
+
+    /// Takes in that the API did not accept a bind. The room is free again, and the pod, if it still waits, is tried
+    /// again after a back-off and is told `error`. `None` if there is nobody to tell.
+    pub fn bind_failed(&mut self, uid: &Uid, error: &str, now: Timestamp) -> Option<Notice> {
         let queued = self.binding.remove(uid);
-        if success {
-            return;
-        }
-        let Some(forgotten) = self.cache.forget(uid) else { return };
+        let forgotten = self.cache.forget(uid)?;
         self.wake(ClusterEvent::PodFreed(&forgotten), forgotten.revision, now);
-        if let Some(queued) = queued.filter(|q| q.pod.standing(&self.name) == Standing::Pending) {
-            self.queue.give_back_failed(queued, now);
-        }
+        let queued = queued.filter(|q| q.pod.standing(&self.name) == Standing::Pending)?;
+        let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
+        self.queue.give_back_failed(queued, now);
+        let message = format!("running Bind plugin \"DefaultBinder\": {error}");
+        Some(Notice { pod, trouble: Trouble::BindFailed, message, cause })
     }
 
     /// Whether [`next`](Self::next) has something now.
@@ -211,10 +234,11 @@ impl Scheduler {
     fn refuse(&mut self, queued: QueuedPod, refusal: Refusal, now: Timestamp) -> Notice {
         let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
         self.queue.give_back_refused(queued, refusal.plugins, now);
-        Notice { message: explain::message(&refusal, None), pod, refusal, cause }
+        let message = explain::message(&refusal, None);
+        Notice { pod, trouble: Trouble::Unfit(refusal), message, cause }
     }
 
-    /// Follows from the seed, the pod and the attempt alone, so that one pod's fate does not depend on how many others
+    /// Follows from the seed, the pod and the attempt alone, so that one pod's luck does not depend on how many others
     /// were decided before it.
     fn tie(&self, queued: &QueuedPod) -> u64 {
         let attempt = Rng::seeded(self.seed.wrapping_add(u64::from(queued.attempts)));

@@ -70,7 +70,8 @@ fn a_failed_bind_frees_the_room_and_the_pod_tries_again_after_a_second() {
     bind(&mut s, 0);
     s.pod(Change::Set(cpu_pod("q", "3")), at(0));
     refuse(&mut s, 0);
-    s.bind_ended(&pod.uid, false, at(5));
+    let notice = s.bind_failed(&pod.uid, "conflict", at(5)).unwrap();
+    assert_eq!(notice.message, "running Bind plugin \"DefaultBinder\": conflict");
     assert_eq!(&*bind(&mut s, 5).pod.uid, "q", "the freed room wakes who waits for it");
     assert!(s.next(at(5)).is_none());
     assert_eq!(s.deadline(), Some(at(6)));
@@ -86,7 +87,7 @@ fn a_pod_deleted_while_its_bind_fails_is_forgotten() {
     bind(&mut s, 0);
     s.pod(Change::Set(with(&pod, |pod| pod.deleting = true)), at(1));
     assert!(s.cache().is_assumed(&pod.uid), "the bind may yet succeed");
-    s.bind_ended(&pod.uid, false, at(1));
+    assert!(s.bind_failed(&pod.uid, "gone", at(1)).is_none());
     assert!(!s.cache().holds(&pod.uid));
     assert!(s.next(at(100)).is_none() && s.deadline().is_none());
 }
@@ -98,7 +99,7 @@ fn an_old_view_of_a_bound_pod_does_not_put_it_back_into_the_queue() {
     let pod = cpu_pod("p", "3");
     s.pod(Change::Set(Arc::clone(&pod)), at(0));
     bind(&mut s, 0);
-    s.bind_ended(&pod.uid, true, at(1));
+    s.bound(&pod.uid);
     s.pod(Change::Set(Arc::clone(&pod)), at(1));
     assert!(s.next(at(1)).is_none() && s.cache().is_assumed(&pod.uid));
     s.pod(Change::Set(on(&pod, "n1")), at(2));
@@ -245,7 +246,12 @@ impl Run {
         let Some(verdict) = self.scheduler.next(at(self.now)) else { return };
         let (pod, outcome, attempts) = match &verdict {
             Verdict::Bind(b) => (Arc::clone(&b.pod), Outcome::Fits(b.choice.clone()), b.attempts),
-            Verdict::Refuse(n) => (Arc::clone(&n.pod), Outcome::Unfit(n.refusal.clone()), 0),
+            Verdict::Refuse(n) => {
+                let Trouble::Unfit(refusal) = &n.trouble else {
+                    panic!("a refusal says which nodes refused")
+                };
+                (Arc::clone(&n.pod), Outcome::Unfit(refusal.clone()), 0)
+            }
         };
         let tie =
             Rng::seeded(self.scheduler.seed.wrapping_add(u64::from(attempts))).fork(&pod.uid).next_u64();
@@ -268,10 +274,11 @@ impl Run {
         let success = success && exists;
         if success {
             self.unseen.push((Arc::clone(&pod), node));
+            self.scheduler.bound(&pod.uid);
         } else {
             self.world.placed.retain(|(placed, _)| placed.uid != pod.uid);
+            self.scheduler.bind_failed(&pod.uid, "no", at(self.now));
         }
-        self.scheduler.bind_ended(&pod.uid, success, at(self.now));
     }
 
     /// Nothing is given twice, and no waiting pod is lost.
