@@ -26,8 +26,16 @@
 //! `patch=` strategic-merge strategies with `key=` its merge key, `list=map|set|atomic` with `by=` the map keys and
 //! `atomic` for a map or struct which server-side apply owns as a whole.
 
+pub mod decode;
+pub mod fill;
+pub(crate) mod limits;
+pub(crate) mod path;
+pub(crate) mod scalar;
+pub mod strict;
 mod table;
 
+#[cfg(test)]
+mod decode_tests;
 #[cfg(test)]
 mod tests;
 
@@ -240,7 +248,9 @@ pub fn lookup(openapi_name: &str) -> Option<&'static Type> {
 #[must_use]
 pub fn of(group: &str, version: &str, kind: &str) -> Option<&'static Type> {
     let found = table().packages.iter().enumerate().find_map(|(at, p)| {
-        (p.group == group && p.version == version).then(|| table().find(at, kind).filter(|t| t.has_kind)).flatten()
+        (p.group == group && p.version == version)
+            .then(|| table().find(at, kind).filter(|t| t.has_kind))
+            .flatten()
     });
     found.or_else(|| meta_kind(kind))
 }
