@@ -1,1 +1,40 @@
-//! Reflector, indexer, shared informers and rate-limited workqueue over any ListerWatcher
+//! Keep a local, indexed, always current copy of objects that live elsewhere, and run a function for each that changes.
+//!
+//! A [`ListerWatcher`] is where objects come from: kstore's client implements it, and so can anything with revisions. A
+//! [`Builder`] makes an [`Informer`] over it: a shared cache with typed indexes and subscriptions. A [`Controller`] turns
+//! changes into runs of a function, through a [`Queue`] that merges, delays and retries.
+//!
+//! It is not a client: it writes nothing, and knows neither Kubernetes types nor a transport. Time is tokio's, so a paused
+//! runtime makes everything here virtual; chance is an argument.
+
+mod causes;
+mod controller;
+mod delta_fifo;
+mod indexer;
+mod informer;
+mod key;
+pub mod limits;
+mod lister_watcher;
+mod object;
+mod queue;
+mod recorder;
+mod reflector;
+mod shared;
+mod sorted;
+mod subscription;
+mod view;
+
+pub use causes::Causes;
+pub use controller::{Action, Context, Controller};
+pub use delta_fifo::Delta;
+pub use indexer::Index;
+pub use informer::{Builder, Informer, Status, Stopped};
+pub use key::Key;
+pub use lister_watcher::{
+    Capabilities, Frame, Frames, ListerWatcher, Listing, SourceError, Start, Undecodable,
+};
+pub use object::{Object, Revision};
+pub use queue::{Lease, Queue, QueueStats};
+pub use recorder::{Event, EventSink, EventType, Recorder, RecorderStats, Reference, SinkError};
+pub use subscription::Subscription;
+pub use view::View;

@@ -1,0 +1,397 @@
+//! The rows of the resource table and the small constant builder they are written with. No logic.
+
+use super::{
+    ALL_VERBS, CREATE_ONLY, DefaultPropagation, GET_PATCH_UPDATE, GenerationRule, NO_COLLECTION_VERBS,
+    NameRule, Resource, ResourceId, Subresource,
+};
+use DefaultPropagation::{Orphan, Unsupported};
+use GenerationRule::{ContentOrLabels, Fixed, Spec, SpecFromZero, SpecOrAnnotations, Template, Webhooks};
+
+/// A namespaced, stored row with all verbs and the common rules; the builder methods say what is different.
+macro_rules! row {
+    ($group:literal, $package:literal, $version:literal; $plural:literal, $singular:literal, $kind:literal) => {
+        Resource {
+            group: $group,
+            version: $version,
+            plural: $plural,
+            singular: $singular,
+            kind: $kind,
+            short_names: &[],
+            categories: &[],
+            namespaced: true,
+            verbs: ALL_VERBS,
+            subresources: &[],
+            schema: concat!("io.k8s.api.", $package, ".", $version, ".", $kind),
+            storage: Some(concat!("/registry/", $plural)),
+            storage_version: None,
+            generation: GenerationRule::None,
+            unconditional_update: true,
+            create_on_update: false,
+            graceful_delete: false,
+            returns_deleted: false,
+            default_propagation: DefaultPropagation::Background,
+            name_rule: NameRule::Subdomain,
+        }
+    };
+}
+
+/// Defines a macro that writes rows of one group and version.
+macro_rules! group {
+    ($name:ident = $group:literal, $package:literal, $version:literal) => {
+        macro_rules! $name {
+                                            ($plural:literal, $singular:literal, $kind:literal) => {
+                                                row!($group, $package, $version; $plural, $singular, $kind)
+                                            };
+                                        }
+    };
+}
+
+group!(core = "", "core", "v1");
+group!(apps = "apps", "apps", "v1");
+group!(events = "events.k8s.io", "events", "v1");
+group!(authentication = "authentication.k8s.io", "authentication", "v1");
+group!(authorization = "authorization.k8s.io", "authorization", "v1");
+group!(autoscaling_v2 = "autoscaling", "autoscaling", "v2");
+group!(autoscaling_v1 = "autoscaling", "autoscaling", "v1");
+group!(batch = "batch", "batch", "v1");
+group!(certificates = "certificates.k8s.io", "certificates", "v1");
+group!(networking = "networking.k8s.io", "networking", "v1");
+group!(policy = "policy", "policy", "v1");
+group!(rbac = "rbac.authorization.k8s.io", "rbac", "v1");
+group!(storage = "storage.k8s.io", "storage", "v1");
+group!(admission = "admissionregistration.k8s.io", "admissionregistration", "v1");
+group!(scheduling = "scheduling.k8s.io", "scheduling", "v1");
+group!(coordination = "coordination.k8s.io", "coordination", "v1");
+group!(node = "node.k8s.io", "node", "v1");
+group!(discovery = "discovery.k8s.io", "discovery", "v1");
+group!(flowcontrol = "flowcontrol.apiserver.k8s.io", "flowcontrol", "v1");
+
+const ALL: &[&str] = &["all"];
+const API_EXTENSIONS: &[&str] = &["api-extensions"];
+const CREATE_GET: &[&str] = &["create", "get"];
+const PROXY: &[&str] = &["create", "delete", "get", "patch", "update"];
+
+impl Resource {
+    const fn cluster(mut self) -> Self {
+        self.namespaced = false;
+        self
+    }
+    const fn short(mut self, names: &'static [&'static str]) -> Self {
+        self.short_names = names;
+        self
+    }
+    const fn categories(mut self, categories: &'static [&'static str]) -> Self {
+        self.categories = categories;
+        self
+    }
+    const fn verbs(mut self, verbs: &'static [&'static str]) -> Self {
+        self.verbs = verbs;
+        self
+    }
+    const fn subs(mut self, subresources: &'static [Subresource]) -> Self {
+        self.subresources = subresources;
+        self
+    }
+    const fn at(mut self, prefix: &'static str) -> Self {
+        self.storage = Some(prefix);
+        self
+    }
+    const fn stored_as(mut self, group: &'static str, version: &'static str) -> Self {
+        self.storage_version = Some(ResourceId { group, version, plural: self.plural });
+        self
+    }
+    const fn generation(mut self, rule: GenerationRule) -> Self {
+        self.generation = rule;
+        self
+    }
+    const fn conditional(mut self) -> Self {
+        self.unconditional_update = false;
+        self
+    }
+    const fn upsert(mut self) -> Self {
+        self.create_on_update = true;
+        self
+    }
+    const fn returned(mut self) -> Self {
+        self.returns_deleted = true;
+        self
+    }
+    const fn propagation(mut self, default: DefaultPropagation) -> Self {
+        self.default_propagation = default;
+        self
+    }
+    const fn named(mut self, rule: NameRule) -> Self {
+        self.name_rule = rule;
+        self
+    }
+    const fn graceful(mut self) -> Self {
+        self.graceful_delete = true;
+        self
+    }
+    const fn virtual_only(mut self, verbs: &'static [&'static str]) -> Self {
+        self.storage = None;
+        self.verbs = verbs;
+        self
+    }
+}
+
+const fn sub(
+    name: &'static str,
+    (group, version, kind): (&'static str, &'static str, &'static str),
+    verbs: &'static [&'static str],
+) -> Subresource {
+    Subresource { name, group, version, kind, verbs }
+}
+
+/// `status` of a kind: get, patch, update of the kind itself.
+const fn status(group: &'static str, version: &'static str, kind: &'static str) -> Subresource {
+    sub("status", (group, version, kind), GET_PATCH_UPDATE)
+}
+
+const SCALE: Subresource = sub("scale", ("autoscaling", "v1", "Scale"), GET_PATCH_UPDATE);
+
+const POD: (&str, &str, &str) = ("", "v1", "Pod");
+const POD_SUBS: &[Subresource] = &[
+    sub("attach", ("", "v1", "PodAttachOptions"), CREATE_GET),
+    sub("binding", ("", "v1", "Binding"), CREATE_ONLY),
+    sub("ephemeralcontainers", POD, GET_PATCH_UPDATE),
+    sub("eviction", ("policy", "v1", "Eviction"), CREATE_ONLY),
+    sub("exec", ("", "v1", "PodExecOptions"), CREATE_GET),
+    sub("log", POD, &["get"]),
+    sub("portforward", ("", "v1", "PodPortForwardOptions"), CREATE_GET),
+    sub("proxy", ("", "v1", "PodProxyOptions"), PROXY),
+    sub("resize", POD, GET_PATCH_UPDATE),
+    sub("status", POD, GET_PATCH_UPDATE),
+];
+const NAMESPACE: (&str, &str, &str) = ("", "v1", "Namespace");
+const CSR: (&str, &str, &str) = ("certificates.k8s.io", "v1", "CertificateSigningRequest");
+
+/// Every resource served, in discovery order: groups by priority, versions preferred first, then by plural.
+pub static RESOURCES: &[Resource] = &[
+    core!("bindings", "binding", "Binding").virtual_only(CREATE_ONLY),
+    core!("componentstatuses", "componentstatus", "ComponentStatus")
+        .cluster()
+        .short(&["cs"])
+        .virtual_only(&["get", "list"]),
+    core!("configmaps", "configmap", "ConfigMap").short(&["cm"]),
+    core!("endpoints", "endpoints", "Endpoints").short(&["ep"]).at("/registry/services/endpoints").upsert(),
+    core!("events", "event", "Event").short(&["ev"]).upsert().propagation(Unsupported),
+    core!("limitranges", "limitrange", "LimitRange").short(&["limits"]).upsert(),
+    core!("namespaces", "namespace", "Namespace")
+        .cluster()
+        .short(&["ns"])
+        .verbs(NO_COLLECTION_VERBS)
+        .subs(&[sub("finalize", NAMESPACE, &["update"]), sub("status", NAMESPACE, GET_PATCH_UPDATE)])
+        .named(NameRule::Label)
+        .returned(),
+    core!("nodes", "node", "Node")
+        .cluster()
+        .short(&["no"])
+        .at("/registry/minions")
+        .subs(&[sub("proxy", ("", "v1", "NodeProxyOptions"), PROXY), status("", "v1", "Node")]),
+    core!("persistentvolumeclaims", "persistentvolumeclaim", "PersistentVolumeClaim")
+        .short(&["pvc"])
+        .subs(&[status("", "v1", "PersistentVolumeClaim")])
+        .returned(),
+    core!("persistentvolumes", "persistentvolume", "PersistentVolume")
+        .cluster()
+        .short(&["pv"])
+        .subs(&[status("", "v1", "PersistentVolume")])
+        .returned(),
+    core!("pods", "pod", "Pod")
+        .short(&["po"])
+        .categories(ALL)
+        .subs(POD_SUBS)
+        .generation(Spec)
+        .graceful()
+        .returned(),
+    core!("podtemplates", "podtemplate", "PodTemplate").generation(Template).returned(),
+    core!("replicationcontrollers", "replicationcontroller", "ReplicationController")
+        .short(&["rc"])
+        .categories(ALL)
+        .at("/registry/controllers")
+        .subs(&[SCALE, status("", "v1", "ReplicationController")])
+        .generation(Spec)
+        .propagation(Orphan),
+    core!("resourcequotas", "resourcequota", "ResourceQuota")
+        .short(&["quota"])
+        .subs(&[status("", "v1", "ResourceQuota")])
+        .returned(),
+    core!("secrets", "secret", "Secret"),
+    core!("serviceaccounts", "serviceaccount", "ServiceAccount")
+        .short(&["sa"])
+        .subs(&[sub("token", ("authentication.k8s.io", "v1", "TokenRequest"), CREATE_ONLY)])
+        .returned(),
+    core!("services", "service", "Service")
+        .short(&["svc"])
+        .categories(ALL)
+        .at("/registry/services/specs")
+        .subs(&[sub("proxy", ("", "v1", "ServiceProxyOptions"), PROXY), status("", "v1", "Service")])
+        .named(NameRule::Label)
+        .upsert()
+        .returned(),
+    apps!("controllerrevisions", "controllerrevision", "ControllerRevision"),
+    apps!("daemonsets", "daemonset", "DaemonSet")
+        .short(&["ds"])
+        .categories(ALL)
+        .subs(&[status("apps", "v1", "DaemonSet")])
+        .generation(Spec),
+    apps!("deployments", "deployment", "Deployment")
+        .short(&["deploy"])
+        .categories(ALL)
+        .subs(&[SCALE, status("apps", "v1", "Deployment")])
+        .generation(SpecOrAnnotations),
+    apps!("replicasets", "replicaset", "ReplicaSet")
+        .short(&["rs"])
+        .categories(ALL)
+        .subs(&[SCALE, status("apps", "v1", "ReplicaSet")])
+        .generation(Spec),
+    apps!("statefulsets", "statefulset", "StatefulSet")
+        .short(&["sts"])
+        .categories(ALL)
+        .subs(&[SCALE, status("apps", "v1", "StatefulSet")])
+        .generation(Spec),
+    events!("events", "event", "Event").short(&["ev"]).stored_as("", "v1").upsert().propagation(Unsupported),
+    authentication!("selfsubjectreviews", "selfsubjectreview", "SelfSubjectReview")
+        .cluster()
+        .virtual_only(CREATE_ONLY),
+    authentication!("tokenreviews", "tokenreview", "TokenReview").cluster().virtual_only(CREATE_ONLY),
+    authorization!("localsubjectaccessreviews", "localsubjectaccessreview", "LocalSubjectAccessReview")
+        .virtual_only(CREATE_ONLY),
+    authorization!("selfsubjectaccessreviews", "selfsubjectaccessreview", "SelfSubjectAccessReview")
+        .cluster()
+        .virtual_only(CREATE_ONLY),
+    authorization!("selfsubjectrulesreviews", "selfsubjectrulesreview", "SelfSubjectRulesReview")
+        .cluster()
+        .virtual_only(CREATE_ONLY),
+    authorization!("subjectaccessreviews", "subjectaccessreview", "SubjectAccessReview")
+        .cluster()
+        .virtual_only(CREATE_ONLY),
+    autoscaling_v2!("horizontalpodautoscalers", "horizontalpodautoscaler", "HorizontalPodAutoscaler")
+        .short(&["hpa"])
+        .categories(ALL)
+        .subs(&[status("autoscaling", "v2", "HorizontalPodAutoscaler")]),
+    autoscaling_v1!("horizontalpodautoscalers", "horizontalpodautoscaler", "HorizontalPodAutoscaler")
+        .short(&["hpa"])
+        .categories(ALL)
+        .subs(&[status("autoscaling", "v1", "HorizontalPodAutoscaler")])
+        .stored_as("autoscaling", "v2"),
+    batch!("cronjobs", "cronjob", "CronJob")
+        .short(&["cj"])
+        .categories(ALL)
+        .subs(&[status("batch", "v1", "CronJob")])
+        .generation(Spec),
+    batch!("jobs", "job", "Job")
+        .categories(ALL)
+        .subs(&[status("batch", "v1", "Job")])
+        .generation(Spec)
+        .propagation(Orphan),
+    certificates!("certificatesigningrequests", "certificatesigningrequest", "CertificateSigningRequest")
+        .cluster()
+        .short(&["csr"])
+        .subs(&[sub("approval", CSR, GET_PATCH_UPDATE), sub("status", CSR, GET_PATCH_UPDATE)]),
+    networking!("ingressclasses", "ingressclass", "IngressClass").cluster().generation(Spec),
+    networking!("ingresses", "ingress", "Ingress")
+        .short(&["ing"])
+        .at("/registry/ingress")
+        .subs(&[status("networking.k8s.io", "v1", "Ingress")])
+        .generation(Spec),
+    networking!("ipaddresses", "ipaddress", "IPAddress").cluster().short(&["ip"]).named(NameRule::IpAddress),
+    networking!("networkpolicies", "networkpolicy", "NetworkPolicy").short(&["netpol"]).generation(Spec),
+    networking!("servicecidrs", "servicecidr", "ServiceCIDR").cluster().subs(&[status(
+        "networking.k8s.io",
+        "v1",
+        "ServiceCIDR",
+    )]),
+    policy!("poddisruptionbudgets", "poddisruptionbudget", "PodDisruptionBudget")
+        .short(&["pdb"])
+        .subs(&[status("policy", "v1", "PodDisruptionBudget")])
+        .generation(Spec)
+        .conditional(),
+    rbac!("clusterrolebindings", "clusterrolebinding", "ClusterRoleBinding")
+        .cluster()
+        .named(NameRule::PathSegment)
+        .upsert(),
+    rbac!("clusterroles", "clusterrole", "ClusterRole").cluster().named(NameRule::PathSegment).upsert(),
+    rbac!("rolebindings", "rolebinding", "RoleBinding").named(NameRule::PathSegment).upsert(),
+    rbac!("roles", "role", "Role").named(NameRule::PathSegment).upsert(),
+    storage!("csidrivers", "csidriver", "CSIDriver")
+        .cluster()
+        .generation(SpecFromZero)
+        .conditional()
+        .returned(),
+    storage!("csinodes", "csinode", "CSINode").cluster().conditional().returned(),
+    storage!("csistoragecapacities", "csistoragecapacity", "CSIStorageCapacity").conditional(),
+    storage!("storageclasses", "storageclass", "StorageClass").cluster().short(&["sc"]).returned(),
+    storage!("volumeattachments", "volumeattachment", "VolumeAttachment")
+        .cluster()
+        .subs(&[status("storage.k8s.io", "v1", "VolumeAttachment")])
+        .conditional()
+        .returned(),
+    storage!("volumeattributesclasses", "volumeattributesclass", "VolumeAttributesClass")
+        .cluster()
+        .short(&["vac"])
+        .returned(),
+    admission!("mutatingadmissionpolicies", "mutatingadmissionpolicy", "MutatingAdmissionPolicy")
+        .cluster()
+        .categories(API_EXTENSIONS)
+        .generation(Spec)
+        .conditional(),
+    admission!(
+        "mutatingadmissionpolicybindings",
+        "mutatingadmissionpolicybinding",
+        "MutatingAdmissionPolicyBinding"
+    )
+    .cluster()
+    .categories(API_EXTENSIONS)
+    .generation(Spec)
+    .conditional(),
+    admission!(
+        "mutatingwebhookconfigurations",
+        "mutatingwebhookconfiguration",
+        "MutatingWebhookConfiguration"
+    )
+    .cluster()
+    .categories(API_EXTENSIONS)
+    .generation(Webhooks)
+    .conditional(),
+    admission!("validatingadmissionpolicies", "validatingadmissionpolicy", "ValidatingAdmissionPolicy")
+        .cluster()
+        .categories(API_EXTENSIONS)
+        .subs(&[status("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy")])
+        .generation(Spec)
+        .conditional(),
+    admission!(
+        "validatingadmissionpolicybindings",
+        "validatingadmissionpolicybinding",
+        "ValidatingAdmissionPolicyBinding"
+    )
+    .cluster()
+    .categories(API_EXTENSIONS)
+    .generation(Spec)
+    .conditional(),
+    admission!(
+        "validatingwebhookconfigurations",
+        "validatingwebhookconfiguration",
+        "ValidatingWebhookConfiguration"
+    )
+    .cluster()
+    .categories(API_EXTENSIONS)
+    .generation(Webhooks)
+    .conditional(),
+    scheduling!("priorityclasses", "priorityclass", "PriorityClass")
+        .cluster()
+        .short(&["pc"])
+        .generation(Fixed),
+    coordination!("leases", "lease", "Lease").conditional().upsert(),
+    node!("runtimeclasses", "runtimeclass", "RuntimeClass").cluster().conditional().upsert(),
+    discovery!("endpointslices", "endpointslice", "EndpointSlice").generation(ContentOrLabels),
+    flowcontrol!("flowschemas", "flowschema", "FlowSchema")
+        .cluster()
+        .subs(&[status("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema")])
+        .generation(Spec),
+    flowcontrol!("prioritylevelconfigurations", "prioritylevelconfiguration", "PriorityLevelConfiguration")
+        .cluster()
+        .subs(&[status("flowcontrol.apiserver.k8s.io", "v1", "PriorityLevelConfiguration")])
+        .generation(Spec),
+];

@@ -1,0 +1,46 @@
+//! Which objects a list or a watch is about: a kind, a namespace, a name, selectors. A pure predicate on entries.
+
+use super::entry::Entry;
+use kstore_api::kind::Resource;
+use kstore_api::selector::{field::FieldSelector, label::LabelSelector};
+
+/// A conjunction. Empty strings and empty selectors match everything.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// The kind, in its stored version.
+    pub resource: &'static Resource,
+    /// Only this namespace.
+    pub namespace: String,
+    /// Only this name.
+    pub name: String,
+    /// Label requirements.
+    pub labels: LabelSelector,
+    /// Field requirements.
+    pub fields: FieldSelector,
+}
+
+impl Filter {
+    /// Everything of a kind.
+    pub fn all(resource: &'static Resource) -> Self {
+        Self {
+            resource,
+            namespace: String::new(),
+            name: String::new(),
+            labels: LabelSelector::default(),
+            fields: FieldSelector::default(),
+        }
+    }
+
+    /// Whether the object of this filter's kind matches.
+    pub fn matches(&self, entry: &Entry) -> bool {
+        (self.namespace.is_empty() || *self.namespace == *entry.namespace)
+            && (self.name.is_empty() || *self.name == *entry.name)
+            && self.labels.matches(&entry.labels)
+            && self.fields.matches(&entry.fields)
+    }
+
+    /// Whether labels or fields are required (a list then cannot count what remains without looking).
+    pub fn selects(&self) -> bool {
+        !self.labels.is_empty() || !self.fields.is_empty()
+    }
+}

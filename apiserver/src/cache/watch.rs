@@ -1,0 +1,259 @@
+//! One watch over one or more kinds, in revision order, from any readable revision: history first, live after, without gap or
+//! repeat. Not its encoding: the doors do that.
+
+use super::change::{Change, Seen};
+use super::entry::Entry;
+use super::filter::Filter;
+use super::watchers::{Delivery, Queue, Taken};
+use super::{Cache, ROOT, resource_of};
+use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError};
+use std::sync::Arc;
+
+/// Where a watch begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchStart {
+    /// With the current state: see [`Watch::initial`].
+    State,
+    /// After this revision.
+    After(i64),
+}
+
+/// Some deliveries and how far the watch has come.
+#[derive(Debug)]
+pub struct Batch {
+    /// In revision order; a revision is never split.
+    pub deliveries: Vec<Delivery>,
+    /// Everything that matches up to this revision has been delivered, this batch included.
+    pub revision: i64,
+}
+
+/// Why a watch ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WatchEnd {
+    /// The start revision is no longer in the history: list and watch from there.
+    #[error("too old resource version: the oldest that can be watched from is {oldest}")]
+    Expired {
+        /// The oldest revision to watch from.
+        oldest: i64,
+    },
+    /// The watch fell too far behind: resume from the last revision seen.
+    #[error("the watch fell behind and was ended; resume from the last revision seen")]
+    Overrun,
+    /// The server is going away.
+    #[error("the server is shutting down")]
+    Closed,
+    /// The storage failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A watch. Ends when dropped.
+pub struct Watch {
+    cache: Arc<Cache>,
+    filters: Vec<Filter>,
+    source: Source,
+    initial: Vec<(u32, Arc<Entry>)>,
+    revision: i64,
+}
+
+enum Source {
+    /// Reading the storage's history until the ring of recent changes reaches back far enough.
+    History(Box<dyn RawWatch>),
+    /// Registered with the cache under this id.
+    Live { id: u64, queue: Arc<Queue> },
+}
+
+impl Watch {
+    /// Begins a watch.
+    pub async fn start(cache: Arc<Cache>, filters: Vec<Filter>, start: WatchStart) -> Result<Self, WatchEnd> {
+        match start {
+            WatchStart::State => Ok(Self::from_state(cache, filters)),
+            WatchStart::After(revision) => Self::from_revision(cache, filters, revision).await,
+        }
+    }
+
+    fn from_state(cache: Arc<Cache>, filters: Vec<Filter>) -> Self {
+        let mut state = cache.state.write();
+        let revision = cache.revision();
+        let mut initial = Vec::new();
+        for (selector, filter) in (0u32..).zip(&filters) {
+            let Some(kind) = state.kinds.get(super::root(filter.resource)) else { continue };
+            let matching = kind.objects.values().filter(|entry| filter.matches(entry));
+            initial.extend(matching.map(|entry| (selector, entry.clone())));
+        }
+        let source = state.register(&filters, revision);
+        drop(state);
+        Self { cache, filters, source, initial, revision }
+    }
+
+    async fn from_revision(cache: Arc<Cache>, filters: Vec<Filter>, revision: i64) -> Result<Self, WatchEnd> {
+        if let Some(source) = cache.state.write().resume(&filters, revision) {
+            return Ok(Self { cache, filters, source, initial: Vec::new(), revision });
+        }
+        let history = cache.storage.watch(ROOT, revision).await.map_err(WatchEnd::from)?;
+        Ok(Self { cache, filters, source: Source::History(history), initial: Vec::new(), revision })
+    }
+
+    /// The state that the watch began with, once: (selector, object) in order of selectors and keys, as of
+    /// [`Watch::revision`]. Empty unless started with [`WatchStart::State`].
+    pub fn initial(&mut self) -> Vec<(u32, Arc<Entry>)> {
+        std::mem::take(&mut self.initial)
+    }
+
+    /// How far the watch has come: everything that matches up to here has been handed out.
+    pub fn revision(&self) -> i64 {
+        self.revision
+    }
+
+    /// The selectors.
+    pub fn filters(&self) -> &[Filter] {
+        &self.filters
+    }
+
+    /// Waits for deliveries. Cancel safe.
+    pub async fn next(&mut self) -> Result<Batch, WatchEnd> {
+        loop {
+            if let Some(batch) = self.poll_once().await? {
+                return Ok(batch);
+            }
+        }
+    }
+
+    /// Learns how far the watch has come without waiting. There may be deliveries that arrived meanwhile.
+    pub fn progress(&mut self) -> Result<Batch, WatchEnd> {
+        match &self.source {
+            Source::History(_) => Ok(Batch { deliveries: Vec::new(), revision: self.revision }),
+            Source::Live { .. } => self.take(),
+        }
+    }
+
+    /// One step: `None` when there was nothing for this watch in it.
+    async fn poll_once(&mut self) -> Result<Option<Batch>, WatchEnd> {
+        let batch = match &mut self.source {
+            Source::Live { queue, .. } => {
+                let queue = queue.clone();
+                let batch = self.take()?;
+                if batch.deliveries.is_empty() {
+                    queue.woken().await;
+                    return Ok(None);
+                }
+                batch
+            }
+            Source::History(history) => {
+                if let Some(live) = self.cache.state.write().resume(&self.filters, self.revision) {
+                    self.source = live;
+                    return Ok(None);
+                }
+                let raw = history.next().await.ok_or(WatchEnd::Closed)?.map_err(WatchEnd::from)?;
+                self.revision = raw.revision.max(self.revision);
+                Batch { deliveries: self.deliveries(&raw), revision: self.revision }
+            }
+        };
+        Ok((!batch.deliveries.is_empty()).then_some(batch))
+    }
+
+    fn take(&mut self) -> Result<Batch, WatchEnd> {
+        let Source::Live { queue, .. } = &self.source else { unreachable!("only live watches have a queue") };
+        // The lock keeps the cache from applying between the look at the revision and the look at the queue.
+        let state = self.cache.state.read();
+        let taken = queue.take();
+        let revision = self.cache.revision();
+        drop(state);
+        match taken {
+            Taken::Deliveries(deliveries) => {
+                self.revision = revision.max(self.revision);
+                Ok(Batch { deliveries: deliveries.into(), revision: self.revision })
+            }
+            Taken::Overrun => Err(WatchEnd::Overrun),
+            Taken::Closed => Err(WatchEnd::Closed),
+        }
+    }
+
+    fn deliveries(&self, raw: &RawBatch) -> Vec<Delivery> {
+        let mut deliveries = Vec::new();
+        for change in raw.events.iter().filter_map(|event| change_of(raw.revision, event)) {
+            for (selector, filter) in (0u32..).zip(&self.filters) {
+                if filter.resource.storage != change.any().resource.storage {
+                    continue;
+                }
+                if let Some(seen) = change.seen_by(filter) {
+                    deliveries.push(Delivery { selector, seen, change: change.clone() });
+                }
+            }
+        }
+        deliveries
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Source::Live { id, .. } = self.source {
+            let mut state = self.cache.state.write();
+            for (selector, filter) in (0u64..).zip(&self.filters) {
+                if let Some(kind) = state.kinds.get_mut(super::root(filter.resource)) {
+                    kind.watchers.remove(id + selector, filter);
+                }
+            }
+        }
+    }
+}
+
+impl super::State {
+    /// Registers all filters under one queue for changes after `revision`.
+    fn register(&mut self, filters: &[Filter], revision: i64) -> Source {
+        let queue = Arc::new(Queue::default());
+        let id = self.next_listener;
+        self.next_listener += filters.len() as u64;
+        for (selector, filter) in (0u32..).zip(filters) {
+            if let Some(kind) = self.kinds.get_mut(super::root(filter.resource)) {
+                kind.watchers.add(id + u64::from(selector), selector, filter.clone(), revision, queue.clone());
+            }
+        }
+        Source::Live { id, queue }
+    }
+
+    /// Registers after handing over what the ring remembers; `None` if it does not reach back to `revision`.
+    fn resume(&mut self, filters: &[Filter], revision: i64) -> Option<Source> {
+        if revision < self.recent.start() {
+            return None;
+        }
+        let source = self.register(filters, revision);
+        let Source::Live { queue, .. } = &source else { unreachable!("a registered watch is live") };
+        for change in self.recent.after(revision) {
+            let storage = change.any().resource.storage;
+            for (selector, filter) in (0u32..).zip(filters) {
+                if storage == filter.resource.storage
+                    && let Some(seen) = change.seen_by(filter)
+                {
+                    queue.push(Delivery { selector, seen, change: change.clone() });
+                }
+            }
+        }
+        Some(source)
+    }
+}
+
+fn change_of(revision: i64, event: &RawEvent) -> Option<Arc<Change>> {
+    let resource = resource_of(&event.key)?;
+    let entry = |raw: &Option<crate::storage::Raw>| {
+        raw.as_ref().and_then(|raw| Entry::from_raw(resource, raw).ok()).map(Arc::new)
+    };
+    let (new, old) = (entry(&event.current), entry(&event.previous));
+    (new.is_some() || old.is_some()).then(|| Arc::new(Change::new(revision, new, old)))
+}
+
+impl From<ReadError> for WatchEnd {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Compacted { oldest } => Self::Expired { oldest },
+            ReadError::Future { .. } | ReadError::Failed(_) => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl Seen {
+    /// Whether the object is (still) there for the watcher.
+    pub fn is_put(self) -> bool {
+        !matches!(self, Self::Deleted)
+    }
+}

@@ -1,0 +1,166 @@
+//! Who wants to hear of which changes of one kind, indexed so that a change costs what its listeners cost, and the bounded
+//! queue between the cache and one watch. Not the watch as a client sees it: that is `watch`.
+
+use super::change::{Change, Seen};
+use super::filter::Filter;
+use crate::limits;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// A change on its way to one watch.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// Which of the watch's filters it matches.
+    pub selector: u32,
+    /// How it looks through that filter.
+    pub seen: Seen,
+    /// The change.
+    pub change: Arc<Change>,
+}
+
+/// The queue of one watch. Bounded by bytes and count; at the bound it is cleared and marked overrun for good.
+#[derive(Debug, Default)]
+pub struct Queue {
+    inner: Mutex<Backlog>,
+    wake: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Backlog {
+    deliveries: VecDeque<Delivery>,
+    bytes: usize,
+    overrun: bool,
+    closed: bool,
+}
+
+/// What a look into the queue gives.
+#[derive(Debug)]
+pub enum Taken {
+    /// Everything that was waiting, in order; possibly nothing.
+    Deliveries(VecDeque<Delivery>),
+    /// The watch fell behind; what was waiting is gone.
+    Overrun,
+    /// The cache has closed and all was delivered.
+    Closed,
+}
+
+impl Queue {
+    /// Appends; wakes the watch.
+    pub fn push(&self, delivery: Delivery) {
+        let mut backlog = self.inner.lock();
+        if backlog.overrun {
+            return;
+        }
+        backlog.bytes += delivery.change.weight();
+        backlog.deliveries.push_back(delivery);
+        if backlog.bytes > limits::WATCH_BACKLOG_BYTES || backlog.deliveries.len() > limits::WATCH_BACKLOG_CHANGES {
+            *backlog = Backlog { overrun: true, ..Backlog::default() };
+        }
+        drop(backlog);
+        self.wake.notify_one();
+    }
+
+    /// No more will come.
+    pub fn close(&self) {
+        self.inner.lock().closed = true;
+        self.wake.notify_one();
+    }
+
+    /// Takes everything that is waiting.
+    pub fn take(&self) -> Taken {
+        let mut backlog = self.inner.lock();
+        if backlog.overrun {
+            return Taken::Overrun;
+        }
+        if backlog.deliveries.is_empty() && backlog.closed {
+            return Taken::Closed;
+        }
+        backlog.bytes = 0;
+        Taken::Deliveries(std::mem::take(&mut backlog.deliveries))
+    }
+
+    /// Resolves once something was pushed or the queue was closed since the last time it resolved.
+    pub async fn woken(&self) {
+        self.wake.notified().await;
+    }
+}
+
+/// One filter of one watch.
+#[derive(Debug)]
+struct Listener {
+    selector: u32,
+    filter: Filter,
+    /// Changes up to here are known to the watch already.
+    after: i64,
+    queue: Arc<Queue>,
+}
+
+/// The listeners of one kind. Those that name an object or a namespace are found by it.
+#[derive(Debug, Default)]
+pub struct Watchers {
+    by_object: BTreeMap<(String, String), BTreeMap<u64, Listener>>,
+    by_namespace: BTreeMap<String, BTreeMap<u64, Listener>>,
+    everywhere: BTreeMap<u64, Listener>,
+}
+
+impl Watchers {
+    /// Registers a filter under an id that is unique in this set.
+    pub fn add(&mut self, id: u64, selector: u32, filter: Filter, after: i64, queue: Arc<Queue>) {
+        let listener = Listener { selector, after, queue, filter };
+        let filter = &listener.filter;
+        let namespaced = filter.resource.namespaced;
+        let slot = if !filter.name.is_empty() && (!namespaced || !filter.namespace.is_empty()) {
+            self.by_object.entry((filter.namespace.clone(), filter.name.clone())).or_default()
+        } else if !filter.namespace.is_empty() {
+            self.by_namespace.entry(filter.namespace.clone()).or_default()
+        } else {
+            &mut self.everywhere
+        };
+        slot.insert(id, listener);
+    }
+
+    /// Forgets the filter that was registered under `id`.
+    pub fn remove(&mut self, id: u64, filter: &Filter) {
+        let object = (filter.namespace.clone(), filter.name.clone());
+        remove_from(&mut self.by_object, &object, id);
+        remove_from(&mut self.by_namespace, &filter.namespace, id);
+        self.everywhere.remove(&id);
+    }
+
+    /// Hands the change to everyone whose filter it passes.
+    pub fn dispatch(&self, change: &Arc<Change>) {
+        let entry = change.any();
+        let (namespace, name) = (&*entry.namespace, &*entry.name);
+        if !self.by_object.is_empty() {
+            let key = (namespace.to_owned(), name.to_owned());
+            self.by_object.get(&key).into_iter().for_each(|l| tell(l, change));
+        }
+        self.by_namespace.get(namespace).into_iter().for_each(|l| tell(l, change));
+        tell(&self.everywhere, change);
+    }
+
+    /// Tells every listener that nothing more will come.
+    pub fn close(&self) {
+        let nested = self.by_object.values().chain(self.by_namespace.values());
+        nested.chain([&self.everywhere]).flat_map(BTreeMap::values).for_each(|l| l.queue.close());
+    }
+}
+
+fn remove_from<K: Ord>(map: &mut BTreeMap<K, BTreeMap<u64, Listener>>, key: &K, id: u64) {
+    if let Some(listeners) = map.get_mut(key) {
+        listeners.remove(&id);
+        if listeners.is_empty() {
+            map.remove(key);
+        }
+    }
+}
+
+fn tell(listeners: &BTreeMap<u64, Listener>, change: &Arc<Change>) {
+    for listener in listeners.values().filter(|l| change.revision > l.after) {
+        if let Some(seen) = change.seen_by(&listener.filter) {
+            listener.queue.push(Delivery { selector: listener.selector, seen, change: change.clone() });
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Every bound of the apiserver, by name, with its reason. What happens at the bound is said where it is enforced.
+
+use std::time::Duration;
+
+/// The largest request body. Kubernetes' own limit; beyond it 413.
+pub const BODY_BYTES: usize = 3 * 1024 * 1024;
+
+/// The largest stored object: etcd's default request limit, which clients of a real cluster already live with.
+pub const OBJECT_BYTES: usize = 1_572_864;
+
+/// Changes that stay in memory for watches that resume: at most this many…
+pub const RECENT_CHANGES: usize = 16_384;
+
+/// …and at most this many bytes of objects. Older ones are read from the storage's history.
+pub const RECENT_BYTES: usize = 8 * 1024 * 1024;
+
+/// Undelivered changes of one watch, by bytes of shared objects it keeps alive. Beyond it the watch ends and the client
+/// resumes from the last revision it saw: memory must not grow with slow clients.
+pub const WATCH_BACKLOG_BYTES: usize = 32 * 1024 * 1024;
+
+/// Undelivered changes of one watch, by count; bounds the work of one wake-up.
+pub const WATCH_BACKLOG_CHANGES: usize = 65_536;
+
+/// How often a watch that asked for bookmarks hears how far it has come while nothing happens. Kubernetes: about a minute.
+pub const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+
+/// A watch that names no timeout ends after this long plus up to as much again, so that clients spread out.
+pub const WATCH_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+/// A read waits this long for a revision that is about to come before it gives up with 504. Kubernetes: 3 s.
+pub const FRESH_WAIT: Duration = Duration::from_secs(3);
+
+/// The longest that one unary request may take. Kubernetes: 60 s.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How many times a lost compare-and-swap is tried again before the caller gets a Conflict: each loss means that another
+/// writer won, so that only a key under extreme contention comes near.
+pub const UPDATE_ATTEMPTS: usize = 1000;
+
+/// Tries to find a free generated name. Kubernetes: 8.
+pub const GENERATE_NAME_ATTEMPTS: usize = 8;
+
+/// Objects of one `DELETE collection` that are read at a time.
+pub const DELETE_COLLECTION_PAGE: i64 = 10_000;
+
+/// Causes that one write may name; more are cut. See the informer's cause sets.
+pub const CAUSES: usize = 16;
+
+/// Provenance records that `trace` keeps at hand. Older writes are still in the store but not in the tree.
+pub const TRACE_RECORDS: usize = 50_000;
+
+/// Kinds that one gRPC watch may select.
+pub const WATCH_SELECTORS: usize = 128;
+
+/// Items in one chunk of a streamed gRPC list: large enough to amortise framing, small enough to start early.
+pub const LIST_CHUNK_ITEMS: usize = 500;

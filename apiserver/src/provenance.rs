@@ -1,0 +1,263 @@
+//! Who wrote what, and because of what: the note that every commit carries, and the tree that follows from the notes. Not an
+//! audit log: requests that wrote nothing leave no trace.
+
+use crate::cache::resource_of;
+use crate::limits;
+use crate::request::Request;
+use crate::storage::RawBatch;
+use bytes::Bytes;
+use kstore_nondet::Clock;
+use parking_lot::RwLock;
+use serde::Serialize;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// The first byte of an encoded note.
+const VERSION: u8 = 1;
+
+/// What is stored with a revision: bincode of this behind a version byte.
+#[derive(Clone, Debug, PartialEq, Eq, bincode::Encode, bincode::Decode)]
+pub struct Note {
+    /// The user's name.
+    pub user: String,
+    /// The program or component: the `User-Agent`.
+    pub agent: String,
+    /// The API verb, with the subresource behind a slash: `update/status`.
+    pub verb: String,
+    /// The revisions that led to this write.
+    pub causes: Vec<i64>,
+    /// When, in microseconds since 1970.
+    pub time_us: i64,
+}
+
+impl Note {
+    /// The note of a request that is about to write.
+    pub fn of(request: &Request, clock: &Clock) -> Self {
+        let verb = match request.target.subresource {
+            "" => request.action.verb().to_owned(),
+            subresource => format!("{}/{subresource}", request.action.verb()),
+        };
+        Self {
+            user: request.user.username.clone(),
+            agent: request.agent.clone(),
+            verb,
+            causes: request.causes.clone(),
+            time_us: clock.now().as_microsecond(),
+        }
+    }
+
+    /// The stored form.
+    pub fn encode(&self) -> Bytes {
+        let mut bytes = vec![VERSION];
+        let config = bincode::config::standard();
+        bincode::encode_into_std_write(self, &mut bytes, config).expect("encoding into memory does not fail");
+        bytes.into()
+    }
+
+    /// From the stored form; `None` when it is of another version or damaged.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (&VERSION, rest) = bytes.split_first()? else { return None };
+        bincode::decode_from_slice(rest, bincode::config::standard()).ok().map(|(note, _)| note)
+    }
+}
+
+/// One write, as `trace` shows it.
+#[derive(Clone, Debug)]
+struct Record {
+    revision: i64,
+    keys: Vec<(String, Effect)>,
+    note: Note,
+}
+
+/// What a write did to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effect {
+    /// It came into being.
+    Created,
+    /// It changed.
+    Updated,
+    /// It went away.
+    Deleted,
+}
+
+/// The newest writes with their causes, indexed both ways. Bounded: the oldest give way.
+#[derive(Default)]
+pub struct Provenance(RwLock<Log>);
+
+#[derive(Default)]
+struct Log {
+    records: BTreeMap<i64, Arc<Record>>,
+    order: VecDeque<i64>,
+    effects: BTreeMap<i64, Vec<i64>>,
+    by_key: BTreeMap<String, Vec<i64>>,
+}
+
+/// A write in the tree of what followed from it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TraceNode {
+    /// The revision of the write.
+    pub revision: i64,
+    /// When, RFC 3339 with microseconds.
+    pub time: String,
+    /// What changed: `pods/default/web-1`.
+    pub object: String,
+    /// How.
+    pub effect: Effect,
+    /// The API verb that did it.
+    pub verb: String,
+    /// Who.
+    pub user: String,
+    /// With which program.
+    pub agent: String,
+    /// The revisions that the writer named as causes.
+    pub causes: Vec<i64>,
+    /// What followed, by revision. A write with several causes is shown once, under the latest of them that is in the tree.
+    pub children: Vec<TraceNode>,
+}
+
+impl Provenance {
+    /// Takes in one committed revision. Heartbeats (leases) and events are left out: they explain nothing and would push out
+    /// what does.
+    pub fn observe(&self, batch: &RawBatch) {
+        let Some(note) = batch.note.as_deref().and_then(Note::decode) else { return };
+        let keys: Vec<_> = batch.events.iter().filter_map(effect_of).collect();
+        if !keys.is_empty() {
+            self.0.write().insert(Record { revision: batch.revision, keys, note });
+        }
+    }
+
+    /// The writes to one object (by storage key) that nobody caused from within its own tree, each with all that followed
+    /// from it; oldest first. Empty when nothing is remembered.
+    pub fn trace(&self, key: &str) -> Vec<TraceNode> {
+        let log = self.0.read();
+        let Some(revisions) = log.by_key.get(key) else { return Vec::new() };
+        let parents = log.parents(revisions);
+        let is_root = |revision: &&i64| !parents.contains_key(*revision);
+        revisions.iter().filter(is_root).filter_map(|revision| log.node(*revision, Some(key), &parents)).collect()
+    }
+}
+
+impl Log {
+    fn insert(&mut self, record: Record) {
+        let revision = record.revision;
+        for (key, _) in &record.keys {
+            self.by_key.entry(key.clone()).or_default().push(revision);
+        }
+        for cause in &record.note.causes {
+            self.effects.entry(*cause).or_default().push(revision);
+        }
+        self.order.push_back(revision);
+        self.records.insert(revision, Arc::new(record));
+        while self.records.len() > limits::TRACE_RECORDS {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some(revision) = self.order.pop_front() else { return };
+        let Some(record) = self.records.remove(&revision) else { return };
+        self.effects.remove(&revision);
+        for (key, _) in &record.keys {
+            if let Some(revisions) = self.by_key.get_mut(key) {
+                revisions.retain(|r| *r != revision);
+                if revisions.is_empty() {
+                    self.by_key.remove(key);
+                }
+            }
+        }
+    }
+
+    /// For every write that follows from `roots`: the cause under which it is shown.
+    fn parents(&self, roots: &[i64]) -> BTreeMap<i64, i64> {
+        let mut reached: Vec<i64> = roots.to_vec();
+        let mut parents = BTreeMap::new();
+        let mut next = 0;
+        while let Some(&revision) = reached.get(next) {
+            next += 1;
+            for &effect in self.effects.get(&revision).into_iter().flatten() {
+                let first_visit = !parents.contains_key(&effect) && !roots.contains(&effect);
+                let parent = parents.entry(effect).or_insert(revision);
+                *parent = revision.max(*parent);
+                if first_visit {
+                    reached.push(effect);
+                }
+            }
+        }
+        parents
+    }
+
+    fn node(&self, revision: i64, key: Option<&str>, parents: &BTreeMap<i64, i64>) -> Option<TraceNode> {
+        let record = self.records.get(&revision)?;
+        let (object, effect) = match key {
+            Some(key) => record.keys.iter().find(|(k, _)| k == key)?,
+            None => record.keys.first()?,
+        };
+        let followed = self.effects.get(&revision).into_iter().flatten();
+        let children = followed
+            .filter(|effect| parents.get(effect) == Some(&revision))
+            .filter_map(|effect| self.node(*effect, None, parents))
+            .collect();
+        let time = jiff::Timestamp::from_microsecond(record.note.time_us).unwrap_or_default();
+        Some(TraceNode {
+            revision,
+            time: format!("{time:.6}"),
+            object: object.trim_start_matches(crate::cache::ROOT).to_owned(),
+            effect: *effect,
+            verb: record.note.verb.clone(),
+            user: record.note.user.clone(),
+            agent: record.note.agent.clone(),
+            causes: record.note.causes.clone(),
+            children,
+        })
+    }
+}
+
+fn effect_of(event: &crate::storage::RawEvent) -> Option<(String, Effect)> {
+    let resource = resource_of(&event.key)?;
+    if matches!(resource.plural, "leases" | "events") {
+        return None;
+    }
+    let effect = match &event.current {
+        None => Effect::Deleted,
+        Some(raw) if raw.created == raw.revision => Effect::Created,
+        Some(_) => Effect::Updated,
+    };
+    Some((String::from_utf8_lossy(&event.key).into_owned(), effect))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(causes: &[i64]) -> Note {
+        let text = |s: &str| s.to_owned();
+        Note { user: text("u"), agent: text("a"), verb: text("create"), causes: causes.to_vec(), time_us: 0 }
+    }
+
+    fn record(revision: i64, key: &str, causes: &[i64]) -> Record {
+        Record { revision, keys: vec![(key.to_owned(), Effect::Created)], note: note(causes) }
+    }
+
+    #[test]
+    fn a_note_survives_its_encoding_and_garbage_is_no_note() {
+        let note = note(&[1, 1 << 40]);
+        assert_eq!(Note::decode(&note.encode()), Some(note));
+        assert_eq!(Note::decode(b""), None);
+        assert_eq!(Note::decode(&[9, 1, 2]), None);
+    }
+
+    #[test]
+    fn a_trace_is_a_tree_in_which_each_write_occurs_once_under_its_latest_cause() {
+        let log = Provenance::default();
+        for r in [record(2, "d", &[]), record(3, "rs", &[2]), record(4, "pod", &[3]), record(5, "d", &[3, 4])] {
+            log.0.write().insert(r);
+        }
+        let trace = log.trace("d");
+        assert_eq!(trace.len(), 1);
+        let chain = (trace[0].revision, trace[0].children[0].revision, trace[0].children[0].children[0].revision);
+        assert_eq!(chain, (2, 3, 4));
+        assert_eq!(trace[0].children[0].children[0].children[0].revision, 5);
+    }
+}

@@ -1,0 +1,216 @@
+//! One request, however it came in: both doors decode into [`Request`], and everything behind them sees nothing else.
+//! Plain data and pure helpers.
+
+use crate::authn::UserInfo;
+use crate::cache::Filter;
+use bytes::Bytes;
+use kstore_api::kind::Resource;
+
+/// Who asks, about what, to do what, and because of what.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The authenticated caller.
+    pub user: UserInfo,
+    /// The `User-Agent`, which names the program or component.
+    pub agent: String,
+    /// The revisions that made the caller write; at most [`crate::limits::CAUSES`].
+    pub causes: Vec<i64>,
+    /// What it is about.
+    pub target: Target,
+    /// What to do.
+    pub action: Action,
+}
+
+/// A place in the resource tree.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The kind, in the version the caller speaks.
+    pub resource: &'static Resource,
+    /// The subresource, or "".
+    pub subresource: &'static str,
+    /// The namespace, or "" (cluster scope, or all namespaces).
+    pub namespace: String,
+    /// The object's name, or "".
+    pub name: String,
+}
+
+impl Target {
+    /// The storage key of the named object.
+    pub fn key(&self) -> String {
+        self.resource.storage_key(&self.namespace, &self.name)
+    }
+}
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Read one object.
+    Get(GetOptions),
+    /// Read many.
+    List(ListOptions),
+    /// Follow changes.
+    Watch(WatchOptions),
+    /// Make a new object, or post to a subresource.
+    Create(Body, WriteOptions),
+    /// Replace an object.
+    Update(Body, WriteOptions),
+    /// Change parts of an object.
+    Patch(PatchKind, Bytes, WriteOptions),
+    /// Delete one object.
+    Delete(DeleteOptions, WriteOptions),
+    /// Delete what matches.
+    DeleteCollection(ListOptions, DeleteOptions, WriteOptions),
+}
+
+impl Action {
+    /// The verb that authorization asks about.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::Get(_) => "get",
+            Self::List(_) => "list",
+            Self::Watch(_) => "watch",
+            Self::Create(..) => "create",
+            Self::Update(..) => "update",
+            Self::Patch(..) => "patch",
+            Self::Delete(..) => "delete",
+            Self::DeleteCollection(..) => "deletecollection",
+        }
+    }
+}
+
+/// How to read one object.
+#[derive(Clone, Debug, Default)]
+pub struct GetOptions {
+    /// 0: the newest; else the state at exactly this revision.
+    pub exact: i64,
+    /// Not older than this revision; beyond the newest one it is an error.
+    pub not_older_than: i64,
+}
+
+/// How to read many objects.
+#[derive(Clone, Debug)]
+pub struct ListOptions {
+    /// Which.
+    pub filter: Filter,
+    /// At most so many; 0: all.
+    pub limit: i64,
+    /// Where the page before ended.
+    pub continue_token: String,
+    /// At which revision.
+    pub at: ListAt,
+}
+
+/// At which revision to list (the table of apiserver.md §3.1, reduced to what differs on one storage).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListAt {
+    /// The newest.
+    Newest,
+    /// The newest, which must not be older than this.
+    NotOlderThan(i64),
+    /// Exactly this one.
+    Exact(i64),
+}
+
+/// How to watch.
+#[derive(Clone, Debug)]
+pub struct WatchOptions {
+    /// What.
+    pub filter: Filter,
+    /// From where.
+    pub start: crate::cache::WatchStart,
+    /// Whether to send bookmarks.
+    pub bookmarks: bool,
+    /// Whether the end of the initial state is marked (`sendInitialEvents=true`).
+    pub mark_initial_end: bool,
+    /// Seconds until the server ends the watch; 0: a default with jitter.
+    pub timeout_seconds: u64,
+}
+
+/// The encoding of a request body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+    /// Kubernetes' protobuf envelope.
+    Protobuf,
+}
+
+/// A request body, not yet decoded.
+#[derive(Clone, Debug)]
+pub struct Body {
+    /// Its encoding.
+    pub format: Format,
+    /// The bytes, within [`crate::limits::BODY_BYTES`].
+    pub bytes: Bytes,
+}
+
+impl Body {
+    /// A JSON body.
+    pub fn json(bytes: Bytes) -> Self {
+        Self { format: Format::Json, bytes }
+    }
+}
+
+/// What unknown or duplicate fields in a body lead to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// They are dropped.
+    Ignore,
+    /// They are dropped and a warning says so.
+    #[default]
+    Warn,
+    /// The request is refused.
+    Strict,
+}
+
+/// Options that all writes share.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    /// Do everything but store.
+    pub dry_run: bool,
+    /// Who owns the written fields.
+    pub field_manager: String,
+    /// What to do about unknown fields.
+    pub field_validation: FieldValidation,
+    /// Server-side apply only: take ownership on conflict.
+    pub force: bool,
+}
+
+/// The patch algorithms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchKind {
+    /// RFC 6902.
+    Json,
+    /// RFC 7386.
+    Merge,
+    /// Kubernetes' strategic merge patch.
+    Strategic,
+    /// Server-side apply.
+    Apply,
+}
+
+/// How to delete.
+#[derive(Clone, Debug, Default)]
+pub struct DeleteOptions {
+    /// Only if the uid is this.
+    pub uid: Option<String>,
+    /// Only if the resourceVersion is this.
+    pub resource_version: Option<i64>,
+    /// Seconds of grace; `None`: the kind's default.
+    pub grace_period_seconds: Option<i64>,
+    /// What happens to dependents; `None`: by finalizers and kind.
+    pub propagation: Option<Propagation>,
+}
+
+/// What happens to the dependents of a deleted object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    /// They lose their owner reference and stay.
+    Orphan,
+    /// They are deleted after it.
+    Background,
+    /// It goes when they are gone.
+    Foreground,
+}

@@ -1,0 +1,184 @@
+//! URL and method → what is asked for: the grammar of apiserver.md §1.1. Pure; nothing here reads a body or knows a handler.
+
+use http::Method;
+use kstore_api::kind::{self, Resource};
+
+/// What a path means.
+#[derive(Clone, Debug)]
+pub enum Route {
+    /// A resource request.
+    Resource(ResourcePath),
+    /// Anything else: discovery, health, OpenAPI, our own endpoints.
+    Path,
+    /// A resource path whose group, version or plural is not in the table.
+    UnknownResource,
+}
+
+/// A place in the resource tree, as a URL names it.
+#[derive(Clone, Debug)]
+pub struct ResourcePath {
+    /// The table row.
+    pub resource: &'static Resource,
+    /// "" or the subresource.
+    pub subresource: String,
+    /// "" or the namespace.
+    pub namespace: String,
+    /// "" or the name.
+    pub name: String,
+    /// The deprecated `/watch/` form.
+    pub watch: bool,
+}
+
+/// The operation that a method means on a resource path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// GET or HEAD with a name.
+    Get,
+    /// GET without a name.
+    List,
+    /// GET with `watch`.
+    Watch,
+    /// POST.
+    Create,
+    /// PUT.
+    Update,
+    /// PATCH.
+    Patch,
+    /// DELETE with a name.
+    Delete,
+    /// DELETE without a name.
+    DeleteCollection,
+}
+
+/// Reads a path (still percent-encoded).
+pub fn route(path: &str) -> Route {
+    let segments: Vec<String> = path.split('/').filter(|s| !s.is_empty()).map(decode).collect();
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    match segments.as_slice() {
+        ["api", version, rest @ ..] if !rest.is_empty() => resource_path("", version, rest),
+        ["apis", group, version, rest @ ..] if !rest.is_empty() => resource_path(group, version, rest),
+        _ => Route::Path,
+    }
+}
+
+/// What `method` means on `path`; `None`: the method is not allowed there.
+pub fn operation(method: &Method, path: &ResourcePath, watch: bool) -> Option<Operation> {
+    let named = !path.name.is_empty();
+    let watch = watch || path.watch;
+    Some(match *method {
+        Method::GET | Method::HEAD if watch && path.subresource.is_empty() => Operation::Watch,
+        Method::GET | Method::HEAD if named => Operation::Get,
+        Method::GET | Method::HEAD => Operation::List,
+        Method::POST if !named || !path.subresource.is_empty() => Operation::Create,
+        Method::PUT if named => Operation::Update,
+        Method::PATCH if named => Operation::Patch,
+        Method::DELETE if named => Operation::Delete,
+        Method::DELETE => Operation::DeleteCollection,
+        _ => return None,
+    })
+}
+
+fn resource_path(group: &str, version: &str, rest: &[&str]) -> Route {
+    let (watch, rest) = match rest {
+        ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+        _ => (false, rest),
+    };
+    let (namespace, rest) = match rest {
+        // `namespaces/x/status` and `/finalize` are subresources of the namespace itself.
+        ["namespaces", _, "status" | "finalize"] => ("", rest),
+        ["namespaces", namespace, _, ..] => (*namespace, &rest[2..]),
+        _ => ("", rest),
+    };
+    let (plural, name, subresource) = match rest {
+        [plural] => (*plural, "", String::new()),
+        [plural, name] => (*plural, *name, String::new()),
+        [plural, name, subresource @ ..] => (*plural, *name, subresource.join("/")),
+        [] => return Route::Path,
+    };
+    match kind::lookup(group, version, plural) {
+        Some(resource) if resource.namespaced || namespace.is_empty() => Route::Resource(ResourcePath {
+            resource,
+            subresource,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            watch,
+        }),
+        _ => Route::UnknownResource,
+    }
+}
+
+/// Percent-decodes one path segment; what is no valid escape stays as it is.
+pub fn decode(segment: &str) -> String {
+    decode_with(segment, false)
+}
+
+/// Percent-decodes one query component, in which `+` is a space.
+pub fn decode_query(component: &str) -> String {
+    decode_with(component, true)
+}
+
+fn decode_with(text: &str, plus_is_space: bool) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut i = 0;
+    while i < bytes.len() {
+        let escape = (bytes[i] == b'%').then(|| bytes.get(i + 1..i + 3)).flatten();
+        let value = escape.and_then(|hex| std::str::from_utf8(hex).ok()).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match value {
+            Some(byte) => {
+                out.push(byte);
+                i += 3;
+            }
+            None => {
+                out.push(if plus_is_space && bytes[i] == b'+' { b' ' } else { bytes[i] });
+                i += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn describe(path: &str) -> String {
+        match route(path) {
+            Route::Resource(p) => {
+                let watch = if p.watch { " watch" } else { "" };
+                format!("{}/{} ns={} name={} sub={}{watch}", p.resource.group, p.resource.plural, p.namespace, p.name, p.subresource)
+            }
+            Route::Path => "path".into(),
+            Route::UnknownResource => "unknown".into(),
+        }
+    }
+
+    #[test]
+    fn urls_mean_what_kubernetes_says_they_mean() {
+        let table = [
+            ("/api/v1/pods", "/pods ns= name= sub="),
+            ("/api/v1/namespaces/a/pods/b", "/pods ns=a name=b sub="),
+            ("/api/v1/namespaces/a/pods/b/status", "/pods ns=a name=b sub=status"),
+            ("/api/v1/namespaces/a", "/namespaces ns= name=a sub="),
+            ("/api/v1/namespaces/a/finalize", "/namespaces ns= name=a sub=finalize"),
+            ("/api/v1/watch/namespaces/a/pods", "/pods ns=a name= sub= watch"),
+            ("/apis/apps/v1/namespaces/a/deployments/x/scale", "apps/deployments ns=a name=x sub=scale"),
+            ("/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode", "rbac.authorization.k8s.io/clusterroles ns= name=system:node sub="),
+            ("/api", "path"),
+            ("/api/v1", "path"),
+            ("/apis/apps/v1", "path"),
+            ("/version", "path"),
+            ("/apis/apps/v1/gadgets", "unknown"),
+            ("/api/v1/namespaces/a/nodes/b", "unknown"),
+        ];
+        for (path, want) in table {
+            assert_eq!(describe(path), want, "{path}");
+        }
+    }
+
+    #[test]
+    fn escapes_are_decoded_and_broken_ones_kept() {
+        assert_eq!(decode("a%2Fb%zz%4"), "a/b%zz%4");
+        assert_eq!(decode_query("a+b%3Dc"), "a b=c");
+    }
+}

@@ -1,0 +1,73 @@
+//! Every bound of this crate, with its reason. What happens at a bound is said beside it.
+
+use std::time::Duration;
+
+/// Causes that one queue entry carries exactly; the server accepts as many in one `kstore-cause` header. At the bound
+/// the oldest are forgotten: the newest revision is the one whose state the run acts on.
+pub const MAX_CAUSES: usize = 16;
+
+/// Undecodable objects that an informer remembers by name. At the bound further ones are only logged.
+pub const MAX_UNDECODABLE: usize = 1_000;
+
+/// First wait after a source failed. Short, because the usual failure in process is a server that is still starting.
+pub const SOURCE_BACKOFF_BASE: Duration = Duration::from_millis(200);
+
+/// Longest wait between two attempts on a source (doubled at most by jitter).
+pub const SOURCE_BACKOFF_CAP: Duration = Duration::from_secs(30);
+
+/// A source without trouble for this long starts again at [`SOURCE_BACKOFF_BASE`].
+pub const SOURCE_BACKOFF_RESET: Duration = Duration::from_secs(120);
+
+/// A stream that ends sooner than this is taken for a failure and waited for, so that a server which accepts and drops
+/// us is not asked in a tight loop. An older one is reopened at once.
+pub const SHORT_STREAM: Duration = Duration::from_secs(1);
+
+/// How long internal errors of a source are answered by resuming the watch before a full list is tried.
+pub const INTERNAL_ERRORS_BEFORE_RELIST: Duration = Duration::from_secs(30);
+
+/// A stream of a source that promises progress and is silent for this many of its intervals is taken for dead.
+pub const SILENT_INTERVALS: u32 = 3;
+
+/// Initial states older than what the cache has seen that are refused before the source is taken for a new world (a
+/// store restored from a backup, or restarted empty) and the cache follows it back.
+pub const REGRESSIONS_BEFORE_RESET: u32 = 3;
+
+/// First wait of a failed key; doubles with each further failure.
+pub const RETRY_BASE: Duration = Duration::from_millis(5);
+
+/// Longest wait of a failed key.
+pub const RETRY_CAP: Duration = Duration::from_secs(1_000);
+
+/// How long a key waits for the caches to show its own writes before it runs anyway.
+pub const OWN_WRITE_DEADLINE: Duration = Duration::from_secs(10);
+
+/// After this long without synced caches a controller says which informer it waits for.
+pub const SYNC_WARNING: Duration = Duration::from_secs(120);
+
+/// Workers of a controller that names no number.
+pub const DEFAULT_WORKERS: usize = 5;
+
+/// Events that wait in a recorder to be written. At the bound new ones are dropped and counted.
+pub const RECORDER_QUEUE: usize = 1_000;
+
+/// Objects and reasons whose recent events a recorder remembers, to count repetitions instead of writing new events.
+/// At the bound the one that was quiet for longest is forgotten.
+pub const RECORDER_SERIES: usize = 4_096;
+
+/// Repetitions within this window become one event with a count.
+pub const RECORDER_WINDOW: Duration = Duration::from_secs(600);
+
+/// Distinct messages of one object and reason within the window before they are written as one combined event.
+pub const RECORDER_DISTINCT_MESSAGES: u32 = 10;
+
+/// Events of one object that may be written in a burst; one more every [`RECORDER_REFILL`].
+pub const RECORDER_BURST: u32 = 25;
+
+/// Time in which an object earns one more event after its burst.
+pub const RECORDER_REFILL: Duration = Duration::from_secs(300);
+
+/// Attempts to write one event before it is dropped and counted.
+pub const RECORDER_TRIES: u32 = 12;
+
+/// Wait between two attempts to write one event.
+pub const RECORDER_RETRY: Duration = Duration::from_secs(10);

@@ -1,0 +1,1 @@
+//! What the queue promises, as properties.

@@ -1,0 +1,183 @@
+//! [`Sorted`], a persistent sorted map: a clone is one reference count, and a writer copies only what a clone still shares.
+//!
+//! Two levels: a vector of leaves, each a sorted vector of at most [`LEAF`] entries. While no clone is alive, writing moves
+//! entries in place; while one is, the first write after it copies the top vector and each leaf it touches. Good for up to
+//! some hundred thousand entries; not a general-purpose tree.
+
+use std::{borrow::Borrow, sync::Arc};
+
+/// Entries of a full leaf. Large enough for a short top vector, small enough that copying one costs a microsecond.
+const LEAF: usize = 64;
+/// A leaf that shrinks below this joins its right neighbour when both fit in half a leaf.
+const SPARSE: usize = LEAF / 4;
+
+type Leaf<K, V> = Vec<(K, V)>;
+
+/// See the module. Leaves are never empty.
+pub(crate) struct Sorted<K, V> {
+    leaves: Arc<Vec<Arc<Leaf<K, V>>>>,
+    len: usize,
+}
+
+impl<K, V> Clone for Sorted<K, V> {
+    fn clone(&self) -> Self {
+        Self { leaves: self.leaves.clone(), len: self.len }
+    }
+}
+
+impl<K, V> Default for Sorted<K, V> {
+    fn default() -> Self {
+        Self { leaves: Arc::default(), len: 0 }
+    }
+}
+
+impl<K: Ord + Clone, V: Clone> Sorted<K, V> {
+    /// A map of entries that are sorted and without repetition.
+    pub(crate) fn from_sorted(entries: impl IntoIterator<Item = (K, V)>) -> Self {
+        let mut leaves: Vec<Arc<Leaf<K, V>>> = Vec::new();
+        let (mut leaf, mut len) = (Vec::new(), 0);
+        for entry in entries {
+            len += 1;
+            leaf.push(entry);
+            if leaf.len() == LEAF * 3 / 4 {
+                leaves.push(Arc::new(std::mem::take(&mut leaf)));
+            }
+        }
+        if !leaf.is_empty() {
+            leaves.push(Arc::new(leaf));
+        }
+        Self { leaves: Arc::new(leaves), len }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The leaf that holds `key` if any does, and where in it the key is or belongs.
+    fn find<Q: Ord + ?Sized>(&self, key: &Q) -> Option<(usize, Result<usize, usize>)>
+    where
+        K: Borrow<Q>,
+    {
+        let after = self.leaves.partition_point(|leaf| leaf[0].0.borrow() <= key);
+        let at = after.saturating_sub(1);
+        let leaf = self.leaves.get(at)?;
+        Some((at, leaf.binary_search_by(|(k, _)| k.borrow().cmp(key))))
+    }
+
+    pub(crate) fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        let (leaf, place) = self.find(key)?;
+        Some(&self.leaves[leaf][place.ok()?].1)
+    }
+
+    pub(crate) fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        let (leaf, place) = self.find(key)?;
+        let place = place.ok()?;
+        let leaf = Arc::make_mut(&mut Arc::make_mut(&mut self.leaves)[leaf]);
+        Some(&mut leaf[place].1)
+    }
+
+    /// Puts `value`, giving back the one it replaces. The key of an existing entry stays.
+    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
+        let Some((at, place)) = self.find(&key) else {
+            *self = Self::from_sorted([(key, value)]);
+            return None;
+        };
+        let leaves = Arc::make_mut(&mut self.leaves);
+        let leaf = Arc::make_mut(&mut leaves[at]);
+        match place {
+            Ok(place) => Some(std::mem::replace(&mut leaf[place].1, value)),
+            Err(place) => {
+                leaf.insert(place, (key, value));
+                self.len += 1;
+                if leaf.len() > LEAF {
+                    // Keys often come in ascending order: leave the left leaf fuller.
+                    let right = leaf.split_off(LEAF * 3 / 4);
+                    leaves.insert(at + 1, Arc::new(right));
+                }
+                None
+            }
+        }
+    }
+
+    pub(crate) fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<(K, V)>
+    where
+        K: Borrow<Q>,
+    {
+        let (at, place) = self.find(key)?;
+        let place = place.ok()?;
+        let leaves = Arc::make_mut(&mut self.leaves);
+        let leaf = Arc::make_mut(&mut leaves[at]);
+        let entry = leaf.remove(place);
+        let left = leaf.len();
+        self.len -= 1;
+        if left == 0 {
+            leaves.remove(at);
+        } else if left < SPARSE && leaves.get(at + 1).is_some_and(|next| next.len() + left <= LEAF / 2) {
+            let next = leaves.remove(at + 1);
+            Arc::make_mut(&mut leaves[at]).extend(next.iter().cloned());
+        }
+        Some(entry)
+    }
+
+    /// Entries in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.leaves.iter().flat_map(|leaf| leaf.iter().map(|(k, v)| (k, v)))
+    }
+
+    /// Entries in order, from the first that is not less than `from`.
+    pub(crate) fn iter_from<'a, Q: Ord + ?Sized>(
+        &'a self,
+        from: &Q,
+    ) -> impl Iterator<Item = (&'a K, &'a V)> + use<'a, K, V, Q>
+    where
+        K: Borrow<Q>,
+    {
+        let (leaf, skip) = match self.find(from) {
+            None => (0, 0),
+            Some((leaf, Ok(place) | Err(place))) => (leaf, place),
+        };
+        self.leaves.iter().skip(leaf).flat_map(|leaf| leaf.iter()).skip(skip).map(|(k, v)| (k, v))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn it_behaves_as_a_btree_map_and_clones_never_change(
+            ops in prop::collection::vec((0u16..400, any::<Option<u8>>(), prop::bool::weighted(0.02)), 0..1500)
+        ) {
+            let (mut ours, mut model) = (Sorted::default(), BTreeMap::new());
+            let mut clones = Vec::new();
+            for (key, value, keep) in ops {
+                match value {
+                    Some(value) => prop_assert_eq!(ours.insert(key, value), model.insert(key, value)),
+                    None => prop_assert_eq!(ours.remove(&key), model.remove_entry(&key)),
+                }
+                if keep {
+                    clones.push((ours.clone(), model.clone()));
+                }
+            }
+            clones.push((ours, model));
+            for (ours, model) in clones {
+                prop_assert_eq!(ours.len(), model.len());
+                prop_assert!(ours.iter().eq(model.iter()));
+                for key in (0..400).step_by(7) {
+                    prop_assert_eq!(ours.get(&key), model.get(&key));
+                    prop_assert!(ours.iter_from(&key).eq(model.range(key..)));
+                }
+                prop_assert!(Sorted::from_sorted(model.clone()).iter().eq(model.iter()));
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! [`View`]: a cache at one revision, for reads that belong together. It never changes and blocks nobody.
+
+use std::{borrow::Borrow, sync::Arc};
+
+use crate::{Index, Key, Object, Revision, indexer::Indexer};
+
+/// A consistent picture of an informer's cache. Taking one is cheap; while it lives, the cache copies what it changes.
+pub struct View<T>(pub(crate) Indexer<T>);
+
+impl<T: Object> Clone for View<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T: Object> View<T> {
+    /// The revision whose state this is.
+    pub fn revision(&self) -> Revision {
+        self.0.revision()
+    }
+
+    /// The object of this key.
+    pub fn get(&self, key: &Key) -> Option<&Arc<T>> {
+        self.0.get(key)
+    }
+
+    /// All objects, in key order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.0.iter()
+    }
+
+    /// The objects of one namespace, in key order.
+    pub fn namespace<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a Arc<T>> + use<'a, T> {
+        self.0.namespace(namespace)
+    }
+
+    /// The objects under `value`, in key order.
+    ///
+    /// # Panics
+    /// When the index was not declared with [`crate::Builder::index`].
+    pub fn by<K, Q>(&self, index: &Index<T, K>, value: &Q) -> impl Iterator<Item = &Arc<T>>
+    where
+        K: Ord + Clone + Borrow<Q> + Send + Sync + 'static,
+        Q: Ord + ?Sized,
+    {
+        self.0.by(index, value)
+    }
+
+    /// The values of an index that have objects, in order.
+    ///
+    /// # Panics
+    /// When the index was not declared with [`crate::Builder::index`].
+    pub fn values<K>(&self, index: &Index<T, K>) -> impl Iterator<Item = &K>
+    where
+        K: Ord + Clone + Send + Sync + 'static,
+    {
+        self.0.values(index)
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
