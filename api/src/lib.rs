@@ -1,5 +1,6 @@
 //! Kubernetes objects and their rules, pure
 
+pub mod defaults;
 pub mod field;
 pub mod kind;
 pub mod limits;
@@ -10,3 +11,4 @@ pub mod quantity;
 pub mod schema;
 pub mod selector;
 pub mod status;
+pub mod strategy;

@@ -23,7 +23,8 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
     let (scale, format) = scale(suffix)?;
     let nanos = amount(number, &scale)?;
     // A binary fraction of one unit has no binary suffix to be printed with.
-    let format = if format == Format::BinarySi && nanos > 0 && nanos < NANO { Format::DecimalSi } else { format };
+    let format =
+        if format == Format::BinarySi && nanos > 0 && nanos < NANO { Format::DecimalSi } else { format };
     Ok(Quantity::new(if negative { -nanos } else { nanos }, format))
 }
 

@@ -41,8 +41,10 @@ fn canonical_forms_are_those_of_kubernetes() {
 #[test]
 fn what_is_no_quantity_is_refused_with_the_known_message() {
     use QuantityError::{Format, Number, Suffix};
-    let cases = [("", Format), ("1 Gi", Format), ("1Gi ", Format), ("ten", Format), ("1GB", Format), ("1i", Suffix)];
-    let more = [("1mm", Suffix), ("1e", Suffix), ("Ki", Number), (".", Number), ("1.2.3", Number), ("1K", Suffix)];
+    let cases =
+        [("", Format), ("1 Gi", Format), ("1Gi ", Format), ("ten", Format), ("1GB", Format), ("1i", Suffix)];
+    let more =
+        [("1mm", Suffix), ("1e", Suffix), ("Ki", Number), (".", Number), ("1.2.3", Number), ("1K", Suffix)];
     for (text, want) in cases.into_iter().chain(more) {
         assert_eq!(Quantity::parse(text), Err(want), "{text}");
     }

@@ -240,7 +240,9 @@ pub fn lookup(openapi_name: &str) -> Option<&'static Type> {
 #[must_use]
 pub fn of(group: &str, version: &str, kind: &str) -> Option<&'static Type> {
     let found = table().packages.iter().enumerate().find_map(|(at, p)| {
-        (p.group == group && p.version == version).then(|| table().find(at, kind).filter(|t| t.has_kind)).flatten()
+        (p.group == group && p.version == version)
+            .then(|| table().find(at, kind).filter(|t| t.has_kind))
+            .flatten()
     });
     found.or_else(|| meta_kind(kind))
 }

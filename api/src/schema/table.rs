@@ -104,7 +104,8 @@ impl Draft {
     /// Second and third pass: fields with their types resolved, then inlined members spread out.
     fn finish(self) -> Table {
         let lines: Vec<Vec<Line>> = self.types.iter().map(|t| self.parse_lines(t)).collect();
-        let types = self.types.iter().zip(&lines).map(|(draft, own)| self.build(draft, own, &lines)).collect();
+        let types =
+            self.types.iter().zip(&lines).map(|(draft, own)| self.build(draft, own, &lines)).collect();
         Table { packages: self.packages, types, by_name: self.by_name }
     }
 
@@ -130,7 +131,8 @@ impl Draft {
             (_, Some(rest)) => (Shape::Map, rest),
             (None, None) => (Shape::One, kind),
         };
-        let mut field = Field { number, shape, elem: self.elem(package, kind), pointer, ..string_field(name) };
+        let mut field =
+            Field { number, shape, elem: self.elem(package, kind), pointer, ..string_field(name) };
         field.omit_empty = false;
         words.for_each(|flag| apply_flag(&mut field, flag));
         Line::Field(field)
@@ -161,24 +163,32 @@ impl Draft {
 
     fn resolve(&self, package: usize, word: &'static str) -> u16 {
         let (package, name) = match word.split_once('.') {
-            Some((short, name)) => (self.packages.iter().position(|p| p.short == short).unwrap_or(package), name),
+            Some((short, name)) => {
+                (self.packages.iter().position(|p| p.short == short).unwrap_or(package), name)
+            }
             None => (package, word),
         };
-        *self.by_name.get(&(package, name)).unwrap_or_else(|| panic!("the table names an unknown type: {word}"))
+        *self
+            .by_name
+            .get(&(package, name))
+            .unwrap_or_else(|| panic!("the table names an unknown type: {word}"))
     }
 
     fn build(&self, draft: &DraftType, own: &[Line], all: &[Vec<Line>]) -> Type {
         let mut fields = Vec::new();
         spread(own, all, &mut fields);
         fields.sort_by_key(|f| f.name);
-        let at = |name| fields.binary_search_by_key(&name, |f: &Field| f.name).expect("own fields are among the fields");
+        let at = |name| {
+            fields.binary_search_by_key(&name, |f: &Field| f.name).expect("own fields are among the fields")
+        };
         let mut members: Vec<(u32, Member)> = own
             .iter()
             .filter_map(|line| match line {
                 Line::Field(f) if f.number == 0 => None,
-                Line::Field(f) => {
-                    Some((f.number, Member::Field(u16::try_from(at(f.name)).expect("fewer than 65536 fields"))))
-                }
+                Line::Field(f) => Some((
+                    f.number,
+                    Member::Field(u16::try_from(at(f.name)).expect("fewer than 65536 fields")),
+                )),
                 Line::Inline(number, id) => Some((*number, Member::Inline(TypeId(*id)))),
             })
             .collect();
@@ -238,8 +248,11 @@ fn apply_flag(field: &mut Field, flag: &'static str) {
         ("by", keys) => field.list_keys = keys.split(',').collect(),
         ("patch", names) => {
             let has = |name| names.split(',').any(|n| n == name);
-            field.patch =
-                PatchStrategy { merge: has("merge"), replace: has("replace"), retain_keys: has("retainKeys") };
+            field.patch = PatchStrategy {
+                merge: has("merge"),
+                replace: has("replace"),
+                retain_keys: has("retainKeys"),
+            };
         }
         ("list", "atomic") => field.list_type = Some(ListType::Atomic),
         ("list", "set") => field.list_type = Some(ListType::Set),

@@ -10,7 +10,12 @@ fn the_whole_table_parses_and_every_field_is_found_by_name_and_number() {
             assert!(ty.field(field.name).is_some(), "{}.{}", ty.name, field.name);
             assert!(!matches!(field.list_type, Some(ListType::Map)) || !field.list_keys.is_empty());
             for key in &field.list_keys {
-                assert!(field.struct_type().is_some_and(|t| t.field(key).is_some()), "{}.{}", ty.name, field.name);
+                assert!(
+                    field.struct_type().is_some_and(|t| t.field(key).is_some()),
+                    "{}.{}",
+                    ty.name,
+                    field.name
+                );
             }
             count += 1;
         }
