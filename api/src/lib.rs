@@ -1,6 +1,7 @@
 //! Kubernetes objects and their rules, pure
 
 pub mod patch;
+pub mod defaults;
 pub mod field;
 pub mod kind;
 pub mod limits;
@@ -18,3 +19,4 @@ pub mod table;
 pub mod convert;
 pub mod strategy;
 pub mod scale;
+pub mod strategy;
