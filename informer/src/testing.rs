@@ -85,7 +85,6 @@ impl FakeStore {
     pub fn compact(&self, revision: Revision) {
         let mut inner = self.0.inner.lock();
         inner.compacted = inner.compacted.max(revision);
-        inner.history.retain(|past| past.revision > revision);
     }
 
     /// Loses everything and begins again at revision zero, as a server does that kept nothing.
@@ -137,6 +136,19 @@ impl<T: Stored> FakeKind<T> {
         let ours = inner.live.iter().filter(|((kind, _), _)| *kind == self.name);
         let objects = ours.filter_map(|(_, state)| state.clone().downcast().ok()).collect();
         (objects, Revision(inner.revision))
+    }
+
+    /// All objects as they were at a revision, in key order.
+    pub fn list_past(&self, revision: Revision) -> Vec<Arc<T>> {
+        let inner = self.store.0.inner.lock();
+        let mut objects = BTreeMap::new();
+        for past in inner.history.iter().filter(|past| past.kind == self.name && past.revision <= revision) {
+            match past.gone {
+                true => objects.remove(&past.key),
+                false => objects.insert(past.key.clone(), past.state.clone()),
+            };
+        }
+        objects.into_values().filter_map(|state| state.downcast().ok()).collect()
     }
 
     /// Stores a new object.

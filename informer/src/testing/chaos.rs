@@ -19,8 +19,10 @@ pub struct Chaos {
     pub refuse: u64,
     /// A stream ends or fails, at any point.
     pub cut: u64,
-    /// An item is delivered again.
+    /// An item is delivered again, at once or after the next ones.
     pub repeat: u64,
+    /// An initial state is older than the newest.
+    pub lag: u64,
     /// An item comes late.
     pub delay: u64,
 }
@@ -28,11 +30,19 @@ pub struct Chaos {
 impl Chaos {
     /// Every fault about as often as the other.
     pub fn new(rng: Rng) -> Self {
-        Self { rng, refuse: 20, cut: 15, repeat: 15, delay: 15 }
+        Self { rng, refuse: 20, cut: 15, repeat: 15, lag: 25, delay: 15 }
     }
 
     fn happens(&self, percent: u64) -> bool {
         self.rng.below(100) < percent
+    }
+
+    /// A revision that a lagging source takes for the newest.
+    fn newest(&self, newest: Revision) -> Revision {
+        match self.happens(self.lag) {
+            true => Revision(newest.0.saturating_sub(self.rng.below(12))),
+            false => newest,
+        }
     }
 
     fn error(&self) -> SourceError {
@@ -105,6 +115,13 @@ impl<T: Stored> FakeSource<T> {
         self.calls.lock().clone()
     }
 
+    /// The whole state, perhaps an old one.
+    fn state(&self) -> (Vec<Arc<T>>, Revision) {
+        let newest = self.kind.store.revision();
+        let revision = self.chaos.as_ref().map_or(newest, |chaos| chaos.newest(newest));
+        (self.kind.list_past(revision), revision)
+    }
+
     fn asked(&self, call: Call) -> Result<(), SourceError> {
         self.calls.lock().push(call);
         if let Some(error) = self.script.lock().pop_front() {
@@ -126,7 +143,7 @@ impl<T: Stored> ListerWatcher for FakeSource<T> {
 
     async fn list(&self, floor: Revision) -> Result<Listing<T>, SourceError> {
         self.asked(Call::List(floor))?;
-        let (objects, revision) = self.kind.list_at();
+        let (objects, revision) = self.state();
         let items = objects.iter().map(|object| (**object).clone()).collect();
         Ok(Listing { items, undecodable: Vec::new(), revision })
     }
@@ -149,7 +166,10 @@ impl<T: Stored> ListerWatcher for FakeSource<T> {
                 feed.kind.store.after(revision, &self.kind.name).ok_or(SourceError::Expired)?;
                 feed.position = revision;
             }
-            Start::Initial => feed.initial(),
+            Start::Initial => {
+                let (objects, revision) = self.state();
+                feed.initial(objects, revision);
+            }
         }
         Ok(stream::unfold(feed, Feed::next).boxed())
     }
@@ -172,8 +192,7 @@ struct Item {
 }
 
 impl<T: Stored> Feed<T> {
-    fn initial(&mut self) {
-        let (objects, revision) = self.kind.list_at();
+    fn initial(&mut self, objects: Vec<Arc<T>>, revision: Revision) {
         let past = objects.into_iter().map(|object| Past {
             revision: object.revision(),
             kind: String::new(),
@@ -229,13 +248,18 @@ impl<T: Stored> Feed<T> {
             return;
         };
         let size = 1 + usize::try_from(chaos.rng.below(4)).unwrap_or_default();
+        let mut again = VecDeque::new();
         for chunk in past.chunks(size) {
             let item = Item { past: chunk.to_vec(), progress: None };
             if chaos.happens(chaos.repeat) {
-                self.ready.push_back(item.clone());
+                again.push_back(item.clone());
             }
             self.ready.push_back(item);
+            if chaos.happens(50) {
+                self.ready.extend(again.pop_front());
+            }
         }
+        self.ready.extend(again);
         self.ready.push_back(Item { past: Vec::new(), progress: Some((newest, false)) });
     }
 }
