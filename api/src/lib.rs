@@ -1,3 +1,14 @@
 //! Kubernetes objects and their rules, pure
 
+pub mod patch;
+pub mod field;
 pub mod kind;
+pub mod limits;
+pub mod meta;
+pub mod name;
+pub mod object;
+pub mod quantity;
+pub mod schema;
+pub mod selector;
+pub mod status;
+pub mod wire;

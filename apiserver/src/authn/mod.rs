@@ -1,6 +1,12 @@
 //! Who is asking: from what a connection or a request presents to a [`UserInfo`]. One mechanism per file. Not what they
 //! may do: that is `authz`.
 
+pub mod anonymous;
+pub mod impersonation;
+pub mod x509;
+
+use http::HeaderMap;
+use kstore_api::status::Status;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -63,4 +69,35 @@ pub enum Peer {
     },
     /// A component in this process.
     InProcess(std::sync::Arc<UserInfo>),
+}
+
+/// Who is asking. The first mechanism that knows the caller wins: in-process identity, client certificate, and at last
+/// nobody in particular. [`impersonation`] comes afterwards, since it needs authorization.
+///
+/// # Errors
+/// 401 if the caller presents a credential that nobody here can verify.
+pub fn authenticate(peer: &Peer, headers: &HeaderMap) -> Result<UserInfo, Status> {
+    match peer {
+        Peer::InProcess(user) => Ok(UserInfo::clone(user)),
+        Peer::Tls { certificate, .. } => {
+            let user = certificate.as_deref().and_then(x509::identity);
+            user.map_or_else(|| anonymous::identity(headers), Ok)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_anonymous_but_an_unknown_token_is_refused() {
+        let peer = Peer::Tls { certificate: None, address: "127.0.0.1:1".parse().unwrap() };
+        let mut headers = HeaderMap::new();
+        assert_eq!(authenticate(&peer, &headers), Ok(UserInfo::anonymous()));
+        headers.insert("authorization", "Bearer abc".parse().unwrap());
+        assert_eq!(authenticate(&peer, &headers).unwrap_err().code, 401);
+        let local = UserInfo::new("system:kube-scheduler", [""; 0]);
+        assert_eq!(authenticate(&Peer::InProcess(local.clone().into()), &headers), Ok(local));
+    }
 }
