@@ -1,1 +1,36 @@
-//! The binary kstore-server: the only place where all crates meet
+//! The library behind the binary `kstore-server`: command line, certificates, kubeconfigs, the composition of all crates,
+//! and their orderly end. It is the only place where all crates meet; it holds no rule of Kubernetes.
+
+pub mod args;
+mod assembly;
+mod data_dir;
+mod files;
+mod kubeconfig;
+mod listen;
+mod memory_file;
+mod phase;
+mod pki;
+mod ready;
+mod run;
+mod shutdown;
+mod telemetry;
+mod tls;
+mod wiring;
+
+pub use args::Cli;
+
+use args::Command;
+use std::process::ExitCode;
+
+/// Carries out a parsed command line and returns the exit code of the process.
+pub fn main(cli: Cli) -> ExitCode {
+    let outcome = match cli.command {
+        None => cli.serve.into_config().map_err(Into::into).and_then(wiring::serve),
+        Some(Command::Run(run)) => run::run(run),
+        Some(Command::ExecGuarded(exec)) => return run::guard::exec(&exec),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("kstore-server: {error:#}");
+        ExitCode::FAILURE
+    })
+}

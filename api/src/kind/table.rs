@@ -39,10 +39,10 @@ macro_rules! row {
 macro_rules! group {
     ($name:ident = $group:literal, $package:literal, $version:literal) => {
         macro_rules! $name {
-                    ($plural:literal, $singular:literal, $kind:literal) => {
-                        row!($group, $package, $version; $plural, $singular, $kind)
-                    };
-                }
+                                            ($plural:literal, $singular:literal, $kind:literal) => {
+                                                row!($group, $package, $version; $plural, $singular, $kind)
+                                            };
+                                        }
     };
 }
 

@@ -22,7 +22,8 @@ use parking_lot::RwLock;
 use recent::Recent;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::ops::Bound;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use tokio::sync::Notify;
 use watchers::Watchers;
@@ -75,15 +76,16 @@ impl Cache {
         let revision = storage.revision();
         let page = storage.list(ROOT, &crate::storage::prefix_end(ROOT), 0, revision).await?;
         let mut kinds: BTreeMap<&'static str, Kind> =
-            kind::stored().map(|resource| (resource.storage, Kind::default())).collect();
+            kind::stored().map(|resource| (root(resource), Kind::default())).collect();
         for raw in &page.items {
             let Some(resource) = resource_of(&raw.key) else { continue };
             let entry = Arc::new(Entry::from_raw(resource, raw)?);
-            let kind = kinds.get_mut(resource.storage).expect("every stored kind has its place");
+            let kind = kinds.get_mut(root(resource)).expect("every stored kind has its place");
             kind.changed = kind.changed.max(entry.revision);
             kind.objects.insert(entry.key.clone(), entry);
         }
-        let watch = storage.watch(ROOT, revision).await?;
+        // Everything, not only ROOT: the cache must hear of every revision to know how far it has come.
+        let watch = storage.watch("", revision).await?;
         let cache = Arc::new(Self {
             storage,
             state: RwLock::new(State { kinds, recent: Recent::starting_at(revision), next_listener: 0 }),
@@ -126,7 +128,7 @@ impl Cache {
 
     /// The object under a storage key.
     pub fn get(&self, resource: &Resource, key: &str) -> Option<Arc<Entry>> {
-        self.state.read().kinds.get(resource.storage)?.objects.get(key).cloned()
+        self.state.read().kinds.get(root(resource))?.objects.get(key).cloned()
     }
 
     /// All objects of a kind whose keys are in `start..` below `prefix`, filtered by `keep`, in key order; and the revision
@@ -134,11 +136,11 @@ impl Cache {
     pub fn scan(&self, filter: &Filter) -> (Vec<Arc<Entry>>, i64) {
         let state = self.state.read();
         let revision = self.revision();
-        let Some(kind) = state.kinds.get(filter.resource.storage) else { return (Vec::new(), revision) };
+        let Some(kind) = state.kinds.get(root(filter.resource)) else { return (Vec::new(), revision) };
         let prefix = filter.resource.storage_prefix(&filter.namespace);
         let found = kind
             .objects
-            .range::<str, _>(prefix.as_str()..)
+            .range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded))
             .take_while(|(key, _)| key.starts_with(&prefix))
             .map(|(_, entry)| entry)
             .filter(|entry| filter.matches(entry))
@@ -149,7 +151,7 @@ impl Cache {
 
     /// How many objects of a kind there are.
     pub fn count(&self, resource: &Resource) -> usize {
-        self.state.read().kinds.get(resource.storage).map_or(0, |kind| kind.objects.len())
+        self.state.read().kinds.get(root(resource)).map_or(0, |kind| kind.objects.len())
     }
 
     /// Takes in one revision: contents, then watchers, then whoever waits for the revision.
@@ -175,7 +177,7 @@ impl Cache {
 
 impl State {
     fn kind(&mut self, resource: &Resource) -> &mut Kind {
-        self.kinds.get_mut(resource.storage).expect("every stored kind has its place")
+        self.kinds.get_mut(root(resource)).expect("every stored kind has its place")
     }
 
     /// Brings one event into the contents and returns it as a change; `None` for keys that are none of ours.
@@ -225,9 +227,21 @@ async fn follow(
     cache.close();
 }
 
-/// The kind whose objects live under this key.
+/// The kind whose objects live under this key, in its stored version.
 pub fn resource_of(key: &[u8]) -> Option<&'static Resource> {
-    kind::of_storage_key(std::str::from_utf8(key).ok()?)
+    static BY_ROOT: OnceLock<BTreeMap<&'static str, &'static Resource>> = OnceLock::new();
+    let by_root = BY_ROOT.get_or_init(|| kind::stored().map(|resource| (root(resource), resource)).collect());
+    let key = std::str::from_utf8(key).ok()?;
+    // A kind's root has one or two segments behind ROOT; the longer one is the more specific.
+    let slash = |from: usize| key[from..].find('/').map(|at| from + at);
+    let first = slash(ROOT.len())?;
+    let second = slash(first + 1).and_then(|second| by_root.get(&key[..second]));
+    second.or_else(|| by_root.get(&key[..first])).copied()
+}
+
+/// Where the kind's keys live; "" for kinds that are not stored.
+fn root(resource: &Resource) -> &'static str {
+    resource.storage.unwrap_or_default()
 }
 
 impl Lookup for Cache {
@@ -242,6 +256,6 @@ impl Lookup for Cache {
     }
 
     fn version(&self, resource: &'static Resource) -> i64 {
-        self.state.read().kinds.get(resource.storage).map_or(0, |kind| kind.changed)
+        self.state.read().kinds.get(root(resource)).map_or(0, |kind| kind.changed)
     }
 }

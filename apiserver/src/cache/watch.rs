@@ -52,7 +52,8 @@ pub struct Watch {
     cache: Arc<Cache>,
     filters: Vec<Filter>,
     source: Source,
-    initial: Vec<(u32, Arc<Entry>)>,
+    /// `None` unless the watch starts with the state.
+    initial: Option<Vec<(u32, Arc<Entry>)>>,
     revision: i64,
 }
 
@@ -77,27 +78,33 @@ impl Watch {
         let revision = cache.revision();
         let mut initial = Vec::new();
         for (selector, filter) in (0u32..).zip(&filters) {
-            let Some(kind) = state.kinds.get(filter.resource.storage) else { continue };
+            let Some(kind) = state.kinds.get(super::root(filter.resource)) else { continue };
             let matching = kind.objects.values().filter(|entry| filter.matches(entry));
             initial.extend(matching.map(|entry| (selector, entry.clone())));
         }
         let source = state.register(&filters, revision);
         drop(state);
-        Self { cache, filters, source, initial, revision }
+        Self { cache, filters, source, initial: Some(initial), revision }
     }
 
     async fn from_revision(cache: Arc<Cache>, filters: Vec<Filter>, revision: i64) -> Result<Self, WatchEnd> {
-        if let Some(source) = cache.state.write().resume(&filters, revision) {
-            return Ok(Self { cache, filters, source, initial: Vec::new(), revision });
+        let resumed = cache.state.write().resume(&filters, revision);
+        if let Some(source) = resumed {
+            return Ok(Self { cache, filters, source, initial: None, revision });
         }
         let history = cache.storage.watch(ROOT, revision).await.map_err(WatchEnd::from)?;
-        Ok(Self { cache, filters, source: Source::History(history), initial: Vec::new(), revision })
+        Ok(Self { cache, filters, source: Source::History(history), initial: None, revision })
     }
 
     /// The state that the watch began with, once: (selector, object) in order of selectors and keys, as of
     /// [`Watch::revision`]. Empty unless started with [`WatchStart::State`].
     pub fn initial(&mut self) -> Vec<(u32, Arc<Entry>)> {
-        std::mem::take(&mut self.initial)
+        self.initial.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Whether the watch begins with the current state.
+    pub fn starts_with_state(&self) -> bool {
+        self.initial.is_some()
     }
 
     /// How far the watch has come: everything that matches up to here has been handed out.
@@ -140,7 +147,8 @@ impl Watch {
                 batch
             }
             Source::History(history) => {
-                if let Some(live) = self.cache.state.write().resume(&self.filters, self.revision) {
+                let resumed = self.cache.state.write().resume(&self.filters, self.revision);
+                if let Some(live) = resumed {
                     self.source = live;
                     return Ok(None);
                 }
@@ -190,7 +198,7 @@ impl Drop for Watch {
         if let Source::Live { id, .. } = self.source {
             let mut state = self.cache.state.write();
             for (selector, filter) in (0u64..).zip(&self.filters) {
-                if let Some(kind) = state.kinds.get_mut(filter.resource.storage) {
+                if let Some(kind) = state.kinds.get_mut(super::root(filter.resource)) {
                     kind.watchers.remove(id + selector, filter);
                 }
             }
@@ -205,7 +213,7 @@ impl super::State {
         let id = self.next_listener;
         self.next_listener += filters.len() as u64;
         for (selector, filter) in (0u32..).zip(filters) {
-            if let Some(kind) = self.kinds.get_mut(filter.resource.storage) {
+            if let Some(kind) = self.kinds.get_mut(super::root(filter.resource)) {
                 kind.watchers.add(id + u64::from(selector), selector, filter.clone(), revision, queue.clone());
             }
         }

@@ -1,0 +1,311 @@
+//! Where in an object something is wrong, and how Kubernetes says so: [`Path`], [`FieldError`], [`ErrorList`]. The texts are an
+//! interface: clients print and tests match them. It does not know about HTTP; `status` turns a list into an answer.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// A path such as `spec.containers[0].env[1].name`, as a chain of borrowed steps: walking an object allocates nothing, only an
+/// error renders its path.
+#[derive(Clone, Copy)]
+pub struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Name(&'a str),
+    Index(usize),
+    Key(&'a str),
+}
+
+impl<'a> Path<'a> {
+    /// The object itself; its children print without a leading dot.
+    pub const ROOT: Path<'static> = Path { parent: None, step: Step::Name("") };
+
+    /// A path of one or more dotted names from the object down.
+    pub const fn new(name: &'a str) -> Self {
+        Path { parent: None, step: Step::Name(name) }
+    }
+
+    /// A named member; `name` may hold dots where members are nested.
+    pub const fn child<'b>(&'b self, name: &'b str) -> Path<'b> {
+        Path { parent: Some(self), step: Step::Name(name) }
+    }
+
+    /// A list item.
+    pub const fn index(&self, index: usize) -> Path<'_> {
+        Path { parent: Some(self), step: Step::Index(index) }
+    }
+
+    /// A map entry, printed `[key]`.
+    pub const fn key<'b>(&'b self, key: &'b str) -> Path<'b> {
+        Path { parent: Some(self), step: Step::Key(key) }
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rooted = match self.parent {
+            Some(parent) => {
+                parent.fmt(f)?;
+                !matches!(parent, Path { parent: None, step: Step::Name("") })
+            }
+            None => false,
+        };
+        match self.step {
+            Step::Name(name) if rooted => write!(f, ".{name}"),
+            Step::Name(name) => f.write_str(name),
+            Step::Index(index) => write!(f, "[{index}]"),
+            Step::Key(key) => write!(f, "[{key}]"),
+        }
+    }
+}
+
+/// The classes of field errors, as causes name them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldErrorKind {
+    /// A value that must be there is not.
+    Required,
+    /// A value breaks a rule.
+    Invalid,
+    /// A value is not one of the few that are allowed.
+    NotSupported,
+    /// A value that must be unique is there twice.
+    Duplicate,
+    /// A value may not be given at all under the circumstances.
+    Forbidden,
+    /// A text is longer than allowed.
+    TooLong,
+    /// A list has more items than allowed.
+    TooMany,
+    /// A value has the wrong type.
+    TypeInvalid,
+    /// A value refers to something that is not there.
+    NotFound,
+    /// Our fault.
+    Internal,
+}
+
+impl FieldErrorKind {
+    /// The `reason` of the cause in a Status.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::NotFound => "FieldValueNotFound",
+            Self::Internal => "InternalError",
+        }
+    }
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Required => "Required value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
+            Self::NotSupported => "Unsupported value",
+            Self::Duplicate => "Duplicate value",
+            Self::Forbidden => "Forbidden",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+            Self::NotFound => "Not found",
+            Self::Internal => "Internal error",
+        }
+    }
+}
+
+/// One thing wrong at one place. `Display` gives `path: body`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// What class of thing.
+    pub kind: FieldErrorKind,
+    /// The rendered path.
+    pub field: String,
+    /// The offending value as JSON, for the kinds that show it.
+    pub value: Option<String>,
+    /// Why, in words; may be empty.
+    pub detail: String,
+}
+
+impl FieldError {
+    /// The text without the path: `Invalid value: -1: must be …`.
+    pub fn body(&self) -> String {
+        let mut body = self.kind.title().to_owned();
+        for part in self.value.iter().chain((!self.detail.is_empty()).then_some(&self.detail)) {
+            body.push_str(": ");
+            body.push_str(part);
+        }
+        body
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.body())
+    }
+}
+
+/// Everything wrong with an object, in the order found. Empty means valid.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ErrorList(Vec<FieldError>);
+
+impl ErrorList {
+    /// A list without errors.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether nothing is wrong.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The errors, in the order found.
+    pub fn iter(&self) -> std::slice::Iter<'_, FieldError> {
+        self.0.iter()
+    }
+
+    /// Appends all errors of another list.
+    pub fn extend(&mut self, other: ErrorList) {
+        self.0.extend(other.0);
+    }
+
+    /// Appends one error.
+    pub fn push(&mut self, error: FieldError) {
+        self.0.push(error);
+    }
+
+    fn add(
+        &mut self,
+        kind: FieldErrorKind,
+        path: &Path<'_>,
+        value: Option<String>,
+        detail: impl Into<String>,
+    ) {
+        self.0.push(FieldError { kind, field: path.to_string(), value, detail: detail.into() });
+    }
+
+    /// A missing value; `detail` may be empty.
+    pub fn required(&mut self, path: &Path<'_>, detail: impl Into<String>) {
+        self.add(FieldErrorKind::Required, path, None, detail);
+    }
+
+    /// A value that breaks a rule.
+    pub fn invalid(&mut self, path: &Path<'_>, value: &(impl Serialize + ?Sized), detail: impl Into<String>) {
+        self.add(FieldErrorKind::Invalid, path, Some(json(value)), detail);
+    }
+
+    /// A value of the wrong type.
+    pub fn type_invalid(
+        &mut self,
+        path: &Path<'_>,
+        value: &(impl Serialize + ?Sized),
+        detail: impl Into<String>,
+    ) {
+        self.add(FieldErrorKind::TypeInvalid, path, Some(json(value)), detail);
+    }
+
+    /// A value outside a small set, which is printed sorted.
+    pub fn not_supported(&mut self, path: &Path<'_>, value: &str, supported: &[&str]) {
+        let mut supported: Vec<String> = supported.iter().map(|s| json(*s)).collect();
+        supported.sort();
+        let detail = format!("supported values: {}", supported.join(", "));
+        self.add(FieldErrorKind::NotSupported, path, Some(json(value)), detail);
+    }
+
+    /// A value that is there twice.
+    pub fn duplicate(&mut self, path: &Path<'_>, value: &(impl Serialize + ?Sized)) {
+        self.add(FieldErrorKind::Duplicate, path, Some(json(value)), "");
+    }
+
+    /// A value that may not be given.
+    pub fn forbidden(&mut self, path: &Path<'_>, detail: impl Into<String>) {
+        self.add(FieldErrorKind::Forbidden, path, None, detail);
+    }
+
+    /// A text of more than `max` bytes.
+    pub fn too_long(&mut self, path: &Path<'_>, max: usize) {
+        self.add(FieldErrorKind::TooLong, path, None, format!("may not be more than {max} bytes"));
+    }
+
+    /// A list of `actual` items where `max` are allowed.
+    pub fn too_many(&mut self, path: &Path<'_>, actual: usize, max: usize) {
+        let detail = format!("must have at most {max} items");
+        self.add(FieldErrorKind::TooMany, path, Some(actual.to_string()), detail);
+    }
+
+    /// A reference to something that is not there.
+    pub fn not_found(&mut self, path: &Path<'_>, value: &(impl Serialize + ?Sized)) {
+        self.add(FieldErrorKind::NotFound, path, Some(json(value)), "");
+    }
+
+    /// One message in the form of an aggregate: the one text, or `[a, b]` without repetitions.
+    pub fn aggregate(&self) -> String {
+        let mut texts: Vec<String> = Vec::with_capacity(self.0.len());
+        for error in &self.0 {
+            let text = error.to_string();
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        match texts.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        }
+    }
+}
+
+impl IntoIterator for ErrorList {
+    type Item = FieldError;
+    type IntoIter = std::vec::IntoIter<FieldError>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+fn json(value: &(impl Serialize + ?Sized)) -> String {
+    serde_json::to_string(value).expect("values of objects have string keys and finite numbers")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_render_as_kubernetes_writes_them() {
+        let spec = Path::new("spec");
+        let item = spec.child("containers").index(0).child("env").index(1).to_string();
+        assert_eq!(item, "spec.containers[0].env[1]");
+        let key = Path::ROOT.child("metadata").child("labels").key("a/b").to_string();
+        assert_eq!(key, "metadata.labels[a/b]");
+        assert_eq!(Path::ROOT.index(2).to_string(), "[2]");
+    }
+
+    #[test]
+    fn bodies_and_aggregates_have_the_known_forms() {
+        let (mut errors, root) = (ErrorList::new(), Path::ROOT);
+        errors.invalid(&root.child("spec.replicas"), &-1, "must be greater than or equal to 0");
+        assert_eq!(
+            errors.aggregate(),
+            "spec.replicas: Invalid value: -1: must be greater than or equal to 0"
+        );
+        errors.required(&root.child("a"), "");
+        errors.required(&root.child("a"), "");
+        errors.required(&root.child("b"), "why");
+        errors.not_supported(&root.child("c"), "x", &["b", "a"]);
+        errors.duplicate(&root.child("d"), "x");
+        errors.too_long(&root.child("e"), 5);
+        errors.too_many(&root.child("f"), 7, 5);
+        errors.not_found(&root.child("g"), "x");
+        errors.forbidden(&root.child("h"), "no");
+        let tail = r#", a: Required value, b: Required value: why, c: Unsupported value: "x": supported values: "a", "b", d: Duplicate value: "x", e: Too long: may not be more than 5 bytes, f: Too many: 7: must have at most 5 items, g: Not found: "x", h: Forbidden: no]"#;
+        assert!(errors.aggregate().ends_with(tail), "{}", errors.aggregate());
+    }
+}

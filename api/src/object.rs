@@ -1,0 +1,259 @@
+//! An object as one JSON value: its identity, and the form in which it is stored and sent. Rules about fields are in `meta`,
+//! `defaults` and `validate`.
+//!
+//! # The stored form
+//!
+//! Plain JSON without spaces, and these bytes first, in this order:
+//!
+//! ```text
+//! {"apiVersion":"apps/v1","kind":"Deployment","metadata":{…},…
+//! ```
+//!
+//! `metadata` is always there and never holds `resourceVersion`: the revision of the write *is* the version, known only after the
+//! bytes are made. The remaining members follow sorted by name, as do all members further down. So the same object always has the same
+//! bytes, the version is spliced in at a place found without parsing ([`splice_revision`]), and a list item is a suffix of the
+//! stored bytes ([`without_type_meta`]).
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::meta;
+
+/// Namespace (empty for cluster-scoped objects) and name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectKey {
+    /// Empty for cluster-scoped objects.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl ObjectKey {
+    /// A key from its two parts.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        ObjectKey { namespace: namespace.into(), name: name.into() }
+    }
+
+    /// The key an object carries in its metadata.
+    pub fn of(object: &Value) -> Self {
+        Self::new(meta::namespace(object), meta::name(object))
+    }
+}
+
+impl std::fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.namespace.is_empty() {
+            write!(f, "{}/", self.namespace)?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+/// The `apiVersion` of an object; empty where it has none.
+pub fn api_version(object: &Value) -> &str {
+    object["apiVersion"].as_str().unwrap_or_default()
+}
+
+/// The `kind` of an object; empty where it has none.
+pub fn kind(object: &Value) -> &str {
+    object["kind"].as_str().unwrap_or_default()
+}
+
+/// Sets `apiVersion` and `kind`.
+///
+/// # Panics
+/// If `object` is not a JSON object.
+pub fn set_type_meta(object: &mut Value, api_version: &str, kind: &str) {
+    object["apiVersion"] = api_version.into();
+    object["kind"] = kind.into();
+}
+
+/// The bytes are not in the stored form; they came from another writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("bytes are not an object in the stored form; parse and encode them again")]
+pub struct NotStoredForm;
+
+/// The stored form of an object (see the module). Leaves `metadata.resourceVersion` out.
+///
+/// # Panics
+/// If `object` is not a JSON object.
+pub fn encode_stored(object: &Value) -> Vec<u8> {
+    let members = object.as_object().expect("an API object is a JSON object");
+    let mut out = Vec::with_capacity(512);
+    out.extend_from_slice(b"{\"apiVersion\":");
+    write_json(&mut out, &Value::from(api_version(object)));
+    out.extend_from_slice(b",\"kind\":");
+    write_json(&mut out, &Value::from(kind(object)));
+    out.extend_from_slice(b",\"metadata\":{");
+    let none = Map::new();
+    let metadata = members.get("metadata").and_then(Value::as_object).unwrap_or(&none);
+    write_members(&mut out, metadata, &["resourceVersion"]);
+    out.push(b'}');
+    if members.keys().any(|name| !HEAD.contains(&name.as_str())) {
+        out.push(b',');
+        write_members(&mut out, members, HEAD);
+    }
+    out.push(b'}');
+    out
+}
+
+const HEAD: &[&str] = &["apiVersion", "kind", "metadata"];
+
+fn write_members(out: &mut Vec<u8>, members: &Map<String, Value>, except: &[&str]) {
+    let mut first = true;
+    for (name, value) in members.iter().filter(|(name, _)| !except.contains(&name.as_str())) {
+        if !std::mem::take(&mut first) {
+            out.push(b',');
+        }
+        serde_json::to_writer(&mut *out, name).expect("writing a string to memory cannot fail");
+        out.push(b':');
+        write_json(out, value);
+    }
+}
+
+fn write_json(out: &mut Vec<u8>, value: &Value) {
+    serde_json::to_writer(out, value).expect("writing a JSON value to memory cannot fail");
+}
+
+/// Where in stored bytes `"metadata":{` begins, found without parsing.
+fn metadata_offset(stored: &[u8]) -> Result<usize, NotStoredForm> {
+    let mut at = expect(stored, 0, b"{\"apiVersion\":\"")?;
+    at = end_of_string(stored, at)?;
+    at = expect(stored, at, b",\"kind\":\"")?;
+    at = end_of_string(stored, at)?;
+    at = expect(stored, at, b",")?;
+    expect(stored, at, METADATA)?;
+    Ok(at)
+}
+
+const METADATA: &[u8] = b"\"metadata\":{";
+
+fn expect(bytes: &[u8], at: usize, text: &[u8]) -> Result<usize, NotStoredForm> {
+    if bytes[at..].starts_with(text) { Ok(at + text.len()) } else { Err(NotStoredForm) }
+}
+
+/// The place after the closing quote. Type names hold no escapes; anything that does is not ours.
+fn end_of_string(bytes: &[u8], from: usize) -> Result<usize, NotStoredForm> {
+    let length = bytes[from..].iter().position(|b| matches!(b, b'"' | b'\\')).ok_or(NotStoredForm)?;
+    if bytes[from + length] == b'"' { Ok(from + length + 1) } else { Err(NotStoredForm) }
+}
+
+/// Stored bytes with `"resourceVersion":"N"` as the first member of metadata: the bytes that clients get. One copy, no parsing.
+///
+/// # Errors
+/// If the bytes are not in the stored form; nothing beyond their first members is looked at.
+pub fn splice_revision(stored: &[u8], revision: u64) -> Result<Bytes, NotStoredForm> {
+    let at = metadata_offset(stored)? + METADATA.len();
+    let empty = stored.get(at) == Some(&b'}');
+    let member = format!("\"resourceVersion\":\"{revision}\"{}", if empty { "" } else { "," });
+    let mut out = Vec::with_capacity(stored.len() + member.len());
+    out.extend_from_slice(&stored[..at]);
+    out.extend_from_slice(member.as_bytes());
+    out.extend_from_slice(&stored[at..]);
+    Ok(out.into())
+}
+
+/// The bytes after `apiVersion` and `kind`, starting at `"metadata":{`: an item of a list is `{` and these. Works on stored bytes
+/// with and without a spliced revision.
+///
+/// # Errors
+/// If the bytes are not in the stored form.
+pub fn without_type_meta(stored: &[u8]) -> Result<&[u8], NotStoredForm> {
+    metadata_offset(stored).map(|at| &stored[at..])
+}
+
+/// Whether two values mean the same to an API: absent, `null`, `{}` and `[]` are one.
+pub fn semantically_equal(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            let other = |map: &Map<String, Value>, key: &str, value: &Value| match map.get(key) {
+                Some(theirs) => semantically_equal(value, theirs),
+                None => is_empty(value),
+            };
+            a.iter().all(|(k, v)| other(b, k, v)) && b.iter().all(|(k, v)| a.contains_key(k) || is_empty(v))
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| semantically_equal(a, b))
+        }
+        _ => a == b || (is_empty(a) && is_empty(b)),
+    }
+}
+
+/// Whether a value means the same as its absence: `null`, `[]`, `{}` and objects of nothing but such.
+pub fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.values().all(is_empty),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod() -> Value {
+        json!({"spec": {"b": 1, "a": 2}, "apiVersion": "v1", "kind": "Pod", "data": "x",
+            "metadata": {"name": "p", "resourceVersion": "7", "labels": {"a": "\"metadata\":{"}}})
+    }
+
+    const STORED: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":"\"metadata\":{"},"name":"p"},"data":"x","spec":{"a":2,"b":1}}"#;
+
+    #[test]
+    fn stored_bytes_have_type_and_metadata_first_and_no_version() {
+        assert_eq!(String::from_utf8(encode_stored(&pod())).unwrap(), STORED);
+        assert_eq!(encode_stored(&json!({})), br#"{"apiVersion":"","kind":"","metadata":{}}"#);
+    }
+
+    #[test]
+    fn the_revision_is_spliced_in_front_of_the_metadata() {
+        let bytes = splice_revision(STORED.as_bytes(), 42).unwrap();
+        assert!(
+            bytes.starts_with(
+                br#"{"apiVersion":"v1","kind":"Pod","metadata":{"resourceVersion":"42","labels"#
+            )
+        );
+        let mut want = pod();
+        want["metadata"]["resourceVersion"] = "42".into();
+        assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), want);
+        let empty = splice_revision(br#"{"apiVersion":"","kind":"","metadata":{}}"#, 1).unwrap();
+        assert_eq!(&empty[..], br#"{"apiVersion":"","kind":"","metadata":{"resourceVersion":"1"}}"#);
+    }
+
+    #[test]
+    fn an_item_is_the_object_without_its_type() {
+        let bytes = splice_revision(STORED.as_bytes(), 42).unwrap();
+        let item = [b"{", without_type_meta(&bytes).unwrap()].concat();
+        let item: Value = serde_json::from_slice(&item).unwrap();
+        assert_eq!((&item["apiVersion"], &item["metadata"]["name"]), (&Value::Null, &json!("p")));
+    }
+
+    #[test]
+    fn bytes_of_other_writers_are_refused_and_never_panic() {
+        for cut in 0..STORED.find("labels").unwrap() - 1 {
+            assert_eq!(splice_revision(&STORED.as_bytes()[..cut], 1), Err(NotStoredForm), "cut at {cut}");
+        }
+        for bytes in [
+            "k8s\0\n",
+            r#"{"kind":"Pod","apiVersion":"v1"}"#,
+            r#"{"apiVersion":"\"","kind":"","metadata":{}}"#,
+        ] {
+            assert_eq!(without_type_meta(bytes.as_bytes()), Err(NotStoredForm));
+        }
+    }
+
+    #[test]
+    fn absent_null_and_empty_are_one() {
+        let same =
+            |a: Value, b: Value| assert!(semantically_equal(&a, &b) && semantically_equal(&b, &a), "{a} {b}");
+        same(json!({"a": 1, "b": {}}), json!({"a": 1, "c": [], "d": null}));
+        same(json!({"a": {"b": {"c": null}}}), json!({}));
+        same(Value::Null, json!([]));
+        for (a, b) in [(json!({"a": 0}), json!({})), (json!([1]), json!([1, 2])), (json!(""), Value::Null)] {
+            assert!(!semantically_equal(&a, &b) && !semantically_equal(&b, &a), "{a} {b}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Resource quantities (`500m`, `1.5Gi`, `2e3`): parsing, the canonical form, arithmetic.
+//!
+//! A quantity is a count of nano-units and the family of suffixes it was written in. Values are exact down to nano;
+//! anything finer is rounded away from zero, anything beyond ±(2^63-1) units is cut to that. Comparison is by value:
+//! `1000m == 1`.
+
+mod parse;
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+use std::fmt;
+
+/// Nano-units in one unit.
+const NANO: i128 = 1_000_000_000;
+/// Largest magnitude, in nano-units.
+const MAX: i128 = i64::MAX as i128 * NANO;
+
+/// The family of suffixes a quantity is printed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// `n u m k M G T P E`.
+    DecimalSi,
+    /// `Ki Mi Gi Ti Pi Ei`.
+    BinarySi,
+    /// `e3`, `e-6`.
+    DecimalExponent,
+}
+
+/// Why a text is no quantity. The messages are those which Kubernetes clients know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QuantityError {
+    /// Not a number followed by a suffix.
+    #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
+    Format,
+    /// No such suffix.
+    #[error("unable to parse quantity's suffix")]
+    Suffix,
+    /// No digits, or two decimal points.
+    #[error("unable to parse numeric part of quantity")]
+    Number,
+}
+
+/// An exact amount with the suffix family it is printed in.
+#[derive(Clone, Copy, Debug)]
+pub struct Quantity {
+    nanos: i128,
+    format: Format,
+}
+
+impl Quantity {
+    /// Nothing.
+    pub const ZERO: Self = Self { nanos: 0, format: Format::DecimalSi };
+
+    /// Reads a quantity.
+    ///
+    /// # Errors
+    /// The text is not a quantity; the message says what clients expect to read.
+    pub fn parse(text: &str) -> Result<Self, QuantityError> {
+        parse::parse(text)
+    }
+
+    /// `units` whole units, printed in `format`.
+    #[must_use]
+    pub fn from_units(units: i64, format: Format) -> Self {
+        Self::new(i128::from(units) * NANO, format)
+    }
+
+    /// `milli` thousandths, printed with decimal suffixes.
+    #[must_use]
+    pub fn from_milli(milli: i64) -> Self {
+        Self::new(i128::from(milli) * 1_000_000, Format::DecimalSi)
+    }
+
+    fn new(nanos: i128, format: Format) -> Self {
+        Self { nanos: nanos.clamp(-MAX, MAX), format }
+    }
+
+    /// The suffix family.
+    #[must_use]
+    pub fn format(self) -> Format {
+        self.format
+    }
+
+    /// Whole units, a remainder rounded away from zero.
+    #[must_use]
+    pub fn units(self) -> i64 {
+        clamp_i64(div_away(self.nanos, NANO))
+    }
+
+    /// Thousandths, a remainder rounded away from zero; cut to the range of `i64`.
+    #[must_use]
+    pub fn milli(self) -> i64 {
+        clamp_i64(div_away(self.nanos, 1_000_000))
+    }
+
+    /// The value as a float, for ratios and scores.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)] // Ratios need no more than a double holds.
+    pub fn as_f64(self) -> f64 {
+        self.nanos as f64 / NANO as f64
+    }
+
+    /// True for nothing at all.
+    #[must_use]
+    pub fn is_zero(self) -> bool {
+        self.nanos == 0
+    }
+
+    /// True below nothing.
+    #[must_use]
+    pub fn is_negative(self) -> bool {
+        self.nanos < 0
+    }
+
+    /// Sum; keeps this quantity's suffix family unless this one is zero.
+    #[must_use]
+    #[allow(clippy::should_implement_trait)] // Saturates, and takes the format of one side: not what `+` promises.
+    pub fn add(self, other: Self) -> Self {
+        Self::new(self.nanos + other.nanos, self.family(other))
+    }
+
+    /// Difference; keeps this quantity's suffix family unless this one is zero.
+    #[must_use]
+    #[allow(clippy::should_implement_trait)] // As for `add`.
+    pub fn sub(self, other: Self) -> Self {
+        Self::new(self.nanos - other.nanos, self.family(other))
+    }
+
+    fn family(self, other: Self) -> Format {
+        if self.is_zero() { other.format } else { self.format }
+    }
+}
+
+/// The canonical text of a quantity: the largest suffix of its family that leaves a whole number.
+///
+/// # Errors
+/// The text is not a quantity.
+pub fn canonicalize(text: &str) -> Result<String, QuantityError> {
+    Quantity::parse(text).map(|q| q.to_string())
+}
+
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.nanos == other.nanos
+    }
+}
+
+impl Eq for Quantity {}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Quantity {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.nanos.cmp(&other.nanos)
+    }
+}
+
+impl std::str::FromStr for Quantity {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_zero() {
+            return f.write_str("0");
+        }
+        // Below 1024 units a binary suffix cannot be used, and fractions print better as decimals.
+        let small = self.nanos.abs() < 1024 * NANO;
+        match self.format {
+            Format::BinarySi if !small => fmt_binary(div_away(self.nanos, NANO), f),
+            Format::BinarySi | Format::DecimalSi => {
+                let (mantissa, exponent) = decimal(self.nanos);
+                const SUFFIX: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+                write!(f, "{mantissa}{}", SUFFIX[exponent / 3])
+            }
+            Format::DecimalExponent => {
+                let (mantissa, exponent) = decimal(self.nanos);
+                match i64::try_from(exponent).unwrap_or(0) - 9 {
+                    0 => write!(f, "{mantissa}"),
+                    exponent => write!(f, "{mantissa}e{exponent}"),
+                }
+            }
+        }
+    }
+}
+
+/// Nano-units as mantissa and a decimal exponent which is a multiple of three, at most 27 (exa).
+fn decimal(mut mantissa: i128) -> (i128, usize) {
+    let mut exponent = 0;
+    while mantissa % 1000 == 0 && exponent < 27 {
+        mantissa /= 1000;
+        exponent += 3;
+    }
+    (mantissa, exponent)
+}
+
+fn fmt_binary(mut units: i128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    const SUFFIX: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let mut at = 0;
+    while units % 1024 == 0 && at < SUFFIX.len() - 1 {
+        units /= 1024;
+        at += 1;
+    }
+    write!(f, "{units}{}", SUFFIX[at])
+}
+
+/// Division that rounds away from zero, as Kubernetes does so that a tiny request never becomes none.
+fn div_away(value: i128, by: i128) -> i128 {
+    let whole = value / by;
+    if value % by == 0 { whole } else { whole + value.signum() }
+}
+
+fn clamp_i64(value: i128) -> i64 {
+    i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
+}

@@ -1,0 +1,90 @@
+//! Canonical forms that Kubernetes prints, and laws of the arithmetic.
+
+use super::{Format, Quantity, QuantityError, canonicalize};
+use proptest::prelude::*;
+
+#[test]
+fn canonical_forms_are_those_of_kubernetes() {
+    let cases = [
+        ("0", "0"),
+        ("0Mi", "0"),
+        ("-0", "0"),
+        ("1000m", "1"),
+        ("1.5", "1500m"),
+        ("0.5", "500m"),
+        (".5", "500m"),
+        ("5.", "5"),
+        ("1.5Gi", "1536Mi"),
+        ("1024Mi", "1Gi"),
+        ("1000Mi", "1000Mi"),
+        ("1000k", "1M"),
+        ("128974848", "128974848"),
+        ("129e6", "129e6"),
+        ("2e3", "2e3"),
+        ("1e-3", "1e-3"),
+        ("100e1", "1e3"),
+        ("0.5Ki", "512"),
+        ("0.0000000001", "1n"),
+        ("1500u", "1500u"),
+        ("-1.5Gi", "-1536Mi"),
+        ("+3", "3"),
+        ("12345678901234567890123", "9223372036854775807"),
+        ("1E", "1E"),
+        ("007", "7"),
+        ("0.1Ki", "102400m"),
+    ];
+    for (text, want) in cases {
+        assert_eq!(canonicalize(text).as_deref(), Ok(want), "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_quantity_is_refused_with_the_known_message() {
+    use QuantityError::{Format, Number, Suffix};
+    let cases =
+        [("", Format), ("1 Gi", Format), ("1Gi ", Format), ("ten", Format), ("1GB", Format), ("1i", Suffix)];
+    let more =
+        [("1mm", Suffix), ("1e", Suffix), ("Ki", Number), (".", Number), ("1.2.3", Number), ("1K", Suffix)];
+    for (text, want) in cases.into_iter().chain(more) {
+        assert_eq!(Quantity::parse(text), Err(want), "{text}");
+    }
+}
+
+#[test]
+fn values_round_away_from_zero() {
+    assert_eq!(Quantity::parse("1m").unwrap().units(), 1);
+    assert_eq!(Quantity::parse("-1m").unwrap().units(), -1);
+    assert_eq!(Quantity::parse("1500u").unwrap().milli(), 2);
+    assert_eq!(Quantity::parse("1Gi").unwrap().units(), 1 << 30);
+    assert_eq!(Quantity::parse("8Ei").unwrap().units(), i64::MAX);
+}
+
+#[test]
+fn sums_keep_the_family_of_the_first_that_is_not_zero() {
+    let sum = Quantity::ZERO.add(Quantity::parse("1Gi").unwrap()).add(Quantity::parse("24M").unwrap());
+    assert_eq!(sum.format(), Format::BinarySi);
+    assert_eq!(sum.sub(Quantity::parse("24M").unwrap()).to_string(), "1Gi");
+    assert_eq!(Quantity::from_milli(250).add(Quantity::from_milli(750)).to_string(), "1");
+}
+
+proptest! {
+    #[test]
+    fn the_canonical_form_keeps_the_value_and_is_a_fixed_point(
+        number in 0_u64..1_000_000_000_000, point in 0_usize..8,
+        suffix in prop::sample::select(vec!["", "n", "u", "m", "k", "M", "G", "Ki", "Mi", "Gi", "e3", "e-2", "E"]),
+    ) {
+        let digits = format!("{number:08}");
+        let (whole, fraction) = digits.split_at(digits.len() - point);
+        let quantity = Quantity::parse(&format!("{whole}.{fraction}{suffix}")).unwrap();
+        let text = quantity.to_string();
+        let again = Quantity::parse(&text).unwrap();
+        prop_assert_eq!(again.to_string(), text);
+        // Binary amounts with a fraction of a unit round up when printed.
+        prop_assert!(again == quantity || (again.units() == quantity.units() && suffix.ends_with('i')));
+    }
+
+    #[test]
+    fn no_text_panics(text in "[-+]?[0-9.eEinumkKMGTP]{0,40}") {
+        let _ = Quantity::parse(&text);
+    }
+}

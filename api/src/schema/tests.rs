@@ -1,0 +1,67 @@
+//! The table as a whole, and the facts that other modules lean on.
+
+use super::{Elem, ListType, Member, Shape, all, lookup, of};
+
+#[test]
+fn the_whole_table_parses_and_every_field_is_found_by_name_and_number() {
+    let mut count = 0;
+    for ty in all() {
+        for field in &ty.fields {
+            assert!(ty.field(field.name).is_some(), "{}.{}", ty.name, field.name);
+            assert!(!matches!(field.list_type, Some(ListType::Map)) || !field.list_keys.is_empty());
+            for key in &field.list_keys {
+                assert!(
+                    field.struct_type().is_some_and(|t| t.field(key).is_some()),
+                    "{}.{}",
+                    ty.name,
+                    field.name
+                );
+            }
+            count += 1;
+        }
+        for window in ty.members.windows(2) {
+            assert!(window[0].0 < window[1].0, "numbers of {} repeat", ty.name);
+        }
+        for window in ty.fields.windows(2) {
+            assert!(window[0].name < window[1].name, "names of {} repeat", ty.name);
+        }
+    }
+    assert!(count > 2500, "only {count} fields");
+}
+
+#[test]
+fn types_are_found_by_openapi_name_and_by_kind() {
+    let by_name = lookup("io.k8s.api.apps.v1.Deployment").unwrap();
+    let by_kind = of("apps", "v1", "Deployment").unwrap();
+    assert!(std::ptr::eq(by_name, by_kind));
+    assert_eq!(by_name.openapi_name(), "io.k8s.api.apps.v1.Deployment");
+    assert!(of("apps", "v1", "DeploymentSpec").is_none(), "a part is not a kind");
+    assert!(of("apps", "v1", "DeleteOptions").is_some(), "options are sent under any group");
+    assert!(of("", "v1", "Pod").is_some() && of("autoscaling", "v2", "HorizontalPodAutoscaler").is_some());
+    assert!(of("example.com", "v1", "Foo").is_none());
+    for odd in ["", ".", "io.k8s.api.apps.v1.", "Deployment"] {
+        assert!(lookup(odd).is_none());
+    }
+}
+
+#[test]
+fn inlined_members_are_visible_in_json_and_nested_in_protobuf() {
+    let volume = lookup("io.k8s.api.core.v1.Volume").unwrap();
+    assert!(volume.field("emptyDir").is_some());
+    assert!(matches!(volume.member(2), Some(Member::Inline(t)) if t.get().name == "VolumeSource"));
+    let rule = lookup("io.k8s.api.admissionregistration.v1.NamedRuleWithOperations").unwrap();
+    assert!(rule.field("apiGroups").is_some() && rule.field("operations").is_some());
+}
+
+#[test]
+fn patch_and_list_facts_of_well_known_fields() {
+    let pod = lookup("io.k8s.api.core.v1.PodSpec").unwrap();
+    let containers = pod.field("containers").unwrap();
+    assert_eq!((containers.shape, containers.merge_key), (Shape::List, Some("name")));
+    assert!(pod.field("volumes").unwrap().patch.retain_keys);
+    let ports = lookup("io.k8s.api.core.v1.Container").unwrap().field("ports").unwrap();
+    assert_eq!(ports.merge_key, Some("containerPort"));
+    assert_eq!(&*ports.list_keys, ["containerPort", "protocol"]);
+    assert!(lookup("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector").unwrap().atomic);
+    assert_eq!(pod.field("overhead").unwrap().elem, Elem::Quantity);
+}

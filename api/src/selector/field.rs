@@ -1,0 +1,371 @@
+//! Field selectors: the text form of `?fieldSelector=`, which fields a kind can be selected by, and matching. Fields are strings
+//! computed from the object; custom resources add their own list of paths.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::kind::Resource;
+use crate::meta;
+
+/// One term: a field is, or is not, a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// The field's label, such as `spec.nodeName`.
+    pub field: String,
+    /// Whether the field must differ.
+    pub negated: bool,
+    /// The value.
+    pub value: String,
+}
+
+/// A conjunction of terms; none matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    terms: Vec<Term>,
+}
+
+/// A selector that is broken or names a field that a kind cannot be selected by. The text is the answer's message (400).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SelectorError(pub String);
+
+impl Selector {
+    /// Matches every object.
+    pub const fn everything() -> Self {
+        Selector { terms: Vec::new() }
+    }
+
+    /// The selector of one field with one value.
+    pub fn one(field: &str, value: &str) -> Self {
+        Selector { terms: vec![Term { field: field.to_owned(), negated: false, value: value.to_owned() }] }
+    }
+
+    /// Reads the text form. Whether the fields exist is another question: [`Selector::check`].
+    ///
+    /// # Errors
+    /// With the text Kubernetes gives.
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+        let mut terms = Vec::new();
+        for part in split_terms(text).into_iter().filter(|part| !part.is_empty()) {
+            let Some((field, negated, value)) = split_term(part) else {
+                return Err(SelectorError(format!("invalid selector: '{text}'; can't understand '{part}'")));
+            };
+            terms.push(Term { field: field.to_owned(), negated, value: unescape(value)? });
+        }
+        Ok(Selector { terms })
+    }
+
+    /// The terms, in the order given.
+    pub fn terms(&self) -> &[Term] {
+        &self.terms
+    }
+
+    /// Whether every object matches.
+    pub fn is_everything(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// The value a field must have, if a term says so: lets a list by name or node read less.
+    pub fn required(&self, field: &str) -> Option<&str> {
+        self.terms.iter().find(|t| !t.negated && t.field == field).map(|t| t.value.as_str())
+    }
+
+    /// Checks that a kind can be selected by all fields, and replaces old labels of fields by their present ones.
+    ///
+    /// # Errors
+    /// With the text Kubernetes gives, for the first unknown field.
+    pub fn check(mut self, resource: &Resource) -> Result<Self, SelectorError> {
+        for term in &mut self.terms {
+            if (resource.group, resource.plural, term.field.as_str()) == ("", "pods", "spec.host") {
+                term.field = "spec.nodeName".to_owned();
+            }
+            if (resource.group, resource.plural, term.field.as_str()) == ("", "namespaces", "name") {
+                term.field = "metadata.name".to_owned();
+            }
+            if !is_selectable(resource, &term.field) {
+                return Err(unknown_field(resource, &term.field));
+            }
+        }
+        Ok(self)
+    }
+
+    /// Whether an object satisfies all terms. Fields the kind does not have count as empty.
+    pub fn matches(&self, resource: &Resource, object: &Value) -> bool {
+        self.terms.iter().all(|term| {
+            let value = field_of(resource, &term.field, object).unwrap_or_default();
+            (value == term.value) != term.negated
+        })
+    }
+
+    /// Whether fields (as [`fields_of`] makes them) satisfy all terms.
+    pub fn matches_fields(&self, fields: &[(&'static str, String)]) -> bool {
+        self.terms.iter().all(|term| {
+            let at = fields.binary_search_by(|(label, _)| (*label).cmp(&term.field));
+            let value = at.map_or("", |at| fields[at].1.as_str());
+            (value == term.value) != term.negated
+        })
+    }
+}
+
+/// Splits at commas that no backslash precedes.
+fn split_terms(text: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut escaped) = (Vec::new(), 0, false);
+    for (i, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            ',' => {
+                parts.push(&text[start..i]);
+                start = i + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+/// Field, whether negated, raw value; at the first operator.
+fn split_term(part: &str) -> Option<(&str, bool, &str)> {
+    for (i, _) in part.char_indices() {
+        for (sign, negated) in [("!=", true), ("==", false), ("=", false)] {
+            if let Some(value) = part[i..].strip_prefix(sign) {
+                return Some((&part[..i], negated, value));
+            }
+        }
+    }
+    None
+}
+
+fn unescape(text: &str) -> Result<String, SelectorError> {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(c @ ('\\' | ',' | '=')) => out.push(c),
+                other => {
+                    let rest = other.map(String::from).unwrap_or_default();
+                    let why = format!("invalid field selector: invalid escape sequence: \\{rest}");
+                    return Err(SelectorError(why));
+                }
+            },
+            ',' | '=' => {
+                let why = format!("invalid field selector: unescaped character in value: {c}");
+                return Err(SelectorError(why));
+            }
+            _ => out.push(c),
+        }
+    }
+    Ok(out)
+}
+
+/// How a field is read from an object.
+enum Read {
+    /// The string, number or boolean at a path.
+    At(&'static [&'static str]),
+    /// As `At`, where an absent value counts as this text.
+    Or(&'static [&'static str], &'static str),
+    /// Something computed.
+    By(for<'o> fn(&'o Value) -> Cow<'o, str>),
+}
+
+const POD: &[(&str, Read)] = &[
+    ("spec.hostNetwork", Read::Or(&["spec", "hostNetwork"], "false")),
+    ("spec.nodeName", Read::At(&["spec", "nodeName"])),
+    ("spec.restartPolicy", Read::At(&["spec", "restartPolicy"])),
+    ("spec.schedulerName", Read::At(&["spec", "schedulerName"])),
+    ("spec.serviceAccountName", Read::At(&["spec", "serviceAccountName"])),
+    ("status.nominatedNodeName", Read::At(&["status", "nominatedNodeName"])),
+    ("status.phase", Read::At(&["status", "phase"])),
+    ("status.podIP", Read::At(&["status", "podIP"])),
+    ("status.podIPs", Read::By(pod_ips)),
+];
+const CORE_EVENT: &[(&str, Read)] = &[
+    ("involvedObject.apiVersion", Read::At(&["involvedObject", "apiVersion"])),
+    ("involvedObject.fieldPath", Read::At(&["involvedObject", "fieldPath"])),
+    ("involvedObject.kind", Read::At(&["involvedObject", "kind"])),
+    ("involvedObject.name", Read::At(&["involvedObject", "name"])),
+    ("involvedObject.namespace", Read::At(&["involvedObject", "namespace"])),
+    ("involvedObject.resourceVersion", Read::At(&["involvedObject", "resourceVersion"])),
+    ("involvedObject.uid", Read::At(&["involvedObject", "uid"])),
+    ("reason", Read::At(&["reason"])),
+    ("reportingComponent", Read::At(&["reportingComponent"])),
+    ("source", Read::By(event_source)),
+    ("type", Read::At(&["type"])),
+];
+const EVENT: &[(&str, Read)] = &[
+    ("reason", Read::At(&["reason"])),
+    ("regarding.apiVersion", Read::At(&["regarding", "apiVersion"])),
+    ("regarding.fieldPath", Read::At(&["regarding", "fieldPath"])),
+    ("regarding.kind", Read::At(&["regarding", "kind"])),
+    ("regarding.name", Read::At(&["regarding", "name"])),
+    ("regarding.namespace", Read::At(&["regarding", "namespace"])),
+    ("regarding.resourceVersion", Read::At(&["regarding", "resourceVersion"])),
+    ("regarding.uid", Read::At(&["regarding", "uid"])),
+    ("reportingController", Read::At(&["reportingController"])),
+    ("type", Read::At(&["type"])),
+];
+const NODE: &[(&str, Read)] = &[("spec.unschedulable", Read::Or(&["spec", "unschedulable"], "false"))];
+const NAMESPACE: &[(&str, Read)] = &[("status.phase", Read::At(&["status", "phase"]))];
+const SECRET: &[(&str, Read)] = &[("type", Read::At(&["type"]))];
+const SERVICE: &[(&str, Read)] =
+    &[("spec.clusterIP", Read::At(&["spec", "clusterIP"])), ("spec.type", Read::At(&["spec", "type"]))];
+const CONTROLLER: &[(&str, Read)] = &[("status.replicas", Read::Or(&["status", "replicas"], "0"))];
+const JOB: &[(&str, Read)] = &[("status.successful", Read::Or(&["status", "succeeded"], "0"))];
+const CSR: &[(&str, Read)] = &[("spec.signerName", Read::At(&["spec", "signerName"]))];
+
+/// The fields of a kind besides name and namespace, sorted.
+fn own_fields(resource: &Resource) -> &'static [(&'static str, Read)] {
+    match (resource.group, resource.plural) {
+        ("", "pods") => POD,
+        ("", "events") => CORE_EVENT,
+        ("events.k8s.io", "events") => EVENT,
+        ("", "nodes") => NODE,
+        ("", "namespaces") => NAMESPACE,
+        ("", "secrets") => SECRET,
+        ("", "services") => SERVICE,
+        ("", "replicationcontrollers") => CONTROLLER,
+        ("batch", "jobs") => JOB,
+        ("certificates.k8s.io", "certificatesigningrequests") => CSR,
+        _ => &[],
+    }
+}
+
+const NAME: &str = "metadata.name";
+const NAMESPACE_FIELD: &str = "metadata.namespace";
+
+/// Whether a kind can be selected by a field.
+pub fn is_selectable(resource: &Resource, field: &str) -> bool {
+    matches!(field, NAME | NAMESPACE_FIELD) || own_fields(resource).iter().any(|(label, _)| *label == field)
+}
+
+fn unknown_field(resource: &Resource, field: &str) -> SelectorError {
+    SelectorError(match (resource.group, resource.plural) {
+        ("batch", "jobs") => format!("field label \"{field}\" not supported for Job"),
+        _ if own_fields(resource).is_empty() => {
+            format!("\"{field}\" is not a known field selector: only \"{NAME}\", \"{NAMESPACE_FIELD}\"")
+        }
+        _ => format!("field label not supported: {field}"),
+    })
+}
+
+/// The value of one field of an object; `None` if the kind has no such field.
+pub fn field_of<'o>(resource: &Resource, field: &str, object: &'o Value) -> Option<Cow<'o, str>> {
+    match field {
+        NAME => Some(meta::name(object).into()),
+        NAMESPACE_FIELD => Some(meta::namespace(object).into()),
+        _ => own_fields(resource).iter().find(|(label, _)| *label == field).map(|(_, read)| read.of(object)),
+    }
+}
+
+/// All fields an object can be selected by, sorted by label.
+pub fn fields_of(resource: &Resource, object: &Value) -> Vec<(&'static str, String)> {
+    let own = own_fields(resource).iter().map(|(label, read)| (*label, read.of(object).into_owned()));
+    let mut fields: Vec<_> = own.collect();
+    fields.push((NAME, meta::name(object).to_owned()));
+    fields.push((NAMESPACE_FIELD, meta::namespace(object).to_owned()));
+    fields.sort_by_key(|(label, _)| *label);
+    fields
+}
+
+impl Read {
+    fn of<'o>(&self, object: &'o Value) -> Cow<'o, str> {
+        let (path, absent) = match self {
+            Read::By(compute) => return compute(object),
+            Read::At(path) => (path, ""),
+            Read::Or(path, absent) => (path, *absent),
+        };
+        match path.iter().fold(object, |value, member| &value[*member]) {
+            Value::String(text) => text.as_str().into(),
+            Value::Bool(flag) => flag.to_string().into(),
+            Value::Number(number) => number.to_string().into(),
+            Value::Null | Value::Array(_) | Value::Object(_) => absent.into(),
+        }
+    }
+}
+
+fn pod_ips(pod: &Value) -> Cow<'_, str> {
+    let ips = pod["status"]["podIPs"].as_array().into_iter().flatten().filter_map(|ip| ip["ip"].as_str());
+    ips.collect::<Vec<_>>().join(",").into()
+}
+
+fn event_source(event: &Value) -> Cow<'_, str> {
+    let component = event["source"]["component"].as_str().unwrap_or_default();
+    if component.is_empty() { event["reportingComponent"].as_str().unwrap_or_default() } else { component }
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::kind::lookup;
+
+    fn pods() -> &'static Resource {
+        lookup("", "v1", "pods").unwrap()
+    }
+
+    #[test]
+    fn terms_are_read_with_escapes() {
+        let selector = Selector::parse("a=b,c!=d\\,e,,f==g\\=h").unwrap();
+        let terms: Vec<_> = selector.terms().iter().map(|t| (&*t.field, t.negated, &*t.value)).collect();
+        assert_eq!(terms, [("a", false, "b"), ("c", true, "d,e"), ("f", false, "g=h")]);
+        assert!(Selector::parse("").unwrap().is_everything());
+        let message = |text: &str| Selector::parse(text).unwrap_err().0;
+        assert_eq!(message("a=b,c"), "invalid selector: 'a=b,c'; can't understand 'c'");
+        assert_eq!(message("a=b=c"), "invalid field selector: unescaped character in value: =");
+        assert_eq!(message("a=b\\x"), "invalid field selector: invalid escape sequence: \\x");
+    }
+
+    #[test]
+    fn fields_a_kind_does_not_have_are_refused_with_kubernetes_texts() {
+        let message = |group: &str, plural: &str, text: &str| {
+            Selector::parse(text).unwrap().check(lookup(group, "v1", plural).unwrap()).unwrap_err().0
+        };
+        assert_eq!(message("", "pods", "spec.foo=1"), "field label not supported: spec.foo");
+        assert_eq!(message("batch", "jobs", "x=1"), "field label \"x\" not supported for Job");
+        assert_eq!(
+            message("apps", "deployments", "spec.x=1"),
+            "\"spec.x\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        );
+    }
+
+    #[test]
+    fn pods_are_selected_by_node_phase_and_name() {
+        let pod = json!({"metadata": {"name": "p", "namespace": "ns"}, "spec": {"nodeName": "n1"},
+            "status": {"phase": "Running"}});
+        for (text, want) in [
+            ("spec.nodeName=n1", true),
+            ("spec.host=n1", true),
+            ("spec.nodeName!=n1", false),
+            ("spec.nodeName=", false),
+            ("status.phase=Running,metadata.name=p", true),
+            ("spec.hostNetwork=false", true),
+            ("status.podIP=", true),
+        ] {
+            let selector = Selector::parse(text).unwrap().check(pods()).unwrap();
+            assert_eq!(selector.matches(pods(), &pod), want, "{text}");
+            assert_eq!(selector.matches_fields(&fields_of(pods(), &pod)), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn events_are_selected_by_their_object_and_an_empty_namespace_matches_empty() {
+        let events = lookup("", "v1", "events").unwrap();
+        let event = json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Node", "name": "n"},
+            "reportingComponent": "kubelet", "type": "Normal"});
+        let text = "involvedObject.kind=Node,involvedObject.namespace=,involvedObject.name=n,source=kubelet,type!=Warning";
+        assert!(Selector::parse(text).unwrap().check(events).unwrap().matches(events, &event));
+        assert_eq!(Selector::parse("a=b,c=d").unwrap().required("c"), Some("d"));
+    }
+
+    #[test]
+    fn fields_are_sorted_for_every_kind() {
+        for resource in crate::kind::RESOURCES {
+            assert!(fields_of(resource, &json!({})).is_sorted(), "{}", resource.plural);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Request bodies → objects: parse the encoding, check that the object is of the kind that the URL names, check types and
+//! fields against the schema. Pure. Not defaulting or validation: those see only what is decoded.
+
+use crate::request::{Body, FieldValidation, Format};
+use kstore_api::kind::{Resource, split_api_version};
+use kstore_api::schema::{self, decode, strict};
+use kstore_api::status::Status;
+use kstore_api::wire;
+use serde_json::{Value, json};
+
+/// The kind that a body must be of.
+#[derive(Clone, Copy, Debug)]
+pub struct Expected {
+    /// API group.
+    pub group: &'static str,
+    /// API version.
+    pub version: &'static str,
+    /// Kind.
+    pub kind: &'static str,
+}
+
+impl Expected {
+    /// The body of the resource itself, or of one of its subresources.
+    pub fn of(resource: &'static Resource, subresource: &str) -> Self {
+        match resource.subresource(subresource) {
+            Some(sub) => Self { group: sub.group, version: sub.version, kind: sub.kind },
+            None => Self { group: resource.group, version: resource.version, kind: resource.kind },
+        }
+    }
+
+    /// `apiVersion`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+    }
+}
+
+/// Decodes a whole object. What strict validation would refuse is dropped, and reported as `validation` says.
+pub fn object(expected: Expected, body: &Body, validation: FieldValidation, warnings: &mut Vec<String>) -> Result<Value, Status> {
+    let mut value = parse(expected, body)?;
+    check_kind(expected, &mut value)?;
+    let mut problems = match body.format {
+        Format::Json if validation != FieldValidation::Ignore => strict::duplicate_fields(&body.bytes),
+        Format::Json | Format::Yaml | Format::Protobuf => Vec::new(),
+    };
+    problems.extend(normalize(expected, &mut value)?);
+    report(expected, problems.iter().map(ToString::to_string).collect(), validation, warnings)?;
+    Ok(value)
+}
+
+/// Brings an object that was computed (by a patch, by admission) into canonical form; what it says wrongly is a 422 or 400.
+pub fn canonical(expected: Expected, value: &mut Value, validation: FieldValidation, warnings: &mut Vec<String>) -> Result<(), Status> {
+    check_kind(expected, value)?;
+    let problems = normalize(expected, value)?;
+    report(expected, problems.iter().map(ToString::to_string).collect(), validation, warnings)
+}
+
+/// YAML or JSON without a schema.
+pub fn tree(body: &Body) -> Result<Value, Status> {
+    match body.format {
+        Format::Json => serde_json::from_slice(&body.bytes).map_err(|e| Status::bad_request(format!("error decoding JSON: {e}"))),
+        Format::Yaml => yaml(&body.bytes).map_err(|e| Status::bad_request(format!("error decoding YAML: {e}"))),
+        Format::Protobuf => wire::decode(&body.bytes)
+            .map(|(_, value)| value)
+            .map_err(|e| Status::bad_request(format!("error decoding protobuf: {e}"))),
+    }
+}
+
+fn parse(expected: Expected, body: &Body) -> Result<Value, Status> {
+    let unrecognized = |reason: String| {
+        let kind = expected.kind;
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; {reason}"
+        ))
+    };
+    match body.format {
+        Format::Json => serde_json::from_slice(&body.bytes).map_err(|e| unrecognized(format!("json parse error: {e}"))),
+        Format::Yaml => yaml(&body.bytes).map_err(|e| unrecognized(format!("yaml parse error: {e}"))),
+        Format::Protobuf => {
+            let (meta, mut value) =
+                wire::decode(&body.bytes).map_err(|e| unrecognized(format!("protobuf parse error: {e}")))?;
+            let object = value.as_object_mut().expect("a protobuf message is an object");
+            object.insert("apiVersion".into(), json!(meta.api_version));
+            object.insert("kind".into(), json!(meta.kind));
+            Ok(value)
+        }
+    }
+}
+
+fn yaml(bytes: &[u8]) -> Result<Value, serde_yaml_ng::Error> {
+    serde_yaml_ng::from_slice(bytes)
+}
+
+/// Missing type information comes from the URL; present type information must agree with it.
+fn check_kind(expected: Expected, value: &mut Value) -> Result<(), Status> {
+    let Some(object) = value.as_object_mut() else {
+        return Err(Status::bad_request(format!("the object provided is unrecognized (must be of type {}): not an object", expected.kind)));
+    };
+    let wanted = expected.api_version();
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if !kind.is_empty() && kind != expected.kind {
+        let (group, version) = split_api_version(&api_version);
+        return Err(Status::bad_request(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {}: no kind \"{kind}\" is registered for this path in group \"{group}\"",
+            expected.kind
+        )));
+    }
+    if !api_version.is_empty() && api_version != wanted {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({wanted})"
+        )));
+    }
+    object.insert("apiVersion".into(), json!(wanted));
+    object.insert("kind".into(), json!(expected.kind));
+    Ok(())
+}
+
+fn normalize(expected: Expected, value: &mut Value) -> Result<Vec<decode::FieldProblem>, Status> {
+    let Some(ty) = schema::of(expected.group, expected.version, expected.kind) else {
+        return Err(Status::internal(format!("no schema for {} {}", expected.api_version(), expected.kind)));
+    };
+    decode::normalize(value, ty, decode::Mode::Whole).map_err(|e| {
+        let Expected { version, kind, .. } = expected;
+        Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {e}"))
+    })
+}
+
+fn report(expected: Expected, problems: Vec<String>, validation: FieldValidation, warnings: &mut Vec<String>) -> Result<(), Status> {
+    match validation {
+        FieldValidation::Strict if !problems.is_empty() => {
+            let Expected { version, kind, .. } = expected;
+            let problems = problems.join(", ");
+            Err(Status::bad_request(format!(
+                "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {problems}"
+            )))
+        }
+        FieldValidation::Strict | FieldValidation::Ignore => Ok(()),
+        FieldValidation::Warn => {
+            warnings.extend(problems);
+            Ok(())
+        }
+    }
+}

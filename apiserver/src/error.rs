@@ -1,0 +1,211 @@
+//! The single place where inner errors become a Kubernetes Status, and a Status a gRPC status. No wildcard arms: a new error
+//! must say here what the caller should do.
+
+use crate::cache::WatchEnd;
+use crate::request::Target;
+use crate::storage::{CommitError, ReadError};
+use kstore_api::kind::Resource;
+use kstore_api::patch::PatchError;
+use kstore_api::status::{Cause, Details, MODIFIED, Reason, Status};
+use prost::Message as _;
+use tonic::Code;
+
+/// A refused read.
+pub fn of_read(error: ReadError) -> Status {
+    match error {
+        ReadError::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
+        ReadError::Future { current } => revision_too_large(i64::MAX, current),
+        ReadError::Failed(message) => Status::internal(message),
+    }
+}
+
+/// A refused commit.
+pub fn of_commit(error: CommitError) -> Status {
+    match error {
+        CommitError::Overloaded => Status::too_many_requests("the storage is overloaded, please try again later", 1),
+        CommitError::TooLarge(message) => Status::too_large(&message),
+        CommitError::Failed(message) | CommitError::Unknown(message) => Status::internal(message),
+    }
+}
+
+/// A watch that ended, or could not begin.
+pub fn of_watch_end(end: &WatchEnd) -> Status {
+    match end {
+        WatchEnd::Expired { .. } => Status::expired(end.to_string()),
+        WatchEnd::Overrun => Status::too_many_requests(end.to_string(), 1),
+        WatchEnd::Closed => Status::service_unavailable(end.to_string()),
+        WatchEnd::Failed(message) => Status::internal(message.clone()),
+    }
+}
+
+/// 504: the caller knows a revision that this server does not have yet.
+pub fn revision_too_large(wanted: i64, current: i64) -> Status {
+    Status::too_large_resource_version(wanted.unsigned_abs(), current.unsigned_abs())
+}
+
+/// 409: somebody else was faster.
+pub fn modified(target: &Target) -> Status {
+    Status::conflict(target.resource, &target.name, MODIFIED)
+}
+
+/// 409: the uid in the delete options is another object's.
+pub fn uid_precondition(target: &Target, wanted: &str, uid: &str) -> Status {
+    let message = format!(
+        "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
+    );
+    Status::conflict(target.resource, &target.name, &message)
+}
+
+/// 409: the resourceVersion in the delete options is an old one.
+pub fn version_precondition(target: &Target, wanted: i64, version: &str) -> Status {
+    let message = format!(
+        "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({version}). The object might have been modified"
+    );
+    Status::conflict(target.resource, &target.name, &message)
+}
+
+/// 413: the object would not fit into the store.
+pub fn object_too_large(target: &Target, bytes: usize) -> Status {
+    let what = format!("{} {:?}", target.resource.qualified(), target.name);
+    Status::too_large(&format!("{what} is too large: {bytes} bytes, limit is {}", crate::limits::OBJECT_BYTES))
+}
+
+/// 409: the body names another object's uid.
+pub fn foreign_uid(target: &Target, wanted: &str, uid: &str) -> Status {
+    let message = format!(
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}",
+        target.key()
+    );
+    Status::conflict(target.resource, &target.name, &message)
+}
+
+/// 422: this kind is never updated blindly.
+pub fn version_required(target: &Target) -> Status {
+    invalid_field(target, "metadata.resourceVersion", "Invalid value: 0: must be specified for an update")
+}
+
+/// 422 about one field. `problem` is the body of a field error: its class, and for most classes a value and a detail.
+pub fn invalid_field(target: &Target, field: &str, problem: impl Into<String>) -> Status {
+    one_field(target.resource.group, target.resource.kind, &target.resource.qualified_kind(), &target.name, field, problem.into())
+}
+
+/// 422 about one request option.
+pub fn invalid_option(field: &str, problem: &str) -> Status {
+    one_field("meta.k8s.io", "ListOptions", "ListOptions.meta.k8s.io", "", field, problem.to_owned())
+}
+
+fn one_field(group: &str, kind: &str, qualified: &str, name: &str, field: &str, problem: String) -> Status {
+    let reason = match problem.split(':').next() {
+        Some("Forbidden") => "FieldValueForbidden",
+        Some("Unsupported value") => "FieldValueNotSupported",
+        Some("Too long") => "FieldValueTooLong",
+        Some("Required value") => "FieldValueRequired",
+        _ => "FieldValueInvalid",
+    };
+    let mut status = Status::bad_request(format!("{qualified} \"{name}\" is invalid: {field}: {problem}"));
+    status.code = 422;
+    status.reason = Reason::Invalid;
+    status.details = Some(Details {
+        name: name.to_owned(),
+        group: group.to_owned(),
+        kind: kind.to_owned(),
+        causes: vec![Cause { reason: reason.to_owned(), message: problem, field: field.to_owned() }],
+        ..Details::default()
+    });
+    status
+}
+
+/// 501: the API has the subresource, this server does not serve it.
+pub fn not_served(target: &Target, subresource: &str) -> Status {
+    let what = format!("{}/{subresource}", target.resource.qualified());
+    let mut status = Status::bad_request(format!("{what} is not served by kstore yet: simulated nodes run no containers"));
+    status.code = 501;
+    status.reason = Reason::Unknown;
+    status
+}
+
+/// 422: a binding must say where to.
+pub fn binding_without_node(pod: &str) -> Status {
+    one_field("", "Binding", "Binding", pod, "target.name", "Required value".into())
+}
+
+/// 429: the pod's disruption budget is used up.
+pub fn budget_exhausted(budget: &serde_json::Value) -> Status {
+    let status = &budget["status"];
+    let (needed, healthy) = (status["desiredHealthy"].as_i64().unwrap_or(0), status["currentHealthy"].as_i64().unwrap_or(0));
+    let name = budget["metadata"]["name"].as_str().unwrap_or_default();
+    let detail = format!("The disruption budget {name} needs {needed} healthy pods and has {healthy} currently");
+    Status::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
+        .cause("DisruptionBudget", detail)
+}
+
+/// A patch that cannot be applied.
+pub fn of_patch(resource: &Resource, name: &str, refused: &PatchError) -> Status {
+    match refused {
+        PatchError::BadRequest(message) => Status::bad_request(message.as_str()),
+        PatchError::TooLarge(message) => Status::too_large(message),
+        PatchError::Unprocessable(message) => unprocessable(resource, name, message),
+    }
+}
+
+/// 422 without a field.
+fn unprocessable(resource: &Resource, name: &str, message: &str) -> Status {
+    let mut status = Status::bad_request(message);
+    status.code = 422;
+    status.reason = Reason::Invalid;
+    status.details = Some(Details {
+        name: name.to_owned(),
+        group: resource.group.to_owned(),
+        kind: resource.kind.to_owned(),
+        ..Details::default()
+    });
+    status
+}
+
+/// The gRPC form of a Status: its class as the code, the Status itself as JSON in the details.
+pub fn to_grpc(status: &Status) -> tonic::Status {
+    let json = serde_json::to_vec(status).expect("a status is plain data");
+    let details = RpcStatus {
+        code: grpc_code(status) as i32,
+        message: status.message.clone(),
+        details: vec![Any { type_url: "type.googleapis.com/k8s.io.apimachinery.pkg.apis.meta.v1.Status".into(), value: json }],
+    };
+    tonic::Status::with_details(grpc_code(status), status.message.clone(), details.encode_to_vec().into())
+}
+
+fn grpc_code(status: &Status) -> Code {
+    match status.code {
+        400 | 406 | 415 | 422 => Code::InvalidArgument,
+        401 => Code::Unauthenticated,
+        403 => Code::PermissionDenied,
+        404 => Code::NotFound,
+        405 | 501 => Code::Unimplemented,
+        409 if status.reason == Reason::AlreadyExists => Code::AlreadyExists,
+        409 => Code::Aborted,
+        410 => Code::OutOfRange,
+        413 | 429 => Code::ResourceExhausted,
+        503 => Code::Unavailable,
+        504 => Code::DeadlineExceeded,
+        _ => Code::Internal,
+    }
+}
+
+/// `google.rpc.Status`.
+#[derive(Clone, PartialEq, prost::Message)]
+struct RpcStatus {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<Any>,
+}
+
+/// `google.protobuf.Any`.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Any {
+    #[prost(string, tag = "1")]
+    type_url: String,
+    #[prost(bytes = "vec", tag = "2")]
+    value: Vec<u8>,
+}

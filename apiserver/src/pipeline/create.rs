@@ -1,0 +1,151 @@
+//! Create, as the pipeline tells it.
+
+use super::{Answer, ObjectAnswer, Pipeline};
+use crate::admission::{Operation, Subject};
+use crate::decode::{self, Expected};
+use crate::limits;
+use crate::request::{Body, Request, Target, WriteOptions};
+use kstore_api::status::{Reason, Status};
+use kstore_api::{convert, defaults, meta, schema, strategy, validate};
+use serde_json::{Value, json};
+
+impl Pipeline {
+    pub(super) async fn create(
+        &self,
+        request: &Request,
+        body: &Body,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<Answer, Status> {
+        let resource = request.target.resource;
+        if !resource.is_stored() {
+            return self.post_virtual(request, body, options, warnings);
+        }
+        let span = tracing::debug_span!("decode").entered();
+        let object = decode::object(Expected::of(resource, ""), body, options.field_validation, warnings)?;
+        drop(span);
+        self.create_object(request, object, options, warnings).await
+    }
+
+    /// Creates a decoded object, drawing new names while generated ones collide.
+    pub(super) async fn create_object(
+        &self,
+        request: &Request,
+        object: Value,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<Answer, Status> {
+        let generated = meta::name(&object).is_empty() && !meta::generate_name(&object).is_empty();
+        let mut attempts = if generated { limits::GENERATE_NAME_ATTEMPTS } else { 1 };
+        loop {
+            attempts -= 1;
+            let mut object = object.clone();
+            let target = self.admit_new(request, &mut object, options, warnings)?;
+            let note = self.note(request);
+            match self.registry.create(&target, object, note, options.dry_run).await {
+                Ok(entry) => return Ok(Answer::Object(ObjectAnswer { entry, created: true })),
+                Err(status) if status.reason == Reason::AlreadyExists && attempts > 0 => {}
+                Err(status) if status.reason == Reason::AlreadyExists && generated => {
+                    return Err(Status::generated_name_taken(target.resource, &target.name));
+                }
+                Err(status) => return Err(status),
+            }
+        }
+    }
+
+    /// From what the caller sent to what may be stored: system metadata, admission, defaults, validation.
+    pub(super) fn admit_new(
+        &self,
+        request: &Request,
+        object: &mut Value,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<Target, Status> {
+        let mut target = request.target.clone();
+        let resource = target.resource;
+        self.begin(&mut target, object)?;
+        let subject = Subject {
+            user: &request.user,
+            operation: Operation::Create,
+            resource,
+            subresource: "",
+            namespace: &target.namespace,
+            name: &target.name,
+        };
+        defaults::apply(resource, object);
+        self.admission.mutate(&subject, object, None)?;
+        defaults::apply(resource, object);
+        strategy::prepare_create(resource, object);
+        let span = tracing::debug_span!("validation").entered();
+        let errors = validate::create(resource, object);
+        if !errors.is_empty() {
+            return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors));
+        }
+        drop(span);
+        self.admission.validate(&subject, Some(object), None)?;
+        self.track(resource, None, object, options);
+        warnings.extend(validate::warnings(resource, object));
+        to_stored(resource, object);
+        target.resource = resource;
+        Ok(target)
+    }
+
+    /// Name, namespace and what only the server sets.
+    fn begin(&self, target: &mut Target, object: &mut Value) -> Result<(), Status> {
+        check_namespace(target, object)?;
+        if !meta::resource_version(object).is_empty() {
+            return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
+        }
+        let generate = meta::generate_name(object).to_owned();
+        if meta::name(object).is_empty() && !generate.is_empty() {
+            meta::set_name(object, &meta::generated_name(&generate, &self.nondet.rng.name_suffix(5)));
+        }
+        if !target.name.is_empty() && meta::name(object) != target.name {
+            return Err(name_mismatch(meta::name(object), &target.name));
+        }
+        meta::name(object).clone_into(&mut target.name);
+        meta::wipe_system_fields(object);
+        meta::fill_system_fields(object, &self.nondet.rng.uuid(), self.nondet.clock.now_seconds());
+        Ok(())
+    }
+}
+
+/// The object's namespace is the URL's; cluster-scoped objects have none.
+pub(super) fn check_namespace(target: &Target, object: &mut Value) -> Result<(), Status> {
+    if !target.resource.namespaced {
+        if let Some(meta) = object["metadata"].as_object_mut() {
+            meta.remove("namespace");
+        }
+        return Ok(());
+    }
+    let given = meta::namespace(object).to_owned();
+    if target.namespace.is_empty() {
+        let message = "an empty namespace may not be set during creation";
+        return Err(Status::bad_request(message));
+    }
+    if !given.is_empty() && given != target.namespace {
+        let message = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(Status::bad_request(message));
+    }
+    if !object["metadata"].is_object() {
+        object["metadata"] = json!({});
+    }
+    object["metadata"]["namespace"] = json!(target.namespace);
+    Ok(())
+}
+
+/// 400: the body is about another object than the URL.
+pub(super) fn name_mismatch(body: &str, url: &str) -> Status {
+    Status::bad_request(format!("the name of the object ({body}) does not match the name on the URL ({url})"))
+}
+
+/// The stored form: in the storage version, with the zero members that Kubernetes always prints.
+pub(super) fn to_stored(resource: &'static kstore_api::kind::Resource, object: &mut Value) {
+    let row = resource.storage_row();
+    if !std::ptr::eq(row, resource) {
+        convert::to_storage(resource, object);
+    }
+    if let Some(ty) = schema::of(row.group, row.version, row.kind) {
+        schema::fill::fill(object, ty);
+    }
+}

@@ -1,0 +1,82 @@
+//! Delete and delete-collection, as the pipeline tells them.
+
+use super::{Answer, ObjectAnswer, Pipeline};
+use crate::admission::{Operation, Subject};
+use crate::limits;
+use crate::registry::{Deleted, Listed};
+use crate::request::{DeleteOptions, ListOptions, Request, Target, WriteOptions};
+use kstore_api::status::Status;
+use serde_json::Value;
+
+impl Pipeline {
+    pub(super) async fn delete(&self, request: &Request, delete: &DeleteOptions, options: &WriteOptions) -> Result<Answer, Status> {
+        let deleted = self.delete_one(request, &request.target, delete, options).await?;
+        let resource = request.target.resource;
+        // A kind that does not return its objects answers with a Status once the object is gone.
+        if deleted.gone && !resource.returns_deleted {
+            return Ok(Answer::Status(Status::deleted(resource, &deleted.entry.name, &deleted.entry.uid)));
+        }
+        Ok(Answer::Object(ObjectAnswer { entry: deleted.entry, created: false }))
+    }
+
+    /// Deletes what matches, object by object; what is already gone is skipped, the first other failure ends it.
+    pub(super) async fn delete_collection(
+        &self,
+        request: &Request,
+        list: &ListOptions,
+        delete: &DeleteOptions,
+        options: &WriteOptions,
+    ) -> Result<Answer, Status> {
+        let mut page = list.clone();
+        if page.limit == 0 {
+            page.limit = limits::DELETE_COLLECTION_PAGE;
+        }
+        let mut all: Option<Listed> = None;
+        loop {
+            let listed = self.registry.list(&page).await?;
+            for entry in &listed.items {
+                let target = Target {
+                    namespace: entry.namespace.to_string(),
+                    name: entry.name.to_string(),
+                    ..request.target.clone()
+                };
+                match self.delete_one(request, &target, delete, options).await {
+                    Ok(_) => {}
+                    Err(status) if status.code == 404 => {}
+                    Err(status) => return Err(status),
+                }
+            }
+            page.continue_token.clone_from(&listed.continue_token);
+            let done = page.continue_token.is_empty() || list.limit > 0;
+            match &mut all {
+                Some(all) => all.items.extend(listed.items),
+                None => all = Some(listed),
+            }
+            if done {
+                return Ok(Answer::List(all.expect("at least one page was read")));
+            }
+        }
+    }
+
+    /// Deletes one object, whoever asked for it.
+    pub(super) async fn delete_one(
+        &self,
+        request: &Request,
+        target: &Target,
+        delete: &DeleteOptions,
+        options: &WriteOptions,
+    ) -> Result<Deleted, Status> {
+        let admit = |current: &Value| {
+            let subject = Subject {
+                user: &request.user,
+                operation: Operation::Delete,
+                resource: target.resource,
+                subresource: "",
+                namespace: &target.namespace,
+                name: &target.name,
+            };
+            self.admission.validate(&subject, None, Some(current))
+        };
+        self.registry.delete(target, delete, self.note(request), options.dry_run, admit).await
+    }
+}

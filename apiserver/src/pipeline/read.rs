@@ -1,0 +1,35 @@
+//! GET, LIST, WATCH: nothing but the registry and the cache.
+
+use super::{Answer, ObjectAnswer, Pipeline};
+use crate::cache::{Watch, WatchStart};
+use crate::error;
+use crate::request::{GetOptions, ListOptions, Request, WatchOptions};
+use kstore_api::status::Status;
+
+impl Pipeline {
+    pub(super) async fn get(&self, request: &Request, options: &GetOptions) -> Result<Answer, Status> {
+        let entry = self.registry.get(&request.target, options).await?;
+        match request.target.subresource {
+            "" | "status" => Ok(Answer::Object(ObjectAnswer { entry, created: false })),
+            _ => self.get_subresource(request, &entry),
+        }
+    }
+
+    pub(super) async fn list(&self, options: &ListOptions) -> Result<Answer, Status> {
+        self.registry.list(options).await.map(Answer::List)
+    }
+
+    pub(super) async fn watch(&self, options: &WatchOptions) -> Result<Answer, Status> {
+        self.start_watch(vec![options.filter.clone()], options.start).await.map(|watch| Answer::Watch(Box::new(watch)))
+    }
+
+    /// Begins a watch over several kinds; the caller has been authorized for each.
+    pub(crate) async fn start_watch(&self, filters: Vec<crate::cache::Filter>, start: WatchStart) -> Result<Watch, Status> {
+        let current = self.cache().fresh().await;
+        let start = match start {
+            WatchStart::After(0) => WatchStart::After(current),
+            start => start,
+        };
+        Watch::start(self.cache().clone(), filters, start).await.map_err(|end| error::of_watch_end(&end))
+    }
+}

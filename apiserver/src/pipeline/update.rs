@@ -1,0 +1,210 @@
+//! Update and patch, as the pipeline tells them: everything from "what would it be" to "may it be" runs inside the guaranteed
+//! update, again for every newer state.
+
+use super::create::{check_namespace, name_mismatch, to_stored};
+use super::{Answer, ObjectAnswer, Pipeline, in_version};
+use crate::admission::{Operation, Subject};
+use crate::decode::{self, Expected};
+use crate::error;
+use crate::registry::{Next, UpdateEffect, removed_by_update};
+use crate::request::{Body, FieldValidation, Request, Target, WriteOptions};
+use kstore_api::patch::PatchType;
+use bytes::Bytes;
+use kstore_api::patch::{self, PatchError};
+use kstore_api::status::Status;
+use kstore_api::{defaults, meta, schema, strategy, validate};
+use serde_json::Value;
+
+impl Pipeline {
+    pub(super) async fn update(
+        &self,
+        request: &Request,
+        body: &Body,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<Answer, Status> {
+        let target = &request.target;
+        let span = tracing::debug_span!("decode").entered();
+        let expected = Expected::of(target.resource, target.subresource);
+        let mut object = decode::object(expected, body, options.field_validation, warnings)?;
+        drop(span);
+        if target.subresource == "scale" {
+            return self.put_scale(request, &object, options).await;
+        }
+        check_namespace(target, &mut object)?;
+        match meta::name(&object) {
+            "" => meta::set_name(&mut object, &target.name),
+            name if name != target.name => return Err(name_mismatch(name, &target.name)),
+            _ => {}
+        }
+        if target.resource.create_on_update && target.subresource.is_empty() && self.is_absent(target).await {
+            self.check(&request.user, "create", target, &target.name)?;
+            return self.create_object(request, object, options, warnings).await;
+        }
+        let change = |_: &Value| Ok(object.clone());
+        self.change(request, options, warnings, change).await
+    }
+
+    pub(super) async fn patch(
+        &self,
+        request: &Request,
+        kind: PatchType,
+        patch: &Bytes,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<Answer, Status> {
+        let target = &request.target;
+        if kind == PatchType::Apply {
+            return self.apply(request, patch, options, warnings).await;
+        }
+        let patch = parse_patch(patch)?;
+        if target.subresource == "scale" {
+            return self.patch_scale(request, kind, &patch, options).await;
+        }
+        let validation = options.field_validation;
+        let mut dropped = Vec::new();
+        let change = |current: &Value| {
+            dropped.clear();
+            let mut next = apply_patch(target, kind, current, &patch)?;
+            decode::canonical(Expected::of(target.resource, target.subresource), &mut next, validation, &mut dropped)
+                .map_err(|status| in_patch(status, validation))?;
+            Ok(next)
+        };
+        let answer = self.change(request, options, warnings, change).await?;
+        warnings.extend(dropped);
+        Ok(answer)
+    }
+
+    async fn is_absent(&self, target: &Target) -> bool {
+        self.cache().fresh().await;
+        self.cache().get(target.resource, &target.key()).is_none()
+    }
+
+    /// Changes an existing object (or its status) to what `change` makes of it.
+    pub(super) async fn change(
+        &self,
+        request: &Request,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+        mut change: impl FnMut(&Value) -> Result<Value, Status> + Send,
+    ) -> Result<Answer, Status> {
+        let target = &request.target;
+        let mut told = Vec::new();
+        let decide = |current: Option<&Value>| {
+            let current = current.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
+            let old = in_version(target.resource, current.clone());
+            let next = change(&old)?;
+            told.clear();
+            self.admit_change(request, options, &old, next, &mut told)
+        };
+        let updated = self.registry.guaranteed_update(target, self.note(request), options.dry_run, decide).await?;
+        warnings.extend(told);
+        let created = updated.effect == UpdateEffect::Created;
+        Ok(Answer::Object(ObjectAnswer { entry: updated.entry, created }))
+    }
+
+    /// From a wished-for state to what may be stored.
+    pub(super) fn admit_change(
+        &self,
+        request: &Request,
+        options: &WriteOptions,
+        old: &Value,
+        mut next: Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<Next, Status> {
+        let target = &request.target;
+        let resource = target.resource;
+        check_identity(target, old, &next)?;
+        check_version(target, old, &mut next)?;
+        let subject = Subject {
+            user: &request.user,
+            operation: Operation::Update,
+            resource,
+            subresource: target.subresource,
+            namespace: &target.namespace,
+            name: &target.name,
+        };
+        defaults::apply(resource, &mut next);
+        self.admission.mutate(&subject, &mut next, Some(old))?;
+        let mut before = old.clone();
+        // What was stored carries the zero members that are always printed; compare like with like.
+        decode::canonical(Expected::of(resource, ""), &mut before, FieldValidation::Ignore, &mut Vec::new())?;
+        strategy::prepare_update(resource, target.subresource, &mut next, &before);
+        let span = tracing::debug_span!("validation").entered();
+        let errors = validate::update(resource, target.subresource, &next, &before);
+        if !errors.is_empty() {
+            return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors));
+        }
+        drop(span);
+        self.admission.validate(&subject, Some(&next), Some(old))?;
+        self.track(resource, Some((old, target.subresource)), &mut next, options);
+        warnings.extend(validate::warnings(resource, &next));
+        let removed = removed_by_update(resource, &next);
+        to_stored(resource, &mut next);
+        Ok(if removed { Next::Remove(next) } else { Next::Put(next) })
+    }
+}
+
+/// Name, namespace and uid are not the caller's to change.
+fn check_identity(target: &Target, old: &Value, next: &Value) -> Result<(), Status> {
+    if meta::name(next) != target.name {
+        return Err(name_mismatch(meta::name(next), &target.name));
+    }
+    let (wanted, uid) = (meta::uid(next), meta::uid(old));
+    if !wanted.is_empty() && wanted != uid {
+        return Err(error::foreign_uid(target, wanted, uid));
+    }
+    Ok(())
+}
+
+/// The resourceVersion, if the caller names one, is the current one; some kinds demand that it is named.
+fn check_version(target: &Target, old: &Value, next: &mut Value) -> Result<(), Status> {
+    let wanted = meta::resource_version(next);
+    if wanted.is_empty() || wanted == "0" {
+        if !target.resource.unconditional_update && target.subresource.is_empty() {
+            return Err(error::version_required(target));
+        }
+    } else if wanted.parse::<u64>().is_err() {
+        return Err(Status::bad_request(format!("invalid resourceVersion {wanted:?}: must be a decimal number")));
+    } else if wanted != meta::resource_version(old) {
+        return Err(error::modified(target));
+    }
+    let current = meta::resource_version(old).to_owned();
+    meta::set_resource_version(next, &current);
+    Ok(())
+}
+
+/// A patch body: JSON, or YAML that says the same.
+pub(super) fn parse_patch(bytes: &[u8]) -> Result<Value, Status> {
+    let json = serde_json::from_slice(bytes);
+    json.or_else(|_| serde_yaml_ng::from_slice(bytes)).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))
+}
+
+/// What the patch makes of the object.
+pub(super) fn apply_patch(target: &Target, kind: PatchType, current: &Value, patch: &Value) -> Result<Value, Status> {
+    let name = &target.name;
+    let resource = target.resource;
+    let patched = match kind {
+        PatchType::Json => patch::json::apply(current, patch),
+        PatchType::Merge => patch::merge::apply(current, patch),
+        PatchType::Strategic => {
+            let ty = schema::of(resource.group, resource.version, resource.kind);
+            let ty = ty.ok_or_else(|| Status::unsupported_media_type(&[PatchType::Json.media_type(), PatchType::Merge.media_type()]))?;
+            patch::strategic::apply(current, patch, ty)
+        }
+        PatchType::Apply => unreachable!("server-side apply does not come this way"),
+    };
+    patched.map_err(|e| refused_patch(resource, name, &e))
+}
+
+fn refused_patch(resource: &kstore_api::kind::Resource, name: &str, refused: &PatchError) -> Status {
+    error::of_patch(resource, name, refused)
+}
+
+/// Strict violations of a patch are about the field `patch`, 422.
+fn in_patch(status: Status, validation: FieldValidation) -> Status {
+    match validation {
+        FieldValidation::Strict => Status { code: 422, reason: kstore_api::status::Reason::Invalid, ..status },
+        FieldValidation::Ignore | FieldValidation::Warn => status,
+    }
+}

@@ -1,0 +1,64 @@
+//! Create: "if the key is absent, put", as one commit.
+
+use super::{Registry, encode, put};
+use crate::cache::Entry;
+use crate::request::Target;
+use crate::storage::{Guard, Outcome};
+use bytes::Bytes;
+use kstore_api::meta;
+use kstore_api::status::Status;
+use serde_json::Value;
+use std::sync::Arc;
+
+impl Registry {
+    /// Stores a new object, complete and validated, under `target`. 409 AlreadyExists if there is one.
+    pub async fn create(&self, target: &Target, value: Value, note: Bytes, dry_run: bool) -> Result<Arc<Entry>, Status> {
+        let span = tracing::debug_span!("registry", key = target.key());
+        let result = self.try_create(target, value, note, dry_run);
+        tracing::Instrument::instrument(result, span).await
+    }
+
+    async fn try_create(&self, target: &Target, asked: Value, note: Bytes, dry_run: bool) -> Result<Arc<Entry>, Status> {
+        let (key, row) = (target.key(), target.resource.storage_row());
+        loop {
+            // What a Service needs (addresses, ports) is claimed in the same commit; a lost claim means: choose again.
+            let mut value = asked.clone();
+            let claims = self.claims(target, None, Some(&mut value))?;
+            let bytes = encode(target, &value)?;
+            if dry_run {
+                self.check_absent(target)?;
+                return super::new_entry(row, target, &value, &bytes, 0, 0);
+            }
+            let mut guards = vec![Guard { key: key.clone(), revision: 0 }];
+            guards.extend(claims.guards);
+            let mut writes = vec![put(target, bytes.clone())];
+            writes.extend(claims.writes);
+            match self.commit(guards, writes, note.clone()).await? {
+                Outcome::Committed { revision } => {
+                    return super::new_entry(row, target, &value, &bytes, revision, revision);
+                }
+                Outcome::Lost { current } => match current.into_iter().next().flatten() {
+                    Some(existing) => return Err(already_exists(target, &existing.value)),
+                    None => {
+                        self.cache.fresh().await;
+                    }
+                },
+            }
+        }
+    }
+
+    fn check_absent(&self, target: &Target) -> Result<(), Status> {
+        match self.cache.get(target.resource, &target.key()) {
+            Some(existing) => Err(already_exists(target, &existing.json)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn already_exists(target: &Target, existing: &[u8]) -> Status {
+    let deleting = serde_json::from_slice(existing).is_ok_and(|value: Value| meta::is_being_deleted(&value));
+    match deleting {
+        true => Status::being_deleted(target.resource, &target.name),
+        false => Status::already_exists(target.resource, &target.name),
+    }
+}

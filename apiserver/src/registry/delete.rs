@@ -1,0 +1,281 @@
+//! The deletion state machine (apiserver.md §2.6) as a pure plan, and its execution as a guaranteed update.
+
+use super::guaranteed_update::UpdateEffect;
+use super::{Next, Registry};
+use crate::cache::Entry;
+use crate::error;
+use crate::request::{DeleteOptions, Propagation, Target};
+use bytes::Bytes;
+use jiff::{SignedDuration, Timestamp};
+use kstore_api::kind::{DefaultPropagation, Resource};
+use kstore_api::status::Status;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// The finalizer that keeps an owner until its dependents are released.
+pub const ORPHAN: &str = "orphan";
+/// The finalizer that keeps an owner until its blocking dependents are gone.
+pub const FOREGROUND: &str = "foregroundDeletion";
+
+/// What a DELETE means for an object in a given state.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeletePlan {
+    /// It is on its way already; nothing changes.
+    Pending,
+    /// It is marked (deletionTimestamp, grace, finalizers) and stays for now.
+    Mark(Value),
+    /// It goes at once; this is its last state.
+    Remove(Value),
+}
+
+/// What became of a deleted object.
+#[derive(Clone, Debug)]
+pub struct Deleted {
+    /// Its state after: marked, or the last one.
+    pub entry: Arc<Entry>,
+    /// Whether it is gone.
+    pub gone: bool,
+}
+
+impl Registry {
+    /// Deletes as `options` say. `admit` sees the current state before anything happens and may refuse.
+    pub async fn delete(
+        &self,
+        target: &Target,
+        options: &DeleteOptions,
+        note: Bytes,
+        dry_run: bool,
+        mut admit: impl FnMut(&Value) -> Result<(), Status> + Send,
+    ) -> Result<Deleted, Status> {
+        let now = self.nondet.clock.now_seconds();
+        let decide = |current: Option<&Value>| {
+            let current = current.ok_or_else(|| super::not_found(target))?;
+            check_preconditions(target, current, options)?;
+            admit(current)?;
+            Ok(match plan_delete(target.resource, current, options, now) {
+                DeletePlan::Pending => Next::Keep,
+                DeletePlan::Mark(marked) => Next::Put(marked),
+                DeletePlan::Remove(last) => Next::Remove(last),
+            })
+        };
+        let updated = self.guaranteed_update(target, note, dry_run, decide).await?;
+        Ok(Deleted { gone: updated.effect == UpdateEffect::Removed, entry: updated.entry })
+    }
+}
+
+/// What a DELETE with these options means for `current`.
+pub fn plan_delete(resource: &Resource, current: &Value, options: &DeleteOptions, now: Timestamp) -> DeletePlan {
+    if is_namespace(resource) {
+        return plan_namespace(current, now);
+    }
+    let stored = current["metadata"]["deletionGracePeriodSeconds"].as_i64();
+    let deleting = deletion_timestamp(current);
+    let grace = if resource.graceful_delete { grace_seconds(current, options) } else { 0 };
+    if let (Some(at), Some(stored)) = (deleting, stored)
+        && resource.graceful_delete
+        && stored > 0
+    {
+        return shorten(current, options, grace, stored, at, now);
+    }
+    let mut next = current.clone();
+    set_finalizers(&mut next, collection_finalizers(resource, current, options));
+    let held = !finalizers(&next).is_empty();
+    match (held, grace) {
+        (false, 0) => DeletePlan::Remove(next),
+        (true, _) if deleting.is_some() => {
+            if finalizers(&next) == finalizers(current) { DeletePlan::Pending } else { DeletePlan::Mark(next) }
+        }
+        (true, 0) => mark(next, now, 0),
+        (_, grace) if deleting.is_none() => mark(next, now, grace),
+        _ => DeletePlan::Remove(next),
+    }
+}
+
+/// Whether an update to `next` ends a deletion that only waited for finalizers: then the object goes instead of being
+/// written.
+pub fn removed_by_update(resource: &Resource, next: &Value) -> bool {
+    let held = !finalizers(next).is_empty() || (is_namespace(resource) && !namespace_finalizers(next).is_empty());
+    let grace = next["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
+    deletion_timestamp(next).is_some() && grace == 0 && !held
+}
+
+fn plan_namespace(current: &Value, now: Timestamp) -> DeletePlan {
+    if finalizers(current).is_empty() && namespace_finalizers(current).is_empty() {
+        return DeletePlan::Remove(current.clone());
+    }
+    if deletion_timestamp(current).is_some() {
+        return DeletePlan::Pending;
+    }
+    let mut next = current.clone();
+    next["status"]["phase"] = json!("Terminating");
+    let meta = metadata(&mut next);
+    meta.insert("deletionTimestamp".into(), json!(now.to_string()));
+    DeletePlan::Mark(next)
+}
+
+/// A repeated DELETE of a pod that is in its grace period: only ever sooner.
+fn shorten(current: &Value, options: &DeleteOptions, grace: i64, stored: i64, at: Timestamp, now: Timestamp) -> DeletePlan {
+    if options.grace_period_seconds.is_none() || grace >= stored {
+        return DeletePlan::Pending;
+    }
+    if grace == 0 {
+        let mut next = current.clone();
+        metadata(&mut next).insert("deletionGracePeriodSeconds".into(), json!(0));
+        return if finalizers(current).is_empty() { DeletePlan::Remove(next) } else { DeletePlan::Mark(next) };
+    }
+    let sooner = at.saturating_sub(SignedDuration::from_secs(stored - grace)).unwrap_or(now);
+    let (at, grace) = if sooner < now { (now, 1) } else { (sooner, grace) };
+    let mut next = current.clone();
+    let meta = metadata(&mut next);
+    meta.insert("deletionTimestamp".into(), json!(at.to_string()));
+    meta.insert("deletionGracePeriodSeconds".into(), json!(grace));
+    DeletePlan::Mark(next)
+}
+
+fn mark(mut next: Value, now: Timestamp, grace: i64) -> DeletePlan {
+    let at = now.saturating_add(SignedDuration::from_secs(grace)).unwrap_or(now);
+    let meta = metadata(&mut next);
+    meta.insert("deletionTimestamp".into(), json!(at.to_string()));
+    meta.insert("deletionGracePeriodSeconds".into(), json!(grace));
+    if let Some(generation) = meta.get("generation").and_then(Value::as_i64).filter(|g| *g > 0) {
+        meta.insert("generation".into(), json!(generation + 1));
+    }
+    DeletePlan::Mark(next)
+}
+
+/// The pod's grace: what the caller says, else what its spec says; none if it never ran or has ended.
+fn grace_seconds(pod: &Value, options: &DeleteOptions) -> i64 {
+    let unscheduled = pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
+    let ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    if unscheduled || ended {
+        return 0;
+    }
+    let grace = options.grace_period_seconds.or_else(|| pod["spec"]["terminationGracePeriodSeconds"].as_i64());
+    match grace.unwrap_or(0) {
+        negative if negative < 0 => 1,
+        grace => grace,
+    }
+}
+
+/// The finalizers after the garbage collector's two are set by: option, else what is there, else the kind's default.
+fn collection_finalizers(resource: &Resource, current: &Value, options: &DeleteOptions) -> Vec<String> {
+    let present = finalizers(current);
+    let has = |name: &str| present.iter().any(|f| f == name);
+    let wanted = match (options.propagation, resource.default_propagation) {
+        (_, DefaultPropagation::Unsupported) => None,
+        (Some(Propagation::Orphan), _) => Some(ORPHAN),
+        (Some(Propagation::Foreground), _) => Some(FOREGROUND),
+        (Some(Propagation::Background), _) => None,
+        (None, _) if has(ORPHAN) => Some(ORPHAN),
+        (None, _) if has(FOREGROUND) => Some(FOREGROUND),
+        (None, DefaultPropagation::Orphan) => Some(ORPHAN),
+        (None, DefaultPropagation::Background) => None,
+    };
+    let mut next: Vec<String> = present.into_iter().filter(|f| f != ORPHAN && f != FOREGROUND).collect();
+    next.extend(wanted.map(str::to_owned));
+    next
+}
+
+fn check_preconditions(target: &Target, current: &Value, options: &DeleteOptions) -> Result<(), Status> {
+    let uid = current["metadata"]["uid"].as_str().unwrap_or_default();
+    if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {
+        return Err(error::uid_precondition(target, wanted, uid));
+    }
+    let version = current["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+    match options.resource_version {
+        Some(wanted) if wanted.to_string() != version => Err(error::version_precondition(target, wanted, version)),
+        _ => Ok(()),
+    }
+}
+
+fn is_namespace(resource: &Resource) -> bool {
+    resource.group.is_empty() && resource.plural == "namespaces"
+}
+
+fn deletion_timestamp(value: &Value) -> Option<Timestamp> {
+    value["metadata"]["deletionTimestamp"].as_str()?.parse().ok()
+}
+
+fn finalizers(value: &Value) -> Vec<String> {
+    strings(&value["metadata"]["finalizers"])
+}
+
+fn namespace_finalizers(value: &Value) -> Vec<String> {
+    strings(&value["spec"]["finalizers"])
+}
+
+fn strings(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn set_finalizers(value: &mut Value, finalizers: Vec<String>) {
+    let meta = metadata(value);
+    if finalizers.is_empty() {
+        meta.remove("finalizers");
+    } else {
+        meta.insert("finalizers".into(), json!(finalizers));
+    }
+}
+
+fn metadata(value: &mut Value) -> &mut Map<String, Value> {
+    value["metadata"].as_object_mut().expect("a stored object has metadata")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kstore_api::kind;
+
+    fn now() -> Timestamp {
+        "2026-01-01T00:00:00Z".parse().unwrap()
+    }
+
+    fn pod(extra: Value) -> Value {
+        let mut pod = json!({"metadata": {"name": "a", "uid": "u", "generation": 1},
+            "spec": {"nodeName": "n", "terminationGracePeriodSeconds": 30}, "status": {"phase": "Running"}});
+        json_patch::merge(&mut pod, &extra);
+        pod
+    }
+
+    fn plan(current: &Value, options: DeleteOptions) -> DeletePlan {
+        plan_delete(kind::lookup("", "v1", "pods").unwrap(), current, &options, now())
+    }
+
+    fn grace(seconds: i64) -> DeleteOptions {
+        DeleteOptions { grace_period_seconds: Some(seconds), ..DeleteOptions::default() }
+    }
+
+    #[test]
+    fn a_running_pod_gets_its_grace_once() {
+        let DeletePlan::Mark(marked) = plan(&pod(json!({})), DeleteOptions::default()) else { panic!("it is marked") };
+        assert_eq!(marked["metadata"]["deletionTimestamp"], "2026-01-01T00:00:30Z");
+        assert_eq!(marked["metadata"]["generation"], 2);
+        assert_eq!(plan(&marked, DeleteOptions::default()), DeletePlan::Pending);
+        assert_eq!(plan(&marked, grace(60)), DeletePlan::Pending);
+        let DeletePlan::Mark(sooner) = plan(&marked, grace(5)) else { panic!("it is moved") };
+        assert_eq!(sooner["metadata"]["deletionTimestamp"], "2026-01-01T00:00:05Z");
+        assert!(matches!(plan(&marked, grace(0)), DeletePlan::Remove(_)));
+    }
+
+    #[test]
+    fn a_pod_that_never_ran_or_has_ended_goes_at_once() {
+        for extra in [json!({"spec": {"nodeName": null}}), json!({"status": {"phase": "Failed"}})] {
+            assert!(matches!(plan(&pod(extra), DeleteOptions::default()), DeletePlan::Remove(_)));
+        }
+    }
+
+    #[test]
+    fn finalizers_hold_and_propagation_adds_its_own() {
+        let held = pod(json!({"metadata": {"finalizers": ["x/y"]}, "status": {"phase": "Failed"}}));
+        let DeletePlan::Mark(marked) = plan(&held, DeleteOptions::default()) else { panic!("it is held") };
+        assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 0);
+        assert!(!removed_by_update(kind::lookup("", "v1", "pods").unwrap(), &marked));
+        let foreground = DeleteOptions { propagation: Some(Propagation::Foreground), ..DeleteOptions::default() };
+        let ended = pod(json!({"status": {"phase": "Failed"}}));
+        let DeletePlan::Mark(marked) = plan(&ended, foreground) else { panic!("it is held") };
+        assert_eq!(marked["metadata"]["finalizers"], json!([FOREGROUND]));
+        let mut released = marked.clone();
+        set_finalizers(&mut released, Vec::new());
+        assert!(removed_by_update(kind::lookup("", "v1", "pods").unwrap(), &released));
+    }
+}

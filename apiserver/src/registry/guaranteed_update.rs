@@ -1,0 +1,181 @@
+//! GuaranteedUpdate: read, decide, compare-and-swap, and again if another writer was faster. The only way in which an
+//! existing object changes, whatever the verb (apiserver.md §2.2).
+
+use super::{Registry, encode, entry_of, put};
+use crate::cache::Entry;
+use crate::error;
+use crate::limits;
+use crate::request::Target;
+use crate::storage::{Guard, Outcome, Write};
+use bytes::Bytes;
+use kstore_api::status::Status;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// What should become of an object.
+#[derive(Clone, Debug)]
+pub enum Next {
+    /// This state. If it equals the current one, nothing is written.
+    Put(Value),
+    /// Nothing: it is removed. The state is what the answer and the DELETED event show.
+    Remove(Value),
+    /// Leave it as it is.
+    Keep,
+}
+
+/// What became of it.
+#[derive(Clone, Debug)]
+pub struct Updated {
+    /// The state after; for a removal the last state with the revision of the removal.
+    pub entry: Arc<Entry>,
+    /// What happened.
+    pub effect: UpdateEffect,
+}
+
+/// What a guaranteed update did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpdateEffect {
+    /// The object was absent and is there now.
+    Created,
+    /// It changed.
+    Changed,
+    /// It equals what was there: no new revision.
+    Unchanged,
+    /// It is gone.
+    Removed,
+}
+
+impl Registry {
+    /// Brings the object from whatever state it has to what `decide` makes of it.
+    ///
+    /// `decide` gets the current state with its resourceVersion (`None`: absent), and is called again from the start with a
+    /// newer state when the cached state turned out to be old or another writer came first; so it must have no effects.
+    /// On return the change is durable.
+    ///
+    /// # Errors
+    /// Whatever `decide` refused on a current state; 409 Conflict after [`limits::UPDATE_ATTEMPTS`] lost races.
+    pub async fn guaranteed_update<F>(&self, target: &Target, note: Bytes, dry_run: bool, decide: F) -> Result<Updated, Status>
+    where
+        F: FnMut(Option<&Value>) -> Result<Next, Status> + Send,
+    {
+        let span = tracing::debug_span!("registry", key = target.key());
+        tracing::Instrument::instrument(self.update_loop(target, note, dry_run, decide), span).await
+    }
+
+    async fn update_loop<F>(&self, target: &Target, note: Bytes, dry_run: bool, mut decide: F) -> Result<Updated, Status>
+    where
+        F: FnMut(Option<&Value>) -> Result<Next, Status> + Send,
+    {
+        let key = target.key();
+        let mut current = self.cache.get(target.resource, &key);
+        // The cache may lag behind the storage: a refusal or a no-op counts only on a state known to be current.
+        let mut fresh = false;
+        for _ in 0..limits::UPDATE_ATTEMPTS {
+            let before = current.as_ref().map(|entry| entry.parse());
+            let step = decide(before.as_ref()).and_then(|next| self.prepare(target, current.as_deref(), before.as_ref(), next));
+            let step = match step {
+                Ok(Step::Unchanged) | Err(_) if !fresh => {
+                    self.cache.fresh().await;
+                    let newer = self.cache.get(target.resource, &key);
+                    fresh = true;
+                    if revision_of(newer.as_ref()) != revision_of(current.as_ref()) {
+                        current = newer;
+                        continue;
+                    }
+                    step
+                }
+                step => step,
+            };
+            match self.attempt(target, current.as_ref(), step?, &note, dry_run).await? {
+                Attempt::Done(updated) => return Ok(updated),
+                Attempt::Lost(newer) => {
+                    current = newer;
+                    fresh = true;
+                }
+            }
+        }
+        Err(error::modified(target))
+    }
+
+    /// From a decision to what it would store.
+    fn prepare(&self, target: &Target, current: Option<&Entry>, before: Option<&Value>, next: Next) -> Result<Step, Status> {
+        match (next, current) {
+            (Next::Keep, _) | (Next::Remove(_), None) => Ok(Step::Unchanged),
+            (Next::Put(mut value), _) => {
+                let claims = self.claims(target, before, Some(&mut value))?;
+                let bytes = encode(target, &value)?;
+                if current.is_some_and(|entry| entry.is_stored_as(&bytes)) {
+                    return Ok(Step::Unchanged);
+                }
+                Ok(Step::Put { value, bytes, claims })
+            }
+            (Next::Remove(last), Some(_)) => {
+                let claims = self.claims(target, before, None)?;
+                let bytes = encode(target, &last)?;
+                Ok(Step::Remove { last, bytes, claims })
+            }
+        }
+    }
+
+    async fn attempt(
+        &self,
+        target: &Target,
+        current: Option<&Arc<Entry>>,
+        step: Step,
+        note: &Bytes,
+        dry_run: bool,
+    ) -> Result<Attempt, Status> {
+        let (value, bytes, claims, write) = match step {
+            Step::Unchanged => {
+                let entry = current.cloned().ok_or_else(|| super::not_found(target))?;
+                return Ok(Attempt::Done(Updated { entry, effect: UpdateEffect::Unchanged }));
+            }
+            Step::Put { value, bytes, claims } => (value, bytes.clone(), claims, put(target, bytes)),
+            Step::Remove { last, bytes, claims } => (last, bytes, claims, Write::Delete { key: target.key() }),
+        };
+        let effect = match (&write, current) {
+            (Write::Delete { .. }, _) => UpdateEffect::Removed,
+            (Write::Put { .. }, None) => UpdateEffect::Created,
+            (Write::Put { .. }, Some(_)) => UpdateEffect::Changed,
+        };
+        let created = current.map_or(0, |entry| entry.created);
+        let expected = revision_of(current);
+        let done = |revision: i64| {
+            let created = if effect == UpdateEffect::Created { revision } else { created };
+            let row = target.resource.storage_row();
+            let entry = super::new_entry(row, target, &value, &bytes, revision, created)?;
+            Ok(Attempt::Done(Updated { entry, effect }))
+        };
+        if dry_run {
+            return done(expected);
+        }
+        let mut guards = vec![Guard { key: target.key(), revision: expected }];
+        guards.extend(claims.guards);
+        let mut writes = vec![write];
+        writes.extend(claims.writes);
+        match self.commit(guards, writes, note.clone()).await? {
+            Outcome::Committed { revision } => done(revision),
+            Outcome::Lost { current } => {
+                let newer = current.into_iter().next().flatten();
+                let newer = newer.map(|raw| entry_of(target.resource, &raw)).transpose()?.map(Arc::new);
+                Ok(Attempt::Lost(newer))
+            }
+        }
+    }
+}
+
+/// What one round would store.
+enum Step {
+    Unchanged,
+    Put { value: Value, bytes: Bytes, claims: super::service::Claims },
+    Remove { last: Value, bytes: Bytes, claims: super::service::Claims },
+}
+
+enum Attempt {
+    Done(Updated),
+    Lost(Option<Arc<Entry>>),
+}
+
+fn revision_of(entry: Option<&Arc<Entry>>) -> i64 {
+    entry.map_or(0, |entry| entry.revision)
+}

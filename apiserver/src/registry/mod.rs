@@ -1,0 +1,111 @@
+//! Objects over the storage seam: read from the watch cache, written as one guarded commit with its provenance. Knows keys,
+//! revisions and races; does not know users, bodies or HTTP. The verbs have a file each.
+
+mod create;
+mod delete;
+mod guaranteed_update;
+mod list;
+mod service;
+
+pub use delete::{Deleted, DeletePlan, plan_delete, removed_by_update};
+pub use guaranteed_update::{Next, UpdateEffect, Updated};
+pub use list::{ContinueToken, Listed};
+
+use crate::cache::{Cache, Entry};
+use crate::error;
+use crate::limits;
+use crate::request::{GetOptions, Target};
+use crate::storage::{Commit, Guard, Outcome, Raw, Write};
+use bytes::Bytes;
+use kstore_api::kind::Resource;
+use kstore_api::object;
+use kstore_api::status::Status;
+use kstore_nondet::Nondet;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// The registry. Cheap to share by `Arc`.
+pub struct Registry {
+    cache: Arc<Cache>,
+    nondet: Nondet,
+}
+
+impl Registry {
+    /// Over a filled cache and its storage.
+    pub fn new(cache: Arc<Cache>, nondet: Nondet) -> Self {
+        Self { cache, nondet }
+    }
+
+    /// The cache it reads from.
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
+    /// Reads one object: the newest state, or the state at exactly one revision.
+    pub async fn get(&self, target: &Target, options: &GetOptions) -> Result<Arc<Entry>, Status> {
+        if options.exact > 0 {
+            return self.get_exact(target, options.exact).await;
+        }
+        self.not_older_than(options.not_older_than).await?;
+        self.cache.get(target.resource, &target.key()).ok_or_else(|| not_found(target))
+    }
+
+    async fn get_exact(&self, target: &Target, revision: i64) -> Result<Arc<Entry>, Status> {
+        let read = self.cache.storage().get(&target.key(), revision).await;
+        let raw = read.map_err(error::of_read)?.ok_or_else(|| not_found(target))?;
+        entry_of(target.resource, &raw).map(Arc::new)
+    }
+
+    /// Waits until the cache is current, and not older than `revision`.
+    async fn not_older_than(&self, revision: i64) -> Result<i64, Status> {
+        let current = self.cache.fresh().await;
+        if revision <= current {
+            return Ok(current);
+        }
+        let reached = tokio::time::timeout(limits::FRESH_WAIT, self.cache.reached(revision)).await;
+        reached.ok().filter(|now| *now >= revision).ok_or_else(|| error::revision_too_large(revision, self.cache.revision()))
+    }
+
+    /// Commits one object under its guard, with what belongs to it (see `service`).
+    async fn commit(&self, guards: Vec<Guard>, writes: Vec<Write>, note: Bytes) -> Result<Outcome, Status> {
+        self.cache.storage().commit(Commit { guards, writes, note }).await.map_err(error::of_commit)
+    }
+}
+
+/// The stored bytes of an object, within the size limit.
+fn encode(target: &Target, value: &Value) -> Result<Bytes, Status> {
+    let bytes = object::encode_stored(value);
+    if bytes.len() > limits::OBJECT_BYTES {
+        return Err(error::object_too_large(target, bytes.len()));
+    }
+    Ok(bytes.into())
+}
+
+/// Events go away by themselves after an hour, as in Kubernetes.
+fn ttl_seconds(resource: &Resource) -> u64 {
+    if resource.plural == "events" { 3600 } else { 0 }
+}
+
+fn put(target: &Target, value: Bytes) -> Write {
+    Write::Put { key: target.key(), value, ttl_seconds: ttl_seconds(target.resource) }
+}
+
+fn entry_of(resource: &'static Resource, raw: &Raw) -> Result<Entry, Status> {
+    Entry::from_raw(resource.storage_row(), raw).map_err(|malformed| Status::internal(malformed))
+}
+
+/// The entry of what was just stored.
+fn new_entry(
+    row: &'static Resource,
+    target: &Target,
+    value: &Value,
+    stored: &[u8],
+    revision: i64,
+    created: i64,
+) -> Result<Arc<Entry>, Status> {
+    Entry::new(row, &target.key(), value, stored, revision, created).map(Arc::new).map_err(Status::internal)
+}
+
+fn not_found(target: &Target) -> Status {
+    Status::not_found(target.resource, &target.name)
+}

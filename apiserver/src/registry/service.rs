@@ -1,0 +1,185 @@
+//! What a Service claims in the transaction that creates it: a cluster address (as an IPAddress object) and node ports (as
+//! marker keys). Two creates that choose the same are told apart by the guards of their commits, so that no bitmap and no repair
+//! loop is needed.
+
+use super::Registry;
+use crate::cache::Filter;
+use crate::request::Target;
+use crate::storage::{Guard, Write};
+use bytes::Bytes;
+use kstore_api::kind::{self, Resource};
+use kstore_api::object;
+use kstore_api::status::Status;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+/// Where claimed node ports are remembered. Not a kind of the API.
+const NODE_PORTS: &str = "/registry/ranges/servicenodeports/";
+/// The service network, Kubernetes' default.
+pub const SERVICE_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 96, 0, 0), 12);
+/// The address of the Service `default/kubernetes`: the first of the network.
+pub const KUBERNETES_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
+/// Node ports, Kubernetes' default range.
+const NODE_PORT_RANGE: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+/// Random draws before the search for a free address or port becomes a walk.
+const DRAWS: usize = 32;
+
+/// Guards and writes that go into the same commit as the object.
+#[derive(Clone, Debug, Default)]
+pub struct Claims {
+    /// Claimed keys must be free.
+    pub guards: Vec<Guard>,
+    /// Claims made and claims released.
+    pub writes: Vec<Write>,
+}
+
+impl Registry {
+    /// What the step from `before` to `after` (`None`: removed) claims and releases; fills addresses and ports in.
+    pub(super) fn claims(&self, target: &Target, before: Option<&Value>, after: Option<&mut Value>) -> Result<Claims, Status> {
+        if target.resource.plural != "services" || !target.resource.group.is_empty() {
+            return Ok(Claims::default());
+        }
+        let held = before.map(claimed_keys).unwrap_or_default();
+        let wanted = match after {
+            Some(service) => {
+                self.fill_address(target, service)?;
+                self.fill_node_ports(target, service)?;
+                claimed_keys(service)
+            }
+            None => BTreeSet::new(),
+        };
+        let mut claims = Claims::default();
+        for key in wanted.difference(&held) {
+            claims.guards.push(Guard { key: key.clone(), revision: 0 });
+            claims.writes.push(Write::Put { key: key.clone(), value: self.claim(target, key), ttl_seconds: 0 });
+        }
+        claims.writes.extend(held.difference(&wanted).map(|key| Write::Delete { key: key.clone() }));
+        Ok(claims)
+    }
+
+    fn claim(&self, target: &Target, key: &str) -> Bytes {
+        let Some(address) = key.strip_prefix(&addresses().storage_prefix("")) else {
+            return Bytes::from(format!("{}/{}", target.namespace, target.name));
+        };
+        let address = json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "IPAddress",
+            "metadata": {"name": address, "uid": self.nondet.rng.uuid(),
+                "creationTimestamp": self.nondet.clock.now_seconds().to_string(),
+                "labels": {"ipaddress.kubernetes.io/ip-family": "IPv4", "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"}},
+            "spec": {"parentRef": {"group": "", "resource": "services", "namespace": target.namespace, "name": target.name}}
+        });
+        object::encode_stored(&address).into()
+    }
+
+    fn fill_address(&self, target: &Target, service: &mut Value) -> Result<(), Status> {
+        let spec = &mut service["spec"];
+        let address = spec["clusterIP"].as_str().unwrap_or_default().to_owned();
+        if spec["type"] == "ExternalName" || address == "None" {
+            return Ok(());
+        }
+        if !address.is_empty() {
+            let usable = address.parse().is_ok_and(in_network);
+            return match usable {
+                false => Err(bad_address(target, &address)),
+                true if self.belongs_to_another(target, &address) => Err(taken_address(target, &address)),
+                true => Ok(()),
+            };
+        }
+        let address = self.free_address().ok_or_else(|| full(target, "address"))?;
+        spec["clusterIP"] = json!(address.to_string());
+        spec["clusterIPs"] = json!([address.to_string()]);
+        Ok(())
+    }
+
+    fn belongs_to_another(&self, target: &Target, address: &str) -> bool {
+        let claim = self.cache.get(addresses(), &addresses().storage_key("", address));
+        claim.map(|entry| entry.parse()).is_some_and(|claim| {
+            let parent = &claim["spec"]["parentRef"];
+            parent["namespace"] != *target.namespace || parent["name"] != *target.name
+        })
+    }
+
+    fn free_address(&self) -> Option<Ipv4Addr> {
+        let (base, bits) = SERVICE_NETWORK;
+        let size = 1u64 << (32 - bits);
+        let at = |offset: u64| Ipv4Addr::from(u32::from(base) + u32::try_from(offset).unwrap_or(0));
+        let is_free = |address: &Ipv4Addr| {
+            let key = addresses().storage_key("", &address.to_string());
+            *address != KUBERNETES_ADDRESS && self.cache.get(addresses(), &key).is_none()
+        };
+        // The first 256 are left to addresses that users choose, as Kubernetes does.
+        let drawn = (0..DRAWS).map(|_| at(256 + self.nondet.rng.below(size - 257)));
+        drawn.chain((256..size - 1).map(at)).find(is_free)
+    }
+
+    fn fill_node_ports(&self, target: &Target, service: &mut Value) -> Result<(), Status> {
+        let exposed = matches!(service["spec"]["type"].as_str(), Some("NodePort" | "LoadBalancer"));
+        if !exposed {
+            return Ok(());
+        }
+        let mut taken = self.taken_node_ports(target);
+        for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
+            let chosen = match port["nodePort"].as_i64().unwrap_or(0) {
+                0 => self.free_node_port(&taken).ok_or_else(|| full(target, "node port"))?,
+                given if !NODE_PORT_RANGE.contains(&given) => return Err(bad_node_port(target, given, "provided port is not in the valid range. The range of valid ports is 30000-32767")),
+                given if taken.contains(&given) => return Err(bad_node_port(target, given, "provided port is already allocated")),
+                given => given,
+            };
+            taken.insert(chosen);
+            port["nodePort"] = json!(chosen);
+        }
+        Ok(())
+    }
+
+    /// Ports of all other services.
+    fn taken_node_ports(&self, target: &Target) -> BTreeSet<i64> {
+        let own = target.key();
+        let (services, _) = self.cache.scan(&Filter::all(target.resource));
+        services.iter().filter(|entry| *entry.key != *own).flat_map(|entry| node_ports(&entry.parse())).collect()
+    }
+
+    fn free_node_port(&self, taken: &BTreeSet<i64>) -> Option<i64> {
+        let (first, last) = (*NODE_PORT_RANGE.start(), *NODE_PORT_RANGE.end());
+        let draw = |_| first + self.nondet.rng.below((last - first + 1).unsigned_abs()) as i64;
+        (0..DRAWS).map(draw).chain(NODE_PORT_RANGE).find(|port| !taken.contains(port))
+    }
+}
+
+fn addresses() -> &'static Resource {
+    kind::lookup("networking.k8s.io", "v1", "ipaddresses").expect("IPAddress is in the table")
+}
+
+fn in_network(address: Ipv4Addr) -> bool {
+    let (base, bits) = SERVICE_NETWORK;
+    (u32::from(address) ^ u32::from(base)) >> (32 - bits) == 0
+}
+
+fn claimed_keys(service: &Value) -> BTreeSet<String> {
+    let address = service["spec"]["clusterIP"].as_str().filter(|ip| !ip.is_empty() && *ip != "None");
+    let address = address.map(|ip| addresses().storage_key("", ip));
+    address.into_iter().chain(node_ports(service).map(|port| format!("{NODE_PORTS}{port}"))).collect()
+}
+
+fn node_ports(service: &Value) -> impl Iterator<Item = i64> + use<> {
+    let ports = service["spec"]["ports"].as_array().cloned().unwrap_or_default();
+    ports.into_iter().filter_map(|port| port["nodePort"].as_i64()).filter(|port| *port > 0)
+}
+
+fn bad_address(target: &Target, address: &str) -> Status {
+    let detail = "failed to allocate IP: the provided network does not match the current range 10.96.0.0/12";
+    crate::error::invalid_field(target, "spec.clusterIPs", format!("Invalid value: [\"{address}\"]: {detail}"))
+}
+
+fn taken_address(target: &Target, address: &str) -> Status {
+    let detail = "failed to allocate IP: provided IP is already allocated";
+    crate::error::invalid_field(target, "spec.clusterIPs", format!("Invalid value: [\"{address}\"]: {detail}"))
+}
+
+fn bad_node_port(target: &Target, port: i64, detail: &str) -> Status {
+    crate::error::invalid_field(target, "spec.ports[0].nodePort", format!("Invalid value: {port}: {detail}"))
+}
+
+fn full(target: &Target, what: &str) -> Status {
+    Status::internal(format!("no {what} is left for service {}/{}", target.namespace, target.name))
+}

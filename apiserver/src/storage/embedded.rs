@@ -1,0 +1,181 @@
+//! The storage seam over our own store in this process. Translates, and leases keys that go away by themselves; knows nothing
+//! of objects.
+
+use super::{Commit, CommitError, Guard, Outcome, Page, Raw, RawBatch, RawEvent, RawWatch, ReadError, Storage, Write};
+use async_trait::async_trait;
+use bytes::Bytes;
+use kstore_store::{
+    Compare, CompareOp, EventKind, KeyRange, KeyValue, LeaseId, Op, OpResult, Put, Range, RangeError, Revision, Store, Target,
+    Txn, TxnError, WatchError, WatchRequest, Watcher,
+};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Keys that are written within this time share one lease, so that thousands of events do not make thousands of leases. They
+/// live up to this much longer than asked, as in Kubernetes.
+const LEASE_SHARE: Duration = Duration::from_secs(60);
+
+/// The embedded store as a storage.
+pub struct Embedded {
+    store: Store,
+    /// By time to live: the lease that new keys join, and when it stops taking them.
+    leases: Mutex<BTreeMap<u64, (LeaseId, Instant)>>,
+}
+
+impl Embedded {
+    /// Over an open store.
+    pub fn new(store: Store) -> Self {
+        Self { store, leases: Mutex::new(BTreeMap::new()) }
+    }
+
+    async fn lease(&self, ttl_seconds: u64) -> Result<LeaseId, CommitError> {
+        if ttl_seconds == 0 {
+            return Ok(LeaseId::NONE);
+        }
+        let now = Instant::now();
+        let shared = self.leases.lock().get(&ttl_seconds).copied();
+        if let Some((lease, until)) = shared
+            && now < until
+        {
+            return Ok(lease);
+        }
+        let ttl = i64::try_from(ttl_seconds + LEASE_SHARE.as_secs()).unwrap_or(i64::MAX);
+        let granted = self.store.lease_grant(ttl, LeaseId::NONE).await.map_err(|e| CommitError::Failed(e.to_string()))?;
+        self.leases.lock().insert(ttl_seconds, (granted.id, now + LEASE_SHARE));
+        Ok(granted.id)
+    }
+
+    async fn op(&self, write: Write) -> Result<Op, CommitError> {
+        Ok(match write {
+            Write::Put { key, value, ttl_seconds } => {
+                let lease = self.lease(ttl_seconds).await?;
+                Op::Put(Put { lease, ..Put::new(key, value) })
+            }
+            Write::Delete { key } => Op::delete(key),
+        })
+    }
+}
+
+#[async_trait]
+impl Storage for Embedded {
+    fn revision(&self) -> i64 {
+        self.store.revision().0
+    }
+
+    fn oldest(&self) -> i64 {
+        self.store.compacted().0.max(1)
+    }
+
+    async fn get(&self, key: &str, revision: i64) -> Result<Option<Raw>, ReadError> {
+        let found = self.store.range(&Range::key(key.to_owned()).at(Revision(revision)))?;
+        Ok(found.kvs.first().map(|kv| raw(kv)))
+    }
+
+    async fn list(&self, start: &str, end: &str, limit: i64, revision: i64) -> Result<Page, ReadError> {
+        let range = Range::new(KeyRange::between(start.to_owned(), end.to_owned())).limit(limit).at(Revision(revision));
+        let found = self.store.range(&range)?;
+        Ok(Page { items: found.kvs.iter().map(|kv| raw(kv)).collect(), more: found.more, count: found.count })
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Outcome, CommitError> {
+        let mut success = Vec::with_capacity(commit.writes.len());
+        for write in commit.writes {
+            success.push(self.op(write).await?);
+        }
+        let compares = commit.guards.iter().map(unchanged).collect();
+        let failure = commit.guards.into_iter().map(|guard| Op::Range(Range::key(guard.key))).collect();
+        let done = self.store.txn(Txn { compares, success, failure, note: Some(commit.note) }).await?;
+        if done.succeeded {
+            return Ok(Outcome::Committed { revision: done.revision.0 });
+        }
+        let current = done.responses.into_iter().filter_map(OpResult::into_range);
+        Ok(Outcome::Lost { current: current.map(|range| range.kvs.first().map(|kv| raw(kv))).collect() })
+    }
+
+    async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {
+        let keys = if prefix.is_empty() { KeyRange::all() } else { KeyRange::prefix(prefix.to_owned()) };
+        let watcher = self.store.watch(WatchRequest::new(keys).from(Revision(after + 1)).with_prev_kv())?;
+        Ok(Box::new(EmbeddedWatch(watcher)))
+    }
+
+    fn note(&self, revision: i64) -> Option<Bytes> {
+        self.store.note(Revision(revision))
+    }
+
+    async fn close(&self) {
+        self.store.close().await;
+    }
+}
+
+struct EmbeddedWatch(Watcher);
+
+#[async_trait]
+impl RawWatch for EmbeddedWatch {
+    async fn next(&mut self) -> Option<Result<RawBatch, ReadError>> {
+        let batch = match self.0.next().await? {
+            Ok(batch) => batch,
+            Err(error) => return Some(Err(error.into())),
+        };
+        let events = batch.events.iter().map(|event| RawEvent {
+            key: event.kv.key_bytes(),
+            current: match event.kind {
+                EventKind::Put => Some(raw(&event.kv)),
+                EventKind::Delete => None,
+            },
+            previous: event.prev_kv.as_deref().map(raw),
+        });
+        let note = batch.events.first().and_then(|event| event.note.clone());
+        Some(Ok(RawBatch { revision: batch.revision.0, events: events.collect(), note }))
+    }
+}
+
+fn raw(kv: &KeyValue) -> Raw {
+    Raw {
+        key: kv.key_bytes(),
+        value: kv.value_bytes(),
+        revision: kv.mod_revision().0,
+        created: kv.create_revision().0,
+    }
+}
+
+fn unchanged(guard: &Guard) -> Compare {
+    Compare::key(guard.key.clone(), CompareOp::Equal, Target::Mod(Revision(guard.revision)))
+}
+
+impl From<RangeError> for ReadError {
+    fn from(error: RangeError) -> Self {
+        match error {
+            RangeError::Compacted { compacted, .. } => Self::Compacted { oldest: compacted.0 },
+            RangeError::Future { current, .. } => Self::Future { current: current.0 },
+            RangeError::EmptyKey | RangeError::Damaged { .. } | RangeError::Stopped(_) => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<WatchError> for ReadError {
+    fn from(error: WatchError) -> Self {
+        match error {
+            WatchError::Compacted { compacted } => Self::Compacted { oldest: compacted.0 },
+            WatchError::EmptyRange | WatchError::Damaged { .. } | WatchError::Stopped(_) => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<TxnError> for CommitError {
+    fn from(error: TxnError) -> Self {
+        match error {
+            TxnError::Busy => Self::Overloaded,
+            TxnError::TooLarge | TxnError::TooManyOps => Self::TooLarge(error.to_string()),
+            TxnError::Stopped(_) => Self::Unknown(error.to_string()),
+            TxnError::EmptyKey
+            | TxnError::DuplicateKey
+            | TxnError::ValueProvided
+            | TxnError::LeaseProvided
+            | TxnError::KeyNotFound
+            | TxnError::LeaseNotFound(_)
+            | TxnError::Range(_) => Self::Failed(error.to_string()),
+        }
+    }
+}

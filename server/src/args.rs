@@ -1,0 +1,420 @@
+//! The command line: what a person can ask for, checked and turned into a [`Config`]. The only place that knows flag names.
+//! Not the meaning of a flag: that is `wiring`.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Where data lives if nothing is said.
+pub const DEFAULT_DATA_DIR: &str = "./kstore-data";
+const DEFAULT_LISTEN: &str = "127.0.0.1:6443";
+const DEFAULT_COMPONENTS: &str = "apiserver,controllers,scheduler,kubelet-sim";
+/// More simulated nodes than this do not fit in one process; the largest supported Kubernetes cluster has 5 000.
+const MAX_NODES: i64 = 20_000;
+
+const EXAMPLES: &str = "\
+Examples:
+  kstore-server                                  everything in this process, data in ./kstore-data
+  kubectl --kubeconfig kstore-data/admin.kubeconfig get nodes
+
+  kstore-server --in-memory --listen 127.0.0.1:0 a cluster without disk on a free port
+  kstore-server run -- pytest tests/             a fresh cluster for one command, gone afterwards
+  kstore-server --nodes 1000                     a thousand simulated nodes
+
+  kstore-server --components apiserver           the apiserver alone, and elsewhere …
+  kstore-server --components controllers --kubeconfig kstore-data/controllers.kubeconfig
+
+Logging: RUST_LOG, for example RUST_LOG=info or RUST_LOG=kstore_apiserver=debug.";
+
+const RUN_HELP: &str = "\
+Starts a fresh in-memory cluster on a free port, runs CMD with KUBECONFIG set, and ends with CMD's exit code (128+n when
+signal n ended it). Nothing is left behind: on Linux the kubeconfig lives in this process's memory and CMD dies with this
+process, even if that is killed. KUBECONFIG can therefore be read but not changed: use `kubectl -n NAMESPACE` rather than
+`kubectl config set-context`, or copy the file first.
+
+Examples:
+  kstore-server run -- kubectl get nodes
+  kstore-server run --nodes 0 --components apiserver -- go test ./...
+  kstore-server run -- sh -c 'kubectl create deployment web --image=nginx && kubectl rollout status deployment/web'";
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(name = "kstore-server", version, about = "A Kubernetes-style control plane in one process")]
+#[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES, max_term_width = 120)]
+pub struct Cli {
+    /// What to do, if not to serve.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Flags of the server.
+    #[command(flatten)]
+    pub serve: ServeArgs,
+}
+
+/// What can be done besides serving.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a command against a fresh in-memory cluster that ends with it
+    #[command(after_help = RUN_HELP)]
+    Run(RunArgs),
+    /// Become another program that dies with its parent (used by `run`)
+    #[command(name = "exec-guarded", hide = true)]
+    ExecGuarded(ExecArgs),
+}
+
+/// Flags of the server.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Directory for wal/, engine/, pki/ and the kubeconfigs [default: ./kstore-data]
+    #[arg(long, value_name = "DIR", conflicts_with = "in_memory")]
+    data_dir: Option<PathBuf>,
+    /// No disk at all: everything is gone when the process ends
+    #[arg(long)]
+    in_memory: bool,
+    /// Address for REST and gRPC, on one TLS port; port 0 picks a free one
+    #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN)]
+    listen: ListenAddress,
+    /// Where components without an apiserver in this process find one
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// When a write is answered: after it is on disk, or a moment before (a crash may lose the last moments)
+    #[arg(long, value_enum, default_value_t = Durability::Sync)]
+    durability: Durability,
+    /// Where checkpointed history lives
+    #[arg(long, value_enum, default_value_t = Engine::Segments)]
+    engine: Engine,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Flags of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Address for REST and gRPC; port 0 picks a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    listen: ListenAddress,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// Arguments of the hidden `exec-guarded`.
+#[derive(Debug, Args)]
+pub struct ExecArgs {
+    /// The process to die with
+    #[arg(long)]
+    pub parent: i32,
+    /// The command and its arguments
+    #[arg(last = true, required = true)]
+    pub command: Vec<OsString>,
+}
+
+/// Flags that every way of running a cluster has.
+#[derive(Debug, Args)]
+pub struct ClusterArgs {
+    /// What runs in this process: of apiserver, controllers, scheduler, kubelet-sim
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = DEFAULT_COMPONENTS)]
+    components: Vec<Component>,
+    /// Number of simulated nodes
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=MAX_NODES))]
+    nodes: u32,
+    /// How much history automatic compaction keeps: a time (5m, 2h), a number of revisions (10000revs), or all
+    #[arg(long, value_name = "KEEP", default_value = "5m")]
+    history: History,
+    /// Write a second copy of the admin kubeconfig here
+    #[arg(long, value_name = "FILE")]
+    write_kubeconfig: Option<PathBuf>,
+}
+
+/// A part of the control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Component {
+    /// The store and the API in front of it.
+    Apiserver,
+    /// The workload controllers.
+    Controllers,
+    /// The scheduler.
+    Scheduler,
+    /// The simulated nodes.
+    KubeletSim,
+}
+
+/// When a write is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Durability {
+    /// After it has been synced.
+    Sync,
+    /// Synced on an interval.
+    Relaxed,
+}
+
+/// Where checkpointed history lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    /// Immutable log segments.
+    Segments,
+    /// The sled database.
+    Sled,
+}
+
+/// What automatic compaction keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum History {
+    /// Revisions younger than this.
+    For(Duration),
+    /// This many of the newest revisions.
+    Revisions(u64),
+    /// Everything.
+    All,
+}
+
+impl FromStr for History {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!("`{text}` is none of: a time such as 30s, 5m, 2h or 7d; a count such as 10000revs; all")
+        };
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        let split = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let (number, unit) = text.split_at(split);
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        let seconds = |each: u64| number.checked_mul(each).map(Duration::from_secs).ok_or_else(wrong);
+        Ok(match unit {
+            "revs" => Self::Revisions(number),
+            "s" => Self::For(seconds(1)?),
+            "m" => Self::For(seconds(60)?),
+            "h" => Self::For(seconds(3600)?),
+            "d" => Self::For(seconds(86400)?),
+            _ => return Err(wrong()),
+        })
+    }
+}
+
+/// `HOST:PORT`, not resolved yet. An empty host means every interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenAddress {
+    /// A name or an address, without brackets; empty for every interface.
+    pub host: String,
+    /// The port; 0 picks one.
+    pub port: u16,
+}
+
+impl FromStr for ListenAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (host, port) = text.rsplit_once(':').ok_or("expected HOST:PORT, for example 127.0.0.1:6443")?;
+        let port = port.parse().map_err(|_| format!("`{port}` is not a port (0 to 65535)"))?;
+        let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
+        if bare.is_none() && host.contains(':') {
+            return Err("put an IPv6 address in brackets, for example [::1]:6443".into());
+        }
+        Ok(Self { host: bare.unwrap_or(host).into(), port })
+    }
+}
+
+/// Where objects live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// In memory only.
+    Memory,
+    /// In a directory.
+    Disk {
+        /// The data directory.
+        dir: PathBuf,
+        /// When a write is answered.
+        durability: Durability,
+        /// Where checkpointed history lives.
+        engine: Engine,
+    },
+}
+
+/// Where the API is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Api {
+    /// In this process.
+    Here {
+        /// Where objects live.
+        storage: Storage,
+        /// Where it listens.
+        listen: ListenAddress,
+        /// What automatic compaction keeps.
+        history: History,
+        /// A second copy of the admin kubeconfig.
+        write_kubeconfig: Option<PathBuf>,
+    },
+    /// Where this kubeconfig says.
+    Elsewhere(PathBuf),
+}
+
+/// A checked command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Where the API is.
+    pub api: Api,
+    /// What else runs in this process; never contains the apiserver.
+    pub loops: BTreeSet<Component>,
+    /// Number of simulated nodes.
+    pub nodes: u32,
+}
+
+/// A combination of flags that has no meaning.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum UsageError {
+    /// Loops without an API.
+    #[error("--components without `apiserver` needs --kubeconfig FILE, which says where an apiserver is")]
+    NoApi,
+    /// Two APIs.
+    #[error("--kubeconfig only makes sense without `apiserver` in --components: this process has its own")]
+    TwoApis,
+    /// A flag of the apiserver without one.
+    #[error("{0} only makes sense with `apiserver` in --components")]
+    NeedsApiserver(&'static str),
+}
+
+impl ServeArgs {
+    /// Checks what clap cannot: whether the flags make sense together.
+    pub fn into_config(self) -> Result<Config, UsageError> {
+        let (here, loops) = self.cluster.split();
+        let api = match (here, self.kubeconfig) {
+            (true, Some(_)) => return Err(UsageError::TwoApis),
+            (true, None) => {
+                let storage = if self.in_memory {
+                    Storage::Memory
+                } else {
+                    let dir = self.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into());
+                    Storage::Disk { dir, durability: self.durability, engine: self.engine }
+                };
+                Api::Here {
+                    storage,
+                    listen: self.listen,
+                    history: self.cluster.history,
+                    write_kubeconfig: self.cluster.write_kubeconfig,
+                }
+            }
+            (false, None) => return Err(UsageError::NoApi),
+            (false, Some(_)) if self.data_dir.is_some() => {
+                return Err(UsageError::NeedsApiserver("--data-dir"));
+            }
+            (false, Some(_)) if self.in_memory => return Err(UsageError::NeedsApiserver("--in-memory")),
+            (false, Some(_)) if self.cluster.write_kubeconfig.is_some() => {
+                return Err(UsageError::NeedsApiserver("--write-kubeconfig"));
+            }
+            (false, Some(kubeconfig)) => Api::Elsewhere(kubeconfig),
+        };
+        Ok(Config { api, loops, nodes: self.cluster.nodes })
+    }
+}
+
+impl RunArgs {
+    /// The cluster of `run`: always in memory, always with an apiserver.
+    pub fn into_config(self) -> Result<(Config, Vec<OsString>), UsageError> {
+        let (here, loops) = self.cluster.split();
+        if !here {
+            return Err(UsageError::NeedsApiserver("run"));
+        }
+        let api = Api::Here {
+            storage: Storage::Memory,
+            listen: self.listen,
+            history: self.cluster.history,
+            write_kubeconfig: self.cluster.write_kubeconfig,
+        };
+        Ok((Config { api, loops, nodes: self.cluster.nodes }, self.command))
+    }
+}
+
+impl ClusterArgs {
+    /// Whether the apiserver runs here, and what else does.
+    fn split(&self) -> (bool, BTreeSet<Component>) {
+        let mut all: BTreeSet<Component> = self.components.iter().copied().collect();
+        (all.remove(&Component::Apiserver), all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(line: &str) -> Result<Config, UsageError> {
+        Cli::try_parse_from(line.split(' ')).unwrap().serve.into_config()
+    }
+
+    #[test]
+    fn without_flags_everything_runs_here_on_disk() {
+        let config = config("kstore-server").unwrap();
+        assert_eq!(config.nodes, 3);
+        assert_eq!(config.loops.len(), 3);
+        let Api::Here { storage, listen, history, write_kubeconfig } = config.api else {
+            panic!("no apiserver")
+        };
+        let dir = DEFAULT_DATA_DIR.into();
+        assert_eq!(storage, Storage::Disk { dir, durability: Durability::Sync, engine: Engine::Segments });
+        assert_eq!((listen.host.as_str(), listen.port), ("127.0.0.1", 6443));
+        assert_eq!(history, History::For(Duration::from_secs(300)));
+        assert_eq!(write_kubeconfig, None);
+    }
+
+    #[test]
+    fn loops_alone_need_a_kubeconfig_and_refuse_what_belongs_to_the_apiserver() {
+        assert_eq!(config("kstore-server --components scheduler"), Err(UsageError::NoApi));
+        assert_eq!(config("kstore-server --kubeconfig f"), Err(UsageError::TwoApis));
+        let wrong = config("kstore-server --components scheduler --kubeconfig f --in-memory");
+        assert_eq!(wrong, Err(UsageError::NeedsApiserver("--in-memory")));
+        let right =
+            config("kstore-server --components scheduler,kubelet-sim --kubeconfig f --nodes 9").unwrap();
+        assert_eq!(right.api, Api::Elsewhere("f".into()));
+        assert_eq!(right.loops, [Component::Scheduler, Component::KubeletSim].into());
+    }
+
+    #[test]
+    fn run_takes_flags_before_the_dashes_and_a_command_after_them() {
+        let cli =
+            Cli::try_parse_from("kstore-server run --nodes 1 -- kubectl get pods -A".split(' ')).unwrap();
+        let Some(Command::Run(run)) = cli.command else { panic!("not run") };
+        let (config, command) = run.into_config().unwrap();
+        assert_eq!(config.nodes, 1);
+        assert_eq!(command, ["kubectl", "get", "pods", "-A"]);
+        assert!(Cli::try_parse_from(["kstore-server", "run"]).is_err());
+        assert!(Cli::try_parse_from("kstore-server --data-dir x --in-memory".split(' ')).is_err());
+    }
+
+    #[test]
+    fn history_is_a_time_a_count_or_all() {
+        for (text, expected) in [
+            ("90s", Some(History::For(Duration::from_secs(90)))),
+            ("2h", Some(History::For(Duration::from_secs(7200)))),
+            ("7d", Some(History::For(Duration::from_secs(604_800)))),
+            ("10000revs", Some(History::Revisions(10_000))),
+            ("all", Some(History::All)),
+            ("5", None),
+            ("", None),
+            ("5 m", None),
+            ("99999999999999999999s", None),
+        ] {
+            assert_eq!(text.parse::<History>().ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn listen_addresses_are_host_and_port() {
+        for (text, expected) in [
+            ("127.0.0.1:0", Some(("127.0.0.1", 0))),
+            ("localhost:6443", Some(("localhost", 6443))),
+            (":6443", Some(("", 6443))),
+            ("[::1]:7", Some(("::1", 7))),
+            ("::1:7", None),
+            ("6443", None),
+            ("a:70000", None),
+        ] {
+            let parsed = text.parse::<ListenAddress>().ok();
+            assert_eq!(parsed.as_ref().map(|a| (a.host.as_str(), a.port)), expected, "{text}");
+        }
+    }
+}

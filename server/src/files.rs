@@ -1,0 +1,61 @@
+//! Writing small secret files. Not the store's files: those are the store's.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Replaces `path` by `content`, readable by the owner only. A reader sees the old file or the whole new one, and so does
+/// a crash.
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    fs::create_dir_all(directory)?;
+    let temporary = sibling(path);
+    let mut file = create_private(&temporary)?;
+    let written = file.write_all(content).and_then(|()| file.sync_all());
+    let placed = written.and_then(|()| fs::rename(&temporary, path));
+    if placed.is_err() {
+        let _ = fs::remove_file(&temporary);
+        return placed;
+    }
+    File::open(directory)?.sync_all()
+}
+
+/// `admin.kubeconfig` → `.admin.kubeconfig.<pid>.new`, in the same directory, so that the rename is atomic.
+fn sibling(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{}.new", std::process::id()))
+}
+
+fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    options.open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_private_file_is_whole_replaced_and_readable_by_its_owner_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new/admin.kubeconfig");
+        write_private(&path, b"one").unwrap();
+        write_private(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file stays");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Opening the port, and naming it for clients. Not accepting: that is the apiserver's.
+
+use crate::args::ListenAddress;
+use anyhow::{Context, anyhow};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use tokio::net::TcpListener;
+
+/// Binds the address. Errors say which flag helps.
+pub(crate) async fn bind(address: &ListenAddress) -> anyhow::Result<TcpListener> {
+    let host = if address.host.is_empty() { "0.0.0.0" } else { &address.host };
+    let shown = format!("{}:{}", address.host, address.port);
+    TcpListener::bind((host, address.port)).await.map_err(|error| match error.kind() {
+        ErrorKind::AddrInUse => anyhow!(
+            "port {} of {host} is in use by another process; choose another with --listen {host}:PORT (0 picks a free one)",
+            address.port
+        ),
+        ErrorKind::PermissionDenied => {
+            anyhow!("no permission to listen on {shown}; choose a port above 1023 with --listen {host}:PORT")
+        }
+        ErrorKind::AddrNotAvailable => anyhow!("{host} is not an address of this machine; see --listen"),
+        _ => anyhow!(error).context(format!("cannot listen on {shown}; see --listen")),
+    })
+}
+
+/// The address a client on this machine uses: a wildcard becomes loopback.
+pub(crate) fn reachable(listener: &TcpListener) -> anyhow::Result<SocketAddr> {
+    let mut address = listener.local_addr().context("the listener has no address")?;
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        IpAddr::V4(_) | IpAddr::V6(_) => {}
+    }
+    Ok(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_taken_port_is_said_so_and_a_wildcard_is_reached_on_loopback() {
+        let any = bind(&":0".parse().unwrap()).await.unwrap();
+        let taken = reachable(&any).unwrap();
+        assert_eq!(taken.ip(), Ipv4Addr::LOCALHOST);
+        let again =
+            bind(&format!("0.0.0.0:{}", taken.port()).parse().unwrap()).await.unwrap_err().to_string();
+        assert!(again.contains("is in use by another process"), "{again}");
+    }
+}

@@ -1,0 +1,328 @@
+//! Certificates: a certificate authority of our own, the server's certificate and the clients'. Made on the first start and
+//! kept under `pki/`; in memory mode never written. Not who may do what: a certificate only says a name and a group.
+//!
+//! Keys are ECDSA P-256 and come from the system's generator: cryptography is the one place where chance does not come from
+//! `nondet`, since a seeded key would be a known key.
+
+use crate::files::write_private;
+use anyhow::{Context, anyhow};
+use jiff::{SignedDuration, Timestamp};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
+};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use time::OffsetDateTime;
+
+/// Our certificates are valid this long: a development cluster should not die of old age.
+const VALIDITY: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
+/// A certificate with less than this left is replaced at the next start.
+const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(365 * 24);
+/// Certificates are valid from a little earlier than now, for clients whose clock is behind.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_hours(1);
+/// The address of the Service `default/kubernetes`: the first of the service network.
+const SERVICE_ADDRESS: &str = "10.96.0.1";
+/// The names by which the API is reached from inside a cluster and on this machine.
+const SERVING_NAMES: [&str; 8] = [
+    "localhost",
+    "127.0.0.1",
+    "::1",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    SERVICE_ADDRESS,
+];
+
+/// A user whom we certify.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity {
+    /// The stem of file names: `admin` → `pki/admin.crt`, `admin.kubeconfig`.
+    pub file: &'static str,
+    /// The user name (common name).
+    pub user: &'static str,
+    /// The group (organization), if any.
+    pub group: Option<&'static str>,
+}
+
+/// The person who runs the cluster.
+pub(crate) const ADMIN: Identity =
+    Identity { file: "admin", user: "kubernetes-admin", group: Some("system:masters") };
+/// The workload controllers.
+pub(crate) const CONTROLLERS: Identity =
+    Identity { file: "controllers", user: "system:kube-controller-manager", group: None };
+/// The scheduler.
+pub(crate) const SCHEDULER: Identity =
+    Identity { file: "scheduler", user: "system:kube-scheduler", group: None };
+/// The simulated nodes.
+pub(crate) const KUBELET_SIM: Identity =
+    Identity { file: "kubelet-sim", user: "system:kstore:kubelet-sim", group: Some("system:nodes") };
+
+/// A certificate and its key, both PEM.
+#[derive(Clone)]
+pub(crate) struct Credential {
+    /// The certificate.
+    pub certificate_pem: String,
+    /// The private key, PKCS#8.
+    pub key_pem: String,
+}
+
+/// Keys do not belong in logs.
+impl std::fmt::Debug for Credential {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credential").finish_non_exhaustive()
+    }
+}
+
+/// Our certificate authority.
+pub(crate) struct Pki {
+    issuer: Issuer<'static, KeyPair>,
+    ca_pem: String,
+    directory: Option<PathBuf>,
+    now: Timestamp,
+}
+
+impl Pki {
+    /// A new authority that is never written.
+    pub(crate) fn in_memory(now: Timestamp) -> anyhow::Result<Self> {
+        Self::over(new_authority(now)?, None, now)
+    }
+
+    /// The authority kept in `directory`, made if there is none yet.
+    pub(crate) fn open(directory: &Path, now: Timestamp) -> anyhow::Result<Self> {
+        let kept = match load(directory, "ca")? {
+            Some(credential) => credential,
+            None => {
+                let credential = new_authority(now)?;
+                save(directory, "ca", &credential)?;
+                credential
+            }
+        };
+        Self::over(kept, Some(directory.into()), now)
+            .with_context(|| format!("cannot use the certificate authority in {}", directory.display()))
+    }
+
+    fn over(ca: Credential, directory: Option<PathBuf>, now: Timestamp) -> anyhow::Result<Self> {
+        let key = KeyPair::from_pem(&ca.key_pem)?;
+        let issuer = Issuer::from_ca_cert_pem(&ca.certificate_pem, key)?;
+        Ok(Self { issuer, ca_pem: ca.certificate_pem, directory, now })
+    }
+
+    /// The authority's certificate.
+    pub(crate) fn ca_pem(&self) -> &str {
+        &self.ca_pem
+    }
+
+    /// The server's certificate, for this machine's names, `host` (an address or a name) and in-cluster names.
+    pub(crate) fn serving(&self, host: &str) -> anyhow::Result<Credential> {
+        let mut names: Vec<String> = SERVING_NAMES.map(String::from).into();
+        let wildcard = host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified());
+        if !host.is_empty() && !wildcard && !names.iter().any(|n| n == host) {
+            names.push(host.into());
+        }
+        self.leaf(
+            "apiserver",
+            |kept| covers(kept, &names),
+            || {
+                let mut params =
+                    self.leaf_params("kube-apiserver", None, ExtendedKeyUsagePurpose::ServerAuth);
+                params.subject_alt_names = CertificateParams::new(names.clone())?.subject_alt_names;
+                Ok(params)
+            },
+        )
+    }
+
+    /// The certificate of a user.
+    pub(crate) fn client(&self, who: &Identity) -> anyhow::Result<Credential> {
+        self.leaf(
+            who.file,
+            |_| true,
+            || Ok(self.leaf_params(who.user, who.group, ExtendedKeyUsagePurpose::ClientAuth)),
+        )
+    }
+
+    /// The kept certificate if it is still good, else a new one.
+    fn leaf(
+        &self,
+        file: &str,
+        still_fits: impl Fn(&x509_parser::certificate::X509Certificate<'_>) -> bool,
+        params: impl Fn() -> Result<CertificateParams, rcgen::Error>,
+    ) -> anyhow::Result<Credential> {
+        if let Some(directory) = &self.directory
+            && let Some(kept) = load(directory, file)?
+            && self.is_good(&kept, still_fits)
+        {
+            return Ok(kept);
+        }
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let certificate_pem = params()?.signed_by(&key, &self.issuer)?.pem();
+        let credential = Credential { certificate_pem, key_pem: key.serialize_pem() };
+        if let Some(directory) = &self.directory {
+            save(directory, file, &credential)?;
+        }
+        Ok(credential)
+    }
+
+    fn leaf_params(
+        &self,
+        user: &str,
+        group: Option<&str>,
+        usage: ExtendedKeyUsagePurpose,
+    ) -> CertificateParams {
+        let mut params = validity(self.now);
+        params.distinguished_name = name(user, group);
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![usage];
+        params.use_authority_key_identifier_extension = true;
+        params
+    }
+
+    /// Whether a kept certificate is signed by this authority, has time left and fits.
+    fn is_good(
+        &self,
+        kept: &Credential,
+        still_fits: impl Fn(&x509_parser::certificate::X509Certificate<'_>) -> bool,
+    ) -> bool {
+        let (Ok((_, ca)), Ok((_, leaf))) = (
+            x509_parser::pem::parse_x509_pem(self.ca_pem.as_bytes()),
+            x509_parser::pem::parse_x509_pem(kept.certificate_pem.as_bytes()),
+        ) else {
+            return false;
+        };
+        let (Ok(ca), Ok(leaf)) = (ca.parse_x509(), leaf.parse_x509()) else { return false };
+        let enough = self.now.as_second() + RENEW_BEFORE.as_secs();
+        // The authority's key identifier is derived from its key: an equal one means the same authority.
+        issuer_key_id(&leaf) == subject_key_id(&ca)
+            && leaf.issuer() == ca.subject()
+            && leaf.validity().not_after.timestamp() > enough
+            && KeyPair::from_pem(&kept.key_pem)
+                .is_ok_and(|key| key.public_key_raw() == leaf.public_key().subject_public_key.data.as_ref())
+            && still_fits(&leaf)
+    }
+}
+
+fn new_authority(now: Timestamp) -> anyhow::Result<Credential> {
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+    let mut params = validity(now);
+    params.distinguished_name = name("kstore-ca", None);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages =
+        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    Ok(Credential { certificate_pem: params.self_signed(&key)?.pem(), key_pem: key.serialize_pem() })
+}
+
+fn validity(now: Timestamp) -> CertificateParams {
+    let at = |t: Timestamp| {
+        OffsetDateTime::from_unix_timestamp(t.as_second()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+    };
+    let mut params = CertificateParams::default();
+    params.not_before = at(now.saturating_sub(CLOCK_SKEW).unwrap_or(now));
+    params.not_after = at(now.saturating_add(VALIDITY).unwrap_or(now));
+    params
+}
+
+fn name(user: &str, group: Option<&str>) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    if let Some(group) = group {
+        name.push(DnType::OrganizationName, group);
+    }
+    name.push(DnType::CommonName, user);
+    name
+}
+
+/// Whether the certificate is valid for every one of these names.
+fn covers(certificate: &x509_parser::certificate::X509Certificate<'_>, names: &[String]) -> bool {
+    use x509_parser::extensions::GeneralName;
+    let Ok(Some(extension)) = certificate.subject_alternative_name() else { return false };
+    let has = |name: &str| {
+        extension.value.general_names.iter().any(|general| match (general, name.parse::<IpAddr>()) {
+            (GeneralName::IPAddress(bytes), Ok(IpAddr::V4(ip))) => *bytes == ip.octets(),
+            (GeneralName::IPAddress(bytes), Ok(IpAddr::V6(ip))) => *bytes == ip.octets(),
+            (GeneralName::DNSName(dns), Err(_)) => *dns == name,
+            _ => false,
+        })
+    };
+    names.iter().all(|name| has(name))
+}
+
+fn subject_key_id(certificate: &x509_parser::certificate::X509Certificate<'_>) -> Option<Vec<u8>> {
+    use x509_parser::extensions::ParsedExtension;
+    certificate.iter_extensions().find_map(|e| match e.parsed_extension() {
+        ParsedExtension::SubjectKeyIdentifier(id) => Some(id.0.to_vec()),
+        _ => None,
+    })
+}
+
+fn issuer_key_id(certificate: &x509_parser::certificate::X509Certificate<'_>) -> Option<Vec<u8>> {
+    use x509_parser::extensions::ParsedExtension;
+    certificate.iter_extensions().find_map(|e| match e.parsed_extension() {
+        ParsedExtension::AuthorityKeyIdentifier(id) => id.key_identifier.as_ref().map(|id| id.0.to_vec()),
+        _ => None,
+    })
+}
+
+/// The pair kept under this name; None if there is none (or only half: a crash between the two writes).
+fn load(directory: &Path, file: &str) -> anyhow::Result<Option<Credential>> {
+    let read = |extension: &str| {
+        let path = directory.join(format!("{file}.{extension}"));
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(anyhow!(error).context(format!("cannot read {}", path.display()))),
+        }
+    };
+    let (certificate, key) = (read("crt")?, read("key")?);
+    Ok(certificate.zip(key).map(|(certificate_pem, key_pem)| Credential { certificate_pem, key_pem }))
+}
+
+/// Writes the key first: a certificate on disk always has its key beside it.
+fn save(directory: &Path, file: &str, credential: &Credential) -> anyhow::Result<()> {
+    let write = |extension: &str, text: &str| {
+        let path = directory.join(format!("{file}.{extension}"));
+        write_private(&path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
+    };
+    write("key", &credential.key_pem)?;
+    write("crt", &credential.certificate_pem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
+
+    #[test]
+    fn certificates_are_made_once_and_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Pki::open(dir.path(), NOW).unwrap();
+        let (admin, serving) = (first.client(&ADMIN).unwrap(), first.serving("127.0.0.1").unwrap());
+        let second = Pki::open(dir.path(), NOW).unwrap();
+        assert_eq!(second.ca_pem(), first.ca_pem());
+        assert_eq!(second.client(&ADMIN).unwrap().key_pem, admin.key_pem);
+        assert_eq!(second.serving("0.0.0.0").unwrap().key_pem, serving.key_pem);
+        let wider = second.serving("api.example.com").unwrap();
+        assert_ne!(wider.key_pem, serving.key_pem, "a new name needs a new certificate");
+    }
+
+    #[test]
+    fn a_certificate_near_its_end_or_of_another_authority_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let old = Pki::open(dir.path(), NOW).unwrap().client(&SCHEDULER).unwrap();
+        let later = NOW.saturating_add(VALIDITY - SignedDuration::from_hours(24 * 300)).unwrap();
+        let renewed = Pki::open(dir.path(), later).unwrap().client(&SCHEDULER).unwrap();
+        assert_ne!(renewed.key_pem, old.key_pem);
+        std::fs::remove_file(dir.path().join("ca.crt")).unwrap();
+        let foreign = Pki::open(dir.path(), later).unwrap().client(&SCHEDULER).unwrap();
+        assert_ne!(foreign.key_pem, renewed.key_pem);
+    }
+
+    #[test]
+    fn a_client_certificate_says_user_and_group() {
+        let pki = Pki::in_memory(NOW).unwrap();
+        let pem = pki.client(&KUBELET_SIM).unwrap().certificate_pem;
+        let (_, pem) = x509_parser::pem::parse_x509_pem(pem.as_bytes()).unwrap();
+        let subject = pem.parse_x509().unwrap().subject().to_string();
+        assert_eq!(subject, "O=system:nodes, CN=system:kstore:kubelet-sim");
+    }
+}

@@ -1,0 +1,199 @@
+//! The composition, top to bottom: what a cluster in one process consists of, in the order in which it starts, and in which
+//! order it ends. Which crate's function starts a part is in `assembly`; rules are nowhere here.
+
+use crate::args::{Api, Component, Config, ListenAddress, Storage};
+use crate::assembly::{self, Door, Parts};
+use crate::data_dir::DataDir;
+use crate::files::write_private;
+use crate::memory_file::MemoryFile;
+use crate::phase::Phase;
+use crate::pki::{self, Identity, Pki};
+use crate::ready::Ready;
+use crate::shutdown::{GRACE, Signals};
+use crate::{kubeconfig, listen, telemetry, tls};
+use anyhow::{Context, bail};
+use kstore_nondet::Nondet;
+use std::future::Future;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Runs a cluster until a signal or a failure ends it.
+pub(crate) fn serve(config: Config) -> anyhow::Result<ExitCode> {
+    block_on(async {
+        let mut signals = Signals::catch()?;
+        let cluster = tokio::select! {
+            biased;
+            caught = signals.next() => return Ok(ExitCode::from(caught.exit_code())),
+            started = start(&config) => started?,
+        };
+        if let Some(ready) = &cluster.ready {
+            // Nobody may be reading; that is no reason to end.
+            let _ = writeln!(std::io::stdout(), "{ready}");
+        }
+        tokio::select! {
+            biased;
+            () = cluster.failed.cancelled() => {
+                cluster.stop().await;
+                bail!("a part of the control plane ended unexpectedly; the log above says which");
+            }
+            _ = signals.next() => {}
+        }
+        tokio::select! {
+            biased;
+            () = cluster.stop() => Ok(ExitCode::SUCCESS),
+            caught = signals.next() => Ok(ExitCode::from(caught.exit_code())),
+        }
+    })
+}
+
+/// Runs a future on a runtime of our size, on this thread. Two to four workers: a control plane is mostly idle, and threads
+/// cost memory.
+pub(crate) fn block_on<F: Future<Output = anyhow::Result<ExitCode>>>(future: F) -> anyhow::Result<ExitCode> {
+    telemetry::init();
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cores.clamp(2, 4))
+        .thread_name("kstore")
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let outcome = runtime.block_on(future);
+    // What is still running has had its time.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// A running cluster, or the loops of one whose apiserver is elsewhere.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    failed: CancellationToken,
+    doors: Phase,
+    loops: Phase,
+    core: Phase,
+    admin_kubeconfig: String,
+    ready: Option<Ready>,
+    // Held until the end: the data directory for us alone, and the kubeconfig that is nowhere on disk.
+    _data_dir: Option<DataDir>,
+    _memory_file: Option<MemoryFile>,
+}
+
+/// Starts what `config` asks for; on return the API answers.
+pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
+    let failed = CancellationToken::new();
+    let mut cluster = Cluster {
+        doors: Phase::new("doors", &failed),
+        loops: Phase::new("loops", &failed),
+        core: Phase::new("core", &failed),
+        failed,
+        admin_kubeconfig: String::new(),
+        ready: None,
+        _data_dir: None,
+        _memory_file: None,
+    };
+    let nondet = Nondet::real();
+    match &config.api {
+        Api::Elsewhere(kubeconfig) => {
+            let parts = Parts { config, nondet, door: None, data_dir: None };
+            assembly::loops_only(parts, kubeconfig, &cluster.loops).await?;
+        }
+        Api::Here { storage, listen, write_kubeconfig, .. } => {
+            cluster.start_here(config, nondet, storage, listen, write_kubeconfig.as_deref()).await?;
+        }
+    }
+    Ok(cluster)
+}
+
+impl Cluster {
+    async fn start_here(
+        &mut self,
+        config: &Config,
+        nondet: Nondet,
+        storage: &Storage,
+        listen: &ListenAddress,
+        copy: Option<&Path>,
+    ) -> anyhow::Result<()> {
+        let data_dir = match storage {
+            Storage::Memory => None,
+            Storage::Disk { dir, .. } => Some(DataDir::open(dir)?),
+        };
+        let listener = listen::bind(listen).await?;
+        let address = listen::reachable(&listener)?;
+        let now = nondet.clock.now();
+        let pki = match &data_dir {
+            None => Pki::in_memory(now)?,
+            Some(dir) => Pki::open(&dir.path().join("pki"), now)?,
+        };
+        let tls = tls::server(&pki, &pki.serving(&listen.host)?)?;
+        let door = Some(Door { listener, tls });
+        let parts = Parts { config, nondet, door, data_dir: data_dir.as_ref().map(|d| d.path().to_owned()) };
+        assembly::everything(parts, &self.core, &self.doors, &self.loops).await?;
+
+        // Only now: a kubeconfig that exists works.
+        self.admin_kubeconfig = kubeconfig_of(&pki, address, &pki::ADMIN)?;
+        let path = match (&data_dir, copy) {
+            (Some(dir), _) => Some(write_kubeconfigs(dir.path(), &pki, address, &self.admin_kubeconfig)?),
+            (None, _) => None,
+        };
+        if let Some(copy) = copy {
+            write_kubeconfig(copy, &self.admin_kubeconfig)?;
+        }
+        let path = match path.or_else(|| copy.map(Path::to_owned)) {
+            Some(path) => path,
+            None => {
+                let file = MemoryFile::new("kubeconfig", self.admin_kubeconfig.as_bytes())?;
+                let path = file.path().to_owned();
+                self._memory_file = Some(file);
+                path
+            }
+        };
+        self.ready = Some(Ready { address, kubeconfig: path, in_memory: data_dir.is_none() });
+        self._data_dir = data_dir;
+        Ok(())
+    }
+
+    /// The kubeconfig of the admin; empty if the apiserver is elsewhere.
+    pub(crate) fn admin_kubeconfig(&self) -> &str {
+        &self.admin_kubeconfig
+    }
+
+    /// The orderly end: first nobody comes in, then the loops finish what they are doing, then the core closes the store.
+    pub(crate) async fn stop(&self) {
+        let deadline = Instant::now() + GRACE;
+        self.doors.end(deadline).await;
+        self.loops.end(deadline).await;
+        self.core.end(deadline).await;
+    }
+}
+
+/// All kubeconfigs of a data directory; returns the admin's.
+fn write_kubeconfigs(dir: &Path, pki: &Pki, address: SocketAddr, admin: &str) -> anyhow::Result<PathBuf> {
+    for who in [pki::CONTROLLERS, pki::SCHEDULER, pki::KUBELET_SIM] {
+        write_kubeconfig(&dir.join(format!("{}.kubeconfig", who.file)), &kubeconfig_of(pki, address, &who)?)?;
+    }
+    let path = dir.join("admin.kubeconfig");
+    write_kubeconfig(&path, admin)?;
+    Ok(path)
+}
+
+fn kubeconfig_of(pki: &Pki, address: SocketAddr, who: &Identity) -> anyhow::Result<String> {
+    Ok(kubeconfig::render(address, pki.ca_pem(), who.user, &pki.client(who)?))
+}
+
+fn write_kubeconfig(path: &Path, text: &str) -> anyhow::Result<()> {
+    write_private(path, text.as_bytes())
+        .with_context(|| format!("cannot write the kubeconfig {}", path.display()))
+}
+
+/// The identity that a loop presents to the apiserver, in this process or in another.
+pub(crate) fn identity(component: Component) -> Identity {
+    match component {
+        Component::Apiserver => pki::ADMIN,
+        Component::Controllers => pki::CONTROLLERS,
+        Component::Scheduler => pki::SCHEDULER,
+        Component::KubeletSim => pki::KUBELET_SIM,
+    }
+}

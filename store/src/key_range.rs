@@ -1,0 +1,135 @@
+//! Which keys a request speaks of: one key, a half-open interval, or everything from a key on. Not the request itself.
+
+use bytes::Bytes;
+
+/// Where an interval of keys ends.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    /// The interval is the one key it starts with.
+    Single,
+    /// Keys strictly below this one. At or below the start, the interval is empty.
+    Before(Bytes),
+    /// No end: every key from the start on.
+    Unbounded,
+}
+
+/// A set of neighbouring keys, ordered bytewise.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyRange {
+    /// The first key.
+    pub start: Bytes,
+    /// Where it ends.
+    pub end: End,
+}
+
+impl KeyRange {
+    /// Exactly this key.
+    pub fn single(key: impl Into<Bytes>) -> Self {
+        Self { start: key.into(), end: End::Single }
+    }
+
+    /// All keys that begin with `prefix`; the empty prefix is [`KeyRange::all`].
+    pub fn prefix(prefix: impl Into<Bytes>) -> Self {
+        let start = prefix.into();
+        match prefix_end(&start) {
+            Some(end) => Self { start, end: End::Before(end) },
+            None => Self { start, end: End::Unbounded },
+        }
+    }
+
+    /// `start <= key < end`.
+    pub fn between(start: impl Into<Bytes>, end: impl Into<Bytes>) -> Self {
+        Self { start: start.into(), end: End::Before(end.into()) }
+    }
+
+    /// Every key from `start` on.
+    pub fn from_key(start: impl Into<Bytes>) -> Self {
+        Self { start: start.into(), end: End::Unbounded }
+    }
+
+    /// Every key.
+    pub fn all() -> Self {
+        Self { start: Bytes::new(), end: End::Unbounded }
+    }
+
+    /// Reads etcd's convention: an empty `range_end` means the one key, a single zero byte means no end, and anything
+    /// else is the exclusive end. A key of one zero byte is the smallest key there is.
+    pub fn from_etcd(key: Bytes, range_end: Bytes) -> Self {
+        match range_end.as_ref() {
+            [] => Self { start: key, end: End::Single },
+            [0] => Self { start: key, end: End::Unbounded },
+            _ => Self { start: key, end: End::Before(range_end) },
+        }
+    }
+
+    /// Whether `key` lies in the range.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        match &self.end {
+            End::Single => key == self.start,
+            End::Before(end) => key >= self.start.as_ref() && key < end.as_ref(),
+            End::Unbounded => key >= self.start.as_ref(),
+        }
+    }
+
+    /// Whether `key` lies at or behind the end, so that no later key can be in the range.
+    pub fn is_past(&self, key: &[u8]) -> bool {
+        match &self.end {
+            End::Single => key > self.start.as_ref(),
+            End::Before(end) => key >= end.as_ref(),
+            End::Unbounded => false,
+        }
+    }
+
+    /// Whether no key can be in the range.
+    pub fn is_empty(&self) -> bool {
+        matches!(&self.end, End::Before(end) if *end <= self.start)
+    }
+
+    /// The prefix this range stands for, if it is exactly the range of a prefix that has an end.
+    pub(crate) fn as_prefix(&self) -> Option<&Bytes> {
+        match &self.end {
+            End::Before(end) if prefix_end(&self.start).as_ref() == Some(end) => Some(&self.start),
+            End::Before(_) | End::Single | End::Unbounded => None,
+        }
+    }
+}
+
+/// The smallest key above every key with this prefix; none if the prefix is empty or all 0xff.
+fn prefix_end(prefix: &[u8]) -> Option<Bytes> {
+    let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_holds_its_keys_and_no_others() {
+        let range = KeyRange::prefix("/a/");
+        for (key, inside) in [("/a/", true), ("/a/b", true), ("/a", false), ("/a0", false), ("/b/", false)] {
+            assert_eq!(range.contains(key.as_bytes()), inside, "{key}");
+        }
+        assert_eq!(range.as_prefix(), Some(&Bytes::from("/a/")));
+    }
+
+    #[test]
+    fn trailing_0xff_is_carried_and_all_0xff_has_no_end() {
+        let carried = KeyRange::prefix(vec![b'a', 0xff]);
+        assert_eq!(carried.end, End::Before("b".into()));
+        assert!(carried.contains(&[b'a', 0xff, 7]) && !carried.contains(b"b"));
+        assert_eq!(KeyRange::prefix(vec![0xff, 0xff]).end, End::Unbounded);
+        assert_eq!(KeyRange::prefix(""), KeyRange::all());
+    }
+
+    #[test]
+    fn the_etcd_convention_is_read() {
+        let read = |key: &'static str, end: &'static str| KeyRange::from_etcd(key.into(), end.into());
+        assert_eq!(read("a", ""), KeyRange::single("a"));
+        assert_eq!(read("a", "\0"), KeyRange::from_key("a"));
+        assert!(read("\0", "\0").contains(b"anything"));
+        assert!(read("b", "a").is_empty() && !read("b", "a").contains(b"b"));
+    }
+}

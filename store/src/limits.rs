@@ -1,0 +1,73 @@
+//! Every bound of the store, by name, with the reason and what happens at it.
+
+use std::time::Duration;
+
+/// The bounds. [`Limits::default`] suits a server; tests make them tiny to meet the rare branches.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Operations in one transaction, nesting included. More is refused; 128 is etcd's default, which clients expect.
+    pub txn_ops: usize,
+    /// Bytes of keys, values and notes in one transaction; etcd's 1.5 MiB. More is refused.
+    pub request_bytes: usize,
+    /// Requests that wait for the writer. At the bound a request is refused as busy, so that memory stays bounded when
+    /// the disk stalls.
+    pub queue_jobs: usize,
+    /// Bytes that wait for the writer; as above.
+    pub queue_bytes: usize,
+    /// Requests that share one write and one sync. Bounds the latency a group adds to its first member.
+    pub group_jobs: usize,
+    /// Bytes of requests that share one write.
+    pub group_bytes: usize,
+    /// Revisions kept in memory for watchers that lag a little. Older ones are read from the engine.
+    pub window_revisions: usize,
+    /// Bytes of events kept in memory, as above.
+    pub window_bytes: usize,
+    /// Events queued for one watcher. Past it the watcher drops its queue and reads history at its own pace.
+    pub watcher_events: usize,
+    /// Bytes queued for one watcher, as above.
+    pub watcher_bytes: usize,
+    /// Revisions a lagging watcher reads from history at once.
+    pub history_revisions: usize,
+    /// Bytes between the log and the engine. At the bound the writer waits for the engine.
+    pub feed_bytes: usize,
+    /// Size of the log's first segment: small, because opening a store waits for it.
+    pub first_segment_bytes: u64,
+    /// Size of later log segments, prepared in the background.
+    pub segment_bytes: u64,
+    /// Log bytes after which the engine is synced and old log segments are dropped.
+    pub checkpoint_bytes: u64,
+    /// Size of the files of the `segments` engine; the unit in which space is won back.
+    pub engine_file_bytes: u64,
+    /// Leases that may exist. They live in memory and in every checkpoint.
+    pub leases: usize,
+    /// The smallest time a lease may ask for; less is raised to it. etcd's floor with its default election timeout.
+    pub lease_ttl_min: Duration,
+}
+
+/// The largest time to live of a lease in seconds; etcd refuses more.
+pub const LEASE_TTL_MAX_SECONDS: i64 = 9_000_000_000;
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            txn_ops: 128,
+            request_bytes: 3 << 19,
+            queue_jobs: 5_000,
+            queue_bytes: 64 << 20,
+            group_jobs: 1_024,
+            group_bytes: 4 << 20,
+            window_revisions: 8_192,
+            window_bytes: 32 << 20,
+            watcher_events: 2_048,
+            watcher_bytes: 8 << 20,
+            history_revisions: 256,
+            feed_bytes: 128 << 20,
+            first_segment_bytes: 1 << 20,
+            segment_bytes: 64 << 20,
+            checkpoint_bytes: 64 << 20,
+            engine_file_bytes: 32 << 20,
+            leases: 1_000_000,
+            lease_ttl_min: Duration::from_secs(2),
+        }
+    }
+}

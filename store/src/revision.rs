@@ -1,0 +1,55 @@
+//! The newtypes that number things: revisions of the store and leases. Not the index that maps keys to them.
+
+use std::fmt;
+
+/// A point in the store's history. A fresh store is at [`Revision::FIRST`]; every transaction that changes something
+/// takes the next one. Revisions never go back, not even over a crash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Revision(pub i64);
+
+impl Revision {
+    /// In a request: "the current revision". No store is ever at it.
+    pub const CURRENT: Self = Self(0);
+    /// What an empty store is at; the first write makes the next one.
+    pub const FIRST: Self = Self(1);
+    /// The compacted revision of a store that was never compacted.
+    pub const NEVER_COMPACTED: Self = Self(-1);
+
+    /// The revision after this one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    /// The revision before this one.
+    #[must_use]
+    pub fn previous(self) -> Self {
+        Self(self.0 - 1)
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The name of a lease. Zero is "no lease"; negative ids are legal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseId(pub i64);
+
+impl LeaseId {
+    /// Not attached to a lease; in a grant: "choose one for me".
+    pub const NONE: Self = Self(0);
+
+    /// Whether this is "no lease".
+    pub fn is_none(self) -> bool {
+        self == Self::NONE
+    }
+}
+
+impl fmt::Display for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
