@@ -8,6 +8,7 @@ pub mod limits;
 pub mod meta;
 pub mod name;
 pub mod object;
+pub mod openapi;
 pub mod patch;
 pub mod quantity;
 pub mod scale;
