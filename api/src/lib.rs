@@ -16,3 +16,6 @@ pub mod selector;
 pub mod status;
 pub mod strategy;
 pub mod wire;
+pub mod validate;
+pub mod table;
+pub mod convert;

@@ -11,7 +11,7 @@ mod update;
 
 use crate::admission::Admission;
 use crate::authn::UserInfo;
-use crate::authz::{self, Attributes, Authorizer, Decision};
+use crate::authz::{self, Attributes, Authorizer};
 use crate::cache::{Cache, Entry, Watch};
 use crate::metrics::Metrics;
 use crate::provenance::{Note, Provenance};
@@ -168,10 +168,7 @@ impl Pipeline {
                 name,
             },
         };
-        match self.authorizer.decide(&attributes) {
-            Decision::Allow(_) => Ok(()),
-            Decision::NoOpinion(reason) => Err(authz::forbidden(&attributes, &reason)),
-        }
+        self.authorizer.check(&attributes)
     }
 
     /// Who does this and why, in the form that is stored with the revision.

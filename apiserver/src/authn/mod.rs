@@ -94,23 +94,13 @@ fn identify(peer: &Peer, headers: &HeaderMap) -> Result<UserInfo, Status> {
     }
 }
 
-/// Who a request is carried out as: [`authenticate`], then impersonation if its headers ask for it.
+/// [`authenticate`], for a door that looks for the peer in a request's extensions.
 ///
 /// # Errors
-/// As both; 500 if the connection did not say who its peer is.
-pub fn identify_peer(peer: Option<&Peer>, headers: &HeaderMap, authorizer: &Authorizer) -> Result<UserInfo, Status> {
+/// As [`authenticate`]; 500 if the connection did not say who its peer is.
+pub fn authenticate_peer(peer: Option<&Peer>, headers: &HeaderMap, authorizer: &Authorizer) -> Result<UserInfo, Status> {
     let peer = peer.ok_or_else(|| Status::internal("the connection has no peer"))?;
-    let caller = authenticate(peer, headers)?;
-    let other = impersonation::identity(&caller, headers, |asked| authorizer.decide(asked))?;
-    Ok(other.unwrap_or(caller))
-}
-
-/// [`identify_peer`] of a request with these extensions.
-///
-/// # Errors
-/// As [`identify_peer`].
-pub fn identify(extensions: &http::Extensions, headers: &HeaderMap, authorizer: &Authorizer) -> Result<UserInfo, Status> {
-    identify_peer(extensions.get(), headers, authorizer)
+    authenticate(peer, headers, authorizer)
 }
 
 #[cfg(test)]

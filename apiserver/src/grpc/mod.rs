@@ -51,7 +51,7 @@ impl Grpc {
         let headers = request.metadata().clone().into_headers();
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         // What a connection put into the request's extensions, tonic has put into the call's.
-        let identified = authn::identify_peer(request.extensions().get(), &headers, self.pipeline.authorizer());
+        let identified = authn::authenticate_peer(request.extensions().get(), &headers, self.pipeline.authorizer());
         let user = identified.map_err(|status| to_grpc(&status))?;
         let agent = text(USER_AGENT.as_str()).to_owned();
         let field_manager = match text("kstore-field-manager") {

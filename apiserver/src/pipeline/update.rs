@@ -11,7 +11,7 @@ use crate::request::{Body, FieldValidation, Request, Target, WriteOptions};
 use kstore_api::patch::PatchType;
 use bytes::Bytes;
 use kstore_api::patch::{self, PatchError};
-use kstore_api::status::Status;
+use kstore_api::status::{Reason, Status};
 use kstore_api::{defaults, meta, schema, strategy, validate};
 use serde_json::Value;
 
@@ -204,7 +204,12 @@ fn refused_patch(resource: &kstore_api::kind::Resource, name: &str, refused: &Pa
 /// Strict violations of a patch are about the field `patch`, 422.
 fn in_patch(status: Status, validation: FieldValidation) -> Status {
     match validation {
-        FieldValidation::Strict => Status { code: 422, reason: kstore_api::status::Reason::Invalid, ..status },
+        FieldValidation::Strict => {
+            let mut status = status;
+            status.code = 422;
+            status.reason = Reason::Invalid;
+            status
+        }
         FieldValidation::Ignore | FieldValidation::Warn => status,
     }
 }

@@ -72,7 +72,7 @@ impl Rest {
 
     fn authenticate(&self, parts: &Parts) -> Result<UserInfo, Status> {
         let _span = tracing::debug_span!("authn").entered();
-        authn::identify(&parts.extensions, &parts.headers, self.pipeline.authorizer())
+        authn::authenticate_peer(parts.extensions.get(), &parts.headers, self.pipeline.authorizer())
     }
 
     async fn resource(&self, parts: &Parts, body: HttpBody, user: UserInfo, path: ResourcePath) -> Response<HttpBody> {

@@ -227,7 +227,7 @@ fn drop_finalizer(uid: &Uid, item: &Node, name: &str) -> Action {
 }
 
 fn patch(uid: &Uid, item: &Node, mut metadata: serde_json::Value) -> Action {
-    metadata["uid"] = json!(uid);
+    metadata["uid"] = json!(&**uid);
     metadata["resourceVersion"] = json!(item.resource_version);
     Action::Patch { target: target(uid, item), status: false, patch: json!({"metadata": metadata}) }
 }
