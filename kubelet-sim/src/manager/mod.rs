@@ -1,9 +1,11 @@
 //! All simulated nodes and their pods: what the informers show goes in, what is to be written comes out. Synchronous, with
 //! time as an argument; `run` is the edge around it, `apply` carries the writes out.
 
+pub(crate) mod apply;
 mod nodes;
 mod pods;
 pub(crate) mod record;
+pub(crate) mod run;
 #[cfg(test)]
 mod tests;
 mod timers;

@@ -296,7 +296,7 @@ fn a_conflict_is_written_again_on_the_newer_object_and_keeps_what_others_wrote()
     });
     world.run(5);
     world.show("p");
-    world.run(6);
+    world.settle();
     assert_eq!(
         world.pod_log(),
         [(0, "pod p Running"), (5, "pod p Running ready failed"), (5, "pod p Running ready")]
