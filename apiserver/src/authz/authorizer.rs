@@ -23,7 +23,7 @@ impl Authorizer {
     }
 
     /// The verdict on one request.
-    pub fn decide(&self, asked: &Attributes<'_>) -> Decision {
+    pub fn authorize(&self, asked: &Attributes<'_>) -> Decision {
         if asked.user.is_in(MASTERS) {
             return Decision::Allow(String::new());
         }
@@ -40,7 +40,7 @@ impl Authorizer {
     /// # Errors
     /// 403 with the text that clients know.
     pub fn check(&self, asked: &Attributes<'_>) -> Result<(), Status> {
-        match self.decide(asked) {
+        match self.authorize(asked) {
             Decision::Allow(_) => Ok(()),
             Decision::NoOpinion(why) => Err(forbidden(asked, &why)),
         }

@@ -6,7 +6,8 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, VARY,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPIRES, HeaderValue,
+    IF_NONE_MATCH, VARY,
 };
 use http::{HeaderMap, Response, StatusCode};
 use sha2::{Digest, Sha512};
@@ -37,7 +38,8 @@ impl Document {
             let _ = write!(hex, "{byte:02X}");
             hex
         });
-        let content = if content.len() < COMPRESS_FROM { Content::Plain(content.into()) } else { compress(content) };
+        let content =
+            if content.len() < COMPRESS_FROM { Content::Plain(content.into()) } else { compress(content) };
         Self { content_type, tag, content }
     }
 
