@@ -194,6 +194,11 @@ impl PodEntry {
         self.reconcile = true;
     }
 
+    /// The revision of the newest known object.
+    pub(super) fn revision(&self) -> Revision {
+        self.record.revision()
+    }
+
     pub(super) fn key(&self) -> Key {
         self.record.key()
     }
