@@ -22,3 +22,4 @@ mod time;
 
 pub use config::Config;
 pub use fault::{FaultError, Handle};
+pub use manager::run::{Simulator, run};

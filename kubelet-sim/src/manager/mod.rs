@@ -1,9 +1,11 @@
 //! All simulated nodes and their pods: what the informers show goes in, what is to be written comes out. Synchronous, with
 //! time as an argument; `run` is the edge around it, `apply` carries the writes out.
 
+pub(crate) mod apply;
 mod nodes;
 mod pods;
 pub(crate) mod record;
+pub(crate) mod run;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -19,7 +21,7 @@ use crate::pod::{Input, PodEvent};
 use crate::runtime::Runtime;
 use crate::runtime::sim::SimRuntime;
 use jiff::Timestamp;
-use kstore_informer::{Delta, Key, Object};
+use kstore_informer::{Delta, Key, Object, Revision};
 use kstore_nondet::Rng;
 use nodes::NodeEntry;
 use pods::PodEntry;
@@ -46,6 +48,8 @@ pub(crate) struct Notice {
     pub(crate) warning: bool,
     pub(crate) reason: &'static str,
     pub(crate) message: String,
+    /// The revision of the object that led to it; zero for none.
+    pub(crate) cause: Revision,
 }
 
 /// The whole simulation but for its clock and its wires.
@@ -165,6 +169,7 @@ impl Manager {
                 warning: true,
                 reason: "InvalidSimulation",
                 message,
+                cause: record.revision(),
             });
         }
     }
@@ -187,6 +192,7 @@ impl Manager {
             };
             if let Some(node) = self.nodes.get_mut(key.name()) {
                 node.observe(record);
+                self.touch_node(key.name());
             }
         }
     }
@@ -260,7 +266,8 @@ impl Manager {
 
     /// Looks at the pod once more before the next writes go out, and at its deadline.
     fn touch_pod(&mut self, key: &Key) {
-        if let Some(entry) = self.pods.get(key) {
+        let Some(entry) = self.pods.get(key) else { return };
+        if self.nodes.get(entry.node()).is_some_and(|node| !node.stopped()) {
             self.pod_timers.set(key, entry.deadline());
             self.dirty_pods.push(key);
         }
@@ -352,13 +359,14 @@ impl Manager {
             warning,
             reason,
             message,
+            cause: entry.revision(),
         });
     }
 
     fn node_notice(&mut self, node: &str, reason: &'static str, message: String) {
         if self.config.events {
-            let node = node.to_owned();
-            self.notices.push(Notice { node, regarding: Regarding::Node, warning: false, reason, message });
+            let (node, regarding, cause) = (node.to_owned(), Regarding::Node, Revision(0));
+            self.notices.push(Notice { node, regarding, warning: false, reason, message, cause });
         }
     }
 }

@@ -112,8 +112,10 @@ impl NodeEntry {
                 let status = object::status(config, &self.identity, images, previous, now);
                 Write::NodeStatus { node, status: Box::new(status) }
             }
+            // The lease names the Node's uid as its owner: a new one waits until the informer shows the Node.
+            Output::RenewLease if !self.leased && self.record.is_none() => return None,
             Output::RenewLease => {
-                let uid = self.record.as_ref().map_or("", |record| record.uid());
+                let uid = self.record.as_ref().map(|record| record.uid());
                 Write::Lease { exists: self.leased, lease: Box::new(object::lease(&node, uid, now)), node }
             }
         };

@@ -143,7 +143,7 @@ impl PodEntry {
         let own = own.into_iter().filter(|c| status::OWNED.contains(&c.type_.as_str()));
         base.conditions = Some(status::foreign(seen).cloned().chain(own).collect());
         let status = status::compute(machine, &self.record.pod, host_ip, &base, now);
-        if !self.sent.as_ref().is_some_and(|sent| status::same(sent, &status)) {
+        if !status::same(self.sent.as_ref().unwrap_or(seen), &status) {
             return Some(status);
         }
         // Nothing new from us. Has somebody else written over it?
@@ -192,6 +192,11 @@ impl PodEntry {
     /// After a stop of the node, others may have written what no longer holds: no waiting to put it right.
     pub(super) fn reconcile_now(&mut self) {
         self.reconcile = true;
+    }
+
+    /// The revision of the newest known object.
+    pub(super) fn revision(&self) -> Revision {
+        self.record.revision()
     }
 
     pub(super) fn key(&self) -> Key {

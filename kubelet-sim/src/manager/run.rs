@@ -11,7 +11,7 @@ use crate::time::between;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kstore_client::{Client, WatchParams};
-use kstore_informer::{Builder, EventType, Recorder, Reference, Subscription};
+use kstore_informer::{Builder, Causes, EventType, Recorder, Reference, Subscription};
 use kstore_nondet::Nondet;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -142,7 +142,7 @@ impl Edge {
 }
 
 fn record(recorder: &Recorder, notice: Notice) {
-    let Notice { node, regarding, warning, reason, message } = notice;
+    let Notice { node, regarding, warning, reason, message, cause } = notice;
     let about = match regarding {
         Regarding::Pod { key, uid, .. } => Reference {
             api_version: "v1".to_owned(),
@@ -160,5 +160,5 @@ fn record(recorder: &Recorder, notice: Notice) {
         },
     };
     let event_type = if warning { EventType::Warning } else { EventType::Normal };
-    recorder.event(&about, event_type, reason, message);
+    recorder.causes(&Causes::one(cause)).event(&about, event_type, reason, message);
 }

@@ -296,7 +296,7 @@ fn a_conflict_is_written_again_on_the_newer_object_and_keeps_what_others_wrote()
     });
     world.run(5);
     world.show("p");
-    world.run(6);
+    world.settle();
     assert_eq!(
         world.pod_log(),
         [(0, "pod p Running"), (5, "pod p Running ready failed"), (5, "pod p Running ready")]
@@ -398,4 +398,28 @@ fn delays_show_the_way_in_as_many_writes_as_there_is_to_tell() {
     world.create("p", "node-0", json!({}));
     world.run(30);
     assert_eq!(world.pod_log(), [(0, "pod p Pending"), (2, "pod p Running"), (5, "pod p Running ready")]);
+}
+
+#[test]
+fn a_write_that_ends_after_its_node_was_stopped_wakes_nothing() {
+    let mut world = World::new(Config { nodes: 1, ..Config::default() });
+    let pod = json!({
+        "metadata": {"name": "p", "namespace": "default", "uid": "p",
+            "annotations": {"kubelet-sim.kstore.io/ready-after": "5"}},
+        "spec": {"nodeName": "node-0", "containers": [{"name": "c", "image": "nginx:1"}]},
+    });
+    let pod = world.api.put(pod);
+    world.api.pods.insert("p".into(), pod);
+    world.show("p");
+    world.manager.expire(world.now);
+    let writes = world.manager.next_writes(world.now);
+    world.manager.fault("node-0", Fault::Stop, world.now).unwrap();
+    let outcome = world.api.apply(&writes[0]);
+    world.manager.written(&writes[0], outcome, world.now);
+    world.show("p");
+    world.run(60);
+    assert_eq!(world.api.log, []);
+    world.manager.fault("node-0", Fault::Resume, world.now).unwrap();
+    world.settle();
+    assert_eq!(world.pod_log(), [(60, "pod p Running ready")]);
 }

@@ -80,14 +80,18 @@ pub fn foreign(status: &PodStatus) -> impl Iterator<Item = &PodCondition> {
     status.conditions.iter().flatten().filter(|c| !OWNED.contains(&c.type_.as_str()))
 }
 
-/// Whether writing `b` after `a` would tell nothing new: all is equal but the conditions that others own.
+/// Whether writing `b` after `a` would tell nothing new: all that the kubelet owns is equal.
 pub fn same(a: &PodStatus, b: &PodStatus) -> bool {
-    let own = |status: &PodStatus| {
-        let mut status = status.clone();
-        status.conditions.iter_mut().for_each(|all| all.retain(|c| OWNED.contains(&c.type_.as_str())));
-        status
-    };
-    own(a) == own(b)
+    fn own(status: &PodStatus) -> impl Iterator<Item = &PodCondition> {
+        status.conditions.iter().flatten().filter(|c| OWNED.contains(&c.type_.as_str()))
+    }
+    (&a.phase, &a.reason, &a.message) == (&b.phase, &b.reason, &b.message)
+        && (&a.host_ip, &a.host_ips, &a.pod_ip, &a.pod_ips)
+            == (&b.host_ip, &b.host_ips, &b.pod_ip, &b.pod_ips)
+        && (&a.start_time, a.observed_generation) == (&b.start_time, b.observed_generation)
+        && a.init_container_statuses == b.init_container_statuses
+        && a.container_statuses == b.container_statuses
+        && own(a).eq(own(b))
 }
 
 fn some(statuses: &[ContainerStatus]) -> Option<Vec<ContainerStatus>> {
