@@ -80,8 +80,8 @@ pub(crate) async fn loops_only(parts: Parts<'_>, kubeconfig: &Path, loops: &Phas
     for component in &parts.config.loops {
         let who = wiring::identity(*component);
         let client = Client::connect(&config, who.file).await?;
-        let ca_pem = config.ca_pem().unwrap_or_default();
-        start_loop(*component, client, parts.config, &parts.nondet, ca_pem, loops);
+        let ca_pem = config.ca.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+        start_loop(*component, client, parts.config, &parts.nondet, &ca_pem, loops);
     }
     Ok(())
 }
@@ -91,7 +91,8 @@ fn start_loop(component: Component, client: Client, config: &Config, nondet: &No
     match component {
         Component::Apiserver => unreachable!("the apiserver is no loop"),
         Component::Controllers => {
-let _ = ca_pem; loops.spawn("controllers", async move { let _c = client; stop.cancelled().await });
+            let config = kstore_controllers::Config { root_ca: ca_pem.to_owned(), ..Default::default() };
+            loops.spawn("controllers", kstore_controllers::run(client, nondet, config, stop));
         }
         Component::Scheduler => {
             loops.spawn("scheduler", kstore_scheduler::run(client, nondet, Default::default(), stop));
