@@ -66,3 +66,24 @@ pub fn for_event(message: &str) -> String {
     }
     format!("{}{EVENT_CUT_MARK}", &message[..end])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_cut_where_the_api_would_refuse_it() {
+        assert_eq!(for_event("short"), "short");
+        let cut = for_event(&"ä".repeat(600));
+        assert_eq!((cut.len(), cut.ends_with("ä ...")), (1024, true));
+        assert_eq!(for_event(&"x".repeat(1024)).len(), 1024);
+        assert_eq!(for_event(&"x".repeat(1025)).len(), 1024);
+    }
+
+    #[test]
+    fn preemption_is_a_sentence_of_its_own() {
+        let refusal =
+            Refusal { nodes: 2, contradiction: Some("c"), rejections: vec![], plugins: Default::default() };
+        assert_eq!(message(&refusal, Some("why not.")), "0/2 nodes are available: c. preemption: why not.");
+    }
+}
