@@ -10,8 +10,8 @@ use crate::limits::{EVENT_CUT_MARK, EVENT_MESSAGE_BYTES};
 /// What is said when there is no node at all.
 pub const NO_NODES: &str = "no nodes available to schedule pods";
 
-/// `0/N nodes are available: 1 reason, 2 other reason.`, the counted reasons in the order of their text; and then, as a
-/// sentence of the same form, why pushing out other pods would not help: `preemption` is that text.
+/// `0/N nodes are available: 1 reason, 2 other reason.`, the counted reasons in the order of their text; then
+/// `preemption`, which says why pushing out other pods would not help (see [`crate::victims`]).
 pub fn message(refusal: &Refusal, preemption: Option<&str>) -> String {
     if refusal.nodes == 0 {
         return NO_NODES.to_owned();
