@@ -12,6 +12,8 @@ use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+/// How long the end of the history is waited for at a start.
+const RECALL_WAIT: std::time::Duration = std::time::Duration::from_millis(200);
 /// The first byte of an encoded note.
 const VERSION: u8 = 1;
 
@@ -124,7 +126,8 @@ impl Provenance {
         let mut revision = storage.oldest();
         let mut history = storage.watch("", revision).await?;
         while revision < newest {
-            let Some(batch) = history.next().await else { break };
+            // Nothing may follow the last remembered write (the newest revisions can have been compacted): do not wait for ever.
+            let Ok(Some(batch)) = tokio::time::timeout(RECALL_WAIT, history.next()).await else { break };
             let batch = batch?;
             revision = batch.revision;
             // What came meanwhile is told by the watch cache.

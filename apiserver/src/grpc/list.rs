@@ -9,7 +9,7 @@ use crate::registry::Listed;
 use crate::request::{Action, ListAt, ListOptions, Target};
 use bytes::Bytes;
 use kstore_api::kind::Resource;
-use kstore_api::selector::{field::FieldSelector, label::LabelSelector};
+use kstore_api::selector::{field, label};
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
 
@@ -41,8 +41,8 @@ pub(super) fn filter(target: &Target, labels: &str, fields: &str) -> Result<Filt
         resource: target.resource,
         namespace: target.namespace.clone(),
         name: target.name.clone(),
-        labels: LabelSelector::parse(labels).map_err(|e| refuse(e.to_string()))?,
-        fields: FieldSelector::parse(target.resource, fields).map_err(|e| refuse(e.to_string()))?,
+        labels: label::Selector::parse(labels).map_err(|e| refuse(e.to_string()))?,
+        fields: field::Selector::parse(fields).and_then(|selector| selector.check(target.resource)).map_err(|e| refuse(e.to_string()))?,
     })
 }
 
@@ -51,7 +51,7 @@ pub(super) fn bytes_of(resource: &'static Resource, entry: &Entry) -> Bytes {
     if std::ptr::eq(entry.resource, resource) {
         entry.json.clone()
     } else {
-        in_version(resource, &entry.parse()).to_string().into()
+        in_version(resource, entry.parse()).to_string().into()
     }
 }
 

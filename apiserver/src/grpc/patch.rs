@@ -1,7 +1,8 @@
 //! Patch.
 
 use super::{Grpc, target, within_limit};
-use crate::request::{Action, PatchKind};
+use crate::request::Action;
+use kstore_api::patch::PatchType;
 use kstore_proto::kstore::v1 as pb;
 use pb::patch_request::Type;
 
@@ -12,10 +13,10 @@ pub(super) async fn serve(
     let caller = door.caller(&request)?;
     let message = request.into_inner();
     let kind = match message.r#type() {
-        Type::Merge => PatchKind::Merge,
-        Type::Json => PatchKind::Json,
-        Type::Strategic => PatchKind::Strategic,
-        Type::Apply => PatchKind::Apply,
+        Type::Merge => PatchType::Merge,
+        Type::Json => PatchType::Json,
+        Type::Strategic => PatchType::Strategic,
+        Type::Apply => PatchType::Apply,
     };
     let options = caller.options(message.dry_run, message.force);
     let patch = within_limit(message.patch)?;

@@ -74,7 +74,7 @@ impl Reply {
                 body.put_u8(b'\n');
                 self.send(code, body.freeze())
             }
-            Transform::None => self.value(&in_version(self.resource, &entry.parse()), code),
+            Transform::None => self.value(&in_version(self.resource, entry.parse()), code),
             Transform::Table(version) => {
                 let metadata = json!({"resourceVersion": entry.revision.to_string()});
                 let now = self.nondet.clock.now();
@@ -121,7 +121,7 @@ impl Reply {
                 body.put_u8(b'{');
                 body.put_slice(entry.item());
             } else {
-                let mut value = in_version(self.resource, &entry.parse());
+                let mut value = in_version(self.resource, entry.parse());
                 value.as_object_mut().map(|o| (o.remove("kind"), o.remove("apiVersion")));
                 body.put_slice(value.to_string().as_bytes());
             }
