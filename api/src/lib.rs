@@ -19,3 +19,4 @@ pub mod wire;
 pub mod validate;
 pub mod table;
 pub mod convert;
+pub mod table;
