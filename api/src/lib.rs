@@ -1,6 +1,5 @@
 //! Kubernetes objects and their rules, pure
 
-pub mod patch;
 pub mod defaults;
 pub mod field;
 pub mod kind;
@@ -8,16 +7,12 @@ pub mod limits;
 pub mod meta;
 pub mod name;
 pub mod object;
+pub mod openapi;
 pub mod patch;
 pub mod quantity;
+pub mod scale;
 pub mod schema;
 pub mod selector;
 pub mod status;
+pub mod strategy;
 pub mod wire;
-pub mod defaults;
-pub mod validate;
-pub mod table;
-pub mod convert;
-pub mod strategy;
-pub mod scale;
-pub mod strategy;

@@ -21,7 +21,7 @@ pub struct Chaos {
     pub cut: u64,
     /// An item is delivered again, at once or after the next ones.
     pub repeat: u64,
-    /// An initial state is older than the newest.
+    /// A whole state is older than the newest; never many times in a row.
     pub lag: u64,
     /// An item comes late.
     pub delay: u64,
@@ -35,14 +35,6 @@ impl Chaos {
 
     fn happens(&self, percent: u64) -> bool {
         self.rng.below(100) < percent
-    }
-
-    /// A revision that a lagging source takes for the newest.
-    fn newest(&self, newest: Revision) -> Revision {
-        match self.happens(self.lag) {
-            true => Revision(newest.0.saturating_sub(self.rng.below(12))),
-            false => newest,
-        }
     }
 
     fn error(&self) -> SourceError {
@@ -62,6 +54,7 @@ pub struct FakeSource<T> {
     streaming: bool,
     chaos: Option<Chaos>,
     script: Arc<Mutex<VecDeque<SourceError>>>,
+    lagged: Arc<Mutex<u32>>,
     calls: Arc<Mutex<Vec<Call>>>,
 }
 
@@ -81,6 +74,7 @@ impl<T> Clone for FakeSource<T> {
             streaming: self.streaming,
             chaos: self.chaos.clone(),
             script: self.script.clone(),
+            lagged: self.lagged.clone(),
             calls: self.calls.clone(),
         }
     }
@@ -88,7 +82,14 @@ impl<T> Clone for FakeSource<T> {
 
 impl<T: Stored> FakeSource<T> {
     pub(super) fn new(kind: FakeKind<T>) -> Self {
-        Self { kind, streaming: true, chaos: None, script: Arc::default(), calls: Arc::default() }
+        Self {
+            kind,
+            streaming: true,
+            chaos: None,
+            script: Arc::default(),
+            lagged: Arc::default(),
+            calls: Arc::default(),
+        }
     }
 
     /// A source that lists first and watches then, as older servers do.
@@ -117,8 +118,15 @@ impl<T: Stored> FakeSource<T> {
 
     /// The whole state, perhaps an old one.
     fn state(&self) -> (Vec<Arc<T>>, Revision) {
-        let newest = self.kind.store.revision();
-        let revision = self.chaos.as_ref().map_or(newest, |chaos| chaos.newest(newest));
+        let mut revision = self.kind.store.revision();
+        let mut lagged = self.lagged.lock();
+        match &self.chaos {
+            Some(chaos) if *lagged < 3 && chaos.happens(chaos.lag) => {
+                *lagged += 1;
+                revision = Revision(revision.0.saturating_sub(chaos.rng.below(12)));
+            }
+            _ => *lagged = 0,
+        }
         (self.kind.list_past(revision), revision)
     }
 

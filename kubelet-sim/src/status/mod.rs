@@ -11,15 +11,15 @@ use crate::pod::Why;
 use crate::pod::object::PodObject;
 use crate::time::api_time;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, PodIP, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, PodCondition, PodIP, PodStatus};
 
 /// The kinds of conditions that the kubelet owns, in the order in which it writes them.
 pub const OWNED: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
-/// The status of `pod` at `now`. `host_ip` is its node's address. Of `previous`, the newest known status of the object,
-/// it keeps the conditions that others own, the quality of service, and the time of a transition that did not happen. A
-/// terminal phase never changes.
+/// What the kubelet says of `pod` at `now`; the fields that others own are left out. `host_ip` is its node's address. Of
+/// `previous`, the newest known status of the object, it keeps the conditions that others own and the time of a transition
+/// that did not happen. A terminal phase never changes.
 pub fn compute(
     pod: &Pod,
     object: &PodObject,
@@ -57,7 +57,7 @@ pub fn compute(
         init_container_statuses: some(init),
         container_statuses: some(regular),
         observed_generation: object.metadata.generation,
-        ..previous.clone()
+        ..PodStatus::default()
     }
 }
 
@@ -73,6 +73,21 @@ pub fn agrees(ours: &PodStatus, seen: &PodStatus) -> bool {
         all.map(|c: &ContainerStatus| (c.ready, c.restart_count, c.container_id.clone())).collect()
     };
     ours.phase == seen.phase && conditions(ours) == conditions(seen) && containers(ours) == containers(seen)
+}
+
+/// The conditions of `status` that others own.
+pub fn foreign(status: &PodStatus) -> impl Iterator<Item = &PodCondition> {
+    status.conditions.iter().flatten().filter(|c| !OWNED.contains(&c.type_.as_str()))
+}
+
+/// Whether writing `b` after `a` would tell nothing new: all is equal but the conditions that others own.
+pub fn same(a: &PodStatus, b: &PodStatus) -> bool {
+    let own = |status: &PodStatus| {
+        let mut status = status.clone();
+        status.conditions.iter_mut().for_each(|all| all.retain(|c| OWNED.contains(&c.type_.as_str())));
+        status
+    };
+    own(a) == own(b)
 }
 
 fn some(statuses: &[ContainerStatus]) -> Option<Vec<ContainerStatus>> {
