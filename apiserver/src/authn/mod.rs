@@ -73,18 +73,11 @@ pub enum Peer {
 }
 
 /// Who is asking. The first mechanism that knows the caller wins: in-process identity, client certificate, and at last
-/// nobody in particular. Then, if the request asks to be carried out as somebody else, it is that one, if
-/// `authorizer` lets it.
+/// nobody in particular. [`impersonation`] comes afterwards, since it needs authorization.
 ///
 /// # Errors
-/// 401 if the caller presents a credential that nobody here can verify; 403 if they may not be somebody else.
-pub fn authenticate(peer: &Peer, headers: &HeaderMap, authorizer: &Authorizer) -> Result<UserInfo, Status> {
-    let caller = identify(peer, headers)?;
-    let other = impersonation::identity(&caller, headers, |asked| authorizer.authorize(asked))?;
-    Ok(other.unwrap_or(caller))
-}
-
-fn identify(peer: &Peer, headers: &HeaderMap) -> Result<UserInfo, Status> {
+/// 401 if the caller presents a credential that nobody here can verify.
+pub fn authenticate(peer: &Peer, headers: &HeaderMap) -> Result<UserInfo, Status> {
     match peer {
         Peer::InProcess(user) => Ok(UserInfo::clone(user)),
         Peer::Tls { certificate, .. } => {
@@ -111,10 +104,10 @@ mod tests {
     fn nobody_is_anonymous_but_an_unknown_token_is_refused() {
         let peer = Peer::Tls { certificate: None, address: "127.0.0.1:1".parse().unwrap() };
         let mut headers = HeaderMap::new();
-        assert_eq!(identify(&peer, &headers), Ok(UserInfo::anonymous()));
+        assert_eq!(authenticate(&peer, &headers), Ok(UserInfo::anonymous()));
         headers.insert("authorization", "Bearer abc".parse().unwrap());
-        assert_eq!(identify(&peer, &headers).unwrap_err().code, 401);
+        assert_eq!(authenticate(&peer, &headers).unwrap_err().code, 401);
         let local = UserInfo::new("system:kube-scheduler", [""; 0]);
-        assert_eq!(identify(&Peer::InProcess(local.clone().into()), &headers), Ok(local));
+        assert_eq!(authenticate(&Peer::InProcess(local.clone().into()), &headers), Ok(local));
     }
 }

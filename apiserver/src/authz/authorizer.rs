@@ -23,7 +23,7 @@ impl Authorizer {
     }
 
     /// The verdict on one request.
-    pub fn authorize(&self, asked: &Attributes<'_>) -> Decision {
+    pub fn decide(&self, asked: &Attributes<'_>) -> Decision {
         if asked.user.is_in(MASTERS) {
             return Decision::Allow(String::new());
         }
@@ -40,7 +40,7 @@ impl Authorizer {
     /// # Errors
     /// 403 with the text that clients know.
     pub fn check(&self, asked: &Attributes<'_>) -> Result<(), Status> {
-        match self.authorize(asked) {
+        match self.decide(asked) {
             Decision::Allow(_) => Ok(()),
             Decision::NoOpinion(why) => Err(forbidden(asked, &why)),
         }

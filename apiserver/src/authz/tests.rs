@@ -36,7 +36,7 @@ fn ask(authorizer: &Authorizer, user: &UserInfo, question: &str) -> Decision {
             name: "",
         }
     };
-    authorizer.authorize(&Attributes { user, verb: words[0], target })
+    authorizer.decide(&Attributes { user, verb: words[0], target })
 }
 
 fn allowed(authorizer: &Authorizer, user: &UserInfo, question: &str) -> bool {

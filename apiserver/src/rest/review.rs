@@ -107,7 +107,7 @@ fn access(authorizer: &Authorizer, user: &UserInfo, spec: &Value, errors: &mut E
     } else {
         Asked::Path(&asked_path)
     };
-    let (allowed, reason) = match authorizer.authorize(&Attributes { user, verb: &verb, target }) {
+    let (allowed, reason) = match authorizer.decide(&Attributes { user, verb: &verb, target }) {
         Decision::Allow(reason) => (true, reason),
         Decision::NoOpinion(reason) => (false, reason),
     };
