@@ -1,5 +1,6 @@
 //! Kubernetes objects and their rules, pure
 
+pub mod convert;
 pub mod defaults;
 pub mod field;
 pub mod kind;
@@ -15,8 +16,6 @@ pub mod schema;
 pub mod selector;
 pub mod status;
 pub mod strategy;
-pub mod wire;
+pub mod table;
 pub mod validate;
-pub mod table;
-pub mod convert;
-pub mod table;
+pub mod wire;
