@@ -1,6 +1,5 @@
 //! Kubernetes objects and their rules, pure
 
-pub mod convert;
 pub mod defaults;
 pub mod field;
 pub mod kind;
@@ -16,6 +15,4 @@ pub mod schema;
 pub mod selector;
 pub mod status;
 pub mod strategy;
-pub mod table;
-pub mod validate;
 pub mod wire;
