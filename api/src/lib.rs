@@ -15,4 +15,5 @@ pub mod schema;
 pub mod selector;
 pub mod status;
 pub mod strategy;
+pub mod table;
 pub mod wire;
