@@ -17,3 +17,5 @@ pub mod status;
 pub mod strategy;
 pub mod table;
 pub mod wire;
+pub mod validate;
+pub mod convert;
