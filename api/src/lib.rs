@@ -1,5 +1,6 @@
 //! Kubernetes objects and their rules, pure
 
+pub mod defaults;
 pub mod field;
 pub mod kind;
 pub mod limits;
@@ -9,7 +10,12 @@ pub mod object;
 pub mod openapi;
 pub mod patch;
 pub mod quantity;
+pub mod scale;
 pub mod schema;
 pub mod selector;
 pub mod status;
+pub mod strategy;
+pub mod table;
 pub mod wire;
+pub mod validate;
+pub mod convert;

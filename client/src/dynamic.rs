@@ -49,7 +49,8 @@ impl DynamicApi {
         self.replace(object, "status").await
     }
 
-    async fn replace(&self, object: &Value, subresource: &str) -> Result<Value, ApiError> {
+    /// Replaces a subresource (`status`, `finalize`; empty: the object itself).
+    pub async fn replace(&self, object: &Value, subresource: &str) -> Result<Value, ApiError> {
         let (ns, name) = (text(object, "namespace"), text(object, "name"));
         decode(&self.0.update(ns, name, subresource, encode(object)?).await?)
     }

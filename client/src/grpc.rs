@@ -12,7 +12,7 @@ use pb::watch_event::Type;
 use serde::Deserialize;
 
 use crate::{
-    ApiError, ListParams, WatchParams,
+    ApiError, Gvr, ListParams, WatchParams,
     calls::{Calls, revision, wire},
     client::bounded,
     limits::WATCH_PROGRESS,
@@ -20,16 +20,22 @@ use crate::{
 
 type Decode<T> = Arc<dyn Fn(&[u8]) -> Result<T, ApiError> + Send + Sync>;
 
-/// Objects of one resource for an informer.
+/// Objects of one resource, or of several, for an informer.
 pub struct Source<T> {
     calls: Calls,
+    more: Vec<Gvr>,
     params: WatchParams,
     decode: Decode<T>,
 }
 
 impl<T> Clone for Source<T> {
     fn clone(&self) -> Self {
-        Self { calls: self.calls.clone(), params: self.params.clone(), decode: self.decode.clone() }
+        Self {
+            calls: self.calls.clone(),
+            more: self.more.clone(),
+            params: self.params.clone(),
+            decode: self.decode.clone(),
+        }
     }
 }
 
@@ -39,12 +45,27 @@ impl<T: Object> Source<T> {
         params: WatchParams,
         decode: impl Fn(&[u8]) -> Result<T, ApiError> + Send + Sync + 'static,
     ) -> Self {
-        Self { calls, params, decode: Arc::new(decode) }
+        Self { calls, more: Vec::new(), params, decode: Arc::new(decode) }
+    }
+
+    /// The objects of these resources too, all on one stream in revision order; at most [`MAX_SELECTORS`] resources in all.
+    /// Objects say themselves of which kind they are. Their keys must differ between kinds: an informer holds one object per
+    /// key.
+    ///
+    /// [`MAX_SELECTORS`]: crate::limits::MAX_SELECTORS
+    #[must_use]
+    pub fn and(mut self, resources: impl IntoIterator<Item = Gvr>) -> Self {
+        self.more.extend(resources);
+        self
+    }
+
+    fn resources(&self) -> impl Iterator<Item = &Gvr> {
+        std::iter::once(&self.calls.gvr).chain(&self.more)
     }
 
     fn request(&self, start: Start) -> pb::WatchRequest {
-        let selector = pb::WatchSelector {
-            r#ref: Some(self.calls.gvr.reference(&self.params.ns, &self.params.name, "")),
+        let selector = |gvr: &Gvr| pb::WatchSelector {
+            r#ref: Some(gvr.reference(&self.params.ns, &self.params.name, "")),
             label_selector: self.params.labels.clone(),
             field_selector: self.params.fields.clone(),
         };
@@ -52,7 +73,8 @@ impl<T: Object> Source<T> {
             Start::Initial => 0,
             Start::After(revision) => wire(revision),
         };
-        pb::WatchRequest { selectors: vec![selector], after_revision, progress: true }
+        let selectors = self.resources().map(selector).collect();
+        pb::WatchRequest { selectors, after_revision, progress: true }
     }
 }
 
@@ -69,14 +91,19 @@ impl<T: Object> ListerWatcher for Source<T> {
             (name, "") => format!("metadata.name={name}"),
             (name, fields) => format!("metadata.name={name},{fields}"),
         };
-        let params = ListParams { labels: self.params.labels.clone(), fields, at: None };
-        let (jsons, revision) = self.calls.list(&self.params.ns, &params).await?;
-        let mut listing =
-            Listing { items: Vec::with_capacity(jsons.len()), undecodable: Vec::new(), revision };
-        for json in jsons {
-            match (self.decode)(&json) {
-                Ok(object) => listing.items.push(object),
-                Err(error) => listing.undecodable.extend(undecodable(&json, revision, &error)),
+        let mut params = ListParams { labels: self.params.labels.clone(), fields, at: None };
+        let mut listing = Listing { items: Vec::new(), undecodable: Vec::new(), revision: Revision(0) };
+        for gvr in self.resources() {
+            let calls = Calls { client: self.calls.client.clone(), gvr: gvr.clone() };
+            let (jsons, revision) = calls.list(&self.params.ns, &params).await?;
+            // The others at the revision of the first: together they are one state.
+            params.at.get_or_insert(revision);
+            listing.revision = revision;
+            for json in jsons {
+                match (self.decode)(&json) {
+                    Ok(object) => listing.items.push(object),
+                    Err(error) => listing.undecodable.extend(undecodable(&json, revision, &error)),
+                }
             }
         }
         Ok(listing)

@@ -27,3 +27,6 @@ pub const CONFLICT_WAIT: Duration = Duration::from_millis(10);
 
 /// Longest kubeconfig or credential file that is read.
 pub const MAX_KUBECONFIG: u64 = 1 << 20;
+
+/// Resources that one watch stream can carry; the server refuses more.
+pub const MAX_SELECTORS: usize = 64;
