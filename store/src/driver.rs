@@ -125,6 +125,7 @@ impl Driver {
     /// Does several requests as one group.
     #[cfg(test)]
     pub(crate) fn submit_group(&self, requests: Vec<Request>) -> Result<Vec<Answer>, Refused> {
+        self.core.serving().map_err(|Stopped| Refused::Stopped)?;
         match &self.mode {
             Mode::Stepped(steps) => step(&self.core, &mut steps.lock(), requests),
             Mode::Memory(_) | Mode::Threads(_) => unreachable!("only a stepped store is given its groups"),

@@ -45,9 +45,6 @@ pub(crate) trait File: Send + Sync + Debug {
     /// Writes all of it, growing the file if needed.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Grows the file to `len`, reading as zeros, with its space set aside.
-    fn reserve(&self, len: u64) -> io::Result<()>;
-
     /// Makes everything written so far durable, length included. After an error nothing is known of what was written since
     /// the last success, and trying again does not help.
     fn sync(&self) -> io::Result<()>;

@@ -86,14 +86,6 @@ impl File for RealFile {
         self.0.write_all_at(bytes, offset)
     }
 
-    fn reserve(&self, len: u64) -> io::Result<()> {
-        match fs4::fs_std::FileExt::allocate(&self.0, len) {
-            // Some file systems cannot set space aside.
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => self.0.set_len(len),
-            other => other,
-        }
-    }
-
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
     }

@@ -282,11 +282,6 @@ impl File for SimFile {
         self.write(offset, bytes.to_vec())
     }
 
-    fn reserve(&self, len: u64) -> io::Result<()> {
-        let grown = len.saturating_sub(self.len()?);
-        self.write(len - grown, vec![0; grown as usize])
-    }
-
     fn sync(&self) -> io::Result<()> {
         let mut world = self.disk.0.lock();
         let outcome = world.step();

@@ -19,7 +19,8 @@ pub(crate) struct Wal {
     segments: Arc<Segments>,
     cluster: u64,
     rng: Rng,
-    segment_bytes: u64,
+    /// The size of a segment that has to be made while the writer waits.
+    fresh_bytes: u64,
     file: Arc<dyn File>,
     size: u64,
     position: Position,
@@ -53,15 +54,15 @@ impl Wal {
             position =
                 frame::encode_group(&mut tail, start, span, |out| out.extend_from_slice(&replayed.tail));
         }
-        let wanted = limits.first_segment_bytes.max(position.offset);
-        let (file, size) = segments.make(&header, &tail, wanted)?;
-        let (written_seq, segment_bytes) = (replayed.last_seq, limits.segment_bytes);
+        let fresh_bytes = limits.first_segment_bytes;
+        let (file, size) = segments.make(&header, &tail, (position.offset, fresh_bytes))?;
+        let written_seq = replayed.last_seq;
         let synced_seq = written_seq;
         Ok(Self {
             segments,
             cluster,
             rng,
-            segment_bytes,
+            fresh_bytes,
             file,
             size,
             position,
@@ -135,8 +136,8 @@ impl Wal {
         }
         let epoch = self.rng.next_u64();
         let header = SegmentHeader::new(self.cluster, epoch, self.written_seq + 1, self.position.chain);
-        let size = self.segment_bytes.max((SEGMENT_HEADER + group) as u64);
-        (self.file, self.size) = self.segments.make(&header, &[], size)?;
+        let least = (SEGMENT_HEADER + group) as u64;
+        (self.file, self.size) = self.segments.make(&header, &[], (least, self.fresh_bytes))?;
         self.position = Position { epoch, offset: SEGMENT_HEADER as u64, chain: self.position.chain };
         Ok(())
     }

@@ -63,20 +63,22 @@ impl Segments {
         self.disk.open(&self.path(first_seq))
     }
 
-    /// Makes a segment of at least `size` bytes that begins with `header` and `content`, from the prepared file if it is
-    /// large enough. Under its name it is whole from the first moment; durable on return. Returns the file and its size.
+    /// Makes a segment that begins with `header` and `content` and holds `least` bytes: from the prepared file, or a new
+    /// one of `size` bytes if there is none. Under its name it is whole from the first moment; durable on return. Returns
+    /// the file and its size.
     pub(crate) fn make(
         &self,
         header: &SegmentHeader,
         content: &[u8],
-        size: u64,
+        (least, size): (u64, u64),
     ) -> io::Result<(Arc<dyn File>, u64)> {
         let spare = self.inner.lock().spare.take();
-        let (temporary, file, size) = match spare.filter(|(_, spare)| *spare >= size) {
+        let size = size.max(least);
+        let (temporary, file, size) = match spare.filter(|(_, spare)| *spare >= least) {
             Some((file, size)) => (SPARE, file, size),
             None => {
                 let file = self.disk.create(&self.dir.join(FRESH))?;
-                file.reserve(size)?;
+                fill(&*file, size)?;
                 (FRESH, file, size)
             }
         };
@@ -99,13 +101,7 @@ impl Segments {
             return Ok(());
         }
         let file = self.disk.create(&self.dir.join(SPARE))?;
-        let zeros = vec![0; ZEROS.min(size as usize)];
-        let mut at = 0;
-        while at < size {
-            let piece = (size - at).min(zeros.len() as u64);
-            file.write_at(at, &zeros[..piece as usize])?;
-            at += piece;
-        }
+        fill(&*file, size)?;
         file.sync()?;
         self.inner.lock().spare = Some((file, size));
         Ok(())
@@ -124,4 +120,16 @@ impl Segments {
         }
         if gone.is_empty() { Ok(()) } else { self.disk.sync_dir(&self.dir) }
     }
+}
+
+/// Writes zeros: space that was only set aside would cost a change of metadata at every sync that fills a part of it.
+fn fill(file: &dyn File, size: u64) -> io::Result<()> {
+    let zeros = vec![0; ZEROS.min(size as usize)];
+    let mut at = 0;
+    while at < size {
+        let piece = (size - at).min(zeros.len() as u64);
+        file.write_at(at, &zeros[..piece as usize])?;
+        at += piece;
+    }
+    Ok(())
 }
