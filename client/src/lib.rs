@@ -15,6 +15,8 @@ mod kubeconfig;
 pub mod limits;
 mod params;
 mod retry;
+#[cfg(test)]
+mod tests;
 mod typed;
 
 pub use client::Client;
