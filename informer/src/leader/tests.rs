@@ -69,17 +69,23 @@ impl LeaseStore for Line {
 
 /// Who leads, and everyone who did.
 #[derive(Clone, Default)]
-struct Throne(Arc<Mutex<(Option<usize>, Vec<(usize, Revision)>)>>);
+struct Throne(Arc<Mutex<Reign>>);
+
+#[derive(Default)]
+struct Reign {
+    leader: Option<usize>,
+    fences: Vec<Revision>,
+}
 
 impl Throne {
     async fn sit(self, who: usize, leadership: Leadership, stubborn: bool) {
         {
-            let mut throne = self.0.lock();
-            assert_eq!(throne.0, None, "two lead at once");
-            throne.0 = Some(who);
-            let last = throne.1.last().map(|(_, fence)| *fence);
+            let mut reign = self.0.lock();
+            assert_eq!(reign.leader, None, "two lead at once");
+            reign.leader = Some(who);
+            let last = reign.fences.last().copied();
             assert!(last < Some(leadership.fence()), "the fence grows with each leader");
-            throne.1.push((who, leadership.fence()));
+            reign.fences.push(leadership.fence());
         }
         let _leave = Leave(self.clone());
         leadership.lost().cancelled().await;
@@ -89,7 +95,7 @@ impl Throne {
     }
 
     fn leader(&self) -> Option<usize> {
-        self.0.lock().0
+        self.0.lock().leader
     }
 }
 
@@ -97,7 +103,7 @@ struct Leave(Throne);
 
 impl Drop for Leave {
     fn drop(&mut self) {
-        self.0.0.lock().0 = None;
+        self.0.0.lock().leader = None;
     }
 }
 
@@ -133,7 +139,7 @@ async fn one_leads_and_renews_without_changing_hands() {
     let all = election(3, None, false);
     seconds(300).await;
     let (record, _) = all.lines[0].lease.lock().clone().unwrap();
-    assert_eq!(all.throne.0.lock().1.len(), 1);
+    assert_eq!(all.throne.0.lock().fences.len(), 1);
     assert_eq!(record.transitions, 0);
     assert!(record.renewed > record.acquired);
 }
