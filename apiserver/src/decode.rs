@@ -59,7 +59,7 @@ pub fn tree(body: &Body) -> Result<Value, Status> {
     match body.format {
         Format::Json => serde_json::from_slice(&body.bytes).map_err(|e| Status::bad_request(format!("error decoding JSON: {e}"))),
         Format::Yaml => yaml(&body.bytes).map_err(|e| Status::bad_request(format!("error decoding YAML: {e}"))),
-        Format::Protobuf => wire::decode(&body.bytes)
+        Format::Protobuf => wire::protobuf::decode(&body.bytes)
             .map(|(_, value)| value)
             .map_err(|e| Status::bad_request(format!("error decoding protobuf: {e}"))),
     }
@@ -77,7 +77,7 @@ fn parse(expected: Expected, body: &Body) -> Result<Value, Status> {
         Format::Yaml => yaml(&body.bytes).map_err(|e| unrecognized(format!("yaml parse error: {e}"))),
         Format::Protobuf => {
             let (meta, mut value) =
-                wire::decode(&body.bytes).map_err(|e| unrecognized(format!("protobuf parse error: {e}")))?;
+                wire::protobuf::decode(&body.bytes).map_err(|e| unrecognized(format!("protobuf parse error: {e}")))?;
             let object = value.as_object_mut().expect("a protobuf message is an object");
             object.insert("apiVersion".into(), json!(meta.api_version));
             object.insert("kind".into(), json!(meta.kind));

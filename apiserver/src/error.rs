@@ -120,7 +120,7 @@ pub fn not_served(target: &Target, subresource: &str) -> Status {
     let what = format!("{}/{subresource}", target.resource.qualified());
     let mut status = Status::bad_request(format!("{what} is not served by kstore yet: simulated nodes run no containers"));
     status.code = 501;
-    status.reason = Reason::NotImplemented;
+    status.reason = Reason::Unknown;
     status
 }
 

@@ -14,6 +14,7 @@ pub mod error;
 pub mod grpc;
 pub mod limits;
 pub mod lookup;
+pub mod metrics;
 pub mod pipeline;
 pub mod provenance;
 pub mod registry;
@@ -21,5 +22,7 @@ pub mod request;
 pub mod rest;
 mod server;
 pub mod storage;
+#[cfg(test)]
+mod testing;
 
 pub use server::{ApiServer, InProcess, Options, StartError};

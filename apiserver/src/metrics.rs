@@ -9,8 +9,30 @@ use std::time::Duration;
 
 /// Upper bounds, in seconds, of the request duration histogram; those of Kubernetes.
 const DURATION_BOUNDS: [f64; 24] = [
-    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
-    45.0, 60.0, f64::INFINITY,
+    0.005,
+    0.025,
+    0.05,
+    0.1,
+    0.2,
+    0.4,
+    0.6,
+    0.8,
+    1.0,
+    1.25,
+    1.5,
+    2.0,
+    3.0,
+    4.0,
+    5.0,
+    6.0,
+    8.0,
+    10.0,
+    15.0,
+    20.0,
+    30.0,
+    45.0,
+    60.0,
+    f64::INFINITY,
 ];
 
 /// What a request was, as far as counting goes.
@@ -130,7 +152,8 @@ impl Metrics {
         let mut all = self.durations.lock();
         let durations = all.entry(kind).or_default();
         durations.sum += seconds;
-        let bucket = DURATION_BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(DURATION_BOUNDS.len() - 1);
+        let bucket =
+            DURATION_BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(DURATION_BOUNDS.len() - 1);
         durations.counts[bucket] += 1;
     }
 

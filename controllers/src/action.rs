@@ -3,7 +3,7 @@
 
 use crate::resource::Resource;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Namespace, Node, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Namespace, Pod, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::Value;
 use std::time::Duration;
@@ -50,14 +50,12 @@ pub(crate) enum Action {
 
 /// An object that some action carries whole.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the variants are named as the kinds they hold")]
 pub(crate) enum Object {
     ConfigMap(Box<ConfigMap>),
     Deployment(Box<Deployment>),
     EndpointSlice(Box<EndpointSlice>),
     Endpoints(Box<Endpoints>),
     Namespace(Box<Namespace>),
-    Node(Box<Node>),
     ReplicaSet(Box<ReplicaSet>),
     ServiceAccount(Box<ServiceAccount>),
 }
@@ -116,8 +114,6 @@ pub(crate) struct Subject {
     pub name: String,
     /// The uid.
     pub uid: String,
-    /// The version that was seen.
-    pub resource_version: String,
 }
 
 /// What a plan returns: writes in order, and when to look again if nothing happens before.

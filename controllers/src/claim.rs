@@ -34,7 +34,8 @@ impl Claimable for view::Pod {
         self.metadata.deleting()
     }
     fn target(&self) -> Target {
-        Target { resource_version: Some(self.metadata.resource_version.clone()), ..self.target() }
+        let version = self.metadata.resource_version.clone();
+        Target { resource_version: Some(version), ..view::Pod::target(self) }
     }
 }
 
@@ -59,6 +60,21 @@ impl Claimable for ReplicaSet {
     }
 }
 
+impl<T: Claimable> Claimable for Arc<T> {
+    fn labels(&self) -> &BTreeMap<String, String> {
+        (**self).labels()
+    }
+    fn owners(&self) -> &[OwnerReference] {
+        (**self).owners()
+    }
+    fn deleting(&self) -> bool {
+        (**self).deleting()
+    }
+    fn target(&self) -> Target {
+        (**self).target()
+    }
+}
+
 /// The reference of the managing controller, if there is one.
 pub(crate) fn controller_of(owners: &[OwnerReference]) -> Option<&OwnerReference> {
     owners.iter().find(|o| o.controller == Some(true))
@@ -80,11 +96,11 @@ pub(crate) fn controller_ref(api_version: &str, kind: &str, owner: &ObjectMeta) 
 #[derive(Debug)]
 pub(crate) struct Claim<T> {
     /// Ours already.
-    pub owned: Vec<Arc<T>>,
+    pub owned: Vec<T>,
     /// Match and have no controller; to be adopted once a fresh read shows that the owner lives.
-    pub adopt: Vec<Arc<T>>,
+    pub adopt: Vec<T>,
     /// Ours, but no longer match.
-    pub release: Vec<Arc<T>>,
+    pub release: Vec<T>,
 }
 
 /// Sorts `candidates` out. Ours and matching: owned. Ours and not matching: release. No controller, matching, not being
@@ -92,7 +108,7 @@ pub(crate) struct Claim<T> {
 pub(crate) fn claim<T: Claimable>(
     me: &ObjectMeta,
     wanted: &LabelSelector,
-    candidates: impl IntoIterator<Item = Arc<T>>,
+    candidates: impl IntoIterator<Item = T>,
 ) -> Claim<T> {
     let mut result = Claim { owned: vec![], adopt: vec![], release: vec![] };
     let leaving = me.deletion_timestamp.is_some();

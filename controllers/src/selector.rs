@@ -49,7 +49,10 @@ mod tests {
             (json!({"matchExpressions": [{"key": "x", "operator": "NotIn", "values": ["web"]}]}), true),
             (json!({"matchExpressions": [{"key": "x", "operator": "Exists"}]}), false),
             (json!({"matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}), true),
-            (json!({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]}), false),
+            (
+                json!({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]}),
+                false,
+            ),
         ];
         for (selector, expected) in table {
             let parsed: LabelSelector = from_value(selector.clone()).unwrap();

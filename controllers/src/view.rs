@@ -5,7 +5,8 @@ use crate::action::{Subject, Target};
 use crate::resource::PODS;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PodCondition, PodReadinessGate, Toleration};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
+use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,6 +36,9 @@ pub(crate) struct Pod {
     pub metadata: Meta,
     pub spec: PodSpec,
     pub status: PodStatus,
+    /// Namespace and name, kept because caches ask for it often.
+    #[serde(skip)]
+    pub key: Option<Key>,
 }
 
 /// The part of a pod's spec that controllers read.
@@ -183,8 +187,83 @@ impl Pod {
             namespace: self.metadata.namespace.clone(),
             name: self.metadata.name.clone(),
             uid: self.metadata.uid.clone(),
-            resource_version: self.metadata.resource_version.clone(),
         }
+    }
+}
+
+/// A node's lease, of which only the signal counts.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Lease {
+    pub metadata: Meta,
+    pub spec: LeaseSpec,
+}
+
+/// When a lease was renewed.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct LeaseSpec {
+    pub renew_time: Option<MicroTime>,
+}
+
+/// An object of which only the metadata counts.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Plain {
+    pub metadata: Meta,
+}
+
+/// Reads a pod.
+pub(crate) fn decode_pod(json: &[u8]) -> Result<Pod, serde_json::Error> {
+    let mut pod: Pod = serde_json::from_slice(json)?;
+    pod.key = Some(Key::new(&pod.metadata.namespace, &pod.metadata.name));
+    Ok(pod)
+}
+
+/// Reads any slim view.
+pub(crate) fn decode<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
+    serde_json::from_slice(json)
+}
+
+impl Meta {
+    fn revision(&self) -> Revision {
+        Revision(self.resource_version.parse().unwrap_or(0))
+    }
+}
+
+impl Object for Pod {
+    fn key(&self) -> Key {
+        self.key.clone().unwrap_or_else(|| Key::new(&self.metadata.namespace, &self.metadata.name))
+    }
+    fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+    fn revision(&self) -> Revision {
+        self.metadata.revision()
+    }
+}
+
+impl Object for Lease {
+    fn key(&self) -> Key {
+        Key::new(&self.metadata.namespace, &self.metadata.name)
+    }
+    fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+    fn revision(&self) -> Revision {
+        self.metadata.revision()
+    }
+}
+
+impl Object for Plain {
+    fn key(&self) -> Key {
+        Key::new(&self.metadata.namespace, &self.metadata.name)
+    }
+    fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+    fn revision(&self) -> Revision {
+        self.metadata.revision()
     }
 }
 
@@ -196,7 +275,6 @@ pub(crate) fn subject(api_version: &str, kind: &str, meta: &ObjectMeta) -> Subje
         namespace: meta.namespace.clone().unwrap_or_default(),
         name: meta.name.clone().unwrap_or_default(),
         uid: meta.uid.clone().unwrap_or_default(),
-        resource_version: meta.resource_version.clone().unwrap_or_default(),
     }
 }
 

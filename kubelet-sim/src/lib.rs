@@ -9,11 +9,17 @@
 pub mod backoff;
 pub mod behavior;
 pub mod config;
+mod fault;
 pub mod image;
 mod limits;
+mod manager;
 pub mod node;
 pub mod pod;
 pub mod probe;
 pub mod runtime;
 pub mod status;
 mod time;
+
+pub use config::Config;
+pub use fault::{FaultError, Handle};
+pub use manager::run::{Simulator, run};

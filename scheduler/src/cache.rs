@@ -24,6 +24,8 @@ pub struct NodeState {
     nonzero: NonZero,
     ports: Vec<HostPort>,
     pods: Vec<Arc<PodInfo>>,
+    /// The lowest priority among `pods`.
+    lowest_priority: Option<i32>,
     generation: u64,
 }
 
@@ -35,6 +37,7 @@ impl NodeState {
             nonzero: NonZero::default(),
             ports: Vec::new(),
             pods: Vec::new(),
+            lowest_priority: None,
             generation: 0,
         }
     }
@@ -69,6 +72,16 @@ impl NodeState {
         self.pods.len() as i64
     }
 
+    /// The node without its pods of a priority below `priority`; `None` if it has none.
+    pub fn without_lower(&self, priority: i32) -> Option<Self> {
+        self.lowest_priority.filter(|lowest| *lowest < priority)?;
+        let mut stripped = self.clone();
+        for pod in self.pods.iter().filter(|pod| pod.priority < priority) {
+            stripped.remove(&pod.uid);
+        }
+        Some(stripped)
+    }
+
     /// The cache's generation when it last changed.
     pub fn generation(&self) -> u64 {
         self.generation
@@ -80,6 +93,8 @@ impl NodeState {
         self.nonzero.milli_cpu += pod.nonzero.milli_cpu;
         self.nonzero.memory += pod.nonzero.memory;
         self.ports.extend_from_slice(&pod.ports);
+        self.lowest_priority =
+            Some(self.lowest_priority.map_or(pod.priority, |lowest| lowest.min(pod.priority)));
         self.pods.push(pod);
     }
 
@@ -88,6 +103,9 @@ impl NodeState {
         let at =
             self.pods.iter().position(|pod| pod.uid == *uid).expect("a pod is on the node it was added to");
         let pod = self.pods.swap_remove(at);
+        if self.lowest_priority == Some(pod.priority) {
+            self.lowest_priority = self.pods.iter().map(|pod| pod.priority).min();
+        }
         self.requested.subtract(&pod.requests);
         self.nonzero.milli_cpu -= pod.nonzero.milli_cpu;
         self.nonzero.memory -= pod.nonzero.memory;

@@ -10,8 +10,8 @@ use crate::limits::{EVENT_CUT_MARK, EVENT_MESSAGE_BYTES};
 /// What is said when there is no node at all.
 pub const NO_NODES: &str = "no nodes available to schedule pods";
 
-/// `0/N nodes are available: 1 reason, 2 other reason.`, the counted reasons in the order of their text; and then, as a
-/// sentence of the same form, why pushing out other pods would not help: `preemption` is that text.
+/// `0/N nodes are available: 1 reason, 2 other reason.`, the counted reasons in the order of their text; then
+/// `preemption`, which says why pushing out other pods would not help (see [`crate::victims`]).
 pub fn message(refusal: &Refusal, preemption: Option<&str>) -> String {
     if refusal.nodes == 0 {
         return NO_NODES.to_owned();
@@ -65,4 +65,25 @@ pub fn for_event(message: &str) -> String {
         end -= 1;
     }
     format!("{}{EVENT_CUT_MARK}", &message[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_cut_where_the_api_would_refuse_it() {
+        assert_eq!(for_event("short"), "short");
+        let cut = for_event(&"ä".repeat(600));
+        assert_eq!((cut.len(), cut.ends_with("ä ...")), (1024, true));
+        assert_eq!(for_event(&"x".repeat(1024)).len(), 1024);
+        assert_eq!(for_event(&"x".repeat(1025)).len(), 1024);
+    }
+
+    #[test]
+    fn preemption_is_a_sentence_of_its_own() {
+        let refusal =
+            Refusal { nodes: 2, contradiction: Some("c"), rejections: vec![], plugins: Default::default() };
+        assert_eq!(message(&refusal, Some("why not.")), "0/2 nodes are available: c. preemption: why not.");
+    }
 }

@@ -30,5 +30,6 @@ pub mod snapshot;
 pub mod taint;
 #[cfg(test)]
 mod testing;
+pub mod victims;
 
 pub use run::{Config, run};

@@ -215,3 +215,8 @@ async fn until(deadline: Option<Timestamp>, clock: Clock) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,7 @@ use crate::node::NodeInfo;
 use crate::pod::{PodInfo, Standing, Uid};
 use crate::queue::{Depths, Queue, QueuedPod};
 use crate::snapshot::Snapshot;
+use crate::victims;
 
 /// What an object has come to.
 #[derive(Clone, Debug)]
@@ -234,7 +235,8 @@ impl Scheduler {
     fn refuse(&mut self, queued: QueuedPod, refusal: Refusal, now: Timestamp) -> Notice {
         let (pod, cause) = (Arc::clone(&queued.pod), queued.cause);
         self.queue.give_back_refused(queued, refusal.plugins, now);
-        let message = explain::message(&refusal, None);
+        let preemption = victims::why_not(&self.snapshot, &pod, &refusal);
+        let message = explain::message(&refusal, preemption.as_deref());
         Notice { pod, trouble: Trouble::Unfit(refusal), message, cause }
     }
 

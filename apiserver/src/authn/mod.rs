@@ -5,6 +5,7 @@ pub mod anonymous;
 pub mod impersonation;
 pub mod x509;
 
+use crate::authz::Authorizer;
 use http::HeaderMap;
 use kstore_api::status::Status;
 use serde::{Deserialize, Serialize};
@@ -84,6 +85,18 @@ pub fn authenticate(peer: &Peer, headers: &HeaderMap) -> Result<UserInfo, Status
             user.map_or_else(|| anonymous::identity(headers), Ok)
         }
     }
+}
+
+/// Who a request is carried out as: [`authenticate`], then impersonation if its headers ask for it. `peer` is what the
+/// connection put into the request's extensions.
+///
+/// # Errors
+/// As both; 500 if the connection did not say who its peer is.
+pub fn authenticate_peer(peer: Option<&Peer>, headers: &HeaderMap, authorizer: &Authorizer) -> Result<UserInfo, Status> {
+    let peer = peer.ok_or_else(|| Status::internal("the connection has no peer"))?;
+    let caller = authenticate(peer, headers)?;
+    let other = impersonation::identity(&caller, headers, |asked| authorizer.decide(asked))?;
+    Ok(other.unwrap_or(caller))
 }
 
 #[cfg(test)]

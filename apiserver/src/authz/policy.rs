@@ -7,6 +7,7 @@ use crate::authn::UserInfo;
 use crate::lookup::Lookup;
 use kstore_api::kind::{self, Resource};
 use kstore_api::meta;
+use kstore_api::selector::label::Selector;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -191,28 +192,13 @@ fn collect<'v>(role: &'v Value, all: &'v [Arc<Value>], seen: &mut BTreeSet<&'v s
             }
         }
         Some(selectors) => {
-            for part in all.iter().filter(|other| selectors.iter().any(|selector| selects(selector, other))) {
+            let selectors: Vec<Selector> =
+                selectors.iter().filter_map(|selector| Selector::from_object(selector).ok()).collect();
+            let chosen =
+                |other: &Value| selectors.iter().any(|selector| selector.matches(&meta::labels(other)));
+            for part in all.iter().filter(|other| chosen(other)) {
                 collect(part, all, seen, rules);
             }
         }
     }
-}
-
-/// Whether a `metav1.label::Selector` selects an object. An unknown operator selects nothing.
-fn selects(selector: &Value, object: &Value) -> bool {
-    let equal = selector["matchLabels"].as_object().into_iter().flatten();
-    let mut equal = equal.map(|(key, value)| meta::label(object, key) == value.as_str());
-    let expressions = selector["matchExpressions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut expressions = expressions.iter().map(|expression| {
-        let label = meta::label(object, expression["key"].as_str().unwrap_or_default());
-        let listed = expression["values"].as_array().is_some_and(|v| v.iter().any(|v| v.as_str() == label));
-        match expression["operator"].as_str().unwrap_or_default() {
-            "In" => label.is_some() && listed,
-            "NotIn" => label.is_none() || !listed,
-            "Exists" => label.is_some(),
-            "DoesNotExist" => label.is_none(),
-            _ => false,
-        }
-    });
-    equal.all(|holds| holds) && expressions.all(|holds| holds)
 }

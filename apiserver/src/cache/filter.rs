@@ -26,8 +26,8 @@ impl Filter {
             resource,
             namespace: String::new(),
             name: String::new(),
-            labels: label::Selector::default(),
-            fields: field::Selector::default(),
+            labels: label::Selector::everything(),
+            fields: field::Selector::everything(),
         }
     }
 

@@ -88,7 +88,8 @@ impl Watch {
     }
 
     async fn from_revision(cache: Arc<Cache>, filters: Vec<Filter>, revision: i64) -> Result<Self, WatchEnd> {
-        if let Some(source) = cache.state.write().resume(&filters, revision) {
+        let resumed = cache.state.write().resume(&filters, revision);
+        if let Some(source) = resumed {
             return Ok(Self { cache, filters, source, initial: None, revision });
         }
         let history = cache.storage.watch(ROOT, revision).await.map_err(WatchEnd::from)?;
@@ -146,7 +147,8 @@ impl Watch {
                 batch
             }
             Source::History(history) => {
-                if let Some(live) = self.cache.state.write().resume(&self.filters, self.revision) {
+                let resumed = self.cache.state.write().resume(&self.filters, self.revision);
+                if let Some(live) = resumed {
                     self.source = live;
                     return Ok(None);
                 }

@@ -51,7 +51,7 @@ pub(super) fn bytes_of(resource: &'static Resource, entry: &Entry) -> Bytes {
     if std::ptr::eq(entry.resource, resource) {
         entry.json.clone()
     } else {
-        in_version(resource, &entry.parse()).to_string().into()
+        in_version(resource, entry.parse()).to_string().into()
     }
 }
 

@@ -9,7 +9,7 @@ mod patch;
 mod update;
 mod watch;
 
-use crate::authn::{self, Peer, UserInfo};
+use crate::authn::{self, UserInfo};
 use crate::error::to_grpc;
 use crate::limits;
 use crate::pipeline::{Answer, Pipeline, in_version};
@@ -50,9 +50,9 @@ impl Grpc {
         let _span = tracing::debug_span!("authn").entered();
         let headers = request.metadata().clone().into_headers();
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let peer = request.extensions().get::<Peer>();
-        let peer = peer.ok_or_else(|| to_grpc(&Status::internal("the connection has no peer")))?;
-        let user = authn::authenticate(peer, &headers, self.pipeline.authorizer()).map_err(|status| to_grpc(&status))?;
+        // What a connection put into the request's extensions, tonic has put into the call's.
+        let identified = authn::authenticate_peer(request.extensions().get(), &headers, self.pipeline.authorizer());
+        let user = identified.map_err(|status| to_grpc(&status))?;
         let agent = text(USER_AGENT.as_str()).to_owned();
         let field_manager = match text("kstore-field-manager") {
             "" => agent.split('/').next().unwrap_or_default().to_owned(),
@@ -73,7 +73,7 @@ impl Grpc {
                 pb::Object { json: object.entry.json.clone(), revision: object.entry.revision }
             }
             Answer::Object(object) => {
-                let value = in_version(resource, &object.entry.parse());
+                let value = in_version(resource, object.entry.parse());
                 pb::Object { json: value.to_string().into(), revision: object.entry.revision }
             }
             Answer::Value { value, .. } => pb::Object { json: value.to_string().into(), revision: 0 },

@@ -21,7 +21,7 @@ impl Pipeline {
     pub(super) fn get_subresource(&self, request: &Request, entry: &Entry) -> Result<Answer, Status> {
         let target = &request.target;
         match target.subresource {
-            "scale" => Ok(Answer::Value { value: scale::of(&in_version(target.resource, &entry.parse())), created: false }),
+            "scale" => Ok(Answer::Value { value: scale::of(&in_version(target.resource, entry.parse())), created: false }),
             other => Err(error::not_served(target, other)),
         }
     }
@@ -127,7 +127,7 @@ impl Pipeline {
         let mut warnings = Vec::new();
         match self.change(&parent, options, &mut warnings, rescale).await? {
             Answer::Object(ObjectAnswer { entry, .. }) => {
-                let value = scale::of(&in_version(target.resource, &entry.parse()));
+                let value = scale::of(&in_version(target.resource, entry.parse()));
                 Ok(Answer::Value { value, created: false })
             }
             other => Ok(other),

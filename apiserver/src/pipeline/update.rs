@@ -11,7 +11,7 @@ use crate::request::{Body, FieldValidation, Request, Target, WriteOptions};
 use kstore_api::patch::PatchType;
 use bytes::Bytes;
 use kstore_api::patch::{self, PatchError};
-use kstore_api::status::Status;
+use kstore_api::status::{Reason, Status};
 use kstore_api::{defaults, meta, schema, strategy, validate};
 use serde_json::Value;
 
@@ -92,7 +92,7 @@ impl Pipeline {
         let mut told = Vec::new();
         let decide = |current: Option<&Value>| {
             let current = current.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
-            let old = in_version(target.resource, current);
+            let old = in_version(target.resource, current.clone());
             let next = change(&old)?;
             told.clear();
             self.admit_change(request, options, &old, next, &mut told)
@@ -127,10 +127,8 @@ impl Pipeline {
         defaults::apply(resource, &mut next);
         self.admission.mutate(&subject, &mut next, Some(old))?;
         let mut before = old.clone();
-        if let Some(ty) = schema::of(resource.group, resource.version, resource.kind) {
-            // What was stored carries the zero members that are always printed; compare like with like.
-            decode::strip(ty, &mut before);
-        }
+        // What was stored carries the zero members that are always printed; compare like with like.
+        decode::canonical(Expected::of(resource, ""), &mut before, FieldValidation::Ignore, &mut Vec::new())?;
         strategy::prepare_update(resource, target.subresource, &mut next, &before);
         let span = tracing::debug_span!("validation").entered();
         let errors = validate::update(resource, target.subresource, &next, &before);
@@ -206,7 +204,12 @@ fn refused_patch(resource: &kstore_api::kind::Resource, name: &str, refused: &Pa
 /// Strict violations of a patch are about the field `patch`, 422.
 fn in_patch(status: Status, validation: FieldValidation) -> Status {
     match validation {
-        FieldValidation::Strict => Status { code: 422, reason: kstore_api::status::Reason::Invalid, ..status },
+        FieldValidation::Strict => {
+            let mut status = status;
+            status.code = 422;
+            status.reason = Reason::Invalid;
+            status
+        }
         FieldValidation::Ignore | FieldValidation::Warn => status,
     }
 }

@@ -259,13 +259,18 @@ mod tests {
                        g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
         let (groups, content_type) = get("/apis", kubectl);
         assert_eq!(content_type, AGGREGATED);
-        let apps = groups["items"].as_array().unwrap().iter().find(|i| i["metadata"]["name"] == "apps").unwrap();
+        let apps =
+            groups["items"].as_array().unwrap().iter().find(|i| i["metadata"]["name"] == "apps").unwrap();
         let deployments = entry(&apps["versions"][0]["resources"], "resource", "deployments");
         let scale = entry(&deployments["subresources"], "subresource", "scale");
-        assert_eq!(scale["responseKind"], json!({ "group": "autoscaling", "version": "v1", "kind": "Scale" }));
+        assert_eq!(
+            scale["responseKind"],
+            json!({ "group": "autoscaling", "version": "v1", "kind": "Scale" })
+        );
         let (core, _) = get("/api", kubectl);
         assert_eq!(core["items"][0]["versions"][0]["version"], "v1");
-        let old = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+        let old =
+            "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
         assert_eq!(get("/apis", old).1, JSON, "who does not know v2 gets the legacy form");
     }
 

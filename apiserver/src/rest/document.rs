@@ -6,7 +6,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, VARY,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY,
 };
 use http::{HeaderMap, Response, StatusCode};
 use sha2::{Digest, Sha512};
@@ -37,7 +37,8 @@ impl Document {
             let _ = write!(hex, "{byte:02X}");
             hex
         });
-        let content = if content.len() < COMPRESS_FROM { Content::Plain(content.into()) } else { compress(content) };
+        let content =
+            if content.len() < COMPRESS_FROM { Content::Plain(content.into()) } else { compress(content) };
         Self { content_type, tag, content }
     }
 
@@ -63,14 +64,11 @@ impl Document {
         response
     }
 
-    /// As [`Document::respond`], for an address that contains the tag: it may be kept for ever.
-    pub fn respond_immutable(&self, headers: &HeaderMap, expires: &str) -> Response<Bytes> {
+    /// As [`Document::respond`], for an address that contains the tag: it may be kept for a year.
+    pub fn respond_immutable(&self, headers: &HeaderMap) -> Response<Bytes> {
         let mut response = self.respond(headers);
-        let fields = response.headers_mut();
-        fields.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
-        if let Ok(expires) = HeaderValue::from_str(expires) {
-            fields.insert(EXPIRES, expires);
-        }
+        let forever = HeaderValue::from_static("public, immutable, max-age=31536000");
+        response.headers_mut().insert(CACHE_CONTROL, forever);
         response
     }
 

@@ -32,7 +32,11 @@ const CHECKS: [Check; 9] = [
     Check { name: "etcd", readiness: false, holds: |health| (health.storage)() },
     Check { name: "etcd-readiness", readiness: true, holds: |health| (health.storage)() },
     Check { name: "informer-sync", readiness: true, holds: Health::is_bootstrapped },
-    Check { name: "poststarthook/start-system-namespaces-controller", readiness: false, holds: Health::is_bootstrapped },
+    Check {
+        name: "poststarthook/start-system-namespaces-controller",
+        readiness: false,
+        holds: Health::is_bootstrapped,
+    },
     Check { name: "poststarthook/rbac/bootstrap-roles", readiness: false, holds: Health::is_bootstrapped },
     Check {
         name: "poststarthook/scheduling/bootstrap-system-priority-classes",
@@ -45,7 +49,11 @@ const CHECKS: [Check; 9] = [
 impl Health {
     /// A server that has just begun to start. `storage` says whether the storage takes requests.
     pub fn new(storage: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        Self { storage: Box::new(storage), bootstrapped: AtomicBool::new(false), stopping: AtomicBool::new(false) }
+        Self {
+            storage: Box::new(storage),
+            bootstrapped: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+        }
     }
 
     /// The cache is filled and the objects that every cluster has are there.
@@ -69,7 +77,8 @@ impl Health {
 
     /// The answer to a GET of a health path (`/livez`, `/readyz/ping`, …); `None` if the path is none.
     pub fn answer(&self, path: &str, query: Option<&str>) -> Option<Response<Bytes>> {
-        let (endpoint, check) = path.strip_prefix('/')?.split_once('/').unwrap_or((path.strip_prefix('/')?, ""));
+        let (endpoint, check) =
+            path.strip_prefix('/')?.split_once('/').unwrap_or((path.strip_prefix('/')?, ""));
         let ready = match endpoint {
             "readyz" => true,
             "livez" | "healthz" => false,
@@ -80,13 +89,24 @@ impl Health {
             return Some(self.all(endpoint, checks, query.unwrap_or_default()));
         }
         let check = checks.find(|c| c.name == check)?;
-        Some(if (check.holds)(self) { text(StatusCode::OK, "ok") } else { text(StatusCode::INTERNAL_SERVER_ERROR, "internal server error: failed\n") })
+        Some(if (check.holds)(self) {
+            text(StatusCode::OK, "ok")
+        } else {
+            text(StatusCode::INTERNAL_SERVER_ERROR, "internal server error: failed\n")
+        })
     }
 
-    fn all<'c>(&self, endpoint: &str, checks: impl Iterator<Item = &'c Check>, query: &str) -> Response<Bytes> {
+    fn all<'c>(
+        &self,
+        endpoint: &str,
+        checks: impl Iterator<Item = &'c Check>,
+        query: &str,
+    ) -> Response<Bytes> {
         let parameters = || query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         let verbose = parameters().any(|(key, _)| key == "verbose");
-        let excluded = |name: &str| parameters().any(|(key, value)| key == "exclude" && value.replace("%2F", "/") == name);
+        let excluded = |name: &str| {
+            parameters().any(|(key, value)| key == "exclude" && value.replace("%2F", "/") == name)
+        };
         let (mut body, mut failed) = (String::new(), false);
         for check in checks {
             let name = check.name;

@@ -1,11 +1,13 @@
 //! The REST door: HTTP → [`Request`] → pipeline → HTTP. Thin; what it decides is only form.
 
+mod accept;
 mod content;
+mod document;
 mod path;
 mod query;
 pub mod respond;
 pub mod review;
-mod router;
+pub mod router;
 mod table;
 mod watch;
 
@@ -14,7 +16,7 @@ pub mod health;
 pub mod openapi;
 pub mod version;
 
-use crate::authn::{self, Peer, UserInfo};
+use crate::authn::{self, UserInfo};
 use crate::limits;
 use crate::pipeline::{Answered, Pipeline};
 use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
@@ -46,7 +48,7 @@ pub struct Rest {
 impl Rest {
     /// Over a pipeline. `advertised` is the `host:port` that discovery tells; `stop` ends open watches.
     pub fn new(pipeline: Arc<Pipeline>, advertised: String, stop: CancellationToken) -> Self {
-        Self { paths: path::Paths::new(pipeline.clone(), advertised), pipeline, stop }
+        Self { paths: path::Paths::new(pipeline.clone(), &advertised), pipeline, stop }
     }
 
     /// Serves one HTTP request. The connection has put its [`Peer`] into the extensions.
@@ -70,8 +72,7 @@ impl Rest {
 
     fn authenticate(&self, parts: &Parts) -> Result<UserInfo, Status> {
         let _span = tracing::debug_span!("authn").entered();
-        let peer = parts.extensions.get::<Peer>().ok_or_else(|| Status::internal("the connection has no peer"))?;
-        authn::authenticate(peer, &parts.headers, self.pipeline.authorizer())
+        authn::authenticate_peer(parts.extensions.get(), &parts.headers, self.pipeline.authorizer())
     }
 
     async fn resource(&self, parts: &Parts, body: HttpBody, user: UserInfo, path: ResourcePath) -> Response<HttpBody> {

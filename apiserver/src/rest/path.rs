@@ -8,7 +8,6 @@ use super::respond::{encode, refusal, response};
 use super::{content, path_verb, version};
 use crate::authn::UserInfo;
 use crate::authz::{Attributes, Target};
-use crate::metrics;
 use crate::pipeline::Pipeline;
 use axum::body::Body;
 use bytes::Bytes;
@@ -55,11 +54,16 @@ impl Paths {
         }
         match path {
             "/version" | "/version/" => json(parts, &version::document()),
-            "/metrics" => response(StatusCode::OK, "text/plain; version=0.0.4", Body::from(metrics::render(self.pipeline.cache()))),
+            "/metrics" => response(StatusCode::OK, "text/plain; version=0.0.4", Body::from(self.metrics())),
             "/kstore/v1/trace" => self.trace(parts).await.map_or_else(|status| refusal(&status), |tree| json(parts, &tree)),
             "/" => json(parts, &index()),
             _ => not_found(),
         }
+    }
+
+    fn metrics(&self) -> String {
+        let cache = self.pipeline.cache();
+        self.pipeline.metrics().render(kind::stored().map(|resource| (resource, cache.count(resource))))
     }
 
     fn authorize(&self, parts: &Parts, user: &UserInfo) -> Result<(), Status> {

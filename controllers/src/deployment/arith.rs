@@ -26,8 +26,13 @@ impl Bounds {
         }
         let rolling = strategy.and_then(|s| s.rolling_update.as_ref());
         let quarter = IntOrString::String("25%".into());
-        let surge = resolve(rolling.and_then(|r| r.max_surge.as_ref()).unwrap_or(&quarter), wanted, Round::Up);
-        let missing = resolve(rolling.and_then(|r| r.max_unavailable.as_ref()).unwrap_or(&quarter), wanted, Round::Down);
+        let surge =
+            resolve(rolling.and_then(|r| r.max_surge.as_ref()).unwrap_or(&quarter), wanted, Round::Up);
+        let missing = resolve(
+            rolling.and_then(|r| r.max_unavailable.as_ref()).unwrap_or(&quarter),
+            wanted,
+            Round::Down,
+        );
         let missing = if surge == 0 && missing == 0 { 1 } else { missing };
         Self { wanted, surge, unavailable: missing.min(wanted) }
     }

@@ -9,7 +9,7 @@ use super::revision::{
 };
 use super::status::{
     PROGRESSING, carry_failure, complete, counted, counts, deadline, deadline_in, judge, set_condition, size,
-    total_available, total_size, with_pause,
+    total_size, with_pause,
 };
 use crate::action::{Action, Object, Plan, Propagation, Subject, Target};
 use crate::claim::Claimable;
@@ -19,6 +19,7 @@ use crate::view::{Pod, subject};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet};
 use serde_json::json;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ pub(crate) struct Observed<'a> {
     /// The Deployment.
     pub deployment: &'a Deployment,
     /// The ReplicaSets it has claimed.
-    pub sets: &'a [Arc<ReplicaSet>],
+    pub sets: &'a [&'a ReplicaSet],
     /// Their pods. Read only under the Recreate strategy.
     pub pods: &'a [Arc<Pod>],
 }
@@ -54,7 +55,11 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
         rollout.resize();
         return rollout.finish(Report::Counts);
     }
-    if rollout.recreates { rollout.recreate() } else { rollout.roll() }
+    if rollout.recreates {
+        rollout.recreate();
+    } else {
+        rollout.roll();
+    }
     rollout.finish(Report::Progress)
 }
 
@@ -85,14 +90,14 @@ enum Report {
 }
 
 /// A ReplicaSet in the course of a run.
-struct Slot {
+struct Slot<'a> {
     /// As observed; `None` if this run creates it.
-    seen: Option<Arc<ReplicaSet>>,
-    /// As this run leaves it.
-    set: Arc<ReplicaSet>,
+    seen: Option<&'a ReplicaSet>,
+    /// As this run leaves it: borrowed until it changes.
+    set: Cow<'a, ReplicaSet>,
 }
 
-impl Slot {
+impl Slot<'_> {
     fn size(&self) -> i32 {
         size(&self.set)
     }
@@ -116,7 +121,7 @@ struct Rollout<'a> {
     /// The status before this run, with what this run already knows better about its conditions.
     before: DeploymentStatus,
     /// Oldest first; a created one at the end.
-    slots: Vec<Slot>,
+    slots: Vec<Slot<'a>>,
     new: Option<usize>,
     doomed: Vec<Target>,
 }
@@ -128,7 +133,7 @@ impl<'a> Rollout<'a> {
         sets.sort_by(|a, b| age(a).cmp(&age(b)));
         let spec = d.spec.as_ref();
         let wanted = spec.map(|s| &s.template);
-        let fits = |s: &Arc<ReplicaSet>| {
+        let fits = |s: &&ReplicaSet| {
             let template = s.spec.as_ref().and_then(|s| s.template.as_ref());
             template.zip(wanted).is_some_and(|(have, want)| same_template(have, want))
         };
@@ -140,7 +145,7 @@ impl<'a> Rollout<'a> {
             recreates: spec.and_then(|s| s.strategy.as_ref()?.type_.as_deref()) == Some("Recreate"),
             before: with_pause(d, now),
             new: sets.iter().position(fits),
-            slots: sets.into_iter().map(|set| Slot { seen: Some(Arc::clone(&set)), set }).collect(),
+            slots: sets.into_iter().map(|set| Slot { seen: Some(set), set: Cow::Borrowed(set) }).collect(),
             doomed: vec![],
         }
     }
@@ -161,11 +166,13 @@ impl<'a> Rollout<'a> {
     /// Some active set was sized for another number of replicas than is wanted now. Under Recreate with several active
     /// sets there are no proportions to keep; the rollout itself ends that state.
     fn was_resized(&self) -> bool {
-        let active: Vec<&Slot> = self.slots.iter().filter(|s| s.size() > 0).collect();
+        let active: Vec<&Slot<'_>> = self.slots.iter().filter(|s| s.size() > 0).collect();
         if self.recreates && active.len() > 1 {
             return false;
         }
-        active.iter().any(|s| number(s.annotations(), DESIRED_REPLICAS).is_some_and(|n| n != self.bounds.wanted))
+        active
+            .iter()
+            .any(|s| number(s.annotations(), DESIRED_REPLICAS).is_some_and(|n| n != self.bounds.wanted))
     }
 
     /// Keeps the revision and the copied annotations of the new set in line, if there is one.
@@ -176,14 +183,16 @@ impl<'a> Rollout<'a> {
         let slot = &mut self.slots[new];
         let mut annotations = slot.annotations().cloned().unwrap_or_default();
         annotate_new(&mut annotations, self.d, next);
-        let stale_ready = slot.set.spec.as_ref().and_then(|s| s.min_ready_seconds).unwrap_or(0) != min_ready.unwrap_or(0);
+        let stale_ready =
+            slot.set.spec.as_ref().and_then(|s| s.min_ready_seconds).unwrap_or(0) != min_ready.unwrap_or(0);
         if slot.annotations() != Some(&annotations) || stale_ready {
-            let set = Arc::make_mut(&mut slot.set);
+            let set = slot.set.to_mut();
             set.metadata.annotations = Some(annotations);
             set.spec.get_or_insert_default().min_ready_seconds = min_ready;
         }
         if deadline(self.d).is_some() && !self.has_progressing() {
-            let why = ("FoundNewReplicaSet", format!("Found new replica set {:?}", name(&self.slots[new].set)));
+            let why =
+                ("FoundNewReplicaSet", format!("Found new replica set {:?}", name(&self.slots[new].set)));
             set_condition(&mut self.before, PROGRESSING, "True", why, self.now);
         }
     }
@@ -202,8 +211,7 @@ impl<'a> Rollout<'a> {
             return self.number_new();
         }
         let mut set = new_set(self.d);
-        let first =
-            if self.recreates { self.bounds.wanted } else { new_size(self.bounds, self.total(), 0) };
+        let first = if self.recreates { self.bounds.wanted } else { new_size(self.bounds, self.total(), 0) };
         let mut annotations = BTreeMap::new();
         annotate_new(&mut annotations, self.d, self.next_revision());
         set.metadata.annotations = Some(annotations);
@@ -212,7 +220,7 @@ impl<'a> Rollout<'a> {
             set_condition(&mut self.before, PROGRESSING, "True", why, self.now);
         }
         self.new = Some(self.slots.len());
-        self.slots.push(Slot { seen: None, set: Arc::new(set) });
+        self.slots.push(Slot { seen: None, set: Cow::Owned(set) });
         self.scale(self.slots.len() - 1, first);
     }
 
@@ -222,7 +230,7 @@ impl<'a> Rollout<'a> {
         let marks = [(DESIRED_REPLICAS, self.bounds.wanted), (MAX_REPLICAS, self.bounds.most())];
         let resized = slot.size() != to;
         if resized || marks.iter().any(|(key, n)| number(slot.annotations(), key) != Some(*n)) {
-            let set = Arc::make_mut(&mut slot.set);
+            let set = slot.set.to_mut();
             set.spec.get_or_insert_default().replicas = Some(to);
             let annotations = set.metadata.annotations.get_or_insert_default();
             annotations.extend(marks.map(|(key, n)| (key.to_owned(), n.to_string())));
@@ -295,7 +303,7 @@ impl<'a> Rollout<'a> {
     }
 
     fn shrink_old(&mut self, new: usize) -> bool {
-        let measure = |slot: &Slot| Old { spec: slot.size(), available: slot.available() };
+        let measure = |slot: &Slot<'_>| Old { spec: slot.size(), available: slot.available() };
         let indices: Vec<usize> = self.old().collect();
         let old: Vec<Old> = indices.iter().map(|i| measure(&self.slots[*i])).collect();
         let sizes = old_sizes(self.bounds, &old, measure(&self.slots[new]));
@@ -327,7 +335,8 @@ impl<'a> Rollout<'a> {
         let old = |i: usize| counts(&self.slots[i].set).replicas > 0;
         self.old().any(old)
             || self.pods.iter().any(|pod| {
-                let owner = crate::claim::controller_of(&pod.metadata.owner_references).map(|o| o.uid.as_str());
+                let owner =
+                    crate::claim::controller_of(&pod.metadata.owner_references).map(|o| o.uid.as_str());
                 owner != new && !pod.status.phase.is_terminal()
             })
     }
@@ -411,16 +420,16 @@ impl<'a> Rollout<'a> {
     }
 }
 
-fn push_set(actions: &mut Vec<Action>, d: &Deployment, slot: &Slot) {
+fn push_set(actions: &mut Vec<Action>, d: &Deployment, slot: &Slot<'_>) {
     let to = slot.size();
     let from = match &slot.seen {
-        Some(seen) if Arc::ptr_eq(seen, &slot.set) => return,
+        Some(_) if matches!(slot.set, Cow::Borrowed(_)) => return,
         Some(seen) => {
-            actions.push(Action::Update(Object::ReplicaSet(Box::new((*slot.set).clone()))));
+            actions.push(Action::Update(Object::ReplicaSet(Box::new(slot.set.clone().into_owned()))));
             size(seen)
         }
         None => {
-            actions.push(Action::Create(Object::ReplicaSet(Box::new((*slot.set).clone()))));
+            actions.push(Action::Create(Object::ReplicaSet(Box::new(slot.set.clone().into_owned()))));
             0
         }
     };

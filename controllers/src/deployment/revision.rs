@@ -48,7 +48,8 @@ fn pruned(template: &PodTemplateSpec) -> Value {
         match value {
             Value::Null => None,
             Value::Object(map) => {
-                let map: serde_json::Map<_, _> = map.into_iter().filter_map(|(k, v)| Some((k, prune(v)?))).collect();
+                let map: serde_json::Map<_, _> =
+                    map.into_iter().filter_map(|(k, v)| Some((k, prune(v)?))).collect();
                 (!map.is_empty()).then_some(Value::Object(map))
             }
             // Elements of a list stay, even empty ones: their number means something.

@@ -3,7 +3,9 @@
 use super::arith::Bounds;
 use crate::view::{elapsed, seconds};
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet, ReplicaSetStatus};
+use k8s_openapi::api::apps::v1::{
+    Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet, ReplicaSetStatus,
+};
 use std::time::Duration;
 
 pub(crate) const PROGRESSING: &str = "Progressing";
@@ -36,17 +38,18 @@ pub(crate) fn total_size<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> 
     sets.into_iter().map(size).sum()
 }
 
-/// The available pods of the sets together.
-pub(crate) fn total_available<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i32 {
-    sets.into_iter().map(|s| counts(s).available_replicas.unwrap_or(0)).sum()
-}
-
 fn condition<'a>(status: &'a DeploymentStatus, type_: &str) -> Option<&'a DeploymentCondition> {
     status.conditions.iter().flatten().find(|c| c.type_ == type_)
 }
 
 /// Sets a condition. The same status and reason: nothing changes. The same status: the transition time stays.
-pub(crate) fn set_condition(status: &mut DeploymentStatus, type_: &str, value: &str, why: (&str, String), now: Timestamp) {
+pub(crate) fn set_condition(
+    status: &mut DeploymentStatus,
+    type_: &str,
+    value: &str,
+    why: (&str, String),
+    now: Timestamp,
+) {
     let time = Some(seconds(now));
     let old = condition(status, type_).cloned();
     if old.as_ref().is_some_and(|o| o.status == value && o.reason.as_deref() == Some(why.0)) {
@@ -204,7 +207,8 @@ fn timed_out(progressing: &DeploymentCondition, limit: Duration, now: Timestamp)
 pub(crate) fn deadline_in(d: &Deployment, status: &DeploymentStatus, now: Timestamp) -> Option<Duration> {
     let limit = deadline(d)?;
     let progressing = condition(status, PROGRESSING)?;
-    let settled = [NEW_SET_AVAILABLE, DEADLINE_EXCEEDED, PAUSED].map(Some).contains(&progressing.reason.as_deref());
+    let settled =
+        [NEW_SET_AVAILABLE, DEADLINE_EXCEEDED, PAUSED].map(Some).contains(&progressing.reason.as_deref());
     if settled || complete(d, status) {
         return None;
     }
@@ -213,9 +217,19 @@ pub(crate) fn deadline_in(d: &Deployment, status: &DeploymentStatus, now: Timest
 }
 
 /// Carries a failure of a ReplicaSet (the new one's first) over, or takes the condition away.
-pub(crate) fn carry_failure(status: &mut DeploymentStatus, new: Option<&ReplicaSet>, all: &[&ReplicaSet], now: Timestamp) {
+pub(crate) fn carry_failure(
+    status: &mut DeploymentStatus,
+    new: Option<&ReplicaSet>,
+    all: &[&ReplicaSet],
+    now: Timestamp,
+) {
     let failure = new.into_iter().chain(all.iter().copied()).find_map(|set| {
-        set.status.as_ref()?.conditions.iter().flatten().find(|c| c.type_ == REPLICA_FAILURE && c.status == "True")
+        set.status
+            .as_ref()?
+            .conditions
+            .iter()
+            .flatten()
+            .find(|c| c.type_ == REPLICA_FAILURE && c.status == "True")
     });
     match failure {
         Some(f) => {

@@ -105,7 +105,8 @@ impl Graph {
             self.nodes.insert(uid, node);
             return work;
         };
-        let same = old.owners == node.owners && old.finalizers == node.finalizers && old.deleting == node.deleting;
+        let same =
+            old.owners == node.owners && old.finalizers == node.finalizers && old.deleting == node.deleting;
         if same {
             if let Some(known) = self.nodes.get_mut(&uid) {
                 known.resource_version = node.resource_version;

@@ -72,7 +72,12 @@ enum State {
 }
 
 /// What is to happen to the object `uid`.
-pub(crate) fn collect(graph: &Graph, kinds: &Kinds, answers: &BTreeMap<String, Presence>, uid: &Uid) -> Verdict {
+pub(crate) fn collect(
+    graph: &Graph,
+    kinds: &Kinds,
+    answers: &BTreeMap<String, Presence>,
+    uid: &Uid,
+) -> Verdict {
     let Some(item) = graph.get(uid) else { return KEEP };
     if item.waits_for_dependents() {
         return foreground(graph, uid, item);
@@ -107,11 +112,11 @@ fn judge(graph: &Graph, uid: &Uid, item: &Node, states: &[State]) -> Vec<Action>
         if !some(State::Waiting) && !some(State::Dangling) {
             return vec![];
         }
-        let stay = item.owners.iter().zip(states).filter(|(_, s)| **s == State::Solid).map(|(o, _)| o.clone());
+        let stay =
+            item.owners.iter().zip(states).filter(|(_, s)| **s == State::Solid).map(|(o, _)| o.clone());
         return vec![set_owners(uid, item, &stay.collect::<Vec<_>>())];
     }
     if some(State::Waiting) && graph.has_dependents(uid) {
-        let mut actions = vec![];
         // A circle of objects that wait for one another is opened here.
         if graph.dependents(uid).any(|(_, d)| d.waits_for_dependents()) {
             let mut open = item.owners.clone();
@@ -120,8 +125,7 @@ fn judge(graph: &Graph, uid: &Uid, item: &Node, states: &[State]) -> Vec<Action>
                 return vec![set_owners(uid, item, &open)];
             }
         }
-        actions.push(delete(uid, item, Propagation::Foreground));
-        return actions;
+        return vec![delete(uid, item, Propagation::Foreground)];
     }
     let propagation = if item.has_finalizer(ORPHAN) {
         Propagation::Orphan
@@ -135,12 +139,14 @@ fn judge(graph: &Graph, uid: &Uid, item: &Node, states: &[State]) -> Vec<Action>
 
 /// An object that waits for its dependents: done when none blocks any more; until then, they are looked at.
 fn foreground(graph: &Graph, uid: &Uid, item: &Node) -> Verdict {
-    let blocks = |node: &Node| node.owners.iter().any(|o| *o.uid == **uid && o.block_owner_deletion == Some(true));
+    let blocks =
+        |node: &Node| node.owners.iter().any(|o| *o.uid == **uid && o.block_owner_deletion == Some(true));
     let blocking: Vec<_> = graph.dependents(uid).filter(|(_, d)| blocks(d)).collect();
     if blocking.is_empty() {
         return Verdict::Act(vec![drop_finalizer(uid, item, FOREGROUND)], vec![]);
     }
-    let work = blocking.into_iter().filter(|(_, d)| !d.deleting).map(|(uid, _)| Work::Collect(Arc::clone(uid)));
+    let work =
+        blocking.into_iter().filter(|(_, d)| !d.deleting).map(|(uid, _)| Work::Collect(Arc::clone(uid)));
     Verdict::Act(vec![], work.collect())
 }
 
@@ -227,7 +233,7 @@ fn drop_finalizer(uid: &Uid, item: &Node, name: &str) -> Action {
 }
 
 fn patch(uid: &Uid, item: &Node, mut metadata: serde_json::Value) -> Action {
-    metadata["uid"] = json!(uid);
+    metadata["uid"] = json!(&**uid);
     metadata["resourceVersion"] = json!(item.resource_version);
     Action::Patch { target: target(uid, item), status: false, patch: json!({"metadata": metadata}) }
 }
@@ -241,7 +247,6 @@ fn misplaced(uid: &Uid, item: &Node, owner: &OwnerReference) -> Action {
         namespace: item.namespace.clone(),
         name: item.name.clone(),
         uid: uid.to_string(),
-        resource_version: item.resource_version.clone(),
     };
     let OwnerReference { api_version, kind, name, uid, .. } = owner;
     let message = format!(

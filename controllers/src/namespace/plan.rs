@@ -49,7 +49,11 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
     if !is_terminating(ns) {
         return Plan::nothing();
     }
-    let held = ns.spec.as_ref().and_then(|s| s.finalizers.as_ref()).is_some_and(|f| f.iter().any(|f| f == KUBERNETES));
+    let held = ns
+        .spec
+        .as_ref()
+        .and_then(|s| s.finalizers.as_ref())
+        .is_some_and(|f| f.iter().any(|f| f == KUBERNETES));
     let left = seen.contents.iter().any(|c| !c.items.is_empty());
     if !held {
         return Plan::nothing();
@@ -59,7 +63,8 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
     }
     let mut plan = Plan::of(deletions(seen.contents));
     plan.actions.extend(describe(seen, now));
-    let wait = seen.contents.iter().flat_map(|c| &c.items).map(|item| patience(item, now)).max().unwrap_or_default();
+    let wait =
+        seen.contents.iter().flat_map(|c| &c.items).map(|item| patience(item, now)).max().unwrap_or_default();
     plan.wake_in(wait / 2 + Duration::from_secs(1));
     plan
 }
@@ -76,8 +81,10 @@ fn finalize(ns: &Namespace) -> Action {
 fn deletions(contents: &[Content]) -> Vec<Action> {
     let pods_left = contents.iter().any(|c| c.resource == PODS && !c.items.is_empty());
     let due = contents.iter().filter(|c| !pods_left || c.resource == PODS);
-    due.flat_map(|content| content.items.iter().filter(|item| !item.deleting()).map(|item| delete(content, item)))
-        .collect()
+    due.flat_map(|content| {
+        content.items.iter().filter(|item| !item.deleting()).map(|item| delete(content, item))
+    })
+    .collect()
 }
 
 fn delete(content: &Content, item: &Meta) -> Action {
@@ -108,7 +115,11 @@ fn describe(seen: Observed<'_>, now: Timestamp) -> Option<Action> {
     let conditions = status.conditions.get_or_insert_default();
     let clear = |type_, reason, message: &str| (type_, "False", reason, message.to_owned());
     let wanted = [
-        clear("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
+        clear(
+            "NamespaceDeletionDiscoveryFailure",
+            "ResourcesDiscovered",
+            "All resources successfully discovered",
+        ),
         clear(
             "NamespaceDeletionGroupVersionParsingFailure",
             "ParsedGroupVersions",
@@ -120,7 +131,10 @@ fn describe(seen: Observed<'_>, now: Timestamp) -> Option<Action> {
     ];
     for (type_, value, reason, message) in wanted {
         let old = conditions.iter().position(|c| c.type_ == type_);
-        let since = old.map(|i| &conditions[i]).filter(|c| c.status == value).and_then(|c| c.last_transition_time.clone());
+        let since = old
+            .map(|i| &conditions[i])
+            .filter(|c| c.status == value)
+            .and_then(|c| c.last_transition_time.clone());
         let fresh = NamespaceCondition {
             type_: type_.into(),
             status: value.into(),
@@ -149,7 +163,8 @@ fn failure(failures: &[String]) -> Wanted {
         return (type_, "False", "ContentDeleted", message.into());
     }
     let named: Vec<&str> = failures.iter().take(NAMED_IN_CONDITION).map(String::as_str).collect();
-    let message = format!("Failed to delete all resource types, {} remaining: {}", failures.len(), named.join(", "));
+    let message =
+        format!("Failed to delete all resource types, {} remaining: {}", failures.len(), named.join(", "));
     (type_, "True", "ContentDeletionFailed", message)
 }
 
@@ -158,7 +173,9 @@ fn content(contents: &[Content]) -> Wanted {
     let mut named: Vec<String> = contents
         .iter()
         .filter(|c| !c.items.is_empty())
-        .map(|c| format!("{}.{} has {} resource instances", c.resource.plural, c.resource.group, c.items.len()))
+        .map(|c| {
+            format!("{}.{} has {} resource instances", c.resource.plural, c.resource.group, c.items.len())
+        })
         .collect();
     if named.is_empty() {
         return (type_, "False", "ContentRemoved", "All content successfully removed".into());
@@ -174,7 +191,12 @@ fn finalizers(contents: &[Content]) -> Wanted {
         item.finalizers.iter().for_each(|f| *counts.entry(f).or_default() += 1);
     }
     if counts.is_empty() {
-        return (type_, "False", "ContentHasNoFinalizers", "All content-preserving finalizers finished".into());
+        return (
+            type_,
+            "False",
+            "ContentHasNoFinalizers",
+            "All content-preserving finalizers finished".into(),
+        );
     }
     let named: Vec<String> = counts.iter().map(|(f, n)| format!("{f} in {n} resource instances")).collect();
     let message = format!("Some content in the namespace has finalizers remaining: {}", named.join(", "));

@@ -85,7 +85,12 @@ pub(crate) fn readiness(node: &Node) -> Readiness {
 
 impl Health {
     /// Takes a fresh look at the signals of a node.
-    pub(crate) fn observe(before: Option<Self>, node: &Node, renewed: Option<Timestamp>, now: Timestamp) -> Self {
+    pub(crate) fn observe(
+        before: Option<Self>,
+        node: &Node,
+        renewed: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Self {
         let heartbeat = condition(node, "Ready").and_then(|c| c.last_heartbeat_time.as_ref()).map(|t| t.0);
         let fresh = Self { heartbeat, renewed, changed: now, ready: readiness(node) };
         match before {
@@ -175,7 +180,11 @@ fn lost(node: &Node, now: Timestamp) -> Option<Action> {
             }
             None => {
                 let created = node.metadata.creation_timestamp.clone();
-                conditions.push(unknown(created, "NodeStatusNeverUpdated", "Kubelet never posted node status."));
+                conditions.push(unknown(
+                    created,
+                    "NodeStatusNeverUpdated",
+                    "Kubelet never posted node status.",
+                ));
             }
         }
     }
@@ -197,7 +206,8 @@ fn schedule_taints(node: &Node, have: &[Taint], now: Timestamp) -> Vec<Taint> {
         wanted.push(UNSCHEDULABLE);
     }
     let ours = |t: &Taint| {
-        t.effect == "NoSchedule" && (t.key == UNSCHEDULABLE || CONDITION_TAINTS.iter().any(|(_, _, key)| t.key == *key))
+        t.effect == "NoSchedule"
+            && (t.key == UNSCHEDULABLE || CONDITION_TAINTS.iter().any(|(_, _, key)| t.key == *key))
     };
     // A node that has not reported yet keeps what it registered with.
     let silent = condition(node, "Ready").is_none();
@@ -311,7 +321,12 @@ pub(crate) fn registered(node: &Node) -> Action {
 
 /// Tells that a node is gone.
 pub(crate) fn removed(name: &str, uid: &str) -> Action {
-    let about =
-        Subject { api_version: "v1".into(), kind: "Node".into(), name: name.into(), uid: uid.into(), ..Subject::default() };
+    let about = Subject {
+        api_version: "v1".into(),
+        kind: "Node".into(),
+        name: name.into(),
+        uid: uid.into(),
+        ..Subject::default()
+    };
     Action::normal(about, "RemovingNode", format!("Node {name} event: Removing Node {name} from Controller"))
 }

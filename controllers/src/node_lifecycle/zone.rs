@@ -40,7 +40,10 @@ impl Zones {
     pub(crate) fn count<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Self {
         let mut zones = Self::default();
         let excluded = |n: &Node| {
-            n.metadata.labels.as_ref().is_some_and(|l| l.contains_key("node.kubernetes.io/exclude-disruption"))
+            n.metadata
+                .labels
+                .as_ref()
+                .is_some_and(|l| l.contains_key("node.kubernetes.io/exclude-disruption"))
         };
         for node in nodes.into_iter().filter(|n| !excluded(n)) {
             let count = zones.0.entry(zone_of(node)).or_default();

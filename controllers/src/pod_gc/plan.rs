@@ -21,7 +21,7 @@ pub(crate) struct Observed<'a> {
     /// All pods.
     pub pods: &'a [Arc<Pod>],
     /// All nodes, by name.
-    pub nodes: &'a BTreeMap<String, Arc<Node>>,
+    pub nodes: &'a BTreeMap<&'a str, &'a Node>,
 }
 
 /// Pods to be removed by force, and when to look again. `missing` remembers since when nodes are missing.
@@ -29,7 +29,11 @@ pub(crate) struct Observed<'a> {
 /// Removed are: terminated pods above the limit, oldest first (evicted ones before others); pods of nodes that have been
 /// missing for long enough; pods being deleted that were never scheduled; pods being deleted on a node that is not ready
 /// and taken out of service.
-pub(crate) fn plan(seen: Observed<'_>, missing: &mut Missing, now: Timestamp) -> (Vec<Action>, Option<Duration>) {
+pub(crate) fn plan(
+    seen: Observed<'_>,
+    missing: &mut Missing,
+    now: Timestamp,
+) -> (Vec<Action>, Option<Duration>) {
     let mut actions = excess(seen.pods, now);
     note_missing(seen, missing, now);
     let mut wake: Option<Duration> = None;
@@ -68,7 +72,7 @@ fn excess(pods: &[Arc<Pod>], now: Timestamp) -> Vec<Action> {
 }
 
 fn note_missing(seen: Observed<'_>, missing: &mut Missing, now: Timestamp) {
-    missing.retain(|node, _| !seen.nodes.contains_key(node));
+    missing.retain(|node, _| !seen.nodes.contains_key(node.as_str()));
     let mut used: Vec<&str> = vec![];
     for pod in seen.pods {
         let node = pod.spec.node_name.as_str();
@@ -82,7 +86,11 @@ fn note_missing(seen: Observed<'_>, missing: &mut Missing, now: Timestamp) {
 }
 
 fn is_out_of_service(node: &Node) -> bool {
-    let ready = node.status.iter().flat_map(|s| s.conditions.iter().flatten()).any(|c| c.type_ == "Ready" && c.status == "True");
+    let ready = node
+        .status
+        .iter()
+        .flat_map(|s| s.conditions.iter().flatten())
+        .any(|c| c.type_ == "Ready" && c.status == "True");
     let tainted = |t: &Taint| t.key == OUT_OF_SERVICE;
     !ready && node.spec.as_ref().and_then(|s| s.taints.as_ref()).is_some_and(|t| t.iter().any(tainted))
 }

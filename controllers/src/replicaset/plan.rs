@@ -186,7 +186,11 @@ fn status(
     (status, wake)
 }
 
-fn conditions(set: &ReplicaSet, failure: Option<&Failure>, now: Timestamp) -> Option<Vec<ReplicaSetCondition>> {
+fn conditions(
+    set: &ReplicaSet,
+    failure: Option<&Failure>,
+    now: Timestamp,
+) -> Option<Vec<ReplicaSetCondition>> {
     let mut all = set.status.as_ref().and_then(|s| s.conditions.clone()).unwrap_or_default();
     let current = all.iter().find(|c| c.type_ == REPLICA_FAILURE).and_then(|c| c.reason.clone());
     match failure {

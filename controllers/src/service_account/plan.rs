@@ -48,7 +48,8 @@ fn publish(seen: Observed<'_>) -> Option<Action> {
         let why = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as \
                    the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of \
                    Kubernetes clusters.";
-        metadata.annotations = Some(BTreeMap::from([("kubernetes.io/description".to_owned(), why.to_owned())]));
+        metadata.annotations =
+            Some(BTreeMap::from([("kubernetes.io/description".to_owned(), why.to_owned())]));
         let map = ConfigMap { metadata, data: Some(data), ..ConfigMap::default() };
         return Some(Action::Create(Object::ConfigMap(Box::new(map))));
     };
@@ -59,5 +60,9 @@ fn publish(seen: Observed<'_>) -> Option<Action> {
 }
 
 fn meta(namespace: &Namespace, name: &str) -> ObjectMeta {
-    ObjectMeta { name: Some(name.into()), namespace: namespace.metadata.name.clone(), ..ObjectMeta::default() }
+    ObjectMeta {
+        name: Some(name.into()),
+        namespace: namespace.metadata.name.clone(),
+        ..ObjectMeta::default()
+    }
 }

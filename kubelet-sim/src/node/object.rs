@@ -179,20 +179,20 @@ fn node_info(config: &Config, name: &str) -> NodeSystemInfo {
     }
 }
 
-/// The lease of a node, renewed at `now`, owned by its Node object.
-pub fn lease(name: &str, node_uid: &str, now: Timestamp) -> Lease {
-    let owner = OwnerReference {
+/// The lease of a node, renewed at `now`, owned by its Node object if that exists.
+pub fn lease(name: &str, node_uid: Option<&str>, now: Timestamp) -> Lease {
+    let owner = node_uid.map(|uid| OwnerReference {
         api_version: "v1".to_owned(),
         kind: "Node".to_owned(),
         name: name.to_owned(),
-        uid: node_uid.to_owned(),
+        uid: uid.to_owned(),
         ..OwnerReference::default()
-    };
+    });
     Lease {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
             namespace: Some(LEASE_NAMESPACE.to_owned()),
-            owner_references: Some(vec![owner]),
+            owner_references: owner.map(|owner| vec![owner]),
             ..ObjectMeta::default()
         },
         spec: Some(LeaseSpec {

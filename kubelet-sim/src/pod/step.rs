@@ -182,7 +182,7 @@ impl Step<'_> {
                 }
                 Phase::ImageError(error) if error.until <= self.now => self.image_error_expired(index),
                 Phase::Running(run) if run.verdict.next.is_some_and(|next| next <= self.now) => {
-                    self.judge(index)
+                    self.judge(index);
                 }
                 Phase::Waiting | Phase::Image | Phase::ImageError(_) | Phase::Starting => {}
                 Phase::Running(_) | Phase::Stopping(_) | Phase::CrashLoop { .. } | Phase::Exited => {}

@@ -78,7 +78,7 @@ pub enum Event {
 /// Something that runs containers.
 pub trait Runtime {
     /// Begins `command` for `pod`. Returns at once; answers come through [`Runtime::take_due`], possibly at `now`.
-    fn submit(&mut self, pod: &Arc<PodObject>, command: Command, now: Timestamp);
+    fn submit(&mut self, pod: &PodObject, command: Command, now: Timestamp);
 
     /// The next event not later than `now`: when it happened, the uid of its pod, and the event. In order of time, and of
     /// submission where times are equal.

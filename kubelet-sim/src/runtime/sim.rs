@@ -231,7 +231,7 @@ impl SimRuntime {
 }
 
 impl Runtime for SimRuntime {
-    fn submit(&mut self, pod: &Arc<PodObject>, command: Command, now: Timestamp) {
+    fn submit(&mut self, pod: &PodObject, command: Command, now: Timestamp) {
         match command {
             Command::Sandbox => self.sandbox(pod, now),
             Command::AdoptSandbox(ip) => {

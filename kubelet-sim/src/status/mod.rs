@@ -11,15 +11,15 @@ use crate::pod::Why;
 use crate::pod::object::PodObject;
 use crate::time::api_time;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, PodIP, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, PodCondition, PodIP, PodStatus};
 
 /// The kinds of conditions that the kubelet owns, in the order in which it writes them.
 pub const OWNED: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
-/// The status of `pod` at `now`. `host_ip` is its node's address. Of `previous`, the newest known status of the object,
-/// it keeps the conditions that others own, the quality of service, and the time of a transition that did not happen. A
-/// terminal phase never changes.
+/// What the kubelet says of `pod` at `now`; the fields that others own are left out. `host_ip` is its node's address. Of
+/// `previous`, the newest known status of the object, it keeps the conditions that others own and the time of a transition
+/// that did not happen. A terminal phase never changes.
 pub fn compute(
     pod: &Pod,
     object: &PodObject,
@@ -57,7 +57,7 @@ pub fn compute(
         init_container_statuses: some(init),
         container_statuses: some(regular),
         observed_generation: object.metadata.generation,
-        ..previous.clone()
+        ..PodStatus::default()
     }
 }
 
@@ -73,6 +73,25 @@ pub fn agrees(ours: &PodStatus, seen: &PodStatus) -> bool {
         all.map(|c: &ContainerStatus| (c.ready, c.restart_count, c.container_id.clone())).collect()
     };
     ours.phase == seen.phase && conditions(ours) == conditions(seen) && containers(ours) == containers(seen)
+}
+
+/// The conditions of `status` that others own.
+pub fn foreign(status: &PodStatus) -> impl Iterator<Item = &PodCondition> {
+    status.conditions.iter().flatten().filter(|c| !OWNED.contains(&c.type_.as_str()))
+}
+
+/// Whether writing `b` after `a` would tell nothing new: all that the kubelet owns is equal.
+pub fn same(a: &PodStatus, b: &PodStatus) -> bool {
+    fn own(status: &PodStatus) -> impl Iterator<Item = &PodCondition> {
+        status.conditions.iter().flatten().filter(|c| OWNED.contains(&c.type_.as_str()))
+    }
+    (&a.phase, &a.reason, &a.message) == (&b.phase, &b.reason, &b.message)
+        && (&a.host_ip, &a.host_ips, &a.pod_ip, &a.pod_ips)
+            == (&b.host_ip, &b.host_ips, &b.pod_ip, &b.pod_ips)
+        && (&a.start_time, a.observed_generation) == (&b.start_time, b.observed_generation)
+        && a.init_container_statuses == b.init_container_statuses
+        && a.container_statuses == b.container_statuses
+        && own(a).eq(own(b))
 }
 
 fn some(statuses: &[ContainerStatus]) -> Option<Vec<ContainerStatus>> {

@@ -32,7 +32,11 @@ fn a_pod_that_does_not_fit_is_tried_again_when_room_appears_and_not_before() {
     s.node(Change::Set(node("n1", json!({}))), at(0));
     s.pod(Change::Set(on(&cpu_pod("old", "3"), "n1")), at(0));
     s.pod(Change::Set(cpu_pod("new", "2")), at(0));
-    assert_eq!(refuse(&mut s, 0).message, "0/1 nodes are available: 1 Insufficient cpu.");
+    assert_eq!(
+        refuse(&mut s, 0).message,
+        "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: \
+         1 No preemption victims found for incoming pod."
+    );
     s.node(Change::Set(node("n1", json!({ "podCIDR": "heartbeat" }))), at(5));
     assert!(!s.is_ready(at(200)), "a heartbeat is no news");
     s.pod(Change::Set(with(&on(&cpu_pod("old", "3"), "n1"), |pod| pod.ended = true)), at(200));
