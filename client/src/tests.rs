@@ -3,19 +3,22 @@
 mod fake;
 mod network;
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use k8s_openapi::{
+    api::coordination::v1::Lease,
     api::core::v1::{Event, Node, Pod},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
-use kstore_informer::{Builder, Causes, Delta, Index, Key, Object, Revision};
+use kstore_informer::{Builder, Causes, Delta, Elector, Index, Key, Object, Revision};
 use kstore_nondet::Nondet;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Client, DeleteParams, Gvr, ListParams, Patch, WatchParams, key_of, on_conflict, reference, revision_of,
+    Client, ClientLease, DeleteParams, Gvr, ListParams, Patch, WatchParams, key_of, on_conflict, reference,
+    revision_of,
 };
 use fake::Fake;
 
@@ -202,4 +205,28 @@ async fn a_server_that_does_not_answer_fails_the_call_in_bounded_time() {
     });
     let error = Client::over(silent, "test").api::<Pod>().get("default", "a").await.unwrap_err();
     assert!(matches!(error, crate::ApiError::Transport(_)), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn candidates_elect_a_leader_over_a_lease_object() {
+    let (fake, leading) = (Fake::default(), Arc::new(Mutex::new(Vec::new())));
+    let stops: Vec<CancellationToken> = ["a", "b"]
+        .map(|name| {
+            let lease = ClientLease::new(&fake.client(), "kube-system", "scheduler");
+            let (stop, leading) = (CancellationToken::new(), leading.clone());
+            let elector = Elector::new(lease, name, &Nondet::simulated(1));
+            tokio::spawn(elector.run(stop.clone(), move |leadership| {
+                leading.lock().push(name);
+                async move { leadership.lost().cancelled().await }
+            }));
+            stop
+        })
+        .into();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(*leading.lock(), ["a"]);
+    let lease = fake.client().api::<Lease>().get("kube-system", "scheduler").await.unwrap();
+    assert_eq!(lease.spec.unwrap().holder_identity.as_deref(), Some("a"));
+    stops[0].cancel();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(*leading.lock(), ["a", "b"]);
 }
