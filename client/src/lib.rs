@@ -14,6 +14,7 @@ mod gvr;
 mod kubeconfig;
 pub mod limits;
 mod params;
+mod path;
 mod retry;
 mod typed;
 

@@ -3,7 +3,7 @@
 use crate::args::{Api, Component, Config, Durability, Engine, History, Storage};
 use crate::phase::Phase;
 use crate::{pki, retention, wiring};
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::{ApiServer, Options};
@@ -76,7 +76,7 @@ pub(crate) async fn everything(parts: Parts<'_>, core: &Phase, doors: &Phase, lo
 
 /// The configured loops, as clients of the apiserver that the kubeconfig names.
 pub(crate) async fn loops_only(parts: Parts<'_>, kubeconfig: &Path, loops: &Phase) -> anyhow::Result<()> {
-    let config = Kubeconfig::read(kubeconfig)?;
+    let config = Kubeconfig::read(kubeconfig).map_err(|error| anyhow!("cannot use --kubeconfig: {error}"))?;
     for component in &parts.config.loops {
         let who = wiring::identity(*component);
         let client = Client::connect(&config, who.file).await?;
