@@ -16,7 +16,3 @@ pub mod selector;
 pub mod status;
 pub mod strategy;
 pub mod wire;
-pub mod validate;
-pub mod table;
-pub mod convert;
-pub mod table;

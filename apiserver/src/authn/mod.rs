@@ -87,13 +87,16 @@ pub fn authenticate(peer: &Peer, headers: &HeaderMap) -> Result<UserInfo, Status
     }
 }
 
-/// [`authenticate`], for a door that looks for the peer in a request's extensions.
+/// Who a request is carried out as: [`authenticate`], then impersonation if its headers ask for it. `peer` is what the
+/// connection put into the request's extensions.
 ///
 /// # Errors
-/// As [`authenticate`]; 500 if the connection did not say who its peer is.
+/// As both; 500 if the connection did not say who its peer is.
 pub fn authenticate_peer(peer: Option<&Peer>, headers: &HeaderMap, authorizer: &Authorizer) -> Result<UserInfo, Status> {
     let peer = peer.ok_or_else(|| Status::internal("the connection has no peer"))?;
-    authenticate(peer, headers, authorizer)
+    let caller = authenticate(peer, headers)?;
+    let other = impersonation::identity(&caller, headers, |asked| authorizer.decide(asked))?;
+    Ok(other.unwrap_or(caller))
 }
 
 #[cfg(test)]
