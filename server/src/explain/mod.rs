@@ -15,10 +15,13 @@ use std::process::ExitCode;
 
 /// Prints the tree.
 pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
-    let (kind, name) = args.object.split_once('/').context("say which object: KIND/NAME, for example deployment/web")?;
-    let resource = find(kind).with_context(|| format!("`{kind}` is no kind of this API; see kubectl api-resources"))?;
+    let (kind, name) =
+        args.object.split_once('/').context("say which object: KIND/NAME, for example deployment/web")?;
+    let resource =
+        find(kind).with_context(|| format!("`{kind}` is no kind of this API; see kubectl api-resources"))?;
     let path = kubeconfig_path(args.kubeconfig, std::env::var_os("KUBECONFIG"))?;
-    let kubeconfig = Kubeconfig::read(&path).map_err(|error| anyhow!("cannot use the kubeconfig: {error}"))?;
+    let kubeconfig =
+        Kubeconfig::read(&path).map_err(|error| anyhow!("cannot use the kubeconfig: {error}"))?;
     let namespace = args.namespace.unwrap_or_else(|| match kubeconfig.namespace.as_str() {
         "" => "default".into(),
         namespace => namespace.into(),
@@ -26,8 +29,10 @@ pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     wiring::block_on(async {
         let client = Client::connect(&kubeconfig, "kstore-explain").await;
         let client = client.with_context(|| format!("cannot reach {}", kubeconfig.server))?;
-        let answer = client.get_path(&query(resource, &namespace, name)).await.map_err(|error| anyhow!("{error}"))?;
-        let trace: tree::Trace = serde_json::from_slice(&answer).context("the server's answer is no trace")?;
+        let answer =
+            client.get_path(&query(resource, &namespace, name)).await.map_err(|error| anyhow!("{error}"))?;
+        let trace: tree::Trace =
+            serde_json::from_slice(&answer).context("the server's answer is no trace")?;
         // Nobody may be reading any more (a pager that was left).
         let _ = std::io::stdout().write_all(tree::render(&trace).as_bytes());
         Ok(ExitCode::SUCCESS)
@@ -35,7 +40,8 @@ pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn query(resource: &Resource, namespace: &str, name: &str) -> String {
-    let namespace = if resource.namespaced { format!("&namespace={}", escape(namespace)) } else { String::new() };
+    let namespace =
+        if resource.namespaced { format!("&namespace={}", escape(namespace)) } else { String::new() };
     format!("/kstore/v1/trace?resource={}{namespace}&name={}", resource.qualified(), escape(name))
 }
 
@@ -97,8 +103,14 @@ mod tests {
     #[test]
     fn the_question_names_group_namespace_and_name() {
         let ask = |kind: &str, name: &str| query(find(kind).unwrap(), "a b", name);
-        assert_eq!(ask("deploy", "web"), "/kstore/v1/trace?resource=deployments.apps&namespace=a%20b&name=web");
-        assert_eq!(ask("clusterrole", "system:node"), "/kstore/v1/trace?resource=clusterroles.rbac.authorization.k8s.io&name=system:node");
+        assert_eq!(
+            ask("deploy", "web"),
+            "/kstore/v1/trace?resource=deployments.apps&namespace=a%20b&name=web"
+        );
+        assert_eq!(
+            ask("clusterrole", "system:node"),
+            "/kstore/v1/trace?resource=clusterroles.rbac.authorization.k8s.io&name=system:node"
+        );
     }
 
     #[test]

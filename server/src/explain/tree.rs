@@ -76,15 +76,30 @@ mod tests {
         let pod = |n: i64, name: &str, children| {
             node(n, n * 1000, [manager, "replicaset-controller/kstore", "create", "created", name], children)
         };
-        let bound = node(9, 9000, ["system:kube-scheduler", "scheduler/kstore", "create/binding", "updated", "pods/a/x"], json!([]));
+        let bound = node(
+            9,
+            9000,
+            ["system:kube-scheduler", "scheduler/kstore", "create/binding", "updated", "pods/a/x"],
+            json!([]),
+        );
         let set = node(
             6,
             6000,
             [manager, "deployment-controller/kstore", "create", "created", "replicasets/a/web-1"],
             json!([pod(7, "pods/a/x", json!([bound])), pod(8, "pods/a/y", json!([]))]),
         );
-        let status = node(10, 10_500, [manager, "deployment-controller/kstore", "update/status", "updated", "deployments/a/web"], json!([]));
-        let root = node(5, 0, ["kubernetes-admin", "kubectl/v1.32 (linux)", "create", "created", "deployments/a/web"], json!([set, status]));
+        let status = node(
+            10,
+            10_500,
+            [manager, "deployment-controller/kstore", "update/status", "updated", "deployments/a/web"],
+            json!([]),
+        );
+        let root = node(
+            5,
+            0,
+            ["kubernetes-admin", "kubectl/v1.32 (linux)", "create", "created", "deployments/a/web"],
+            json!([set, status]),
+        );
         let trace: Trace = serde_json::from_value(json!({ "kind": "Trace", "writes": [root] })).unwrap();
         let expected = "\
 2026-01-01T00:00:00Z  #5  kubernetes-admin (kubectl) created deployments/a/web
