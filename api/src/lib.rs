@@ -15,4 +15,7 @@ pub mod schema;
 pub mod selector;
 pub mod status;
 pub mod strategy;
+pub mod table;
 pub mod wire;
+pub mod validate;
+pub mod convert;

@@ -187,7 +187,11 @@ pub fn refusal(status: &Status) -> Response<Body> {
 fn status_response(status: &Status) -> Response<Body> {
     let mut body = status.to_json();
     body.push(b'\n');
-    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    // A Status about a success may leave its code out.
+    let code = match status.code {
+        0 => StatusCode::OK,
+        code => StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+    };
     response(code, "application/json", Body::from(body))
 }
 
