@@ -3,6 +3,7 @@
 
 mod actions;
 mod conformance;
+mod crash;
 mod leases;
 mod model;
 mod semantics;

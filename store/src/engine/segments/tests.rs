@@ -1,0 +1,1 @@
+//! What only this engine promises: see the conformance suite for what all do.

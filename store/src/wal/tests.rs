@@ -1,0 +1,1 @@
+//! The log on the simulated disk.
