@@ -168,6 +168,7 @@ impl Threads {
         join(threads.watch);
         core.close();
         join(threads.background);
+        core.engine.close();
     }
 }
 

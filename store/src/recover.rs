@@ -19,6 +19,7 @@ use crate::disk::real::{DirLock, RealDisk};
 use crate::driver::Driver;
 use crate::engine::memory::MemoryEngine;
 use crate::engine::segments::SegmentsEngine;
+use crate::engine::sled::SledEngine;
 use crate::engine::{Engine, EngineError, RecordKind};
 use crate::error::OpenError;
 use crate::event::{Event, EventKind};
@@ -55,6 +56,16 @@ pub(crate) fn open_stepped(disk: Arc<dyn Disk>, config: &Config, rng: &Rng) -> R
     let mut parts = recover(disk, &dir, config, rng)?;
     parts.background.resume().map_err(|error| OpenError::EngineLost { dir, detail: error.to_string() })?;
     Ok(Driver::stepped(parts.core, parts.committer, parts.background))
+}
+
+/// The same with threads.
+#[cfg(test)]
+pub(crate) fn open_threads(disk: Arc<dyn Disk>, config: &Config, rng: &Rng) -> Result<Driver, OpenError> {
+    let dir = config.dir.clone().ok_or(OpenError::NoDirectory)?;
+    disk.create_dir(&dir).map_err(|source| OpenError::Io { path: dir.clone(), source })?;
+    let parts = recover(disk, &dir, config, rng)?;
+    let started = Driver::threads(parts.core, parts.committer, parts.background, None);
+    started.map_err(|source| OpenError::Io { path: dir, source })
 }
 
 /// A recovered store, ready to be driven.
@@ -176,7 +187,9 @@ impl Site<'_> {
         for base in candidates.into_iter().flatten() {
             match self.load_engine(base) {
                 Ok((core, leases)) => return self.replay(&found.newest, base, core, leases),
-                Err(error) => {
+                // Not a matter of what the engine holds: another state would fare no better.
+                Err(EngineError::Io(source)) => return Err(OpenError::Io { path: self.dir.clone(), source }),
+                Err(error @ (EngineError::Corrupt(_) | EngineError::Damaged(_))) => {
                     tracing::error!(%error, seq = base.seq, "the history engine cannot be used in this state");
                     lost.get_or_insert(error);
                 }
@@ -193,7 +206,7 @@ impl Site<'_> {
             EngineKind::Segments => {
                 Arc::new(SegmentsEngine::open(self.disk.clone(), self.dir, token, limits)?)
             }
-            EngineKind::Sled => return Err(EngineError::Corrupt("not built".to_owned())),
+            EngineKind::Sled => Arc::new(SledEngine::open(&self.dir.join("sled"), token)?),
             EngineKind::Memory => Arc::new(MemoryEngine::default()),
         })
     }

@@ -39,6 +39,16 @@ impl Store {
         Ok(Self::start(recover::open_stepped(disk, config, rng)?))
     }
 
+    /// The same with threads.
+    #[cfg(test)]
+    pub(crate) fn open_threads(
+        disk: Arc<dyn crate::disk::Disk>,
+        config: &Config,
+        rng: &kstore_nondet::Rng,
+    ) -> Result<Self, OpenError> {
+        Ok(Self::start(recover::open_threads(disk, config, rng)?))
+    }
+
     fn start(driver: Driver) -> Self {
         let driver = Arc::new(driver);
         tokio::spawn(crate::lease::expire::run(driver.core().clone(), Arc::downgrade(&driver)));

@@ -113,8 +113,10 @@ impl SimDisk {
     pub(crate) fn damage(&self, path: &Path, offset: usize) {
         let mut world = self.0.lock();
         let inode = world.find(path).expect("the file to damage exists");
-        world.inodes[inode].cache[offset] ^= 0xff;
-        world.inodes[inode].durable[offset] ^= 0xff;
+        let Inode { durable, cache, .. } = &mut world.inodes[inode];
+        for image in [durable, cache] {
+            image.get_mut(offset).into_iter().for_each(|byte| *byte ^= 0xff);
+        }
     }
 
     /// The files of a directory, with their lengths.

@@ -3,6 +3,9 @@
 
 pub(crate) mod memory;
 pub(crate) mod segments;
+pub(crate) mod sled;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 
@@ -90,4 +93,7 @@ pub(crate) trait Engine: Send + Sync {
 
     /// What it occupies.
     fn size(&self) -> EngineSize;
+
+    /// Lets go of its files. Nothing is asked of it afterwards.
+    fn close(&self);
 }

@@ -307,7 +307,7 @@ pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// With real time: virtual time would run ahead of the store's threads.
-fn block_on_real<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn block_on_real<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
 
@@ -349,5 +349,10 @@ proptest! {
     fn relaxed_the_store_does_as_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
         let durability = Durability::Relaxed { interval: Duration::from_millis(3) };
         in_a_directory(|dir| Config { durability, ..Config::durable(dir) }, actions, dice);
+    }
+
+    #[test]
+    fn with_sled_the_store_does_as_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
+        in_a_directory(|dir| Config { engine: EngineKind::Sled, ..Config::durable(dir) }, actions, dice);
     }
 }

@@ -6,5 +6,6 @@ mod conformance;
 mod crash;
 mod leases;
 mod model;
+mod process;
 mod semantics;
 mod watch;

@@ -50,7 +50,10 @@ impl Files {
         let present: BTreeSet<_> = parsed.filter_map(|hex| u32::from_str_radix(hex, 16).ok()).collect();
         let mut open = BTreeMap::new();
         for (number, len) in &list.files {
-            let file = disk.open(&dir.join(name(*number)))?;
+            let file = disk.open(&dir.join(name(*number))).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => EngineError::Corrupt(format!("{} is missing", name(*number))),
+                _ => EngineError::Io(error),
+            })?;
             open.insert(*number, FileState { file, len: *len, live: 0 });
         }
         let next = present.last().map_or(0, |last| last + 1);

@@ -1,1 +1,0 @@
-//! What only this engine promises: see the conformance suite for what all do.
