@@ -13,6 +13,7 @@ use crate::cache::Cache;
 use crate::decide::{Choice, Outcome, Refusal, Terms, decide};
 use crate::event::ClusterEvent;
 use crate::explain;
+use crate::namespace::NamespaceInfo;
 use crate::node::NodeInfo;
 use crate::pod::{PodInfo, Standing, Uid};
 use crate::queue::{Depths, Queue, QueuedPod};
@@ -136,6 +137,14 @@ impl Scheduler {
         }
     }
 
+    /// Takes in what a namespace has come to. Its labels matter to decisions to come; they wake nobody.
+    pub fn namespace(&mut self, change: Change<NamespaceInfo>) {
+        match change {
+            Change::Set(ns) => self.cache.set_namespace(ns.key.name(), Some(ns.labels.clone())),
+            Change::Gone(ns) => self.cache.set_namespace(ns.key.name(), None),
+        }
+    }
+
     /// Decides on the next pod that is ready; `None` when there is none.
     pub fn next(&mut self, now: Timestamp) -> Option<Verdict> {
         let queued = self.queue.pop(now)?;
@@ -144,7 +153,7 @@ impl Scheduler {
         let decision = decide(&self.snapshot, &queued.pod, terms);
         self.start = decision.next_start;
         Some(match decision.outcome {
-            Outcome::Fits(choice) => Verdict::Bind(self.assume(queued, choice)),
+            Outcome::Fits(choice) => Verdict::Bind(self.assume(queued, choice, now)),
             Outcome::Unfit(refusal) => Verdict::Refuse(self.refuse(queued, refusal, now)),
         })
     }
@@ -198,9 +207,13 @@ impl Scheduler {
 
     fn assigned(&mut self, pod: Arc<PodInfo>, node: &Arc<str>, now: Timestamp) {
         self.queue.remove(&pod.uid);
-        let revision = pod.revision;
-        if let Some(before) = self.cache.set_pod(pod, node) {
-            self.wake(ClusterEvent::PodFreed(&before), revision, now);
+        let known = self.cache.holds(&pod.uid);
+        let before = self.cache.set_pod(Arc::clone(&pod), node);
+        if let Some(before) = &before {
+            self.wake(ClusterEvent::PodFreed(before), pod.revision, now);
+        }
+        if !known || before.is_some() {
+            self.wake(ClusterEvent::PodPlaced(&pod), pod.revision, now);
         }
     }
 
@@ -225,10 +238,11 @@ impl Scheduler {
         self.queue.on_event(event, revision, now);
     }
 
-    fn assume(&mut self, queued: QueuedPod, choice: Choice) -> Binding {
+    fn assume(&mut self, queued: QueuedPod, choice: Choice, now: Timestamp) -> Binding {
         let (pod, attempts, cause) = (Arc::clone(&queued.pod), queued.attempts, queued.cause);
         self.cache.assume(Arc::clone(&pod), &choice.node);
         self.binding.insert(Arc::clone(&pod.uid), queued);
+        self.wake(ClusterEvent::PodPlaced(&pod), cause, now);
         Binding { pod, choice, attempts, cause }
     }
 
