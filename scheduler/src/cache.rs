@@ -171,15 +171,16 @@ impl Cache {
         existed.then_some(old)
     }
 
-    /// Forgets a node object. Its pods are remembered until they are gone. Unknown names are ignored.
-    pub fn remove_node(&mut self, name: &str) {
-        let Some(entry) = self.nodes.get_mut(name).filter(|entry| entry.exists) else { return };
+    /// Forgets a node object, and returns it if it was known. Its pods are remembered until they are gone.
+    pub fn remove_node(&mut self, name: &str) -> Option<Arc<NodeInfo>> {
+        let entry = self.nodes.get_mut(name).filter(|entry| entry.exists)?;
         entry.exists = false;
         let info = Arc::clone(&entry.state.info);
         self.order.remove(&info);
         self.touch(&info.name);
         self.order_generation = self.generation;
         self.drop_if_empty(&info.name);
+        Some(info)
     }
 
     /// Notes the labels of a namespace, or with `None` that it is gone.

@@ -128,7 +128,11 @@ impl Scheduler {
     /// Takes in what a node has come to.
     pub fn node(&mut self, change: Change<NodeInfo>, now: Timestamp) {
         match change {
-            Change::Gone(node) => self.cache.remove_node(&node.name),
+            Change::Gone(node) => {
+                if let Some(known) = self.cache.remove_node(&node.name) {
+                    self.wake(ClusterEvent::NodeRemoved(&known), node.revision, now);
+                }
+            }
             Change::Set(new) => match self.cache.set_node(Arc::clone(&new)) {
                 None => self.wake(ClusterEvent::NodeAdded(&new), new.revision, now),
                 Some(old) if old.is_like(&new) => {}

@@ -108,7 +108,7 @@ pub fn check(neighbours: &Neighbours, node: &NodeInfo) -> Result<(), Unwelcome> 
     Ok(())
 }
 
-/// A new or changed node helps; so does the coming of a wanted pod, and the going of any pod that either side may shun. The
+/// Any change of nodes helps; so does the coming of a wanted pod, and the going of any pod that either side may shun. The
 /// labels of namespaces are not at hand here: terms that ask for them count as matching.
 pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
     let means = |term: &AffinityTerm, other: &PodInfo| {
@@ -116,7 +116,7 @@ pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
             || term.means(other.key.namespace(), &other.labels, &Namespaces::new())
     };
     match event {
-        ClusterEvent::NodeAdded(_) | ClusterEvent::NodeChanged { .. } => true,
+        ClusterEvent::NodeAdded(_) | ClusterEvent::NodeChanged { .. } | ClusterEvent::NodeRemoved(_) => true,
         ClusterEvent::PodPlaced(other) => pod.companions.wanted.iter().any(|t| means(t, other)),
         ClusterEvent::PodFreed(other) => {
             pod.companions.shunned.iter().any(|t| means(t, other))

@@ -100,11 +100,11 @@ pub fn check(counts: &Counts, node: &NodeInfo) -> Result<(), Uneven> {
     Ok(())
 }
 
-/// A node with the domains' labels helps if it is new or changed; so does one of the pod's like that comes (the emptiest
+/// A node with the domains' labels helps if it comes, changes or goes (it may have been the emptiest domain); so does one of the pod's like that comes (the emptiest
 /// domain may have got fuller) or goes.
 pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
     match event {
-        ClusterEvent::NodeAdded(node) => has_domains(pod, node),
+        ClusterEvent::NodeAdded(node) | ClusterEvent::NodeRemoved(node) => has_domains(pod, node),
         ClusterEvent::NodeChanged { old, new } => has_domains(pod, old) || has_domains(pod, new),
         ClusterEvent::PodPlaced(other) | ClusterEvent::PodFreed(other) => {
             other.key.namespace() == pod.key.namespace() && pod.spread.iter().any(|s| s.counts(&other.labels))
