@@ -15,6 +15,7 @@ mod kubeconfig;
 mod lease;
 pub mod limits;
 mod params;
+mod path;
 mod retry;
 #[cfg(test)]
 mod tests;
