@@ -70,7 +70,10 @@ impl World {
                 set.metadata.uid = Some(format!("rs-{}", self.made));
                 set.metadata.creation_timestamp = Some(Time(at));
                 set.metadata.generation = Some(1);
-                assert!(self.sets.iter().all(|s| s.metadata.name != set.metadata.name), "names are taken once");
+                assert!(
+                    self.sets.iter().all(|s| s.metadata.name != set.metadata.name),
+                    "names are taken once"
+                );
                 self.sets.push(set);
             }
             Action::Update(Object::ReplicaSet(set)) => {
@@ -87,7 +90,9 @@ impl World {
                 let annotations = self.d.metadata.annotations.get_or_insert_default();
                 annotations.insert(REVISION.into(), revision.into());
             }
-            Action::Delete { target, .. } => self.sets.retain(|s| s.metadata.uid.as_ref() != Some(&target.uid)),
+            Action::Delete { target, .. } => {
+                self.sets.retain(|s| s.metadata.uid.as_ref() != Some(&target.uid))
+            }
             Action::Event(notice) => self.events.push(notice.message.clone()),
             other => panic!("a Deployment does not do {other:?}"),
         }
@@ -237,7 +242,10 @@ fn a_new_deployment_creates_its_first_set_at_full_size() {
     assert_eq!(name, format!("web-{hash}"));
     let spec = set.spec.as_ref().unwrap();
     assert_eq!(spec.selector.match_labels.as_ref().unwrap()[HASH_LABEL], hash);
-    assert_eq!(spec.template.as_ref().unwrap().metadata.as_ref().unwrap().labels.as_ref().unwrap()[HASH_LABEL], hash);
+    assert_eq!(
+        spec.template.as_ref().unwrap().metadata.as_ref().unwrap().labels.as_ref().unwrap()[HASH_LABEL],
+        hash
+    );
     assert_eq!(set.metadata.annotations.as_ref().unwrap()["team"], "blue");
     assert_eq!(world.events, [format!("Scaled up replica set {name} from 0 to 3")]);
     assert_eq!(world.reason("Progressing"), "NewReplicaSetCreated");
@@ -245,7 +253,10 @@ fn a_new_deployment_creates_its_first_set_at_full_size() {
     assert_eq!(world.d.metadata.annotations.as_ref().unwrap()[REVISION], "1");
     world.finish();
     assert!(world.is_complete());
-    assert_eq!((world.reason("Progressing"), world.reason("Available")), ("NewReplicaSetAvailable", "MinimumReplicasAvailable"));
+    assert_eq!(
+        (world.reason("Progressing"), world.reason("Available")),
+        ("NewReplicaSetAvailable", "MinimumReplicasAvailable")
+    );
 }
 
 #[test]
@@ -286,7 +297,8 @@ fn undo_gives_the_old_set_a_new_revision_and_history_stays_bounded() {
         world.image(image);
         world.finish();
     }
-    let mut revisions: Vec<i64> = world.sets.iter().map(|s| revision_of(s.metadata.annotations.as_ref())).collect();
+    let mut revisions: Vec<i64> =
+        world.sets.iter().map(|s| revision_of(s.metadata.annotations.as_ref())).collect();
     revisions.sort_unstable();
     assert_eq!(revisions, [5, 6, 7], "two old revisions are kept, the newest");
 }
@@ -300,7 +312,8 @@ fn recreate_waits_until_no_old_pod_does_work() {
     assert_eq!(world.sizes(), [0], "first everything old goes");
     world.pods(0);
     let mut pod = Pod::default();
-    pod.metadata.owner_references = vec![crate::claim::controller_ref("apps/v1", "ReplicaSet", &world.sets[0].metadata)];
+    pod.metadata.owner_references =
+        vec![crate::claim::controller_ref("apps/v1", "ReplicaSet", &world.sets[0].metadata)];
     pod.status.phase = Phase::Running;
     let sets: Vec<&ReplicaSet> = world.sets.iter().collect();
     let creates = |pods: &[Arc<Pod>]| {
@@ -395,7 +408,8 @@ fn a_taken_name_is_ours_or_makes_the_next_one_differ() {
 fn a_failure_of_a_set_shows_in_the_deployment_and_goes_with_it() {
     let mut world = World::new(deployment(2, rolling("25%", "25%")));
     world.settle();
-    let condition = json!([{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "quota"}]);
+    let condition =
+        json!([{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "quota"}]);
     world.sets[0].status.get_or_insert_default().conditions = Some(from_value(condition).unwrap());
     world.settle();
     assert_eq!(world.reason("ReplicaFailure"), "FailedCreate");
@@ -441,7 +455,8 @@ fn run_checked(world: &mut World) -> bool {
     let (total, available) = (world.total(), world.available());
     let paused = world.d.spec.as_ref().unwrap().paused.unwrap_or(false);
     let sets = world.sets.len();
-    let before: i64 = world.sets.iter().map(|s| revision_of(s.metadata.annotations.as_ref())).max().unwrap_or(0);
+    let before: i64 =
+        world.sets.iter().map(|s| revision_of(s.metadata.annotations.as_ref())).max().unwrap_or(0);
     let resized = world.sets.iter().any(|s| {
         let desired = super::revision::number(s.metadata.annotations.as_ref(), DESIRED_REPLICAS);
         super::status::size(s) > 0 && desired != Some(bounds.wanted)
@@ -459,7 +474,11 @@ fn run_checked(world: &mut World) -> bool {
     let after = revisions().max().unwrap_or(0);
     assert!(after >= before || world.sets.len() < sets, "revisions only rise");
     if let (false, Some(new)) = (paused, world.new_set()) {
-        assert_eq!(revision_of(new.metadata.annotations.as_ref()), after, "the new set holds the highest revision");
+        assert_eq!(
+            revision_of(new.metadata.annotations.as_ref()),
+            after,
+            "the new set holds the highest revision"
+        );
     }
     did
 }
