@@ -91,7 +91,7 @@ impl World {
                 annotations.insert(REVISION.into(), revision.into());
             }
             Action::Delete { target, .. } => {
-                self.sets.retain(|s| s.metadata.uid.as_ref() != Some(&target.uid))
+                self.sets.retain(|s| s.metadata.uid.as_ref() != Some(&target.uid));
             }
             Action::Event(notice) => self.events.push(notice.message.clone()),
             other => panic!("a Deployment does not do {other:?}"),

@@ -58,7 +58,7 @@ impl World {
                     old.clone_from(slice);
                 }
                 Action::Delete { target, .. } => {
-                    self.slices.retain(|s| s.metadata.uid.as_ref() != Some(&target.uid))
+                    self.slices.retain(|s| s.metadata.uid.as_ref() != Some(&target.uid));
                 }
                 other => panic!("{other:?}"),
             }

@@ -122,7 +122,7 @@ impl World {
                         }
                         // What the graph does not know is not there.
                         Verdict::Ask(all) => {
-                            answers.extend(all.into_iter().map(|q| (q.uid, Presence::Absent)))
+                            answers.extend(all.into_iter().map(|q| (q.uid, Presence::Absent)));
                         }
                     }
                 }
