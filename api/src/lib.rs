@@ -1,13 +1,21 @@
 //! Kubernetes objects and their rules, pure
 
+pub mod defaults;
 pub mod field;
 pub mod kind;
 pub mod limits;
 pub mod meta;
 pub mod name;
 pub mod object;
+pub mod openapi;
+pub mod patch;
 pub mod quantity;
+pub mod scale;
 pub mod schema;
 pub mod selector;
 pub mod status;
+pub mod strategy;
+pub mod table;
 pub mod wire;
+pub mod validate;
+pub mod convert;

@@ -22,6 +22,8 @@ mod reflector;
 mod shared;
 mod sorted;
 mod subscription;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod view;
 
 pub use causes::Causes;

@@ -11,3 +11,9 @@ pub(crate) const MAX_WIRE_BYTES: usize = 3 << 20;
 
 /// JSON values one protobuf body may unfold into. Two bytes can name an empty message, so bytes alone do not bound memory.
 pub(crate) const MAX_WIRE_VALUES: usize = 500_000;
+
+/// Operations of one JSON patch; more is a 413, as in Kubernetes.
+pub(crate) const MAX_JSON_PATCH_OPERATIONS: usize = 10_000;
+
+/// Bytes that the copy operations of one JSON patch may add; without a bound each could double the object.
+pub(crate) const MAX_COPY_BYTES: usize = 3 << 20;

@@ -1,18 +1,10 @@
 //! Content negotiation (apiserver.md §1.3): which form an answer takes, and what encoding a body has. Pure.
 
-use crate::request::{Format, PatchKind};
+use crate::request::Format;
 use http::HeaderMap;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
+use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
-
-/// The patch types, by media type.
-pub const JSON_PATCH: &str = "application/json-patch+json";
-/// RFC 7386.
-pub const MERGE_PATCH: &str = "application/merge-patch+json";
-/// Kubernetes' own.
-pub const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
-/// Server-side apply.
-pub const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
@@ -86,14 +78,10 @@ pub fn body_format(headers: &HeaderMap) -> Result<Format, Status> {
 }
 
 /// The algorithm of a patch body.
-pub fn patch_kind(headers: &HeaderMap) -> Result<PatchKind, Status> {
-    match media_type(headers) {
-        JSON_PATCH => Ok(PatchKind::Json),
-        MERGE_PATCH => Ok(PatchKind::Merge),
-        STRATEGIC_PATCH => Ok(PatchKind::Strategic),
-        APPLY_PATCH => Ok(PatchKind::Apply),
-        _ => Err(Status::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH])),
-    }
+pub fn patch_type(headers: &HeaderMap) -> Result<PatchType, Status> {
+    let header = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let all = PatchType::ALL.map(PatchType::media_type);
+    PatchType::from_content_type(header).ok_or_else(|| Status::unsupported_media_type(&all))
 }
 
 /// Whether the client takes gzip.

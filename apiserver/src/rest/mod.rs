@@ -1,11 +1,13 @@
 //! The REST door: HTTP → [`Request`] → pipeline → HTTP. Thin; what it decides is only form.
 
+mod accept;
 mod content;
+mod document;
 mod path;
 mod query;
 pub mod respond;
 pub mod review;
-mod router;
+pub mod router;
 mod table;
 mod watch;
 
@@ -14,9 +16,7 @@ pub mod health;
 pub mod openapi;
 pub mod version;
 
-pub use content::{APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH};
-
-use crate::authn::{self, Peer, UserInfo};
+use crate::authn::{self, UserInfo};
 use crate::limits;
 use crate::pipeline::{Answered, Pipeline};
 use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
@@ -46,9 +46,9 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Over a pipeline. `stop` ends open watches.
-    pub fn new(pipeline: Arc<Pipeline>, stop: CancellationToken) -> Self {
-        Self { paths: path::Paths::new(pipeline.clone()), pipeline, stop }
+    /// Over a pipeline. `advertised` is the `host:port` that discovery tells; `stop` ends open watches.
+    pub fn new(pipeline: Arc<Pipeline>, advertised: String, stop: CancellationToken) -> Self {
+        Self { paths: path::Paths::new(pipeline.clone(), &advertised), pipeline, stop }
     }
 
     /// Serves one HTTP request. The connection has put its [`Peer`] into the extensions.
@@ -72,8 +72,7 @@ impl Rest {
 
     fn authenticate(&self, parts: &Parts) -> Result<UserInfo, Status> {
         let _span = tracing::debug_span!("authn").entered();
-        let peer = parts.extensions.get::<Peer>().ok_or_else(|| Status::internal("the connection has no peer"))?;
-        authn::authenticate(peer, &parts.headers, self.pipeline.authorizer())
+        authn::authenticate_peer(parts.extensions.get(), &parts.headers, self.pipeline.authorizer())
     }
 
     async fn resource(&self, parts: &Parts, body: HttpBody, user: UserInfo, path: ResourcePath) -> Response<HttpBody> {
@@ -142,7 +141,7 @@ impl Rest {
             Operation::Watch => Action::Watch(query.watch_options(filter()?)?),
             Operation::Create => Action::Create(read_body(headers, body).await?, options),
             Operation::Update => Action::Update(read_body(headers, body).await?, options),
-            Operation::Patch => Action::Patch(content::patch_kind(headers)?, read(body).await?, options),
+            Operation::Patch => Action::Patch(content::patch_type(headers)?, read(body).await?, options),
             Operation::Delete => {
                 let (delete, options) = delete_options(headers, body, query, options).await?;
                 Action::Delete(delete, options)

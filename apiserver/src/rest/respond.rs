@@ -74,7 +74,7 @@ impl Reply {
                 body.put_u8(b'\n');
                 self.send(code, body.freeze())
             }
-            Transform::None => self.value(&in_version(self.resource, &entry.parse()), code),
+            Transform::None => self.value(&in_version(self.resource, entry.parse()), code),
             Transform::Table(version) => {
                 let metadata = json!({"resourceVersion": entry.revision.to_string()});
                 let now = self.nondet.clock.now();
@@ -121,7 +121,7 @@ impl Reply {
                 body.put_u8(b'{');
                 body.put_slice(entry.item());
             } else {
-                let mut value = in_version(self.resource, &entry.parse());
+                let mut value = in_version(self.resource, entry.parse());
                 value.as_object_mut().map(|o| (o.remove("kind"), o.remove("apiVersion")));
                 body.put_slice(value.to_string().as_bytes());
             }
@@ -187,7 +187,11 @@ pub fn refusal(status: &Status) -> Response<Body> {
 fn status_response(status: &Status) -> Response<Body> {
     let mut body = status.to_json();
     body.push(b'\n');
-    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    // A Status about a success may leave its code out.
+    let code = match status.code {
+        0 => StatusCode::OK,
+        code => StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+    };
     response(code, "application/json", Body::from(body))
 }
 

@@ -78,7 +78,7 @@ impl Tables {
     }
 
     fn row(&self, entry: &Entry, now: Timestamp) -> Value {
-        let value = in_version(self.resource, &entry.parse());
+        let value = in_version(self.resource, entry.parse());
         let mut row = json!({"cells": table::cells(self.resource, &value, now)});
         if let Some(conditions) = table::row_conditions(self.resource, &value) {
             row["conditions"] = conditions;

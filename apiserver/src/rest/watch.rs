@@ -143,7 +143,7 @@ impl Encoder {
     fn event(&mut self, seen: Seen, entry: &Entry) -> Bytes {
         let value = match &self.form {
             WatchForm::Objects if std::ptr::eq(entry.resource, self.resource) => return watch_line(seen.as_str(), &entry.json),
-            WatchForm::Objects => in_version(self.resource, &entry.parse()),
+            WatchForm::Objects => in_version(self.resource, entry.parse()),
             WatchForm::Tables(tables) => {
                 let first = std::mem::take(&mut self.first);
                 tables.event(entry, first, self.nondet.clock.now())

@@ -1,0 +1,37 @@
+//! Defaults of horizontal pod autoscalers.
+
+use serde_json::{Value, json};
+
+use super::{default, make, member};
+
+pub(super) fn autoscaler(version: &str, object: &mut Value) {
+    let spec = make(object, "spec");
+    default(spec, "minReplicas", 1);
+    if version == "v1" {
+        return;
+    }
+    if spec["metrics"].as_array().is_none_or(Vec::is_empty) {
+        spec["metrics"] = default_metrics();
+    }
+    if let Some(behavior) = member(spec, "behavior") {
+        let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
+        let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
+        let up = make(behavior, "scaleUp");
+        default(up, "stabilizationWindowSeconds", 0);
+        rules(up, json!([pods, percent]));
+        rules(make(behavior, "scaleDown"), json!([percent]));
+    }
+}
+
+/// Four fifths of the requested CPU: what is meant when no metric is named.
+fn default_metrics() -> Value {
+    json!([{"type": "Resource",
+        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}])
+}
+
+fn rules(rules: &mut Value, policies: Value) {
+    default(rules, "selectPolicy", "Max");
+    if rules["policies"].as_array().is_none_or(Vec::is_empty) {
+        rules["policies"] = policies;
+    }
+}

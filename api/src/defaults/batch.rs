@@ -1,0 +1,46 @@
+//! Defaults of jobs and cron jobs.
+
+use serde_json::Value;
+
+use super::{default, items, make, member, pod, workload};
+
+/// Retries of a job whose indexes count their own failures: none of its own.
+const UNLIMITED_RETRIES: i64 = i32::MAX as i64;
+
+pub(super) fn job(object: &mut Value) {
+    let labels = object["spec"]["template"]["metadata"]["labels"].clone();
+    workload::labels_from_template(object, &labels);
+    let spec = make(object, "spec");
+    if spec["completions"].is_null() && spec["parallelism"].is_null() {
+        default(spec, "completions", 1);
+    }
+    default(spec, "parallelism", 1);
+    let retries = if spec["backoffLimitPerIndex"].is_null() { 6 } else { UNLIMITED_RETRIES };
+    default(spec, "backoffLimit", retries);
+    default(spec, "completionMode", "NonIndexed");
+    default(spec, "suspend", false);
+    default(spec, "manualSelector", false);
+    let replacement = if spec["podFailurePolicy"].is_null() { "TerminatingOrFailed" } else { "Failed" };
+    default(spec, "podReplacementPolicy", replacement);
+    if let Some(policy) = member(spec, "podFailurePolicy") {
+        for rule in items(policy, "rules") {
+            for condition in items(rule, "onPodConditions") {
+                default(condition, "status", "True");
+            }
+        }
+    }
+    pod::template(spec, "template");
+}
+
+pub(super) fn cron_job(object: &mut Value) {
+    let spec = make(object, "spec");
+    default(spec, "concurrencyPolicy", "Allow");
+    default(spec, "suspend", false);
+    default(spec, "successfulJobsHistoryLimit", 3);
+    default(spec, "failedJobsHistoryLimit", 1);
+    if let Some(template) = member(spec, "jobTemplate")
+        && let Some(job) = member(template, "spec")
+    {
+        pod::template(job, "template");
+    }
+}

@@ -1,0 +1,57 @@
+//! Defaults of small kinds of the core group.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use super::{default, items, make, member};
+use crate::meta;
+
+/// The label by which namespaces are selected by name; it cannot be taken away.
+const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+pub(super) fn namespace(object: &mut Value) {
+    let name = meta::name(object).to_owned();
+    if !name.is_empty() {
+        meta::set_label(object, NAMESPACE_NAME_LABEL, &name);
+    }
+}
+
+/// `stringData` is a convenience of writers: it is merged into `data` and never stored.
+pub(super) fn secret(object: &mut Value) {
+    default(object, "type", "Opaque");
+    let Some(Value::Object(plain)) = object.as_object_mut().and_then(|members| members.remove("stringData"))
+    else {
+        return;
+    };
+    for (key, text) in plain {
+        let bytes = text.as_str().unwrap_or_default();
+        make(object, "data")[key] = STANDARD.encode(bytes).into();
+    }
+}
+
+/// A node that says what it has but not what of it pods may use, gives them everything.
+pub(super) fn node(object: &mut Value) {
+    let Some(status) = member(object, "status") else { return };
+    if status["allocatable"].is_null() && status["capacity"].is_object() {
+        status["allocatable"] = status["capacity"].clone();
+    }
+}
+
+pub(super) fn limit_range(object: &mut Value) {
+    let Some(spec) = member(object, "spec") else { return };
+    for limit in items(spec, "limits").filter(|limit| limit["type"] == "Container") {
+        let (max, min) = (limit["max"].clone(), limit["min"].clone());
+        fill(make(limit, "default"), &max);
+        let limits = limit["default"].clone();
+        fill(make(limit, "defaultRequest"), &limits);
+        fill(make(limit, "defaultRequest"), &min);
+    }
+}
+
+/// Adds the entries of one map that another lacks.
+fn fill(into: &mut Value, from: &Value) {
+    for (key, value) in from.as_object().into_iter().flatten() {
+        default(into, key, value.clone());
+    }
+}

@@ -1,0 +1,101 @@
+//! What an object says where its author said nothing. [`apply`] runs on every decoded object, of create and of update, before
+//! admission; it is idempotent and looks at nothing but the object. What depends on the request or the moment (uid, status, generation,
+//! allocated addresses) belongs to `strategy` and to the apiserver.
+
+mod admission;
+mod autoscaling;
+mod batch;
+mod core;
+mod flowcontrol;
+mod networking;
+mod pod;
+mod rbac;
+mod service;
+mod storage;
+mod workload;
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value};
+
+use crate::kind::Resource;
+
+/// Fills in the defaults of a kind. Objects of kinds without defaults stay as they are.
+pub fn apply(resource: &Resource, object: &mut Value) {
+    match (resource.group, resource.kind) {
+        ("", "Pod") => pod::pod(object),
+        ("", "PodTemplate") => pod::template(object, "template"),
+        ("", "ReplicationController") => workload::replication_controller(object),
+        ("", "Service") => service::service(object),
+        ("", "Namespace") => core::namespace(object),
+        ("", "Secret") => core::secret(object),
+        ("", "Node") => core::node(object),
+        ("", "LimitRange") => core::limit_range(object),
+        ("", "Endpoints") => networking::endpoints(object),
+        ("", "PersistentVolume") => storage::volume(object),
+        ("", "PersistentVolumeClaim") => storage::claim(object),
+        ("apps", "Deployment") => workload::deployment(object),
+        ("apps", "ReplicaSet") => workload::replica_set(object),
+        ("apps", "StatefulSet") => workload::stateful_set(object),
+        ("apps", "DaemonSet") => workload::daemon_set(object),
+        ("batch", "Job") => batch::job(object),
+        ("batch", "CronJob") => batch::cron_job(object),
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::autoscaler(resource.version, object),
+        ("discovery.k8s.io", "EndpointSlice") => networking::endpoint_slice(object),
+        ("networking.k8s.io", "NetworkPolicy") => networking::network_policy(object),
+        ("networking.k8s.io", "IngressClass") => networking::ingress_class(object),
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => rbac::binding(object),
+        ("storage.k8s.io", "StorageClass") => storage::class(object),
+        ("storage.k8s.io", "CSIDriver") => storage::driver(object),
+        ("scheduling.k8s.io", "PriorityClass") => default(object, "preemptionPolicy", "PreemptLowerPriority"),
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => flowcontrol::flow_schema(object),
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => flowcontrol::priority_level(object),
+        ("admissionregistration.k8s.io", kind) => admission::apply(kind, object),
+        _ => {}
+    }
+}
+
+/// Whether nothing was said: absent, null, or the empty string, which no defaulted field can mean.
+fn is_unset(value: &Value) -> bool {
+    value.is_null() || value == ""
+}
+
+/// Sets a member about which nothing was said.
+fn default(object: &mut Value, member: &str, value: impl Into<Value>) {
+    if is_unset(&object[member])
+        && let Some(members) = object.as_object_mut()
+    {
+        members.insert(member.to_owned(), value.into());
+    }
+}
+
+/// Sets a number that is absent or zero, for fields where zero means absent.
+fn default_nonzero(object: &mut Value, member: &str, value: i64) {
+    if object[member] == 0 {
+        object[member] = value.into();
+    }
+    default(object, member, value);
+}
+
+/// The objects of a list member; none if there is no list.
+fn items<'o>(object: &'o mut Value, member: &str) -> impl Iterator<Item = &'o mut Value> {
+    object.get_mut(member).and_then(Value::as_array_mut).into_iter().flatten().filter(|item| item.is_object())
+}
+
+/// A member that is an object.
+fn member<'o>(object: &'o mut Value, name: &str) -> Option<&'o mut Value> {
+    object.get_mut(name).filter(|value| value.is_object())
+}
+
+/// A member, made an empty object if absent. Types have been checked before, so anything else that is not an object is null.
+fn make<'o>(object: &'o mut Value, name: &str) -> &'o mut Value {
+    if !object.is_object() {
+        *object = Value::Object(Map::new());
+    }
+    let slot = &mut object[name];
+    if !slot.is_object() {
+        *slot = Value::Object(Map::new());
+    }
+    slot
+}

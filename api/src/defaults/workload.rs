@@ -1,0 +1,84 @@
+//! Defaults of the kinds that keep pods running: apps/v1, and the ReplicationController before them.
+
+use serde_json::{Map, Value};
+
+use super::{default, items, make, pod, storage};
+use crate::meta;
+
+pub(super) fn deployment(object: &mut Value) {
+    let spec = make(object, "spec");
+    default(spec, "replicas", 1);
+    default(spec, "revisionHistoryLimit", 10);
+    default(spec, "progressDeadlineSeconds", 600);
+    let strategy = make(spec, "strategy");
+    default(strategy, "type", "RollingUpdate");
+    if strategy["type"] == "RollingUpdate" {
+        let rolling = make(strategy, "rollingUpdate");
+        default(rolling, "maxUnavailable", "25%");
+        default(rolling, "maxSurge", "25%");
+    }
+    pod::template(spec, "template");
+}
+
+pub(super) fn replica_set(object: &mut Value) {
+    let labels = object["spec"]["template"]["metadata"]["labels"].clone();
+    labels_from_template(object, &labels);
+    let spec = make(object, "spec");
+    default(spec, "replicas", 1);
+    pod::template(spec, "template");
+}
+
+pub(super) fn replication_controller(object: &mut Value) {
+    let labels = object["spec"]["template"]["metadata"]["labels"].clone();
+    labels_from_template(object, &labels);
+    let spec = make(object, "spec");
+    default(spec, "replicas", 1);
+    let no_selector = spec["selector"].as_object().is_none_or(Map::is_empty);
+    if no_selector && labels.is_object() {
+        spec["selector"] = labels;
+    }
+    pod::template(spec, "template");
+}
+
+/// An object without labels takes those of its template.
+pub(super) fn labels_from_template(object: &mut Value, labels: &Value) {
+    let none = meta::labels(object).is_none_or(Map::is_empty);
+    if none && labels.as_object().is_some_and(|labels| !labels.is_empty()) {
+        meta::metadata_mut(object).insert("labels".to_owned(), labels.clone());
+    }
+}
+
+pub(super) fn stateful_set(object: &mut Value) {
+    let spec = make(object, "spec");
+    default(spec, "replicas", 1);
+    default(spec, "revisionHistoryLimit", 10);
+    default(spec, "podManagementPolicy", "OrderedReady");
+    let strategy = make(spec, "updateStrategy");
+    default(strategy, "type", "RollingUpdate");
+    if strategy["type"] == "RollingUpdate" {
+        default(make(strategy, "rollingUpdate"), "partition", 0);
+    }
+    let retention = make(spec, "persistentVolumeClaimRetentionPolicy");
+    default(retention, "whenDeleted", "Retain");
+    default(retention, "whenScaled", "Retain");
+    for claim in items(spec, "volumeClaimTemplates") {
+        default(claim, "apiVersion", "v1");
+        default(claim, "kind", "PersistentVolumeClaim");
+        storage::claim(claim);
+        default(make(claim, "status"), "phase", "Pending");
+    }
+    pod::template(spec, "template");
+}
+
+pub(super) fn daemon_set(object: &mut Value) {
+    let spec = make(object, "spec");
+    default(spec, "revisionHistoryLimit", 10);
+    let strategy = make(spec, "updateStrategy");
+    default(strategy, "type", "RollingUpdate");
+    if strategy["type"] == "RollingUpdate" {
+        let rolling = make(strategy, "rollingUpdate");
+        default(rolling, "maxUnavailable", 1);
+        default(rolling, "maxSurge", 0);
+    }
+    pod::template(spec, "template");
+}

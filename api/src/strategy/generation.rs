@@ -1,0 +1,44 @@
+//! When `metadata.generation` moves, by the kind's rule.
+
+use serde_json::Value;
+
+use crate::kind::{GenerationRule, Resource};
+use crate::meta;
+use crate::object::semantically_equal;
+
+/// The generation of a new object.
+pub(super) fn first(resource: &Resource, object: &mut Value) {
+    let starts = !matches!(resource.generation, GenerationRule::None | GenerationRule::SpecFromZero);
+    meta::set_generation(object, i64::from(starts));
+}
+
+/// The generation of a successor: the stored one, plus one if what the rule watches has changed.
+pub(super) fn next(resource: &Resource, new: &mut Value, old: &Value) {
+    let moved = changed(resource.generation, new, old);
+    meta::set_generation(new, meta::generation(old) + i64::from(moved));
+}
+
+fn changed(rule: GenerationRule, new: &Value, old: &Value) -> bool {
+    let differs = |member: &str| !semantically_equal(&new[member], &old[member]);
+    let metadata_differs =
+        |member: &str| !semantically_equal(&new["metadata"][member], &old["metadata"][member]);
+    match rule {
+        GenerationRule::None | GenerationRule::Fixed => false,
+        GenerationRule::Spec | GenerationRule::SpecFromZero => differs("spec"),
+        GenerationRule::SpecOrAnnotations => differs("spec") || metadata_differs("annotations"),
+        GenerationRule::Webhooks => differs("webhooks"),
+        GenerationRule::Template => differs("template"),
+        GenerationRule::ContentOrLabels => content_differs(new, old, &[]) || metadata_differs("labels"),
+        GenerationRule::Content => content_differs(new, old, &[]),
+        GenerationRule::ContentButStatus => content_differs(new, old, &["status"]),
+    }
+}
+
+/// Whether anything outside metadata (and the type) differs.
+fn content_differs(new: &Value, old: &Value, except: &[&str]) -> bool {
+    let names = new.as_object().into_iter().chain(old.as_object()).flat_map(|members| members.keys());
+    names
+        .filter(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"))
+        .filter(|name| !except.contains(&name.as_str()))
+        .any(|name| !semantically_equal(&new[name], &old[name]))
+}

@@ -1,0 +1,34 @@
+//! Jobs: the selector and labels by which a job finds its own pods are made from its uid, unless its author manages them.
+
+use serde_json::{Value, json};
+
+use crate::meta;
+
+/// The label that carries the uid of a pod's job.
+const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
+/// The label that carries the name of a pod's job.
+const JOB_NAME: &str = "batch.kubernetes.io/job-name";
+const LEGACY_CONTROLLER_UID: &str = "controller-uid";
+const LEGACY_JOB_NAME: &str = "job-name";
+
+pub(super) fn prepare_create(object: &mut Value) {
+    if object["spec"]["manualSelector"] == true {
+        return;
+    }
+    let (name, uid) = (meta::name(object).to_owned(), meta::uid(object).to_owned());
+    let template = &mut object["spec"]["template"];
+    for (key, value) in
+        [(CONTROLLER_UID, &uid), (LEGACY_CONTROLLER_UID, &uid), (JOB_NAME, &name), (LEGACY_JOB_NAME, &name)]
+    {
+        if meta::label(template, key).is_none() && template.is_object() {
+            meta::set_label(template, key, value);
+        }
+    }
+    let selector = &mut object["spec"]["selector"];
+    if selector.is_null() {
+        *selector = json!({});
+    }
+    if selector["matchLabels"][CONTROLLER_UID].is_null() {
+        selector["matchLabels"][CONTROLLER_UID] = uid.into();
+    }
+}

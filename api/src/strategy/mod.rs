@@ -1,0 +1,110 @@
+//! What the system, not the author, decides about an object at create and update: which half of it a path may write, its first
+//! status, its generation. Pure; runs after defaults and admission and before validation. Allocation (addresses, ports) and everything
+//! that needs another object belong to the apiserver.
+
+mod certificate;
+mod daemon_set;
+mod generation;
+mod job;
+mod namespace;
+mod pod;
+mod service;
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Value, json};
+
+use crate::kind::Resource;
+
+pub use pod::qos_class;
+
+/// Prepares an object for its creation: `metadata` has been wiped and filled before (`meta::wipe_system_fields`,
+/// `meta::fill_system_fields`). On return the status is the kind's first status and the generation is set.
+pub fn prepare_create(resource: &Resource, object: &mut Value) {
+    generation::first(resource, object);
+    if resource.has_status() && !keeps_status_at_create(resource) {
+        remove(object, "status");
+    }
+    match (resource.group, resource.kind) {
+        ("", "Pod") => pod::prepare_create(object),
+        ("", "Namespace") => namespace::prepare_create(object),
+        ("", "PersistentVolume" | "PersistentVolumeClaim") => object["status"] = json!({"phase": "Pending"}),
+        ("", "Service") => object["status"] = json!({"loadBalancer": {}}),
+        ("batch", "Job") => job::prepare_create(object),
+        ("apps", "DaemonSet") => daemon_set::prepare_create(object),
+        _ => {}
+    }
+}
+
+/// Nodes register themselves with their status.
+fn keeps_status_at_create(resource: &Resource) -> bool {
+    (resource.group, resource.kind) == ("", "Node")
+}
+
+/// Prepares the successor of a stored object for one path: `subresource` is empty for the object itself. On return `new` holds only
+/// what the path may write, the rest is as in `old`, and the generation has moved if the rule says so. System metadata is carried by
+/// `meta::carry_system_fields`, which callers run first.
+pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, old: &Value) {
+    match subresource {
+        "status" => status_only(resource, new, old),
+        "approval" => certificate::approval_only(new, old),
+        "ephemeralcontainers" => pod::ephemeral_containers_only(new, old),
+        "resize" => pod::resources_only(new, old),
+        _ => {
+            if resource.has_status() {
+                copy(new, old, "status");
+            }
+        }
+    }
+    if subresource.is_empty() {
+        match (resource.group, resource.kind) {
+            ("", "Service") => service::keep_allocated(new, old),
+            ("", "Namespace") => namespace::prepare_update(new, old),
+            ("certificates.k8s.io", "CertificateSigningRequest") => copy(new, old, "spec"),
+            ("apps", "DaemonSet") => daemon_set::prepare_update(new, old),
+            _ => {}
+        }
+    }
+    if subresource == "status" {
+        crate::meta::set_generation(new, crate::meta::generation(old));
+    } else {
+        generation::next(resource, new, old);
+    }
+}
+
+/// `/status` writes the status, and of metadata what controllers mark objects with.
+fn status_only(resource: &Resource, new: &mut Value, old: &Value) {
+    let mut members: Vec<String> =
+        new.as_object().into_iter().chain(old.as_object()).flat_map(|o| o.keys().cloned()).collect();
+    members.retain(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
+    for member in members {
+        copy(new, old, &member);
+    }
+    match (resource.group, resource.kind) {
+        ("", "Pod") => copy_metadata(new, old, "ownerReferences"),
+        ("apps", "Deployment") => copy_metadata(new, old, "labels"),
+        ("certificates.k8s.io", "CertificateSigningRequest") => certificate::status_only(new, old),
+        _ => {}
+    }
+}
+
+fn copy_metadata(new: &mut Value, old: &Value, member: &str) {
+    if new["metadata"].is_object() {
+        copy(&mut new["metadata"], &old["metadata"], member);
+    }
+}
+
+/// Takes a member from another object, its absence included.
+fn copy(new: &mut Value, old: &Value, member: &str) {
+    match old.get(member) {
+        Some(value) => new[member] = value.clone(),
+        None => remove(new, member),
+    }
+}
+
+fn remove(object: &mut Value, member: &str) {
+    if let Some(members) = object.as_object_mut() {
+        members.remove(member);
+    }
+}

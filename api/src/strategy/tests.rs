@@ -1,0 +1,158 @@
+//! First statuses, generations and the halves that paths may write.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::kind::lookup;
+use crate::meta;
+
+fn row(group: &str, plural: &str) -> &'static Resource {
+    lookup(group, "v1", plural).unwrap()
+}
+
+#[test]
+fn new_objects_get_their_first_status_and_generation() {
+    let created = |group: &str, plural: &str, mut object: Value| {
+        prepare_create(row(group, plural), &mut object);
+        object
+    };
+    assert_eq!(
+        created("apps", "deployments", json!({"metadata": {}, "status": {"replicas": 3}})),
+        json!({"metadata": {"generation": 1}})
+    );
+    let pod = created(
+        "",
+        "pods",
+        json!({"spec": {"schedulingGates": [{"name": "x"}]}, "status": {"phase": "Running"}}),
+    );
+    assert_eq!(
+        (&pod["status"]["phase"], &pod["status"]["qosClass"]),
+        (&json!("Pending"), &json!("BestEffort"))
+    );
+    assert_eq!(pod["status"]["conditions"][0]["reason"], "SchedulingGated");
+    let namespace = created("", "namespaces", json!({"metadata": {"name": "x"}}));
+    assert_eq!(namespace["spec"]["finalizers"], json!(["kubernetes"]));
+    assert_eq!((&namespace["status"]["phase"], meta::generation(&namespace)), (&json!("Active"), 0));
+    let node = created("", "nodes", json!({"status": {"capacity": {}}}));
+    assert!(node["status"].is_object(), "nodes register with their status");
+    let job =
+        created("batch", "jobs", json!({"metadata": {"name": "j", "uid": "u"}, "spec": {"template": {}}}));
+    assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
+    assert_eq!(meta::label(&job["spec"]["template"], "job-name"), Some("j"));
+}
+
+#[test]
+fn the_main_path_keeps_the_status_and_the_status_path_keeps_the_rest() {
+    let old = json!({"metadata": {"name": "d", "generation": 4, "labels": {"a": "1"}}, "spec": {"replicas": 1},
+        "status": {"replicas": 1}});
+    let new = json!({"metadata": {"name": "d", "labels": {"a": "2"}}, "spec": {"replicas": 2}, "status": {"replicas": 2}});
+    let updated = |subresource: &str| {
+        let mut new = new.clone();
+        prepare_update(row("apps", "deployments"), subresource, &mut new, &old);
+        new
+    };
+    let main = updated("");
+    assert_eq!(
+        (&main["spec"]["replicas"], &main["status"]["replicas"], meta::generation(&main)),
+        (&json!(2), &json!(1), 5)
+    );
+    let status = updated("status");
+    assert_eq!(
+        (&status["spec"]["replicas"], &status["status"]["replicas"], meta::generation(&status)),
+        (&json!(1), &json!(2), 4)
+    );
+    assert_eq!(meta::label(&status, "a"), Some("1"), "a deployment's labels are not status");
+}
+
+#[test]
+fn generations_move_by_the_kinds_rule_and_not_for_empty_differences() {
+    let moved = |group: &str, plural: &str, old: Value, mut new: Value| {
+        let mut old = old;
+        meta::set_generation(&mut old, 1);
+        prepare_update(row(group, plural), "", &mut new, &old);
+        meta::generation(&new) - 1
+    };
+    let cases = [
+        ("apps", "replicasets", json!({"spec": {"a": 1}}), json!({"spec": {"a": 1, "b": {}, "c": null}}), 0),
+        ("apps", "replicasets", json!({"spec": {"a": 1}}), json!({"spec": {"a": 2}}), 1),
+        ("apps", "deployments", json!({"metadata": {}}), json!({"metadata": {"annotations": {"a": "b"}}}), 1),
+        ("apps", "replicasets", json!({"metadata": {}}), json!({"metadata": {"annotations": {"a": "b"}}}), 0),
+        (
+            "discovery.k8s.io",
+            "endpointslices",
+            json!({"metadata": {}}),
+            json!({"metadata": {"labels": {"a": "b"}}}),
+            1,
+        ),
+        ("discovery.k8s.io", "endpointslices", json!({"endpoints": [1]}), json!({"endpoints": [2]}), 1),
+        ("scheduling.k8s.io", "priorityclasses", json!({"value": 1}), json!({"value": 2}), 0),
+        ("", "podtemplates", json!({"template": {"a": 1}}), json!({"template": {"a": 2}}), 1),
+    ];
+    for (group, plural, old, new, want) in cases {
+        assert_eq!(moved(group, plural, old.clone(), new.clone()), want, "{plural}: {old} -> {new}");
+    }
+}
+
+#[test]
+fn services_keep_what_was_allocated_to_them() {
+    let old = json!({"spec": {"type": "NodePort", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
+        "ports": [{"port": 80, "protocol": "TCP", "nodePort": 30001}]}});
+    let mut new = json!({"spec": {"type": "NodePort",
+        "ports": [{"port": 80, "protocol": "TCP"}, {"port": 81, "protocol": "TCP"}]}});
+    prepare_update(row("", "services"), "", &mut new, &old);
+    assert_eq!(new["spec"]["clusterIPs"], json!(["10.0.0.1"]));
+    assert_eq!(new["spec"]["ports"][0]["nodePort"], 30001);
+    assert!(new["spec"]["ports"][1]["nodePort"].is_null());
+    let mut external = json!({"spec": {"type": "ExternalName"}});
+    prepare_update(row("", "services"), "", &mut external, &old);
+    assert!(external["spec"]["clusterIP"].is_null());
+}
+
+#[test]
+fn quality_of_service_follows_requests_and_limits() {
+    let class = |resources: Value| qos_class(&json!({"spec": {"containers": [{"resources": resources}]}}));
+    assert_eq!(class(json!({})), "BestEffort");
+    assert_eq!(class(json!({"requests": {"cpu": "0"}})), "BestEffort");
+    assert_eq!(class(json!({"requests": {"cpu": "1"}})), "Burstable");
+    assert_eq!(class(json!({"limits": {"cpu": "1"}})), "Burstable");
+    assert_eq!(
+        class(
+            json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1000m", "memory": "1024Mi"}})
+        ),
+        "Guaranteed"
+    );
+    assert_eq!(
+        class(json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}})),
+        "Burstable"
+    );
+}
+
+#[test]
+fn approval_and_signing_write_different_halves_of_one_status() {
+    let csr = row("certificates.k8s.io", "certificatesigningrequests");
+    let old = json!({"spec": {"request": "r"}, "status": {"certificate": "c", "conditions": [{"type": "Approved"}]}});
+    let mut approval =
+        json!({"spec": {"request": "x"}, "status": {"certificate": "y", "conditions": [{"type": "Denied"}]}});
+    prepare_update(csr, "approval", &mut approval, &old);
+    assert_eq!(
+        (&approval["spec"]["request"], &approval["status"]["certificate"]),
+        (&json!("r"), &json!("c"))
+    );
+    assert_eq!(approval["status"]["conditions"], json!([{"type": "Denied"}]));
+    let mut signed =
+        json!({"status": {"certificate": "y", "conditions": [{"type": "Denied"}, {"type": "Failed"}]}});
+    prepare_update(csr, "status", &mut signed, &old);
+    assert_eq!(signed["status"]["conditions"], json!([{"type": "Approved"}, {"type": "Failed"}]));
+}
+
+#[test]
+fn a_running_pod_is_changed_only_in_what_the_path_names() {
+    let pods = row("", "pods");
+    let old =
+        json!({"spec": {"containers": [{"name": "a", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}});
+    let mut new =
+        json!({"spec": {"containers": [{"name": "a", "image": "j", "resources": {"limits": {"cpu": "2"}}}]}});
+    prepare_update(pods, "resize", &mut new, &old);
+    let container = &new["spec"]["containers"][0];
+    assert_eq!((&container["image"], &container["resources"]["limits"]["cpu"]), (&json!("i"), &json!("2")));
+}

@@ -1,0 +1,103 @@
+//! Rows of horizontal pod autoscalers and disruption budgets.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::text::{NONE, UNKNOWN, UNSET, count, first_of, int_or_string, list, of};
+use super::{AGE, Column, NAME, Printer, age, name, number, printer as row, text};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    text("Reference", "What is scaled."),
+    text("Targets", "Metrics as they are, and as they should be."),
+    text("MinPods", "Fewest replicas."),
+    text("MaxPods", "Most replicas."),
+    number("Replicas", "Replicas there are."),
+    AGE,
+];
+
+pub(super) fn printer(version: &str) -> Printer {
+    if version == "v1" { row(COLUMNS, |hpa, now| cells(hpa, now, cpu_target(hpa))) } else { V2 }
+}
+
+const V2: Printer = row(COLUMNS, |hpa, now| {
+    let none = Value::Null;
+    let statuses = list(&hpa["status"]["currentMetrics"]);
+    let specs = list(&hpa["spec"]["metrics"]).iter().enumerate();
+    let targets = specs.map(|(i, spec)| target(spec, statuses.get(i).unwrap_or(&none))).collect();
+    cells(hpa, now, first_of(targets, 2, NONE))
+});
+
+fn cells(hpa: &Value, now: Timestamp, targets: String) -> Vec<Value> {
+    let (spec, scaled) = (&hpa["spec"], &hpa["spec"]["scaleTargetRef"]);
+    vec![
+        name(hpa),
+        format!("{}/{}", of(&scaled["kind"]), of(&scaled["name"])).into(),
+        targets.into(),
+        int_or_string(&spec["minReplicas"], UNSET).into(),
+        int_or_string(&spec["maxReplicas"], "0").into(),
+        count(&hpa["status"]["currentReplicas"]),
+        age(hpa, now),
+    ]
+}
+
+fn percent(value: &Value) -> String {
+    value.as_i64().map_or_else(|| UNKNOWN.to_owned(), |n| format!("{n}%"))
+}
+
+fn cpu_target(hpa: &Value) -> String {
+    let target = &hpa["spec"]["targetCPUUtilizationPercentage"];
+    let current = &hpa["status"]["currentCPUUtilizationPercentage"];
+    if target.is_null() { NONE.to_owned() } else { format!("cpu: {}/{}", percent(current), percent(target)) }
+}
+
+/// One metric: `[name: ]current/target[ (avg)]`.
+fn target(spec: &Value, status: &Value) -> String {
+    let kind = of(&spec["type"]);
+    let member = match kind {
+        "ContainerResource" => "containerResource".to_owned(),
+        _ => kind.to_lowercase(),
+    };
+    let (spec, current) = (&spec[&member], &status[&member]["current"]);
+    let amount = |value: &Value| int_or_string(value, UNKNOWN);
+    let (average, wanted) = (&spec["target"]["averageValue"], &spec["target"]["value"]);
+    match kind {
+        "Resource" | "ContainerResource" => {
+            let label = of(&spec["name"]);
+            if average.is_null() {
+                let wanted = match &spec["target"]["averageUtilization"] {
+                    Value::Null => "<auto>".to_owned(),
+                    wanted => percent(wanted),
+                };
+                return format!("{label}: {}/{wanted}", percent(&current["averageUtilization"]));
+            }
+            format!("{label}: {}/{}", amount(&current["averageValue"]), amount(average))
+        }
+        "Pods" => format!("{}/{}", amount(&current["averageValue"]), amount(average)),
+        "Object" | "External" if !average.is_null() => {
+            format!("{}/{} (avg)", amount(&current["averageValue"]), amount(average))
+        }
+        "Object" | "External" => format!("{}/{}", amount(&current["value"]), amount(wanted)),
+        _ => "<unknown type>".to_owned(),
+    }
+}
+
+pub(super) const DISRUPTION_BUDGET: Printer = row(
+    &[
+        NAME,
+        text("Min Available", "Pods that must be left."),
+        text("Max Unavailable", "Pods that may be missing."),
+        number("Allowed Disruptions", "Pods that may be evicted now."),
+        AGE,
+    ],
+    |budget, now| {
+        let spec = &budget["spec"];
+        vec![
+            name(budget),
+            int_or_string(&spec["minAvailable"], "N/A").into(),
+            int_or_string(&spec["maxUnavailable"], "N/A").into(),
+            count(&budget["status"]["disruptionsAllowed"]),
+            age(budget, now),
+        ]
+    },
+);

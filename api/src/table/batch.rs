@@ -1,0 +1,102 @@
+//! Rows of jobs and cron jobs.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::text::{NONE, UNSET, containers, int, length, list, of, or, selector};
+use super::{
+    AGE, CONTAINERS, IMAGES, NAME, Printer, SELECTOR, age, human_duration, name, number, printer, since, text,
+};
+use crate::meta;
+
+pub(super) const JOB: Printer = printer(
+    &[
+        NAME,
+        text("Status", "How the job stands, in one word."),
+        text("Completions", "Pods that succeeded, of those asked for."),
+        text("Duration", "How long the job ran, or has been running."),
+        AGE,
+        CONTAINERS,
+        IMAGES,
+        SELECTOR,
+    ],
+    |job, now| {
+        let mut cells = vec![
+            name(job),
+            status(job).into(),
+            completions(job).into(),
+            duration(&job["status"], now).into(),
+            age(job, now),
+        ];
+        cells.extend(containers(&job["spec"]["template"]["spec"]));
+        cells.push(selector(&job["spec"]["selector"]).into());
+        cells
+    },
+);
+
+fn status(job: &Value) -> &'static str {
+    let has = |kind: &str| {
+        list(&job["status"]["conditions"]).iter().any(|c| c["type"] == kind && c["status"] == "True")
+    };
+    match () {
+        () if has("Complete") => "Complete",
+        () if has("Failed") => "Failed",
+        () if meta::is_being_deleted(job) => "Terminating",
+        () if has("Suspended") => "Suspended",
+        () if has("FailureTarget") => "FailureTarget",
+        () if has("SuccessCriteriaMet") => "SuccessCriteriaMet",
+        () => "Running",
+    }
+}
+
+fn completions(job: &Value) -> String {
+    let (spec, done) = (&job["spec"], int(&job["status"]["succeeded"]));
+    match (spec["completions"].as_i64(), int(&spec["parallelism"])) {
+        (Some(wanted), _) => format!("{done}/{wanted}"),
+        (None, parallel) if parallel > 1 => format!("{done}/1 of {parallel}"),
+        (None, _) => format!("{done}/1"),
+    }
+}
+
+fn duration(status: &Value, now: Timestamp) -> String {
+    let Some(start) = meta::parse_time(of(&status["startTime"])) else { return String::new() };
+    let end = meta::parse_time(of(&status["completionTime"])).unwrap_or(now);
+    human_duration(end.duration_since(start).as_secs())
+}
+
+pub(super) const CRON_JOB: Printer = printer(
+    &[
+        NAME,
+        text("Schedule", "When jobs are made."),
+        text("Timezone", "Time zone of the schedule."),
+        text("Suspend", "Whether no jobs are made at present."),
+        number("Active", "Jobs that are running."),
+        text("Last Schedule", "Time since the last job was made."),
+        AGE,
+        CONTAINERS,
+        IMAGES,
+        SELECTOR,
+    ],
+    |job, now| {
+        let (spec, status) = (&job["spec"], &job["status"]);
+        let suspend = match spec["suspend"].as_bool() {
+            Some(true) => "True",
+            Some(false) => "False",
+            None => UNSET,
+        };
+        let last =
+            status["lastScheduleTime"].as_str().map_or_else(|| NONE.to_owned(), |time| since(time, now));
+        let mut cells = vec![
+            name(job),
+            of(&spec["schedule"]).into(),
+            or(&spec["timeZone"], NONE).into(),
+            suspend.into(),
+            length(&status["active"]),
+            last.into(),
+            age(job, now),
+        ];
+        cells.extend(containers(&spec["jobTemplate"]["spec"]["template"]["spec"]));
+        cells.push(selector(&spec["jobTemplate"]["spec"]["selector"]).into());
+        cells
+    },
+);

@@ -1,0 +1,134 @@
+//! Rows of small kinds: namespaces, config maps, secrets, accounts, quotas, leases, priority and runtime classes, signing requests.
+
+use serde_json::Value;
+
+use super::text::{NONE, count, int, join_or, length, list, of, or};
+use super::{AGE, NAME, Printer, age, flag, human_duration, name, number, printer, text};
+
+pub(super) const NAMESPACE: Printer =
+    printer(&[NAME, text("Status", "Whether it is going away."), AGE], |namespace, now| {
+        vec![name(namespace), of(&namespace["status"]["phase"]).into(), age(namespace, now)]
+    });
+
+pub(super) const CONFIG_MAP: Printer =
+    printer(&[NAME, number("Data", "How many entries."), AGE], |map, now| {
+        let entries =
+            [&map["data"], &map["binaryData"]].map(|data| length(data).as_u64().unwrap_or_default());
+        vec![name(map), entries.iter().sum::<u64>().into(), age(map, now)]
+    });
+
+pub(super) const SECRET: Printer = printer(
+    &[NAME, text("Type", "What the entries are."), number("Data", "How many entries."), AGE],
+    |secret, now| vec![name(secret), of(&secret["type"]).into(), length(&secret["data"]), age(secret, now)],
+);
+
+pub(super) const SERVICE_ACCOUNT: Printer =
+    printer(&[NAME, AGE], |account, now| vec![name(account), age(account, now)]);
+
+pub(super) const RESOURCE_QUOTA: Printer = printer(
+    &[
+        NAME,
+        text("Request", "Used and allowed, of everything but limits."),
+        text("Limit", "Used and allowed, of limits."),
+        AGE,
+    ],
+    |quota, now| {
+        let status = &quota["status"];
+        let side = |limits: bool| {
+            let hard = status["hard"].as_object().into_iter().flatten();
+            let texts = hard.filter(|(resource, _)| resource.starts_with("limits") == limits).map(
+                |(resource, hard)| format!("{resource}: {}/{}", or(&status["used"][resource], "0"), of(hard)),
+            );
+            join_or(texts, ", ", "")
+        };
+        vec![name(quota), side(false).into(), side(true).into(), age(quota, now)]
+    },
+);
+
+pub(super) const COMPONENT_STATUS: Printer = printer(
+    &[
+        NAME,
+        text("Status", "Whether it is well."),
+        text("Message", "What it says."),
+        text("Error", "What is wrong."),
+    ],
+    |component, _| {
+        let healthy = list(&component["conditions"]).iter().find(|c| c["type"] == "Healthy");
+        let (status, message, error) = match healthy {
+            Some(c) if c["status"] == "True" => ("Healthy", of(&c["message"]), of(&c["error"])),
+            Some(c) => ("Unhealthy", of(&c["message"]), of(&c["error"])),
+            None => ("Unknown", "", ""),
+        };
+        vec![name(component), status.into(), message.into(), error.into()]
+    },
+);
+
+pub(super) const LEASE: Printer = printer(&[NAME, text("Holder", "Who holds it."), AGE], |lease, now| {
+    vec![name(lease), of(&lease["spec"]["holderIdentity"]).into(), age(lease, now)]
+});
+
+pub(super) const PRIORITY_CLASS: Printer = printer(
+    &[
+        NAME,
+        number("Value", "Priority of its pods."),
+        flag("Global-Default", "Whether pods without a class get it."),
+        AGE,
+        text("PreemptionPolicy", "Whether its pods may push others away."),
+    ],
+    |class, now| {
+        vec![
+            name(class),
+            count(&class["value"]),
+            (class["globalDefault"] == true).into(),
+            age(class, now),
+            or(&class["preemptionPolicy"], "<unset>").into(),
+        ]
+    },
+);
+
+pub(super) const RUNTIME_CLASS: Printer =
+    printer(&[NAME, text("Handler", "Runtime configuration on the nodes."), AGE], |class, now| {
+        vec![name(class), of(&class["handler"]).into(), age(class, now)]
+    });
+
+pub(super) const CERTIFICATE_REQUEST: Printer = printer(
+    &[
+        NAME,
+        AGE,
+        text("SignerName", "Who is to sign."),
+        text("Requestor", "Who asked."),
+        text("RequestedDuration", "How long the certificate should be valid."),
+        text("Condition", "How the request stands."),
+    ],
+    |request, now| {
+        let spec = &request["spec"];
+        let duration = match int(&spec["expirationSeconds"]) {
+            0 => NONE.to_owned(),
+            seconds => human_duration(seconds),
+        };
+        vec![
+            name(request),
+            age(request, now),
+            or(&spec["signerName"], NONE).into(),
+            of(&spec["username"]).into(),
+            duration.into(),
+            certificate_condition(request).into(),
+        ]
+    },
+);
+
+fn certificate_condition(request: &Value) -> String {
+    let has = |kind: &str| list(&request["status"]["conditions"]).iter().any(|c| c["type"] == kind);
+    let mut word = match (has("Denied"), has("Approved")) {
+        (true, _) => "Denied".to_owned(),
+        (false, true) => "Approved".to_owned(),
+        (false, false) => "Pending".to_owned(),
+    };
+    if has("Failed") {
+        word.push_str(",Failed");
+    }
+    if !of(&request["status"]["certificate"]).is_empty() {
+        word.push_str(",Issued");
+    }
+    word
+}

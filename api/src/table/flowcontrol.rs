@@ -1,0 +1,52 @@
+//! Rows of API priority and fairness.
+
+use super::text::{NONE, count, int_or_string, list, of, or};
+use super::{AGE, NAME, Printer, age, name, number, printer, text};
+
+pub(super) const FLOW_SCHEMA: Printer = printer(
+    &[
+        NAME,
+        text("PriorityLevel", "Level its requests run at."),
+        number("MatchingPrecedence", "Lower is looked at earlier."),
+        text("DistinguisherMethod", "What tells flows apart."),
+        AGE,
+        text("MissingPL", "Whether its level does not exist."),
+    ],
+    |schema, now| {
+        let spec = &schema["spec"];
+        let dangling = list(&schema["status"]["conditions"]).iter().find(|c| c["type"] == "Dangling");
+        let missing = dangling.map_or("?", |condition| of(&condition["status"]));
+        vec![
+            name(schema),
+            of(&spec["priorityLevelConfiguration"]["name"]).into(),
+            count(&spec["matchingPrecedence"]),
+            or(&spec["distinguisherMethod"]["type"], NONE).into(),
+            age(schema, now),
+            missing.into(),
+        ]
+    },
+);
+
+pub(super) const PRIORITY_LEVEL: Printer = printer(
+    &[
+        NAME,
+        text("Type", "Whether it is limited."),
+        text("NominalConcurrencyShares", "Its part of all places."),
+        text("Queues", "How many queues."),
+        text("HandSize", "Queues a flow may use."),
+        text("QueueLengthLimit", "How long a queue may get."),
+        AGE,
+    ],
+    |level, now| {
+        let spec = &level["spec"];
+        let queuing = &spec["limited"]["limitResponse"]["queuing"];
+        let shares = [&spec["limited"], &spec["exempt"]].into_iter().find(|side| side.is_object());
+        let shares = shares.map(|side| int_or_string(&side["nominalConcurrencyShares"], NONE));
+        let mut cells = vec![name(level), of(&spec["type"]).into(), shares.unwrap_or(NONE.to_owned()).into()];
+        for member in ["queues", "handSize", "queueLengthLimit"] {
+            cells.push(int_or_string(&queuing[member], NONE).into());
+        }
+        cells.push(age(level, now));
+        cells
+    },
+);

@@ -1,0 +1,206 @@
+//! Objects as rows of a table: what `kubectl get` prints. Columns and cells per kind; the frame (`Table`, rows, metadata) is made by
+//! the apiserver. Cells are strings, integers, booleans; times are already durations, counted from the `now` given.
+
+mod admission;
+mod autoscaling;
+mod batch;
+mod cluster;
+mod duration;
+mod event;
+mod flowcontrol;
+mod networking;
+mod node;
+mod pod;
+mod rbac;
+mod service;
+mod storage;
+mod text;
+mod workload;
+
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::kind::Resource;
+use crate::meta;
+
+pub use duration::{human_duration, since};
+
+/// A column, in the form of `columnDefinitions`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Column {
+    /// Header; kubectl prints it in capitals.
+    pub name: &'static str,
+    /// OpenAPI type of the cells.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// OpenAPI format; `name` marks the object's name.
+    pub format: &'static str,
+    /// What the column tells.
+    pub description: &'static str,
+    /// 0 is always shown; more only with `-o wide`.
+    pub priority: i32,
+}
+
+const fn column(name: &'static str, kind: &'static str, description: &'static str) -> Column {
+    Column { name, kind, format: "", description, priority: 0 }
+}
+
+/// A column of texts.
+const fn text(name: &'static str, description: &'static str) -> Column {
+    column(name, "string", description)
+}
+
+/// A column of integers.
+const fn number(name: &'static str, description: &'static str) -> Column {
+    column(name, "integer", description)
+}
+
+/// A column of booleans.
+const fn flag(name: &'static str, description: &'static str) -> Column {
+    column(name, "boolean", description)
+}
+
+impl Column {
+    /// Only shown with `-o wide`.
+    const fn wide(mut self) -> Self {
+        self.priority = 1;
+        self
+    }
+}
+
+const NAME: Column =
+    Column { name: "Name", kind: "string", format: "name", description: "Name of the object.", priority: 0 };
+const AGE: Column = text("Age", "Time since the object was created.");
+const CREATED_AT: Column = Column {
+    name: "Created At",
+    kind: "date",
+    format: "",
+    description: "When the object was created.",
+    priority: 0,
+};
+const CONTAINERS: Column = text("Containers", "Names of the containers in the template.").wide();
+const IMAGES: Column = text("Images", "Images of the containers in the template.").wide();
+const SELECTOR: Column = text("Selector", "Labels of the objects it selects.").wide();
+
+/// How one kind prints.
+struct Printer {
+    columns: &'static [Column],
+    cells: fn(&Value, Timestamp) -> Vec<Value>,
+}
+
+const fn printer(columns: &'static [Column], cells: fn(&Value, Timestamp) -> Vec<Value>) -> Printer {
+    Printer { columns, cells }
+}
+
+fn printer_of(resource: &Resource) -> Printer {
+    match (resource.group, resource.kind) {
+        ("", "Pod") => pod::POD,
+        ("", "PodTemplate") => workload::POD_TEMPLATE,
+        ("", "ReplicationController") => workload::REPLICATION_CONTROLLER,
+        ("", "Service") => service::SERVICE,
+        ("", "Endpoints") => networking::ENDPOINTS,
+        ("", "Node") => node::NODE,
+        ("", "Event") => event::CORE,
+        ("", "Namespace") => cluster::NAMESPACE,
+        ("", "ConfigMap") => cluster::CONFIG_MAP,
+        ("", "Secret") => cluster::SECRET,
+        ("", "ServiceAccount") => cluster::SERVICE_ACCOUNT,
+        ("", "ResourceQuota") => cluster::RESOURCE_QUOTA,
+        ("", "ComponentStatus") => cluster::COMPONENT_STATUS,
+        ("", "PersistentVolume") => storage::VOLUME,
+        ("", "PersistentVolumeClaim") => storage::CLAIM,
+        ("apps", "Deployment") => workload::DEPLOYMENT,
+        ("apps", "ReplicaSet") => workload::REPLICA_SET,
+        ("apps", "StatefulSet") => workload::STATEFUL_SET,
+        ("apps", "DaemonSet") => workload::DAEMON_SET,
+        ("apps", "ControllerRevision") => workload::CONTROLLER_REVISION,
+        ("batch", "Job") => batch::JOB,
+        ("batch", "CronJob") => batch::CRON_JOB,
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::printer(resource.version),
+        ("policy", "PodDisruptionBudget") => autoscaling::DISRUPTION_BUDGET,
+        ("discovery.k8s.io", "EndpointSlice") => networking::ENDPOINT_SLICE,
+        ("networking.k8s.io", "Ingress") => networking::INGRESS,
+        ("networking.k8s.io", "IngressClass") => networking::INGRESS_CLASS,
+        ("networking.k8s.io", "NetworkPolicy") => networking::NETWORK_POLICY,
+        ("networking.k8s.io", "IPAddress") => networking::IP_ADDRESS,
+        ("networking.k8s.io", "ServiceCIDR") => networking::SERVICE_CIDR,
+        ("events.k8s.io", "Event") => event::EVENT,
+        ("coordination.k8s.io", "Lease") => cluster::LEASE,
+        ("scheduling.k8s.io", "PriorityClass") => cluster::PRIORITY_CLASS,
+        ("node.k8s.io", "RuntimeClass") => cluster::RUNTIME_CLASS,
+        ("certificates.k8s.io", "CertificateSigningRequest") => cluster::CERTIFICATE_REQUEST,
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => rbac::BINDING,
+        ("storage.k8s.io", kind) => storage::printer(kind),
+        ("admissionregistration.k8s.io", kind) => admission::printer(kind),
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => flowcontrol::FLOW_SCHEMA,
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => flowcontrol::PRIORITY_LEVEL,
+        _ => DEFAULT,
+    }
+}
+
+/// Kinds that print nothing of their own: Role, ClusterRole, LimitRange, custom resources' lists before their schema.
+const DEFAULT: Printer = printer(&[NAME, CREATED_AT], |object, _| {
+    vec![meta::name(object).into(), meta::creation_timestamp(object).into()]
+});
+
+/// `autoscaling/v1` Scale, the body of `/scale`.
+const SCALE: Printer = printer(
+    &[NAME, number("Desired", "Replicas asked for."), number("Available", "Replicas there are."), AGE],
+    |scale, now| {
+        vec![
+            name(scale),
+            text::count(&scale["spec"]["replicas"]),
+            text::count(&scale["status"]["replicas"]),
+            age(scale, now),
+        ]
+    },
+);
+
+/// The columns of a kind, all of them; clients hide those of higher priority.
+pub fn columns(resource: &Resource) -> &'static [Column] {
+    printer_of(resource).columns
+}
+
+/// The cells of one object, as many as there are columns.
+pub fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
+    (printer_of(resource).cells)(object, now)
+}
+
+/// The columns of `/scale`.
+pub fn scale_columns() -> &'static [Column] {
+    SCALE.columns
+}
+
+/// The cells of one Scale.
+pub fn scale_cells(scale: &Value, now: Timestamp) -> Vec<Value> {
+    (SCALE.cells)(scale, now)
+}
+
+/// The columns of a `Status` that answers a request for a table.
+pub const STATUS_COLUMNS: &[Column] = &[
+    text("Status", "Whether the request was done."),
+    text("Reason", "Why not, in one word."),
+    text("Message", "Why not."),
+];
+
+/// The conditions of a row: finished pods say so, and clients may hide them. `None` for rows without.
+pub fn row_conditions(resource: &Resource, object: &Value) -> Option<Value> {
+    let phase = object["status"]["phase"].as_str()?;
+    let finished = (resource.group, resource.kind) == ("", "Pod") && matches!(phase, "Succeeded" | "Failed");
+    finished.then(|| {
+        json!([{"type": "Completed", "status": "True", "reason": phase,
+        "message": "The pod has run to completion and will not run again."}])
+    })
+}
+
+fn name(object: &Value) -> Value {
+    meta::name(object).into()
+}
+
+fn age(object: &Value, now: Timestamp) -> Value {
+    since(meta::creation_timestamp(object), now).into()
+}

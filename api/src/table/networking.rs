@@ -1,0 +1,134 @@
+//! Rows of endpoints, ingresses, network policies, addresses.
+
+use serde_json::Value;
+
+use super::service::balancer;
+use super::text::{NONE, UNSET, first_of, int, join_or, list, of, or, selector};
+use super::{AGE, NAME, Printer, age, name, printer, text};
+
+/// Of longer lists, so many are shown.
+const SHOWN: usize = 3;
+
+pub(super) const ENDPOINTS: Printer =
+    printer(&[NAME, text("Endpoints", "Addresses and ports."), AGE], |object, now| {
+        vec![name(object), endpoints(object).into(), age(object, now)]
+    });
+
+fn endpoints(object: &Value) -> String {
+    let mut all = Vec::new();
+    for subset in list(&object["subsets"]) {
+        let addresses = list(&subset["addresses"]).iter().map(|address| of(&address["ip"]));
+        if list(&subset["ports"]).is_empty() {
+            all.extend(addresses.clone().map(str::to_owned));
+        }
+        for port in list(&subset["ports"]) {
+            all.extend(addresses.clone().map(|ip| host_port(ip, int(&port["port"]))));
+        }
+    }
+    first_of(all, SHOWN, NONE)
+}
+
+fn host_port(ip: &str, port: i64) -> String {
+    if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
+}
+
+pub(super) const ENDPOINT_SLICE: Printer = printer(
+    &[
+        NAME,
+        text("AddressType", "Family of the addresses."),
+        text("Ports", "Ports of every endpoint."),
+        text("Endpoints", "Addresses."),
+        AGE,
+    ],
+    |slice, now| {
+        let port = |port: &Value| match port["port"].as_i64() {
+            Some(number) => number.to_string(),
+            None => or(&port["name"], "*").to_owned(),
+        };
+        let ports = list(&slice["ports"]).iter().map(port).collect();
+        let addresses = list(&slice["endpoints"]).iter().flat_map(|e| list(&e["addresses"]));
+        let addresses = addresses.map(|address| of(address).to_owned()).collect();
+        vec![
+            name(slice),
+            of(&slice["addressType"]).into(),
+            first_of(ports, SHOWN, UNSET).into(),
+            first_of(addresses, SHOWN, UNSET).into(),
+            age(slice, now),
+        ]
+    },
+);
+
+pub(super) const INGRESS: Printer = printer(
+    &[
+        NAME,
+        text("Class", "Ingress class that serves it."),
+        text("Hosts", "Hosts it has rules for."),
+        text("Address", "Addresses it is served at."),
+        text("Ports", "Ports it is served at."),
+        AGE,
+    ],
+    |ingress, now| {
+        let spec = &ingress["spec"];
+        let hosts = list(&spec["rules"]).iter().map(|rule| of(&rule["host"]).to_owned());
+        let ports = if list(&spec["tls"]).is_empty() { "80" } else { "80, 443" };
+        vec![
+            name(ingress),
+            or(&spec["ingressClassName"], NONE).into(),
+            first_of(hosts.filter(|host| !host.is_empty()).collect(), SHOWN, "*").into(),
+            join_or(balancer(&ingress["status"]["loadBalancer"]), ",", "").into(),
+            ports.into(),
+            age(ingress, now),
+        ]
+    },
+);
+
+pub(super) const INGRESS_CLASS: Printer = printer(
+    &[
+        NAME,
+        text("Controller", "Controller that serves the class."),
+        text("Parameters", "Object with the class's settings."),
+        AGE,
+    ],
+    |class, now| {
+        let spec = &class["spec"];
+        vec![
+            name(class),
+            of(&spec["controller"]).into(),
+            reference(&spec["parameters"]).into(),
+            age(class, now),
+        ]
+    },
+);
+
+fn reference(parameters: &Value) -> String {
+    if parameters.is_null() {
+        return NONE.to_owned();
+    }
+    let group = of(&parameters["apiGroup"]);
+    let dot = if group.is_empty() { "" } else { "." };
+    format!("{}{dot}{group}/{}", of(&parameters["kind"]), of(&parameters["name"]))
+}
+
+pub(super) const NETWORK_POLICY: Printer =
+    printer(&[NAME, text("Pod-Selector", "Labels of the pods it is about."), AGE], |policy, now| {
+        vec![name(policy), selector(&policy["spec"]["podSelector"]).into(), age(policy, now)]
+    });
+
+pub(super) const IP_ADDRESS: Printer =
+    printer(&[NAME, text("ParentRef", "Object that holds the address."), AGE], |address, now| {
+        let parent = &address["spec"]["parentRef"];
+        let parts = [&parent["resource"], &parent["namespace"], &parent["name"]].map(of);
+        let resource = match of(&parent["group"]) {
+            "" => parts[0].to_owned(),
+            group => format!("{}.{group}", parts[0]),
+        };
+        let parts = [resource.as_str(), parts[1], parts[2]];
+        let text = join_or(parts.into_iter().filter(|part| !part.is_empty()), "/", NONE);
+        vec![name(address), text.into(), age(address, now)]
+    });
+
+pub(super) const SERVICE_CIDR: Printer =
+    printer(&[NAME, text("CIDRs", "Address blocks."), AGE], |object, now| {
+        let blocks = join_or(list(&object["spec"]["cidrs"]).iter().map(of), ",", "");
+        vec![name(object), blocks.into(), age(object, now)]
+    });

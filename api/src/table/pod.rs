@@ -1,0 +1,182 @@
+//! The row of a pod. Its status column tells in one word what a person would conclude from all container statuses.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::text::{self, NONE, int, list, of, or};
+use super::{AGE, NAME, Printer, age, duration::human_duration, name, printer, text as column};
+use crate::meta;
+
+pub(super) const POD: Printer = printer(
+    &[
+        NAME,
+        column("Ready", "Containers that are ready, of all."),
+        column("Status", "What the pod is doing, in one word."),
+        column("Restarts", "How often its containers were restarted, and when last."),
+        AGE,
+        column("IP", "Address of the pod.").wide(),
+        column("Node", "Node the pod is bound to.").wide(),
+        column("Nominated Node", "Node that is being freed for the pod.").wide(),
+        column("Readiness Gates", "Readiness gates that are open, of all.").wide(),
+    ],
+    cells,
+);
+
+fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
+    let summary = Summary::of(pod);
+    let restarts = match (summary.restarts, summary.last_restart) {
+        (0, _) | (_, None) => summary.restarts.to_string(),
+        (n, Some(time)) => format!("{n} ({} ago)", human_duration(now.duration_since(time).as_secs())),
+    };
+    let status = &pod["status"];
+    let ip = list(&status["podIPs"]).first().map_or(&status["podIP"], |ip| &ip["ip"]);
+    vec![
+        name(pod),
+        format!("{}/{}", summary.ready, summary.total).into(),
+        summary.word.into(),
+        restarts.into(),
+        age(pod, now),
+        or(ip, NONE).into(),
+        or(&pod["spec"]["nodeName"], NONE).into(),
+        or(&status["nominatedNodeName"], NONE).into(),
+        readiness_gates(pod).into(),
+    ]
+}
+
+fn readiness_gates(pod: &Value) -> String {
+    let gates = list(&pod["spec"]["readinessGates"]);
+    if gates.is_empty() {
+        return NONE.to_owned();
+    }
+    let open = gates.iter().filter(|gate| condition(pod, of(&gate["conditionType"])) == Some("True")).count();
+    format!("{open}/{}", gates.len())
+}
+
+fn condition<'p>(pod: &'p Value, kind: &str) -> Option<&'p str> {
+    list(&pod["status"]["conditions"]).iter().find(|c| c["type"] == kind).and_then(|c| c["status"].as_str())
+}
+
+struct Summary {
+    word: String,
+    ready: usize,
+    total: usize,
+    restarts: i64,
+    last_restart: Option<Timestamp>,
+}
+
+/// Restarts of one group of containers, and when the last ended.
+#[derive(Clone, Copy, Default)]
+struct Restarts {
+    count: i64,
+    last: Option<Timestamp>,
+}
+
+impl Restarts {
+    fn add(&mut self, status: &Value) {
+        self.count += int(&status["restartCount"]);
+        let ended = meta::parse_time(of(&status["lastState"]["terminated"]["finishedAt"]));
+        self.last = self.last.max(ended);
+    }
+}
+
+fn is_sidecar(container: &Value) -> bool {
+    container["restartPolicy"] == "Always"
+}
+
+impl Summary {
+    fn of(pod: &Value) -> Summary {
+        let (spec, status) = (&pod["spec"], &pod["status"]);
+        let init = list(&spec["initContainers"]);
+        let total = list(&spec["containers"]).len() + init.iter().filter(|c| is_sidecar(c)).count();
+        let mut word = or(&status["reason"], of(&status["phase"])).to_owned();
+        let gated = |c: &Value| c["type"] == "PodScheduled" && c["reason"] == "SchedulingGated";
+        if list(&status["conditions"]).iter().any(gated) {
+            "SchedulingGated".clone_into(&mut word);
+        }
+        let mut ready = 0;
+        let (mut restarts, mut sidecar_restarts) = (Restarts::default(), Restarts::default());
+        let mut initializing = None;
+        for (i, container) in list(&status["initContainerStatuses"]).iter().enumerate() {
+            restarts.add(container);
+            let sidecar = init.iter().any(|c| c["name"] == container["name"] && is_sidecar(c));
+            if sidecar {
+                sidecar_restarts.add(container);
+            }
+            if sidecar && container["started"] == true {
+                ready += usize::from(container["ready"] == true);
+            } else if let Some(what) = init_word(container, i, init.len()) {
+                initializing = Some(what);
+                break;
+            }
+        }
+        let initialized = condition(pod, "Initialized") == Some("True");
+        if let Some(what) = &initializing {
+            word.clone_from(what);
+        }
+        if initializing.is_none() || initialized {
+            restarts = sidecar_restarts;
+            ready += containers_word(pod, &mut word, &mut restarts);
+        }
+        if pod["metadata"]["deletionTimestamp"].is_string() {
+            let over = matches!(status["phase"].as_str(), Some("Succeeded" | "Failed"));
+            if word == "NodeLost" {
+                "Unknown".clone_into(&mut word);
+            } else if !over {
+                "Terminating".clone_into(&mut word);
+            }
+        }
+        Summary { word, ready, total, restarts: restarts.count, last_restart: restarts.last }
+    }
+}
+
+/// What an init container that is not done holds the pod up with; `None` for one that is done.
+fn init_word(container: &Value, index: usize, total: usize) -> Option<String> {
+    let (terminated, waiting) = (&container["state"]["terminated"], &container["state"]["waiting"]);
+    if terminated.is_object() {
+        if int(&terminated["exitCode"]) == 0 {
+            return None;
+        }
+        return Some(format!("Init:{}", end_word(terminated)));
+    }
+    match text::of(&waiting["reason"]) {
+        "" | "PodInitializing" => Some(format!("Init:{index}/{total}")),
+        reason => Some(format!("Init:{reason}")),
+    }
+}
+
+fn end_word(terminated: &Value) -> String {
+    match (of(&terminated["reason"]), int(&terminated["signal"])) {
+        ("", 0) => format!("ExitCode:{}", int(&terminated["exitCode"])),
+        ("", signal) => format!("Signal:{signal}"),
+        (reason, _) => reason.to_owned(),
+    }
+}
+
+/// Judges the main containers, last to first, so that the first one's trouble is what is said. Answers with how many are ready.
+fn containers_word(pod: &Value, word: &mut String, restarts: &mut Restarts) -> usize {
+    let (mut ready, mut running, mut failed) = (0, false, None);
+    for container in list(&pod["status"]["containerStatuses"]).iter().rev() {
+        restarts.add(container);
+        let state = &container["state"];
+        let waiting = of(&state["waiting"]["reason"]);
+        if !waiting.is_empty() {
+            waiting.clone_into(word);
+        } else if state["terminated"].is_object() {
+            *word = end_word(&state["terminated"]);
+            if word != "Completed" {
+                failed = Some(word.clone());
+            }
+        } else if container["ready"] == true && state["running"].is_object() {
+            running = true;
+            ready += 1;
+        }
+    }
+    if word == "Completed" && running {
+        *word = match failed {
+            _ if condition(pod, "Ready") == Some("True") => "Running".to_owned(),
+            Some(failed) => failed,
+            None => "NotReady".to_owned(),
+        };
+    }
+    ready
+}

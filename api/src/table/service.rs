@@ -1,0 +1,63 @@
+//! The row of a service.
+
+use serde_json::Value;
+
+use super::text::{NONE, int, join_or, labels, list, of, or};
+use super::{AGE, NAME, Printer, SELECTOR, age, name, printer, text};
+
+pub(super) const SERVICE: Printer = printer(
+    &[
+        NAME,
+        text("Type", "How the service is reached."),
+        text("Cluster-IP", "Address inside the cluster."),
+        text("External-IP", "Addresses outside the cluster."),
+        text("Port(s)", "Ports, with the ports of nodes that lead to them."),
+        AGE,
+        SELECTOR,
+    ],
+    |service, now| {
+        let spec = &service["spec"];
+        let address = list(&spec["clusterIPs"]).first().unwrap_or(&spec["clusterIP"]);
+        let ports = list(&spec["ports"]).iter().map(port);
+        vec![
+            name(service),
+            of(&spec["type"]).into(),
+            or(address, NONE).into(),
+            external(service).into(),
+            join_or(ports, ",", NONE).into(),
+            age(service, now),
+            labels(&spec["selector"]).into(),
+        ]
+    },
+);
+
+fn port(port: &Value) -> String {
+    let node = match int(&port["nodePort"]) {
+        0 => String::new(),
+        node => format!(":{node}"),
+    };
+    format!("{}{node}/{}", int(&port["port"]), of(&port["protocol"]))
+}
+
+fn external(service: &Value) -> String {
+    let spec = &service["spec"];
+    let given = list(&spec["externalIPs"]).iter().map(of);
+    match of(&spec["type"]) {
+        "ExternalName" => of(&spec["externalName"]).to_owned(),
+        "LoadBalancer" => {
+            let mut all = balancer(&service["status"]["loadBalancer"]);
+            all.extend(given);
+            join_or(all, ",", "<pending>")
+        }
+        _ => join_or(given, ",", NONE),
+    }
+}
+
+/// Addresses or host names a load balancer has got.
+pub(super) fn balancer(status: &Value) -> Vec<&str> {
+    list(&status["ingress"])
+        .iter()
+        .map(|i| or(&i["ip"], of(&i["hostname"])))
+        .filter(|a| !a.is_empty())
+        .collect()
+}

@@ -1,0 +1,195 @@
+//! Rows of volumes, claims, classes and what CSI drivers report.
+
+use serde_json::Value;
+
+use super::text::{UNSET, join_or, length, list, of, or};
+use super::{AGE, DEFAULT, NAME, Printer, age, flag, name, number, printer as row, text};
+use crate::meta;
+
+const ACCESS: super::Column = text("Access Modes", "Who may mount it.");
+const CAPACITY: super::Column = text("Capacity", "Size.");
+const CLASS: super::Column = text("StorageClass", "Storage class.");
+const ATTRIBUTES: super::Column = text("VolumeAttributesClass", "Volume attributes class.");
+const MODE: super::Column = text("VolumeMode", "File system or block device.").wide();
+
+/// `RWO,ROX`, in this order and once each.
+fn access_modes(modes: &Value) -> String {
+    let known = [
+        ("ReadWriteOnce", "RWO"),
+        ("ReadOnlyMany", "ROX"),
+        ("ReadWriteMany", "RWX"),
+        ("ReadWriteOncePod", "RWOP"),
+    ];
+    let has = |mode: &str| list(modes).iter().any(|m| m == mode);
+    join_or(known.iter().filter(|(mode, _)| has(mode)).map(|(_, short)| short), ",", "")
+}
+
+fn phase(object: &Value) -> &str {
+    if meta::is_being_deleted(object) { "Terminating" } else { of(&object["status"]["phase"]) }
+}
+
+pub(super) const VOLUME: Printer = row(
+    &[
+        NAME,
+        CAPACITY,
+        ACCESS,
+        text("Reclaim Policy", "What becomes of it after its claim."),
+        text("Status", "How it stands."),
+        text("Claim", "Claim it is bound to."),
+        CLASS,
+        ATTRIBUTES,
+        text("Reason", "Why it stands so."),
+        AGE,
+        MODE,
+    ],
+    |volume, now| {
+        let spec = &volume["spec"];
+        let claim = match &spec["claimRef"] {
+            Value::Null => String::new(),
+            claim => format!("{}/{}", of(&claim["namespace"]), of(&claim["name"])),
+        };
+        vec![
+            name(volume),
+            of(&spec["capacity"]["storage"]).into(),
+            access_modes(&spec["accessModes"]).into(),
+            of(&spec["persistentVolumeReclaimPolicy"]).into(),
+            phase(volume).into(),
+            claim.into(),
+            of(&spec["storageClassName"]).into(),
+            or(&spec["volumeAttributesClassName"], UNSET).into(),
+            of(&volume["status"]["reason"]).into(),
+            age(volume, now),
+            or(&spec["volumeMode"], UNSET).into(),
+        ]
+    },
+);
+
+pub(super) const CLAIM: Printer = row(
+    &[
+        NAME,
+        text("Status", "How it stands."),
+        text("Volume", "Volume it is bound to."),
+        CAPACITY,
+        ACCESS,
+        CLASS,
+        ATTRIBUTES,
+        AGE,
+        MODE,
+    ],
+    |claim, now| {
+        let (spec, status) = (&claim["spec"], &claim["status"]);
+        let volume = of(&spec["volumeName"]);
+        let bound = if volume.is_empty() { &Value::Null } else { status };
+        vec![
+            name(claim),
+            phase(claim).into(),
+            volume.into(),
+            of(&bound["capacity"]["storage"]).into(),
+            access_modes(&bound["accessModes"]).into(),
+            of(&spec["storageClassName"]).into(),
+            or(&spec["volumeAttributesClassName"], UNSET).into(),
+            age(claim, now),
+            or(&spec["volumeMode"], UNSET).into(),
+        ]
+    },
+);
+
+const IS_DEFAULT: [&str; 2] =
+    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+
+const STORAGE_CLASS: Printer = row(
+    &[
+        NAME,
+        text("Provisioner", "Who makes its volumes."),
+        text("ReclaimPolicy", "What becomes of volumes after their claims."),
+        text("VolumeBindingMode", "When volumes are made and bound."),
+        flag("AllowVolumeExpansion", "Whether claims may grow."),
+        AGE,
+    ],
+    |class, now| {
+        let default = IS_DEFAULT.iter().any(|key| meta::annotation(class, key) == Some("true"));
+        let mark = if default { " (default)" } else { "" };
+        vec![
+            format!("{}{mark}", meta::name(class)).into(),
+            of(&class["provisioner"]).into(),
+            or(&class["reclaimPolicy"], "Delete").into(),
+            or(&class["volumeBindingMode"], "Immediate").into(),
+            (class["allowVolumeExpansion"] == true).into(),
+            age(class, now),
+        ]
+    },
+);
+
+const DRIVER: Printer = row(
+    &[
+        NAME,
+        flag("AttachRequired", "Whether volumes are attached before they are mounted."),
+        flag("PodInfoOnMount", "Whether mounting needs facts about the pod."),
+        flag("StorageCapacity", "Whether placement looks at its capacity."),
+        text("TokenRequests", "Audiences of tokens it wants."),
+        flag("RequiresRepublish", "Whether volumes are published again and again."),
+        text("Modes", "Lifecycles of volumes it supports."),
+        AGE,
+    ],
+    |driver, now| {
+        let spec = &driver["spec"];
+        let audiences = list(&spec["tokenRequests"]).iter().map(|request| of(&request["audience"]));
+        vec![
+            name(driver),
+            (spec["attachRequired"] != false).into(),
+            (spec["podInfoOnMount"] == true).into(),
+            (spec["storageCapacity"] == true).into(),
+            join_or(audiences, ",", UNSET).into(),
+            (spec["requiresRepublish"] == true).into(),
+            join_or(list(&spec["volumeLifecycleModes"]).iter().map(of), ",", "<none>").into(),
+            age(driver, now),
+        ]
+    },
+);
+
+const CSI_NODE: Printer = row(&[NAME, number("Drivers", "Drivers on the node."), AGE], |node, now| {
+    vec![name(node), length(&node["spec"]["drivers"]), age(node, now)]
+});
+
+const CSI_CAPACITY: Printer = row(&[NAME, CLASS, CAPACITY], |capacity, _| {
+    vec![name(capacity), of(&capacity["storageClassName"]).into(), or(&capacity["capacity"], UNSET).into()]
+});
+
+const ATTACHMENT: Printer = row(
+    &[
+        NAME,
+        text("Attacher", "Driver that attaches it."),
+        text("PV", "Volume."),
+        text("Node", "Node."),
+        flag("Attached", "Whether it is attached."),
+        AGE,
+    ],
+    |attachment, now| {
+        let spec = &attachment["spec"];
+        vec![
+            name(attachment),
+            of(&spec["attacher"]).into(),
+            of(&spec["source"]["persistentVolumeName"]).into(),
+            of(&spec["nodeName"]).into(),
+            (attachment["status"]["attached"] == true).into(),
+            age(attachment, now),
+        ]
+    },
+);
+
+const ATTRIBUTES_CLASS: Printer =
+    row(&[NAME, text("DriverName", "Driver the attributes are for."), AGE], |class, now| {
+        vec![name(class), of(&class["driverName"]).into(), age(class, now)]
+    });
+
+pub(super) fn printer(kind: &str) -> Printer {
+    match kind {
+        "StorageClass" => STORAGE_CLASS,
+        "CSIDriver" => DRIVER,
+        "CSINode" => CSI_NODE,
+        "CSIStorageCapacity" => CSI_CAPACITY,
+        "VolumeAttachment" => ATTACHMENT,
+        "VolumeAttributesClass" => ATTRIBUTES_CLASS,
+        _ => DEFAULT,
+    }
+}

@@ -1,0 +1,97 @@
+//! Pieces of cells that many kinds share: placeholders, lists that end in "more", labels, container names.
+
+use serde_json::{Map, Value};
+
+use crate::selector::label::Selector;
+
+pub(super) const NONE: &str = "<none>";
+pub(super) const UNSET: &str = "<unset>";
+pub(super) const UNKNOWN: &str = "<unknown>";
+
+/// A text, or empty.
+pub(super) fn of(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// A text, or a placeholder where there is none or an empty one.
+pub(super) fn or<'v>(value: &'v Value, placeholder: &'v str) -> &'v str {
+    value.as_str().filter(|text| !text.is_empty()).unwrap_or(placeholder)
+}
+
+/// A count, 0 where absent.
+pub(super) fn count(value: &Value) -> Value {
+    value.as_i64().unwrap_or_default().into()
+}
+
+/// The count as a number.
+pub(super) fn int(value: &Value) -> i64 {
+    value.as_i64().unwrap_or_default()
+}
+
+/// A number or text (IntOrString), or a placeholder.
+pub(super) fn int_or_string(value: &Value, placeholder: &str) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => placeholder.to_owned(),
+    }
+}
+
+/// The items of a list, or nothing.
+pub(super) fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Joined texts, or a placeholder where there are none.
+pub(super) fn join_or<I: AsRef<str>>(
+    texts: impl IntoIterator<Item = I>,
+    separator: &str,
+    placeholder: &str,
+) -> String {
+    let mut out = String::new();
+    for text in texts {
+        if !out.is_empty() {
+            out.push_str(separator);
+        }
+        out.push_str(text.as_ref());
+    }
+    if out.is_empty() { placeholder.to_owned() } else { out }
+}
+
+/// The first `max` texts, then how many more.
+pub(super) fn first_of(texts: Vec<String>, max: usize, placeholder: &str) -> String {
+    let more = texts.len().saturating_sub(max);
+    let shown = join_or(texts.iter().take(max), ",", placeholder);
+    if more == 0 { shown } else { format!("{shown} + {more} more...") }
+}
+
+/// `a=b,c=d`, or `<none>`.
+pub(super) fn labels(map: &Value) -> String {
+    let pairs = map.as_object().into_iter().flatten().map(|(key, value)| format!("{key}={}", of(value)));
+    join_or(pairs, ",", NONE)
+}
+
+/// A label selector object in its text form; `<none>` where it selects everything.
+pub(super) fn selector(object: &Value) -> String {
+    let empty = Value::Object(Map::new());
+    match Selector::from_object(if object.is_null() { &empty } else { object }) {
+        Ok(selector) => join_or([selector.to_string()], "", NONE),
+        Err(_) => "<error>".to_owned(),
+    }
+}
+
+/// Names and images of a pod spec's containers.
+pub(super) fn containers(spec: &Value) -> [Value; 2] {
+    ["name", "image"].map(|member| {
+        join_or(list(&spec["containers"]).iter().map(|container| of(&container[member])), ",", "").into()
+    })
+}
+
+/// How many items a list has, or entries a map.
+pub(super) fn length(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.len().into(),
+        Value::Object(members) => members.len().into(),
+        _ => 0.into(),
+    }
+}

@@ -1,0 +1,156 @@
+//! Rows of the kinds that keep pods running, and of their records.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::text::{NONE, containers, count, int, labels, of, selector};
+use super::{AGE, CONTAINERS, Column, IMAGES, NAME, Printer, SELECTOR, age, name, number, printer, text};
+use crate::kind::split_api_version;
+use crate::meta;
+
+fn template(object: &Value) -> &Value {
+    &object["spec"]["template"]["spec"]
+}
+
+/// Cells, then containers and images of the template.
+fn with_containers(mut cells: Vec<Value>, object: &Value) -> Vec<Value> {
+    cells.extend(containers(template(object)));
+    cells
+}
+
+fn fraction(have: &Value, want: &Value) -> Value {
+    format!("{}/{}", int(have), int(want)).into()
+}
+
+const READY: Column = text("Ready", "Replicas that are ready, of those asked for.");
+
+pub(super) const DEPLOYMENT: Printer = printer(
+    &[
+        NAME,
+        READY,
+        number("Up-to-date", "Replicas of the present template."),
+        number("Available", "Replicas that have been ready for long enough."),
+        AGE,
+        CONTAINERS,
+        IMAGES,
+        SELECTOR,
+    ],
+    |object, now| {
+        let status = &object["status"];
+        let mut cells = with_containers(
+            vec![
+                name(object),
+                fraction(&status["readyReplicas"], &object["spec"]["replicas"]),
+                count(&status["updatedReplicas"]),
+                count(&status["availableReplicas"]),
+                age(object, now),
+            ],
+            object,
+        );
+        cells.push(selector(&object["spec"]["selector"]).into());
+        cells
+    },
+);
+
+const COUNTS: [Column; 3] = [
+    number("Desired", "Replicas asked for."),
+    number("Current", "Replicas there are."),
+    number("Ready", "Replicas that are ready."),
+];
+const REPLICA_COLUMNS: &[Column] =
+    &[NAME, COUNTS[0], COUNTS[1], COUNTS[2], AGE, CONTAINERS, IMAGES, SELECTOR];
+
+fn replica_cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let cells = vec![
+        name(object),
+        count(&object["spec"]["replicas"]),
+        count(&object["status"]["replicas"]),
+        count(&object["status"]["readyReplicas"]),
+        age(object, now),
+    ];
+    with_containers(cells, object)
+}
+
+pub(super) const REPLICA_SET: Printer = printer(REPLICA_COLUMNS, |object, now| {
+    let mut cells = replica_cells(object, now);
+    cells.push(selector(&object["spec"]["selector"]).into());
+    cells
+});
+
+pub(super) const REPLICATION_CONTROLLER: Printer = printer(REPLICA_COLUMNS, |object, now| {
+    let mut cells = replica_cells(object, now);
+    cells.push(labels(&object["spec"]["selector"]).into());
+    cells
+});
+
+pub(super) const STATEFUL_SET: Printer = printer(&[NAME, READY, AGE, CONTAINERS, IMAGES], |object, now| {
+    let ready = fraction(&object["status"]["readyReplicas"], &object["spec"]["replicas"]);
+    with_containers(vec![name(object), ready, age(object, now)], object)
+});
+
+pub(super) const DAEMON_SET: Printer = printer(
+    &[
+        NAME,
+        COUNTS[0],
+        COUNTS[1],
+        COUNTS[2],
+        number("Up-to-date", "Pods of the present template."),
+        number("Available", "Pods that have been ready for long enough."),
+        text("Node Selector", "Labels of the nodes it runs on."),
+        AGE,
+        CONTAINERS,
+        IMAGES,
+        SELECTOR,
+    ],
+    |object, now| {
+        let status = &object["status"];
+        let mut cells = vec![name(object)];
+        for member in [
+            "desiredNumberScheduled",
+            "currentNumberScheduled",
+            "numberReady",
+            "updatedNumberScheduled",
+            "numberAvailable",
+        ] {
+            cells.push(count(&status[member]));
+        }
+        cells.push(labels(&template(object)["nodeSelector"]).into());
+        cells.push(age(object, now));
+        let mut cells = with_containers(cells, object);
+        cells.push(selector(&object["spec"]["selector"]).into());
+        cells
+    },
+);
+
+pub(super) const CONTROLLER_REVISION: Printer = printer(
+    &[
+        NAME,
+        text("Controller", "Object whose history this is."),
+        number("Revision", "Place in that history."),
+        AGE,
+    ],
+    |object, now| {
+        let controller = meta::controller_of(object).map_or_else(
+            || NONE.to_owned(),
+            |owner| {
+                let (group, _) = split_api_version(of(&owner["apiVersion"]));
+                let dot = if group.is_empty() { "" } else { "." };
+                format!("{}{dot}{group}/{}", of(&owner["kind"]).to_lowercase(), of(&owner["name"]))
+            },
+        );
+        vec![name(object), controller.into(), count(&object["revision"]), age(object, now)]
+    },
+);
+
+pub(super) const POD_TEMPLATE: Printer = printer(
+    &[
+        NAME,
+        text("Containers", "Names of the containers."),
+        text("Images", "Images of the containers."),
+        text("Pod Labels", "Labels of the pods."),
+    ],
+    |object, _| {
+        let [names, images] = containers(&object["template"]["spec"]);
+        vec![name(object), names, images, labels(&object["template"]["metadata"]["labels"]).into()]
+    },
+);
