@@ -75,7 +75,7 @@ impl Pipeline {
         Ok(answer)
     }
 
-    async fn is_absent(&self, target: &Target) -> bool {
+    pub(super) async fn is_absent(&self, target: &Target) -> bool {
         self.cache().fresh().await;
         self.cache().get(target.resource, &target.key()).is_none()
     }
