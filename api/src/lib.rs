@@ -13,3 +13,4 @@ pub mod selector;
 pub mod status;
 pub mod strategy;
 pub mod table;
+pub mod validate;
