@@ -170,7 +170,10 @@ pub struct Status {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct ListMeta {}
+struct ListMeta {
+    #[serde(rename = "continue", default, skip_serializing_if = "String::is_empty")]
+    continue_token: String,
+}
 
 fn v1() -> String {
     "v1".to_owned()
@@ -257,7 +260,7 @@ impl Status {
     fn failure(code: u16, reason: Reason, message: impl Into<String>) -> Self {
         Status {
             api_version: v1(),
-            metadata: ListMeta {},
+            metadata: ListMeta::default(),
             status: Outcome::Failure,
             message: message.into(),
             reason,
@@ -281,6 +284,12 @@ impl Status {
     pub fn cause(mut self, reason: &str, message: impl Into<String>) -> Self {
         let cause = Cause { reason: reason.to_owned(), message: message.into(), field: String::new() };
         self.details.get_or_insert_default().causes.push(cause);
+        self
+    }
+
+    /// The same answer with a token with which a list can go on although it failed.
+    pub fn continued_by(mut self, token: String) -> Self {
+        self.metadata.continue_token = token;
         self
     }
 

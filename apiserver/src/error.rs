@@ -120,7 +120,7 @@ pub fn not_served(target: &Target, subresource: &str) -> Status {
     let what = format!("{}/{subresource}", target.resource.qualified());
     let mut status = Status::bad_request(format!("{what} is not served by kstore yet: simulated nodes run no containers"));
     status.code = 501;
-    status.reason = Reason::NotImplemented;
+    status.reason = Reason::Unknown;
     status
 }
 
@@ -141,7 +141,25 @@ pub fn budget_exhausted(budget: &serde_json::Value) -> Status {
 
 /// A patch that cannot be applied.
 pub fn of_patch(resource: &Resource, name: &str, refused: &PatchError) -> Status {
-    refused.to_status(resource, name)
+    match refused {
+        PatchError::BadRequest(message) => Status::bad_request(message.as_str()),
+        PatchError::TooLarge(message) => Status::too_large(message),
+        PatchError::Unprocessable(message) => unprocessable(resource, name, message),
+    }
+}
+
+/// 422 without a field.
+fn unprocessable(resource: &Resource, name: &str, message: &str) -> Status {
+    let mut status = Status::bad_request(message);
+    status.code = 422;
+    status.reason = Reason::Invalid;
+    status.details = Some(Details {
+        name: name.to_owned(),
+        group: resource.group.to_owned(),
+        kind: resource.kind.to_owned(),
+        ..Details::default()
+    });
+    status
 }
 
 /// The gRPC form of a Status: its class as the code, the Status itself as JSON in the details.

@@ -1,1 +1,28 @@
-//! The one way in: REST and gRPC doors, authentication, authorization, admission, registry, watch cache
+//! The one way in: REST and gRPC doors, authentication, authorization, admission, registry, watch cache.
+//!
+//! A request's way: `server` → `rest` or `grpc` → `pipeline` → `registry` → `storage`; what comes back to watchers goes
+//! `storage` → `cache` → `rest` or `grpc`. Not here: the store itself, and anything that acts on objects by itself
+//! (controllers, scheduler and kubelet are clients).
+
+pub mod admission;
+pub mod authn;
+pub mod authz;
+pub mod bootstrap;
+pub mod cache;
+mod decode;
+pub mod error;
+pub mod grpc;
+pub mod limits;
+pub mod lookup;
+pub mod metrics;
+pub mod pipeline;
+pub mod provenance;
+pub mod registry;
+pub mod request;
+pub mod rest;
+mod server;
+pub mod storage;
+#[cfg(test)]
+mod testing;
+
+pub use server::{ApiServer, InProcess, Options, StartError};

@@ -2,6 +2,7 @@
 //! default → validate → store → answer. Both doors come through here; a verb is written once. Not the doors, and not the rules:
 //! those are in `authz`, `admission`, `kstore_api` and `registry`.
 
+mod apply;
 mod create;
 mod delete;
 mod read;
@@ -10,8 +11,9 @@ mod update;
 
 use crate::admission::Admission;
 use crate::authn::UserInfo;
-use crate::authz::{self, Attributes, Authorizer, Decision};
+use crate::authz::{self, Attributes, Authorizer};
 use crate::cache::{Cache, Entry, Watch};
+use crate::metrics::Metrics;
 use crate::provenance::{Note, Provenance};
 use crate::registry::{Listed, Registry};
 use crate::request::{Action, Request, Target};
@@ -63,6 +65,7 @@ pub struct Pipeline {
     authorizer: Authorizer,
     admission: Admission,
     provenance: Arc<Provenance>,
+    metrics: Metrics,
     nondet: Nondet,
 }
 
@@ -74,6 +77,7 @@ impl Pipeline {
             admission: Admission::new(cache.clone()),
             registry: Registry::new(cache, nondet.clone()),
             provenance,
+            metrics: Metrics::default(),
             nondet,
         }
     }
@@ -96,6 +100,11 @@ impl Pipeline {
     /// Who wrote what.
     pub fn provenance(&self) -> &Provenance {
         &self.provenance
+    }
+
+    /// What is counted.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// The authorizer, for paths and reviews.
@@ -159,10 +168,7 @@ impl Pipeline {
                 name,
             },
         };
-        match self.authorizer.authorize(&attributes) {
-            Decision::Allow(_) => Ok(()),
-            Decision::NoOpinion(reason) => Err(authz::forbidden(&attributes, &reason)),
-        }
+        self.authorizer.check(&attributes)
     }
 
     /// Who does this and why, in the form that is stored with the revision.
@@ -182,11 +188,10 @@ fn check_method(request: &Request) -> Result<(), Status> {
     if verbs.contains(&verb) { Ok(()) } else { Err(Status::method_not_allowed(target.resource, verb)) }
 }
 
-/// The object in the version that the caller speaks.
-pub(crate) fn in_version_of(resource: &'static Resource, entry: &Entry) -> Value {
-    let mut value = entry.parse();
+/// A stored object in the version that the caller speaks.
+pub(crate) fn in_version(resource: &'static Resource, mut stored: Value) -> Value {
     if !std::ptr::eq(resource.storage_row(), resource) {
-        kstore_api::convert::from_storage(resource, &mut value);
+        kstore_api::convert::from_storage(resource, &mut stored);
     }
-    value
+    stored
 }

@@ -4,7 +4,7 @@
 use crate::cache::resource_of;
 use crate::limits;
 use crate::request::Request;
-use crate::storage::RawBatch;
+use crate::storage::{RawBatch, ReadError, SharedStorage};
 use bytes::Bytes;
 use kstore_nondet::Clock;
 use parking_lot::RwLock;
@@ -12,6 +12,8 @@ use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+/// How long the end of the history is waited for at a start.
+const RECALL_WAIT: std::time::Duration = std::time::Duration::from_millis(200);
 /// The first byte of an encoded note.
 const VERSION: u8 = 1;
 
@@ -118,6 +120,24 @@ pub struct TraceNode {
 }
 
 impl Provenance {
+    /// Reads the notes of the history that the storage still has, so that a restart forgets nothing that compaction has not.
+    pub async fn recall(&self, storage: &SharedStorage) -> Result<(), ReadError> {
+        let newest = storage.revision();
+        let mut revision = storage.oldest();
+        let mut history = storage.watch("", revision).await?;
+        while revision < newest {
+            // Nothing may follow the last remembered write (the newest revisions can have been compacted): do not wait for ever.
+            let Ok(Some(batch)) = tokio::time::timeout(RECALL_WAIT, history.next()).await else { break };
+            let batch = batch?;
+            revision = batch.revision;
+            // What came meanwhile is told by the watch cache.
+            if revision <= newest {
+                self.observe(&batch);
+            }
+        }
+        Ok(())
+    }
+
     /// Takes in one committed revision. Heartbeats (leases) and events are left out: they explain nothing and would push out
     /// what does.
     pub fn observe(&self, batch: &RawBatch) {

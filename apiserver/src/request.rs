@@ -5,6 +5,7 @@ use crate::authn::UserInfo;
 use crate::cache::Filter;
 use bytes::Bytes;
 use kstore_api::kind::Resource;
+use kstore_api::patch::PatchType;
 
 /// Who asks, about what, to do what, and because of what.
 #[derive(Clone, Debug)]
@@ -55,7 +56,7 @@ pub enum Action {
     /// Replace an object.
     Update(Body, WriteOptions),
     /// Change parts of an object.
-    Patch(PatchKind, Bytes, WriteOptions),
+    Patch(PatchType, Bytes, WriteOptions),
     /// Delete one object.
     Delete(DeleteOptions, WriteOptions),
     /// Delete what matches.
@@ -176,19 +177,6 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// Server-side apply only: take ownership on conflict.
     pub force: bool,
-}
-
-/// The patch algorithms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PatchKind {
-    /// RFC 6902.
-    Json,
-    /// RFC 7386.
-    Merge,
-    /// Kubernetes' strategic merge patch.
-    Strategic,
-    /// Server-side apply.
-    Apply,
 }
 
 /// How to delete.

@@ -1,1 +1,30 @@
-//! Typed client over any tower service, in process or over the network
+//! A typed client of kstore's API over any tower service: an apiserver in the same process, or one behind TLS.
+//!
+//! [`Client`] is the way there; [`Api`] and [`DynamicApi`] are the calls; their `source` feeds an informer. Nothing is cached
+//! or repeated here, except where a name says so ([`on_conflict`]).
+
+mod calls;
+mod client;
+mod connect;
+mod dynamic;
+mod error;
+mod events;
+mod grpc;
+mod gvr;
+mod kubeconfig;
+pub mod limits;
+mod params;
+mod retry;
+mod typed;
+
+pub use client::Client;
+pub use connect::ConnectError;
+pub use dynamic::{DynamicApi, DynamicObject};
+pub use error::ApiError;
+pub use events::{ClientSink, reference};
+pub use grpc::Source;
+pub use gvr::Gvr;
+pub use kubeconfig::{Identity, Kubeconfig, KubeconfigError};
+pub use params::{DeleteParams, ListParams, Patch, Propagation, WatchParams};
+pub use retry::on_conflict;
+pub use typed::{Api, Kind, Obj, key_of, revision_of};

@@ -1,1 +1,31 @@
-//! The workload and cluster controllers, plain clients of the API
+//! The workload and cluster controllers: Deployment, ReplicaSet, garbage collection, namespace deletion, default service accounts,
+//! node lifecycle with eviction by taints, pod garbage collection, endpoint slices.
+//!
+//! [`run`] starts them all on shared informers. Each is a plain client of the API: what it wants comes from a pure `plan`
+//! (snapshot and time in, a closed set of actions out), and `apply` carries the actions out without judgement. Nothing here
+//! knows the store, the scheduler or the kubelet.
+
+mod action;
+mod adoption;
+mod apply;
+mod caches;
+mod claim;
+mod deployment;
+mod disruption;
+mod draft;
+mod endpoint_slice;
+mod garbage_collector;
+mod limits;
+mod namespace;
+mod node_lifecycle;
+mod pod_gc;
+mod replicaset;
+mod resource;
+mod runner;
+mod selector;
+mod service_account;
+mod taint_eviction;
+mod view;
+
+pub use node_lifecycle::Patience;
+pub use runner::{Config, run};

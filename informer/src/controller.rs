@@ -1,5 +1,8 @@
 //! [`Controller`]: informers, a queue and workers around one function that brings one key's world into its wanted state.
 
+#[cfg(test)]
+mod tests;
+
 use std::{fmt::Display, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture, future::join_all};

@@ -3,6 +3,9 @@
 //! One task drives it: it asks what the reflector says, applies each batch under one lock, then hands the changes to the
 //! subscribers. It never polls: it wakes for the network, the end of a wait, or the stop.
 
+#[cfg(test)]
+mod tests;
+
 use std::{borrow::Borrow, future::Future, sync::Arc, time::Duration};
 
 use futures::StreamExt;

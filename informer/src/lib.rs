@@ -17,10 +17,13 @@ pub mod limits;
 mod lister_watcher;
 mod object;
 mod queue;
+mod recorder;
 mod reflector;
 mod shared;
 mod sorted;
 mod subscription;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod view;
 
 pub use causes::Causes;
@@ -34,5 +37,6 @@ pub use lister_watcher::{
 };
 pub use object::{Object, Revision};
 pub use queue::{Lease, Queue, QueueStats};
+pub use recorder::{Event, EventSink, EventType, Recorder, RecorderStats, Reference, SinkError};
 pub use subscription::Subscription;
 pub use view::View;

@@ -28,9 +28,10 @@ pub const INTERNAL_ERRORS_BEFORE_RELIST: Duration = Duration::from_secs(30);
 /// A stream of a source that promises progress and is silent for this many of its intervals is taken for dead.
 pub const SILENT_INTERVALS: u32 = 3;
 
-/// Initial states older than what the cache has seen that are refused before the source is taken for a new world (a
-/// store restored from a backup, or restarted empty) and the cache follows it back.
-pub const REGRESSIONS_BEFORE_RESET: u32 = 3;
+/// Whole states older than what the cache has seen that are refused before the source is taken for a new world (a store
+/// restored from a backup, or restarted empty) and the cache follows it back. With the waits between, about 20 seconds:
+/// longer than a replica lags that will catch up.
+pub const REGRESSIONS_BEFORE_RESET: u32 = 4;
 
 /// First wait of a failed key; doubles with each further failure.
 pub const RETRY_BASE: Duration = Duration::from_millis(5);

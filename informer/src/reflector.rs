@@ -69,8 +69,8 @@ enum Phase<T> {
     Opening(Start),
     /// An initial state is coming in. It reaches the cache when it is complete, or not at all.
     Collecting(Collected<T>),
-    /// Changes are coming in on a stream opened then.
-    Watching(Instant),
+    /// Changes after `from` are coming in on a stream.
+    Watching { opened: Instant, from: Revision },
     /// Waiting after a failure, to ask for the whole state (`true`) or to resume.
     Waiting { whole: bool },
 }
@@ -153,14 +153,14 @@ impl<T: Object> Reflector<T> {
                 items: BTreeMap::new(),
                 undecodable: BTreeMap::new(),
             }),
-            _ => Phase::Watching(now),
+            _ => Phase::Watching { opened: now, from: self.progress.unwrap_or_default() },
         };
         Step::next(Next::Read)
     }
 
     fn frames(&mut self, mut frames: Vec<Frame<T>>, now: Instant) -> Step<T> {
         let Phase::Collecting(collected) = &mut self.phase else {
-            return self.watched(frames);
+            return self.watched(frames, now);
         };
         let end = frames.iter().position(|f| matches!(f, Frame::Progress { initial_done: true, .. }));
         let Some(end) = end else {
@@ -177,13 +177,18 @@ impl<T: Object> Reflector<T> {
         };
         let mut step = self.accept(listing, now);
         if !later.is_empty() && step.next == Next::Read {
-            step.apply.extend(self.watched(later).apply);
+            step.apply.extend(self.watched(later, now).apply);
         }
         step
     }
 
-    fn watched(&mut self, frames: Vec<Frame<T>>) -> Step<T> {
+    fn watched(&mut self, frames: Vec<Frame<T>>, now: Instant) -> Step<T> {
         let newest = frames.iter().map(Frame::revision).max();
+        let at_end = matches!(frames.last(), Some(Frame::Progress { .. }));
+        if matches!(self.phase, Phase::Watching { from, .. } if at_end && newest < Some(from)) {
+            // It waits for a future that we already know, and what it tells us now may be another history.
+            return self.failed(SourceError::Ahead { retry_after: None }, now);
+        }
         self.progress = self.progress.max(newest);
         self.internal_since = None;
         Step { apply: vec![Apply::Frames(frames)], next: Next::Read, trouble: None }
@@ -192,15 +197,16 @@ impl<T: Object> Reflector<T> {
     /// Takes a complete state, unless it is older than the cache: time never runs backwards, except when a source
     /// insists, which means that its history is another one now.
     fn accept(&mut self, listing: Listing<T>, now: Instant) -> Step<T> {
-        if self.progress.is_some_and(|p| listing.revision < p) && self.regressions < REGRESSIONS_BEFORE_RESET
-        {
+        let older = self.progress.is_some_and(|progress| listing.revision < progress);
+        if older && self.regressions < REGRESSIONS_BEFORE_RESET {
+            self.regressions += 1;
             return self.failed(SourceError::Ahead { retry_after: None }, now);
         }
         self.regressions = 0;
         self.progress = Some(listing.revision);
         let next = match &self.phase {
             Phase::Collecting(collected) => {
-                self.phase = Phase::Watching(collected.opened);
+                self.phase = Phase::Watching { opened: collected.opened, from: listing.revision };
                 Next::Read
             }
             _ => self.resume(),
@@ -210,7 +216,7 @@ impl<T: Object> Reflector<T> {
 
     fn ended(&mut self, now: Instant) -> Step<T> {
         match self.phase {
-            Phase::Watching(opened) if now - opened >= SHORT_STREAM => Step::next(self.resume()),
+            Phase::Watching { opened, .. } if now - opened >= SHORT_STREAM => Step::next(self.resume()),
             _ => self.failed(SourceError::Unreachable("the stream ended early".into()), now),
         }
     }
@@ -227,10 +233,7 @@ impl<T: Object> Reflector<T> {
                     false => self.whole(),
                 }
             }
-            SourceError::Ahead { retry_after } => {
-                self.regressions += 1;
-                self.wait(*retry_after, true, now)
-            }
+            SourceError::Ahead { retry_after } => self.wait(*retry_after, true, now),
             SourceError::Throttled { retry_after } => self.wait(*retry_after, initial, now),
             SourceError::Unreachable(_) => self.wait(None, initial, now),
             SourceError::Internal(_) => {

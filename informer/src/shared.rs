@@ -153,6 +153,12 @@ impl<T: Object> Shared<T> {
         receiver.await.map_err(|_| Stopped)
     }
 
+    /// How many wait for a revision.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiters.lock().by_revision.len()
+    }
+
     /// Whether the cache shows `revision`.
     pub(crate) fn has(&self, revision: Revision) -> bool {
         self.cache.read().revision() >= revision

@@ -1,1 +1,25 @@
-//! Simulated nodes: register, heartbeat, run pods without containers
+//! Simulated nodes: they register, heartbeat and run pods without containers. A plain client of the API: every write
+//! passes the same door as kubectl's.
+//!
+//! The judgement is pure: [`pod`] and [`node`] are states with a `step`, [`status`] computes what the API shows,
+//! [`probe`] what probes find, [`runtime`] is the seam below which containers would run (`runtime::sim` makes them up from
+//! [`config`] and the annotations of [`behavior`]). `manager` is the one edge: it feeds one informer of pods and one of
+//! nodes into the machines of all nodes and writes what they say.
+
+pub mod backoff;
+pub mod behavior;
+pub mod config;
+mod fault;
+pub mod image;
+mod limits;
+mod manager;
+pub mod node;
+pub mod pod;
+pub mod probe;
+pub mod runtime;
+pub mod status;
+mod time;
+
+pub use config::Config;
+pub use fault::{FaultError, Handle};
+pub use manager::run::{Simulator, run};

@@ -1,1 +1,35 @@
-//! Filter, score, assume, bind: the scheduler, a plain client of the API
+//! Filter, score, assume, bind: the scheduler, a plain client of the API.
+//!
+//! Watches pods and nodes, decides for each waiting pod which node it goes to, and says so through the binding
+//! subresource. The judgement ([`decide`], [`filter`], [`score`], [`queue`], [`cache`]) is synchronous and pure; the edge
+//! (`run`, `bind`) holds none.
+
+pub mod affinity;
+mod bind;
+pub mod cache;
+pub mod decide;
+pub mod event;
+pub mod explain;
+pub mod filter;
+mod lanes;
+pub mod limits;
+pub mod node;
+mod node_order;
+pub mod pod;
+pub mod ports;
+mod quantity;
+pub mod queue;
+#[cfg(test)]
+mod reference;
+pub mod resources;
+mod run;
+pub mod sampling;
+pub mod scheduler;
+pub mod score;
+pub mod snapshot;
+pub mod taint;
+#[cfg(test)]
+mod testing;
+pub mod victims;
+
+pub use run::{Config, run};

@@ -1,13 +1,23 @@
 //! Which function of which crate starts which part. Called by `wiring`, which knows the order and the end.
 
-use crate::args::Config;
+use crate::args::{Api, Component, Config, Durability, Engine, History, Storage};
 use crate::phase::Phase;
-use anyhow::bail;
+use crate::{pki, retention, wiring};
+use anyhow::Context;
+use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::storage::embedded::Embedded;
+use kstore_apiserver::{ApiServer, Options};
+use kstore_client::{Client, Kubeconfig};
 use kstore_nondet::Nondet;
+use kstore_store::{EngineKind, Store};
 use rustls::ServerConfig;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
+
+/// How often `relaxed` durability syncs.
+const RELAXED: Duration = Duration::from_millis(100);
 
 /// What the machine gives to a cluster.
 #[derive(Debug)]
@@ -20,6 +30,8 @@ pub(crate) struct Parts<'a> {
     pub door: Option<Door>,
     /// The data directory, if there is one.
     pub data_dir: Option<PathBuf>,
+    /// The certificate of our authority, or "" if the apiserver is elsewhere.
+    pub ca_pem: String,
 }
 
 /// The one port.
@@ -29,21 +41,89 @@ pub(crate) struct Door {
     pub listener: TcpListener,
     /// Our certificate, and which clients we know.
     pub tls: Arc<ServerConfig>,
+    /// `host:port` for clients.
+    pub advertised: String,
 }
 
 /// Store, apiserver and the configured loops; returns when the API answers. The store closes at the end of `core`.
-pub(crate) async fn everything(
-    parts: Parts<'_>,
-    core: &Phase,
-    doors: &Phase,
-    loops: &Phase,
-) -> anyhow::Result<()> {
-    let _ = (parts, core, doors, loops);
-    bail!("the apiserver is not wired in yet")
+pub(crate) async fn everything(parts: Parts<'_>, core: &Phase, doors: &Phase, loops: &Phase) -> anyhow::Result<()> {
+    let Api::Here { storage, history, .. } = &parts.config.api else { unreachable!("the apiserver is here") };
+    let store = Store::open(store_config(storage, parts.data_dir.as_deref()), parts.nondet.clone()).await?;
+    let door = parts.door.context("an apiserver has a door")?;
+    let options = Options { nondet: parts.nondet.clone(), stop: doors.stop(), advertised: door.advertised };
+    let embedded = Arc::new(Embedded::new(store.clone()));
+    // The follower ends when the store closes, which `core` does below; it is not asked to end by itself.
+    let follow = |task| drop(tokio::spawn(task));
+    let api = ApiServer::start(embedded, options, follow).await?;
+    let server = api.clone();
+    doors.spawn("apiserver", async move { server.serve(door.listener, door.tls).await });
+    start_retention(core, &store, *history, &parts.nondet);
+    let stop = core.stop();
+    core.spawn("store", async move {
+        stop.cancelled().await;
+        store.close().await;
+    });
+    let client = |component| {
+        let who = wiring::identity(component);
+        let user = UserInfo::new(who.user, who.group);
+        Client::over(api.in_process(user), who.file)
+    };
+    for component in &parts.config.loops {
+        start_loop(*component, client(*component), parts.config, &parts.nondet, &parts.ca_pem, loops);
+    }
+    Ok(())
 }
 
 /// The configured loops, as clients of the apiserver that the kubeconfig names.
 pub(crate) async fn loops_only(parts: Parts<'_>, kubeconfig: &Path, loops: &Phase) -> anyhow::Result<()> {
-    let _ = (parts, kubeconfig, loops);
-    bail!("the client is not wired in yet")
+    let config = Kubeconfig::read(kubeconfig)?;
+    for component in &parts.config.loops {
+        let who = wiring::identity(*component);
+        let client = Client::connect(&config, who.file).await?;
+        let ca_pem = config.ca.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+        start_loop(*component, client, parts.config, &parts.nondet, &ca_pem, loops);
+    }
+    Ok(())
+}
+
+fn start_loop(component: Component, client: Client, config: &Config, nondet: &Nondet, ca_pem: &str, loops: &Phase) {
+    let (nondet, stop) = (nondet.clone(), loops.stop());
+    match component {
+        Component::Apiserver => unreachable!("the apiserver is no loop"),
+        Component::Controllers => {
+            let config = kstore_controllers::Config { root_ca: ca_pem.to_owned(), ..Default::default() };
+            loops.spawn("controllers", kstore_controllers::run(client, nondet, config, stop));
+        }
+        Component::Scheduler => {
+            loops.spawn("scheduler", kstore_scheduler::run(client, nondet, Default::default(), stop));
+        }
+        Component::KubeletSim => {
+            let config = kstore_kubelet_sim::Config { nodes: config.nodes as usize, ..Default::default() };
+            loops.spawn("kubelet-sim", kstore_kubelet_sim::run(client, nondet, config, stop));
+        }
+    }
+}
+
+fn start_retention(core: &Phase, store: &Store, history: History, nondet: &Nondet) {
+    if history != History::All {
+        core.spawn("retention", retention::run(store.clone(), history, nondet.clock, core.stop()));
+    }
+}
+
+fn store_config(storage: &Storage, data_dir: Option<&Path>) -> kstore_store::Config {
+    match (storage, data_dir) {
+        (Storage::Disk { durability, engine, .. }, Some(dir)) => {
+            let mut config = kstore_store::Config::durable(dir);
+            config.durability = match durability {
+                Durability::Sync => kstore_store::Durability::Sync,
+                Durability::Relaxed => kstore_store::Durability::Relaxed { interval: RELAXED },
+            };
+            config.engine = match engine {
+                Engine::Segments => EngineKind::Segments,
+                Engine::Sled => EngineKind::Sled,
+            };
+            config
+        }
+        (Storage::Memory, _) | (Storage::Disk { .. }, None) => kstore_store::Config::memory(),
+    }
 }

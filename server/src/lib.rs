@@ -11,6 +11,7 @@ mod memory_file;
 mod phase;
 mod pki;
 mod ready;
+mod retention;
 mod run;
 mod shutdown;
 mod telemetry;

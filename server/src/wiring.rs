@@ -97,7 +97,7 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
     let nondet = Nondet::real();
     match &config.api {
         Api::Elsewhere(kubeconfig) => {
-            let parts = Parts { config, nondet, door: None, data_dir: None };
+            let parts = Parts { config, nondet, door: None, data_dir: None, ca_pem: String::new() };
             assembly::loops_only(parts, kubeconfig, &cluster.loops).await?;
         }
         Api::Here { storage, listen, write_kubeconfig, .. } => {
@@ -128,8 +128,9 @@ impl Cluster {
             Some(dir) => Pki::open(&dir.path().join("pki"), now)?,
         };
         let tls = tls::server(&pki, &pki.serving(&listen.host)?)?;
-        let door = Some(Door { listener, tls });
-        let parts = Parts { config, nondet, door, data_dir: data_dir.as_ref().map(|d| d.path().to_owned()) };
+        let door = Some(Door { listener, tls, advertised: address.to_string() });
+        let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
+        let parts = Parts { config, nondet, door, data_dir: data_path, ca_pem: pki.ca_pem().to_owned() };
         assembly::everything(parts, &self.core, &self.doors, &self.loops).await?;
 
         // Only now: a kubeconfig that exists works.

@@ -7,19 +7,31 @@
 //! This crate knows nothing of Kubernetes or gRPC. Start at [`Store`].
 
 mod codec;
+mod commit;
+mod compact;
 mod config;
+mod core;
+mod driver;
+mod engine;
 mod error;
 mod event;
+mod index;
 mod key_range;
 mod kv;
 mod lease;
 mod limits;
 mod metrics;
 mod range;
+mod recover;
+mod request;
 mod revision;
+mod staged;
 mod store;
 mod txn;
+mod view;
 mod watch;
+mod window;
+mod writer;
 
 pub use config::{Config, Durability, EngineKind};
 pub use error::{CompactError, LeaseError, OpenError, RangeError, Stopped, TxnError, WatchError};
@@ -36,3 +48,6 @@ pub use txn::{
     Compare, CompareOp, Delete, DeleteResult, Op, OpResult, Put, PutResult, Target, Txn, TxnResult,
 };
 pub use watch::{Batch, WatchHandle, WatchRequest, Watcher};
+
+#[cfg(test)]
+mod tests;

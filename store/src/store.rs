@@ -1,98 +1,145 @@
 //! The façade: every operation of a store, without its logic.
-#![expect(clippy::unimplemented, unused_variables, reason = "the signatures, agreed before the bodies")]
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use kstore_nondet::Nondet;
+use tokio::time::Instant;
 
+use crate::driver::Driver;
 use crate::error::{CompactError, LeaseError, OpenError, RangeError, TxnError, WatchError};
-use crate::lease::{LeaseGranted, LeaseRenewed, LeaseStatus};
+use crate::lease::{LeaseGranted, LeaseRenewed, LeaseStatus, clock};
 use crate::metrics::MetricsSnapshot;
+use crate::request::{Answer, Request};
 use crate::watch::{WatchRequest, Watcher};
-use crate::{Config, LeaseId, Range, RangeResult, Revision, Txn, TxnResult};
+use crate::{
+    Config, LEASE_TTL_MAX_SECONDS, LeaseId, Range, RangeResult, Revision, Txn, TxnResult, recover, txn,
+};
 
 /// A handle on an open store. Cheap to clone; the store closes when the last handle is dropped, or by [`Store::close`].
 #[derive(Clone)]
-pub struct Store {}
+pub struct Store {
+    driver: Arc<Driver>,
+}
 
 impl Store {
     /// Opens the store that `config` describes, making it if the directory is empty. On return it is recovered, locked
     /// against other processes, and serves. Call it inside a tokio runtime: leases expire on its timer.
     pub async fn open(config: Config, nondet: Nondet) -> Result<Self, OpenError> {
-        unimplemented!()
+        let driver = Arc::new(recover::open(config, &nondet)?);
+        tokio::spawn(crate::lease::expire::run(driver.core().clone(), Arc::downgrade(&driver)));
+        Ok(Self { driver })
     }
 
     /// The revision that readers see; everything up to it is durable. Never goes back.
     pub fn revision(&self) -> Revision {
-        unimplemented!()
+        self.driver.core().revision()
     }
 
     /// The oldest revision that can be read; [`Revision::NEVER_COMPACTED`] at first.
     pub fn compacted(&self) -> Revision {
-        unimplemented!()
+        self.driver.core().visible().compacted
     }
 
     /// Reads keys at one revision. Never waits for a writer or the disk, except to fetch old versions.
     pub fn range(&self, request: &Range) -> Result<RangeResult, RangeError> {
-        unimplemented!()
+        self.driver.core().range(request)
     }
 
     /// Does a transaction. Resolves when what it wrote and what it observed is durable. Dropping the future does not
     /// take the transaction back.
     pub async fn txn(&self, txn: Txn) -> Result<TxnResult, TxnError> {
-        unimplemented!()
+        let bytes = txn::check::check(&txn, &self.driver.core().limits)?;
+        match self.driver.submit(Request::Txn(txn), bytes).await? {
+            Answer::Txn(result) => result,
+            other => unreachable!("a transaction was answered with {other:?}"),
+        }
     }
 
     /// Begins a watch. Everything from its start on is delivered, in order, once, whole revisions at a time; a start that
     /// has been compacted is reported by the first [`Watcher::next`].
     pub fn watch(&self, request: WatchRequest) -> Result<Watcher, WatchError> {
-        unimplemented!()
+        Watcher::new(self.driver.core().clone(), request)
     }
 
     /// Gives up what only reads below `revision` could see. Takes effect for reads and watches on return; space comes back
     /// in the background.
     pub async fn compact(&self, revision: Revision) -> Result<(), CompactError> {
-        unimplemented!()
+        match self.driver.submit(Request::Compact(revision), 0).await? {
+            Answer::Compact(result) => result,
+            other => unreachable!("a compaction was answered with {other:?}"),
+        }
     }
 
     /// The note of the transaction that made `revision`, if it carried one. Goes with compaction, but not while the
     /// revision is the create or mod revision of a key that exists.
     pub fn note(&self, revision: Revision) -> Option<Bytes> {
-        unimplemented!()
+        self.driver.core().note(revision)
     }
 
     /// Grants a lease of `ttl` seconds. [`LeaseId::NONE`] lets the store choose the id.
     pub async fn lease_grant(&self, ttl: i64, id: LeaseId) -> Result<LeaseGranted, LeaseError> {
-        unimplemented!()
+        if ttl > LEASE_TTL_MAX_SECONDS {
+            return Err(LeaseError::TtlTooLarge);
+        }
+        let core = self.driver.core();
+        let ttl = ttl.max(core.limits.lease_ttl_min.as_secs() as i64);
+        match self.driver.submit(Request::Grant { id, ttl, now: Instant::now() }, 0).await? {
+            Answer::Grant(result) => {
+                // Counted from the answer, not from the question: a lease never ends early.
+                result.inspect(|granted| core.leases.renew(granted.id, Instant::now() + clock::duration(ttl)))
+            }
+            other => unreachable!("a lease grant was answered with {other:?}"),
+        }
     }
 
     /// Ends a lease and deletes its keys in one revision, which is returned (the current one if it had no keys).
     pub async fn lease_revoke(&self, id: LeaseId) -> Result<Revision, LeaseError> {
-        unimplemented!()
+        match self.driver.submit(Request::Revoke(id), 0).await? {
+            Answer::Revoke(result) => result,
+            other => unreachable!("a lease revocation was answered with {other:?}"),
+        }
     }
 
     /// Counts a lease's time anew from now.
     pub async fn lease_keep_alive(&self, id: LeaseId) -> Result<LeaseRenewed, LeaseError> {
-        unimplemented!()
+        match self.driver.submit(Request::KeepAlive { id, now: Instant::now() }, 0).await? {
+            Answer::KeepAlive(result) => {
+                let renew = |renewed: &LeaseRenewed| Instant::now() + clock::duration(renewed.ttl);
+                result.inspect(|renewed| self.driver.core().leases.renew(id, renew(renewed)))
+            }
+            other => unreachable!("a keep-alive was answered with {other:?}"),
+        }
     }
 
     /// What is known of a lease, with its keys if `keys`.
     pub async fn lease_time_to_live(&self, id: LeaseId, keys: bool) -> Result<LeaseStatus, LeaseError> {
-        unimplemented!()
+        let (granted_ttl, keys, revision) = match self.driver.submit(Request::Inspect { id, keys }, 0).await?
+        {
+            Answer::Inspect(result) => result?,
+            other => unreachable!("a question about a lease was answered with {other:?}"),
+        };
+        let deadline = self.driver.core().leases.deadline(id).ok_or(LeaseError::NotFound(id))?;
+        let ttl = deadline.saturating_duration_since(Instant::now()).as_secs() as i64;
+        Ok(LeaseStatus { ttl, granted_ttl, keys, revision })
     }
 
-    /// All leases.
+    /// All leases, by id.
     pub async fn leases(&self) -> Result<Vec<LeaseId>, LeaseError> {
-        unimplemented!()
+        match self.driver.submit(Request::List, 0).await? {
+            Answer::List(leases) => Ok(leases),
+            other => unreachable!("a question about leases was answered with {other:?}"),
+        }
     }
 
     /// Counters since the store was opened.
     pub fn metrics(&self) -> MetricsSnapshot {
-        unimplemented!()
+        self.driver.core().metrics.snapshot()
     }
 
     /// Finishes what is queued, syncs, checkpoints and releases the directory. Watches end; later calls are refused as
     /// stopped. Other handles are closed with it.
     pub async fn close(&self) {
-        unimplemented!()
+        self.driver.close();
     }
 }

@@ -26,8 +26,16 @@
 //! `patch=` strategic-merge strategies with `key=` its merge key, `list=map|set|atomic` with `by=` the map keys and
 //! `atomic` for a map or struct which server-side apply owns as a whole.
 
+pub mod decode;
+pub mod fill;
+pub(crate) mod limits;
+pub(crate) mod path;
+pub(crate) mod scalar;
+pub mod strict;
 mod table;
 
+#[cfg(test)]
+mod decode_tests;
 #[cfg(test)]
 mod tests;
 

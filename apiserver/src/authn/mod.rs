@@ -1,6 +1,13 @@
 //! Who is asking: from what a connection or a request presents to a [`UserInfo`]. One mechanism per file. Not what they
 //! may do: that is `authz`.
 
+pub mod anonymous;
+pub mod impersonation;
+pub mod x509;
+
+use crate::authz::Authorizer;
+use http::HeaderMap;
+use kstore_api::status::Status;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -63,4 +70,47 @@ pub enum Peer {
     },
     /// A component in this process.
     InProcess(std::sync::Arc<UserInfo>),
+}
+
+/// Who is asking. The first mechanism that knows the caller wins: in-process identity, client certificate, and at last
+/// nobody in particular. [`impersonation`] comes afterwards, since it needs authorization.
+///
+/// # Errors
+/// 401 if the caller presents a credential that nobody here can verify.
+pub fn authenticate(peer: &Peer, headers: &HeaderMap) -> Result<UserInfo, Status> {
+    match peer {
+        Peer::InProcess(user) => Ok(UserInfo::clone(user)),
+        Peer::Tls { certificate, .. } => {
+            let user = certificate.as_deref().and_then(x509::identity);
+            user.map_or_else(|| anonymous::identity(headers), Ok)
+        }
+    }
+}
+
+/// Who a request is carried out as: [`authenticate`], then impersonation if its headers ask for it. `peer` is what the
+/// connection put into the request's extensions.
+///
+/// # Errors
+/// As both; 500 if the connection did not say who its peer is.
+pub fn authenticate_peer(peer: Option<&Peer>, headers: &HeaderMap, authorizer: &Authorizer) -> Result<UserInfo, Status> {
+    let peer = peer.ok_or_else(|| Status::internal("the connection has no peer"))?;
+    let caller = authenticate(peer, headers)?;
+    let other = impersonation::identity(&caller, headers, |asked| authorizer.decide(asked))?;
+    Ok(other.unwrap_or(caller))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_anonymous_but_an_unknown_token_is_refused() {
+        let peer = Peer::Tls { certificate: None, address: "127.0.0.1:1".parse().unwrap() };
+        let mut headers = HeaderMap::new();
+        assert_eq!(authenticate(&peer, &headers), Ok(UserInfo::anonymous()));
+        headers.insert("authorization", "Bearer abc".parse().unwrap());
+        assert_eq!(authenticate(&peer, &headers).unwrap_err().code, 401);
+        let local = UserInfo::new("system:kube-scheduler", [""; 0]);
+        assert_eq!(authenticate(&Peer::InProcess(local.clone().into()), &headers), Ok(local));
+    }
 }

@@ -1,6 +1,16 @@
 //! What a caller may do: [`Attributes`] of a request to a [`Decision`]. One mode per file. Not who they are: that is
 //! `authn`.
 
+pub mod authorizer;
+pub mod bootstrap;
+pub mod policy;
+pub mod rbac;
+pub mod rule;
+#[cfg(test)]
+mod tests;
+
+pub use authorizer::{Authorizer, forbidden};
+
 use crate::authn::UserInfo;
 
 /// What authorization sees of a request. Empty strings mean "none" (core group, no subresource, cluster scope, …).

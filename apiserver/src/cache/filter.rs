@@ -2,7 +2,7 @@
 
 use super::entry::Entry;
 use kstore_api::kind::Resource;
-use kstore_api::selector::{field::FieldSelector, label::LabelSelector};
+use kstore_api::selector::{field, label};
 
 /// A conjunction. Empty strings and empty selectors match everything.
 #[derive(Clone, Debug)]
@@ -14,9 +14,9 @@ pub struct Filter {
     /// Only this name.
     pub name: String,
     /// Label requirements.
-    pub labels: LabelSelector,
+    pub labels: label::Selector,
     /// Field requirements.
-    pub fields: FieldSelector,
+    pub fields: field::Selector,
 }
 
 impl Filter {
@@ -26,8 +26,8 @@ impl Filter {
             resource,
             namespace: String::new(),
             name: String::new(),
-            labels: LabelSelector::default(),
-            fields: FieldSelector::default(),
+            labels: label::Selector::everything(),
+            fields: field::Selector::everything(),
         }
     }
 
@@ -35,12 +35,12 @@ impl Filter {
     pub fn matches(&self, entry: &Entry) -> bool {
         (self.namespace.is_empty() || *self.namespace == *entry.namespace)
             && (self.name.is_empty() || *self.name == *entry.name)
-            && self.labels.matches(&entry.labels)
-            && self.fields.matches(&entry.fields)
+            && self.labels.matches(entry.labels.as_slice())
+            && self.fields.matches_fields(&entry.fields)
     }
 
     /// Whether labels or fields are required (a list then cannot count what remains without looking).
     pub fn selects(&self) -> bool {
-        !self.labels.is_empty() || !self.fields.is_empty()
+        !self.labels.is_everything() || !self.fields.is_everything()
     }
 }

@@ -22,6 +22,7 @@ use parking_lot::RwLock;
 use recent::Recent;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use tokio::sync::Notify;
@@ -139,7 +140,7 @@ impl Cache {
         let prefix = filter.resource.storage_prefix(&filter.namespace);
         let found = kind
             .objects
-            .range::<str, _>(prefix.as_str()..)
+            .range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded))
             .take_while(|(key, _)| key.starts_with(&prefix))
             .map(|(_, entry)| entry)
             .filter(|entry| filter.matches(entry))

@@ -52,7 +52,8 @@ pub struct Watch {
     cache: Arc<Cache>,
     filters: Vec<Filter>,
     source: Source,
-    initial: Vec<(u32, Arc<Entry>)>,
+    /// `None` unless the watch starts with the state.
+    initial: Option<Vec<(u32, Arc<Entry>)>>,
     revision: i64,
 }
 
@@ -83,21 +84,27 @@ impl Watch {
         }
         let source = state.register(&filters, revision);
         drop(state);
-        Self { cache, filters, source, initial, revision }
+        Self { cache, filters, source, initial: Some(initial), revision }
     }
 
     async fn from_revision(cache: Arc<Cache>, filters: Vec<Filter>, revision: i64) -> Result<Self, WatchEnd> {
-        if let Some(source) = cache.state.write().resume(&filters, revision) {
-            return Ok(Self { cache, filters, source, initial: Vec::new(), revision });
+        let resumed = cache.state.write().resume(&filters, revision);
+        if let Some(source) = resumed {
+            return Ok(Self { cache, filters, source, initial: None, revision });
         }
         let history = cache.storage.watch(ROOT, revision).await.map_err(WatchEnd::from)?;
-        Ok(Self { cache, filters, source: Source::History(history), initial: Vec::new(), revision })
+        Ok(Self { cache, filters, source: Source::History(history), initial: None, revision })
     }
 
     /// The state that the watch began with, once: (selector, object) in order of selectors and keys, as of
     /// [`Watch::revision`]. Empty unless started with [`WatchStart::State`].
     pub fn initial(&mut self) -> Vec<(u32, Arc<Entry>)> {
-        std::mem::take(&mut self.initial)
+        self.initial.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Whether the watch begins with the current state.
+    pub fn starts_with_state(&self) -> bool {
+        self.initial.is_some()
     }
 
     /// How far the watch has come: everything that matches up to here has been handed out.
@@ -140,7 +147,8 @@ impl Watch {
                 batch
             }
             Source::History(history) => {
-                if let Some(live) = self.cache.state.write().resume(&self.filters, self.revision) {
+                let resumed = self.cache.state.write().resume(&self.filters, self.revision);
+                if let Some(live) = resumed {
                     self.source = live;
                     return Ok(None);
                 }

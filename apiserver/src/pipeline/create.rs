@@ -98,13 +98,14 @@ impl Pipeline {
         }
         let generate = meta::generate_name(object).to_owned();
         if meta::name(object).is_empty() && !generate.is_empty() {
-            meta::set_name(object, &generated_name(&generate, &self.nondet.rng.name_suffix(5)));
+            meta::set_name(object, &meta::generated_name(&generate, &self.nondet.rng.name_suffix(5)));
         }
         if !target.name.is_empty() && meta::name(object) != target.name {
             return Err(name_mismatch(meta::name(object), &target.name));
         }
         meta::name(object).clone_into(&mut target.name);
-        meta::begin_create(object, &self.nondet.rng.uuid(), self.nondet.clock.now_seconds());
+        meta::wipe_system_fields(object);
+        meta::fill_system_fields(object, &self.nondet.rng.uuid(), self.nondet.clock.now_seconds());
         Ok(())
     }
 }
@@ -147,10 +148,4 @@ pub(super) fn to_stored(resource: &'static kstore_api::kind::Resource, object: &
     if let Some(ty) = schema::of(row.group, row.version, row.kind) {
         schema::fill::fill(object, ty);
     }
-}
-
-/// A prefix, cut so that the name stays a label, and a suffix.
-fn generated_name(prefix: &str, suffix: &str) -> String {
-    let cut = prefix.char_indices().map(|(at, _)| at).find(|at| *at >= 58).unwrap_or(prefix.len());
-    format!("{}{suffix}", &prefix[..cut])
 }

@@ -7,11 +7,12 @@ use crate::cache::Entry;
 use crate::decode::{self, Expected};
 use crate::error;
 use crate::registry::Next;
-use crate::request::{Body, DeleteOptions, FieldValidation, PatchKind, Request, Target, WriteOptions};
+use crate::request::{Body, DeleteOptions, FieldValidation, Request, Target, WriteOptions};
+use kstore_api::patch::PatchType;
 use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::scale;
-use kstore_api::selector::label::LabelSelector;
+use kstore_api::selector::label;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 
@@ -20,7 +21,7 @@ impl Pipeline {
     pub(super) fn get_subresource(&self, request: &Request, entry: &Entry) -> Result<Answer, Status> {
         let target = &request.target;
         match target.subresource {
-            "scale" => Ok(Answer::Value { value: scale::of(&in_version(target.resource, &entry.parse())), created: false }),
+            "scale" => Ok(Answer::Value { value: scale::of(&in_version(target.resource, entry.parse())), created: false }),
             other => Err(error::not_served(target, other)),
         }
     }
@@ -85,9 +86,9 @@ impl Pipeline {
         let filter = crate::cache::Filter { namespace: target.namespace.clone(), ..crate::cache::Filter::all(budgets) };
         let (budgets, _) = self.cache().scan(&filter);
         budgets.iter().map(|entry| entry.parse()).find_map(|budget| {
-            let selector = LabelSelector::from_value(&budget["spec"]["selector"]).ok()?;
+            let selector = label::Selector::from_object(&budget["spec"]["selector"]).ok()?;
             let allowed = budget["status"]["disruptionsAllowed"].as_i64().unwrap_or(0);
-            (selector.matches(&pod.labels) && allowed <= 0).then(|| error::budget_exhausted(&budget))
+            (selector.matches(pod.labels.as_slice()) && allowed <= 0).then(|| error::budget_exhausted(&budget))
         })
     }
 
@@ -97,9 +98,9 @@ impl Pipeline {
     }
 
     /// Patches the scale of a workload.
-    pub(super) async fn patch_scale(&self, request: &Request, kind: PatchKind, patch: &Value, options: &WriteOptions) -> Result<Answer, Status> {
+    pub(super) async fn patch_scale(&self, request: &Request, kind: PatchType, patch: &Value, options: &WriteOptions) -> Result<Answer, Status> {
         let target = &request.target;
-        let kind = if kind == PatchKind::Strategic { PatchKind::Merge } else { kind };
+        let kind = if kind == PatchType::Strategic { PatchType::Merge } else { kind };
         self.change_scale(request, options, |scale| apply_patch(target, kind, scale, patch)).await
     }
 
@@ -126,7 +127,7 @@ impl Pipeline {
         let mut warnings = Vec::new();
         match self.change(&parent, options, &mut warnings, rescale).await? {
             Answer::Object(ObjectAnswer { entry, .. }) => {
-                let value = scale::of(&in_version(target.resource, &entry.parse()));
+                let value = scale::of(&in_version(target.resource, entry.parse()));
                 Ok(Answer::Value { value, created: false })
             }
             other => Ok(other),

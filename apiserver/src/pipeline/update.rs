@@ -7,10 +7,11 @@ use crate::admission::{Operation, Subject};
 use crate::decode::{self, Expected};
 use crate::error;
 use crate::registry::{Next, UpdateEffect, removed_by_update};
-use crate::request::{Body, FieldValidation, PatchKind, Request, Target, WriteOptions};
+use crate::request::{Body, FieldValidation, Request, Target, WriteOptions};
+use kstore_api::patch::PatchType;
 use bytes::Bytes;
 use kstore_api::patch::{self, PatchError};
-use kstore_api::status::Status;
+use kstore_api::status::{Reason, Status};
 use kstore_api::{defaults, meta, schema, strategy, validate};
 use serde_json::Value;
 
@@ -47,13 +48,13 @@ impl Pipeline {
     pub(super) async fn patch(
         &self,
         request: &Request,
-        kind: PatchKind,
+        kind: PatchType,
         patch: &Bytes,
         options: &WriteOptions,
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         let target = &request.target;
-        if kind == PatchKind::Apply {
+        if kind == PatchType::Apply {
             return self.apply(request, patch, options, warnings).await;
         }
         let patch = parse_patch(patch)?;
@@ -91,7 +92,7 @@ impl Pipeline {
         let mut told = Vec::new();
         let decide = |current: Option<&Value>| {
             let current = current.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
-            let old = in_version(target.resource, current);
+            let old = in_version(target.resource, current.clone());
             let next = change(&old)?;
             told.clear();
             self.admit_change(request, options, &old, next, &mut told)
@@ -126,10 +127,8 @@ impl Pipeline {
         defaults::apply(resource, &mut next);
         self.admission.mutate(&subject, &mut next, Some(old))?;
         let mut before = old.clone();
-        if let Some(ty) = schema::of(resource.group, resource.version, resource.kind) {
-            // What was stored carries the zero members that are always printed; compare like with like.
-            decode::strip(ty, &mut before);
-        }
+        // What was stored carries the zero members that are always printed; compare like with like.
+        decode::canonical(Expected::of(resource, ""), &mut before, FieldValidation::Ignore, &mut Vec::new())?;
         strategy::prepare_update(resource, target.subresource, &mut next, &before);
         let span = tracing::debug_span!("validation").entered();
         let errors = validate::update(resource, target.subresource, &next, &before);
@@ -182,18 +181,18 @@ pub(super) fn parse_patch(bytes: &[u8]) -> Result<Value, Status> {
 }
 
 /// What the patch makes of the object.
-pub(super) fn apply_patch(target: &Target, kind: PatchKind, current: &Value, patch: &Value) -> Result<Value, Status> {
+pub(super) fn apply_patch(target: &Target, kind: PatchType, current: &Value, patch: &Value) -> Result<Value, Status> {
     let name = &target.name;
     let resource = target.resource;
     let patched = match kind {
-        PatchKind::Json => patch::json::apply(current, patch),
-        PatchKind::Merge => patch::merge::apply(current, patch),
-        PatchKind::Strategic => {
+        PatchType::Json => patch::json::apply(current, patch),
+        PatchType::Merge => patch::merge::apply(current, patch),
+        PatchType::Strategic => {
             let ty = schema::of(resource.group, resource.version, resource.kind);
-            let ty = ty.ok_or_else(|| Status::unsupported_media_type(&[crate::rest::JSON_PATCH, crate::rest::MERGE_PATCH]))?;
+            let ty = ty.ok_or_else(|| Status::unsupported_media_type(&[PatchType::Json.media_type(), PatchType::Merge.media_type()]))?;
             patch::strategic::apply(current, patch, ty)
         }
-        PatchKind::Apply => unreachable!("server-side apply does not come this way"),
+        PatchType::Apply => unreachable!("server-side apply does not come this way"),
     };
     patched.map_err(|e| refused_patch(resource, name, &e))
 }
@@ -205,7 +204,12 @@ fn refused_patch(resource: &kstore_api::kind::Resource, name: &str, refused: &Pa
 /// Strict violations of a patch are about the field `patch`, 422.
 fn in_patch(status: Status, validation: FieldValidation) -> Status {
     match validation {
-        FieldValidation::Strict => Status { code: 422, reason: kstore_api::status::Reason::Invalid, ..status },
+        FieldValidation::Strict => {
+            let mut status = status;
+            status.code = 422;
+            status.reason = Reason::Invalid;
+            status
+        }
         FieldValidation::Ignore | FieldValidation::Warn => status,
     }
 }

@@ -84,19 +84,11 @@ impl Registry {
     async fn list_page(&self, options: &ListOptions, token: ContinueToken) -> Result<Listed, Status> {
         if token.rv > 0 {
             let listed = self.list_stored(options, &token.start, token.rv).await;
-            return listed.map_err(|status| if status.code == 410 { self.inconsistent(status, &token) } else { status });
+            return listed.map_err(|status| if status.code == 410 { inconsistent(status, &token) } else { status });
         }
         // A token of revision −1 asks to go on at the newest revision: complete, but not consistent with earlier pages.
         let revision = self.cache.fresh().await;
         self.list_stored(options, &token.start, revision).await
-    }
-
-    /// 410 with a token that goes on without consistency.
-    fn inconsistent(&self, mut status: Status, token: &ContinueToken) -> Status {
-        let next = ContinueToken { rv: -1, ..token.clone() };
-        status.message = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.".into();
-        status.metadata.continue_ = Some(next.encode());
-        status
     }
 
     /// Reads pages of the storage until `limit` objects matched.
@@ -131,6 +123,15 @@ impl Registry {
             from = format!("{last}\0");
         }
     }
+}
+
+/// 410 with a token that goes on at the newest revision. Clients look for the beginning of the text.
+fn inconsistent(status: Status, token: &ContinueToken) -> Status {
+    let next = ContinueToken { rv: -1, ..token.clone() };
+    let text = "The provided continue parameter is too old to display a consistent list result. Start a new list without it, \
+        or go on with the continue token of this answer: the rest is then read at the newest revision, so that objects which \
+        changed since the first page may be missing or appear twice.";
+    status.with_message(text).continued_by(next.encode())
 }
 
 /// The first page of what the cache holds.

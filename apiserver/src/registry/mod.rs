@@ -8,7 +8,7 @@ mod list;
 mod service;
 
 pub use delete::{Deleted, DeletePlan, plan_delete, removed_by_update};
-pub use guaranteed_update::{Next, Updated};
+pub use guaranteed_update::{Next, UpdateEffect, Updated};
 pub use list::{ContinueToken, Listed};
 
 use crate::cache::{Cache, Entry};

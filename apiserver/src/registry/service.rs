@@ -161,7 +161,7 @@ fn claimed_keys(service: &Value) -> BTreeSet<String> {
     address.into_iter().chain(node_ports(service).map(|port| format!("{NODE_PORTS}{port}"))).collect()
 }
 
-fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
+fn node_ports(service: &Value) -> impl Iterator<Item = i64> + use<> {
     let ports = service["spec"]["ports"].as_array().cloned().unwrap_or_default();
     ports.into_iter().filter_map(|port| port["nodePort"].as_i64()).filter(|port| *port > 0)
 }

@@ -4,7 +4,7 @@ use super::router::decode_query;
 use crate::authz::Target;
 use crate::cache::{Filter, WatchStart};
 use crate::request::{DeleteOptions, FieldValidation, GetOptions, ListAt, ListOptions, Propagation, WatchOptions, WriteOptions};
-use kstore_api::selector::{field::FieldSelector, label::LabelSelector};
+use kstore_api::selector::{field, label};
 use kstore_api::status::Status;
 
 /// The query of a URL. The last value of a repeated parameter wins.
@@ -69,12 +69,12 @@ impl Query {
 
     /// What a list, watch or delete-collection selects. `named` is the object name of the path, if any.
     pub fn filter(&self, resource: &'static kstore_api::kind::Resource, namespace: &str, named: &str) -> Result<Filter, Status> {
-        let labels = LabelSelector::parse(self.get("labelSelector")).map_err(|e| Status::bad_request(e.to_string()))?;
-        let fields = FieldSelector::parse(resource, self.get("fieldSelector")).map_err(|e| Status::bad_request(e.to_string()))?;
-        let name = if named.is_empty() { fields.exact("metadata.name").unwrap_or("").to_owned() } else { named.to_owned() };
+        let labels = label::Selector::parse(self.get("labelSelector")).map_err(|e| Status::bad_request(e.to_string()))?;
+        let fields = field::Selector::parse(self.get("fieldSelector")).and_then(|selector| selector.check(resource)).map_err(|e| Status::bad_request(e.to_string()))?;
+        let name = if named.is_empty() { fields.required("metadata.name").unwrap_or("").to_owned() } else { named.to_owned() };
         let mut namespace = namespace.to_owned();
         if namespace.is_empty() && resource.namespaced {
-            fields.exact("metadata.namespace").unwrap_or("").clone_into(&mut namespace);
+            fields.required("metadata.namespace").unwrap_or("").clone_into(&mut namespace);
         }
         Ok(Filter { resource, namespace, name, labels, fields })
     }

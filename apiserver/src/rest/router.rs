@@ -123,7 +123,9 @@ fn decode_with(text: &str, plus_is_space: bool) -> String {
     let mut i = 0;
     while i < bytes.len() {
         let escape = (bytes[i] == b'%').then(|| bytes.get(i + 1..i + 3)).flatten();
-        let value = escape.and_then(|hex| std::str::from_utf8(hex).ok()).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        let value = escape
+            .and_then(|hex| std::str::from_utf8(hex).ok())
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
         match value {
             Some(byte) => {
                 out.push(byte);
@@ -146,7 +148,10 @@ mod tests {
         match route(path) {
             Route::Resource(p) => {
                 let watch = if p.watch { " watch" } else { "" };
-                format!("{}/{} ns={} name={} sub={}{watch}", p.resource.group, p.resource.plural, p.namespace, p.name, p.subresource)
+                format!(
+                    "{}/{} ns={} name={} sub={}{watch}",
+                    p.resource.group, p.resource.plural, p.namespace, p.name, p.subresource
+                )
             }
             Route::Path => "path".into(),
             Route::UnknownResource => "unknown".into(),
@@ -163,7 +168,10 @@ mod tests {
             ("/api/v1/namespaces/a/finalize", "/namespaces ns= name=a sub=finalize"),
             ("/api/v1/watch/namespaces/a/pods", "/pods ns=a name= sub= watch"),
             ("/apis/apps/v1/namespaces/a/deployments/x/scale", "apps/deployments ns=a name=x sub=scale"),
-            ("/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode", "rbac.authorization.k8s.io/clusterroles ns= name=system:node sub="),
+            (
+                "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
+                "rbac.authorization.k8s.io/clusterroles ns= name=system:node sub=",
+            ),
             ("/api", "path"),
             ("/api/v1", "path"),
             ("/apis/apps/v1", "path"),

@@ -141,7 +141,7 @@ fn raw(kv: &KeyValue) -> Raw {
 }
 
 fn unchanged(guard: &Guard) -> Compare {
-    Compare::key(guard.key.clone(), CompareOp::Equal, Target::ModRevision(Revision(guard.revision)))
+    Compare::key(guard.key.clone(), CompareOp::Equal, Target::Mod(Revision(guard.revision)))
 }
 
 impl From<RangeError> for ReadError {

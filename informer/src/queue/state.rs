@@ -260,6 +260,14 @@ impl<K: Ord + Hash + Clone> State<K> {
     }
 }
 
+#[cfg(test)]
+impl<K> State<K> {
+    /// Whether no trace of any key is left.
+    pub(super) fn is_forgetful(&self) -> bool {
+        self.entries.is_empty() && self.ready.is_empty() && self.timers.is_empty()
+    }
+}
+
 impl Entry {
     fn new(place: Place, causes: Causes) -> Self {
         Self { place, causes, failures: 0, backoff_until: None }

@@ -1,1 +1,288 @@
-//! What the queue promises, as properties.
+//! What the queue promises, as properties of random schedules, and by example where a number matters.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use futures::FutureExt;
+use kstore_nondet::Rng;
+use proptest::prelude::*;
+use tokio::time::{Instant, advance};
+
+use super::*;
+use crate::{Causes, Revision};
+
+#[derive(Clone, Debug)]
+enum Op {
+    Add(u8),
+    AddAfter(u8, u64),
+    Take,
+    Finish(usize, How),
+    Pass(u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Done,
+    Retry,
+    Drop,
+    Again(u64),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let how = prop_oneof![
+        3 => Just(How::Done),
+        1 => Just(How::Retry),
+        1 => Just(How::Drop),
+        1 => (0u64..3_000).prop_map(How::Again)
+    ];
+    prop_oneof![
+        4 => (0u8..5).prop_map(Op::Add),
+        1 => (0u8..5, 0u64..3_000).prop_map(|(key, ms)| Op::AddAfter(key, ms)),
+        4 => Just(Op::Take),
+        4 => (0usize..4, how).prop_map(|(at, how)| Op::Finish(at, how)),
+        2 => (0u64..2_000).prop_map(Op::Pass),
+    ]
+}
+
+/// What a bystander can say of a queue without knowing how it works.
+#[derive(Default)]
+struct Witness {
+    leases: Vec<Lease<u8>>,
+    /// Keys added since their last run began.
+    owed: BTreeSet<u8>,
+    /// Causes that the next run of a key must carry.
+    causes: BTreeMap<u8, BTreeSet<u64>>,
+    /// Reasons to run that a key has had, and runs.
+    reasons: BTreeMap<u8, usize>,
+    runs: BTreeMap<u8, usize>,
+    clock: u64,
+}
+
+impl Witness {
+    fn apply(&mut self, queue: &Queue<u8>, op: &Op) {
+        match op {
+            Op::Add(key) => {
+                self.clock += 1;
+                queue.add(*key, Causes::one(Revision(self.clock)));
+                self.owed.insert(*key);
+                let causes = self.causes.entry(*key).or_default();
+                causes.insert(self.clock);
+                while causes.len() > 16 {
+                    causes.pop_first();
+                }
+                *self.reasons.entry(*key).or_default() += 1;
+            }
+            Op::AddAfter(key, ms) => {
+                queue.add_after(*key, Duration::from_millis(*ms));
+                *self.reasons.entry(*key).or_default() += 1;
+            }
+            Op::Take => {
+                if let Some(Some(lease)) = queue.next().now_or_never() {
+                    self.started(lease);
+                }
+            }
+            Op::Finish(at, how) if *at < self.leases.len() => {
+                let lease = self.leases.remove(*at);
+                let key = *lease.key();
+                match how {
+                    How::Done => lease.done(),
+                    How::Again(ms) => lease.again_in(Duration::from_millis(*ms)),
+                    How::Retry | How::Drop => {
+                        let again = lease.causes().revisions().iter().map(|revision| revision.0);
+                        let causes = self.causes.entry(key).or_default();
+                        causes.extend(again);
+                        while causes.len() > 16 {
+                            causes.pop_first();
+                        }
+                        match how {
+                            How::Drop => drop(lease),
+                            _ => lease.retry(),
+                        }
+                    }
+                }
+                if !matches!(how, How::Done) {
+                    *self.reasons.entry(key).or_default() += 1;
+                }
+            }
+            Op::Finish(..) | Op::Pass(_) => {}
+        }
+    }
+
+    fn started(&mut self, lease: Lease<u8>) {
+        let key = *lease.key();
+        assert!(self.leases.iter().all(|other| *other.key() != key), "one run of a key at a time");
+        self.owed.remove(&key);
+        *self.runs.entry(key).or_default() += 1;
+        assert!(self.runs[&key] <= self.reasons[&key], "no run without a reason");
+        let expected: Vec<u64> = self.causes.remove(&key).unwrap_or_default().into_iter().collect();
+        let got: Vec<u64> = lease.causes().revisions().iter().map(|revision| revision.0).collect();
+        assert_eq!(got, expected, "the causes of everything added before, and of nothing else");
+        self.leases.push(lease);
+    }
+}
+
+fn paused<F: Future>(future: F) -> F::Output {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_time().start_paused(true).build().unwrap().block_on(future)
+}
+
+proptest! {
+    #[test]
+    fn no_add_is_lost_no_key_runs_twice_at_once_and_nothing_is_left(ops in prop::collection::vec(op(), 1..200)) {
+        paused(async {
+            let (queue, mut witness) = (Queue::new(Rng::seeded(1)), Witness::default());
+            for op in &ops {
+                witness.apply(&queue, op);
+                if let Op::Pass(ms) = op {
+                    advance(Duration::from_millis(*ms)).await;
+                }
+            }
+            loop {
+                while !witness.leases.is_empty() {
+                    witness.apply(&queue, &Op::Finish(0, How::Done));
+                }
+                match tokio::time::timeout(Duration::from_secs(10_000), queue.next()).await {
+                    Ok(Some(lease)) => witness.started(lease),
+                    _ => break,
+                }
+            }
+            assert!(witness.owed.is_empty(), "each add is followed by a run: {:?}", witness.owed);
+            let QueueStats { ready, waiting, running, adds, .. } = queue.stats();
+            assert_eq!((ready, waiting, running), (0, 0, 0));
+            assert!(adds as usize <= ops.len());
+            assert!(queue.0.state.lock().is_forgetful());
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_run_in_the_order_of_their_first_add() {
+    let queue = Queue::new(Rng::seeded(1));
+    for key in [3, 1, 2, 1, 3] {
+        queue.add(key, Causes::none());
+    }
+    let mut order = Vec::new();
+    while let Some(Some(lease)) = queue.next().now_or_never() {
+        order.push(*lease.key());
+        lease.done();
+    }
+    assert_eq!(order, [3, 1, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_key_that_is_added_runs_once_and_not_again_at_its_time() {
+    let queue = Queue::new(Rng::seeded(1));
+    queue.add_after("a", Duration::from_secs(5));
+    queue.add("a", Causes::none());
+    queue.next().await.unwrap().done();
+    let more = tokio::time::timeout(Duration::from_secs(60), queue.next()).await;
+    assert!(more.is_err(), "the earlier run is the one that was asked for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_double_the_wait_and_success_forgets_them() {
+    let queue = Queue::new(Rng::seeded(1));
+    queue.add("a", Causes::one(Revision(4)));
+    let mut last = Instant::now();
+    for n in 0..25u32 {
+        let lease = queue.next().await.unwrap();
+        let (waited, attempt) = (last.elapsed(), lease.attempt());
+        assert_eq!(attempt, n);
+        assert_eq!(lease.causes().revisions(), [Revision(4)], "a retry has the causes of the failed run");
+        if n > 0 {
+            let ideal = Duration::from_millis(5 << (n - 1).min(30)).min(Duration::from_secs(1_000));
+            let tick = Duration::from_millis(2);
+            assert!(waited >= ideal.mul_f64(0.8) && waited <= ideal.mul_f64(1.2) + tick, "{n}: {waited:?}");
+        }
+        last = Instant::now();
+        lease.retry();
+    }
+    queue.next().await.unwrap().done();
+    queue.add("a", Causes::none());
+    assert_eq!(queue.next().await.unwrap().attempt(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_during_the_back_off_runs_the_key_but_its_failure_does_not_count() {
+    let queue = Queue::new(Rng::seeded(1));
+    queue.add("a", Causes::none());
+    for _ in 0..10 {
+        queue.next().await.unwrap().retry();
+    }
+    for _ in 0..50 {
+        queue.add("a", Causes::none());
+        let lease = queue.next().await.unwrap();
+        assert_eq!(lease.attempt(), 10);
+        lease.retry();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_finishes_what_is_ready_and_running_and_nothing_else() {
+    let queue = Queue::new(Rng::seeded(1));
+    for key in ["running", "ready"] {
+        queue.add(key, Causes::none());
+    }
+    queue.add_after("waiting", Duration::from_secs(1));
+    let running = queue.next().await.unwrap();
+    let drained = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.drain().await }
+    });
+    tokio::task::yield_now().await;
+    queue.add("late", Causes::none());
+    let ready = queue.next().await.unwrap();
+    assert_eq!(*ready.key(), "ready");
+    ready.retry();
+    tokio::task::yield_now().await;
+    assert!(!drained.is_finished());
+    running.done();
+    drained.await.unwrap();
+    assert!(queue.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_wakes_every_worker() {
+    let queue: Queue<u8> = Queue::new(Rng::seeded(1));
+    let workers: Vec<_> = (0..3)
+        .map(|_| {
+            tokio::spawn({
+                let queue = queue.clone();
+                async move { queue.next().await.is_none() }
+            })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    queue.close();
+    for worker in workers {
+        assert!(worker.await.unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_worker_takes_a_key_when_its_time_comes_whatever_the_others_do() {
+    let queue = Queue::new(Rng::seeded(1));
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let start = Instant::now();
+    for _ in 0..3 {
+        let (queue, times) = (queue.clone(), times.clone());
+        tokio::spawn(async move {
+            while let Some(lease) = queue.next().await {
+                times.lock().push((*lease.key(), start.elapsed().as_secs()));
+                if *lease.key() < 2 {
+                    tokio::time::sleep(Duration::from_secs(1_000)).await;
+                }
+                lease.done();
+            }
+        });
+    }
+    tokio::task::yield_now().await;
+    queue.add_after(7, Duration::from_secs(10));
+    for key in [0, 1] {
+        queue.add(key, Causes::none());
+    }
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(*times.lock(), [(0, 0), (1, 0), (7, 10)]);
+}

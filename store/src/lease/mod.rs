@@ -1,6 +1,10 @@
 //! Leases: keys that go when nobody renews them. What callers get to see; `table` is what the writer owns, `clock` knows
 //! when each ends.
 
+pub(crate) mod clock;
+pub(crate) mod expire;
+pub(crate) mod table;
+
 use bytes::Bytes;
 
 use crate::{LeaseId, Revision};

@@ -1,1 +1,63 @@
-//! Of transactions.
+//! Guards: which branch a transaction takes, and each transaction inside it. Pure.
+
+use std::cmp::Ordering;
+
+use super::{Compare, CompareOp, Op, Target, Txn};
+use crate::staged::Staged;
+use crate::{End, KeyValue, LeaseId, Revision};
+
+/// The branch taken, with those of the nested transactions on it, in order.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Path {
+    pub(crate) succeeded: bool,
+    pub(crate) nested: Vec<Path>,
+}
+
+impl Txn {
+    /// The operations of the branch that `path` takes.
+    pub(crate) fn branch(&self, path: &Path) -> &[Op] {
+        if path.succeeded { &self.success } else { &self.failure }
+    }
+}
+
+/// Decides the whole tree on the state before it: a nested guard does not see what an outer operation will do.
+pub(crate) fn decide(txn: &Txn, staged: Staged<'_>) -> Path {
+    let succeeded = txn.compares.iter().all(|compare| holds(compare, staged));
+    let ops = if succeeded { &txn.success } else { &txn.failure };
+    let nested = ops.iter().filter_map(|op| match op {
+        Op::Txn(inner) => Some(decide(inner, staged)),
+        Op::Range(_) | Op::Put(_) | Op::Delete(_) => None,
+    });
+    Path { succeeded, nested: nested.collect() }
+}
+
+fn holds(compare: &Compare, staged: Staged<'_>) -> bool {
+    if compare.keys.end == End::Single {
+        return holds_for(compare, staged.live(&compare.keys.start).map(|kv| &**kv));
+    }
+    let found = staged.live_in(&compare.keys);
+    if found.is_empty() {
+        return holds_for(compare, None);
+    }
+    found.into_iter().all(|kv| holds_for(compare, Some(kv)))
+}
+
+fn holds_for(compare: &Compare, kv: Option<&KeyValue>) -> bool {
+    let stamp = kv.map(KeyValue::stamp).unwrap_or_default();
+    let order = match &compare.target {
+        Target::Version(given) => stamp.version.cmp(given),
+        Target::Create(Revision(given)) => stamp.create_revision.0.cmp(given),
+        Target::Mod(Revision(given)) => stamp.mod_revision.0.cmp(given),
+        Target::Lease(LeaseId(given)) => stamp.lease.0.cmp(given),
+        Target::Value(given) => match kv {
+            Some(kv) => kv.value().cmp(given),
+            None => return false,
+        },
+    };
+    match compare.op {
+        CompareOp::Equal => order == Ordering::Equal,
+        CompareOp::NotEqual => order != Ordering::Equal,
+        CompareOp::Greater => order == Ordering::Greater,
+        CompareOp::Less => order == Ordering::Less,
+    }
+}

@@ -1,1 +1,185 @@
-//! Of transactions.
+//! Evaluates a transaction on staged state and collects its effects. No clock, no queue, no disk.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::compare::{Path, decide};
+use super::{Delete, DeleteResult, Op, OpResult, Put, PutResult, Txn, TxnResult};
+use crate::commit::RecordKey;
+use crate::event::{Event, EventKind};
+use crate::index::{Index, Version};
+use crate::kv::Stamp;
+use crate::lease::table::LeaseTable;
+use crate::range::{Range, RangeResult};
+use crate::staged::{Overlay, Staged};
+use crate::view::{self, Pick};
+use crate::{KeyRange, KeyValue, RangeError, Revision, TxnError};
+
+/// Fetches an old version.
+pub(crate) type Fetch<'a> = &'a dyn Fn(RecordKey) -> Result<Arc<KeyValue>, RangeError>;
+
+/// One request's evaluation: what it sees, what it may change, and what it has changed so far.
+pub(crate) struct Execution<'a> {
+    pub(crate) index: &'a Index,
+    pub(crate) overlay: &'a mut Overlay,
+    pub(crate) leases: &'a mut LeaseTable,
+    /// The revision before.
+    pub(crate) base: Revision,
+    pub(crate) compacted: Revision,
+    pub(crate) note: Option<Bytes>,
+    pub(crate) fetch: Fetch<'a>,
+    pub(crate) events: Vec<Arc<Event>>,
+}
+
+impl Execution<'_> {
+    /// Does a transaction that passed `check`. On an error nothing was changed.
+    pub(crate) fn txn(&mut self, txn: &Txn) -> Result<TxnResult, TxnError> {
+        let path = decide(txn, self.staged());
+        self.check(txn, &path)?;
+        self.run(txn, &path)
+    }
+
+    /// Deletes keys, as a lease does when it ends.
+    pub(crate) fn delete_keys(&mut self, keys: impl IntoIterator<Item = Bytes>) {
+        for key in keys {
+            self.delete_key(&key);
+        }
+    }
+
+    fn staged(&self) -> Staged<'_> {
+        Staged { index: self.index, overlay: self.overlay }
+    }
+
+    /// The revision that the next change belongs to.
+    fn own(&self) -> Revision {
+        self.base.next()
+    }
+
+    /// The revision as the transaction sees it.
+    fn now(&self) -> Revision {
+        if self.events.is_empty() { self.base } else { self.own() }
+    }
+
+    /// What can go wrong on the path taken; after this nothing can.
+    fn check(&self, txn: &Txn, path: &Path) -> Result<(), TxnError> {
+        let mut nested = path.nested.iter();
+        for op in txn.branch(path) {
+            match op {
+                Op::Range(range) => self.check_range(range)?,
+                Op::Put(put) => self.check_put(put)?,
+                Op::Delete(_) => {}
+                Op::Txn(inner) => {
+                    let path = nested.next().expect("there is a path for each nested transaction");
+                    self.check(inner, path)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_range(&self, range: &Range) -> Result<(), TxnError> {
+        let (requested, compacted) = (range.revision, self.compacted);
+        if requested.0 < 0 {
+            return Err(TxnError::Range(RangeError::Compacted { requested, compacted }));
+        }
+        view::resolve(range, self.base, compacted).map(drop).map_err(TxnError::Range)
+    }
+
+    fn check_put(&self, put: &Put) -> Result<(), TxnError> {
+        if !put.lease.is_none() && !self.leases.contains(put.lease) {
+            return Err(TxnError::LeaseNotFound(put.lease));
+        }
+        let keeps = put.ignore_value || put.ignore_lease;
+        if keeps && self.staged().live(&put.key).is_none() { Err(TxnError::KeyNotFound) } else { Ok(()) }
+    }
+
+    fn run(&mut self, txn: &Txn, path: &Path) -> Result<TxnResult, TxnError> {
+        let ops = txn.branch(path);
+        let mut responses = Vec::with_capacity(ops.len());
+        let mut nested = path.nested.iter();
+        for op in ops {
+            responses.push(match op {
+                Op::Range(range) => OpResult::Range(self.range(range).map_err(TxnError::Range)?),
+                Op::Put(put) => OpResult::Put(self.put(put)),
+                Op::Delete(delete) => OpResult::Delete(self.delete(delete)),
+                Op::Txn(inner) => {
+                    let path = nested.next().expect("there is a path for each nested transaction");
+                    OpResult::Txn(self.run(inner, path)?)
+                }
+            });
+        }
+        Ok(TxnResult { succeeded: path.succeeded, revision: self.now(), responses })
+    }
+
+    /// A read sees this transaction's own changes, unless it asks for a revision.
+    fn range(&self, range: &Range) -> Result<RangeResult, RangeError> {
+        let at = if range.revision.0 == 0 { self.own() } else { range.revision };
+        let mut selection = view::select_staged(self.staged(), range, at);
+        let picks = std::mem::take(&mut selection.picks);
+        let kvs = picks.into_iter().map(|pick| match pick {
+            Pick::Ready(kv) => Ok(kv),
+            Pick::Stored(key) => (self.fetch)(key),
+        });
+        let kvs = kvs.collect::<Result<_, _>>()?;
+        Ok(view::finish(range, self.now(), &selection, kvs))
+    }
+
+    fn put(&mut self, put: &Put) -> PutResult {
+        let own = self.own();
+        let prev = self.staged().live(&put.key).cloned();
+        let stamp = Stamp {
+            create_revision: prev.as_ref().map_or(own, |prev| prev.create_revision()),
+            mod_revision: own,
+            version: prev.as_ref().map_or(1, |prev| prev.version() + 1),
+            lease: match &prev {
+                Some(prev) if put.ignore_lease => prev.lease(),
+                Some(_) | None => put.lease,
+            },
+        };
+        let value = match &prev {
+            Some(prev) if put.ignore_value => prev.value(),
+            Some(_) | None => &put.value,
+        };
+        let kv = Arc::new(KeyValue::new(&put.key, value, stamp));
+        self.leases.moved(&put.key, prev.as_ref().map(|prev| prev.lease()).unwrap_or_default(), stamp.lease);
+        self.change(EventKind::Put, kv.clone(), prev.clone());
+        PutResult { revision: own, kv, prev_kv: prev.filter(|_| put.prev_kv) }
+    }
+
+    fn delete(&mut self, delete: &Delete) -> DeleteResult {
+        let keys: Vec<_> = self.keys_in(&delete.keys);
+        let deleted = i64::try_from(keys.len()).expect("keys fit into memory");
+        let prev_kvs = keys.into_iter().filter_map(|key| self.delete_key(&key));
+        let mut prev_kvs: Vec<_> = prev_kvs.collect();
+        if !delete.prev_kv {
+            prev_kvs = Vec::new();
+        }
+        DeleteResult { revision: self.now(), deleted, prev_kvs }
+    }
+
+    fn keys_in(&self, keys: &KeyRange) -> Vec<Bytes> {
+        self.staged().live_in(keys).into_iter().map(|kv| kv.key_bytes()).collect()
+    }
+
+    fn delete_key(&mut self, key: &Bytes) -> Option<Arc<KeyValue>> {
+        let prev = self.staged().live(key)?.clone();
+        self.leases.moved(key, prev.lease(), crate::LeaseId::NONE);
+        let kv = Arc::new(KeyValue::tombstone(key, self.own()));
+        self.change(EventKind::Delete, kv, Some(prev.clone()));
+        Some(prev)
+    }
+
+    /// Stages a change. An event says what was before the revision, also where the same transaction put the key first.
+    fn change(&mut self, kind: EventKind, kv: Arc<KeyValue>, prev: Option<Arc<KeyValue>>) {
+        let main = self.own();
+        let prev_kv = match prev {
+            Some(prev) if prev.mod_revision() == main => self.staged().before(kv.key(), main).cloned(),
+            other => other,
+        };
+        let sub = u32::try_from(self.events.len())
+            .expect("a transaction's changes are bounded by the keys in memory");
+        self.overlay.push(Version { kv: kv.clone(), main, sub, dead: kind == EventKind::Delete });
+        self.events.push(Arc::new(Event { kind, kv, prev_kv, note: self.note.clone() }));
+    }
+}

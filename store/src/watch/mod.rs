@@ -1,7 +1,13 @@
 //! Watching: which changes a watcher wants and how it gets them. `hub` delivers what is new, `history` what is not,
 //! `watcher` is the caller's end of it.
 
-#![expect(clippy::unimplemented, reason = "the signatures, agreed before the bodies")]
+mod history;
+pub(crate) mod hub;
+mod interests;
+mod slot;
+mod watcher;
+
+pub use watcher::{WatchHandle, Watcher};
 
 use crate::event::Events;
 use crate::{KeyRange, Revision};
@@ -48,49 +54,4 @@ pub struct Batch {
     pub revision: Revision,
     /// Its events, in the order of their operations.
     pub events: Events,
-}
-
-/// The caller's end of a watch. Dropping it ends the watch.
-pub struct Watcher {}
-
-/// Asks for progress of a watch from elsewhere. Cheap to clone.
-#[derive(Clone)]
-pub struct WatchHandle {}
-
-impl Watcher {
-    /// The next revision with events for this watch. None after the store was closed in order or an error was returned.
-    /// Cancel safe. Also available as a `futures::Stream`.
-    pub async fn next(&mut self) -> Option<Result<Batch, crate::error::WatchError>> {
-        unimplemented!()
-    }
-
-    /// What is at hand without waiting: none if nothing is.
-    pub fn try_next(&mut self) -> Option<Result<Batch, crate::error::WatchError>> {
-        unimplemented!()
-    }
-
-    /// The store's revision when the watch began: with start zero, every later change is delivered.
-    pub fn created_at(&self) -> Revision {
-        unimplemented!()
-    }
-
-    /// The revision up to which everything has been taken out of this watcher, if nothing is outstanding; none while
-    /// events are queued or history is being read.
-    pub fn progress(&self) -> Option<Revision> {
-        unimplemented!()
-    }
-
-    /// A handle to ask for progress.
-    pub fn handle(&self) -> WatchHandle {
-        unimplemented!()
-    }
-}
-
-impl WatchHandle {
-    /// Makes [`Watcher::next`] return a batch without events as soon as everything up to the store's current revision
-    /// has been handed out. Requests are merged; if real events reach that revision first, they are not the answer: it
-    /// still comes.
-    pub fn request_progress(&self) {
-        unimplemented!()
-    }
 }

@@ -1,0 +1,84 @@
+//! Patches: pure functions from the current object and a patch to the new object.
+//!
+//! [`json`] and [`merge`] know nothing of Kubernetes types; [`strategic`] reads list strategies from the field table;
+//! [`apply`] keeps the books on who owns which field. None of them checks the result: decode, default and validate it
+//! as any other body.
+
+pub mod json;
+pub mod merge;
+pub mod strategic;
+
+use crate::kind::Resource;
+use crate::status::{Details, Reason, Status};
+
+/// The kinds of patch, by their media type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchType {
+    /// RFC 6902.
+    Json,
+    /// RFC 7386.
+    Merge,
+    /// Kubernetes' own; built-in kinds only.
+    Strategic,
+    /// Server-side apply.
+    Apply,
+}
+
+impl PatchType {
+    /// All of them, in the order Kubernetes lists them.
+    pub const ALL: [Self; 4] = [Self::Json, Self::Merge, Self::Strategic, Self::Apply];
+
+    /// The media type.
+    #[must_use]
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json-patch+json",
+            Self::Merge => "application/merge-patch+json",
+            Self::Strategic => "application/strategic-merge-patch+json",
+            Self::Apply => "application/apply-patch+yaml",
+        }
+    }
+
+    /// The patch type of a Content-Type header; parameters after `;` do not count.
+    #[must_use]
+    pub fn from_content_type(header: &str) -> Option<Self> {
+        let media = header.split(';').next().unwrap_or_default().trim();
+        Self::ALL.into_iter().find(|t| t.media_type() == media)
+    }
+}
+
+/// A patch that cannot be applied; each variant is one answer to the client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatchError {
+    /// 400: the patch is malformed.
+    #[error("{0}")]
+    BadRequest(String),
+    /// 413: more work than one request may ask for.
+    #[error("{0}")]
+    TooLarge(String),
+    /// 422: well-formed, but it does not fit this object.
+    #[error("{0}")]
+    Unprocessable(String),
+}
+
+impl PatchError {
+    /// The answer to the client whose patch for `name` was refused.
+    #[must_use]
+    pub fn to_status(&self, resource: &Resource, name: &str) -> Status {
+        match self {
+            Self::BadRequest(text) => Status::bad_request(text),
+            Self::TooLarge(text) => Status::too_large(text),
+            Self::Unprocessable(text) => {
+                let mut status = Status::bad_request(text);
+                (status.reason, status.code) = (Reason::Invalid, 422);
+                status.details = Some(Details {
+                    name: name.to_owned(),
+                    group: resource.group.to_owned(),
+                    kind: resource.plural.to_owned(),
+                    ..Details::default()
+                });
+                status
+            }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Reads a JSON object as Kubernetes reads it into its struct: types checked, unknown members removed and reported,
+//! scalars in canonical form, and nothing left that could not be told from absence.
+//!
+//! After [`normalize`] in [`Mode::Whole`] a member which is not a pointer and holds zero (`0`, `""`, `{}`) is absent,
+//! so defaults and validation need to ask one question only. [`super::fill`] puts back what Kubernetes prints anyway.
+
+use serde_json::{Map, Value};
+
+use super::limits::{MAX_DEPTH, MAX_FIELD_PROBLEMS};
+use super::path::{Path, Step};
+use super::{Elem, Field, Shape, Type, json_schema_props, scalar};
+use crate::quantity::QuantityError;
+
+/// What the object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// A whole object: what equals absence is removed.
+    Whole,
+    /// An apply configuration: what its author wrote stays, zero or not.
+    Partial,
+}
+
+/// A member that strict field validation refuses; `Display` is the text clients know.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FieldProblem {
+    /// The type has no such member.
+    Unknown(String),
+    /// The JSON text has the member twice.
+    Duplicate(String),
+}
+
+impl std::fmt::Display for FieldProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unknown(path) => write!(f, "unknown field \"{path}\""),
+            Self::Duplicate(path) => write!(f, "duplicate field \"{path}\""),
+        }
+    }
+}
+
+/// The body cannot be read as this type; a 400 to the client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// A member has the wrong JSON type.
+    #[error("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {go_type}")]
+    Type {
+        /// What was found, e.g. `string`.
+        found: String,
+        /// Innermost struct.
+        owner: &'static str,
+        /// Path of struct members.
+        path: String,
+        /// Wanted type in Go's spelling.
+        go_type: String,
+    },
+    /// The value itself has the wrong JSON type.
+    #[error("json: cannot unmarshal {found} into Go value of type {go_type}")]
+    Root {
+        /// What was found.
+        found: String,
+        /// Wanted type in Go's spelling.
+        go_type: String,
+    },
+    /// Not RFC 3339.
+    #[error("parsing time \"{text}\" as \"{layout}\": cannot parse \"{text}\" as \"2006\"")]
+    Time {
+        /// The text.
+        text: String,
+        /// Go's layout.
+        layout: &'static str,
+    },
+    /// Not base64.
+    #[error("illegal base64 data at input byte {at}")]
+    Base64 {
+        /// Offset in the text.
+        at: usize,
+    },
+    /// Not a quantity.
+    #[error(transparent)]
+    Quantity(QuantityError),
+    /// Nested too deeply.
+    #[error("exceeded max depth")]
+    TooDeep,
+}
+
+/// Checks `value` against `ty` and brings it into canonical form; returns the unknown members it removed.
+///
+/// # Errors
+/// A member has the wrong type. `value` is then half done and must not be used.
+pub fn normalize(value: &mut Value, ty: &'static Type, mode: Mode) -> Result<Vec<FieldProblem>, DecodeError> {
+    let mut walk = Walk { mode, path: Path::default(), problems: Vec::new() };
+    match value {
+        Value::Object(map) => walk.object(map, ty)?,
+        other => {
+            return Err(DecodeError::Root {
+                found: scalar::json_kind(other).to_owned(),
+                go_type: ty.go_name(),
+            });
+        }
+    }
+    Ok(walk.problems)
+}
+
+struct Walk {
+    mode: Mode,
+    path: Path,
+    problems: Vec<FieldProblem>,
+}
+
+impl Walk {
+    fn object(&mut self, map: &mut Map<String, Value>, ty: &'static Type) -> Result<(), DecodeError> {
+        if self.path.depth() > MAX_DEPTH {
+            return Err(DecodeError::TooDeep);
+        }
+        let mut failed = None;
+        map.retain(|name, value| {
+            if failed.is_some() {
+                return true;
+            }
+            let Some(field) = ty.field(name) else {
+                self.unknown(name);
+                return false;
+            };
+            self.path.push(Step::Field(field.name));
+            let kept = self.member(value, field, ty);
+            self.path.pop();
+            kept.unwrap_or_else(|error| {
+                failed = Some(error);
+                true
+            })
+        });
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn unknown(&mut self, name: &str) {
+        if self.problems.len() < MAX_FIELD_PROBLEMS {
+            self.problems.push(FieldProblem::Unknown(self.path.strict(name)));
+        }
+    }
+
+    /// True if the member stays.
+    fn member(
+        &mut self,
+        value: &mut Value,
+        field: &'static Field,
+        owner: &'static Type,
+    ) -> Result<bool, DecodeError> {
+        if value.is_null() {
+            return Ok(false);
+        }
+        match field.shape {
+            Shape::One => self.elem(value, field, owner)?,
+            Shape::List => self.list(value, field, owner)?,
+            Shape::Map => self.map(value, field, owner)?,
+        }
+        Ok(!value.is_null() && (self.mode == Mode::Partial || !equals_absence(value, field)))
+    }
+
+    fn list(
+        &mut self,
+        value: &mut Value,
+        field: &'static Field,
+        owner: &'static Type,
+    ) -> Result<(), DecodeError> {
+        let Value::Array(items) = value else { return Err(self.wrong(value, owner, whole_go_type(field))) };
+        for (at, item) in items.iter_mut().enumerate() {
+            self.path.push(Step::Index(at));
+            let done = self.item(item, field, owner);
+            self.path.pop();
+            done?;
+        }
+        Ok(())
+    }
+
+    fn map(
+        &mut self,
+        value: &mut Value,
+        field: &'static Field,
+        owner: &'static Type,
+    ) -> Result<(), DecodeError> {
+        let Value::Object(map) = value else { return Err(self.wrong(value, owner, whole_go_type(field))) };
+        for (key, item) in map.iter_mut() {
+            // Only structs report paths below a map key.
+            self.path.push(Step::Key(if matches!(field.elem, Elem::Struct(_)) {
+                key.clone()
+            } else {
+                String::new()
+            }));
+            let done = self.item(item, field, owner);
+            self.path.pop();
+            done?;
+        }
+        Ok(())
+    }
+
+    /// An element of a list or map: null is the zero value there.
+    fn item(
+        &mut self,
+        value: &mut Value,
+        field: &'static Field,
+        owner: &'static Type,
+    ) -> Result<(), DecodeError> {
+        if value.is_null() {
+            *value = super::fill::zero(field.elem);
+            return Ok(());
+        }
+        self.elem(value, field, owner)
+    }
+
+    fn elem(
+        &mut self,
+        value: &mut Value,
+        field: &'static Field,
+        owner: &'static Type,
+    ) -> Result<(), DecodeError> {
+        match field.elem {
+            Elem::Struct(id) => self.nested(value, id.get(), owner, &field.elem),
+            Elem::String if value.is_string() => Ok(()),
+            Elem::Bool if value.is_boolean() => Ok(()),
+            Elem::Float64 if value.is_number() => Ok(()),
+            Elem::Int32 if value.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => Ok(()),
+            Elem::Int64 if value.as_i64().is_some() => Ok(()),
+            Elem::Time | Elem::MicroTime | Elem::Bytes => self.text(value, &field.elem, owner),
+            Elem::Quantity => {
+                *value = Value::String(scalar::quantity(value)?);
+                Ok(())
+            }
+            Elem::IntOrString => scalar::int_or_string(value),
+            Elem::Raw | Elem::Json => Ok(()),
+            Elem::FieldsV1 if value.is_object() => Ok(()),
+            Elem::Items => self.strings(value, owner),
+            Elem::SchemaOrList | Elem::SchemaOrBool | Elem::SchemaOrStrings => {
+                self.schema(value, field.elem, owner)
+            }
+            Elem::String | Elem::Bool | Elem::Float64 | Elem::Int32 | Elem::Int64 | Elem::FieldsV1 => {
+                Err(self.wrong(value, owner, go_type(&field.elem)))
+            }
+        }
+    }
+
+    fn nested(
+        &mut self,
+        value: &mut Value,
+        ty: &'static Type,
+        owner: &'static Type,
+        elem: &Elem,
+    ) -> Result<(), DecodeError> {
+        match value {
+            Value::Object(map) => self.object(map, ty),
+            other => Err(self.wrong(other, owner, go_type(elem))),
+        }
+    }
+
+    fn text(&mut self, value: &mut Value, elem: &Elem, owner: &'static Type) -> Result<(), DecodeError> {
+        let Value::String(text) = value else { return Err(self.wrong(value, owner, go_type(elem))) };
+        let canonical = match elem {
+            Elem::Time => scalar::time(text)?,
+            Elem::MicroTime => scalar::micro_time(text)?,
+            _ => Some(scalar::base64(&scalar::bytes(text)?)),
+        };
+        *value = canonical.map_or(Value::Null, Value::String);
+        Ok(())
+    }
+
+    fn strings(&mut self, value: &mut Value, owner: &'static Type) -> Result<(), DecodeError> {
+        let Value::Array(items) = value else { return Err(self.wrong(value, owner, "[]string".to_owned())) };
+        for item in items {
+            match item {
+                Value::String(_) => {}
+                Value::Null => *item = Value::String(String::new()),
+                other => return Err(self.wrong(other, owner, "string".to_owned())),
+            }
+        }
+        Ok(())
+    }
+
+    fn schema(&mut self, value: &mut Value, elem: Elem, owner: &'static Type) -> Result<(), DecodeError> {
+        match (value, elem) {
+            (Value::Object(map), _) => self.object(map, json_schema_props()),
+            (Value::Bool(_), Elem::SchemaOrBool) => Ok(()),
+            (value @ Value::Array(_), Elem::SchemaOrStrings) => self.strings(value, owner),
+            (Value::Array(items), Elem::SchemaOrList) => {
+                items.iter_mut().try_for_each(|item| self.nested(item, json_schema_props(), owner, &elem))
+            }
+            (other, _) => Err(self.wrong(other, owner, go_type(&elem))),
+        }
+    }
+
+    fn wrong(&self, value: &Value, owner: &'static Type, go_type: String) -> DecodeError {
+        let found = match value {
+            Value::Number(number) if go_type.starts_with("int") => format!("number {number}"),
+            other => scalar::json_kind(other).to_owned(),
+        };
+        DecodeError::Type { found, owner: owner.name, path: self.path.members(), go_type }
+    }
+}
+
+/// True if Go could not tell this value from an absent member.
+fn equals_absence(value: &Value, field: &Field) -> bool {
+    if field.pointer {
+        return false;
+    }
+    match (field.shape, field.elem) {
+        (Shape::List | Shape::Map, _) | (_, Elem::Bytes | Elem::Items) => field.omit_empty && is_empty(value),
+        (Shape::One, Elem::Raw | Elem::Json | Elem::FieldsV1) => false,
+        (Shape::One, Elem::Quantity) => value.as_str() == Some("0"),
+        (Shape::One, Elem::IntOrString) => value.as_i64() == Some(0),
+        (Shape::One, _) => is_empty(value),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(set) => !set,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+    }
+}
+
+fn whole_go_type(field: &Field) -> String {
+    match field.shape {
+        Shape::One => go_type(&field.elem),
+        Shape::List => format!("[]{}", go_type(&field.elem)),
+        Shape::Map => format!("map[string]{}", go_type(&field.elem)),
+    }
+}
+
+fn go_type(elem: &Elem) -> String {
+    let name = match elem {
+        Elem::String => "string",
+        Elem::Bool => "bool",
+        Elem::Int32 => "int32",
+        Elem::Int64 => "int64",
+        Elem::Float64 => "float64",
+        Elem::Bytes => "[]uint8",
+        Elem::Time | Elem::MicroTime => "string",
+        Elem::Quantity => "resource.Quantity",
+        Elem::IntOrString => "intstr.IntOrString",
+        Elem::Raw => "runtime.RawExtension",
+        Elem::FieldsV1 => "v1.FieldsV1",
+        Elem::Json => "v1.JSON",
+        Elem::Items => "[]string",
+        Elem::SchemaOrList => "v1.JSONSchemaPropsOrArray",
+        Elem::SchemaOrBool => "v1.JSONSchemaPropsOrBool",
+        Elem::SchemaOrStrings => "v1.JSONSchemaPropsOrStringArray",
+        Elem::Struct(id) => return id.get().go_name(),
+    };
+    name.to_owned()
+}

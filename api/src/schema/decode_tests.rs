@@ -1,0 +1,201 @@
+//! What Kubernetes makes of request bodies.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::decode::{Mode, normalize};
+use super::fill::fill;
+use super::strict::duplicate_fields;
+use super::{lookup, of};
+
+fn read(kind: (&str, &str, &str), mut body: Value) -> Result<(Value, Vec<String>), String> {
+    let ty = of(kind.0, kind.1, kind.2).unwrap();
+    let problems = normalize(&mut body, ty, Mode::Whole).map_err(|e| e.to_string())?;
+    Ok((body, problems.iter().map(ToString::to_string).collect()))
+}
+
+const DEPLOYMENT: (&str, &str, &str) = ("apps", "v1", "Deployment");
+const POD: (&str, &str, &str) = ("", "v1", "Pod");
+
+#[test]
+fn wrong_types_are_named_as_go_names_them() {
+    let field = |text: &str| format!("json: cannot unmarshal {text}");
+    let cases = [
+        (
+            DEPLOYMENT,
+            json!({"spec": {"replicas": "3"}}),
+            "string into Go struct field DeploymentSpec.spec.replicas of type int32",
+        ),
+        (
+            DEPLOYMENT,
+            json!({"spec": {"replicas": 1.5}}),
+            "number 1.5 into Go struct field DeploymentSpec.spec.replicas of type int32",
+        ),
+        (
+            DEPLOYMENT,
+            json!({"spec": {"replicas": 3_000_000_000_i64}}),
+            "number 3000000000 into Go struct field DeploymentSpec.spec.replicas of type int32",
+        ),
+        (
+            POD,
+            json!({"spec": {"containers": {}}}),
+            "object into Go struct field PodSpec.spec.containers of type []v1.Container",
+        ),
+        (
+            POD,
+            json!({"spec": {"containers": [{"ports": [{"containerPort": "a"}]}]}}),
+            "string into Go struct field ContainerPort.spec.containers.ports.containerPort of type int32",
+        ),
+        (POD, json!({"spec": []}), "array into Go struct field Pod.spec of type v1.PodSpec"),
+        (
+            POD,
+            json!({"metadata": {"labels": {"a": 1}}}),
+            "number into Go struct field ObjectMeta.metadata.labels of type string",
+        ),
+        (POD, json!([]), "array into Go value of type v1.Pod"),
+    ];
+    for (kind, body, want) in cases {
+        assert_eq!(read(kind, body).unwrap_err(), field(want));
+    }
+    let bad = [
+        (
+            json!({"metadata": {"deletionTimestamp": "soon"}}),
+            "parsing time \"soon\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"soon\" as \"2006\"",
+        ),
+        (
+            json!({"spec": {"overhead": {"cpu": "1x"}}}),
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        ),
+    ];
+    for (body, want) in bad {
+        assert_eq!(read(POD, body).unwrap_err(), want);
+    }
+    let secret = read(("", "v1", "Secret"), json!({"data": {"a": "!!"}})).unwrap_err();
+    assert_eq!(secret, "illegal base64 data at input byte 0");
+}
+
+#[test]
+fn unknown_members_are_removed_and_reported_with_their_place() {
+    let body = json!({"kind": "Pod", "extra": 1, "spec": {"containers": [{"name": "a"}, {"image2": "x", "name": "b"}],
+        "volumes": [{"name": "v", "emptyDir": {"medium2": 1}}]}});
+    let (value, problems) = read(POD, body).unwrap();
+    let want = [
+        "unknown field \"extra\"",
+        "unknown field \"spec.containers[1].image2\"",
+        "unknown field \"spec.volumes[0].emptyDir.medium2\"",
+    ];
+    assert_eq!(problems, want);
+    let left = json!({"kind": "Pod", "spec": {"containers": [{"name": "a"}, {"name": "b"}],
+        "volumes": [{"name": "v", "emptyDir": {}}]}});
+    assert_eq!(value, left);
+}
+
+#[test]
+fn what_equals_absence_is_removed_and_what_differs_stays() {
+    let body = json!({"metadata": {"name": "a", "creationTimestamp": null, "labels": {}, "generation": 0},
+        "spec": {"replicas": 0, "selector": {}, "strategy": {}, "paused": false, "template": {"metadata": {"creationTimestamp": null}}},
+        "status": {}});
+    let (value, _) = read(DEPLOYMENT, body).unwrap();
+    assert_eq!(value, json!({"metadata": {"name": "a"}, "spec": {"replicas": 0, "selector": {}}}));
+    let (role, _) = read(("rbac.authorization.k8s.io", "v1", "Role"), json!({"rules": []})).unwrap();
+    assert_eq!(role, json!({"rules": []}), "a list without omitempty may be empty");
+    let (map, _) = read(("", "v1", "ConfigMap"), json!({"data": {"a": null, "b": ""}})).unwrap();
+    assert_eq!(map, json!({"data": {"a": "", "b": ""}}));
+}
+
+#[test]
+fn an_apply_configuration_keeps_what_its_author_wrote() {
+    let mut body = json!({"spec": {"paused": false, "strategy": {}, "odd": 1, "minReadySeconds": null}});
+    let problems = normalize(&mut body, of("apps", "v1", "Deployment").unwrap(), Mode::Partial).unwrap();
+    assert_eq!((body, problems.len()), (json!({"spec": {"paused": false, "strategy": {}}}), 1));
+}
+
+#[test]
+fn scalars_take_their_canonical_form() {
+    let body = json!({"metadata": {"creationTimestamp": "2024-05-01T10:00:00.75+02:00", "deletionTimestamp": "0001-01-01T00:00:00Z"},
+        "spec": {"containers": [{"resources": {"limits": {"cpu": "1000m", "memory": 1024.5}}}]}});
+    let (pod, _) = read(POD, body).unwrap();
+    let want = json!({"metadata": {"creationTimestamp": "2024-05-01T08:00:00Z"},
+        "spec": {"containers": [{"resources": {"limits": {"cpu": "1", "memory": "1024500m"}}}]}});
+    assert_eq!(pod, want);
+    let lease =
+        json!({"spec": {"renewTime": "2024-05-01T10:00:00Z", "acquireTime": "2024-05-01T10:00:00.1234567Z"}});
+    let (lease, _) = read(("coordination.k8s.io", "v1", "Lease"), lease).unwrap();
+    let want = json!({"spec": {"renewTime": "2024-05-01T10:00:00.000000Z", "acquireTime": "2024-05-01T10:00:00.123456Z"}});
+    assert_eq!(lease, want);
+}
+
+#[test]
+fn json_schemas_take_their_many_forms() {
+    let schema = json!({"type": "object", "additionalProperties": false, "bad": 1,
+        "properties": {"a": {"items": {"type": "string"}, "default": {"x": null}}, "b": {"items": [{"bad": 1}], "enum": [null, 1]},
+            "c": {"additionalProperties": {"type": "integer", "bad": 2}}}, "dependencies": {"a": ["b"], "c": {"type": "object"}}});
+    let mut value = json!({"openAPIV3Schema": schema});
+    let ty =
+        lookup("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceValidation").unwrap();
+    let problems = normalize(&mut value, ty, Mode::Whole).unwrap();
+    assert_eq!(problems.len(), 3);
+    assert_eq!(value.pointer("/openAPIV3Schema/additionalProperties"), Some(&json!(false)));
+    assert_eq!(value.pointer("/openAPIV3Schema/properties/b/enum/0"), Some(&Value::Null));
+}
+
+#[test]
+fn fill_prints_what_kubernetes_always_prints() {
+    let mut pod =
+        json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "env": [{"name": "e"}]}]}});
+    fill(&mut pod, of("", "v1", "Pod").unwrap());
+    let want = json!({"metadata": {"name": "a"}, "status": {},
+        "spec": {"containers": [{"name": "c", "resources": {}, "env": [{"name": "e"}]}]}});
+    assert_eq!(pod, want);
+    let mut set = json!({"status": {}});
+    fill(&mut set, of("apps", "v1", "ReplicaSet").unwrap());
+    let template = json!({"metadata": {}, "spec": {}});
+    assert_eq!(set, json!({"metadata": {}, "spec": {"template": template}, "status": {"replicas": 0}}));
+    let mut service = json!({"spec": {"ports": [{"port": 80}]}});
+    fill(&mut service, of("", "v1", "Service").unwrap());
+    let want = json!({"metadata": {}, "spec": {"ports": [{"port": 80, "targetPort": 0}]}, "status": {"loadBalancer": {}}});
+    assert_eq!(service, want);
+}
+
+#[test]
+fn duplicate_members_are_found_wherever_they_are() {
+    let json = br#"{"spec": {"replicas": 1, "replicas": 2, "l": [{"a": 1}, {"a": 1, "a": 2}]}, "spec": {}}"#;
+    let found: Vec<_> = duplicate_fields(json).iter().map(ToString::to_string).collect();
+    let want =
+        ["duplicate field \"spec.replicas\"", "duplicate field \"spec.l[1].a\"", "duplicate field \"spec\""];
+    assert_eq!(found, want);
+    assert!(duplicate_fields(b"{\"a\":1,").is_empty());
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let names =
+        "(metadata|spec|status|name|labels|containers|template|selector|replicas|ports|resources|limits|x)";
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "[a-z0-9:.-]{0,6}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(6, 48, 5, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(names, inner, 0..5)
+                .prop_map(|m| Value::Object(m.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn normalizing_never_panics_and_a_second_time_changes_nothing(mut value in any_json()) {
+        let ty = of("apps", "v1", "Deployment").unwrap();
+        if normalize(&mut value, ty, Mode::Whole).is_ok() {
+            let once = value.clone();
+            prop_assert_eq!(normalize(&mut value, ty, Mode::Whole), Ok(Vec::new()));
+            prop_assert_eq!(&value, &once);
+            fill(&mut value, ty);
+            prop_assert_eq!(normalize(&mut value, ty, Mode::Whole), Ok(Vec::new()));
+            prop_assert_eq!(value, once, "filling adds only what equals absence");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Bounds of everything driven by the field table.
+
+/// Deepest nesting of structs accepted. JSON parsing stops at 128 levels too; only JSON schemas nest at all.
+pub(crate) const MAX_DEPTH: usize = 128;
+
+/// Unknown and duplicate fields reported for one body. More would not fit in the warning headers that carry them.
+pub(crate) const MAX_FIELD_PROBLEMS: usize = 100;
+
+/// Bytes of one protobuf body: the request limit of the API.
+pub(crate) const MAX_WIRE_BYTES: usize = 3 << 20;
+
+/// JSON values one protobuf body may unfold into. Two bytes can name an empty message, so bytes alone do not bound memory.
+pub(crate) const MAX_WIRE_VALUES: usize = 500_000;
+
+/// Operations of one JSON patch; more is a 413, as in Kubernetes.
+pub(crate) const MAX_JSON_PATCH_OPERATIONS: usize = 10_000;
+
+/// Bytes that the copy operations of one JSON patch may add; without a bound each could double the object.
+pub(crate) const MAX_COPY_BYTES: usize = 3 << 20;

@@ -1,0 +1,3 @@
+//! Wire formats other than JSON. YAML is JSON by the time it gets here; there is only [`protobuf`].
+
+pub mod protobuf;

@@ -1,0 +1,138 @@
+//! Admission: what the cluster has to say about an object beyond its own rules. Plugins in Kubernetes' order, one per file; first
+//! all may change the object, later all may refuse it. Synchronous and without effects: a plugin reads the cluster through a
+//! [`Lookup`] and may run several times for one request. Not validation of the object by itself: that is `kstore_api::validate`.
+
+mod default_storage_class;
+mod default_toleration_seconds;
+mod namespace_lifecycle;
+mod priority;
+mod rbac_escalation;
+mod service_account;
+mod taint_nodes_by_condition;
+#[cfg(test)]
+mod tests;
+
+use crate::authn::UserInfo;
+use crate::lookup::Lookup;
+use kstore_api::kind::{self, Resource};
+use kstore_api::status::Status;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// What is being done to the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// It is new.
+    Create,
+    /// It changes.
+    Update,
+    /// It goes.
+    Delete,
+}
+
+/// What a plugin sees of a request, besides the objects.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The caller.
+    pub user: &'a UserInfo,
+    /// What is being done.
+    pub operation: Operation,
+    /// The kind.
+    pub resource: &'static Resource,
+    /// The subresource, or "".
+    pub subresource: &'a str,
+    /// The namespace, or "".
+    pub namespace: &'a str,
+    /// The object's name; "" while a name is yet to be generated.
+    pub name: &'a str,
+}
+
+impl Subject<'_> {
+    /// Whether it is about objects (not a subresource) of this group and plural.
+    fn is(&self, group: &str, plural: &str) -> bool {
+        self.subresource.is_empty() && self.resource.group == group && self.resource.plural == plural
+    }
+
+    /// 403 in a plugin's words.
+    fn forbidden(&self, text: &str) -> Status {
+        Status::forbidden(self.resource, self.name, text)
+    }
+}
+
+/// One opinion. `old` is the object before, if there was one.
+trait Plugin: Send + Sync {
+    /// Changes the object, or refuses it.
+    fn mutate(
+        &self,
+        cluster: &dyn Lookup,
+        subject: &Subject<'_>,
+        new: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        let _ = (cluster, subject, new, old);
+        Ok(())
+    }
+
+    /// Refuses what must not be. `new` is absent when the object is being deleted.
+    fn validate(
+        &self,
+        cluster: &dyn Lookup,
+        subject: &Subject<'_>,
+        new: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        let _ = (cluster, subject, new, old);
+        Ok(())
+    }
+}
+
+/// The plugins, in order.
+const PLUGINS: [&dyn Plugin; 7] = [
+    &namespace_lifecycle::NamespaceLifecycle,
+    &service_account::ServiceAccount,
+    &taint_nodes_by_condition::TaintNodesByCondition,
+    &priority::Priority,
+    &default_toleration_seconds::DefaultTolerationSeconds,
+    &default_storage_class::DefaultStorageClass,
+    &rbac_escalation::RbacEscalation,
+];
+
+/// The chain over one cluster.
+pub struct Admission {
+    cluster: Arc<dyn Lookup>,
+}
+
+impl Admission {
+    /// Over the cluster that `cluster` shows.
+    pub fn new(cluster: Arc<dyn Lookup>) -> Self {
+        Self { cluster }
+    }
+
+    /// Lets every plugin change `new`. The object has its defaults; after this it may lack some again.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub fn mutate(&self, subject: &Subject<'_>, new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
+        let _span = tracing::debug_span!("admission", phase = "mutate").entered();
+        PLUGINS.iter().try_for_each(|plugin| plugin.mutate(&*self.cluster, subject, new, old))
+    }
+
+    /// Asks every plugin about the final object; for a deletion `new` is absent.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub fn validate(
+        &self,
+        subject: &Subject<'_>,
+        new: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        let _span = tracing::debug_span!("admission", phase = "validate").entered();
+        PLUGINS.iter().try_for_each(|plugin| plugin.validate(&*self.cluster, subject, new, old))
+    }
+}
+
+/// A row that the table is known to have.
+fn row(group: &str, version: &str, plural: &str) -> &'static Resource {
+    kind::lookup(group, version, plural).expect("plugins name rows of the table")
+}

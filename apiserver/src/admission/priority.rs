@@ -1,0 +1,87 @@
+//! A pod's priority comes from its PriorityClass and from nowhere else; at most one class is the default.
+
+use super::{Operation, Plugin, Subject, row};
+use crate::lookup::Lookup;
+use kstore_api::meta;
+use kstore_api::status::Status;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const PREEMPT: &str = "PreemptLowerPriority";
+
+pub(super) struct Priority;
+
+impl Plugin for Priority {
+    fn mutate(
+        &self,
+        cluster: &dyn Lookup,
+        subject: &Subject<'_>,
+        pod: &mut Value,
+        _: Option<&Value>,
+    ) -> Result<(), Status> {
+        if !subject.is("", "pods") || subject.operation != Operation::Create || !pod["spec"].is_object() {
+            return Ok(());
+        }
+        let named = pod["spec"]["priorityClassName"].as_str().unwrap_or_default().to_owned();
+        let class =
+            if named.is_empty() {
+                default_class(cluster)
+            } else {
+                let found = cluster.get(classes(), "", &named);
+                Some(found.ok_or_else(|| {
+                    subject.forbidden(&format!("no PriorityClass with name {named} was found"))
+                })?)
+            };
+        let value = class.as_ref().and_then(|class| class["value"].as_i64()).unwrap_or(0);
+        let policy = class.as_ref().and_then(|class| class["preemptionPolicy"].as_str()).unwrap_or(PREEMPT);
+        let spec = &mut pod["spec"];
+        if let Some(given) = spec["priority"].as_i64().filter(|given| *given != value) {
+            return Err(subject.forbidden(&format!(
+                "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name"
+            )));
+        }
+        if let Some(given) = spec["preemptionPolicy"].as_str().filter(|given| *given != policy) {
+            return Err(subject.forbidden(&format!(
+                "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
+            )));
+        }
+        if let Some(class) = &class {
+            spec["priorityClassName"] = json!(meta::name(class));
+        }
+        spec["priority"] = json!(value);
+        spec["preemptionPolicy"] = json!(policy);
+        Ok(())
+    }
+
+    fn validate(
+        &self,
+        cluster: &dyn Lookup,
+        subject: &Subject<'_>,
+        new: Option<&Value>,
+        _: Option<&Value>,
+    ) -> Result<(), Status> {
+        let Some(class) = new.filter(|_| subject.is("scheduling.k8s.io", "priorityclasses")) else {
+            return Ok(());
+        };
+        if class["globalDefault"] != true {
+            return Ok(());
+        }
+        match default_class(cluster).filter(|other| meta::name(other) != subject.name) {
+            Some(other) => Err(subject.forbidden(&format!(
+                "PriorityClass {} is already marked as default. Only one default can exist",
+                meta::name(&other)
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn classes() -> &'static kstore_api::kind::Resource {
+    row("scheduling.k8s.io", "v1", "priorityclasses")
+}
+
+/// The class of pods that name none. Should there be several, the lowest counts, as in Kubernetes.
+fn default_class(cluster: &dyn Lookup) -> Option<Arc<Value>> {
+    let defaults = cluster.list(classes(), "").into_iter().filter(|class| class["globalDefault"] == true);
+    defaults.min_by_key(|class| class["value"].as_i64().unwrap_or(0))
+}

@@ -1,0 +1,105 @@
+//! Nobody gives away more than they have: who writes a role must hold its rules (or the verb `escalate`), who writes a binding
+//! must hold the rules of its role (or the verb `bind`).
+
+use super::{Operation, Plugin, Subject};
+use crate::authn::MASTERS;
+use crate::authz::policy::Policy;
+use crate::authz::rule::Rule;
+use crate::authz::{Attributes, Decision, Target};
+use crate::lookup::Lookup;
+use kstore_api::object::semantically_equal;
+use kstore_api::status::Status;
+use serde_json::Value;
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+pub(super) struct RbacEscalation;
+
+impl Plugin for RbacEscalation {
+    fn validate(
+        &self,
+        cluster: &dyn Lookup,
+        subject: &Subject<'_>,
+        new: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        let Some(new) = new else { return Ok(()) };
+        if subject.resource.group != GROUP
+            || subject.operation == Operation::Delete
+            || subject.user.is_in(MASTERS)
+        {
+            return Ok(());
+        }
+        let same = |field: &str| old.is_some_and(|old| semantically_equal(&old[field], &new[field]));
+        // Writing is rare, so the policy is compiled for each: it must be as new as what it decides on.
+        let policy = || Policy::compile(cluster);
+        match subject.resource.plural {
+            "clusterroles" if !same("rules") || !same("aggregationRule") => {
+                may_write_role(&policy(), subject, new)
+            }
+            "roles" if !same("rules") => may_write_role(&policy(), subject, new),
+            "clusterrolebindings" | "rolebindings" if !same("subjects") || !same("roleRef") => {
+                may_bind(&policy(), subject, new)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn may_write_role(policy: &Policy, subject: &Subject<'_>, role: &Value) -> Result<(), Status> {
+    if allowed(policy, subject, "escalate", subject.resource.plural, subject.name) {
+        return Ok(());
+    }
+    let rules: Vec<Rule> = role["rules"].as_array().into_iter().flatten().map(Rule::from_value).collect();
+    if role["aggregationRule"].is_object() {
+        // What it will contain is not known yet, so that only who holds everything may write it.
+        let all = |text: &str| vec![text.to_owned()];
+        let everything = [
+            Rule { verbs: all("*"), groups: all("*"), resources: all("*"), ..Rule::default() },
+            Rule { verbs: all("*"), urls: all("*"), ..Rule::default() },
+        ];
+        return must_hold(policy, subject, &everything);
+    }
+    must_hold(policy, subject, &rules)
+}
+
+fn may_bind(policy: &Policy, subject: &Subject<'_>, binding: &Value) -> Result<(), Status> {
+    let name = binding["roleRef"]["name"].as_str().unwrap_or_default();
+    let (plural, home) = match binding["roleRef"]["kind"].as_str() {
+        Some("Role") => ("roles", subject.namespace),
+        _ => ("clusterroles", ""),
+    };
+    if allowed(policy, subject, "bind", plural, name) {
+        return Ok(());
+    }
+    let Some(rules) = policy.role(home, name) else {
+        let row = super::row(GROUP, "v1", plural);
+        return Err(Status::not_found(row, name));
+    };
+    must_hold(policy, subject, rules)
+}
+
+fn allowed(policy: &Policy, subject: &Subject<'_>, verb: &str, resource: &str, name: &str) -> bool {
+    let target =
+        Target::Resource { group: GROUP, resource, subresource: "", namespace: subject.namespace, name };
+    matches!(policy.decide(&Attributes { user: subject.user, verb, target }), Decision::Allow(_))
+}
+
+/// Every atom of every rule is held by the caller, in the namespace that the role or binding is for.
+fn must_hold(policy: &Policy, subject: &Subject<'_>, wanted: &[Rule]) -> Result<(), Status> {
+    let held: Vec<&Rule> = policy.rules_of(subject.user, subject.namespace).collect();
+    let missing: Vec<&Rule> =
+        wanted.iter().filter(|rule| !rule.atoms().all(|atom| held.iter().any(|h| h.covers(&atom)))).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let shown: Vec<String> = missing.iter().map(|rule| rule.describe()).collect();
+    let groups: Vec<String> = subject.user.groups.iter().map(|group| format!("{group:?}")).collect();
+    let text = format!(
+        "user {:?} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",
+        subject.user.username,
+        groups.join(" "),
+        shown.join("\n")
+    );
+    Err(subject.forbidden(&text))
+}

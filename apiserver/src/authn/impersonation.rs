@@ -1,0 +1,144 @@
+//! `Impersonate-*` headers: a caller who may, acts as another. Each part of the other identity is a permission of its own.
+
+use super::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, UserInfo};
+use crate::authz::{Attributes, Decision, Target};
+use crate::rest::router::decode;
+use http::HeaderMap;
+use kstore_api::status::{Denied, Status};
+
+const USER: &str = "impersonate-user";
+const GROUP: &str = "impersonate-group";
+const UID: &str = "impersonate-uid";
+const EXTRA: &str = "impersonate-extra-";
+const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
+const AUTHENTICATION: &str = "authentication.k8s.io";
+
+/// Who the request is to be carried out as; `None` if its headers ask for nobody else. `authorize` is asked about every part.
+///
+/// # Errors
+/// 403 if a part is not allowed; 400 if headers are incomplete or unreadable.
+pub fn identity(
+    caller: &UserInfo,
+    headers: &HeaderMap,
+    authorize: impl Fn(&Attributes<'_>) -> Decision,
+) -> Result<Option<UserInfo>, Status> {
+    let Some(mut user) = requested(headers)? else { return Ok(None) };
+    let check = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| {
+        let target = Target::Resource { group, resource, subresource, namespace, name };
+        let denied =
+            Denied { user: &caller.username, verb: "impersonate", subresource, namespace, name, why: "" };
+        match authorize(&Attributes { user: caller, verb: "impersonate", target }) {
+            Decision::Allow(_) => Ok(()),
+            Decision::NoOpinion(why) => {
+                Err(Status::forbidden_access((group, resource), &Denied { why: &why, ..denied }))
+            }
+        }
+    };
+    match user.username.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':')) {
+        Some((namespace, name)) => check("", "serviceaccounts", "", namespace, name)?,
+        None => check("", "users", "", "", &user.username)?,
+    }
+    for group in &user.groups {
+        check("", "groups", "", "", group)?;
+    }
+    if !user.uid.is_empty() {
+        check(AUTHENTICATION, "uids", "", "", &user.uid)?;
+    }
+    for (key, values) in &user.extra {
+        for value in values {
+            check(AUTHENTICATION, "userextras", key, "", value)?;
+        }
+    }
+    complete_groups(&mut user);
+    Ok(Some(user))
+}
+
+/// The identity as the headers say it, before groups that follow from it.
+fn requested(headers: &HeaderMap) -> Result<Option<UserInfo>, Status> {
+    let text = |value: &http::HeaderValue| {
+        let text = value.to_str().map(str::to_owned);
+        text.map_err(|_| Status::bad_request("an impersonation header is not readable text"))
+    };
+    let mut user = UserInfo::default();
+    for (header, value) in headers {
+        let header = header.as_str();
+        match header {
+            USER => user.username = text(value)?,
+            UID => user.uid = text(value)?,
+            GROUP => user.groups.push(text(value)?),
+            _ => {
+                if let Some(key) = header.strip_prefix(EXTRA) {
+                    user.extra.entry(decode(key)).or_default().push(text(value)?);
+                }
+            }
+        }
+    }
+    match (user.username.is_empty(), user == UserInfo::default()) {
+        (false, _) => Ok(Some(user)),
+        (true, true) => Ok(None),
+        (true, false) => Err(Status::bad_request("requested impersonation without impersonating a user")),
+    }
+}
+
+/// Groups that nobody has to ask for: those of a service account without any, and having been authenticated.
+fn complete_groups(user: &mut UserInfo) {
+    let account = user.username.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':'));
+    if let (Some((namespace, _)), true) = (account, user.groups.is_empty()) {
+        user.groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")];
+    }
+    let implied = if user.username == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
+    if !user.is_in(implied) {
+        user.groups.push(implied.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{HeaderName, HeaderValue};
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pair =
+            |(k, v): &(&'static str, &'static str)| (HeaderName::from_static(k), HeaderValue::from_static(v));
+        pairs.iter().map(pair).collect()
+    }
+
+    fn allow(_: &Attributes<'_>) -> Decision {
+        Decision::Allow(String::new())
+    }
+
+    fn deny(_: &Attributes<'_>) -> Decision {
+        Decision::NoOpinion(String::new())
+    }
+
+    #[test]
+    fn without_headers_a_caller_is_who_they_are() {
+        let caller = UserInfo::new("bob", [""; 0]);
+        assert_eq!(identity(&caller, &HeaderMap::new(), deny), Ok(None));
+    }
+
+    #[test]
+    fn an_allowed_caller_becomes_the_other_and_a_service_account_gets_its_groups() {
+        let caller = UserInfo::new("root", [""; 0]);
+        let asked = headers(&[(USER, "jane"), (GROUP, "dev"), (UID, "7"), ("impersonate-extra-a%2fb", "c")]);
+        let jane = identity(&caller, &asked, allow).unwrap().unwrap();
+        assert_eq!((jane.username.as_str(), jane.uid.as_str()), ("jane", "7"));
+        assert_eq!(jane.groups, ["dev", AUTHENTICATED]);
+        assert_eq!(jane.extra["a/b"], ["c"]);
+        let account =
+            identity(&caller, &headers(&[(USER, "system:serviceaccount:ns:sa")]), allow).unwrap().unwrap();
+        assert_eq!(account.groups, ["system:serviceaccounts", "system:serviceaccounts:ns", AUTHENTICATED]);
+        let nobody = identity(&caller, &headers(&[(USER, ANONYMOUS)]), allow).unwrap().unwrap();
+        assert_eq!(nobody.groups, [UNAUTHENTICATED]);
+    }
+
+    #[test]
+    fn a_caller_who_may_not_is_told_which_part() {
+        let caller = UserInfo::new("bob", [""; 0]);
+        let refused = identity(&caller, &headers(&[(USER, "jane")]), deny).unwrap_err();
+        assert_eq!(refused.code, 403);
+        let expected = r#"users "jane" is forbidden: User "bob" cannot impersonate resource "users" in API group "" at the cluster scope"#;
+        assert_eq!(refused.message, expected);
+        assert_eq!(identity(&caller, &headers(&[(GROUP, "dev")]), allow).unwrap_err().code, 400);
+    }
+}

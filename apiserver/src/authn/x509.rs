@@ -1,0 +1,70 @@
+//! Client certificates: the name is the common name, the groups are the organizations. The certificate has been verified by the
+//! TLS handshake; nothing here checks a signature.
+
+use super::UserInfo;
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer;
+
+/// The subject attribute in which Kubernetes carries a uid.
+const UID_OID: &str = "1.3.6.1.4.1.57683.2";
+/// Where the fingerprint of the certificate is told to those who audit.
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+
+/// Who a verified leaf certificate (DER) speaks for; `None` if it cannot be read or names nobody.
+pub fn identity(certificate: &[u8]) -> Option<UserInfo> {
+    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+    let subject = parsed.subject();
+    let name = subject.iter_common_name().next()?.as_str().ok().filter(|name| !name.is_empty())?;
+    let groups = subject.iter_organization().filter_map(|o| o.as_str().ok());
+    let mut user = UserInfo::new(name, groups);
+    user.uid = subject
+        .iter_attributes()
+        .find(|a| a.attr_type().to_id_string() == UID_OID)
+        .and_then(|a| a.as_str().ok())
+        .unwrap_or_default()
+        .to_owned();
+    user.extra.insert(CREDENTIAL_ID.into(), vec![format!("X509SHA256={}", fingerprint(certificate))]);
+    Some(user)
+}
+
+fn fingerprint(certificate: &[u8]) -> String {
+    Sha256::digest(certificate).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authn::{AUTHENTICATED, MASTERS};
+    use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+
+    fn certificate(parts: &[(DnType, &str)]) -> Vec<u8> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        for (kind, value) in parts {
+            params.distinguished_name.push(kind.clone(), *value);
+        }
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec()
+    }
+
+    #[test]
+    fn common_name_is_the_user_and_organization_the_group() {
+        let der =
+            certificate(&[(DnType::OrganizationName, MASTERS), (DnType::CommonName, "kubernetes-admin")]);
+        let user = identity(&der).unwrap();
+        assert_eq!(user.username, "kubernetes-admin");
+        assert_eq!(user.groups, [MASTERS, AUTHENTICATED]);
+        assert!(user.extra[CREDENTIAL_ID][0].starts_with("X509SHA256="));
+        assert_eq!(user.uid, "");
+    }
+
+    #[test]
+    fn a_certificate_without_a_name_is_nobody() {
+        assert_eq!(identity(&certificate(&[(DnType::OrganizationName, MASTERS)])), None);
+        assert_eq!(identity(b"not a certificate"), None);
+    }
+}

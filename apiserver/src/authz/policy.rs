@@ -1,0 +1,204 @@
+//! All roles and bindings of a cluster, compiled so that a question costs a few lookups. A value: it never changes, a newer
+//! one replaces it. Pure but for reading the four kinds from a [`Lookup`] once.
+
+use super::rule::Rule;
+use super::{Attributes, Decision, Target};
+use crate::authn::UserInfo;
+use crate::lookup::Lookup;
+use kstore_api::kind::{self, Resource};
+use kstore_api::meta;
+use kstore_api::selector::label::Selector;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
+
+/// The four kinds, in the order of [`Versions`].
+pub(super) fn kinds() -> [&'static Resource; 4] {
+    static KINDS: OnceLock<[&'static Resource; 4]> = OnceLock::new();
+    *KINDS.get_or_init(|| {
+        ["clusterroles", "clusterrolebindings", "roles", "rolebindings"].map(|plural| {
+            let row = kind::lookup("rbac.authorization.k8s.io", "v1", plural);
+            row.expect("the RBAC kinds are rows of the table")
+        })
+    })
+}
+
+/// The state of the four kinds that a policy was compiled from.
+pub(super) type Versions = [i64; 4];
+
+/// A binding, seen from its subjects.
+#[derive(Debug)]
+struct Grant {
+    /// Name of the binding.
+    binding: String,
+    /// Namespace of the binding; empty for the whole cluster.
+    namespace: String,
+    /// `ClusterRole` or `Role`.
+    role_kind: String,
+    role: String,
+    /// The rules of the role; none if the role does not exist (yet).
+    rules: Arc<[Rule]>,
+}
+
+/// The compiled roles and bindings.
+#[derive(Debug, Default)]
+pub struct Policy {
+    /// Cluster-wide grants first, then by namespace; each in name order.
+    grants: Vec<Grant>,
+    /// Indices into `grants`, by user name.
+    users: BTreeMap<String, Vec<usize>>,
+    /// Indices into `grants`, by group.
+    groups: BTreeMap<String, Vec<usize>>,
+    /// Rules of roles by (namespace or "", name), for escalation checks.
+    roles: BTreeMap<(String, String), Arc<[Rule]>>,
+}
+
+impl Policy {
+    /// Reads and compiles what is there now.
+    pub fn compile(lookup: &dyn Lookup) -> Self {
+        let [cluster_roles, cluster_bindings, roles, bindings] = kinds().map(|kind| lookup.list(kind, ""));
+        let mut policy = Self::default();
+        for role in &cluster_roles {
+            let rules = aggregated(role, &cluster_roles);
+            policy.roles.insert((String::new(), meta::name(role).into()), rules);
+        }
+        for role in &roles {
+            let key = (meta::namespace(role).into(), meta::name(role).into());
+            policy.roles.insert(key, own_rules(role).collect());
+        }
+        for binding in cluster_bindings.iter().chain(&bindings) {
+            policy.add(binding);
+        }
+        policy
+    }
+
+    fn add(&mut self, binding: &Value) {
+        let namespace = meta::namespace(binding);
+        let text = |field: &str| binding["roleRef"][field].as_str().unwrap_or_default().to_owned();
+        let (role_kind, role) = (text("kind"), text("name"));
+        let home = if role_kind == "Role" { namespace } else { "" };
+        let rules = self.roles.get(&(home.to_owned(), role.clone())).cloned().unwrap_or_default();
+        let index = self.grants.len();
+        for subject in binding["subjects"].as_array().map(Vec::as_slice).unwrap_or_default() {
+            let name = subject["name"].as_str().unwrap_or_default();
+            let (map, key) = match subject["kind"].as_str().unwrap_or_default() {
+                "User" => (&mut self.users, name.to_owned()),
+                "Group" => (&mut self.groups, name.to_owned()),
+                "ServiceAccount" => {
+                    let home = subject["namespace"].as_str().unwrap_or(namespace);
+                    (&mut self.users, format!("system:serviceaccount:{home}:{name}"))
+                }
+                _ => continue,
+            };
+            map.entry(key).or_default().push(index);
+        }
+        let (binding, namespace) = (meta::name(binding).to_owned(), namespace.to_owned());
+        self.grants.push(Grant { binding, namespace, role_kind, role, rules });
+    }
+
+    /// Whether any grant allows this. The reason names the binding, the role and the subject.
+    pub fn decide(&self, asked: &Attributes<'_>) -> Decision {
+        let namespace = match asked.target {
+            Target::Resource { namespace, .. } => namespace,
+            Target::Path(_) => "",
+        };
+        let found = self
+            .grants_of(asked.user, namespace)
+            .find(|(grant, _)| grant.rules.iter().any(|r| r.allows(asked)));
+        match found {
+            Some((grant, subject)) => Decision::Allow(grant.reason(&subject)),
+            None => Decision::NoOpinion(String::new()),
+        }
+    }
+
+    /// All rules that hold for a caller in a namespace (cluster-wide ones included).
+    pub fn rules_of<'p>(&'p self, user: &'p UserInfo, namespace: &'p str) -> impl Iterator<Item = &'p Rule> {
+        self.grants_of(user, namespace).flat_map(|(grant, _)| grant.rules.iter())
+    }
+
+    /// The rules of a role: a ClusterRole if `namespace` is empty.
+    pub fn role(&self, namespace: &str, name: &str) -> Option<&[Rule]> {
+        self.roles.get(&(namespace.to_owned(), name.to_owned())).map(AsRef::as_ref)
+    }
+
+    /// Grants that concern a caller in a namespace, and by which subject.
+    fn grants_of<'p>(
+        &'p self,
+        user: &'p UserInfo,
+        namespace: &'p str,
+    ) -> impl Iterator<Item = (&'p Grant, Subject<'p>)> {
+        let by_user = self.users.get(&user.username).into_iter().flatten();
+        let by_user = by_user.map(|index| (*index, Subject::User(&user.username)));
+        let by_group = user.groups.iter().flat_map(|group| {
+            self.groups.get(group).into_iter().flatten().map(move |index| (*index, Subject::Group(group)))
+        });
+        by_user
+            .chain(by_group)
+            .map(|(index, subject)| (&self.grants[index], subject))
+            .filter(move |(grant, _)| grant.namespace.is_empty() || grant.namespace == namespace)
+    }
+}
+
+/// Why a grant concerns a caller.
+enum Subject<'a> {
+    User(&'a str),
+    Group(&'a str),
+}
+
+impl Grant {
+    fn reason(&self, subject: &Subject<'_>) -> String {
+        let subject = match subject {
+            Subject::Group(group) => format!("Group \"{group}\""),
+            Subject::User(user) => {
+                match user.strip_prefix("system:serviceaccount:").and_then(|r| r.split_once(':')) {
+                    Some((namespace, name)) => format!("ServiceAccount \"{name}/{namespace}\""),
+                    None => format!("User \"{user}\""),
+                }
+            }
+        };
+        let binding = if self.namespace.is_empty() {
+            format!("ClusterRoleBinding \"{}\"", self.binding)
+        } else {
+            format!("RoleBinding \"{}/{}\"", self.binding, self.namespace)
+        };
+        format!("RBAC: allowed by {binding} of {} \"{}\" to {subject}", self.role_kind, self.role)
+    }
+}
+
+fn own_rules(role: &Value) -> impl Iterator<Item = Rule> + '_ {
+    role["rules"].as_array().map(Vec::as_slice).unwrap_or_default().iter().map(Rule::from_value)
+}
+
+/// The rules of a ClusterRole: its own, or, if it aggregates, those of all ClusterRoles that its selectors match, and so on.
+/// Computed here rather than waited for, so that an aggregated role is complete as soon as its parts are.
+fn aggregated(role: &Value, all: &[Arc<Value>]) -> Arc<[Rule]> {
+    let mut rules = Vec::new();
+    let mut seen = BTreeSet::new();
+    collect(role, all, &mut seen, &mut rules);
+    rules.into()
+}
+
+/// `seen` holds the roles on the way here and before: selectors may form a circle.
+fn collect<'v>(role: &'v Value, all: &'v [Arc<Value>], seen: &mut BTreeSet<&'v str>, rules: &mut Vec<Rule>) {
+    if !seen.insert(meta::name(role)) {
+        return;
+    }
+    match role["aggregationRule"]["clusterRoleSelectors"].as_array() {
+        None => {
+            for rule in own_rules(role) {
+                if !rules.contains(&rule) {
+                    rules.push(rule);
+                }
+            }
+        }
+        Some(selectors) => {
+            let selectors: Vec<Selector> =
+                selectors.iter().filter_map(|selector| Selector::from_object(selector).ok()).collect();
+            let chosen =
+                |other: &Value| selectors.iter().any(|selector| selector.matches(&meta::labels(other)));
+            for part in all.iter().filter(|other| chosen(other)) {
+                collect(part, all, seen, rules);
+            }
+        }
+    }
+}

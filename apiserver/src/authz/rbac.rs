@@ -1,0 +1,40 @@
+//! The RBAC mode: questions are answered from a [`Policy`] that is compiled anew when a role or binding has changed. Not the
+//! rules themselves: those are in `policy` and `rule`.
+
+use super::policy::{Policy, Versions, kinds};
+use super::{Attributes, Decision};
+use crate::lookup::Lookup;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// The RBAC authorizer of one cluster. Answers with the newest durable roles and bindings.
+pub struct Rbac {
+    lookup: Arc<dyn Lookup>,
+    compiled: Mutex<Option<(Versions, Arc<Policy>)>>,
+}
+
+impl Rbac {
+    /// An authorizer over the cluster that `lookup` shows.
+    pub fn new(lookup: Arc<dyn Lookup>) -> Self {
+        Self { lookup, compiled: Mutex::new(None) }
+    }
+
+    /// The verdict on one request.
+    pub fn decide(&self, asked: &Attributes<'_>) -> Decision {
+        self.policy().decide(asked)
+    }
+
+    /// The roles and bindings as they are now.
+    pub fn policy(&self) -> Arc<Policy> {
+        let versions = kinds().map(|kind| self.lookup.version(kind));
+        if let Some((compiled_at, policy)) = &*self.compiled.lock()
+            && *compiled_at == versions
+        {
+            return policy.clone();
+        }
+        // Compiled outside of the lock: two callers may do it at once, both from state at least as new as `versions`.
+        let policy = Arc::new(Policy::compile(&*self.lookup));
+        *self.compiled.lock() = Some((versions, policy.clone()));
+        policy
+    }
+}

@@ -1,0 +1,154 @@
+//! What the modes decide, over a cluster with the bootstrap roles.
+
+use super::{Attributes, Authorizer, Decision, Target, bootstrap};
+use crate::authn::{MASTERS, UserInfo};
+use crate::testing::MapLookup;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+fn cluster() -> (Arc<MapLookup>, Authorizer) {
+    let lookup = MapLookup::of(bootstrap::objects());
+    (lookup.clone(), Authorizer::new(lookup))
+}
+
+fn bind(kind: &str, namespace: &str, role: (&str, &str), subject: Value) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
+        "metadata": { "name": "test", "namespace": namespace },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": role.0, "name": role.1 },
+        "subjects": [subject],
+    })
+}
+
+/// `verb group/resource/subresource namespace` or `verb /path`.
+fn ask(authorizer: &Authorizer, user: &UserInfo, question: &str) -> Decision {
+    let words: Vec<&str> = question.split(' ').collect();
+    let target = if words[1].starts_with('/') && words.len() == 2 {
+        Target::Path(words[1])
+    } else {
+        let mut parts = words[1].splitn(3, '/');
+        let mut next = || parts.next().unwrap_or_default();
+        Target::Resource {
+            group: next(),
+            resource: next(),
+            subresource: next(),
+            namespace: words[2],
+            name: "",
+        }
+    };
+    authorizer.decide(&Attributes { user, verb: words[0], target })
+}
+
+fn allowed(authorizer: &Authorizer, user: &UserInfo, question: &str) -> bool {
+    matches!(ask(authorizer, user, question), Decision::Allow(_))
+}
+
+#[test]
+fn bootstrap_roles_allow_what_their_owners_need_and_no_more() {
+    let (_, authorizer) = cluster();
+    let none = [""; 0];
+    let scheduler = UserInfo::new("system:kube-scheduler", none);
+    let controllers = UserInfo::new("system:kube-controller-manager", none);
+    let kubelet = UserInfo::new("system:kstore:kubelet-sim", ["system:nodes"]);
+    let somebody = UserInfo::new("bob", none);
+    let nobody = UserInfo::anonymous();
+    let admin = UserInfo::new("kubernetes-admin", [MASTERS]);
+    let table = [
+        (&admin, "delete /nodes ", true),
+        (&admin, "post /anything", true),
+        (&scheduler, "create /pods/binding default", true),
+        (&scheduler, "create /pods default", false),
+        (&scheduler, "watch storage.k8s.io/csinodes ", true),
+        (&controllers, "create apps/replicasets default", true),
+        (&controllers, "deletecollection batch/jobs default", true),
+        (&controllers, "update apps/deployments/status default", true),
+        (&controllers, "update /namespaces/finalize ", true),
+        (&controllers, "create rbac.authorization.k8s.io/clusterroles ", false),
+        (&kubelet, "patch /nodes/status ", true),
+        (&kubelet, "patch /pods/status default", true),
+        (&kubelet, "update coordination.k8s.io/leases kube-node-lease", true),
+        (&kubelet, "create /pods default", false),
+        (&somebody, "get /apis/apps/v1", true),
+        (&somebody, "create authorization.k8s.io/selfsubjectaccessreviews ", true),
+        (&somebody, "list /pods default", false),
+        (&nobody, "get /version", true),
+        (&nobody, "get /readyz", true),
+        (&nobody, "get /api", false),
+        (&nobody, "get /metrics", false),
+    ];
+    for (user, question, expected) in table {
+        assert_eq!(allowed(&authorizer, user, question), expected, "{} {question}", user.username);
+    }
+}
+
+#[test]
+fn a_role_binding_holds_in_its_namespace_and_says_why() {
+    let (lookup, authorizer) = cluster();
+    let bob = UserInfo::new("bob", ["dev"]);
+    assert!(!allowed(&authorizer, &bob, "list apps/deployments team"));
+    lookup.put(bind(
+        "RoleBinding",
+        "team",
+        ("ClusterRole", "view"),
+        json!({ "kind": "Group", "name": "dev" }),
+    ));
+    assert!(allowed(&authorizer, &bob, "list apps/deployments team"));
+    assert!(!allowed(&authorizer, &bob, "create apps/deployments team"));
+    assert!(!allowed(&authorizer, &bob, "list /secrets team"));
+    assert!(!allowed(&authorizer, &bob, "list apps/deployments other"));
+    assert!(!allowed(&authorizer, &bob, "list apps/deployments "));
+    let reason = r#"RBAC: allowed by RoleBinding "test/team" of ClusterRole "view" to Group "dev""#;
+    assert_eq!(ask(&authorizer, &bob, "list apps/deployments team"), Decision::Allow(reason.into()));
+}
+
+#[test]
+fn a_service_account_is_a_subject_with_a_namespace() {
+    let (lookup, authorizer) = cluster();
+    let account = json!({ "kind": "ServiceAccount", "name": "builder", "namespace": "ci" });
+    lookup.put(bind("ClusterRoleBinding", "", ("ClusterRole", "edit"), account));
+    let builder = UserInfo::new("system:serviceaccount:ci:builder", [""; 0]);
+    assert!(allowed(&authorizer, &builder, "create /pods anywhere"));
+    let reason =
+        r#"RBAC: allowed by ClusterRoleBinding "test" of ClusterRole "edit" to ServiceAccount "builder/ci""#;
+    assert_eq!(ask(&authorizer, &builder, "create /pods x"), Decision::Allow(reason.into()));
+}
+
+#[test]
+fn a_role_with_the_right_label_is_aggregated_all_the_way_up() {
+    let (lookup, authorizer) = cluster();
+    let ann = UserInfo::new("ann", [""; 0]);
+    lookup.put(bind(
+        "ClusterRoleBinding",
+        "",
+        ("ClusterRole", "admin"),
+        json!({ "kind": "User", "name": "ann" }),
+    ));
+    assert!(allowed(&authorizer, &ann, "create rbac.authorization.k8s.io/roles x"));
+    assert!(allowed(&authorizer, &ann, "get /pods x"));
+    assert!(!allowed(&authorizer, &ann, "get example.com/gadgets x"));
+    lookup.put(json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": { "name": "gadgets", "labels": { "rbac.authorization.k8s.io/aggregate-to-view": "true" } },
+        "rules": [{ "verbs": ["get"], "apiGroups": ["example.com"], "resources": ["gadgets"] }],
+    }));
+    assert!(allowed(&authorizer, &ann, "get example.com/gadgets x"));
+}
+
+#[test]
+fn a_refusal_says_who_may_not_do_what_where() {
+    let (_, authorizer) = cluster();
+    let bob = UserInfo::new("bob", [""; 0]);
+    let target = Target::Resource {
+        group: "apps",
+        resource: "deployments",
+        subresource: "scale",
+        namespace: "a",
+        name: "x",
+    };
+    let refused = authorizer.check(&Attributes { user: &bob, verb: "get", target }).unwrap_err();
+    let expected = r#"deployments.apps "x" is forbidden: User "bob" cannot get resource "deployments/scale" in API group "apps" in the namespace "a""#;
+    assert_eq!(refused.message, expected);
+    let path = Attributes { user: &bob, verb: "get", target: Target::Path("/metrics") };
+    let refused = authorizer.check(&path).unwrap_err();
+    assert_eq!(refused.message, r#"forbidden: User "bob" cannot get path "/metrics""#);
+}

@@ -1,0 +1,31 @@
+//! Bind: POST pods/NAME/binding, without the envelope.
+
+use super::{Grpc, target};
+use crate::request::{Action, Body};
+use kstore_proto::kstore::v1 as pb;
+use serde_json::json;
+
+pub(super) async fn serve(
+    door: &Grpc,
+    request: tonic::Request<pb::BindRequest>,
+) -> Result<tonic::Response<pb::Object>, tonic::Status> {
+    let caller = door.caller(&request)?;
+    let message = request.into_inner();
+    let place = pb::Ref {
+        version: "v1".into(),
+        resource: "pods".into(),
+        namespace: message.namespace.clone(),
+        name: message.pod.clone(),
+        subresource: "binding".into(),
+        ..pb::Ref::default()
+    };
+    let mut metadata = json!({"namespace": message.namespace, "name": message.pod});
+    if !message.uid.is_empty() {
+        metadata["uid"] = json!(message.uid);
+    }
+    let target_node = json!({"apiVersion": "v1", "kind": "Node", "name": message.node});
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target_node});
+    let options = caller.options(false, false);
+    let body = Body::json(binding.to_string().into());
+    door.object(caller, target(Some(place))?, Action::Create(body, options)).await
+}

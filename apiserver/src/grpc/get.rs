@@ -1,0 +1,15 @@
+//! Get.
+
+use super::{Grpc, target};
+use crate::request::{Action, GetOptions};
+use kstore_proto::kstore::v1 as pb;
+
+pub(super) async fn serve(
+    door: &Grpc,
+    request: tonic::Request<pb::GetRequest>,
+) -> Result<tonic::Response<pb::Object>, tonic::Status> {
+    let caller = door.caller(&request)?;
+    let message = request.into_inner();
+    let options = GetOptions { exact: message.revision, not_older_than: 0 };
+    door.object(caller, target(message.r#ref)?, Action::Get(options)).await
+}

@@ -1,0 +1,71 @@
+//! List, streamed in chunks that share the cache's bytes.
+
+use super::{Grpc, Streamed, target};
+use crate::cache::{Entry, Filter};
+use crate::error::to_grpc;
+use crate::limits;
+use crate::pipeline::{Answer, in_version};
+use crate::registry::Listed;
+use crate::request::{Action, ListAt, ListOptions, Target};
+use bytes::Bytes;
+use kstore_api::kind::Resource;
+use kstore_api::selector::{field, label};
+use kstore_api::status::Status;
+use kstore_proto::kstore::v1 as pb;
+
+pub(super) async fn serve(
+    door: &Grpc,
+    request: tonic::Request<pb::ListRequest>,
+) -> Result<tonic::Response<Streamed<pb::ListChunk>>, tonic::Status> {
+    let caller = door.caller(&request)?;
+    let message = request.into_inner();
+    let target = target(message.r#ref)?;
+    let resource = target.resource;
+    let filter = filter(&target, &message.label_selector, &message.field_selector)?;
+    let at = if message.revision > 0 { ListAt::Exact(message.revision) } else { ListAt::Newest };
+    let options = ListOptions { filter, limit: message.limit, continue_token: message.r#continue, at };
+    let request = caller.request(target, Action::List(options));
+    match door.pipeline.serve(request).await.map_err(|status| to_grpc(&status))?.answer {
+        Answer::List(listed) => {
+            let chunks = chunks(resource, &listed);
+            Ok(tonic::Response::new(Box::pin(futures::stream::iter(chunks.into_iter().map(Ok)))))
+        }
+        _ => Err(tonic::Status::internal("a list is answered with a list")),
+    }
+}
+
+/// What the selectors of a message select.
+pub(super) fn filter(target: &Target, labels: &str, fields: &str) -> Result<Filter, tonic::Status> {
+    let refuse = |message: String| to_grpc(&Status::bad_request(message));
+    Ok(Filter {
+        resource: target.resource,
+        namespace: target.namespace.clone(),
+        name: target.name.clone(),
+        labels: label::Selector::parse(labels).map_err(|e| refuse(e.to_string()))?,
+        fields: field::Selector::parse(fields).and_then(|selector| selector.check(target.resource)).map_err(|e| refuse(e.to_string()))?,
+    })
+}
+
+/// The object's bytes in the caller's version: the shared ones where that is the stored version.
+pub(super) fn bytes_of(resource: &'static Resource, entry: &Entry) -> Bytes {
+    if std::ptr::eq(entry.resource, resource) {
+        entry.json.clone()
+    } else {
+        in_version(resource, entry.parse()).to_string().into()
+    }
+}
+
+/// At least one chunk, so that an empty list has its revision.
+fn chunks(resource: &'static Resource, listed: &Listed) -> Vec<pb::ListChunk> {
+    let chunk = |entries: &[std::sync::Arc<Entry>]| pb::ListChunk {
+        items: entries.iter().map(|entry| bytes_of(resource, entry)).collect(),
+        revision: listed.revision,
+        r#continue: String::new(),
+    };
+    let mut chunks: Vec<_> = listed.items.chunks(limits::LIST_CHUNK_ITEMS).map(chunk).collect();
+    if chunks.is_empty() {
+        chunks.push(chunk(&[]));
+    }
+    chunks.last_mut().expect("there is a chunk").r#continue.clone_from(&listed.continue_token);
+    chunks
+}

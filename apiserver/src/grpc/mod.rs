@@ -1,0 +1,162 @@
+//! The gRPC door `kstore.v1`: messages → [`Request`] → pipeline → messages. One verb per file; the contract is in the proto file.
+
+mod bind;
+mod create;
+mod delete;
+mod get;
+mod list;
+mod patch;
+mod update;
+mod watch;
+
+use crate::authn::{self, UserInfo};
+use crate::error::to_grpc;
+use crate::limits;
+use crate::pipeline::{Answer, Pipeline, in_version};
+use crate::request::{Action, FieldValidation, Request, Target, WriteOptions};
+use bytes::Bytes;
+use http::header::USER_AGENT;
+use kstore_api::kind;
+use kstore_api::status::Status;
+use kstore_proto::kstore::v1 as pb;
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+type Streamed<T> = Pin<Box<dyn futures::Stream<Item = Result<T, tonic::Status>> + Send>>;
+
+/// The gRPC door. One per apiserver; cheap to clone.
+#[derive(Clone)]
+pub struct Grpc {
+    pipeline: Arc<Pipeline>,
+    stop: CancellationToken,
+}
+
+/// Who calls and how, from the metadata of one call.
+struct Caller {
+    user: UserInfo,
+    agent: String,
+    causes: Vec<i64>,
+    field_manager: String,
+}
+
+impl Grpc {
+    /// Over a pipeline. `stop` ends open watches.
+    pub fn new(pipeline: Arc<Pipeline>, stop: CancellationToken) -> Self {
+        Self { pipeline, stop }
+    }
+
+    fn caller<T>(&self, request: &tonic::Request<T>) -> Result<Caller, tonic::Status> {
+        let _span = tracing::debug_span!("authn").entered();
+        let headers = request.metadata().clone().into_headers();
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        // What a connection put into the request's extensions, tonic has put into the call's.
+        let identified = authn::authenticate_peer(request.extensions().get(), &headers, self.pipeline.authorizer());
+        let user = identified.map_err(|status| to_grpc(&status))?;
+        let agent = text(USER_AGENT.as_str()).to_owned();
+        let field_manager = match text("kstore-field-manager") {
+            "" => agent.split('/').next().unwrap_or_default().to_owned(),
+            manager => manager.to_owned(),
+        };
+        Ok(Caller { user, causes: crate::rest::causes(text("kstore-cause")), agent, field_manager })
+    }
+
+    /// Runs a unary request and answers with its object.
+    async fn object(&self, caller: Caller, target: Target, action: Action) -> Result<tonic::Response<pb::Object>, tonic::Status> {
+        let resource = target.resource;
+        let request = caller.request(target, action);
+        let served = tokio::time::timeout(limits::REQUEST_TIMEOUT, self.pipeline.serve(request)).await;
+        let timeout = || Err(Status::timeout("request did not complete within the allotted timeout", 1));
+        let answered = served.unwrap_or_else(|_| timeout()).map_err(|status| to_grpc(&status))?;
+        let object = match answered.answer {
+            Answer::Object(object) if std::ptr::eq(object.entry.resource, resource) => {
+                pb::Object { json: object.entry.json.clone(), revision: object.entry.revision }
+            }
+            Answer::Object(object) => {
+                let value = in_version(resource, object.entry.parse());
+                pb::Object { json: value.to_string().into(), revision: object.entry.revision }
+            }
+            Answer::Value { value, .. } => pb::Object { json: value.to_string().into(), revision: 0 },
+            Answer::Status(status) => pb::Object { json: status.to_json().into(), revision: 0 },
+            Answer::List(_) | Answer::Watch(_) => return Err(tonic::Status::internal("a unary call has one object")),
+        };
+        Ok(tonic::Response::new(object))
+    }
+}
+
+impl Caller {
+    fn request(self, target: Target, action: Action) -> Request {
+        Request { user: self.user, agent: self.agent, causes: self.causes, target, action }
+    }
+
+    fn options(&self, dry_run: bool, force: bool) -> WriteOptions {
+        WriteOptions {
+            dry_run,
+            field_manager: self.field_manager.clone(),
+            field_validation: FieldValidation::Ignore,
+            force,
+        }
+    }
+}
+
+/// The place that a message names.
+fn target(place: Option<pb::Ref>) -> Result<Target, tonic::Status> {
+    let place = place.ok_or_else(|| tonic::Status::invalid_argument("`ref` is missing: say which resource"))?;
+    let resource = kind::lookup(&place.group, &place.version, &place.resource).ok_or_else(|| to_grpc(&Status::no_such_route()))?;
+    let subresource = match place.subresource.as_str() {
+        "" => "",
+        name => resource.subresource(name).map(|sub| sub.name).ok_or_else(|| to_grpc(&Status::no_such_route()))?,
+    };
+    let namespace = if resource.namespaced { place.namespace } else { String::new() };
+    Ok(Target { resource, subresource, namespace, name: place.name })
+}
+
+/// A body within the limit that both doors have.
+fn within_limit(bytes: Bytes) -> Result<Bytes, tonic::Status> {
+    if bytes.len() > limits::BODY_BYTES {
+        return Err(to_grpc(&Status::too_large(&format!("limit is {}", limits::BODY_BYTES))));
+    }
+    Ok(bytes)
+}
+
+#[tonic::async_trait]
+impl pb::kstore_server::Kstore for Grpc {
+    type ListStream = Streamed<pb::ListChunk>;
+    type WatchStream = Streamed<pb::WatchBatch>;
+
+    async fn get(&self, request: tonic::Request<pb::GetRequest>) -> Result<tonic::Response<pb::Object>, tonic::Status> {
+        get::serve(self, request).await
+    }
+
+    async fn list(&self, request: tonic::Request<pb::ListRequest>) -> Result<tonic::Response<Self::ListStream>, tonic::Status> {
+        list::serve(self, request).await
+    }
+
+    async fn watch(&self, request: tonic::Request<pb::WatchRequest>) -> Result<tonic::Response<Self::WatchStream>, tonic::Status> {
+        watch::serve(self, request).await
+    }
+
+    async fn create(&self, request: tonic::Request<pb::CreateRequest>) -> Result<tonic::Response<pb::Object>, tonic::Status> {
+        create::serve(self, request).await
+    }
+
+    async fn update(&self, request: tonic::Request<pb::UpdateRequest>) -> Result<tonic::Response<pb::Object>, tonic::Status> {
+        update::serve(self, request, None).await
+    }
+
+    async fn update_status(&self, request: tonic::Request<pb::UpdateRequest>) -> Result<tonic::Response<pb::Object>, tonic::Status> {
+        update::serve(self, request, Some("status")).await
+    }
+
+    async fn patch(&self, request: tonic::Request<pb::PatchRequest>) -> Result<tonic::Response<pb::Object>, tonic::Status> {
+        patch::serve(self, request).await
+    }
+
+    async fn delete(&self, request: tonic::Request<pb::DeleteRequest>) -> Result<tonic::Response<pb::Object>, tonic::Status> {
+        delete::serve(self, request).await
+    }
+
+    async fn bind(&self, request: tonic::Request<pb::BindRequest>) -> Result<tonic::Response<pb::Object>, tonic::Status> {
+        bind::serve(self, request).await
+    }
+}

@@ -1,0 +1,110 @@
+//! Watch: several kinds on one stream, in revision order.
+
+use super::list::{bytes_of, filter};
+use super::{Grpc, Streamed, target};
+use crate::cache::{Batch, Filter, Watch, WatchEnd, WatchStart};
+use crate::error::{of_watch_end, to_grpc};
+use crate::limits;
+use crate::request::Target;
+use kstore_api::kind::Resource;
+use kstore_api::status::Status;
+use kstore_proto::kstore::v1 as pb;
+use pb::watch_event::Type;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+/// How often a stream that asked for progress hears how far it has come.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+
+pub(super) async fn serve(
+    door: &Grpc,
+    request: tonic::Request<pb::WatchRequest>,
+) -> Result<tonic::Response<Streamed<pb::WatchBatch>>, tonic::Status> {
+    let caller = door.caller(&request)?;
+    let message = request.into_inner();
+    if message.selectors.is_empty() || message.selectors.len() > limits::WATCH_SELECTORS {
+        let text = format!("a watch has 1 to {} selectors", limits::WATCH_SELECTORS);
+        return Err(to_grpc(&Status::bad_request(text)));
+    }
+    let mut filters = Vec::with_capacity(message.selectors.len());
+    let mut resources = Vec::with_capacity(message.selectors.len());
+    for selector in message.selectors {
+        let target: Target = target(selector.r#ref)?;
+        let checked = door.pipeline.check(&caller.user, "watch", &target, &target.name);
+        checked.map_err(|status| to_grpc(&status))?;
+        filters.push(filter(&target, &selector.label_selector, &selector.field_selector)?);
+        resources.push(target.resource);
+    }
+    let watch = begin(door, filters, message.after_revision).await.map_err(|status| to_grpc(&status))?;
+    let stream = batches(watch, resources, message.progress, door.stop.clone());
+    Ok(tonic::Response::new(Box::pin(stream)))
+}
+
+async fn begin(door: &Grpc, filters: Vec<Filter>, after: i64) -> Result<Watch, Status> {
+    let start = if after == 0 { WatchStart::State } else { WatchStart::After(after) };
+    door.pipeline.start_watch(filters, start).await
+}
+
+fn batches(
+    mut watch: Watch,
+    resources: Vec<&'static Resource>,
+    progress: bool,
+    stop: CancellationToken,
+) -> impl futures::Stream<Item = Result<pb::WatchBatch, tonic::Status>> + Send {
+    async_stream::stream! {
+        for batch in initial(&mut watch, &resources) {
+            yield Ok(batch);
+        }
+        let mut next_progress = Instant::now() + PROGRESS_INTERVAL;
+        loop {
+            let batch = tokio::select! {
+                biased;
+                () = stop.cancelled() => Err(WatchEnd::Closed),
+                batch = watch.next() => batch,
+                () = sleep_until(next_progress), if progress => {
+                    next_progress = Instant::now() + PROGRESS_INTERVAL;
+                    watch.progress()
+                }
+            };
+            match batch {
+                Ok(batch) => yield Ok(message(&resources, &batch)),
+                Err(end) => {
+                    yield Err(to_grpc(&of_watch_end(&end)));
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// The state that the watch began with, in chunks; the last says that it was the last. Nothing when resuming.
+fn initial(watch: &mut Watch, resources: &[&'static Resource]) -> Vec<pb::WatchBatch> {
+    if !watch.starts_with_state() {
+        return Vec::new();
+    }
+    let state = watch.initial();
+    let event = |(selector, entry): &(u32, std::sync::Arc<crate::cache::Entry>)| pb::WatchEvent {
+        r#type: Type::Put.into(),
+        selector: *selector,
+        json: bytes_of(resources[*selector as usize], entry),
+        revision: entry.revision,
+    };
+    // Chunks of the state claim no progress: only the last one covers its revision.
+    let mut chunks: Vec<_> = state
+        .chunks(limits::LIST_CHUNK_ITEMS)
+        .map(|chunk| pb::WatchBatch { events: chunk.iter().map(event).collect(), revision: 0, initial_done: false })
+        .collect();
+    chunks.push(pb::WatchBatch { events: Vec::new(), revision: watch.revision(), initial_done: true });
+    chunks
+}
+
+fn message(resources: &[&'static Resource], batch: &Batch) -> pb::WatchBatch {
+    let events = batch.deliveries.iter().map(|delivery| pb::WatchEvent {
+        r#type: if delivery.seen.is_put() { Type::Put } else { Type::Gone }.into(),
+        selector: delivery.selector,
+        json: bytes_of(resources[delivery.selector as usize], delivery.change.object(delivery.seen)),
+        revision: delivery.change.revision,
+    });
+    pb::WatchBatch { events: events.collect(), revision: batch.revision, initial_done: false }
+}

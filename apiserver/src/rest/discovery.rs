@@ -1,0 +1,285 @@
+//! Discovery: which groups, versions and resources there are, in the two forms that clients read: one document per group and
+//! version (legacy), and all at once (aggregated). A pure function of the table of resources.
+
+use super::accept::{self, Clause};
+use super::document::Document;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{HeaderMap, Response};
+use kstore_api::kind::{self, Resource, Subresource};
+use kstore_api::status::Status;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+const JSON: &str = "application/json";
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+/// Streams into containers, which nobody serves while nodes are simulated. What is not served is not announced.
+const NOT_SERVED: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
+
+/// All discovery documents of one server.
+#[derive(Debug)]
+pub struct Discovery {
+    /// By path, without a trailing slash.
+    legacy: BTreeMap<String, Document>,
+    aggregated_core: Document,
+    aggregated_groups: Document,
+}
+
+impl Discovery {
+    /// The documents for the table of resources. `address` is `host:port`, as clients reach the server.
+    pub fn new(address: &str) -> Self {
+        let document = |value: Value| Document::new(JSON, line(&value));
+        let mut legacy = BTreeMap::new();
+        legacy.insert("/api".to_owned(), document(api_versions(address)));
+        legacy.insert("/apis".to_owned(), document(group_list()));
+        for group in kind::groups() {
+            if !group.is_empty() {
+                let mut value = api_group(group);
+                value["kind"] = json!("APIGroup");
+                value["apiVersion"] = json!("v1");
+                legacy.insert(format!("/apis/{group}"), document(value));
+            }
+            for version in kind::versions(group) {
+                legacy.insert(path(group, version), document(resource_list(group, version)));
+            }
+        }
+        let aggregated = |groups: Vec<&'static str>| Document::new(AGGREGATED, line(&aggregated(&groups)));
+        Self {
+            legacy,
+            aggregated_core: aggregated(vec![""]),
+            aggregated_groups: aggregated(kind::groups().filter(|g| !g.is_empty()).collect()),
+        }
+    }
+
+    /// The answer to a GET of a discovery path; `None` if the path is none.
+    ///
+    /// # Errors
+    /// 406 if the caller accepts no form of it.
+    pub fn answer(&self, path: &str, headers: &HeaderMap) -> Option<Result<Response<Bytes>, Status>> {
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let legacy = self.legacy.get(path)?;
+        let aggregated = match path {
+            "/api" => Some(&self.aggregated_core),
+            "/apis" => Some(&self.aggregated_groups),
+            _ => None,
+        };
+        for clause in accept::clauses(headers) {
+            if clause.parameter("as").is_empty() && clause.accepts(JSON) {
+                return Some(Ok(legacy.respond(headers)));
+            }
+            if let Some(aggregated) = aggregated
+                && wants_aggregated(&clause)
+            {
+                return Some(Ok(aggregated.respond(headers)));
+            }
+        }
+        Some(Err(Status::not_acceptable(&[JSON])))
+    }
+}
+
+fn wants_aggregated(clause: &Clause) -> bool {
+    clause.accepts(JSON)
+        && clause.parameter("as") == "APIGroupDiscoveryList"
+        && clause.parameter("g") == "apidiscovery.k8s.io"
+        && clause.parameter("v") == "v2"
+}
+
+fn line(value: &Value) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec(value).expect("a value has string keys only");
+    bytes.push(b'\n');
+    bytes
+}
+
+fn path(group: &str, version: &str) -> String {
+    if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
+}
+
+fn group_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+fn api_versions(address: &str) -> Value {
+    json!({
+        "kind": "APIVersions",
+        "versions": kind::versions("").collect::<Vec<_>>(),
+        "serverAddressByClientCIDRs": [{ "clientCIDR": "0.0.0.0/0", "serverAddress": address }],
+    })
+}
+
+fn group_list() -> Value {
+    let groups: Vec<Value> = kind::groups().filter(|g| !g.is_empty()).map(api_group).collect();
+    json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
+}
+
+fn api_group(group: &str) -> Value {
+    let version = |v: &str| json!({ "groupVersion": group_version(group, v), "version": v });
+    let versions: Vec<Value> = kind::versions(group).map(version).collect();
+    json!({ "name": group, "versions": versions, "preferredVersion": versions.first() })
+}
+
+fn served(resource: &'static Resource) -> impl Iterator<Item = &'static Subresource> {
+    resource.subresources.iter().filter(|sub| !NOT_SERVED.contains(&sub.name))
+}
+
+fn resource_list(group: &'static str, version: &'static str) -> Value {
+    let mut resources = Vec::new();
+    for resource in kind::resources_of(group, version) {
+        resources.push(legacy_resource(resource));
+        resources.extend(served(resource).map(|sub| legacy_subresource(resource, sub)));
+    }
+    json!({
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": group_version(group, version),
+        "resources": resources,
+    })
+}
+
+fn legacy_resource(resource: &'static Resource) -> Value {
+    let mut entry = json!({
+        "name": resource.plural,
+        "singularName": resource.singular,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": resource.verbs,
+    });
+    names(resource, entry.as_object_mut().expect("made as an object two lines above"));
+    if resource.is_stored() {
+        let stored = resource.storage_row();
+        let hash = Sha256::digest(format!("{}/{}/{}", stored.group, stored.version, stored.kind));
+        entry["storageVersionHash"] = json!(STANDARD.encode(&hash[..8]));
+    }
+    entry
+}
+
+fn legacy_subresource(resource: &Resource, sub: &Subresource) -> Value {
+    let mut entry = json!({
+        "name": format!("{}/{}", resource.plural, sub.name),
+        "singularName": "",
+        "namespaced": resource.namespaced,
+        "kind": sub.kind,
+        "verbs": sub.verbs,
+    });
+    if (sub.group, sub.version) != (resource.group, resource.version) {
+        entry["group"] = json!(sub.group);
+        entry["version"] = json!(sub.version);
+    }
+    entry
+}
+
+/// Short names and categories, where there are any.
+fn names(resource: &Resource, entry: &mut Map<String, Value>) {
+    if !resource.short_names.is_empty() {
+        entry.insert("shortNames".into(), json!(resource.short_names));
+    }
+    if !resource.categories.is_empty() {
+        entry.insert("categories".into(), json!(resource.categories));
+    }
+}
+
+fn aggregated(groups: &[&'static str]) -> Value {
+    let items: Vec<Value> = groups
+        .iter()
+        .map(|group| {
+            let version = |version: &'static str| {
+                let resources: Vec<Value> = kind::resources_of(group, version).map(aggregated_resource).collect();
+                json!({ "version": version, "freshness": "Current", "resources": resources })
+            };
+            let metadata = if group.is_empty() {
+                json!({ "creationTimestamp": null })
+            } else {
+                json!({ "name": group, "creationTimestamp": null })
+            };
+            json!({ "metadata": metadata, "versions": kind::versions(group).map(version).collect::<Vec<_>>() })
+        })
+        .collect();
+    json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items })
+}
+
+fn aggregated_resource(resource: &'static Resource) -> Value {
+    let mut entry = json!({
+        "resource": resource.plural,
+        "responseKind": { "group": resource.group, "version": resource.version, "kind": resource.kind },
+        "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": resource.singular,
+        "verbs": resource.verbs,
+    });
+    names(resource, entry.as_object_mut().expect("made as an object two lines above"));
+    let subresource = |sub: &'static Subresource| {
+        json!({
+            "subresource": sub.name,
+            "responseKind": { "group": sub.group, "version": sub.version, "kind": sub.kind },
+            "verbs": sub.verbs,
+        })
+    };
+    let subresources: Vec<Value> = served(resource).map(subresource).collect();
+    if !subresources.is_empty() {
+        entry["subresources"] = json!(subresources);
+    }
+    entry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::header::{ACCEPT, CONTENT_TYPE};
+
+    fn get(path: &str, accept: &str) -> (Value, String) {
+        let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
+        let response = Discovery::new("localhost:6443").answer(path, &headers).unwrap().unwrap();
+        let content_type = response.headers()[CONTENT_TYPE].to_str().unwrap().to_owned();
+        (serde_json::from_slice(response.body()).unwrap(), content_type)
+    }
+
+    fn entry<'v>(list: &'v Value, field: &str, name: &str) -> &'v Value {
+        list.as_array().unwrap().iter().find(|item| item[field] == name).unwrap()
+    }
+
+    #[test]
+    fn legacy_documents_list_resources_and_subresources() {
+        let (core, _) = get("/api/v1", JSON);
+        let pods = entry(&core["resources"], "name", "pods");
+        assert_eq!(pods["storageVersionHash"], "xPOwRZ+Yhw8=", "as in every Kubernetes cluster");
+        assert_eq!((&pods["shortNames"], &pods["namespaced"]), (&json!(["po"]), &json!(true)));
+        let eviction = entry(&core["resources"], "name", "pods/eviction");
+        let (kind, group, version) = (&eviction["kind"], &eviction["group"], &eviction["version"]);
+        assert_eq!((kind, group, version), (&json!("Eviction"), &json!("policy"), &json!("v1")));
+        let (groups, _) = get("/apis/", "");
+        let autoscaling = entry(&groups["groups"], "name", "autoscaling");
+        assert_eq!(autoscaling["preferredVersion"]["version"], "v2");
+        assert_eq!(get("/apis/apps", JSON).0["kind"], "APIGroup");
+        assert_eq!(get("/api", JSON).0["versions"], json!(["v1"]));
+    }
+
+    #[test]
+    fn clients_that_know_the_aggregated_form_get_it() {
+        let kubectl = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;\
+                       g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+        let (groups, content_type) = get("/apis", kubectl);
+        assert_eq!(content_type, AGGREGATED);
+        let apps =
+            groups["items"].as_array().unwrap().iter().find(|i| i["metadata"]["name"] == "apps").unwrap();
+        let deployments = entry(&apps["versions"][0]["resources"], "resource", "deployments");
+        let scale = entry(&deployments["subresources"], "subresource", "scale");
+        assert_eq!(
+            scale["responseKind"],
+            json!({ "group": "autoscaling", "version": "v1", "kind": "Scale" })
+        );
+        let (core, _) = get("/api", kubectl);
+        assert_eq!(core["items"][0]["versions"][0]["version"], "v1");
+        let old =
+            "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+        assert_eq!(get("/apis", old).1, JSON, "who does not know v2 gets the legacy form");
+    }
+
+    #[test]
+    fn other_paths_and_other_types_are_not_answered() {
+        let discovery = Discovery::new("localhost:6443");
+        assert!(discovery.answer("/apis/nobody.example.com", &HeaderMap::new()).is_none());
+        assert!(discovery.answer("/api/v1/pods", &HeaderMap::new()).is_none());
+        let yaml = HeaderMap::from_iter([(ACCEPT, "application/yaml".parse().unwrap())]);
+        assert_eq!(discovery.answer("/api", &yaml).unwrap().unwrap_err().code, 406);
+    }
+}

@@ -1,0 +1,141 @@
+//! A document that is made once and read often: discovery, OpenAPI, `/version`. Kept compressed, since the large ones are read
+//! rarely; tagged by its content. Not an object: those change.
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY,
+};
+use http::{HeaderMap, Response, StatusCode};
+use sha2::{Digest, Sha512};
+use std::fmt::Write as _;
+use std::io::{Read, Write as _};
+
+/// Below this size compression saves nothing worth its time (Kubernetes compresses answers from here on, too).
+const COMPRESS_FROM: usize = 128 * 1024;
+
+/// The bytes, their type and their tag.
+#[derive(Debug)]
+pub struct Document {
+    content_type: &'static str,
+    tag: String,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    Plain(Bytes),
+    Gzip(Bytes),
+}
+
+impl Document {
+    /// A document of this type and content.
+    pub fn new(content_type: &'static str, content: Vec<u8>) -> Self {
+        let tag = Sha512::digest(&content).iter().fold(String::with_capacity(128), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02X}");
+            hex
+        });
+        let content =
+            if content.len() < COMPRESS_FROM { Content::Plain(content.into()) } else { compress(content) };
+        Self { content_type, tag, content }
+    }
+
+    /// A hash of the content, in hexadecimal.
+    pub fn tag(&self) -> &str {
+        &self.tag
+    }
+
+    /// The answer to a GET: 304 if the caller has it already.
+    pub fn respond(&self, headers: &HeaderMap) -> Response<Bytes> {
+        let quoted = format!("\"{}\"", self.tag);
+        let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|v| v.to_str().ok());
+        let mut known = known.flat_map(|list| list.split(',')).map(str::trim);
+        let mut response = if known.any(|tag| tag == quoted || tag == "*") {
+            reply(StatusCode::NOT_MODIFIED, self.content_type, Bytes::new())
+        } else {
+            self.full(headers)
+        };
+        let fields = response.headers_mut();
+        fields.insert(ETAG, HeaderValue::from_str(&quoted).expect("a tag is hexadecimal"));
+        fields.append(VARY, HeaderValue::from_static("Accept"));
+        fields.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+        response
+    }
+
+    /// As [`Document::respond`], for an address that contains the tag: it may be kept for a year.
+    pub fn respond_immutable(&self, headers: &HeaderMap) -> Response<Bytes> {
+        let mut response = self.respond(headers);
+        let forever = HeaderValue::from_static("public, immutable, max-age=31536000");
+        response.headers_mut().insert(CACHE_CONTROL, forever);
+        response
+    }
+
+    fn full(&self, headers: &HeaderMap) -> Response<Bytes> {
+        let mut response = match &self.content {
+            Content::Plain(bytes) => return reply(StatusCode::OK, self.content_type, bytes.clone()),
+            Content::Gzip(bytes) if takes_gzip(headers) => {
+                let mut response = reply(StatusCode::OK, self.content_type, bytes.clone());
+                response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+                response
+            }
+            Content::Gzip(bytes) => {
+                let mut plain = Vec::new();
+                GzDecoder::new(bytes.as_ref()).read_to_end(&mut plain).expect("we compressed it ourselves");
+                reply(StatusCode::OK, self.content_type, plain.into())
+            }
+        };
+        response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
+        response
+    }
+}
+
+/// An answer with a type and a body.
+pub fn reply(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Bytes> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+fn compress(content: Vec<u8>) -> Content {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(content.len() / 8), Compression::fast());
+    let compressed = encoder.write_all(&content).and_then(|()| encoder.finish());
+    compressed.map_or(Content::Plain(content.into()), |bytes| Content::Gzip(bytes.into()))
+}
+
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|v| v.to_str().ok());
+    let mut codings = values.flat_map(|list| list.split(',')).map(str::trim);
+    codings.any(|coding| coding.split(';').next() == Some("gzip") && !coding.ends_with("q=0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: http::HeaderName, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(name, value.parse().unwrap())])
+    }
+
+    #[test]
+    fn who_has_it_already_gets_304() {
+        let document = Document::new("application/json", b"{}".to_vec());
+        let first = document.respond(&HeaderMap::new());
+        assert_eq!((first.status(), first.body().as_ref()), (StatusCode::OK, &b"{}"[..]));
+        let tag = first.headers()[ETAG].to_str().unwrap();
+        assert_eq!(document.respond(&headers(IF_NONE_MATCH, tag)).status(), StatusCode::NOT_MODIFIED);
+        assert_eq!(document.respond(&headers(IF_NONE_MATCH, "\"other\"")).status(), StatusCode::OK);
+    }
+
+    #[test]
+    fn a_large_document_is_sent_compressed_to_those_who_take_it() {
+        let content = vec![b'x'; COMPRESS_FROM];
+        let document = Document::new("application/json", content.clone());
+        assert_eq!(document.respond(&HeaderMap::new()).body(), &content);
+        let compressed = document.respond(&headers(ACCEPT_ENCODING, "br, gzip"));
+        assert_eq!(compressed.headers()[CONTENT_ENCODING], "gzip");
+        assert!(compressed.body().len() < 1000);
+    }
+}

@@ -1,0 +1,227 @@
+//! The REST door: HTTP → [`Request`] → pipeline → HTTP. Thin; what it decides is only form.
+
+mod accept;
+mod content;
+mod document;
+mod path;
+mod query;
+pub mod respond;
+pub mod review;
+pub mod router;
+mod table;
+mod watch;
+
+pub mod discovery;
+pub mod health;
+pub mod openapi;
+pub mod version;
+
+use crate::authn::{self, UserInfo};
+use crate::limits;
+use crate::pipeline::{Answered, Pipeline};
+use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
+use axum::body::Body as HttpBody;
+use bytes::Bytes;
+use http::header::USER_AGENT;
+use http::request::Parts;
+use http::{HeaderMap, Method, Response};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use kstore_api::status::Status;
+use query::Query;
+use respond::{Reply, refusal};
+use router::{Operation, ResourcePath, Route};
+use serde_json::Value;
+use std::sync::Arc;
+use table::Include;
+use tokio_util::sync::CancellationToken;
+
+/// The header in which a client names the revisions that made it write.
+const CAUSE: &str = "kstore-cause";
+
+/// The REST door. One per apiserver; shared by `Arc`.
+pub struct Rest {
+    pipeline: Arc<Pipeline>,
+    paths: path::Paths,
+    stop: CancellationToken,
+}
+
+impl Rest {
+    /// Over a pipeline. `advertised` is the `host:port` that discovery tells; `stop` ends open watches.
+    pub fn new(pipeline: Arc<Pipeline>, advertised: String, stop: CancellationToken) -> Self {
+        Self { paths: path::Paths::new(pipeline.clone(), &advertised), pipeline, stop }
+    }
+
+    /// Serves one HTTP request. The connection has put its [`Peer`] into the extensions.
+    pub async fn serve(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
+        let span = tracing::debug_span!("router", method = %request.method(), path = request.uri().path());
+        tracing::Instrument::instrument(self.dispatch(request), span).await
+    }
+
+    async fn dispatch(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
+        let (parts, body) = request.into_parts();
+        let user = match self.authenticate(&parts) {
+            Ok(user) => user,
+            Err(status) => return refusal(&status),
+        };
+        match router::route(parts.uri.path()) {
+            Route::Path => self.paths.serve(&parts, &user).await,
+            Route::UnknownResource => refusal(&Status::no_such_route()),
+            Route::Resource(path) => self.resource(&parts, body, user, path).await,
+        }
+    }
+
+    fn authenticate(&self, parts: &Parts) -> Result<UserInfo, Status> {
+        let _span = tracing::debug_span!("authn").entered();
+        authn::authenticate_peer(parts.extensions.get(), &parts.headers, self.pipeline.authorizer())
+    }
+
+    async fn resource(&self, parts: &Parts, body: HttpBody, user: UserInfo, path: ResourcePath) -> Response<HttpBody> {
+        let query = Query::parse(parts.uri.query());
+        let resource = path.resource;
+        let accepted = match content::accepted(&parts.headers, query.flag("pretty")) {
+            Ok(accepted) => accepted,
+            Err(status) => return refusal(&status),
+        };
+        let request = match self.request(parts, body, user, path, &query).await {
+            Ok(request) => request,
+            Err(status) => return refusal(&status),
+        };
+        let watch = match &request.action {
+            Action::Watch(options) => (options.timeout_seconds, options.bookmarks, options.mark_initial_end),
+            _ => (0, false, false),
+        };
+        let reply = Reply {
+            resource,
+            accepted,
+            include: Include::parse(query.get("includeObject")),
+            gzip: content::takes_gzip(&parts.headers),
+            watch: watch::Ending {
+                timeout_seconds: watch.0,
+                bookmarks: watch.1,
+                mark_initial_end: watch.2,
+                stop: self.stop.clone(),
+            },
+            nondet: self.pipeline.nondet().clone(),
+        };
+        reply.response(self.run(request).await)
+    }
+
+    async fn run(&self, request: Request) -> Result<Answered, Status> {
+        let served = self.pipeline.serve(request);
+        match tokio::time::timeout(limits::REQUEST_TIMEOUT, served).await {
+            Ok(answered) => answered,
+            Err(_) => Err(Status::timeout("request did not complete within the allotted timeout", 1)),
+        }
+    }
+
+    /// Everything about a resource request that the URL, the headers and the body say.
+    async fn request(
+        &self,
+        parts: &Parts,
+        body: HttpBody,
+        user: UserInfo,
+        path: ResourcePath,
+        query: &Query,
+    ) -> Result<Request, Status> {
+        let headers = &parts.headers;
+        let agent = header(headers, USER_AGENT.as_str()).to_owned();
+        let resource = path.resource;
+        let method = parts.method.as_str().to_ascii_lowercase();
+        let refused = || Status::method_not_allowed(resource, &method);
+        let operation = router::operation(&parts.method, &path, query.flag("watch")).ok_or_else(refused)?;
+        let subresource = match path.subresource.as_str() {
+            "" => "",
+            name => resource.subresource(name).map(|sub| sub.name).ok_or_else(Status::no_such_route)?,
+        };
+        let filter = || query.filter(resource, &path.namespace, &path.name);
+        let options = query.write_options(&agent)?;
+        let action = match operation {
+            Operation::Get => Action::Get(query.get_options()?),
+            Operation::List => Action::List(query.list_options(filter()?)?),
+            Operation::Watch => Action::Watch(query.watch_options(filter()?)?),
+            Operation::Create => Action::Create(read_body(headers, body).await?, options),
+            Operation::Update => Action::Update(read_body(headers, body).await?, options),
+            Operation::Patch => Action::Patch(content::patch_type(headers)?, read(body).await?, options),
+            Operation::Delete => {
+                let (delete, options) = delete_options(headers, body, query, options).await?;
+                Action::Delete(delete, options)
+            }
+            Operation::DeleteCollection => {
+                let list = query.list_options(filter()?)?;
+                let (delete, options) = delete_options(headers, body, query, options).await?;
+                Action::DeleteCollection(list, delete, options)
+            }
+        };
+        let target = Target { resource, subresource, namespace: path.namespace, name: path.name };
+        Ok(Request { user, agent, causes: causes(header(headers, CAUSE)), target, action })
+    }
+}
+
+/// Revisions out of a `kstore-cause` header; what is no number is left out.
+pub(crate) fn causes(header: &str) -> Vec<i64> {
+    header.split(',').filter_map(|revision| revision.trim().parse().ok()).take(limits::CAUSES).collect()
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+async fn read_body(headers: &HeaderMap, body: HttpBody) -> Result<Body, Status> {
+    let format = content::body_format(headers)?;
+    Ok(Body { format, bytes: read(body).await? })
+}
+
+async fn read(body: HttpBody) -> Result<Bytes, Status> {
+    match Limited::new(body, limits::BODY_BYTES).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
+            Err(Status::too_large(&format!("limit is {}", limits::BODY_BYTES)))
+        }
+        Err(error) => Err(Status::bad_request(format!("the request body could not be read: {error}"))),
+    }
+}
+
+/// Delete options from the body, or from the query when there is no body.
+async fn delete_options(
+    headers: &HeaderMap,
+    body: HttpBody,
+    query: &Query,
+    options: WriteOptions,
+) -> Result<(DeleteOptions, WriteOptions), Status> {
+    let bytes = read(body).await?;
+    if bytes.is_empty() {
+        return Ok((query.delete_options()?, options));
+    }
+    let format = content::body_format(headers)?;
+    let tree = crate::decode::tree(&Body { format, bytes })?;
+    let dry_run = options.dry_run || tree["dryRun"].as_array().is_some_and(|list| list.iter().any(|v| v == "All"));
+    Ok((delete_options_of(&tree)?, WriteOptions { dry_run, ..options }))
+}
+
+/// `metav1.DeleteOptions`.
+pub(crate) fn delete_options_of(tree: &Value) -> Result<DeleteOptions, Status> {
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let propagation = match (text(&tree["propagationPolicy"]), tree["orphanDependents"].as_bool()) {
+        (Some(_), Some(_)) => {
+            let both = "Invalid value: true: orphanDependents and deletionPropagation cannot be both set";
+            return Err(crate::error::invalid_option("propagationPolicy", both));
+        }
+        (Some(policy), None) => Some(query::propagation(&policy)?),
+        (None, Some(true)) => Some(crate::request::Propagation::Orphan),
+        (None, Some(false)) => Some(crate::request::Propagation::Background),
+        (None, None) => None,
+    };
+    let version = text(&tree["preconditions"]["resourceVersion"]);
+    let version = version.map(|v| v.parse().map_err(|_| Status::bad_request("invalid resourceVersion in preconditions")));
+    Ok(DeleteOptions {
+        uid: text(&tree["preconditions"]["uid"]),
+        resource_version: version.transpose()?,
+        grace_period_seconds: tree["gracePeriodSeconds"].as_i64(),
+        propagation,
+    })
+}
+
+/// The verb of a path outside the resource API.
+fn path_verb(method: &Method) -> String {
+    method.as_str().to_ascii_lowercase()
+}

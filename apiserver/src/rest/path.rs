@@ -1,0 +1,138 @@
+//! Everything outside the resource API: discovery, health, OpenAPI, version, metrics, and kstore's own trace.
+
+use super::discovery::Discovery;
+use super::health::Health;
+use super::openapi::OpenApi;
+use super::query::Query;
+use super::respond::{encode, refusal, response};
+use super::{content, path_verb, version};
+use crate::authn::UserInfo;
+use crate::authz::{Attributes, Target};
+use crate::pipeline::Pipeline;
+use axum::body::Body;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
+use kstore_api::kind;
+use kstore_api::status::Status;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The paths and what they need.
+pub struct Paths {
+    pipeline: Arc<Pipeline>,
+    discovery: Discovery,
+    openapi: OpenApi,
+    health: Health,
+}
+
+impl Paths {
+    /// Over a pipeline that has started; `advertised` is the `host:port` that discovery tells.
+    pub fn new(pipeline: Arc<Pipeline>, advertised: &str) -> Self {
+        let health = Health::new(|| true);
+        health.set_bootstrapped();
+        Self { discovery: Discovery::new(advertised), openapi: OpenApi::new(), health, pipeline }
+    }
+
+    /// Serves a path that is no resource.
+    pub async fn serve(&self, parts: &Parts, user: &UserInfo) -> Response<Body> {
+        let path = parts.uri.path();
+        if let Err(status) = self.authorize(parts, user) {
+            return refusal(&status);
+        }
+        if !matches!(parts.method, Method::GET | Method::HEAD) {
+            return refusal(&not_allowed(&parts.method));
+        }
+        if let Some(found) = self.health.answer(path, parts.uri.query()) {
+            return found.map(Body::from);
+        }
+        if let Some(found) = self.discovery.answer(path, &parts.headers) {
+            return finish(found);
+        }
+        if let Some(found) = self.openapi.answer(path, parts.uri.query(), &parts.headers) {
+            return finish(found);
+        }
+        match path {
+            "/version" | "/version/" => json(parts, &version::document()),
+            "/metrics" => response(StatusCode::OK, "text/plain; version=0.0.4", Body::from(self.metrics())),
+            "/kstore/v1/trace" => self.trace(parts).await.map_or_else(|status| refusal(&status), |tree| json(parts, &tree)),
+            "/" => json(parts, &index()),
+            _ => not_found(),
+        }
+    }
+
+    fn metrics(&self) -> String {
+        let cache = self.pipeline.cache();
+        self.pipeline.metrics().render(kind::stored().map(|resource| (resource, cache.count(resource))))
+    }
+
+    fn authorize(&self, parts: &Parts, user: &UserInfo) -> Result<(), Status> {
+        let verb = path_verb(&parts.method);
+        let attributes = Attributes { user, verb: &verb, target: Target::Path(parts.uri.path()) };
+        self.pipeline.authorizer().check(&attributes)
+    }
+
+    /// The causal tree of one object: `resource` (plural, optionally `.group`), `namespace`, `name`.
+    async fn trace(&self, parts: &Parts) -> Result<Value, Status> {
+        let query = Query::parse(parts.uri.query());
+        let (plural, group) = query.get("resource").split_once('.').unwrap_or((query.get("resource"), ""));
+        let found = kind::stored().find(|row| row.plural == plural && (group.is_empty() || row.group == group));
+        let resource = found.ok_or_else(|| Status::bad_request(format!("unknown resource {:?}", query.get("resource"))))?;
+        if query.get("name").is_empty() {
+            return Err(Status::bad_request("say which object: resource=, namespace= and name="));
+        }
+        let namespace = match query.get("namespace") {
+            "" if resource.namespaced => "default",
+            namespace => namespace,
+        };
+        self.pipeline.cache().fresh().await;
+        let trace = self.pipeline.provenance().trace(&resource.storage_key(namespace, query.get("name")));
+        if trace.is_empty() {
+            return Err(Status::not_found(resource, query.get("name")));
+        }
+        Ok(json!({"kind": "Trace", "apiVersion": "kstore/v1", "resource": resource.qualified(),
+            "namespace": namespace, "name": query.get("name"), "writes": trace}))
+    }
+}
+
+fn finish(found: Result<Response<Bytes>, Status>) -> Response<Body> {
+    match found {
+        Ok(found) => found.map(Body::from),
+        Err(status) => refusal(&status),
+    }
+}
+
+fn json(parts: &Parts, value: &Value) -> Response<Body> {
+    let pretty = parts.uri.query().is_some_and(|query| query.contains("pretty"));
+    match content::accepted(&parts.headers, pretty) {
+        Ok(accepted) => {
+            let body = encode(value, accepted.encoding);
+            response(StatusCode::OK, accepted.encoding.content_type(), Body::from(body))
+        }
+        Err(status) => refusal(&status),
+    }
+}
+
+fn index() -> Value {
+    let mut paths: Vec<String> =
+        ["/api", "/api/v1", "/apis", "/healthz", "/kstore/v1/trace", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]
+            .map(str::to_owned)
+            .into();
+    for group in kind::groups().filter(|group| !group.is_empty()) {
+        paths.push(format!("/apis/{group}"));
+        paths.extend(kind::versions(group).map(|version| format!("/apis/{group}/{version}")));
+    }
+    paths.sort();
+    json!({ "paths": paths })
+}
+
+fn not_allowed(method: &Method) -> Status {
+    let mut status = Status::bad_request(format!("the method {method} is not allowed on this path"));
+    status.code = 405;
+    status.reason = kstore_api::status::Reason::MethodNotAllowed;
+    status
+}
+
+fn not_found() -> Response<Body> {
+    response(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", Body::from("404 page not found\n"))
+}

@@ -1,0 +1,212 @@
+//! Reviews: questions about who may do what, posted like objects and answered at once. Pure functions from a review to the same
+//! review with its status. Nothing is stored.
+
+use crate::authn::UserInfo;
+use crate::authz::rule::Rule;
+use crate::authz::{Attributes, Authorizer, Decision, Target as Asked};
+use crate::request::Target;
+use kstore_api::field::{ErrorList, Path};
+use kstore_api::status::Status;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// Fills in the status of a review that `caller` posted.
+///
+/// # Errors
+/// 422 if the question is not one; 405 for a kind that is no review.
+pub fn answer(
+    authorizer: &Authorizer,
+    caller: &UserInfo,
+    target: &Target,
+    mut review: Value,
+) -> Result<Value, Status> {
+    let kind = target.resource.kind;
+    let mut errors = ErrorList::new();
+    let status = match kind {
+        "SelfSubjectReview" => json!({ "userInfo": caller }),
+        "SelfSubjectRulesReview" => rules(authorizer, caller, &review["spec"], &mut errors),
+        "SelfSubjectAccessReview" => access(authorizer, caller, &review["spec"], &mut errors),
+        "SubjectAccessReview" => {
+            let subject = subject(&review["spec"], &mut errors);
+            access(authorizer, &subject, &review["spec"], &mut errors)
+        }
+        "LocalSubjectAccessReview" => {
+            check_local(&review["spec"], &target.namespace, &mut errors);
+            let subject = subject(&review["spec"], &mut errors);
+            access(authorizer, &subject, &review["spec"], &mut errors)
+        }
+        // Nothing here issues tokens, so that no token is known.
+        "TokenReview" => token(&review["spec"], &mut errors),
+        _ => return Err(Status::method_not_allowed(target.resource, "create")),
+    };
+    if !errors.is_empty() {
+        return Err(Status::invalid(target.resource.group, kind, "", &errors));
+    }
+    review["status"] = status;
+    if !review["metadata"].is_object() {
+        review["metadata"] = json!({});
+    }
+    review["metadata"]["creationTimestamp"] = Value::Null;
+    Ok(review)
+}
+
+/// The caller that a (Local)SubjectAccessReview speaks of.
+fn subject(spec: &Value, errors: &mut ErrorList) -> UserInfo {
+    let strings = |value: &Value| -> Vec<String> {
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let text = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
+    let extra: BTreeMap<String, Vec<String>> = spec["extra"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, values)| (key.clone(), strings(values)))
+        .collect();
+    let user = UserInfo { username: text("user"), uid: text("uid"), groups: strings(&spec["groups"]), extra };
+    if user.username.is_empty() && user.groups.is_empty() {
+        errors.invalid(
+            &Path::new("spec").child("user"),
+            "",
+            "at least one of user or group must be specified",
+        );
+    }
+    user
+}
+
+fn check_local(spec: &Value, namespace: &str, errors: &mut ErrorList) {
+    let spec_path = Path::new("spec");
+    let attributes = spec_path.child("resourceAttributes");
+    match spec["resourceAttributes"]["namespace"].as_str() {
+        Some(asked) if asked == namespace => {}
+        asked => errors.invalid(
+            &attributes.child("namespace"),
+            asked.unwrap_or_default(),
+            "must match metadata.namespace",
+        ),
+    }
+    if !spec["nonResourceAttributes"].is_null() {
+        let detail = "disallowed on this kind of request";
+        errors.invalid(&spec_path.child("nonResourceAttributes"), &spec["nonResourceAttributes"], detail);
+    }
+}
+
+fn access(authorizer: &Authorizer, user: &UserInfo, spec: &Value, errors: &mut ErrorList) -> Value {
+    let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    if resource.is_object() == path.is_object() {
+        let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+        errors.invalid(&Path::new("spec").child("resourceAttributes"), resource, detail);
+        return Value::Null;
+    }
+    let of = |object: &'_ Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();
+    let verb = of(if resource.is_object() { resource } else { path }, "verb");
+    let fields = ["group", "resource", "subresource", "namespace", "name"].map(|field| of(resource, field));
+    let asked_path = of(path, "path");
+    let target = if resource.is_object() {
+        let [group, resource, subresource, namespace, name] = &fields;
+        Asked::Resource { group, resource, subresource, namespace, name }
+    } else {
+        Asked::Path(&asked_path)
+    };
+    let (allowed, reason) = match authorizer.decide(&Attributes { user, verb: &verb, target }) {
+        Decision::Allow(reason) => (true, reason),
+        Decision::NoOpinion(reason) => (false, reason),
+    };
+    let mut status = json!({ "allowed": allowed });
+    if !reason.is_empty() {
+        status["reason"] = json!(reason);
+    }
+    status
+}
+
+fn rules(authorizer: &Authorizer, caller: &UserInfo, spec: &Value, errors: &mut ErrorList) -> Value {
+    let namespace = spec["namespace"].as_str().unwrap_or_default();
+    if namespace.is_empty() {
+        errors.required(&Path::new("spec").child("namespace"), "");
+        return Value::Null;
+    }
+    let policy = authorizer.policy();
+    let (mut resources, mut paths) = (Vec::new(), Vec::new());
+    for rule in policy.rules_of(caller, namespace) {
+        if !rule.resources.is_empty() {
+            push_once(&mut resources, Rule { urls: Vec::new(), ..rule.clone() }.to_value());
+        }
+        if !rule.urls.is_empty() {
+            let only = Rule { verbs: rule.verbs.clone(), urls: rule.urls.clone(), ..Rule::default() };
+            push_once(&mut paths, only.to_value());
+        }
+    }
+    json!({ "resourceRules": resources, "nonResourceRules": paths, "incomplete": false })
+}
+
+fn push_once(list: &mut Vec<Value>, value: Value) {
+    if !list.contains(&value) {
+        list.push(value);
+    }
+}
+
+fn token(spec: &Value, errors: &mut ErrorList) -> Value {
+    if spec["token"].as_str().unwrap_or_default().is_empty() {
+        errors.required(&Path::new("spec").child("token"), "");
+    }
+    json!({ "authenticated": false, "user": Map::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authn::MASTERS;
+    use crate::authz::bootstrap;
+    use crate::testing::MapLookup;
+    use kstore_api::kind;
+
+    fn post(caller: &UserInfo, plural: &str, namespace: &str, spec: Value) -> Result<Value, Status> {
+        let authorizer = Authorizer::new(MapLookup::of(bootstrap::objects()));
+        let group =
+            if plural == "selfsubjectreviews" { "authentication.k8s.io" } else { "authorization.k8s.io" };
+        let resource = kind::lookup(group, "v1", plural).unwrap();
+        let target = Target { resource, subresource: "", namespace: namespace.into(), name: String::new() };
+        answer(&authorizer, caller, &target, json!({ "kind": resource.kind, "spec": spec }))
+    }
+
+    #[test]
+    fn who_may_do_what_is_answered_with_the_reason() {
+        let scheduler = UserInfo::new("system:kube-scheduler", [""; 0]);
+        let pods = |verb: &str| json!({ "resourceAttributes": { "verb": verb, "resource": "pods", "namespace": "a" } });
+        let yes = post(&scheduler, "selfsubjectaccessreviews", "", pods("list")).unwrap();
+        assert_eq!(yes["status"]["allowed"], true);
+        assert!(yes["status"]["reason"].as_str().unwrap().starts_with("RBAC: allowed by ClusterRoleBinding"));
+        assert_eq!(yes["metadata"]["creationTimestamp"], Value::Null);
+        let no = post(&scheduler, "selfsubjectaccessreviews", "", pods("create")).unwrap();
+        assert_eq!(no["status"], json!({ "allowed": false }));
+        let path = json!({ "nonResourceAttributes": { "verb": "get", "path": "/apis" } });
+        assert_eq!(
+            post(&scheduler, "selfsubjectaccessreviews", "", path).unwrap()["status"]["allowed"],
+            true
+        );
+    }
+
+    #[test]
+    fn a_question_about_others_names_them() {
+        let admin = UserInfo::new("admin", [MASTERS]);
+        let ask = |user: &str| json!({ "user": user, "resourceAttributes": { "verb": "list", "resource": "pods", "namespace": "a" } });
+        let review = post(&admin, "subjectaccessreviews", "", ask("system:kube-scheduler")).unwrap();
+        assert_eq!(review["status"]["allowed"], true);
+        assert_eq!(post(&admin, "subjectaccessreviews", "", ask("bob")).unwrap()["status"]["allowed"], false);
+        assert_eq!(post(&admin, "subjectaccessreviews", "", ask("")).unwrap_err().code, 422);
+        assert!(post(&admin, "localsubjectaccessreviews", "a", ask("bob")).is_ok());
+        assert_eq!(post(&admin, "localsubjectaccessreviews", "b", ask("bob")).unwrap_err().code, 422);
+        assert_eq!(post(&admin, "selfsubjectaccessreviews", "", json!({})).unwrap_err().code, 422);
+    }
+
+    #[test]
+    fn a_caller_may_ask_for_their_rules_and_their_name() {
+        let admin = UserInfo::new("admin", [MASTERS]);
+        let rules = post(&admin, "selfsubjectrulesreviews", "", json!({ "namespace": "a" })).unwrap();
+        let all = json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] });
+        assert!(rules["status"]["resourceRules"].as_array().unwrap().contains(&all));
+        assert_eq!(rules["status"]["incomplete"], false);
+        assert_eq!(post(&admin, "selfsubjectrulesreviews", "", json!({})).unwrap_err().code, 422);
+        let who = post(&admin, "selfsubjectreviews", "", Value::Null).unwrap();
+        assert_eq!(who["status"]["userInfo"]["username"], "admin");
+    }
+}

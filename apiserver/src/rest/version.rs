@@ -1,0 +1,40 @@
+//! `/version`: which Kubernetes API this is. The version is that of the API; the server's own is its build metadata.
+
+use serde_json::{Value, json};
+
+/// The Kubernetes release whose API is served.
+const MAJOR: &str = "1";
+const MINOR: &str = "36";
+
+/// The document.
+pub fn document() -> Value {
+    json!({
+        "major": MAJOR,
+        "minor": MINOR,
+        "emulationMajor": MAJOR,
+        "emulationMinor": MINOR,
+        "minCompatibilityMajor": MAJOR,
+        "minCompatibilityMinor": "35",
+        "gitVersion": git_version(),
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, architecture()),
+    })
+}
+
+/// A semantic version, which is what clients parse: `v1.36.0+kstore-0.0.0`.
+pub fn git_version() -> String {
+    format!("v{MAJOR}.{MINOR}.0+kstore-{}", env!("CARGO_PKG_VERSION"))
+}
+
+/// The architecture by the name that Kubernetes uses.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}

@@ -1,0 +1,208 @@
+//! The apiserver as a whole: both doors on one service, reached over TLS or in process. Starts nothing by itself but what its
+//! caller spawns.
+
+use crate::authn::{Peer, UserInfo};
+use crate::bootstrap;
+use crate::cache::{Cache, FillError};
+use crate::grpc::Grpc;
+use crate::pipeline::Pipeline;
+use crate::provenance::Provenance;
+use crate::rest::Rest;
+use crate::storage::SharedStorage;
+use axum::Router;
+use axum::body::Body;
+use http::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use kstore_api::status::Status;
+use kstore_nondet::Nondet;
+use kstore_proto::kstore::v1::{FILE_DESCRIPTOR_SET, kstore_server::KstoreServer};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::{Service, ServiceExt as _};
+
+/// A client has this long to finish its TLS handshake; slower ones are cut.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// After a failed accept (too many open files) the listener rests this long.
+const ACCEPT_REST: Duration = Duration::from_millis(50);
+/// Open connections end by themselves within this time after a stop; then they are cut.
+const DRAIN: Duration = Duration::from_millis(800);
+/// Streams that one HTTP/2 connection may have open: client-go opens a watch per kind, controllers many.
+const STREAMS: u32 = 4096;
+
+/// What an apiserver is made of besides its storage.
+#[derive(Clone)]
+pub struct Options {
+    /// Time and chance.
+    pub nondet: Nondet,
+    /// Ends watches and listeners.
+    pub stop: CancellationToken,
+    /// `host:port` under which clients reach the server; discovery tells it.
+    pub advertised: String,
+}
+
+/// A running apiserver. Cheap to clone.
+#[derive(Clone)]
+pub struct ApiServer {
+    pipeline: Arc<Pipeline>,
+    router: Router,
+    stop: CancellationToken,
+}
+
+/// Why an apiserver did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The stored objects cannot be read.
+    #[error("the stored objects cannot be read: {0}")]
+    Fill(#[from] FillError),
+    /// The objects that every cluster has cannot be created.
+    #[error("the initial objects cannot be created: {}", .0.message)]
+    Bootstrap(Status),
+}
+
+impl ApiServer {
+    /// Reads what is stored, creates what every cluster has, and is ready to answer. The returned future keeps the watch cache
+    /// up to date: spawn it; it ends when the storage closes. It must already run while this function waits, so it is handed to
+    /// `spawn` first.
+    pub async fn start(
+        storage: SharedStorage,
+        options: Options,
+        spawn: impl FnOnce(Pin<Box<dyn Future<Output = ()> + Send>>),
+    ) -> Result<Self, StartError> {
+        let provenance = Arc::new(Provenance::default());
+        provenance.recall(&storage).await.map_err(FillError::from)?;
+        let observer = provenance.clone();
+        let (cache, follow) = Cache::fill(storage, move |batch| observer.observe(batch)).await?;
+        spawn(Box::pin(follow));
+        let pipeline = Arc::new(Pipeline::new(cache, provenance, options.nondet));
+        bootstrap::run(&pipeline).await.map_err(StartError::Bootstrap)?;
+        let rest = Arc::new(Rest::new(pipeline.clone(), options.advertised, options.stop.clone()));
+        let grpc = Grpc::new(pipeline.clone(), options.stop.clone());
+        Ok(Self { router: router(rest, grpc), pipeline, stop: options.stop })
+    }
+
+    /// Both doors for a component in this process. It is `user` to authentication's eyes; everything after that is as for
+    /// anybody else.
+    pub fn in_process(&self, user: UserInfo) -> InProcess {
+        InProcess { router: self.router.clone(), peer: Peer::InProcess(Arc::new(user)) }
+    }
+
+    /// The pipeline, for embedders that need no encoding.
+    pub fn pipeline(&self) -> &Arc<Pipeline> {
+        &self.pipeline
+    }
+
+    /// Accepts TLS connections until the stop token is cancelled, then lets open ones end.
+    pub async fn serve(&self, listener: TcpListener, tls: Arc<rustls::ServerConfig>) {
+        let acceptor = TlsAcceptor::from(tls);
+        let connections = TaskTracker::new();
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => break,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((socket, address)) => {
+                    connections.spawn(connection(self.router.clone(), acceptor.clone(), socket, address, self.stop.clone()));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_REST).await;
+                }
+            }
+        }
+        drop(listener);
+        connections.close();
+        if tokio::time::timeout(DRAIN, connections.wait()).await.is_err() {
+            tracing::info!(open = connections.len(), "connections are cut");
+        }
+    }
+}
+
+fn router(rest: Arc<Rest>, grpc: Grpc) -> Router {
+    let (health, health_service) = tonic_health::server::health_reporter();
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+        .build_v1()
+        .expect("the descriptors were compiled with this program");
+    // A fresh reporter says SERVING for the whole server ("" service): true from here on.
+    drop(health);
+    let max = crate::limits::BODY_BYTES + 64 * 1024;
+    tonic::service::Routes::new(KstoreServer::new(grpc).max_decoding_message_size(max))
+        .add_service(health_service)
+        .add_service(reflection)
+        .into_axum_router()
+        .fallback(move |request: Request<Body>| {
+            let rest = rest.clone();
+            async move { rest.serve(request).await }
+        })
+}
+
+async fn connection(router: Router, acceptor: TlsAcceptor, socket: TcpStream, address: SocketAddr, stop: CancellationToken) {
+    let _span = tracing::debug_span!("server", %address);
+    // Small answers must not wait for more.
+    let _ = socket.set_nodelay(true);
+    let tls = match tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)).await {
+        Ok(Ok(tls)) => tls,
+        Ok(Err(error)) => return tracing::debug!(%error, %address, "TLS handshake failed"),
+        Err(_) => return tracing::debug!(%address, "TLS handshake timed out"),
+    };
+    let certificate = tls.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    let peer = Peer::Tls { certificate: certificate.map(|leaf| Arc::from(leaf.as_ref())), address };
+    let service = tower::service_fn(move |mut request: Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(peer.clone());
+        router.clone().oneshot(request)
+    });
+    let mut http = auto::Builder::new(TokioExecutor::new());
+    http.http2().max_concurrent_streams(STREAMS).max_pending_accept_reset_streams(Some(1024)).timer(TokioTimer::new());
+    http.http1().timer(TokioTimer::new());
+    let serving = http.serve_connection_with_upgrades(TokioIo::new(tls), TowerToHyperService::new(service));
+    let mut serving = std::pin::pin!(serving);
+    let ended = tokio::select! {
+        biased;
+        ended = serving.as_mut() => ended,
+        () = stop.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, %address, "the connection ended");
+    }
+}
+
+/// The service of [`ApiServer::in_process`]. Any tower client can call it; no socket is involved.
+#[derive(Clone)]
+pub struct InProcess {
+    router: Router,
+    peer: Peer,
+}
+
+impl<B> Service<Request<B>> for InProcess
+where
+    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = <Router as Service<Request<B>>>::Future;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        request.extensions_mut().insert(self.peer.clone());
+        self.router.call(request)
+    }
+}

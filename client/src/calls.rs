@@ -1,0 +1,119 @@
+//! [`Calls`]: the calls of one resource on JSON bytes. `typed` and `dynamic` are this with types on it.
+
+use bytes::Bytes;
+use kstore_informer::Revision;
+use kstore_proto::kstore::v1 as pb;
+
+use crate::{ApiError, Client, DeleteParams, Gvr, ListParams, Patch, client::bounded};
+
+/// An object as it travels.
+pub(crate) struct Json {
+    pub json: Bytes,
+    pub revision: Revision,
+}
+
+impl From<pb::Object> for Json {
+    fn from(object: pb::Object) -> Self {
+        Self { json: object.json, revision: revision(object.revision) }
+    }
+}
+
+/// A revision as messages carry it; none is negative.
+pub(crate) fn revision(wire: i64) -> Revision {
+    Revision(u64::try_from(wire).unwrap_or_default())
+}
+
+/// A revision for a message.
+pub(crate) fn wire(revision: Revision) -> i64 {
+    i64::try_from(revision.0).unwrap_or(i64::MAX)
+}
+
+/// One resource through one client.
+#[derive(Clone)]
+pub(crate) struct Calls {
+    pub client: Client,
+    pub gvr: Gvr,
+}
+
+impl Calls {
+    pub(crate) async fn get(&self, ns: &str, name: &str) -> Result<Json, ApiError> {
+        let message = pb::GetRequest { r#ref: Some(self.gvr.reference(ns, name, "")), revision: 0 };
+        let mut grpc = self.client.grpc();
+        Ok(bounded(grpc.get(self.client.request(message))).await?.into())
+    }
+
+    pub(crate) async fn list(
+        &self,
+        ns: &str,
+        params: &ListParams,
+    ) -> Result<(Vec<Bytes>, Revision), ApiError> {
+        let message = pb::ListRequest {
+            r#ref: Some(self.gvr.reference(ns, "", "")),
+            label_selector: params.labels.clone(),
+            field_selector: params.fields.clone(),
+            limit: 0,
+            r#continue: String::new(),
+            revision: wire(params.at.unwrap_or_default()),
+        };
+        let mut grpc = self.client.grpc();
+        let mut chunks = bounded(grpc.list(self.client.request(message))).await?;
+        let (mut items, mut at) = (Vec::new(), Revision::default());
+        while let Some(chunk) = chunks.message().await? {
+            items.extend(chunk.items);
+            at = revision(chunk.revision);
+        }
+        Ok((items, at))
+    }
+
+    pub(crate) async fn create(&self, ns: &str, name: &str, json: Vec<u8>) -> Result<Json, ApiError> {
+        let reference = self.gvr.reference(ns, name, "");
+        let message = pb::CreateRequest { r#ref: Some(reference), json: json.into(), dry_run: false };
+        let mut grpc = self.client.grpc();
+        Ok(bounded(grpc.create(self.client.request(message))).await?.into())
+    }
+
+    pub(crate) async fn update(
+        &self,
+        ns: &str,
+        name: &str,
+        subresource: &str,
+        json: Vec<u8>,
+    ) -> Result<Json, ApiError> {
+        let reference = self.gvr.reference(ns, name, subresource);
+        let message = pb::UpdateRequest { r#ref: Some(reference), json: json.into(), dry_run: false };
+        let (mut grpc, request) = (self.client.grpc(), self.client.request(message));
+        let object = match subresource {
+            "status" => bounded(grpc.update_status(request)).await?,
+            _ => bounded(grpc.update(request)).await?,
+        };
+        Ok(object.into())
+    }
+
+    pub(crate) async fn patch(
+        &self,
+        ns: &str,
+        name: &str,
+        subresource: &str,
+        patch: &Patch,
+    ) -> Result<Json, ApiError> {
+        let (kind, document, force) = patch.parts();
+        let message = pb::PatchRequest {
+            r#ref: Some(self.gvr.reference(ns, name, subresource)),
+            r#type: kind.into(),
+            patch: serde_json::to_vec(document).map_err(ApiError::json)?.into(),
+            force,
+            dry_run: false,
+        };
+        let mut grpc = self.client.grpc();
+        Ok(bounded(grpc.patch(self.client.request(message))).await?.into())
+    }
+
+    pub(crate) async fn delete(&self, ns: &str, name: &str, params: &DeleteParams) -> Result<Json, ApiError> {
+        let message = pb::DeleteRequest {
+            r#ref: Some(self.gvr.reference(ns, name, "")),
+            options_json: serde_json::to_vec(&params.options()).map_err(ApiError::json)?.into(),
+        };
+        let mut grpc = self.client.grpc();
+        Ok(bounded(grpc.delete(self.client.request(message))).await?.into())
+    }
+}

@@ -1,0 +1,114 @@
+//! [`Client`]: a way to the API of kstore, over any tower service. It knows how calls travel, not what they mean; `typed` and
+//! `dynamic` give them types.
+
+use bytes::Bytes;
+use kstore_informer::Causes;
+use kstore_proto::kstore::v1::kstore_client::KstoreClient;
+use tonic::{
+    Request,
+    metadata::{Ascii, MetadataValue},
+};
+use tower::{Service, ServiceExt, util::BoxCloneSyncService};
+
+use crate::{Api, ApiError, DynamicApi, Gvr, limits::MAX_MESSAGE, typed::Kind};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type Transport =
+    BoxCloneSyncService<http::Request<tonic::body::Body>, http::Response<tonic::body::Body>, ServiceError>;
+
+/// Why a service gave no response.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct ServiceError(#[source] BoxError);
+
+/// A way to the API, and who uses it. Cheap to clone; clones share the connection.
+#[derive(Clone)]
+pub struct Client {
+    transport: Transport,
+    agent: Option<MetadataValue<Ascii>>,
+    causes: Option<MetadataValue<Ascii>>,
+}
+
+impl Client {
+    /// A client of a service: an apiserver in this process, without a socket, or a connection. `agent` names the component
+    /// in provenance, and the owner of the fields that it writes.
+    pub fn over<S, B>(service: S, agent: &str) -> Self
+    where
+        S: Service<http::Request<tonic::body::Body>, Response = http::Response<B>>,
+        S: Clone + Send + Sync + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send + 'static,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let service = service
+            .map_response(|response: http::Response<B>| response.map(tonic::body::Body::new))
+            .map_err(|error| ServiceError(error.into()));
+        Self { transport: BoxCloneSyncService::new(service), agent: agent_value(agent), causes: None }
+    }
+
+    /// The same connection for another component.
+    #[must_use]
+    pub fn agent(&self, agent: &str) -> Self {
+        Self { agent: agent_value(agent), ..self.clone() }
+    }
+
+    /// The same client, whose writes say that these revisions led to them.
+    #[must_use]
+    pub fn causes(&self, causes: &Causes) -> Self {
+        let causes = match causes.is_empty() {
+            true => None,
+            false => causes.to_string().try_into().ok(),
+        };
+        Self { causes, ..self.clone() }
+    }
+
+    /// Objects of one type.
+    pub fn api<K: Kind>(&self) -> Api<K> {
+        Api::new(self.clone())
+    }
+
+    /// Objects of a resource that is known only at run time.
+    pub fn dynamic(&self, gvr: Gvr) -> DynamicApi {
+        DynamicApi::new(self.clone(), gvr)
+    }
+
+    pub(crate) fn grpc(&self) -> KstoreClient<Transport> {
+        KstoreClient::new(self.transport.clone())
+            .max_decoding_message_size(MAX_MESSAGE)
+            .max_encoding_message_size(MAX_MESSAGE)
+    }
+
+    /// A message with what the server wants to know of the caller.
+    pub(crate) fn request<M>(&self, message: M) -> Request<M> {
+        let mut request = Request::new(message);
+        let metadata = request.metadata_mut();
+        if let Some(agent) = &self.agent {
+            metadata.insert("user-agent", agent.clone());
+        }
+        if let Some(causes) = &self.causes {
+            metadata.insert("kstore-cause", causes.clone());
+        }
+        request
+    }
+}
+
+/// The server takes the agent up to the first '/' for the owner of fields; a transport may append its own name after it.
+fn agent_value(agent: &str) -> Option<MetadataValue<Ascii>> {
+    let text = match agent.contains('/') {
+        true => agent.to_owned(),
+        false => format!("{agent}/kstore"),
+    };
+    text.try_into().ok()
+}
+
+/// A call whose time is bounded.
+pub(crate) async fn bounded<T>(
+    call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
+) -> Result<T, ApiError> {
+    match tokio::time::timeout(crate::limits::CALL_TIMEOUT, call).await {
+        Ok(Ok(response)) => Ok(response.into_inner()),
+        Ok(Err(status)) => Err(status.into()),
+        Err(_) => Err(ApiError::timeout()),
+    }
+}

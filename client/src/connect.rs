@@ -1,0 +1,220 @@
+//! Connections over the network: TLS by rustls, HTTP/2 by tonic's channel, which connects again by itself.
+
+use std::{sync::Arc, time::Duration};
+
+use http::Uri;
+use hyper_util::rt::TokioIo;
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName},
+};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsConnector, client::TlsStream};
+use tonic::transport::{Channel, Endpoint};
+use tower::ServiceExt;
+
+use crate::{
+    Client, Kubeconfig,
+    kubeconfig::Identity,
+    limits::{CONNECT_TIMEOUT, KEEP_ALIVE},
+};
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The server's address cannot be used.
+    #[error("{server:?} is no https address of a server")]
+    Address {
+        /// What the kubeconfig says.
+        server: String,
+    },
+    /// A certificate or key of the kubeconfig cannot be used.
+    #[error("the kubeconfig's {what}: {error}")]
+    Credentials {
+        /// Which.
+        what: &'static str,
+        /// What is wrong with it.
+        error: String,
+    },
+    /// The server could not be reached. Worth another attempt.
+    #[error("cannot connect: {0}")]
+    Connect(#[from] tonic::transport::Error),
+}
+
+impl Client {
+    /// A client that is connected to the server of a kubeconfig. A connection that breaks later is made again by the next
+    /// call.
+    ///
+    /// # Errors
+    /// When the kubeconfig cannot be used, or the server cannot be reached now.
+    pub async fn connect(kubeconfig: &Kubeconfig, agent: &str) -> Result<Self, ConnectError> {
+        let (endpoint, connector) = prepare(kubeconfig)?;
+        let connect = tower::service_fn(move |_: Uri| connector.clone().connect());
+        let channel = endpoint.connect_with_connector(connect).await?;
+        Ok(Self::over_channel(channel, kubeconfig, agent))
+    }
+
+    /// Like [`Client::connect`], but the first call makes the connection.
+    ///
+    /// # Errors
+    /// When the kubeconfig cannot be used.
+    pub fn connect_lazy(kubeconfig: &Kubeconfig, agent: &str) -> Result<Self, ConnectError> {
+        let (endpoint, connector) = prepare(kubeconfig)?;
+        let connect = tower::service_fn(move |_: Uri| connector.clone().connect());
+        Ok(Self::over_channel(endpoint.connect_with_connector_lazy(connect), kubeconfig, agent))
+    }
+
+    fn over_channel(channel: Channel, kubeconfig: &Kubeconfig, agent: &str) -> Self {
+        let bearer = kubeconfig.token.as_ref().and_then(|token| format!("Bearer {token}").parse().ok());
+        let service = channel.map_request(move |mut request: http::Request<tonic::body::Body>| {
+            if let Some(bearer) = &bearer {
+                let bearer: &http::HeaderValue = bearer;
+                request.headers_mut().insert(http::header::AUTHORIZATION, bearer.clone());
+            }
+            request
+        });
+        Self::over(service, agent)
+    }
+}
+
+fn prepare(kubeconfig: &Kubeconfig) -> Result<(Endpoint, Connector), ConnectError> {
+    let address = || ConnectError::Address { server: kubeconfig.server.clone() };
+    let uri: Uri = kubeconfig.server.parse().map_err(|_| address())?;
+    let host = uri.host().ok_or_else(address)?.trim_matches(['[', ']']).to_owned();
+    if uri.scheme_str() != Some("https") {
+        return Err(address());
+    }
+    let expected = kubeconfig.tls_server_name.as_ref().unwrap_or(&host).clone();
+    let connector = Connector {
+        name: ServerName::try_from(expected).map_err(|_| address())?,
+        address: (host, uri.port_u16().unwrap_or(443)),
+        tls: TlsConnector::from(Arc::new(tls(kubeconfig)?)),
+    };
+    let endpoint = Endpoint::from(uri)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_timeout(KEEP_ALIVE)
+        .keep_alive_while_idle(true)
+        .http2_adaptive_window(true);
+    Ok((endpoint, connector))
+}
+
+#[derive(Clone)]
+struct Connector {
+    address: (String, u16),
+    name: ServerName<'static>,
+    tls: TlsConnector,
+}
+
+impl Connector {
+    async fn connect(self) -> std::io::Result<TokioIo<TlsStream<TcpStream>>> {
+        let handshake = async {
+            let tcp = TcpStream::connect((self.address.0.as_str(), self.address.1)).await?;
+            tcp.set_nodelay(true)?;
+            self.tls.connect(self.name, tcp).await
+        };
+        let late = || std::io::Error::new(std::io::ErrorKind::TimedOut, "no connection in time");
+        let limit: Duration = CONNECT_TIMEOUT;
+        Ok(TokioIo::new(tokio::time::timeout(limit, handshake).await.map_err(|_| late())??))
+    }
+}
+
+fn tls(kubeconfig: &Kubeconfig) -> Result<ClientConfig, ConnectError> {
+    let bad =
+        |what, error: &dyn std::fmt::Display| ConnectError::Credentials { what, error: error.to_string() };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|e| bad("TLS versions", &e))?;
+    let builder = match kubeconfig.insecure {
+        true => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(insecure::AnyCertificate(provider)))
+        }
+        false => {
+            let mut roots = RootCertStore::empty();
+            for certificate in
+                certificates("certificate authority", kubeconfig.ca.as_deref().unwrap_or_default())?
+            {
+                roots.add(certificate).map_err(|e| bad("certificate authority", &e))?;
+            }
+            builder.with_root_certificates(roots)
+        }
+    };
+    let mut config = match &kubeconfig.identity {
+        None => builder.with_no_client_auth(),
+        Some(Identity { certificate, key }) => {
+            let chain = certificates("client certificate", certificate)?;
+            let key = private_key(key)?;
+            builder.with_client_auth_cert(chain, key).map_err(|e| bad("client certificate", &e))?
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(config)
+}
+
+fn certificates(what: &'static str, mut pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, ConnectError> {
+    let bad = |error: String| ConnectError::Credentials { what, error };
+    let all =
+        rustls_pemfile::certs(&mut pem).collect::<Result<Vec<_>, _>>().map_err(|e| bad(e.to_string()))?;
+    match all.is_empty() {
+        true => Err(bad("holds no certificate".into())),
+        false => Ok(all),
+    }
+}
+
+fn private_key(mut pem: &[u8]) -> Result<PrivateKeyDer<'static>, ConnectError> {
+    let bad = |error: String| ConnectError::Credentials { what: "client key", error };
+    rustls_pemfile::private_key(&mut pem)
+        .map_err(|e| bad(e.to_string()))?
+        .ok_or_else(|| bad("holds no private key".into()))
+}
+
+/// `insecure-skip-tls-verify`: the connection is encrypted, but to anyone.
+mod insecure {
+    use std::sync::Arc;
+
+    use rustls::{
+        DigitallySignedStruct, Error, SignatureScheme,
+        client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+        pki_types::{CertificateDer, ServerName, UnixTime},
+    };
+
+    #[derive(Debug)]
+    pub(super) struct AnyCertificate(pub(super) Arc<CryptoProvider>);
+
+    impl ServerCertVerifier for AnyCertificate {
+        fn verify_server_cert(
+            &self,
+            _: &CertificateDer<'_>,
+            _: &[CertificateDer<'_>],
+            _: &ServerName<'_>,
+            _: &[u8],
+            _: UnixTime,
+        ) -> Result<ServerCertVerified, Error> {
+            Ok(ServerCertVerified::assertion())
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.0.signature_verification_algorithms.supported_schemes()
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! [`DynamicApi`]: the calls of a resource that is known only at run time, on JSON values.
+
+use kstore_informer::{Key, Object, Revision};
+use serde_json::Value;
+
+use crate::{
+    ApiError, Client, DeleteParams, Gvr, ListParams, Patch, Source, WatchParams,
+    calls::{Calls, Json},
+};
+
+/// Objects of one resource as JSON values. Everywhere, `ns` is empty for resources without namespaces.
+#[derive(Clone)]
+pub struct DynamicApi(Calls);
+
+impl DynamicApi {
+    pub(crate) fn new(client: Client, gvr: Gvr) -> Self {
+        Self(Calls { client, gvr })
+    }
+
+    /// The resource.
+    pub fn gvr(&self) -> &Gvr {
+        &self.0.gvr
+    }
+
+    /// The newest state of one object.
+    pub async fn get(&self, ns: &str, name: &str) -> Result<Value, ApiError> {
+        decode(&self.0.get(ns, name).await?)
+    }
+
+    /// All objects that match, in key order, and the revision of the read. An empty `ns` means all namespaces.
+    pub async fn list(&self, ns: &str, params: &ListParams) -> Result<(Vec<Value>, Revision), ApiError> {
+        let (items, revision) = self.0.list(ns, params).await?;
+        let items = items.iter().map(|json| serde_json::from_slice(json).map_err(ApiError::json));
+        Ok((items.collect::<Result<_, _>>()?, revision))
+    }
+
+    /// Creates an object and gives back what was stored.
+    pub async fn create(&self, ns: &str, object: &Value) -> Result<Value, ApiError> {
+        decode(&self.0.create(ns, text(object, "name"), encode(object)?).await?)
+    }
+
+    /// Replaces an object by its namespace and name; a `resourceVersion` in it must still be the newest.
+    pub async fn update(&self, object: &Value) -> Result<Value, ApiError> {
+        self.replace(object, "").await
+    }
+
+    /// Replaces only the status.
+    pub async fn update_status(&self, object: &Value) -> Result<Value, ApiError> {
+        self.replace(object, "status").await
+    }
+
+    /// Replaces a subresource (`status`, `finalize`; empty: the object itself).
+    pub async fn replace(&self, object: &Value, subresource: &str) -> Result<Value, ApiError> {
+        let (ns, name) = (text(object, "namespace"), text(object, "name"));
+        decode(&self.0.update(ns, name, subresource, encode(object)?).await?)
+    }
+
+    /// Changes an object, or with a subresource (`status`, `finalize`; else empty) that part of it.
+    pub async fn patch(
+        &self,
+        ns: &str,
+        name: &str,
+        subresource: &str,
+        patch: &Patch,
+    ) -> Result<Value, ApiError> {
+        decode(&self.0.patch(ns, name, subresource, patch).await?)
+    }
+
+    /// Deletes an object, or begins to. Gives back the revision that the server made, or zero if it did not say.
+    pub async fn delete(&self, ns: &str, name: &str, params: &DeleteParams) -> Result<Revision, ApiError> {
+        Ok(self.0.delete(ns, name, params).await?.revision)
+    }
+
+    /// A source for an informer: whole objects.
+    pub fn source(&self, params: WatchParams) -> Source<DynamicObject> {
+        Source::new(self.0.clone(), params, |json| {
+            serde_json::from_slice(json).map(DynamicObject::new).map_err(ApiError::json)
+        })
+    }
+
+    /// A source for an informer whose objects hold only what their reader needs: `decode` gets the JSON of each.
+    pub fn project<T: Object, E: std::fmt::Display + 'static>(
+        &self,
+        params: WatchParams,
+        decode: fn(&[u8]) -> Result<T, E>,
+    ) -> Source<T> {
+        Source::new(self.0.clone(), params, move |json| {
+            decode(json).map_err(|error| ApiError::Json(error.to_string()))
+        })
+    }
+}
+
+fn encode(object: &Value) -> Result<Vec<u8>, ApiError> {
+    serde_json::to_vec(object).map_err(ApiError::json)
+}
+
+fn decode(object: &Json) -> Result<Value, ApiError> {
+    serde_json::from_slice(&object.json).map_err(ApiError::json)
+}
+
+/// A text of the metadata, or an empty one.
+fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object["metadata"][field].as_str().unwrap_or_default()
+}
+
+/// A JSON object in an informer.
+#[derive(Debug)]
+pub struct DynamicObject {
+    key: Key,
+    revision: Revision,
+    value: Value,
+}
+
+impl DynamicObject {
+    /// Wraps a value.
+    pub fn new(value: Value) -> Self {
+        let key = Key::new(text(&value, "namespace"), text(&value, "name"));
+        let revision = Revision(text(&value, "resourceVersion").parse().unwrap_or_default());
+        Self { key, revision, value }
+    }
+
+    /// The value itself.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+}
+
+impl Object for DynamicObject {
+    fn key(&self) -> Key {
+        self.key.clone()
+    }
+
+    fn uid(&self) -> &str {
+        text(&self.value, "uid")
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn controller(&self) -> Option<(String, Key)> {
+        let owners = self.value["metadata"]["ownerReferences"].as_array()?;
+        let owner = owners.iter().find(|owner| owner["controller"] == true)?;
+        Some((owner["uid"].as_str()?.to_owned(), Key::new(self.key.namespace(), owner["name"].as_str()?)))
+    }
+}

@@ -1,0 +1,54 @@
+//! [`Gvr`], the name of a resource in URLs and calls.
+
+use std::{borrow::Cow, fmt};
+
+use k8s_openapi::Resource;
+use kstore_proto::kstore::v1 as pb;
+
+/// Group, version and plural name of a resource.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Gvr {
+    /// Empty for the core group.
+    pub group: Cow<'static, str>,
+    /// `v1`.
+    pub version: Cow<'static, str>,
+    /// Plural, lower case: `pods`.
+    pub resource: Cow<'static, str>,
+}
+
+impl Gvr {
+    /// The resource of these names.
+    pub fn new(
+        group: impl Into<Cow<'static, str>>,
+        version: impl Into<Cow<'static, str>>,
+        resource: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { group: group.into(), version: version.into(), resource: resource.into() }
+    }
+
+    /// The resource of a type.
+    pub fn of<K: Resource>() -> Self {
+        Self::new(K::GROUP, K::VERSION, K::URL_PATH_SEGMENT)
+    }
+
+    /// As a call names an object of it, or all of a namespace with an empty name.
+    pub(crate) fn reference(&self, namespace: &str, name: &str, subresource: &str) -> pb::Ref {
+        pb::Ref {
+            group: self.group.to_string(),
+            version: self.version.to_string(),
+            resource: self.resource.to_string(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            subresource: subresource.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Gvr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.group.as_ref() {
+            "" => write!(f, "{}/{}", self.version, self.resource),
+            group => write!(f, "{group}/{}/{}", self.version, self.resource),
+        }
+    }
+}

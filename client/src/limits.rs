@@ -1,0 +1,32 @@
+//! Every bound of this crate, with its reason.
+
+use std::time::Duration;
+
+/// Longest wait for the answer to one call that is not a stream. Longer than the server's own limit for a request, so that
+/// the server's answer is what a caller sees.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Largest message that is accepted: a chunk of a list. Above every chunk that the server makes.
+pub const MAX_MESSAGE: usize = 64 << 20;
+
+/// Longest wait for a TCP connection and its TLS handshake.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection is pinged when it was quiet for this long, and closed if the answer takes longer than this.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// The server says at least this often how far a quiet watch has come. After some such intervals of silence the informer
+/// opens another stream.
+pub const WATCH_PROGRESS: Duration = Duration::from_secs(10);
+
+/// Attempts of an update that others keep overtaking.
+pub const CONFLICT_TRIES: u32 = 5;
+
+/// Wait before the second such attempt; doubles.
+pub const CONFLICT_WAIT: Duration = Duration::from_millis(10);
+
+/// Longest kubeconfig or credential file that is read.
+pub const MAX_KUBECONFIG: u64 = 1 << 20;
+
+/// Resources that one watch stream can carry; the server refuses more.
+pub const MAX_SELECTORS: usize = 64;

@@ -1,0 +1,155 @@
+//! The closed set of writes a controller may ask for. Plans return them, `apply` carries them out. No judgement and no
+//! I/O in here.
+
+use crate::resource::Resource;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Namespace, Pod, ServiceAccount};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use serde_json::Value;
+use std::time::Duration;
+
+/// One write.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Action {
+    /// Create one object. That it exists already is an error the caller sees.
+    Create(Object),
+    /// Create `count` pods alike (the server generates the names), in slow-start batches.
+    CreatePods {
+        /// What each of them looks like.
+        pod: Box<Pod>,
+        /// How many.
+        count: usize,
+    },
+    /// Replace an object; its resourceVersion guards it.
+    Update(Object),
+    /// Replace the status of an object; its resourceVersion guards it.
+    UpdateStatus(Object),
+    /// JSON merge patch of an object.
+    Patch {
+        /// Which.
+        target: Target,
+        /// Through the status subresource.
+        status: bool,
+        /// RFC 7386.
+        patch: Value,
+    },
+    /// Delete an object, if it still is the one that was seen.
+    Delete {
+        /// Which.
+        target: Target,
+        /// What becomes of its dependents.
+        propagation: Propagation,
+        /// At once (grace period 0) instead of with the object's own grace.
+        force: bool,
+    },
+    /// Replace the finalizers in the spec of a namespace, through its `finalize` subresource.
+    Finalize(Box<Namespace>),
+    /// Tell the user.
+    Event(Notice),
+}
+
+/// An object that some action carries whole.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Object {
+    ConfigMap(Box<ConfigMap>),
+    Deployment(Box<Deployment>),
+    EndpointSlice(Box<EndpointSlice>),
+    Endpoints(Box<Endpoints>),
+    Namespace(Box<Namespace>),
+    ReplicaSet(Box<ReplicaSet>),
+    ServiceAccount(Box<ServiceAccount>),
+}
+
+/// An object by its name, and by its uid and version where a stale view must not win.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// The kind.
+    pub resource: Resource,
+    /// Empty for cluster-scoped kinds.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// Precondition; empty for none.
+    pub uid: String,
+    /// Precondition of a delete. A patch carries its own in `metadata.resourceVersion`.
+    pub resource_version: Option<String>,
+}
+
+/// What becomes of the dependents of a deleted object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    /// As the kind's default says.
+    Default,
+    /// They are collected afterwards.
+    Background,
+    /// The object waits for them.
+    Foreground,
+    /// They stay.
+    Orphan,
+}
+
+/// An event for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Notice {
+    /// About which object.
+    pub about: Subject,
+    /// `Warning` instead of `Normal`.
+    pub warning: bool,
+    /// CamelCase.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
+}
+
+/// The object an event is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Subject {
+    /// For example `apps/v1`.
+    pub api_version: String,
+    /// For example `Deployment`.
+    pub kind: String,
+    /// Empty for cluster-scoped kinds.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The uid.
+    pub uid: String,
+}
+
+/// What a plan returns: writes in order, and when to look again if nothing happens before.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Plan {
+    /// To be carried out in order; the first failure ends the list.
+    pub actions: Vec<Action>,
+    /// Look again after this long.
+    pub wake: Option<Duration>,
+}
+
+impl Plan {
+    /// Nothing to do.
+    pub(crate) fn nothing() -> Self {
+        Self::default()
+    }
+
+    /// These writes.
+    pub(crate) fn of(actions: Vec<Action>) -> Self {
+        Self { actions, wake: None }
+    }
+
+    /// Looks again after `wait`, or earlier if an earlier wake-up is set.
+    pub(crate) fn wake_in(&mut self, wait: Duration) {
+        self.wake = Some(self.wake.map_or(wait, |w| w.min(wait)));
+    }
+}
+
+impl Action {
+    /// Normal event.
+    pub(crate) fn normal(about: Subject, reason: &'static str, message: String) -> Self {
+        Self::Event(Notice { about, warning: false, reason, message })
+    }
+
+    /// Warning event.
+    pub(crate) fn warning(about: Subject, reason: &'static str, message: String) -> Self {
+        Self::Event(Notice { about, warning: true, reason, message })
+    }
+}

@@ -1,0 +1,39 @@
+//! Carries out what the claim rule says. The one read that bypasses the caches: before anything is adopted, the server must
+//! say that the owner still lives.
+
+use crate::action::Action;
+use crate::apply::{Hands, Outcome};
+use crate::claim::{Claim, Claimable, adopt, controller_ref, release};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kstore_client::{ApiError, Kind};
+use kstore_informer::Causes;
+
+/// Adopts and releases for `owner`. `None` if there was nothing to write; otherwise the caller's view of its objects is out
+/// of date, and it runs again when the writes are seen.
+pub(crate) async fn settle<K: Kind, T: Claimable>(
+    hands: &Hands,
+    causes: &Causes,
+    owner: &ObjectMeta,
+    claim: &Claim<T>,
+) -> Result<Option<Outcome>, ApiError> {
+    let uid = owner.uid.as_deref().unwrap_or_default();
+    let mut actions: Vec<Action> = claim.release.iter().map(|object| release(object, uid)).collect();
+    if !claim.adopt.is_empty() && lives::<K>(hands, owner).await? {
+        let reference = controller_ref(K::API_VERSION, K::KIND, owner);
+        actions.extend(claim.adopt.iter().map(|object| adopt(object, &reference)));
+    }
+    if actions.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(hands.carry_out(causes, &actions).await))
+}
+
+async fn lives<K: Kind>(hands: &Hands, owner: &ObjectMeta) -> Result<bool, ApiError> {
+    let ns = owner.namespace.as_deref().unwrap_or_default();
+    let name = owner.name.as_deref().unwrap_or_default();
+    match hands.client.api::<K>().get(ns, name).await {
+        Ok(fresh) => Ok(fresh.metadata().uid == owner.uid && fresh.metadata().deletion_timestamp.is_none()),
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,286 @@
+//! [`Hands`]: carries actions out, without judgement. In order; neighbours of one kind that do not depend on one another go
+//! together, a bounded number at a time. The first failure ends the list.
+
+use crate::action::{Action, Notice, Object, Propagation, Subject, Target};
+use crate::draft::Draft;
+use crate::limits::{SLOW_START, WRITES_IN_FLIGHT};
+use crate::resource::{PODS, Resource};
+use futures::{FutureExt, StreamExt};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kstore_client::{ApiError, Client, DeleteParams, Gvr, Kind, Patch, revision_of};
+use kstore_informer::{Causes, Context, EventType, Informer, Recorder, Reference, Revision};
+use std::collections::BTreeMap;
+
+/// What one component writes with: its client, and its recorder of events.
+#[derive(Clone)]
+pub(crate) struct Hands {
+    /// The client, under the component's name.
+    pub client: Client,
+    /// Tells users.
+    pub recorder: Recorder,
+}
+
+/// What became of a list of actions.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    newest: BTreeMap<Resource, Revision>,
+    /// Names that the server gave to created pods.
+    pub created: Vec<String>,
+    /// What ended the list early.
+    pub failure: Option<Failed>,
+}
+
+/// The action that failed, and why.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    /// Its place in the list.
+    pub at: usize,
+    /// Why.
+    pub error: ApiError,
+}
+
+impl Outcome {
+    /// Makes the key of `cx` wait until `cache` shows what was written of `resource`.
+    pub(crate) fn fence<T: kstore_informer::Object>(
+        &self,
+        cx: &Context,
+        cache: &Informer<T>,
+        resource: &Resource,
+    ) {
+        if let Some(revision) = self.newest.get(resource) {
+            cx.wrote(cache, *revision);
+        }
+    }
+
+    /// The error, for callers to whom all are the same.
+    pub(crate) fn result(self) -> Result<(), ApiError> {
+        self.failure.map_or(Ok(()), |f| Err(f.error))
+    }
+
+    /// Takes over what another list wrote.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        other.newest.into_iter().for_each(|(resource, revision)| self.note(resource, revision));
+        self.failure = self.failure.take().or(other.failure);
+    }
+
+    fn note(&mut self, resource: Resource, revision: Revision) {
+        let newest = self.newest.entry(resource).or_default();
+        *newest = revision.max(*newest);
+    }
+
+    /// Notes what a write said. False ends the list.
+    fn take(&mut self, at: usize, result: Result<Written, ApiError>) -> bool {
+        match result {
+            Ok((resource, revision)) => {
+                self.note(resource, revision);
+                true
+            }
+            Err(error) => {
+                // A namespace that is being deleted takes nothing new, and what was wanted will go anyway.
+                if !error.is_namespace_terminating() && self.failure.is_none() {
+                    self.failure = Some(Failed { at, error });
+                }
+                false
+            }
+        }
+    }
+}
+
+type Written = (Resource, Revision);
+
+impl Hands {
+    /// Carries `actions` out; the writes say that `causes` led to them.
+    pub(crate) async fn carry_out(&self, causes: &Causes, actions: &[Action]) -> Outcome {
+        let hands = Self { client: self.client.causes(causes), recorder: self.recorder.causes(causes) };
+        let mut outcome = Outcome::default();
+        let mut at = 0;
+        while let Some(action) = actions.get(at) {
+            let run = run_length(&actions[at..]);
+            let go_on = match action {
+                Action::Event(notice) => {
+                    hands.tell(notice);
+                    true
+                }
+                Action::CreatePods { pod, count } => hands.create_pods(at, pod, *count, &mut outcome).await,
+                _ => hands.together(at, &actions[at..at + run], &mut outcome).await,
+            };
+            if !go_on {
+                break;
+            }
+            at += run;
+        }
+        outcome
+    }
+
+    /// Tells users, at once.
+    pub(crate) fn tell(&self, notice: &Notice) {
+        let type_ = if notice.warning { EventType::Warning } else { EventType::Normal };
+        self.recorder.event(&reference(&notice.about), type_, notice.reason, notice.message.clone());
+    }
+
+    /// All of `actions` at once, as far as the bound allows. All are tried, even if one fails.
+    async fn together(&self, at: usize, actions: &[Action], outcome: &mut Outcome) -> bool {
+        let writes: Vec<_> = actions.iter().map(|action| self.write(action).boxed()).collect();
+        let mut results = futures::stream::iter(writes).buffered(WRITES_IN_FLIGHT).enumerate();
+        let mut go_on = true;
+        while let Some((i, result)) = results.next().await {
+            go_on &= outcome.take(at + i, result);
+        }
+        go_on
+    }
+
+    /// Batches of 1, 2, 4, … pods; the next one only if the last had no failure.
+    async fn create_pods(&self, at: usize, pod: &Pod, count: usize, outcome: &mut Outcome) -> bool {
+        let draft = match Draft::of(pod) {
+            Ok(draft) => draft,
+            Err(error) => return outcome.take(at, Err(ApiError::Json(error.to_string()))),
+        };
+        let ns = pod.metadata.namespace.clone().unwrap_or_default();
+        let api = self.client.api::<Draft>();
+        let (mut left, mut batch) = (count, SLOW_START);
+        while left > 0 {
+            let size = batch.min(left);
+            let creates = (0..size).map(|_| api.create(&ns, &draft));
+            let mut results = futures::stream::iter(creates).buffered(WRITES_IN_FLIGHT);
+            let mut go_on = true;
+            while let Some(result) = results.next().await {
+                let result = result.map(|made| ((PODS, revision_of(&made)), made.into_name()));
+                let (written, name) = match result {
+                    Ok((written, name)) => (Ok(written), name),
+                    Err(error) => (Err(error), None),
+                };
+                outcome.created.extend(name);
+                go_on &= outcome.take(at, written);
+            }
+            if !go_on {
+                return false;
+            }
+            left -= size;
+            batch *= 2;
+        }
+        true
+    }
+
+    async fn write(&self, action: &Action) -> Result<Written, ApiError> {
+        match action {
+            Action::Create(object) => self.whole(object, How::Create).await,
+            Action::Update(object) => self.whole(object, How::Update).await,
+            Action::UpdateStatus(object) => self.whole(object, How::Status).await,
+            Action::Patch { target, status, patch } => {
+                let subresource = if *status { "status" } else { "" };
+                let api = self.client.dynamic(gvr(&target.resource));
+                let patch = Patch::Merge(patch.clone());
+                let stored = api.patch(&target.namespace, &target.name, subresource, &patch).await?;
+                Ok((target.resource.clone(), revision_in(&stored)))
+            }
+            Action::Delete { target, propagation, force } => self.delete(target, *propagation, *force).await,
+            Action::Finalize(namespace) => self.finalize(namespace).await,
+            Action::CreatePods { .. } | Action::Event(_) => Ok((PODS, Revision::default())),
+        }
+    }
+
+    async fn whole(&self, object: &Object, how: How) -> Result<Written, ApiError> {
+        match object {
+            Object::ConfigMap(o) => self.send(&**o, how).await,
+            Object::Deployment(o) => self.send(&**o, how).await,
+            Object::EndpointSlice(o) => self.send(&**o, how).await,
+            Object::Endpoints(o) => self.send(&**o, how).await,
+            Object::Namespace(o) => self.send(&**o, how).await,
+            Object::ReplicaSet(o) => self.send(&**o, how).await,
+            Object::ServiceAccount(o) => self.send(&**o, how).await,
+        }
+    }
+
+    async fn send<K: Kind>(&self, object: &K, how: How) -> Result<Written, ApiError> {
+        let api = self.client.api::<K>();
+        let stored = match how {
+            How::Create => {
+                api.create(object.metadata().namespace.as_deref().unwrap_or_default(), object).await
+            }
+            How::Update => api.update(object).await,
+            How::Status => api.update_status(object).await,
+        }?;
+        Ok((resource_of::<K>(), revision_of(&stored)))
+    }
+
+    /// An object that is gone, or was replaced by another of its name, counts as deleted.
+    async fn delete(
+        &self,
+        target: &Target,
+        propagation: Propagation,
+        force: bool,
+    ) -> Result<Written, ApiError> {
+        let params = DeleteParams {
+            uid: (!target.uid.is_empty()).then(|| target.uid.clone()),
+            resource_version: target.resource_version.as_ref().and_then(|v| v.parse().ok()).map(Revision),
+            grace: force.then_some(0),
+            propagation: match propagation {
+                Propagation::Default => None,
+                Propagation::Background => Some(kstore_client::Propagation::Background),
+                Propagation::Foreground => Some(kstore_client::Propagation::Foreground),
+                Propagation::Orphan => Some(kstore_client::Propagation::Orphan),
+            },
+        };
+        let api = self.client.dynamic(gvr(&target.resource));
+        let revision = match api.delete(&target.namespace, &target.name, &params).await {
+            Ok(revision) => revision,
+            Err(error) if error.is_not_found() => Revision::default(),
+            Err(error) if error.is_conflict() && params.resource_version.is_none() => Revision::default(),
+            Err(error) => return Err(error),
+        };
+        Ok((target.resource.clone(), revision))
+    }
+
+    async fn finalize(&self, namespace: &Namespace) -> Result<Written, ApiError> {
+        let object = serde_json::to_value(namespace).map_err(|e| ApiError::Json(e.to_string()))?;
+        let api = self.client.dynamic(Gvr::of::<Namespace>());
+        let stored = match api.replace(&object, "finalize").await {
+            Err(error) if error.is_not_found() => {
+                return Ok((resource_of::<Namespace>(), Revision::default()));
+            }
+            other => other?,
+        };
+        Ok((resource_of::<Namespace>(), revision_in(&stored)))
+    }
+}
+
+#[derive(Clone, Copy)]
+enum How {
+    Create,
+    Update,
+    Status,
+}
+
+/// How many actions from the first on may go together: deletes of different objects, patches of different objects.
+fn run_length(actions: &[Action]) -> usize {
+    let same: fn(&Action) -> bool = match actions.first() {
+        Some(Action::Delete { .. }) => |a| matches!(a, Action::Delete { .. }),
+        Some(Action::Patch { .. }) => |a| matches!(a, Action::Patch { .. }),
+        _ => return 1,
+    };
+    actions.iter().take_while(|a| same(a)).count()
+}
+
+fn revision_in(object: &serde_json::Value) -> Revision {
+    let version = object["metadata"]["resourceVersion"].as_str();
+    Revision(version.and_then(|v| v.parse().ok()).unwrap_or_default())
+}
+
+/// The resource as the client names it.
+pub(crate) fn gvr(resource: &Resource) -> Gvr {
+    Gvr::new(resource.group.clone(), resource.version.clone(), resource.plural.clone())
+}
+
+fn resource_of<K: Kind>() -> Resource {
+    Resource { group: K::GROUP.into(), version: K::VERSION.into(), plural: K::URL_PATH_SEGMENT.into() }
+}
+
+fn reference(about: &Subject) -> Reference {
+    Reference {
+        api_version: about.api_version.clone(),
+        kind: about.kind.clone(),
+        namespace: about.namespace.clone(),
+        name: about.name.clone(),
+        uid: about.uid.clone(),
+    }
+}

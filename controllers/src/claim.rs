@@ -1,0 +1,146 @@
+//! Who controls whom: controller references, and the rule by which a controller claims, adopts and releases objects. Pure.
+
+use crate::action::{Action, Target};
+use crate::selector;
+use crate::view;
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the claim rule reads of an object.
+pub(crate) trait Claimable {
+    /// Its labels.
+    fn labels(&self) -> &BTreeMap<String, String>;
+    /// Its owners.
+    fn owners(&self) -> &[OwnerReference];
+    /// Deletion was asked for.
+    fn deleting(&self) -> bool;
+    /// Its name, uid and version.
+    fn target(&self) -> Target;
+}
+
+static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
+
+impl Claimable for view::Pod {
+    fn labels(&self) -> &BTreeMap<String, String> {
+        &self.metadata.labels
+    }
+    fn owners(&self) -> &[OwnerReference] {
+        &self.metadata.owner_references
+    }
+    fn deleting(&self) -> bool {
+        self.metadata.deleting()
+    }
+    fn target(&self) -> Target {
+        let version = self.metadata.resource_version.clone();
+        Target { resource_version: Some(version), ..view::Pod::target(self) }
+    }
+}
+
+impl Claimable for ReplicaSet {
+    fn labels(&self) -> &BTreeMap<String, String> {
+        self.metadata.labels.as_ref().unwrap_or(&NO_LABELS)
+    }
+    fn owners(&self) -> &[OwnerReference] {
+        self.metadata.owner_references.as_deref().unwrap_or_default()
+    }
+    fn deleting(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+    fn target(&self) -> Target {
+        Target {
+            resource: crate::resource::REPLICASETS,
+            namespace: self.metadata.namespace.clone().unwrap_or_default(),
+            name: self.metadata.name.clone().unwrap_or_default(),
+            uid: self.metadata.uid.clone().unwrap_or_default(),
+            resource_version: self.metadata.resource_version.clone(),
+        }
+    }
+}
+
+impl<T: Claimable> Claimable for Arc<T> {
+    fn labels(&self) -> &BTreeMap<String, String> {
+        (**self).labels()
+    }
+    fn owners(&self) -> &[OwnerReference] {
+        (**self).owners()
+    }
+    fn deleting(&self) -> bool {
+        (**self).deleting()
+    }
+    fn target(&self) -> Target {
+        (**self).target()
+    }
+}
+
+/// The reference of the managing controller, if there is one.
+pub(crate) fn controller_of(owners: &[OwnerReference]) -> Option<&OwnerReference> {
+    owners.iter().find(|o| o.controller == Some(true))
+}
+
+/// The reference that makes `owner` the managing controller, and the owner wait for the object in foreground deletion.
+pub(crate) fn controller_ref(api_version: &str, kind: &str, owner: &ObjectMeta) -> OwnerReference {
+    OwnerReference {
+        api_version: api_version.into(),
+        kind: kind.into(),
+        name: owner.name.clone().unwrap_or_default(),
+        uid: owner.uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+/// The outcome of the claim rule.
+#[derive(Debug)]
+pub(crate) struct Claim<T> {
+    /// Ours already.
+    pub owned: Vec<T>,
+    /// Match and have no controller; to be adopted once a fresh read shows that the owner lives.
+    pub adopt: Vec<T>,
+    /// Ours, but no longer match.
+    pub release: Vec<T>,
+}
+
+/// Sorts `candidates` out. Ours and matching: owned. Ours and not matching: release. No controller, matching, not being
+/// deleted: adopt. A controller that is being deleted adopts and releases nothing. Everything else is ignored.
+pub(crate) fn claim<T: Claimable>(
+    me: &ObjectMeta,
+    wanted: &LabelSelector,
+    candidates: impl IntoIterator<Item = T>,
+) -> Claim<T> {
+    let mut result = Claim { owned: vec![], adopt: vec![], release: vec![] };
+    let leaving = me.deletion_timestamp.is_some();
+    for candidate in candidates {
+        let fits = selector::matches(wanted, candidate.labels());
+        match controller_of(candidate.owners()) {
+            Some(owner) if Some(&owner.uid) != me.uid.as_ref() => {}
+            Some(_) if fits => result.owned.push(candidate),
+            Some(_) if !leaving => result.release.push(candidate),
+            None if fits && !leaving && !candidate.deleting() => result.adopt.push(candidate),
+            Some(_) | None => {}
+        }
+    }
+    result
+}
+
+/// The patch that adds `owner` to the owners, unless the object changed since it was seen.
+pub(crate) fn adopt(object: &impl Claimable, owner: &OwnerReference) -> Action {
+    let owners: Vec<_> = object.owners().iter().filter(|o| o.uid != owner.uid).chain([owner]).collect();
+    set_owners(object, &json!(owners))
+}
+
+/// The patch that takes the owner with `uid` away, unless the object changed since it was seen.
+pub(crate) fn release(object: &impl Claimable, uid: &str) -> Action {
+    let owners: Vec<_> = object.owners().iter().filter(|o| o.uid != uid).collect();
+    set_owners(object, &json!(owners))
+}
+
+fn set_owners(object: &impl Claimable, owners: &serde_json::Value) -> Action {
+    let target = object.target();
+    let patch = json!({"metadata": {
+        "uid": target.uid, "resourceVersion": target.resource_version, "ownerReferences": owners,
+    }});
+    Action::Patch { target, status: false, patch }
+}

@@ -1,0 +1,157 @@
+//! The numbers of a rollout: surge, unavailability, step sizes, proportional shares. Pure arithmetic on counts.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+/// What a rollout may do at once, resolved from the strategy for the wanted size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// Replicas wanted.
+    pub wanted: i32,
+    /// Pods above the wanted number.
+    pub surge: i32,
+    /// Pods that may be missing.
+    pub unavailable: i32,
+}
+
+impl Bounds {
+    /// Surge rounds up, unavailability down. If both come to nothing, one pod may be missing, or nothing could ever
+    /// move. Recreate has neither. Never more may be missing than are wanted.
+    pub(crate) fn of(d: &Deployment) -> Self {
+        let spec = d.spec.as_ref();
+        let wanted = spec.and_then(|s| s.replicas).unwrap_or(1).max(0);
+        let strategy = spec.and_then(|s| s.strategy.as_ref());
+        if strategy.and_then(|s| s.type_.as_deref()) == Some("Recreate") {
+            return Self { wanted, surge: 0, unavailable: 0 };
+        }
+        let rolling = strategy.and_then(|s| s.rolling_update.as_ref());
+        let quarter = IntOrString::String("25%".into());
+        let surge =
+            resolve(rolling.and_then(|r| r.max_surge.as_ref()).unwrap_or(&quarter), wanted, Round::Up);
+        let missing = resolve(
+            rolling.and_then(|r| r.max_unavailable.as_ref()).unwrap_or(&quarter),
+            wanted,
+            Round::Down,
+        );
+        let missing = if surge == 0 && missing == 0 { 1 } else { missing };
+        Self { wanted, surge, unavailable: missing.min(wanted) }
+    }
+
+    /// Pods there may be at once.
+    pub(crate) fn most(self) -> i32 {
+        self.wanted.saturating_add(self.surge)
+    }
+
+    /// Pods that must be available.
+    pub(crate) fn least(self) -> i32 {
+        self.wanted - self.unavailable
+    }
+}
+
+enum Round {
+    Up,
+    Down,
+}
+
+/// A number, or a percentage of `of`. Text that is neither counts as zero; validation refuses it long before.
+fn resolve(value: &IntOrString, of: i32, round: Round) -> i32 {
+    match value {
+        IntOrString::Int(n) => (*n).max(0),
+        IntOrString::String(text) => {
+            let percent: i64 = text.strip_suffix('%').and_then(|n| n.parse().ok()).unwrap_or(0).max(0);
+            let product = percent * i64::from(of);
+            let share = match round {
+                Round::Up => (product + 99) / 100,
+                Round::Down => product / 100,
+            };
+            i32::try_from(share).unwrap_or(i32::MAX)
+        }
+    }
+}
+
+/// The next size of the new ReplicaSet, `total` being the sum of all sizes with it.
+pub(crate) fn new_size(bounds: Bounds, total: i32, new: i32) -> i32 {
+    if new > bounds.wanted {
+        return bounds.wanted;
+    }
+    let room = bounds.most() - total;
+    if room <= 0 { new } else { new + room.min(bounds.wanted - new) }
+}
+
+/// An old ReplicaSet in the arithmetic of scaling down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Old {
+    /// Its size.
+    pub spec: i32,
+    /// How many of its pods are available.
+    pub available: i32,
+}
+
+/// The next sizes of the old ReplicaSets, given oldest first: pods that are not available go first, in all of them; then
+/// available ones, as far as enough stay available. The same order as given.
+pub(crate) fn old_sizes(bounds: Bounds, old: &[Old], new: Old) -> Vec<i32> {
+    let mut sizes: Vec<i32> = old.iter().map(|o| o.spec).collect();
+    let total: i32 = sizes.iter().sum::<i32>() + new.spec;
+    let allowed = total - bounds.least() - (new.spec - new.available);
+    if allowed <= 0 {
+        return sizes;
+    }
+    let mut left = allowed;
+    for (size, o) in sizes.iter_mut().zip(old) {
+        let step = left.min(o.spec - o.available).max(0);
+        *size -= step;
+        left -= step;
+    }
+    let available: i32 = old.iter().map(|o| o.available).sum::<i32>() + new.available;
+    let mut left = (available - bounds.least()).max(0);
+    for size in &mut sizes {
+        let step = left.min(*size);
+        *size -= step;
+        left -= step;
+    }
+    sizes
+}
+
+/// An active ReplicaSet in proportional scaling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// Its size.
+    pub size: i32,
+    /// How many pods the Deployment could have when this set was last scaled.
+    pub most_before: i32,
+}
+
+/// The new sizes when a Deployment is resized in the middle of a rollout; `sets` in the order in which they are served
+/// (larger first). Each gets its share of the change, rounded; what rounding leaves goes to the first. Together they come to
+/// `most` unless that would take one below zero.
+pub(crate) fn proportional_sizes(bounds: Bounds, sets: &[Share]) -> Vec<i32> {
+    let allowed = if bounds.wanted > 0 { bounds.most() } else { 0 };
+    let delta = allowed - sets.iter().map(|s| s.size).sum::<i32>();
+    let mut added = 0;
+    let mut sizes: Vec<i32> = sets
+        .iter()
+        .map(|set| {
+            let share = share_of(bounds, *set, delta, added);
+            added += share;
+            set.size + share
+        })
+        .collect();
+    if let Some(first) = sizes.first_mut() {
+        *first = (*first + delta - added).max(0);
+    }
+    sizes
+}
+
+fn share_of(bounds: Bounds, set: Share, delta: i32, added: i32) -> i32 {
+    if set.size == 0 || delta == added {
+        return 0;
+    }
+    let ideal = if bounds.wanted == 0 || set.most_before <= 0 {
+        -set.size
+    } else {
+        let scaled = f64::from(set.size) * f64::from(bounds.most()) / f64::from(set.most_before);
+        scaled.round() as i32 - set.size
+    };
+    let left = delta - added;
+    if delta > 0 { ideal.clamp(0, left) } else { ideal.clamp(left.max(-set.size), 0) }
+}

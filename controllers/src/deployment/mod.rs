@@ -1,0 +1,169 @@
+//! Rolls templates out: a Deployment owns one ReplicaSet per template and moves pods from the old ones to the new one.
+//! `plan` judges; `arith` counts, `revision` names and numbers, `status` reports. This file reads the caches and has the plan
+//! carried out.
+
+mod arith;
+mod plan;
+mod revision;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use crate::action::{Action, Object};
+use crate::adoption::settle;
+use crate::apply::{Failed, Hands};
+use crate::caches::{Caches, Held};
+use crate::claim::{Claimable, claim, controller_of};
+use crate::resource::{DEPLOYMENTS, REPLICASETS};
+use crate::runner::Cluster;
+use crate::selector;
+use crate::view::Pod;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use kstore_client::{ApiError, Obj};
+use kstore_informer::{Action as Next, Context, Delta, Informer, Key};
+use plan::{Collision, Observed};
+use std::sync::Arc;
+
+const WORKERS: usize = 5;
+
+/// Runs until the cluster stops.
+pub(crate) async fn run(cluster: Arc<Cluster>) {
+    let caches = &cluster.caches;
+    let (deployments, sets) = (caches.deployments.clone(), caches.sets.clone());
+    let all = caches.deployments.clone();
+    let controller = cluster
+        .controller("deployment")
+        .watch(&caches.deployments, |d: &Obj<Deployment>| [kstore_informer::Object::key(d)])
+        .watch(&caches.sets, move |set: &Obj<ReplicaSet>| deployments_of(&all, set))
+        .watch_deltas(&caches.pods, move |delta| waiting_for(&deployments, &sets, delta))
+        .workers(WORKERS);
+    let hands = cluster.hands("deployment-controller");
+    let stop = cluster.stop.clone();
+    let me = Arc::new(Deployments { cluster, hands });
+    controller
+        .run(stop, move |cx| {
+            let me = Arc::clone(&me);
+            async move { me.reconcile(cx).await }
+        })
+        .await;
+}
+
+impl Claimable for Obj<ReplicaSet> {
+    fn labels(&self) -> &std::collections::BTreeMap<String, String> {
+        (**self).labels()
+    }
+    fn owners(&self) -> &[k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference] {
+        (**self).owners()
+    }
+    fn deleting(&self) -> bool {
+        (**self).deleting()
+    }
+    fn target(&self) -> crate::action::Target {
+        (**self).target()
+    }
+}
+
+/// The Deployment that controls a set; of a set without a controller, every Deployment that would adopt it.
+fn deployments_of(all: &Informer<Obj<Deployment>>, set: &Obj<ReplicaSet>) -> Vec<Key> {
+    let ns = set.metadata.namespace.as_deref().unwrap_or_default();
+    match controller_of(set.owners()) {
+        Some(owner) if owner.kind == "Deployment" => vec![Key::new(ns, &owner.name)],
+        Some(_) => vec![],
+        None => {
+            let fits = |d: &Arc<Obj<Deployment>>| {
+                d.spec.as_ref().is_some_and(|spec| selector::matches(&spec.selector, set.labels()))
+            };
+            all.namespace(ns).iter().filter(|d| fits(d)).map(kstore_informer::Object::key).collect()
+        }
+    }
+}
+
+/// The Deployment that may be waiting for a pod to end before it starts new ones.
+fn waiting_for(
+    all: &Informer<Obj<Deployment>>,
+    sets: &Informer<Obj<ReplicaSet>>,
+    delta: &Delta<Pod>,
+) -> Option<Key> {
+    let pod = match delta {
+        Delta::Deleted(pod) => pod,
+        Delta::Updated { old, new } if new.status.phase.is_terminal() && !old.status.phase.is_terminal() => {
+            new
+        }
+        Delta::Updated { .. } | Delta::Added(_) => return None,
+    };
+    let set = controller_of(&pod.metadata.owner_references).filter(|o| o.kind == "ReplicaSet")?;
+    let ns = pod.metadata.namespace.as_str();
+    let set = sets.get(&Key::new(ns, &set.name))?;
+    let owner = controller_of(set.owners()).filter(|o| o.kind == "Deployment")?;
+    let key = Key::new(ns, &owner.name);
+    let d = all.get(&key)?;
+    recreates(&d).then_some(key)
+}
+
+fn recreates(d: &Deployment) -> bool {
+    let strategy = d.spec.as_ref().and_then(|s| s.strategy.as_ref());
+    strategy.and_then(|s| s.type_.as_deref()) == Some("Recreate")
+}
+
+struct Deployments {
+    cluster: Arc<Cluster>,
+    hands: Hands,
+}
+
+impl Deployments {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ApiError> {
+        let caches = &self.cluster.caches;
+        let Some(d) = caches.deployments.get(&cx.key) else { return Ok(Next::Done) };
+        let Some(spec) = d.spec.as_ref() else { return Ok(Next::Done) };
+        let uid = d.metadata.uid.clone().unwrap_or_default();
+        let mut candidates = caches.sets.by(&caches.sets_held, &Held::By(uid));
+        if !selector::selects_everything(&spec.selector) {
+            candidates.extend(caches.sets.by(&caches.sets_held, &Held::Free(cx.key.namespace().to_owned())));
+        }
+        let claim = claim(&d.metadata, &spec.selector, candidates);
+        if let Some(outcome) = settle::<Deployment, _>(&self.hands, &cx.causes, &d.metadata, &claim).await? {
+            outcome.fence(&cx, &caches.sets, &REPLICASETS);
+            return outcome.result().map(|()| Next::Done);
+        }
+        let sets: Vec<&ReplicaSet> = claim.owned.iter().map(|s| &***s).collect();
+        let pods = if recreates(&d) { pods_of(caches, &sets) } else { vec![] };
+        let now = self.cluster.nondet.clock.now();
+        let plan = plan::plan(Observed { deployment: &d, sets: &sets, pods: &pods }, now);
+        let mut outcome = self.hands.carry_out(&cx.causes, &plan.actions).await;
+        if let Some(Failed { at, error }) = outcome.failure.take() {
+            let more = self.explain(&d, &plan.actions[at], &error).await?;
+            outcome.absorb(self.hands.carry_out(&cx.causes, &more).await);
+            outcome.failure.get_or_insert(Failed { at, error });
+        }
+        outcome.fence(&cx, &caches.sets, &REPLICASETS);
+        outcome.fence(&cx, &caches.deployments, &DEPLOYMENTS);
+        outcome.result()?;
+        Ok(plan.wake.map_or(Next::Done, Next::Again))
+    }
+
+    /// What a failed creation of a ReplicaSet calls for.
+    async fn explain(
+        &self,
+        d: &Deployment,
+        action: &Action,
+        error: &ApiError,
+    ) -> Result<Vec<Action>, ApiError> {
+        let Action::Create(Object::ReplicaSet(set)) = action else { return Ok(vec![]) };
+        let name = set.metadata.name.as_deref().unwrap_or_default();
+        if !error.is_already_exists() {
+            let now = self.cluster.nondet.clock.now();
+            return Ok(plan::creation_failed(d, name, &error.to_string(), now));
+        }
+        let ns = set.metadata.namespace.as_deref().unwrap_or_default();
+        let holder = self.hands.client.api::<ReplicaSet>().get(ns, name).await?;
+        Ok(match plan::collision(d, &holder) {
+            Collision::Ours => vec![],
+            Collision::Renamed(action) => vec![*action],
+        })
+    }
+}
+
+fn pods_of(caches: &Caches, sets: &[&ReplicaSet]) -> Vec<Arc<Pod>> {
+    let uids = sets.iter().filter_map(|s| s.metadata.uid.clone());
+    uids.flat_map(|uid| caches.pods.by(&caches.pods_held, &Held::By(uid))).collect()
+}

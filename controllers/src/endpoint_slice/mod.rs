@@ -1,0 +1,159 @@
+//! Publishes which pods stand behind a Service: EndpointSlices, and the legacy Endpoints object. `plan` and `legacy` judge,
+//! `endpoints` turns pods into endpoints; this file reads the caches and has the plans carried out.
+
+mod endpoints;
+mod legacy;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::apply::Hands;
+use crate::limits::SLICE_INTERVAL;
+use crate::resource::{ENDPOINTS, ENDPOINTSLICES};
+use crate::runner::Cluster;
+use crate::selector::map_matches;
+use crate::view::{Pod, elapsed};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Endpoints, Node, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kstore_client::{ApiError, Obj};
+use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
+use parking_lot::Mutex;
+use plan::Observed;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Names the Service of a slice.
+pub(crate) const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+const MANAGER: &str = "endpointslice-controller.k8s.io";
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+const WORKERS: usize = 5;
+
+/// Runs until the cluster stops.
+pub(crate) async fn run(cluster: Arc<Cluster>) {
+    let caches = &cluster.caches;
+    let services = caches.services.clone();
+    let of_nodes = caches.services.clone();
+    let controller = cluster
+        .controller("endpoint-slice")
+        .watch(&caches.services, |service: &Obj<Service>| [service.key()])
+        .watch_deltas(&caches.pods, move |delta| services_of(&services, delta))
+        .watch(&caches.slices, |slice: &Obj<EndpointSlice>| {
+            let service = slice.metadata.labels.as_ref().and_then(|l| l.get(SERVICE_LABEL))?;
+            Some(Key::new(slice.metadata.namespace.as_deref()?, service))
+        })
+        .watch(&caches.endpoints, |endpoints: &Obj<Endpoints>| [endpoints.key()])
+        .watch_deltas(&caches.nodes, move |delta: &Delta<Obj<Node>>| {
+            let moved = matches!(delta, Delta::Updated { old, new } if zone(old) != zone(new));
+            let all = if moved { of_nodes.list() } else { vec![] };
+            all.iter().map(Object::key).collect::<Vec<_>>()
+        })
+        .workers(WORKERS);
+    let hands = cluster.hands("endpointslice-controller");
+    let stop = cluster.stop.clone();
+    let me = Arc::new(Slices { cluster, hands, written: Mutex::default() });
+    controller
+        .run(stop, move |cx| {
+            let me = Arc::clone(&me);
+            async move { me.reconcile(cx).await }
+        })
+        .await;
+}
+
+fn zone(node: &Node) -> Option<&String> {
+    node.metadata.labels.as_ref()?.get(ZONE)
+}
+
+/// The Services whose endpoints a change of a pod may change.
+fn services_of(services: &Informer<Obj<Service>>, delta: &Delta<Pod>) -> Vec<Key> {
+    let (old, new) = match delta {
+        Delta::Added(pod) => (None, Some(pod)),
+        Delta::Updated { old, new } if tells_the_same(old, new) => return vec![],
+        Delta::Updated { old, new } => (Some(old), Some(new)),
+        Delta::Deleted(pod) => (Some(pod), None),
+    };
+    let pods: Vec<&Arc<Pod>> = old.into_iter().chain(new).collect();
+    // Without an address it is in no slice.
+    if pods.iter().all(|p| p.status.pod_ip.is_empty()) {
+        return vec![];
+    }
+    let Some(first) = pods.first() else { return vec![] };
+    let selects = |service: &Arc<Obj<Service>>| {
+        let selector = service.spec.as_ref().and_then(|s| s.selector.as_ref());
+        selector.is_some_and(|s| pods.iter().any(|p| map_matches(s, &p.metadata.labels)))
+    };
+    services.namespace(&first.metadata.namespace).iter().filter(|s| selects(s)).map(Object::key).collect()
+}
+
+/// Nothing changed that an endpoint shows.
+fn tells_the_same(a: &Pod, b: &Pod) -> bool {
+    a.ready() == b.ready()
+        && a.metadata.deleting() == b.metadata.deleting()
+        && a.status.phase.is_terminal() == b.status.phase.is_terminal()
+        && a.status.pod_ip == b.status.pod_ip
+        && a.status.pod_ips == b.status.pod_ips
+        && a.metadata.labels == b.metadata.labels
+        && a.spec == b.spec
+}
+
+struct Slices {
+    cluster: Arc<Cluster>,
+    hands: Hands,
+    /// When each Service was written last.
+    written: Mutex<BTreeMap<Key, Timestamp>>,
+}
+
+impl Slices {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ApiError> {
+        let caches = &self.cluster.caches;
+        let legacy = caches.endpoints.get(&cx.key);
+        let Some(service) = caches.services.get(&cx.key) else {
+            self.written.lock().remove(&cx.key);
+            let action = legacy.and_then(|e| legacy::orphaned(&e));
+            let outcome = self.hands.carry_out(&cx.causes, action.as_slice()).await;
+            return outcome.result().map(|()| Next::Done);
+        };
+        let Some(selector) = service.spec.as_ref().and_then(|s| s.selector.as_ref()) else {
+            return Ok(Next::Done);
+        };
+        let now = self.cluster.nondet.clock.now();
+        let last = self.written.lock().get(&cx.key).copied();
+        let wait =
+            last.and_then(|last| SLICE_INTERVAL.checked_sub(elapsed(last, now))).filter(|w| !w.is_zero());
+        if let Some(wait) = wait {
+            return Ok(Next::Again(wait));
+        }
+        let mut pods = caches.pods.namespace(cx.key.namespace());
+        pods.retain(|pod| map_matches(selector, &pod.metadata.labels));
+        let zones = self.zones(&pods);
+        let of = (cx.key.namespace().to_owned(), cx.key.name().to_owned());
+        let slices = caches.slices.by(&caches.slices_of, &of);
+        let slices: Vec<&EndpointSlice> = slices.iter().map(|s| &***s).collect();
+        let mut actions =
+            plan::plan(Observed { service: &service, pods: &pods, zones: &zones, slices: &slices });
+        actions.extend(legacy::plan(&service, &pods, legacy.as_ref().map(|e| &***e)));
+        if actions.is_empty() {
+            return Ok(Next::Done);
+        }
+        self.written.lock().insert(cx.key.clone(), now);
+        let outcome = self.hands.carry_out(&cx.causes, &actions).await;
+        outcome.fence(&cx, &caches.slices, &ENDPOINTSLICES);
+        outcome.fence(&cx, &caches.endpoints, &ENDPOINTS);
+        outcome.result().map(|()| Next::Done)
+    }
+
+    fn zones(&self, pods: &[Arc<Pod>]) -> BTreeMap<String, String> {
+        let nodes = &self.cluster.caches.nodes;
+        let mut zones = BTreeMap::new();
+        for name in pods.iter().map(|p| &p.spec.node_name).filter(|n| !n.is_empty()) {
+            if !zones.contains_key(name)
+                && let Some(zone) = nodes.get(&Key::new("", name)).as_deref().and_then(|n| zone(n))
+            {
+                zones.insert(name.clone(), zone.clone());
+            }
+        }
+        zones
+    }
+}

@@ -1,0 +1,230 @@
+//! How the endpoints of a Service are spread over slices, with few writes. Pure.
+//!
+//! Per address family and set of ports: (1) endpoints stay in the slice they are in, refreshed; those that are gone are dropped;
+//! (2) new ones fill slices that change anyway, the fullest first; (3) what is left goes into the one other slice that it fits
+//! best, if it fits one whole; (4) what is still left goes into new slices. Slices that are no longer needed are used for (4)
+//! before they are deleted. A family without endpoints keeps one empty slice.
+
+use super::endpoints::{Family, Groups, Port, families, groups};
+use super::{MANAGED_BY, MANAGER, SERVICE_LABEL};
+use crate::action::{Action, Object, Propagation, Target};
+use crate::claim::controller_ref;
+use crate::limits::ENDPOINTS_PER_SLICE;
+use crate::resource::ENDPOINTSLICES;
+use crate::view::Pod;
+use k8s_openapi::api::core::v1::{Service, ServiceSpec};
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a plan is made from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Observed<'a> {
+    /// The Service.
+    pub service: &'a Service,
+    /// The pods that it selects.
+    pub pods: &'a [Arc<Pod>],
+    /// The zones of nodes.
+    pub zones: &'a BTreeMap<String, String>,
+    /// Its slices, of whichever manager.
+    pub slices: &'a [&'a EndpointSlice],
+}
+
+/// Somebody else looks after the endpoints of such a Service, or it has none.
+pub(crate) fn is_managed(service: &Service) -> bool {
+    let Some(spec) = service.spec.as_ref() else { return false };
+    spec.selector.as_ref().is_some_and(|s| !s.is_empty())
+        && spec.type_.as_deref() != Some("ExternalName")
+        && service.metadata.deletion_timestamp.is_none()
+}
+
+/// The next writes.
+pub(crate) fn plan(seen: Observed<'_>) -> Vec<Action> {
+    let Some(spec) = seen.service.spec.as_ref().filter(|_| is_managed(seen.service)) else { return vec![] };
+    let ours = |s: &&&EndpointSlice| {
+        s.metadata.labels.as_ref().is_some_and(|l| l.get(MANAGED_BY).is_some_and(|m| m == MANAGER))
+            && s.metadata.deletion_timestamp.is_none()
+    };
+    let slices: Vec<&EndpointSlice> = seen.slices.iter().filter(ours).copied().collect();
+    let families = families(spec);
+    let mut actions = vec![];
+    for family in &families {
+        let of_family: Vec<&EndpointSlice> =
+            slices.iter().filter(|s| s.address_type == *family).copied().collect();
+        let groups = groups(seen.service, family, seen.pods, seen.zones);
+        actions.extend(spread(seen.service, spec, family, groups, &of_family));
+    }
+    actions.extend(slices.iter().filter(|s| !families.contains(&s.address_type)).map(|s| delete(s)));
+    actions
+}
+
+/// A slice on its way to what it is to hold.
+struct Draft<'a> {
+    seen: Option<&'a EndpointSlice>,
+    ports: Vec<Port>,
+    endpoints: Vec<Endpoint>,
+    changed: bool,
+}
+
+fn spread(
+    service: &Service,
+    spec: &ServiceSpec,
+    family: &Family,
+    mut groups: Groups,
+    slices: &[&EndpointSlice],
+) -> Vec<Action> {
+    if groups.is_empty() {
+        groups.insert(vec![], vec![]);
+    }
+    let mut by_ports: BTreeMap<Vec<Port>, Vec<&EndpointSlice>> = BTreeMap::new();
+    for slice in slices {
+        by_ports.entry(ports_of(slice)).or_default().push(slice);
+    }
+    let (mut drafts, mut spare) = (vec![], vec![]);
+    for (ports, endpoints) in groups {
+        let have = by_ports.remove(&ports).unwrap_or_default();
+        let (kept, freed) = fill(&ports, endpoints, &have);
+        drafts.extend(kept);
+        spare.extend(freed);
+    }
+    spare.extend(by_ports.into_values().flatten());
+    if drafts.is_empty() {
+        drafts.push(Draft { seen: None, ports: vec![], endpoints: vec![], changed: true });
+    }
+    let mut spare = spare.into_iter();
+    let mut actions = vec![];
+    for mut draft in drafts {
+        if draft.seen.is_none() {
+            draft.seen = spare.next();
+        }
+        actions.extend(write(service, spec, family, draft));
+    }
+    actions.extend(spare.map(delete));
+    actions
+}
+
+fn ports_of(slice: &EndpointSlice) -> Vec<Port> {
+    let mut ports: Vec<Port> = slice.ports.iter().flatten().map(Port::of_slice).collect();
+    ports.sort();
+    ports
+}
+
+/// Gives back the slices of one group as they are to be, and those that it no longer needs.
+fn fill<'a>(
+    ports: &[Port],
+    endpoints: Vec<Endpoint>,
+    slices: &[&'a EndpointSlice],
+) -> (Vec<Draft<'a>>, Vec<&'a EndpointSlice>) {
+    let mut wanted: BTreeMap<(String, String), Endpoint> =
+        endpoints.into_iter().map(|e| (identity(&e), e)).collect();
+    let mut drafts: Vec<Draft<'a>> = slices
+        .iter()
+        .map(|slice| {
+            let kept: Vec<Endpoint> =
+                endpoints_of(slice).iter().filter_map(|e| wanted.remove(&identity(e))).collect();
+            Draft {
+                seen: Some(slice),
+                changed: kept != endpoints_of(slice),
+                endpoints: kept,
+                ports: ports.to_vec(),
+            }
+        })
+        .collect();
+    let mut rest = wanted.into_values().collect::<Vec<_>>().into_iter();
+    let mut changing: Vec<&mut Draft<'a>> = drafts.iter_mut().filter(|d| d.changed).collect();
+    changing.sort_by_key(|d| Reverse(d.endpoints.len()));
+    for draft in changing {
+        let room = ENDPOINTS_PER_SLICE.saturating_sub(draft.endpoints.len());
+        draft.endpoints.extend(rest.by_ref().take(room));
+    }
+    let left = rest.len();
+    let fits = |d: &&mut Draft<'a>| !d.changed && d.endpoints.len() + left <= ENDPOINTS_PER_SLICE;
+    if left > 0
+        && let Some(best) = drafts.iter_mut().filter(fits).max_by_key(|d| d.endpoints.len())
+    {
+        best.endpoints.extend(rest.by_ref());
+        best.changed = true;
+    }
+    while rest.len() > 0 {
+        let endpoints: Vec<Endpoint> = rest.by_ref().take(ENDPOINTS_PER_SLICE).collect();
+        drafts.push(Draft { seen: None, ports: ports.to_vec(), endpoints, changed: true });
+    }
+    let placeholder = ports.is_empty() && drafts.iter().all(|d| d.endpoints.is_empty());
+    let (mut kept, empty): (Vec<_>, Vec<_>) = drafts.into_iter().partition(|d| !d.endpoints.is_empty());
+    let mut freed: Vec<&EndpointSlice> = empty.into_iter().filter_map(|d| d.seen).collect();
+    if placeholder && !freed.is_empty() {
+        let seen = freed.remove(0);
+        let changed = !endpoints_of(seen).is_empty();
+        kept.push(Draft { seen: Some(seen), ports: vec![], endpoints: vec![], changed });
+    }
+    (kept, freed)
+}
+
+fn endpoints_of(slice: &EndpointSlice) -> &[Endpoint] {
+    slice.endpoints.as_deref().unwrap_or_default()
+}
+
+/// An endpoint is the same as long as address and pod are.
+fn identity(endpoint: &Endpoint) -> (String, String) {
+    let uid = endpoint.target_ref.as_ref().and_then(|t| t.uid.clone()).unwrap_or_default();
+    (endpoint.addresses.first().cloned().unwrap_or_default(), uid)
+}
+
+fn write(service: &Service, spec: &ServiceSpec, family: &Family, draft: Draft<'_>) -> Option<Action> {
+    let name = service.metadata.name.clone().unwrap_or_default();
+    let labels = labels(service, spec, &name);
+    let ports = Some(draft.ports.iter().map(Port::to_slice).collect::<Vec<_>>()).filter(|p| !p.is_empty());
+    let Some(seen) = draft.seen else {
+        let slice = EndpointSlice {
+            address_type: family.clone(),
+            endpoints: Some(draft.endpoints),
+            metadata: ObjectMeta {
+                generate_name: Some(format!("{name}-")),
+                namespace: service.metadata.namespace.clone(),
+                labels: Some(labels),
+                owner_references: Some(vec![controller_ref("v1", "Service", &service.metadata)]),
+                ..ObjectMeta::default()
+            },
+            ports,
+        };
+        return Some(Action::Create(Object::EndpointSlice(Box::new(slice))));
+    };
+    let same_ports = ports_of(seen) == draft.ports;
+    if !draft.changed && same_ports && seen.metadata.labels.as_ref() == Some(&labels) {
+        return None;
+    }
+    let mut slice = seen.clone();
+    slice.endpoints = Some(draft.endpoints);
+    slice.ports = ports;
+    slice.metadata.labels = Some(labels);
+    Some(Action::Update(Object::EndpointSlice(Box::new(slice))))
+}
+
+/// The labels of the Service, and those that say whose slice it is.
+fn labels(service: &Service, spec: &ServiceSpec, name: &str) -> BTreeMap<String, String> {
+    let mut labels = service.metadata.labels.clone().unwrap_or_default();
+    labels.insert(SERVICE_LABEL.to_owned(), name.to_owned());
+    labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
+    if spec.cluster_ip.as_deref() == Some("None") {
+        labels.insert("service.kubernetes.io/headless".to_owned(), String::new());
+    } else {
+        labels.remove("service.kubernetes.io/headless");
+    }
+    labels
+}
+
+fn delete(slice: &EndpointSlice) -> Action {
+    Action::Delete {
+        target: Target {
+            resource: ENDPOINTSLICES,
+            namespace: slice.metadata.namespace.clone().unwrap_or_default(),
+            name: slice.metadata.name.clone().unwrap_or_default(),
+            uid: slice.metadata.uid.clone().unwrap_or_default(),
+            resource_version: None,
+        },
+        propagation: Propagation::Background,
+        force: false,
+    }
+}

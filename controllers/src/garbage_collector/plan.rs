@@ -1,0 +1,257 @@
+//! What becomes of one object of the graph. Pure.
+//!
+//! An owner is *solid* if it exists, in a place where it may own the object, and does not wait for its own dependents to go;
+//! *waiting* if it does wait; *dangling* if it does not exist. An object with a solid owner stays, and loses its other
+//! references. Without a solid owner it is deleted: in the foreground if an owner waits and it has dependents itself,
+//! otherwise as its own finalizers say. An owner that the graph does not know counts as dangling only after a read has
+//! confirmed it.
+
+use super::graph::{FOREGROUND, Graph, Node, ORPHAN, Uid, Work};
+use crate::action::{Action, Propagation, Subject, Target};
+use crate::resource::Resource;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What is known about a kind that an owner reference names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnerKind {
+    /// How the API addresses it.
+    pub resource: Resource,
+    /// Its objects live in namespaces.
+    pub namespaced: bool,
+}
+
+/// Kinds by group and kind.
+pub(crate) type Kinds = BTreeMap<(String, String), OwnerKind>;
+
+/// The group of an `apiVersion`.
+pub(crate) fn group_of(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+/// What a read said about an owner that the graph does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// There is no such object of that uid.
+    Absent,
+    /// There is.
+    Present,
+}
+
+/// What a read is needed for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    /// The kind.
+    pub resource: Resource,
+    /// Empty for cluster-scoped kinds.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The uid it must have.
+    pub uid: String,
+}
+
+/// The judgement.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// First ask these, then judge again.
+    Ask(Vec<Question>),
+    /// Write, and look at other objects.
+    Act(Vec<Action>, Vec<Work>),
+}
+
+const KEEP: Verdict = Verdict::Act(vec![], vec![]);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Solid,
+    Waiting,
+    Dangling,
+}
+
+/// What is to happen to the object `uid`.
+pub(crate) fn collect(
+    graph: &Graph,
+    kinds: &Kinds,
+    answers: &BTreeMap<String, Presence>,
+    uid: &Uid,
+) -> Verdict {
+    let Some(item) = graph.get(uid) else { return KEEP };
+    if item.waits_for_dependents() {
+        return foreground(graph, uid, item);
+    }
+    if item.deleting || item.owners.is_empty() {
+        return KEEP;
+    }
+    let mut questions = vec![];
+    let mut notices = vec![];
+    let mut states = vec![];
+    for owner in &item.owners {
+        match resolve(graph, kinds, answers, item, owner) {
+            Resolved::Is(state) => states.push(state),
+            Resolved::Misplaced(state) => {
+                states.push(state);
+                notices.push(misplaced(uid, item, owner));
+            }
+            Resolved::Ask(question) => questions.push(question),
+        }
+    }
+    if !questions.is_empty() {
+        return Verdict::Ask(questions);
+    }
+    let mut actions = notices;
+    actions.extend(judge(graph, uid, item, &states));
+    Verdict::Act(actions, vec![])
+}
+
+fn judge(graph: &Graph, uid: &Uid, item: &Node, states: &[State]) -> Vec<Action> {
+    let some = |state| states.contains(&state);
+    if some(State::Solid) {
+        if !some(State::Waiting) && !some(State::Dangling) {
+            return vec![];
+        }
+        let stay =
+            item.owners.iter().zip(states).filter(|(_, s)| **s == State::Solid).map(|(o, _)| o.clone());
+        return vec![set_owners(uid, item, &stay.collect::<Vec<_>>())];
+    }
+    if some(State::Waiting) && graph.has_dependents(uid) {
+        // A circle of objects that wait for one another is opened here.
+        if graph.dependents(uid).any(|(_, d)| d.waits_for_dependents()) {
+            let mut open = item.owners.clone();
+            open.iter_mut().for_each(|o| o.block_owner_deletion = Some(false));
+            if open != item.owners {
+                return vec![set_owners(uid, item, &open)];
+            }
+        }
+        return vec![delete(uid, item, Propagation::Foreground)];
+    }
+    let propagation = if item.has_finalizer(ORPHAN) {
+        Propagation::Orphan
+    } else if item.has_finalizer(FOREGROUND) {
+        Propagation::Foreground
+    } else {
+        Propagation::Background
+    };
+    vec![delete(uid, item, propagation)]
+}
+
+/// An object that waits for its dependents: done when none blocks any more; until then, they are looked at.
+fn foreground(graph: &Graph, uid: &Uid, item: &Node) -> Verdict {
+    let blocks =
+        |node: &Node| node.owners.iter().any(|o| *o.uid == **uid && o.block_owner_deletion == Some(true));
+    let blocking: Vec<_> = graph.dependents(uid).filter(|(_, d)| blocks(d)).collect();
+    if blocking.is_empty() {
+        return Verdict::Act(vec![drop_finalizer(uid, item, FOREGROUND)], vec![]);
+    }
+    let work =
+        blocking.into_iter().filter(|(_, d)| !d.deleting).map(|(uid, _)| Work::Collect(Arc::clone(uid)));
+    Verdict::Act(vec![], work.collect())
+}
+
+/// Sets the dependents of `uid` free, then lets it go.
+pub(crate) fn orphan(graph: &Graph, uid: &Uid) -> Vec<Action> {
+    let Some(item) = graph.get(uid).filter(|n| n.orphans_dependents()) else { return vec![] };
+    let mut actions: Vec<Action> = graph
+        .dependents(uid)
+        .map(|(dependent, node)| {
+            let stay: Vec<_> = node.owners.iter().filter(|o| *o.uid != **uid).cloned().collect();
+            set_owners(dependent, node, &stay)
+        })
+        .collect();
+    actions.push(drop_finalizer(uid, item, ORPHAN));
+    actions
+}
+
+enum Resolved {
+    Is(State),
+    /// The reference points where it may not.
+    Misplaced(State),
+    Ask(Question),
+}
+
+fn resolve(
+    graph: &Graph,
+    kinds: &Kinds,
+    answers: &BTreeMap<String, Presence>,
+    item: &Node,
+    owner: &OwnerReference,
+) -> Resolved {
+    let group = group_of(&owner.api_version);
+    let Some(kind) = kinds.get(&(group.to_owned(), owner.kind.clone())) else {
+        // A kind nobody serves cannot be judged: better keep the object.
+        return Resolved::Is(State::Solid);
+    };
+    if item.namespace.is_empty() && kind.namespaced {
+        return Resolved::Misplaced(State::Solid);
+    }
+    if let Some(node) = graph.get(&owner.uid) {
+        if kind.namespaced && node.namespace != item.namespace {
+            return Resolved::Misplaced(State::Dangling);
+        }
+        let is_it = node.resource.group == group && *node.kind == *owner.kind && node.name == owner.name;
+        return Resolved::Is(match (is_it, node.waits_for_dependents()) {
+            (true, false) => State::Solid,
+            (true, true) => State::Waiting,
+            (false, _) => State::Dangling,
+        });
+    }
+    match answers.get(&owner.uid) {
+        Some(Presence::Absent) => Resolved::Is(State::Dangling),
+        Some(Presence::Present) => Resolved::Is(State::Solid),
+        None => Resolved::Ask(Question {
+            resource: kind.resource.clone(),
+            namespace: if kind.namespaced { item.namespace.clone() } else { String::new() },
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+        }),
+    }
+}
+
+fn target(uid: &Uid, item: &Node) -> Target {
+    Target {
+        resource: item.resource.clone(),
+        namespace: item.namespace.clone(),
+        name: item.name.clone(),
+        uid: uid.to_string(),
+        resource_version: Some(item.resource_version.clone()),
+    }
+}
+
+fn delete(uid: &Uid, item: &Node, propagation: Propagation) -> Action {
+    Action::Delete { target: target(uid, item), propagation, force: false }
+}
+
+fn set_owners(uid: &Uid, item: &Node, owners: &[OwnerReference]) -> Action {
+    patch(uid, item, json!({"ownerReferences": owners}))
+}
+
+fn drop_finalizer(uid: &Uid, item: &Node, name: &str) -> Action {
+    let rest: Vec<_> = item.finalizers.iter().filter(|f| *f != name).collect();
+    patch(uid, item, json!({"finalizers": rest}))
+}
+
+fn patch(uid: &Uid, item: &Node, mut metadata: serde_json::Value) -> Action {
+    metadata["uid"] = json!(&**uid);
+    metadata["resourceVersion"] = json!(item.resource_version);
+    Action::Patch { target: target(uid, item), status: false, patch: json!({"metadata": metadata}) }
+}
+
+fn misplaced(uid: &Uid, item: &Node, owner: &OwnerReference) -> Action {
+    let group = &item.resource.group;
+    let version = &item.resource.version;
+    let about = Subject {
+        api_version: if group.is_empty() { version.to_string() } else { format!("{group}/{version}") },
+        kind: item.kind.to_string(),
+        namespace: item.namespace.clone(),
+        name: item.name.clone(),
+        uid: uid.to_string(),
+    };
+    let OwnerReference { api_version, kind, name, uid, .. } = owner;
+    let message = format!(
+        "ownerRef [{api_version}/{kind}, namespace: {}, name: {name}, uid: {uid}] does not exist in namespace {:?}",
+        item.namespace, item.namespace
+    );
+    Action::warning(about, "OwnerRefInvalidNamespace", message)
+}

@@ -1,0 +1,43 @@
+//! Every bound of this crate, by name, with the reason. Not tunables of one cluster: those are in `Config`.
+
+use std::time::Duration;
+
+/// Pods that one run of a ReplicaSet creates or deletes at most, so that a mistake of a million stays interruptible.
+pub(crate) const REPLICA_BURST: usize = 500;
+
+/// Writes of one action list in flight at once. More does not help a server that commits in groups; fewer starves it.
+pub(crate) const WRITES_IN_FLIGHT: usize = 64;
+
+/// The first batch of a slow start; each next one is twice as large, so a refusal (quota) costs few calls.
+pub(crate) const SLOW_START: usize = 1;
+
+/// Shortest time between two status writes of one ReplicaSet while its pods are on the way. A set that reached its size,
+/// or failed, is reported at once.
+pub(crate) const STATUS_INTERVAL: Duration = Duration::from_millis(25);
+
+/// Shortest time between two runs of one Service: a rollout changes its endpoints many times a second.
+pub(crate) const SLICE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Endpoints in one slice, as upstream's default.
+pub(crate) const ENDPOINTS_PER_SLICE: usize = 100;
+
+/// Addresses in one legacy Endpoints object, as upstream.
+pub(crate) const ENDPOINTS_ADDRESSES: usize = 1000;
+
+/// Characters of the revision-history annotation, as upstream; the oldest revisions go first.
+pub(crate) const REVISION_HISTORY_CHARS: usize = 2000;
+
+/// Owner uids whose absence a GET has confirmed. Uids are never reused, so an entry cannot become wrong.
+pub(crate) const ABSENT_OWNERS: usize = 500;
+
+/// Terminated pods a cluster keeps before the oldest go.
+pub(crate) const TERMINATED_PODS: usize = 12_500;
+
+/// How long a node must have been missing before its pods are collected: it may be registering again.
+pub(crate) const NODE_QUARANTINE: Duration = Duration::from_secs(40);
+
+/// Shortest time between two sweeps over all pods.
+pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_secs(20);
+
+/// Objects a namespace deletion names in one condition message.
+pub(crate) const NAMED_IN_CONDITION: usize = 10;

@@ -1,0 +1,204 @@
+//! How a namespace that is being deleted is emptied and let go. Pure.
+//!
+//! Pods go first, everything else when they are gone; an object that is on its way out already is waited for. When nothing is
+//! left, the `kubernetes` finalizer goes. Until then conditions say what holds it up (True means trouble).
+
+use crate::action::{Action, Object, Plan, Propagation, Target};
+use crate::limits::NAMED_IN_CONDITION;
+use crate::resource::{PODS, Resource};
+use crate::view::{Meta, elapsed, seconds};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The finalizer in the spec that keeps a namespace until it is empty.
+pub(crate) const KUBERNETES: &str = "kubernetes";
+
+/// How long an object with a finalizer that nobody here knows is given.
+const UNKNOWN_FINALIZER: Duration = Duration::from_secs(15);
+
+/// What there still is of one kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Content {
+    /// The kind.
+    pub resource: Resource,
+    /// Its objects in this namespace.
+    pub items: Vec<Meta>,
+}
+
+/// What a plan is made from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Observed<'a> {
+    /// The namespace.
+    pub namespace: &'a Namespace,
+    /// What is in it; kinds without objects may be missing.
+    pub contents: &'a [Content],
+    /// What could not be listed, and why.
+    pub failures: &'a [String],
+}
+
+/// Being deleted, and not let go yet.
+pub(crate) fn is_terminating(namespace: &Namespace) -> bool {
+    namespace.metadata.deletion_timestamp.is_some()
+}
+
+/// The next writes: deletes first, then the conditions or the finalization.
+pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
+    let ns = seen.namespace;
+    if !is_terminating(ns) {
+        return Plan::nothing();
+    }
+    let held = ns
+        .spec
+        .as_ref()
+        .and_then(|s| s.finalizers.as_ref())
+        .is_some_and(|f| f.iter().any(|f| f == KUBERNETES));
+    let left = seen.contents.iter().any(|c| !c.items.is_empty());
+    if !held {
+        return Plan::nothing();
+    }
+    if !left && seen.failures.is_empty() {
+        return Plan::of(vec![finalize(ns)]);
+    }
+    let mut plan = Plan::of(deletions(seen.contents));
+    plan.actions.extend(describe(seen, now));
+    let wait =
+        seen.contents.iter().flat_map(|c| &c.items).map(|item| patience(item, now)).max().unwrap_or_default();
+    plan.wake_in(wait / 2 + Duration::from_secs(1));
+    plan
+}
+
+fn finalize(ns: &Namespace) -> Action {
+    let mut ns = ns.clone();
+    if let Some(finalizers) = ns.spec.as_mut().and_then(|s| s.finalizers.as_mut()) {
+        finalizers.retain(|f| f != KUBERNETES);
+    }
+    Action::Finalize(Box::new(ns))
+}
+
+/// Only pods while there are any.
+fn deletions(contents: &[Content]) -> Vec<Action> {
+    let pods_left = contents.iter().any(|c| c.resource == PODS && !c.items.is_empty());
+    let due = contents.iter().filter(|c| !pods_left || c.resource == PODS);
+    due.flat_map(|content| {
+        content.items.iter().filter(|item| !item.deleting()).map(|item| delete(content, item))
+    })
+    .collect()
+}
+
+fn delete(content: &Content, item: &Meta) -> Action {
+    Action::Delete {
+        target: Target {
+            resource: content.resource.clone(),
+            namespace: item.namespace.clone(),
+            name: item.name.clone(),
+            uid: item.uid.clone(),
+            resource_version: None,
+        },
+        propagation: Propagation::Background,
+        force: false,
+    }
+}
+
+/// How long the object may still take.
+fn patience(item: &Meta, now: Timestamp) -> Duration {
+    let grace = Duration::from_secs(item.deletion_grace_period_seconds.unwrap_or(0).unsigned_abs());
+    let passed = item.deletion_timestamp.as_ref().map_or(Duration::ZERO, |at| elapsed(at.0, now));
+    let grace = grace.saturating_sub(passed);
+    if item.finalizers.is_empty() { grace } else { grace.max(UNKNOWN_FINALIZER) }
+}
+
+fn describe(seen: Observed<'_>, now: Timestamp) -> Option<Action> {
+    let mut status = seen.namespace.status.clone().unwrap_or_default();
+    status.phase = Some("Terminating".into());
+    let conditions = status.conditions.get_or_insert_default();
+    let clear = |type_, reason, message: &str| (type_, "False", reason, message.to_owned());
+    let wanted = [
+        clear(
+            "NamespaceDeletionDiscoveryFailure",
+            "ResourcesDiscovered",
+            "All resources successfully discovered",
+        ),
+        clear(
+            "NamespaceDeletionGroupVersionParsingFailure",
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+        ),
+        failure(seen.failures),
+        content(seen.contents),
+        finalizers(seen.contents),
+    ];
+    for (type_, value, reason, message) in wanted {
+        let old = conditions.iter().position(|c| c.type_ == type_);
+        let since = old
+            .map(|i| &conditions[i])
+            .filter(|c| c.status == value)
+            .and_then(|c| c.last_transition_time.clone());
+        let fresh = NamespaceCondition {
+            type_: type_.into(),
+            status: value.into(),
+            reason: Some(reason.into()),
+            message: Some(message),
+            last_transition_time: since.or_else(|| Some(seconds(now))),
+        };
+        match old {
+            Some(i) => conditions[i] = fresh,
+            None => conditions.push(fresh),
+        }
+    }
+    if seen.namespace.status.as_ref() == Some(&status) {
+        return None;
+    }
+    let namespace = Namespace { status: Some(status), ..seen.namespace.clone() };
+    Some(Action::UpdateStatus(Object::Namespace(Box::new(namespace))))
+}
+
+type Wanted = (&'static str, &'static str, &'static str, String);
+
+fn failure(failures: &[String]) -> Wanted {
+    let type_ = "NamespaceDeletionContentFailure";
+    if failures.is_empty() {
+        let message = "All content successfully deleted, may be waiting on finalization";
+        return (type_, "False", "ContentDeleted", message.into());
+    }
+    let named: Vec<&str> = failures.iter().take(NAMED_IN_CONDITION).map(String::as_str).collect();
+    let message =
+        format!("Failed to delete all resource types, {} remaining: {}", failures.len(), named.join(", "));
+    (type_, "True", "ContentDeletionFailed", message)
+}
+
+fn content(contents: &[Content]) -> Wanted {
+    let type_ = "NamespaceContentRemaining";
+    let mut named: Vec<String> = contents
+        .iter()
+        .filter(|c| !c.items.is_empty())
+        .map(|c| {
+            format!("{}.{} has {} resource instances", c.resource.plural, c.resource.group, c.items.len())
+        })
+        .collect();
+    if named.is_empty() {
+        return (type_, "False", "ContentRemoved", "All content successfully removed".into());
+    }
+    named.sort();
+    (type_, "True", "SomeResourcesRemain", format!("Some resources are remaining: {}", named.join(", ")))
+}
+
+fn finalizers(contents: &[Content]) -> Wanted {
+    let type_ = "NamespaceFinalizersRemaining";
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for item in contents.iter().flat_map(|c| &c.items).filter(|i| i.deleting()) {
+        item.finalizers.iter().for_each(|f| *counts.entry(f).or_default() += 1);
+    }
+    if counts.is_empty() {
+        return (
+            type_,
+            "False",
+            "ContentHasNoFinalizers",
+            "All content-preserving finalizers finished".into(),
+        );
+    }
+    let named: Vec<String> = counts.iter().map(|(f, n)| format!("{f} in {n} resource instances")).collect();
+    let message = format!("Some content in the namespace has finalizers remaining: {}", named.join(", "));
+    (type_, "True", "SomeFinalizersRemain", message)
+}

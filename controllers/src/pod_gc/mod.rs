@@ -1,0 +1,99 @@
+//! Removes pods that nobody else will ever remove. `plan` judges; this file says when to sweep and has the plan carried out.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::apply::Hands;
+use crate::limits::{SWEEP_INTERVAL, TERMINATED_PODS};
+use crate::resource::PODS;
+use crate::runner::Cluster;
+use crate::view::{Pod, elapsed};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kstore_client::{ApiError, Obj};
+use kstore_informer::{Action as Next, Context, Delta, Informer, Key};
+use parking_lot::Mutex;
+use plan::{Missing, Observed};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Runs until the cluster stops.
+pub(crate) async fn run(cluster: Arc<Cluster>) {
+    let caches = &cluster.caches;
+    let (pods, nodes) = (caches.pods.clone(), caches.nodes.clone());
+    let controller = cluster
+        .controller("pod-gc")
+        .watch_deltas(&caches.nodes, |delta: &Delta<Obj<Node>>| {
+            // A lost node, or one taken out of service.
+            (!matches!(delta, Delta::Added(_))).then(sweep)
+        })
+        .watch_deltas(&caches.pods, move |delta| is_waste(&pods, &nodes, delta).then(sweep))
+        .workers(1);
+    let hands = cluster.hands("pod-garbage-collector");
+    let stop = cluster.stop.clone();
+    let me = Arc::new(PodGc { cluster, hands, memory: Mutex::default() });
+    controller
+        .run(stop, move |cx| {
+            let me = Arc::clone(&me);
+            async move { me.reconcile(cx).await }
+        })
+        .await;
+}
+
+/// There is one key: all pods.
+fn sweep() -> Key {
+    Key::new("", "sweep")
+}
+
+/// A pod that a sweep might remove.
+fn is_waste(pods: &Informer<Pod>, nodes: &Informer<Obj<Node>>, delta: &Delta<Pod>) -> bool {
+    let pod = match delta {
+        Delta::Added(pod) | Delta::Updated { new: pod, .. } => pod,
+        Delta::Deleted(_) => return false,
+    };
+    let node = pod.spec.node_name.as_str();
+    if node.is_empty() {
+        return pod.terminating();
+    }
+    pod.status.phase.is_terminal() && pods.len() > TERMINATED_PODS
+        || nodes.is_synced() && nodes.get(&Key::new("", node)).is_none()
+}
+
+#[derive(Default)]
+struct Memory {
+    missing: Missing,
+    last: Option<Timestamp>,
+}
+
+struct PodGc {
+    cluster: Arc<Cluster>,
+    hands: Hands,
+    memory: Mutex<Memory>,
+}
+
+impl PodGc {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ApiError> {
+        let caches = &self.cluster.caches;
+        let now = self.cluster.nondet.clock.now();
+        let last = self.memory.lock().last;
+        if let Some(wait) =
+            last.and_then(|last| SWEEP_INTERVAL.checked_sub(elapsed(last, now))).filter(|w| !w.is_zero())
+        {
+            return Ok(Next::Again(wait));
+        }
+        let (actions, wake) = {
+            let pods = caches.pods.list();
+            let nodes = caches.nodes.list();
+            let nodes: BTreeMap<&str, &Node> =
+                nodes.iter().filter_map(|n| Some((n.metadata.name.as_deref()?, &***n))).collect();
+            let mut memory = self.memory.lock();
+            memory.last = Some(now);
+            plan::plan(Observed { pods: &pods, nodes: &nodes }, &mut memory.missing, now)
+        };
+        let outcome = self.hands.carry_out(&cx.causes, &actions).await;
+        outcome.fence(&cx, &caches.pods, &PODS);
+        outcome.result()?;
+        Ok(wake.map_or(Next::Done, Next::Again))
+    }
+}

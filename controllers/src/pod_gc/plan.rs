@@ -1,0 +1,107 @@
+//! Which pods nobody else will ever remove. Pure.
+
+use crate::action::{Action, Propagation};
+use crate::disruption;
+use crate::limits::{NODE_QUARANTINE, SWEEP_INTERVAL, TERMINATED_PODS};
+use crate::view::{Pod, elapsed};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Taint};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+/// When each missing node was first found missing.
+pub(crate) type Missing = BTreeMap<String, Timestamp>;
+
+/// What a plan is made from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Observed<'a> {
+    /// All pods.
+    pub pods: &'a [Arc<Pod>],
+    /// All nodes, by name.
+    pub nodes: &'a BTreeMap<&'a str, &'a Node>,
+}
+
+/// Pods to be removed by force, and when to look again. `missing` remembers since when nodes are missing.
+///
+/// Removed are: terminated pods above the limit, oldest first (evicted ones before others); pods of nodes that have been
+/// missing for long enough; pods being deleted that were never scheduled; pods being deleted on a node that is not ready
+/// and taken out of service.
+pub(crate) fn plan(
+    seen: Observed<'_>,
+    missing: &mut Missing,
+    now: Timestamp,
+) -> (Vec<Action>, Option<Duration>) {
+    let mut actions = excess(seen.pods, now);
+    note_missing(seen, missing, now);
+    let mut wake: Option<Duration> = None;
+    for pod in seen.pods {
+        let node = pod.spec.node_name.as_str();
+        if node.is_empty() {
+            if pod.terminating() {
+                actions.extend(remove(pod, None, now));
+            }
+        } else if let Some(since) = missing.get(node) {
+            let left = NODE_QUARANTINE.saturating_sub(elapsed(*since, now));
+            if left.is_zero() {
+                actions.extend(remove(pod, Some("PodGC: node no longer exists"), now));
+            } else {
+                wake = Some(wake.map_or(left, |w| w.min(left)));
+            }
+        } else if pod.metadata.deleting() && seen.nodes.get(node).is_some_and(|n| is_out_of_service(n)) {
+            actions.extend(remove(pod, None, now));
+        }
+    }
+    (actions, wake.map(|w| w.max(Duration::from_millis(1)).min(SWEEP_INTERVAL * 2)))
+}
+
+fn excess(pods: &[Arc<Pod>], now: Timestamp) -> Vec<Action> {
+    let mut ended: Vec<&Arc<Pod>> =
+        pods.iter().filter(|p| p.status.phase.is_terminal() && !p.metadata.deleting()).collect();
+    let excess = ended.len().saturating_sub(TERMINATED_PODS);
+    if excess == 0 {
+        return vec![];
+    }
+    ended.sort_by(|a, b| {
+        let age = |p: &Pod| (p.metadata.creation_timestamp.as_ref().map(|t| t.0), p.metadata.name.clone());
+        age(a).cmp(&age(b))
+    });
+    ended.into_iter().take(excess).flat_map(|p| remove(p, None, now)).collect()
+}
+
+fn note_missing(seen: Observed<'_>, missing: &mut Missing, now: Timestamp) {
+    missing.retain(|node, _| !seen.nodes.contains_key(node.as_str()));
+    let mut used: Vec<&str> = vec![];
+    for pod in seen.pods {
+        let node = pod.spec.node_name.as_str();
+        if !node.is_empty() && !seen.nodes.contains_key(node) {
+            missing.entry(node.to_owned()).or_insert(now);
+            used.push(node);
+        }
+    }
+    used.sort_unstable();
+    missing.retain(|node, _| used.binary_search(&node.as_str()).is_ok());
+}
+
+fn is_out_of_service(node: &Node) -> bool {
+    let ready = node
+        .status
+        .iter()
+        .flat_map(|s| s.conditions.iter().flatten())
+        .any(|c| c.type_ == "Ready" && c.status == "True");
+    let tainted = |t: &Taint| t.key == OUT_OF_SERVICE;
+    !ready && node.spec.as_ref().and_then(|s| s.taints.as_ref()).is_some_and(|t| t.iter().any(tainted))
+}
+
+/// Marks the pod as failed, so that whoever counts its end sees it, then deletes it at once.
+fn remove(pod: &Pod, why: Option<&str>, now: Timestamp) -> Vec<Action> {
+    let mut actions = vec![];
+    if !pod.status.phase.is_terminal() {
+        let why = why.map(|message| ("DeletionByPodGC", message));
+        actions.push(disruption::mark(pod, disruption::Phase::Failed, why, now));
+    }
+    actions.push(Action::Delete { target: pod.target(), propagation: Propagation::Default, force: true });
+    actions
+}

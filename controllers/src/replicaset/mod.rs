@@ -1,0 +1,176 @@
+//! Keeps as many pods of a template running as a ReplicaSet wants. `plan` judges, `victims` chooses who goes; this file reads
+//! the caches and has the plan carried out.
+
+pub(crate) mod plan;
+#[cfg(test)]
+mod tests;
+mod victims;
+
+use crate::action::{Action, Subject};
+use crate::adoption::settle;
+use crate::apply::{Hands, Outcome};
+use crate::caches::{Caches, Held};
+use crate::claim::{claim, controller_of};
+use crate::resource::{PODS, REPLICASETS};
+use crate::runner::Cluster;
+use crate::selector;
+use crate::view::Pod;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use kstore_client::{ApiError, Obj};
+use kstore_informer::{Action as Next, Context, Informer, Key};
+use parking_lot::Mutex;
+use plan::{Change, Failure, Observed};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use victims::Neighbours;
+
+const WORKERS: usize = 5;
+
+/// Runs until the cluster stops.
+pub(crate) async fn run(cluster: Arc<Cluster>) {
+    let caches = &cluster.caches;
+    let sets = caches.sets.clone();
+    let controller = cluster
+        .controller("replicaset")
+        .watch(&caches.sets, |set: &Obj<ReplicaSet>| [kstore_informer::Object::key(set)])
+        .watch(&caches.pods, move |pod: &Pod| sets_of(&sets, pod))
+        .workers(WORKERS);
+    let hands = cluster.hands("replicaset-controller");
+    let stop = cluster.stop.clone();
+    let me = Arc::new(ReplicaSets { cluster, hands, reported: Mutex::default() });
+    controller
+        .run(stop, move |cx| {
+            let me = Arc::clone(&me);
+            async move { me.reconcile(cx).await }
+        })
+        .await;
+}
+
+/// The set that controls a pod; of a pod without a controller, every set that would adopt it.
+fn sets_of(sets: &Informer<Obj<ReplicaSet>>, pod: &Pod) -> Vec<Key> {
+    let ns = pod.metadata.namespace.as_str();
+    match controller_of(&pod.metadata.owner_references) {
+        Some(owner) if owner.kind == "ReplicaSet" => vec![Key::new(ns, &owner.name)],
+        Some(_) => vec![],
+        None => {
+            let fits = |set: &Arc<Obj<ReplicaSet>>| {
+                let spec = set.spec.as_ref();
+                spec.is_some_and(|spec| selector::matches(&spec.selector, &pod.metadata.labels))
+            };
+            sets.namespace(ns).iter().filter(|s| fits(s)).map(kstore_informer::Object::key).collect()
+        }
+    }
+}
+
+struct ReplicaSets {
+    cluster: Arc<Cluster>,
+    hands: Hands,
+    /// When the status of each set was written last.
+    reported: Mutex<BTreeMap<Key, Timestamp>>,
+}
+
+impl ReplicaSets {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ApiError> {
+        let caches = &self.cluster.caches;
+        let Some(set) = caches.sets.get(&cx.key) else {
+            self.reported.lock().remove(&cx.key);
+            return Ok(Next::Done);
+        };
+        let Some(spec) = set.spec.as_ref() else { return Ok(Next::Done) };
+        let uid = set.metadata.uid.clone().unwrap_or_default();
+        let mut candidates = caches.pods.by(&caches.pods_held, &Held::By(uid));
+        candidates.extend(caches.pods.by(&caches.pods_held, &Held::Free(cx.key.namespace().to_owned())));
+        let claim = claim(&set.metadata, &spec.selector, candidates);
+        if let Some(outcome) = settle::<ReplicaSet, _>(&self.hands, &cx.causes, &set.metadata, &claim).await?
+        {
+            outcome.fence(&cx, &caches.pods, &PODS);
+            return outcome.result().map(|()| Next::Done);
+        }
+        let seen = Observed { set: &set, pods: &claim.owned };
+        let (failure, error) = self.resize(&cx, seen).await;
+        let plan = {
+            let last = self.reported.lock().get(&cx.key).copied();
+            plan::report(seen, failure.as_ref(), last, self.now())
+        };
+        if !plan.actions.is_empty() {
+            let outcome = self.hands.carry_out(&cx.causes, &plan.actions).await;
+            outcome.fence(&cx, &caches.sets, &REPLICASETS);
+            outcome.result()?;
+            self.reported.lock().insert(cx.key.clone(), self.now());
+        }
+        match error {
+            Some(error) => Err(error),
+            None => Ok(plan.wake.map_or(Next::Done, Next::Again)),
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.cluster.nondet.clock.now()
+    }
+
+    /// Creates or deletes pods, and tells users about each.
+    async fn resize(&self, cx: &Context, seen: Observed<'_>) -> (Option<Failure>, Option<ApiError>) {
+        let caches = &self.cluster.caches;
+        let change = plan::change(seen, self.now(), || neighbours(caches, seen.set));
+        let actions = plan::actions(seen.set, &change);
+        if actions.is_empty() {
+            return (None, None);
+        }
+        let outcome = self.hands.carry_out(&cx.causes, &actions).await;
+        outcome.fence(cx, &caches.pods, &PODS);
+        let notices = notices(plan::about(seen.set), &change, &outcome);
+        self.hands.carry_out(&cx.causes, &notices).await;
+        let reason = match change {
+            Change::Delete(_) => "FailedDelete",
+            Change::Create(_) | Change::None => "FailedCreate",
+        };
+        let error = outcome.failure.map(|f| f.error);
+        (error.as_ref().map(|e| Failure { reason, message: e.to_string() }), error)
+    }
+}
+
+/// One event per pod; the recorder merges floods.
+fn notices(about: Subject, change: &Change, outcome: &Outcome) -> Vec<Action> {
+    let tell = |reason, message| Action::normal(about.clone(), reason, message);
+    let mut all: Vec<Action> = match (change, &outcome.failure) {
+        (Change::Delete(victims), None) => victims
+            .iter()
+            .map(|pod| tell("SuccessfulDelete", format!("Deleted pod: {}", pod.metadata.name)))
+            .collect(),
+        (Change::Delete(_) | Change::Create(_) | Change::None, _) => outcome
+            .created
+            .iter()
+            .map(|name| tell("SuccessfulCreate", format!("Created pod: {name}")))
+            .collect(),
+    };
+    if let Some(failed) = &outcome.failure {
+        let (reason, what) = match change {
+            Change::Delete(_) => ("FailedDelete", "deleting"),
+            Change::Create(_) | Change::None => ("FailedCreate", "creating"),
+        };
+        all.push(Action::warning(about, reason, format!("Error {what}: {}", failed.error)));
+    }
+    all
+}
+
+/// Active pods per node, of all sets that share the owner of this one.
+fn neighbours(caches: &Caches, set: &ReplicaSet) -> Neighbours {
+    let owner = controller_of(set.metadata.owner_references.as_deref().unwrap_or_default());
+    let sets: Vec<String> = match owner {
+        Some(owner) => caches
+            .sets
+            .by(&caches.sets_held, &Held::By(owner.uid.clone()))
+            .iter()
+            .filter_map(|s| s.metadata.uid.clone())
+            .collect(),
+        None => set.metadata.uid.clone().into_iter().collect(),
+    };
+    let mut count = Neighbours::new();
+    for pod in sets.into_iter().flat_map(|uid| caches.pods.by(&caches.pods_held, &Held::By(uid))) {
+        if pod.active() && !pod.spec.node_name.is_empty() {
+            *count.entry(pod.spec.node_name.clone()).or_default() += 1;
+        }
+    }
+    count
+}

@@ -1,0 +1,211 @@
+//! What a ReplicaSet needs next: pods to create, pods to delete, and its status. Pure.
+
+use super::victims::{Neighbours, rank};
+use crate::action::{Action, Object, Plan, Propagation, Subject};
+use crate::claim::controller_ref;
+use crate::limits::{REPLICA_BURST, STATUS_INTERVAL};
+use crate::selector;
+use crate::view::{Pod, elapsed, seconds, subject};
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetSpec, ReplicaSetStatus};
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use std::sync::Arc;
+
+const REPLICA_FAILURE: &str = "ReplicaFailure";
+
+/// What a plan is made from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Observed<'a> {
+    /// The set.
+    pub set: &'a ReplicaSet,
+    /// All pods it has claimed, also those on their way out.
+    pub pods: &'a [Arc<Pod>],
+}
+
+/// The pods that are missing or too many.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Change {
+    /// As many as wanted.
+    None,
+    /// So many are missing.
+    Create(usize),
+    /// These are too many.
+    Delete(Vec<Arc<Pod>>),
+}
+
+/// How carrying a change out went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// `FailedCreate` or `FailedDelete`.
+    pub reason: &'static str,
+    /// The first error.
+    pub message: String,
+}
+
+/// The size a set is to have.
+pub(crate) fn wanted(set: &ReplicaSet) -> usize {
+    let replicas = set.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1);
+    usize::try_from(replicas).unwrap_or(0)
+}
+
+/// What is missing or too many, at most `REPLICA_BURST` at once. `neighbours` is asked only for a choice of victims. A
+/// set that is being deleted changes nothing.
+pub(crate) fn change(seen: Observed<'_>, now: Timestamp, neighbours: impl FnOnce() -> Neighbours) -> Change {
+    if seen.set.metadata.deletion_timestamp.is_some() {
+        return Change::None;
+    }
+    let active: Vec<&Arc<Pod>> = seen.pods.iter().filter(|p| p.active()).collect();
+    let wanted = wanted(seen.set);
+    if active.len() < wanted {
+        return Change::Create((wanted - active.len()).min(REPLICA_BURST));
+    }
+    let excess = (active.len() - wanted).min(REPLICA_BURST);
+    if excess == 0 {
+        return Change::None;
+    }
+    if wanted == 0 && excess == active.len() {
+        return Change::Delete(active.into_iter().cloned().collect());
+    }
+    let neighbours = neighbours();
+    let mut ranked: Vec<_> = active.into_iter().map(|p| (rank(p, &neighbours, now), p)).collect();
+    ranked.sort_by(|a, b| a.0.cmp(&b.0));
+    Change::Delete(ranked.into_iter().take(excess).map(|(_, p)| Arc::clone(p)).collect())
+}
+
+/// The writes of a change.
+pub(crate) fn actions(set: &ReplicaSet, change: &Change) -> Vec<Action> {
+    match change {
+        Change::None => vec![],
+        Change::Create(count) => vec![Action::CreatePods { pod: Box::new(pod_of(set)), count: *count }],
+        Change::Delete(victims) => victims
+            .iter()
+            .map(|p| Action::Delete { target: p.target(), propagation: Propagation::Default, force: false })
+            .collect(),
+    }
+}
+
+/// The pod that a set makes: its template, a generated name, and the set as controller.
+pub(crate) fn pod_of(set: &ReplicaSet) -> core::Pod {
+    let template = set.spec.as_ref().and_then(|s| s.template.clone()).unwrap_or_default();
+    let meta = template.metadata.unwrap_or_default();
+    core::Pod {
+        metadata: ObjectMeta {
+            generate_name: Some(format!("{}-", set.metadata.name.as_deref().unwrap_or_default())),
+            namespace: set.metadata.namespace.clone(),
+            labels: meta.labels,
+            annotations: meta.annotations,
+            finalizers: meta.finalizers,
+            owner_references: Some(vec![controller_ref("apps/v1", "ReplicaSet", &set.metadata)]),
+            ..ObjectMeta::default()
+        },
+        spec: template.spec,
+        status: None,
+    }
+}
+
+/// The set as the object of an event.
+pub(crate) fn about(set: &ReplicaSet) -> Subject {
+    subject("apps/v1", "ReplicaSet", &set.metadata)
+}
+
+/// The status after a run, and when to look again. `last_write` is when the status was written last: while pods are on
+/// the way, writes keep a distance. `failure` is how the change of this run failed, if it did.
+pub(crate) fn report(
+    seen: Observed<'_>,
+    failure: Option<&Failure>,
+    last_write: Option<Timestamp>,
+    now: Timestamp,
+) -> Plan {
+    let (status, available_in) = status(seen, failure, now);
+    let mut plan = Plan::nothing();
+    plan.wake = available_in;
+    if seen.set.status.as_ref() == Some(&status) {
+        return plan;
+    }
+    if failure.is_none() && !is_settled(seen.set, &status) {
+        let since = last_write.map(|at| elapsed(at, now));
+        if let Some(wait) = since.and_then(|s| STATUS_INTERVAL.checked_sub(s)).filter(|w| !w.is_zero()) {
+            plan.wake_in(wait);
+            return plan;
+        }
+    }
+    let set = ReplicaSet { status: Some(status), ..seen.set.clone() };
+    plan.actions.push(Action::UpdateStatus(Object::ReplicaSet(Box::new(set))));
+    plan
+}
+
+/// Worth telling at once: the set has what it is to have, or its spec was just seen for the first time.
+fn is_settled(set: &ReplicaSet, status: &ReplicaSetStatus) -> bool {
+    let wanted = i32::try_from(wanted(set)).unwrap_or(i32::MAX);
+    let observed = set.status.as_ref().and_then(|s| s.observed_generation);
+    status.replicas == wanted && status.available_replicas.unwrap_or(0) == wanted
+        || observed < status.observed_generation
+}
+
+fn status(
+    seen: Observed<'_>,
+    failure: Option<&Failure>,
+    now: Timestamp,
+) -> (ReplicaSetStatus, Option<std::time::Duration>) {
+    let empty = ReplicaSetSpec::default();
+    let spec = seen.set.spec.as_ref().unwrap_or(&empty);
+    let labels = spec.template.as_ref().and_then(|t| t.metadata.as_ref()?.labels.clone());
+    let full = LabelSelector { match_labels: labels, match_expressions: None };
+    let (mut replicas, mut labeled, mut ready, mut available, mut terminating) = (0, 0, 0, 0, 0);
+    let mut wake = None;
+    for pod in seen.pods {
+        terminating += i32::from(pod.terminating());
+        if !pod.active() {
+            continue;
+        }
+        replicas += 1;
+        labeled += i32::from(selector::matches(&full, &pod.metadata.labels));
+        match pod.available_in(spec.min_ready_seconds.unwrap_or(0), now) {
+            None => {}
+            Some(wait) if wait.is_zero() => {
+                ready += 1;
+                available += 1;
+            }
+            Some(wait) => {
+                ready += 1;
+                wake = Some(wake.map_or(wait, |w: std::time::Duration| w.min(wait)));
+            }
+        }
+    }
+    let some = |n: i32| (n > 0).then_some(n);
+    let status = ReplicaSetStatus {
+        replicas,
+        fully_labeled_replicas: some(labeled),
+        ready_replicas: some(ready),
+        available_replicas: some(available),
+        terminating_replicas: Some(terminating),
+        observed_generation: seen.set.metadata.generation,
+        conditions: conditions(seen.set, failure, now),
+    };
+    (status, wake)
+}
+
+fn conditions(
+    set: &ReplicaSet,
+    failure: Option<&Failure>,
+    now: Timestamp,
+) -> Option<Vec<ReplicaSetCondition>> {
+    let mut all = set.status.as_ref().and_then(|s| s.conditions.clone()).unwrap_or_default();
+    let current = all.iter().find(|c| c.type_ == REPLICA_FAILURE).and_then(|c| c.reason.clone());
+    match failure {
+        Some(f) if current.as_deref() == Some(f.reason) => {}
+        Some(f) => {
+            all.retain(|c| c.type_ != REPLICA_FAILURE);
+            all.push(ReplicaSetCondition {
+                type_: REPLICA_FAILURE.into(),
+                status: "True".into(),
+                reason: Some(f.reason.into()),
+                message: Some(f.message.clone()),
+                last_transition_time: Some(seconds(now)),
+            });
+        }
+        None => all.retain(|c| c.type_ != REPLICA_FAILURE),
+    }
+    (!all.is_empty()).then_some(all)
+}

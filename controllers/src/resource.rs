@@ -1,0 +1,29 @@
+//! Names of resources (group, version, plural) as plans use them. Not the table of resources: that is `kstore_api::kind`.
+
+use std::borrow::Cow;
+
+/// A resource by group, version and plural name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Resource {
+    /// Empty for the core group.
+    pub group: Cow<'static, str>,
+    /// For example `v1`.
+    pub version: Cow<'static, str>,
+    /// Plural, lower case.
+    pub plural: Cow<'static, str>,
+}
+
+impl Resource {
+    const fn new(group: &'static str, plural: &'static str) -> Self {
+        Self { group: Cow::Borrowed(group), version: Cow::Borrowed("v1"), plural: Cow::Borrowed(plural) }
+    }
+}
+
+pub(crate) const PODS: Resource = Resource::new("", "pods");
+pub(crate) const NODES: Resource = Resource::new("", "nodes");
+pub(crate) const ENDPOINTS: Resource = Resource::new("", "endpoints");
+pub(crate) const DEPLOYMENTS: Resource = Resource::new("apps", "deployments");
+pub(crate) const REPLICASETS: Resource = Resource::new("apps", "replicasets");
+pub(crate) const ENDPOINTSLICES: Resource = Resource::new("discovery.k8s.io", "endpointslices");
+pub(crate) const CONFIGMAPS: Resource = Resource::new("", "configmaps");
+pub(crate) const SERVICEACCOUNTS: Resource = Resource::new("", "serviceaccounts");

@@ -1,0 +1,78 @@
+//! Starts everything, in one place to be read as a list, and ends it in order.
+
+use crate::apply::Hands;
+use crate::caches::Caches;
+use crate::node_lifecycle::Patience;
+use crate::{
+    deployment, endpoint_slice, garbage_collector, namespace, node_lifecycle, pod_gc, replicaset,
+    service_account, taint_eviction,
+};
+use kstore_client::{Client, ClientSink};
+use kstore_informer::{Controller, Recorder};
+use kstore_nondet::Nondet;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// What the controllers must be told about their cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// The certificate (PEM) that pods check the API server with: published in every namespace as `kube-root-ca.crt`. Empty:
+    /// nothing is published.
+    pub root_ca: String,
+    /// How patient the node lifecycle controller is.
+    pub patience: Patience,
+}
+
+/// What every controller is made from.
+pub(crate) struct Cluster {
+    pub client: Client,
+    pub caches: Caches,
+    pub nondet: Nondet,
+    pub config: Config,
+    pub stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Cluster {
+    /// The client and recorder of one component.
+    pub(crate) fn hands(&self, component: &str) -> Hands {
+        let client = self.client.agent(component);
+        let sink = ClientSink::new(&client);
+        let (recorder, driver) = Recorder::build(sink, component, &self.nondet, &self.stop);
+        self.tasks.spawn(driver);
+        Hands { client, recorder }
+    }
+
+    /// A controller that watches nothing yet.
+    pub(crate) fn controller(&self, name: &str) -> Controller {
+        Controller::new(name, &self.nondet)
+    }
+}
+
+/// Runs all controllers until `stop` is cancelled. All of their tasks have ended when this returns.
+///
+/// The controllers are clients like any other: `client` may lead into this process or over the network. Each writes under
+/// its own name (`deployment-controller`, …) and says which revisions led to its writes.
+pub async fn run(client: Client, nondet: Nondet, config: Config, stop: CancellationToken) {
+    let stop = stop.child_token();
+    // Also when this future is dropped, nothing goes on.
+    let _guard = stop.clone().drop_guard();
+    let tasks = TaskTracker::new();
+    let caches = Caches::start(&client.agent("controllers"), &nondet, &tasks, &stop);
+    let cluster =
+        Arc::new(Cluster { client, caches, nondet, config, stop: stop.clone(), tasks: tasks.clone() });
+    tasks.spawn(deployment::run(Arc::clone(&cluster)));
+    tasks.spawn(replicaset::run(Arc::clone(&cluster)));
+    tasks.spawn(garbage_collector::run(Arc::clone(&cluster)));
+    tasks.spawn(namespace::run(Arc::clone(&cluster)));
+    tasks.spawn(service_account::run(Arc::clone(&cluster)));
+    tasks.spawn(node_lifecycle::run(Arc::clone(&cluster)));
+    tasks.spawn(taint_eviction::run(Arc::clone(&cluster)));
+    tasks.spawn(pod_gc::run(Arc::clone(&cluster)));
+    tasks.spawn(endpoint_slice::run(Arc::clone(&cluster)));
+    drop(cluster);
+    stop.cancelled().await;
+    tasks.close();
+    tasks.wait().await;
+}

@@ -1,0 +1,125 @@
+//! Makes pods leave nodes whose NoExecute taints they do not tolerate, or no longer. `plan` judges; this file reads the caches,
+//! remembers since when taints without a time are there, and has the plan carried out.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::apply::Hands;
+use crate::caches::Held;
+use crate::resource::PODS;
+use crate::runner::Cluster;
+use crate::view::Pod;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Taint};
+use kstore_client::{ApiError, Obj};
+use kstore_informer::{Action as Next, Context, Delta, Key, Object};
+use parking_lot::Mutex;
+use plan::{Since, Verdict};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+const WORKERS: usize = 8;
+
+/// Runs until the cluster stops.
+pub(crate) async fn run(cluster: Arc<Cluster>) {
+    let caches = &cluster.caches;
+    let (pods, held) = (caches.pods.clone(), caches.pods_held.clone());
+    let nodes = caches.nodes.clone();
+    let controller = cluster
+        .controller("taint-eviction")
+        .watch_deltas(&caches.nodes, move |delta: &Delta<Obj<Node>>| {
+            let changed = match delta {
+                Delta::Added(node) => !execute_taints(node).is_empty(),
+                Delta::Updated { old, new } => execute_taints(old) != execute_taints(new),
+                Delta::Deleted(_) => false,
+            };
+            if !changed {
+                return vec![];
+            }
+            let name = delta.object().key().name().to_owned();
+            pods.by(&held, &Held::On(name)).iter().map(|pod| pod.key()).collect()
+        })
+        .watch(&caches.pods, move |pod: &Pod| {
+            let node = nodes.get(&Key::new("", &pod.spec.node_name))?;
+            (!execute_taints(&node).is_empty()).then(|| pod.key())
+        })
+        .workers(WORKERS);
+    let hands = cluster.hands("taint-eviction-controller");
+    let stop = cluster.stop.clone();
+    let me =
+        Arc::new(Evictions { cluster, hands, scheduled: Mutex::default(), first_seen: Mutex::default() });
+    controller
+        .run(stop, move |cx| {
+            let me = Arc::clone(&me);
+            async move { me.reconcile(cx).await }
+        })
+        .await;
+}
+
+fn execute_taints(node: &Node) -> Vec<&Taint> {
+    let taints = node.spec.as_ref().and_then(|s| s.taints.as_ref());
+    taints.into_iter().flatten().filter(|t| t.effect == "NoExecute").collect()
+}
+
+/// A taint of a node that does not say since when it is there.
+type Timeless = (String, String, Option<String>);
+
+struct Evictions {
+    cluster: Arc<Cluster>,
+    hands: Hands,
+    /// Pods that are to leave at some time.
+    scheduled: Mutex<BTreeSet<Key>>,
+    first_seen: Mutex<BTreeMap<Timeless, Timestamp>>,
+}
+
+impl Evictions {
+    async fn reconcile(&self, cx: Context) -> Result<Next, ApiError> {
+        let caches = &self.cluster.caches;
+        let Some(pod) = caches.pods.get(&cx.key) else {
+            self.scheduled.lock().remove(&cx.key);
+            return Ok(Next::Done);
+        };
+        let now = self.cluster.nondet.clock.now();
+        let taints = self.taints_of(&pod, now);
+        match plan::judge(&pod, &taints, now) {
+            Verdict::StayFor(time) => {
+                self.scheduled.lock().insert(cx.key);
+                Ok(Next::Again(time))
+            }
+            Verdict::Stay => {
+                if self.scheduled.lock().remove(&cx.key) && !pod.metadata.deleting() {
+                    self.hands.carry_out(&cx.causes, &[plan::reprieve(&pod)]).await;
+                }
+                Ok(Next::Done)
+            }
+            Verdict::Leave => {
+                self.scheduled.lock().remove(&cx.key);
+                let outcome = self.hands.carry_out(&cx.causes, &plan::evict(&pod, now)).await;
+                outcome.fence(&cx, &caches.pods, &PODS);
+                match outcome.result() {
+                    Err(error) if error.is_not_found() => Ok(Next::Done),
+                    other => other.map(|()| Next::Done),
+                }
+            }
+        }
+    }
+
+    fn taints_of(&self, pod: &Pod, now: Timestamp) -> Vec<Since> {
+        let name = &pod.spec.node_name;
+        let node = self.cluster.caches.nodes.get(&Key::new("", name));
+        let taints = node.as_deref().map(|n| execute_taints(n)).unwrap_or_default();
+        let mut first_seen = self.first_seen.lock();
+        let still = |(node, key, value): &Timeless| {
+            node != name
+                || taints.iter().any(|t| t.key == *key && t.value == *value && t.time_added.is_none())
+        };
+        first_seen.retain(|timeless, _| still(timeless));
+        let since = |taint: &Taint| match &taint.time_added {
+            Some(at) => at.0,
+            None => *first_seen.entry((name.clone(), taint.key.clone(), taint.value.clone())).or_insert(now),
+        };
+        let mut since = since;
+        taints.iter().map(|taint| Since { taint: (*taint).clone(), at: since(taint) }).collect()
+    }
+}

@@ -1,0 +1,86 @@
+//! When a pod must leave its node because of NoExecute taints. Pure.
+
+use crate::action::{Action, Propagation};
+use crate::disruption;
+use crate::view::{Pod, elapsed};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Taint, Toleration};
+use std::time::Duration;
+
+/// A NoExecute taint of the pod's node, and since when it counts.
+#[derive(Clone, Debug)]
+pub(crate) struct Since {
+    /// The taint.
+    pub taint: Taint,
+    /// When it was added, or first seen if it does not say.
+    pub at: Timestamp,
+}
+
+/// The judgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It may stay.
+    Stay,
+    /// It may stay this long.
+    StayFor(Duration),
+    /// It must go.
+    Leave,
+}
+
+/// Every taint must be tolerated, or the pod leaves at once. The tolerations that do it (the first fitting one per taint)
+/// give each a time from when its taint was added, or for ever; the shortest counts.
+pub(crate) fn judge(pod: &Pod, taints: &[Since], now: Timestamp) -> Verdict {
+    if taints.is_empty() || pod.metadata.deleting() || pod.status.phase.is_terminal() {
+        return Verdict::Stay;
+    }
+    let mut shortest: Option<Duration> = None;
+    for Since { taint, at } in taints {
+        let Some(toleration) = pod.spec.tolerations.iter().find(|t| tolerates(t, taint)) else {
+            return Verdict::Leave;
+        };
+        if let Some(seconds) = toleration.toleration_seconds {
+            let time = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+            let left = time.saturating_sub(elapsed(*at, now));
+            shortest = Some(shortest.map_or(left, |s| s.min(left)));
+        }
+    }
+    match shortest {
+        None => Verdict::Stay,
+        Some(left) if left.is_zero() => Verdict::Leave,
+        Some(left) => Verdict::StayFor(left),
+    }
+}
+
+/// A toleration covers a taint: no key, or the same; no effect, or the same; `Exists`, or the same value.
+pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let text = |t: &Option<String>| t.clone().unwrap_or_default();
+    let (effect, key) = (text(&toleration.effect), text(&toleration.key));
+    if !effect.is_empty() && effect != taint.effect || !key.is_empty() && key != taint.key {
+        return false;
+    }
+    match toleration.operator.as_deref().unwrap_or_default() {
+        "Exists" => true,
+        "" | "Equal" => !key.is_empty() && text(&toleration.value) == text(&taint.value),
+        _ => false,
+    }
+}
+
+/// The writes that make a pod leave.
+pub(crate) fn evict(pod: &Pod, now: Timestamp) -> Vec<Action> {
+    let why = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint");
+    vec![
+        notice(pod, "Marking for deletion"),
+        disruption::mark(pod, disruption::Phase::Keep, Some(why), now),
+        Action::Delete { target: pod.target(), propagation: Propagation::Default, force: false },
+    ]
+}
+
+/// Tells that a pod that was about to leave may stay.
+pub(crate) fn reprieve(pod: &Pod) -> Action {
+    notice(pod, "Cancelling deletion of")
+}
+
+fn notice(pod: &Pod, what: &str) -> Action {
+    let message = format!("{what} Pod {}/{}", pod.metadata.namespace, pod.metadata.name);
+    Action::normal(pod.subject(), "TaintManagerEviction", message)
+}

@@ -1,0 +1,289 @@
+//! Slim views of objects that are watched in great numbers: only what plans read is decoded. Not for writing back: writes
+//! to these objects are patches and deletes.
+
+use crate::action::{Subject, Target};
+use crate::resource::PODS;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{PodCondition, PodReadinessGate, Toleration};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
+use kstore_informer::{Key, Object, Revision};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The metadata that plans read.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Meta {
+    pub name: String,
+    pub namespace: String,
+    pub uid: String,
+    pub resource_version: String,
+    pub generation: i64,
+    pub creation_timestamp: Option<Time>,
+    pub deletion_timestamp: Option<Time>,
+    pub deletion_grace_period_seconds: Option<i64>,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    pub owner_references: Vec<OwnerReference>,
+    pub finalizers: Vec<String>,
+}
+
+/// A pod as controllers see it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Pod {
+    pub metadata: Meta,
+    pub spec: PodSpec,
+    pub status: PodStatus,
+    /// Namespace and name, kept because caches ask for it often.
+    #[serde(skip)]
+    pub key: Option<Key>,
+}
+
+/// The part of a pod's spec that controllers read.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodSpec {
+    pub node_name: String,
+    pub hostname: String,
+    pub subdomain: String,
+    pub tolerations: Vec<Toleration>,
+    pub containers: Vec<Container>,
+    pub readiness_gates: Vec<PodReadinessGate>,
+}
+
+/// The ports of a container.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Container {
+    pub ports: Vec<ContainerPort>,
+}
+
+/// A port of a container.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ContainerPort {
+    pub name: String,
+    pub container_port: i32,
+    pub protocol: String,
+}
+
+/// The part of a pod's status that controllers read.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodStatus {
+    pub phase: Phase,
+    pub conditions: Vec<PodCondition>,
+    #[serde(rename = "podIP")]
+    pub pod_ip: String,
+    #[serde(rename = "podIPs")]
+    pub pod_ips: Vec<Ip>,
+    pub container_statuses: Vec<ContainerStatus>,
+}
+
+/// One address.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Ip {
+    pub ip: String,
+}
+
+/// How often a container was restarted.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ContainerStatus {
+    pub restart_count: i32,
+}
+
+/// A pod's phase. A missing one counts as Pending.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(crate) enum Phase {
+    /// Not all containers run yet.
+    #[default]
+    Pending,
+    /// All containers were started.
+    Running,
+    /// All ended well.
+    Succeeded,
+    /// All ended, some badly.
+    Failed,
+    /// Its node does not answer.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Phase {
+    /// It will never run again.
+    pub(crate) fn is_terminal(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+impl Meta {
+    /// Deletion was asked for.
+    pub(crate) fn deleting(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+}
+
+impl Pod {
+    /// Counts towards a controller's replicas.
+    pub(crate) fn active(&self) -> bool {
+        !self.status.phase.is_terminal() && !self.metadata.deleting()
+    }
+
+    /// On its way out, but not ended yet.
+    pub(crate) fn terminating(&self) -> bool {
+        !self.status.phase.is_terminal() && self.metadata.deleting()
+    }
+
+    /// A condition by its type.
+    pub(crate) fn condition(&self, type_: &str) -> Option<&PodCondition> {
+        self.status.conditions.iter().find(|c| c.type_ == type_)
+    }
+
+    /// Its Ready condition is true.
+    pub(crate) fn ready(&self) -> bool {
+        self.condition("Ready").is_some_and(|c| c.status == "True")
+    }
+
+    /// Since when it has been ready.
+    pub(crate) fn ready_since(&self) -> Option<Timestamp> {
+        let ready = self.condition("Ready").filter(|c| c.status == "True")?;
+        ready.last_transition_time.as_ref().map(|t| t.0)
+    }
+
+    /// How long until it counts as available: zero when it does, `None` when it is not ready.
+    pub(crate) fn available_in(&self, min_ready: i32, now: Timestamp) -> Option<Duration> {
+        if !self.ready() {
+            return None;
+        }
+        if min_ready <= 0 {
+            return Some(Duration::ZERO);
+        }
+        let since = self.ready_since()?;
+        let passed = now.duration_since(since).unsigned_abs();
+        let passed = if since > now { Duration::ZERO } else { passed };
+        Some(Duration::from_secs(min_ready.unsigned_abs().into()).saturating_sub(passed))
+    }
+
+    /// The pod by name and uid.
+    pub(crate) fn target(&self) -> Target {
+        Target {
+            resource: PODS,
+            namespace: self.metadata.namespace.clone(),
+            name: self.metadata.name.clone(),
+            uid: self.metadata.uid.clone(),
+            resource_version: None,
+        }
+    }
+
+    /// The pod as the object of an event.
+    pub(crate) fn subject(&self) -> Subject {
+        Subject {
+            api_version: "v1".into(),
+            kind: "Pod".into(),
+            namespace: self.metadata.namespace.clone(),
+            name: self.metadata.name.clone(),
+            uid: self.metadata.uid.clone(),
+        }
+    }
+}
+
+/// A node's lease, of which only the signal counts.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Lease {
+    pub metadata: Meta,
+    pub spec: LeaseSpec,
+}
+
+/// When a lease was renewed.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct LeaseSpec {
+    pub renew_time: Option<MicroTime>,
+}
+
+/// An object of which only the metadata counts.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Plain {
+    pub metadata: Meta,
+}
+
+/// Reads a pod.
+pub(crate) fn decode_pod(json: &[u8]) -> Result<Pod, serde_json::Error> {
+    let mut pod: Pod = serde_json::from_slice(json)?;
+    pod.key = Some(Key::new(&pod.metadata.namespace, &pod.metadata.name));
+    Ok(pod)
+}
+
+/// Reads any slim view.
+pub(crate) fn decode<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
+    serde_json::from_slice(json)
+}
+
+impl Meta {
+    fn revision(&self) -> Revision {
+        Revision(self.resource_version.parse().unwrap_or(0))
+    }
+}
+
+impl Object for Pod {
+    fn key(&self) -> Key {
+        self.key.clone().unwrap_or_else(|| Key::new(&self.metadata.namespace, &self.metadata.name))
+    }
+    fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+    fn revision(&self) -> Revision {
+        self.metadata.revision()
+    }
+}
+
+impl Object for Lease {
+    fn key(&self) -> Key {
+        Key::new(&self.metadata.namespace, &self.metadata.name)
+    }
+    fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+    fn revision(&self) -> Revision {
+        self.metadata.revision()
+    }
+}
+
+impl Object for Plain {
+    fn key(&self) -> Key {
+        Key::new(&self.metadata.namespace, &self.metadata.name)
+    }
+    fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+    fn revision(&self) -> Revision {
+        self.metadata.revision()
+    }
+}
+
+/// The object as the subject of an event.
+pub(crate) fn subject(api_version: &str, kind: &str, meta: &ObjectMeta) -> Subject {
+    Subject {
+        api_version: api_version.into(),
+        kind: kind.into(),
+        namespace: meta.namespace.clone().unwrap_or_default(),
+        name: meta.name.clone().unwrap_or_default(),
+        uid: meta.uid.clone().unwrap_or_default(),
+    }
+}
+
+/// `now` in the precision of `metav1.Time`.
+pub(crate) fn seconds(now: Timestamp) -> Time {
+    Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
+}
+
+/// Time from `since` to `now`; zero if `since` lies ahead.
+pub(crate) fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
+    if since >= now { Duration::ZERO } else { now.duration_since(since).unsigned_abs() }
+}

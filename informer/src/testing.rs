@@ -1,0 +1,239 @@
+//! What tests of controllers need instead of a cluster: [`FakeStore`], a store of any objects with one revision counter, and
+//! sources over it that fail on demand or at random. Feature `testing`; never part of a server.
+
+mod chaos;
+mod sample;
+
+use std::{any::Any, collections::BTreeMap, marker::PhantomData, sync::Arc};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::{Key, Object, Revision};
+pub use chaos::{Call, Chaos, FakeSource};
+pub use sample::Sample;
+
+/// An object that a [`FakeStore`] can hold.
+pub trait Stored: Object + Clone {
+    /// Sets what the store decides.
+    fn stamp(&mut self, uid: &str, revision: Revision);
+}
+
+/// Why the store refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// There is one already.
+    #[error("already exists")]
+    AlreadyExists,
+    /// There is none.
+    #[error("not found")]
+    NotFound,
+    /// It is at another revision than the one given.
+    #[error("conflict")]
+    Conflict,
+}
+
+/// A store in memory: objects of several kinds, one history. Clones share it. Uids are numbers from one up, so a test sees
+/// the same in each run.
+#[derive(Clone, Default)]
+pub struct FakeStore(Arc<Shelf>);
+
+#[derive(Default)]
+struct Shelf {
+    inner: Mutex<Inner>,
+    /// Rung at each new revision.
+    bell: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct Inner {
+    revision: u64,
+    uids: u64,
+    compacted: Revision,
+    live: BTreeMap<(String, Key), State>,
+    history: Vec<Past>,
+}
+
+type State = Arc<dyn Any + Send + Sync>;
+
+#[derive(Clone)]
+struct Past {
+    revision: Revision,
+    kind: String,
+    key: Key,
+    state: State,
+    gone: bool,
+}
+
+impl FakeStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The objects of one kind. Use one name with one type.
+    pub fn kind<T: Stored>(&self, name: &str) -> FakeKind<T> {
+        FakeKind { store: self.clone(), name: name.to_owned(), of: PhantomData }
+    }
+
+    /// The newest revision.
+    pub fn revision(&self) -> Revision {
+        Revision(self.0.inner.lock().revision)
+    }
+
+    /// Forgets history up to `revision`: watches from before it expire.
+    pub fn compact(&self, revision: Revision) {
+        let mut inner = self.0.inner.lock();
+        inner.compacted = inner.compacted.max(revision);
+    }
+
+    /// Loses everything and begins again at revision zero, as a server does that kept nothing.
+    pub fn wipe(&self) {
+        *self.0.inner.lock() = Inner::default();
+        self.0.bell.notify_waiters();
+    }
+
+    /// The states after a revision, and the newest revision; `None` if that history is forgotten.
+    fn after(&self, revision: Revision, kind: &str) -> Option<(Vec<Past>, Revision)> {
+        let inner = self.0.inner.lock();
+        if revision < inner.compacted {
+            return None;
+        }
+        let from = inner.history.partition_point(|past| past.revision <= revision);
+        let past = inner.history[from..].iter().filter(|past| past.kind == kind).cloned().collect();
+        Some((past, Revision(inner.revision)))
+    }
+}
+
+/// The objects of one kind in a [`FakeStore`].
+pub struct FakeKind<T> {
+    store: FakeStore,
+    name: String,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for FakeKind<T> {
+    fn clone(&self) -> Self {
+        Self { store: self.store.clone(), name: self.name.clone(), of: PhantomData }
+    }
+}
+
+impl<T: Stored> FakeKind<T> {
+    /// The object of this key.
+    pub fn get(&self, key: &Key) -> Option<Arc<T>> {
+        let state = self.store.0.inner.lock().live.get(&(self.name.clone(), key.clone()))?.clone();
+        state.downcast().ok()
+    }
+
+    /// All objects, in key order.
+    pub fn list(&self) -> Vec<Arc<T>> {
+        self.list_at().0
+    }
+
+    /// All objects, in key order, and the newest revision.
+    pub fn list_at(&self) -> (Vec<Arc<T>>, Revision) {
+        let inner = self.store.0.inner.lock();
+        let ours = inner.live.iter().filter(|((kind, _), _)| *kind == self.name);
+        let objects = ours.filter_map(|(_, state)| state.clone().downcast().ok()).collect();
+        (objects, Revision(inner.revision))
+    }
+
+    /// All objects as they were at a revision, in key order.
+    pub fn list_past(&self, revision: Revision) -> Vec<Arc<T>> {
+        let inner = self.store.0.inner.lock();
+        let mut objects = BTreeMap::new();
+        for past in inner.history.iter().filter(|past| past.kind == self.name && past.revision <= revision) {
+            match past.gone {
+                true => objects.remove(&past.key),
+                false => objects.insert(past.key.clone(), past.state.clone()),
+            };
+        }
+        objects.into_values().filter_map(|state| state.downcast().ok()).collect()
+    }
+
+    /// Stores a new object.
+    ///
+    /// # Errors
+    /// [`StoreError::AlreadyExists`].
+    pub fn create(&self, object: T) -> Result<Arc<T>, StoreError> {
+        self.write(object, |old, _| match old {
+            None => Ok(()),
+            Some(_) => Err(StoreError::AlreadyExists),
+        })
+    }
+
+    /// Stores another state of an object. A revision in it must be the newest; zero means any.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Conflict`].
+    pub fn update(&self, object: T) -> Result<Arc<T>, StoreError> {
+        self.write(object, |old, new| match old {
+            None => Err(StoreError::NotFound),
+            Some(old) if new.revision() != Revision(0) && new.revision() != old.revision() => {
+                Err(StoreError::Conflict)
+            }
+            Some(_) => Ok(()),
+        })
+    }
+
+    /// Stores an object, whether it is there or not.
+    pub fn put(&self, object: T) -> Arc<T> {
+        self.write(object, |_, _| Ok(())).expect("a put has no precondition")
+    }
+
+    /// Removes an object; gives back the revision that did it.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`].
+    pub fn delete(&self, key: &Key) -> Result<Revision, StoreError> {
+        let mut inner = self.store.0.inner.lock();
+        let state = inner.live.remove(&(self.name.clone(), key.clone())).ok_or(StoreError::NotFound)?;
+        let old: Arc<T> = state.downcast().map_err(|_| StoreError::NotFound)?;
+        inner.revision += 1;
+        let revision = Revision(inner.revision);
+        let mut last = (*old).clone();
+        last.stamp(old.uid(), revision);
+        inner.record(&self.name, key, Arc::new(last), true);
+        drop(inner);
+        self.store.0.bell.notify_waiters();
+        Ok(revision)
+    }
+
+    /// A source that never fails by itself.
+    pub fn source(&self) -> FakeSource<T> {
+        FakeSource::new(self.clone())
+    }
+
+    fn write(
+        &self,
+        mut object: T,
+        check: impl Fn(Option<&T>, &T) -> Result<(), StoreError>,
+    ) -> Result<Arc<T>, StoreError> {
+        let mut inner = self.store.0.inner.lock();
+        let (place, key) = ((self.name.clone(), object.key()), object.key());
+        let old = inner.live.get(&place).and_then(|state| state.clone().downcast::<T>().ok());
+        check(old.as_deref(), &object)?;
+        inner.revision += 1;
+        let uid = old.map_or_else(
+            || {
+                inner.uids += 1;
+                format!("uid-{}", inner.uids)
+            },
+            |old| old.uid().to_owned(),
+        );
+        object.stamp(&uid, Revision(inner.revision));
+        let object = Arc::new(object);
+        inner.live.insert(place, object.clone());
+        inner.record(&self.name, &key, object.clone(), false);
+        drop(inner);
+        self.store.0.bell.notify_waiters();
+        Ok(object)
+    }
+}
+
+impl Inner {
+    fn record(&mut self, kind: &str, key: &Key, state: State, gone: bool) {
+        let revision = Revision(self.revision);
+        self.history.push(Past { revision, kind: kind.to_owned(), key: key.clone(), state, gone });
+    }
+}

@@ -1,0 +1,59 @@
+//! The wait before a crashed container starts again or a failed pull is repeated: 0, 10, 20, 40, 80, 160, 300, 300 … s.
+
+use crate::limits::{BACKOFF_BASE, BACKOFF_MAX, BACKOFF_RESET};
+use crate::time::{between, later};
+use jiff::Timestamp;
+use std::time::Duration;
+
+/// The back-off of one container. `Default` has seen no failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backoff(Option<Entry>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    delay: Duration,
+    updated: Timestamp,
+}
+
+impl Backoff {
+    /// Until when to wait after a failure at `failed`, and how long that is: zero for the first one, and for one that
+    /// came [`BACKOFF_RESET`] after the last try.
+    pub fn wait(&self, failed: Timestamp) -> (Timestamp, Duration) {
+        match self.live(failed) {
+            Some(entry) => (later(failed, entry.delay), entry.delay),
+            None => (failed, Duration::ZERO),
+        }
+    }
+
+    /// Records a try at `now`: the next failure waits twice as long as the last.
+    pub fn tried(&mut self, now: Timestamp) {
+        let delay = match self.live(now) {
+            Some(entry) => (entry.delay * 2).min(BACKOFF_MAX),
+            None => BACKOFF_BASE,
+        };
+        self.0 = Some(Entry { delay, updated: now });
+    }
+
+    fn live(&self, at: Timestamp) -> Option<Entry> {
+        self.0.filter(|entry| between(entry.updated, at) <= BACKOFF_RESET)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instant_crash_restarts_at_growing_intervals_and_a_long_run_resets_them() {
+        let mut backoff = Backoff::default();
+        let start = Timestamp::UNIX_EPOCH;
+        let (mut now, mut starts) = (start, Vec::new());
+        for _ in 0..8 {
+            now = backoff.wait(now).0;
+            backoff.tried(now);
+            starts.push(between(start, now).as_secs());
+        }
+        assert_eq!(starts, [0, 10, 30, 70, 150, 310, 610, 910]);
+        assert_eq!(backoff.wait(later(now, Duration::from_secs(601))).1, Duration::ZERO);
+    }
+}

@@ -1,0 +1,160 @@
+//! Images: when to pull, what a node has, and the names and errors of registries. Pure; no registry is asked.
+
+use crate::behavior::PullError;
+use crate::pod::object::{ContainerSpec, PullPolicy};
+use std::collections::BTreeMap;
+
+/// What to do about a container's image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The node has it.
+    UsePresent,
+    /// Pull it.
+    Pull,
+    /// The node lacks it and may not pull it.
+    Refuse,
+}
+
+/// What `policy` says when the node has the image or not.
+pub fn decide(policy: PullPolicy, present: bool) -> Decision {
+    match (policy, present) {
+        (PullPolicy::Always, _) | (PullPolicy::IfNotPresent, false) => Decision::Pull,
+        (PullPolicy::IfNotPresent | PullPolicy::Never, true) => Decision::UsePresent,
+        (PullPolicy::Never, false) => Decision::Refuse,
+    }
+}
+
+/// The policy of a container; where it names none, `Always` for `:latest` or no tag, else `IfNotPresent`.
+pub fn policy(spec: &ContainerSpec) -> PullPolicy {
+    spec.image_pull_policy.unwrap_or_else(|| {
+        if full_name(&spec.image).ends_with(":latest") {
+            PullPolicy::Always
+        } else {
+            PullPolicy::IfNotPresent
+        }
+    })
+}
+
+/// The images on one node, with their sizes.
+#[derive(Clone, Debug, Default)]
+pub struct Cache(BTreeMap<String, u64>);
+
+impl Cache {
+    /// Whether the node has `image`.
+    pub fn has(&self, image: &str) -> bool {
+        self.0.contains_key(&full_name(image))
+    }
+
+    /// The node has `image` from now on.
+    pub fn add(&mut self, image: &str) {
+        self.0.insert(full_name(image), size(image));
+    }
+
+    /// Full names and sizes, largest first, then by name.
+    pub fn by_size(&self) -> Vec<(&str, u64)> {
+        let mut all: Vec<_> = self.0.iter().map(|(name, size)| (name.as_str(), *size)).collect();
+        all.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
+        all
+    }
+}
+
+/// The name with registry, repository and tag: `nginx` is `docker.io/library/nginx:latest`.
+pub fn full_name(image: &str) -> String {
+    let first = image.split('/').next().unwrap_or_default();
+    let has_registry = image.contains('/') && (first.contains(['.', ':']) || first == "localhost");
+    let prefix = match (has_registry, image.contains('/')) {
+        (true, _) => "",
+        (false, true) => "docker.io/",
+        (false, false) => "docker.io/library/",
+    };
+    let last = image.rsplit('/').next().unwrap_or_default();
+    let suffix = if last.contains([':', '@']) { "" } else { ":latest" };
+    format!("{prefix}{image}{suffix}")
+}
+
+/// The digest reference of an image: its repository and a digest that follows from its full name.
+pub fn digest_reference(image: &str) -> String {
+    let full = full_name(image);
+    if full.contains('@') {
+        return full;
+    }
+    let repository = full.rsplit_once(':').map_or(full.as_str(), |(repository, _)| repository);
+    format!("{repository}@sha256:{}", hex64(&[&full]))
+}
+
+/// The size in bytes that an image has everywhere: 20 to 220 MB.
+pub fn size(image: &str) -> u64 {
+    20_000_000 + hash(0, &[&full_name(image)]) % 200_000_000
+}
+
+/// A failed pull as a container runtime words it.
+pub fn error_text(image: &str, error: PullError) -> String {
+    let name = full_name(image);
+    let resolve =
+        format!("failed to pull and unpack image \"{name}\": failed to resolve reference \"{name}\"");
+    match error {
+        PullError::NotFound => format!("rpc error: code = NotFound desc = {resolve}: {name}: not found"),
+        PullError::Unauthorized => format!(
+            "rpc error: code = Unknown desc = {resolve}: pull access denied, repository does not exist or may require authorization"
+        ),
+        PullError::RateLimit => {
+            format!("rpc error: code = Unknown desc = {resolve}: unexpected status: 429 Too Many Requests")
+        }
+        PullError::Unavailable => {
+            format!("rpc error: code = Unknown desc = {resolve}: dial tcp: i/o timeout")
+        }
+    }
+}
+
+/// 64 hexadecimal digits that follow from `parts`.
+pub(crate) fn hex64(parts: &[&str]) -> String {
+    (0..4).map(|lane| format!("{:016x}", hash(lane, parts))).collect()
+}
+
+/// FNV-1a over `parts`, each ended by a byte that no UTF-8 text has, then mixed.
+pub(crate) fn hash(seed: u64, parts: &[&str]) -> u64 {
+    let bytes = parts.iter().flat_map(|part| part.bytes().chain([0xFF]));
+    let hash = bytes.fold(0xCBF2_9CE4_8422_2325 ^ seed.wrapping_mul(0x9E37_79B9_7F4A_7C15), |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+    });
+    let hash = (hash ^ (hash >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    hash ^ (hash >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_names_are_completed_as_container_runtimes_do() {
+        let cases = [
+            ("nginx", "docker.io/library/nginx:latest"),
+            ("nginx:1.27", "docker.io/library/nginx:1.27"),
+            ("me/app", "docker.io/me/app:latest"),
+            ("localhost:5000/app:v1", "localhost:5000/app:v1"),
+            ("registry.k8s.io/pause:3.10", "registry.k8s.io/pause:3.10"),
+            ("a.io/b@sha256:00", "a.io/b@sha256:00"),
+        ];
+        for (short, full) in cases {
+            assert_eq!(full_name(short), full);
+        }
+        assert!(digest_reference("nginx").starts_with("docker.io/library/nginx@sha256:"));
+        assert_eq!(digest_reference("nginx").len(), "docker.io/library/nginx@sha256:".len() + 64);
+    }
+
+    #[test]
+    fn the_policy_decides_on_pulling() {
+        use Decision::{Pull, Refuse, UsePresent};
+        let cases = [
+            ("nginx", None, [Pull, Pull]),
+            ("nginx:1", None, [Pull, UsePresent]),
+            ("nginx", Some(PullPolicy::Never), [Refuse, UsePresent]),
+            ("nginx:1", Some(PullPolicy::Always), [Pull, Pull]),
+        ];
+        for (image, image_pull_policy, expected) in cases {
+            let spec =
+                ContainerSpec { image: image.to_owned(), image_pull_policy, ..ContainerSpec::default() };
+            assert_eq!([false, true].map(|present| decide(policy(&spec), present)), expected, "{image}");
+        }
+    }
+}

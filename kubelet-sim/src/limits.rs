@@ -1,0 +1,39 @@
+//! Every bound and interval of the simulated kubelet, with its reason. Not configuration: what users vary is in `config`.
+
+use std::time::Duration;
+
+/// How often a node renews its lease; upstream's quarter of the lease duration.
+pub(crate) const LEASE_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a lease lasts without renewal; upstream's default.
+pub(crate) const LEASE_DURATION_SECONDS: i32 = 40;
+/// A node status is posted at least this often even when nothing changed; upstream's default.
+pub(crate) const STATUS_INTERVAL: Duration = Duration::from_secs(300);
+
+/// First wait before a crashed container or a failed pull is tried again; doubles up to [`BACKOFF_MAX`].
+pub(crate) const BACKOFF_BASE: Duration = Duration::from_secs(10);
+/// The longest wait between two tries.
+pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(300);
+/// A container that ran this long since the last back-off starts over with no wait.
+pub(crate) const BACKOFF_RESET: Duration = Duration::from_secs(600);
+/// How long `ErrImagePull` is shown before it becomes `ImagePullBackOff`.
+pub(crate) const PULL_ERROR_SHOWN: Duration = Duration::from_secs(1);
+/// Wait before a sandbox that could not be made is tried again.
+pub(crate) const SANDBOX_RETRY: Duration = Duration::from_secs(10);
+/// The least time a container has between SIGTERM and SIGKILL once others used up the grace period.
+pub(crate) const MIN_KILL_GRACE: Duration = Duration::from_secs(2);
+
+/// Writes of pods under way at once, over all nodes. Enough to fill the store's group commit, few enough that a burst
+/// of thousands of pods does not hold thousands of bodies in memory.
+pub(crate) const POD_WRITES: usize = 64;
+/// Writes of nodes and leases under way at once.
+pub(crate) const NODE_WRITES: usize = 32;
+/// First wait after a write that failed for a passing reason; doubles up to [`WRITE_RETRY_MAX`].
+pub(crate) const WRITE_RETRY_BASE: Duration = Duration::from_millis(100);
+/// The longest wait between two tries of one write.
+pub(crate) const WRITE_RETRY_MAX: Duration = Duration::from_secs(10);
+/// A pod whose status somebody else overwrote is written again at most this often; upstream's status sync period.
+pub(crate) const RECONCILE_INTERVAL: Duration = Duration::from_secs(10);
+/// Commands from fault handles waiting for the manager. A sender waits when it is full.
+pub(crate) const FAULT_QUEUE: usize = 64;
+/// Images that a node reports in its status, largest first; upstream's default.
+pub(crate) const IMAGES_REPORTED: usize = 50;

@@ -1,0 +1,124 @@
+//! Carries one write out and says how it ended. No judgement: what to do about a failure is the manager's matter.
+
+use super::write::{Failure, Write, Written};
+use crate::node::object::LEASE_NAMESPACE;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{Metadata, Resource};
+use kstore_client::{ApiError, Client, DeleteParams, Patch, revision_of};
+use kstore_informer::{Causes, Key, Revision};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// One write, once; whether it may be repeated is in the answer.
+pub(crate) async fn apply(client: &Client, write: &Write) -> Result<Written, Failure> {
+    match write {
+        Write::PodStatus { key, uid, base, cause, status } => {
+            let patch = status_patch(uid, *base, status);
+            let api = client.causes(&Causes::one(*cause)).api::<PodAck>();
+            done(api.patch_status(key.namespace(), key.name(), &Patch::Merge(patch)).await)
+        }
+        Write::RemovePod { key, uid, cause } => remove(client, key, uid, *cause).await,
+        Write::CreateNode(node) => match client.api::<Node>().create("", node).await {
+            Ok(node) => {
+                let with_status = node.status.as_ref().is_some_and(|status| status.conditions.is_some());
+                Ok(Written { revision: revision_of(&node), with_status })
+            }
+            Err(error) => Err(failure(&error)),
+        },
+        Write::NodeStatus { node, status } => {
+            let patch = Patch::Merge(json!({ "status": status }));
+            done(client.api::<NodeAck>().patch_status("", node, &patch).await)
+        }
+        Write::Lease { node, exists, lease } => renew(client, node, *exists, lease).await,
+    }
+}
+
+/// The status as a merge patch. It names the pod's uid, so that it does not land on a successor of the same name, and the
+/// revision that it builds on, because the list of conditions is replaced as a whole and others have theirs in it.
+pub(super) fn status_patch(uid: &str, base: Revision, status: &PodStatus) -> serde_json::Value {
+    let metadata = json!({ "uid": uid, "resourceVersion": base.to_string() });
+    json!({ "metadata": metadata, "status": status })
+}
+
+async fn remove(client: &Client, key: &Key, uid: &str, cause: Revision) -> Result<Written, Failure> {
+    let params = DeleteParams::default().uid(uid).grace(0);
+    let api = client.causes(&Causes::one(cause)).api::<PodAck>();
+    match api.delete(key.namespace(), key.name(), &params).await {
+        Ok(revision) => Ok(Written { revision, with_status: false }),
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+/// Renews a lease that exists, else creates it; each falls back on the other once.
+async fn renew(client: &Client, node: &str, exists: bool, lease: &Lease) -> Result<Written, Failure> {
+    let api = client.api::<Lease>();
+    let patch = Patch::Merge(json!({ "spec": lease.spec }));
+    if exists {
+        match api.patch(LEASE_NAMESPACE, node, &patch).await {
+            Err(error) if error.is_not_found() => done(api.create(LEASE_NAMESPACE, lease).await),
+            outcome => done(outcome),
+        }
+    } else {
+        match api.create(LEASE_NAMESPACE, lease).await {
+            Err(error) if error.is_already_exists() => done(api.patch(LEASE_NAMESPACE, node, &patch).await),
+            outcome => done(outcome),
+        }
+    }
+}
+
+fn done<K: Metadata<Ty = ObjectMeta>>(outcome: Result<K, ApiError>) -> Result<Written, Failure> {
+    match outcome {
+        Ok(object) => Ok(Written { revision: revision_of(&object), with_status: true }),
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+fn failure(error: &ApiError) -> Failure {
+    if error.is_not_found() {
+        return Failure::NotFound;
+    }
+    if error.is_already_exists() {
+        return Failure::AlreadyExists;
+    }
+    if error.is_conflict() {
+        return Failure::Conflict;
+    }
+    match error.code() {
+        None | Some(429 | 500..) => Failure::Passing(error.to_string()),
+        Some(_) => Failure::Refused(error.to_string()),
+    }
+}
+
+/// The part of an answer that matters: nothing else is decoded.
+macro_rules! ack {
+    ($name:ident, $kind:ty) => {
+        #[derive(Serialize, Deserialize)]
+        struct $name {
+            metadata: ObjectMeta,
+        }
+
+        impl Resource for $name {
+            const API_VERSION: &'static str = <$kind as Resource>::API_VERSION;
+            const GROUP: &'static str = <$kind as Resource>::GROUP;
+            const KIND: &'static str = <$kind as Resource>::KIND;
+            const VERSION: &'static str = <$kind as Resource>::VERSION;
+            const URL_PATH_SEGMENT: &'static str = <$kind as Resource>::URL_PATH_SEGMENT;
+            type Scope = <$kind as Resource>::Scope;
+        }
+
+        impl Metadata for $name {
+            type Ty = ObjectMeta;
+            fn metadata(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+            fn metadata_mut(&mut self) -> &mut ObjectMeta {
+                &mut self.metadata
+            }
+        }
+    };
+}
+
+ack!(PodAck, Pod);
+ack!(NodeAck, Node);

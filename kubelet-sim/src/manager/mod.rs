@@ -1,0 +1,398 @@
+//! All simulated nodes and their pods: what the informers show goes in, what is to be written comes out. Synchronous, with
+//! time as an argument; `run` is the edge around it, `apply` carries the writes out.
+
+pub(crate) mod apply;
+mod nodes;
+mod pods;
+pub(crate) mod record;
+pub(crate) mod run;
+#[cfg(test)]
+mod tests;
+mod timers;
+pub(crate) mod write;
+
+use crate::behavior;
+use crate::config::{Config, Network};
+use crate::fault::{Fault, FaultError};
+use crate::limits::{NODE_WRITES, POD_WRITES};
+use crate::node;
+use crate::node::object::Identity;
+use crate::pod::{Input, PodEvent};
+use crate::runtime::Runtime;
+use crate::runtime::sim::SimRuntime;
+use jiff::Timestamp;
+use kstore_informer::{Delta, Key, Object, Revision};
+use kstore_nondet::Rng;
+use nodes::NodeEntry;
+use pods::PodEntry;
+use record::{NodeRecord, PodRecord};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use timers::Timers;
+use write::{Failure, Write, Written};
+
+/// What an event is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Regarding {
+    /// A pod, or the container that the field path names.
+    Pod { key: Key, uid: Arc<str>, field_path: String },
+    /// A node.
+    Node,
+}
+
+/// An event to record, from the kubelet of `node`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Notice {
+    pub(crate) node: String,
+    pub(crate) regarding: Regarding,
+    pub(crate) warning: bool,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+    /// The revision of the object that led to it; zero for none.
+    pub(crate) cause: Revision,
+}
+
+/// The whole simulation but for its clock and its wires.
+pub(crate) struct Manager {
+    config: Config,
+    nodes: BTreeMap<String, NodeEntry>,
+    pods: BTreeMap<Key, PodEntry>,
+    keys: BTreeMap<Arc<str>, Key>,
+    runtime: SimRuntime,
+    pod_timers: Timers<Key>,
+    node_timers: Timers<String>,
+    /// Pods and nodes that may have something to write, each once.
+    dirty_pods: Queue<Key>,
+    dirty_nodes: Queue<String>,
+    pod_writes: usize,
+    node_writes: usize,
+    notices: Vec<Notice>,
+}
+
+impl Manager {
+    /// The nodes of `config`, as far as its networks have room; `existing` are the Node objects that stand already.
+    pub(crate) fn new(config: Config, rng: &Rng, existing: &[Arc<NodeRecord>], now: Timestamp) -> Self {
+        let mut manager = Self {
+            runtime: SimRuntime::new(config.delays.clone(), rng),
+            config,
+            nodes: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            pod_timers: Timers::new(),
+            node_timers: Timers::new(),
+            dirty_pods: Queue::default(),
+            dirty_nodes: Queue::default(),
+            pod_writes: 0,
+            node_writes: 0,
+            notices: Vec::new(),
+        };
+        for index in 0..manager.config.nodes {
+            let Some(mut identity) = Identity::new(&manager.config, index) else {
+                tracing::error!(index, "the networks are too small for more nodes");
+                break;
+            };
+            let record = existing.iter().find(|record| record.key().name() == identity.name).cloned();
+            if let Some(network) = record.as_ref().and_then(|record| Network::parse(record.pod_cidr())) {
+                identity.network = network;
+            }
+            manager.add_node(identity, index, record, now);
+        }
+        manager
+    }
+
+    fn add_node(
+        &mut self,
+        identity: Identity,
+        index: usize,
+        record: Option<Arc<NodeRecord>>,
+        now: Timestamp,
+    ) {
+        let name = identity.name.clone();
+        self.runtime.add_node(&name, identity.network);
+        let mut entry = NodeEntry::new(identity, index, record);
+        entry.begin(&self.config, now);
+        self.nodes.insert(name.clone(), entry);
+        self.touch_node(&name);
+        self.node_notice(&name, "Starting", "Starting kubelet.".to_owned());
+    }
+
+    /// Takes what the pod informer shows.
+    pub(crate) fn observe_pods(&mut self, deltas: Vec<Delta<PodRecord>>, now: Timestamp) {
+        for delta in deltas {
+            match delta {
+                Delta::Added(record) | Delta::Updated { new: record, .. } => self.observe_pod(record, now),
+                Delta::Deleted(record) => self.forget_pod(&record.key(), record.uid()),
+            }
+        }
+    }
+
+    fn observe_pod(&mut self, record: Arc<PodRecord>, now: Timestamp) {
+        let key = record.key();
+        let Some(node) = self.nodes.get(&record.pod.spec.node_name) else { return };
+        let stopped = node.stopped();
+        let same = self.pods.get(&key).is_some_and(|entry| *entry.uid == *record.uid());
+        if !same {
+            if let Some(old) = self.pods.get(&key).map(|entry| Arc::clone(&entry.uid)) {
+                self.forget_pod(&key, &old);
+            }
+            self.complain(&record);
+            let entry = PodEntry::new(Arc::clone(&record), &mut self.runtime, now);
+            self.keys.insert(Arc::clone(&entry.uid), key.clone());
+            self.pods.insert(key.clone(), entry);
+        }
+        let entry = self.pods.get_mut(&key).expect("the entry exists or was just made");
+        let news = !same | entry.observe(record);
+        if stopped || !news {
+            return;
+        }
+        entry.hurry();
+        self.step_pod(&key, Input::Observed, now);
+    }
+
+    /// Records what a new pod's annotations say and nobody understands.
+    fn complain(&mut self, record: &PodRecord) {
+        let annotations = &record.pod.metadata.annotations;
+        if !annotations.keys().any(|key| key.starts_with(behavior::ANNOTATION_PREFIX)) {
+            return;
+        }
+        let names = record.pod.containers().map(|spec| spec.name.as_str());
+        let bad: BTreeSet<String> =
+            names.flat_map(|name| behavior::script(annotations, name).1).map(|bad| bad.to_string()).collect();
+        for message in bad {
+            self.notices.push(Notice {
+                node: record.pod.spec.node_name.clone(),
+                regarding: Regarding::Pod {
+                    key: record.key(),
+                    uid: record.uid().into(),
+                    field_path: String::new(),
+                },
+                warning: true,
+                reason: "InvalidSimulation",
+                message,
+                cause: record.revision(),
+            });
+        }
+    }
+
+    fn forget_pod(&mut self, key: &Key, uid: &str) {
+        if self.pods.get(key).is_some_and(|entry| *entry.uid == *uid) {
+            self.pods.remove(key);
+            self.keys.remove(uid);
+            self.pod_timers.set(key, None);
+            self.runtime.forget(uid);
+        }
+    }
+
+    /// Takes what the node informer shows.
+    pub(crate) fn observe_nodes(&mut self, deltas: Vec<Delta<NodeRecord>>) {
+        for delta in deltas {
+            let (key, record) = match delta {
+                Delta::Added(record) | Delta::Updated { new: record, .. } => (record.key(), Some(record)),
+                Delta::Deleted(record) => (record.key(), None),
+            };
+            if let Some(node) = self.nodes.get_mut(key.name()) {
+                node.observe(record);
+                self.touch_node(key.name());
+            }
+        }
+    }
+
+    /// Stops or resumes a node.
+    pub(crate) fn fault(&mut self, name: &str, fault: Fault, now: Timestamp) -> Result<(), FaultError> {
+        let node = self.nodes.get_mut(name).ok_or_else(|| FaultError::NoSuchNode(name.to_owned()))?;
+        let was_stopped = node.stopped();
+        match fault {
+            Fault::Stop => node.step(node::Input::Stop, now),
+            Fault::Resume => node.step(node::Input::Resume, now),
+        }
+        self.touch_node(name);
+        let on_node = self.pods.iter().filter(|(_, entry)| entry.node() == name);
+        let keys: Vec<Key> = on_node.map(|(key, _)| key.clone()).collect();
+        match (was_stopped, fault) {
+            (false, Fault::Stop) => keys.iter().for_each(|key| self.pod_timers.set(key, None)),
+            (true, Fault::Resume) => keys.iter().for_each(|key| self.thaw(key, now)),
+            (true, Fault::Stop) | (false, Fault::Resume) => {}
+        }
+        Ok(())
+    }
+
+    fn thaw(&mut self, key: &Key, now: Timestamp) {
+        let Some(entry) = self.pods.get_mut(key) else { return };
+        entry.reconcile_now();
+        for event in entry.release() {
+            self.step_pod(key, Input::Runtime(event), now);
+        }
+        self.step_pod(key, Input::Observed, now);
+    }
+
+    /// Lets everything happen that is due by `now`.
+    pub(crate) fn expire(&mut self, now: Timestamp) {
+        loop {
+            if let Some((at, uid, event)) = self.runtime.take_due(now) {
+                self.report(&uid, event, at);
+            } else if let Some(key) = self.pod_timers.take_due(now) {
+                if let Some(entry) = self.pods.get_mut(&key) {
+                    entry.elapse(now);
+                }
+                self.step_pod(&key, Input::Deadline, now);
+            } else if let Some(name) = self.node_timers.take_due(now) {
+                if let Some(node) = self.nodes.get_mut(&name) {
+                    node.expire(&self.config, now);
+                }
+                self.touch_node(&name);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn report(&mut self, uid: &str, event: crate::runtime::Event, at: Timestamp) {
+        let Some(key) = self.keys.get(uid).cloned() else { return };
+        let Some(entry) = self.pods.get_mut(&key) else { return };
+        match self.nodes.get(entry.node()) {
+            Some(node) if node.stopped() => entry.hold(event),
+            Some(_) | None => self.step_pod(&key, Input::Runtime(event), at),
+        }
+    }
+
+    fn step_pod(&mut self, key: &Key, input: Input, now: Timestamp) {
+        let Some(entry) = self.pods.get_mut(key) else { return };
+        let events = entry.step(input, &mut self.runtime, now);
+        for event in events {
+            self.pod_notice(key, event);
+        }
+        self.touch_pod(key);
+    }
+
+    /// Looks at the pod once more before the next writes go out, and at its deadline.
+    fn touch_pod(&mut self, key: &Key) {
+        let Some(entry) = self.pods.get(key) else { return };
+        if self.nodes.get(entry.node()).is_some_and(|node| !node.stopped()) {
+            self.pod_timers.set(key, entry.deadline());
+            self.dirty_pods.push(key);
+        }
+    }
+
+    fn touch_node(&mut self, name: &str) {
+        if let Some(node) = self.nodes.get(name) {
+            let name = name.to_owned();
+            self.node_timers.set(&name, node.deadline());
+            self.dirty_nodes.push(&name);
+        }
+    }
+
+    /// The writes to begin now, as many as the limits leave room for. A pod's status is computed here, so that everything
+    /// that happened up to now goes out in one.
+    pub(crate) fn next_writes(&mut self, now: Timestamp) -> Vec<Write> {
+        let mut writes = Vec::new();
+        while self.node_writes < NODE_WRITES {
+            let Some(name) = self.dirty_nodes.pop() else { break };
+            let Some(node) = self.nodes.get_mut(&name) else { continue };
+            if let Some(write) = node.next_write(&self.config, &self.runtime.images(&name), now) {
+                self.node_writes += 1;
+                writes.push(write);
+            }
+        }
+        while self.pod_writes < POD_WRITES {
+            let Some(key) = self.dirty_pods.pop() else { break };
+            let Some(entry) = self.pods.get_mut(&key) else { continue };
+            let Some(node) = self.nodes.get(entry.node()).filter(|node| !node.stopped()) else { continue };
+            if let Some(write) = entry.next_write(&node.identity.ip, now) {
+                self.pod_writes += 1;
+                writes.push(write);
+            }
+            self.pod_timers.set(&key, entry.deadline());
+        }
+        writes
+    }
+
+    /// Takes the outcome of a write that [`Self::next_writes`] gave out.
+    pub(crate) fn written(&mut self, write: &Write, result: Result<Written, Failure>, now: Timestamp) {
+        let node = match write {
+            Write::PodStatus { key, uid, .. } | Write::RemovePod { key, uid, .. } => {
+                self.pod_writes -= 1;
+                if let Some(entry) = self.pods.get_mut(key).filter(|entry| entry.uid == *uid) {
+                    entry.written(write, result, now);
+                    self.touch_pod(key);
+                }
+                return;
+            }
+            Write::CreateNode(node) => node.metadata.name.clone().unwrap_or_default(),
+            Write::NodeStatus { node, .. } | Write::Lease { node, .. } => node.clone(),
+        };
+        self.node_writes -= 1;
+        let Some(entry) = self.nodes.get_mut(&node) else { return };
+        if entry.written(write, result, &self.config, now) {
+            self.node_notice(&node, "NodeReady", format!("Node {node} status is now: NodeReady"));
+        }
+        self.touch_node(&node);
+    }
+
+    /// When something is due next.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        [self.runtime.next_due(), self.pod_timers.next(), self.node_timers.next()].into_iter().flatten().min()
+    }
+
+    /// The events since the last call.
+    pub(crate) fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    fn pod_notice(&mut self, key: &Key, event: PodEvent) {
+        if !event.warning && !self.config.events {
+            return;
+        }
+        let Some(entry) = self.pods.get(key) else { return };
+        let PodEvent { warning, reason, message, container } = event;
+        let field_path = container.and_then(|index| {
+            let init = index < entry.object().spec.init_containers.len();
+            let field = if init { "initContainers" } else { "containers" };
+            Some(format!("spec.{field}{{{}}}", entry.object().container(index)?.name))
+        });
+        self.notices.push(Notice {
+            node: entry.node().to_owned(),
+            regarding: Regarding::Pod {
+                key: entry.key(),
+                uid: Arc::clone(&entry.uid),
+                field_path: field_path.unwrap_or_default(),
+            },
+            warning,
+            reason,
+            message,
+            cause: entry.revision(),
+        });
+    }
+
+    fn node_notice(&mut self, node: &str, reason: &'static str, message: String) {
+        if self.config.events {
+            let (node, regarding, cause) = (node.to_owned(), Regarding::Node, Revision(0));
+            self.notices.push(Notice { node, regarding, warning: false, reason, message, cause });
+        }
+    }
+}
+
+/// Keys in the order of their arrival, each at most once.
+struct Queue<K> {
+    order: VecDeque<K>,
+    members: BTreeSet<K>,
+}
+
+impl<K> Default for Queue<K> {
+    fn default() -> Self {
+        Self { order: VecDeque::new(), members: BTreeSet::new() }
+    }
+}
+
+impl<K: Ord + Clone> Queue<K> {
+    fn push(&mut self, key: &K) {
+        if self.members.insert(key.clone()) {
+            self.order.push_back(key.clone());
+        }
+    }
+
+    fn pop(&mut self) -> Option<K> {
+        let key = self.order.pop_front()?;
+        self.members.remove(&key);
+        Some(key)
+    }
+}

@@ -1,0 +1,175 @@
+//! One node under the manager: its state, its newest object and its writes, one at a time. Synchronous.
+
+use super::pods::retry_wait;
+use super::record::NodeRecord;
+use super::write::{Failure, Write, Written};
+use crate::config::Config;
+use crate::limits::{LEASE_INTERVAL, WRITE_RETRY_MAX};
+use crate::node::object::{self, Identity};
+use crate::node::{Input, Output, State, step};
+use crate::time::later;
+use jiff::Timestamp;
+use kstore_informer::Object;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A simulated node.
+pub(super) struct NodeEntry {
+    pub(super) identity: Identity,
+    index: usize,
+    state: State,
+    record: Option<Arc<NodeRecord>>,
+    leased: bool,
+    /// What is to be written, in order, without repetition.
+    pending: VecDeque<Output>,
+    in_flight: bool,
+    failures: u32,
+    retry_at: Option<Timestamp>,
+}
+
+impl NodeEntry {
+    /// A node that has not begun. `record` is its object, if it stood before this process.
+    pub(super) fn new(identity: Identity, index: usize, record: Option<Arc<NodeRecord>>) -> Self {
+        let (state, pending) = (State::Unregistered, VecDeque::new());
+        Self {
+            identity,
+            index,
+            state,
+            record,
+            leased: false,
+            pending,
+            in_flight: false,
+            failures: 0,
+            retry_at: None,
+        }
+    }
+
+    /// Writes and steps of its pods are held back.
+    pub(super) fn stopped(&self) -> bool {
+        matches!(self.state, State::Stopped { .. })
+    }
+
+    pub(super) fn observe(&mut self, record: Option<Arc<NodeRecord>>) {
+        self.record = record;
+    }
+
+    /// The first step: registers, or takes up the object that stands.
+    pub(super) fn begin(&mut self, config: &Config, now: Timestamp) {
+        match self.record {
+            Some(_) => self.registered(true, config, now),
+            None => self.step(Input::Begin, now),
+        }
+    }
+
+    pub(super) fn step(&mut self, input: Input, now: Timestamp) {
+        let (state, outputs) = step(self.state, input, now);
+        self.state = state;
+        if self.stopped() {
+            self.pending.clear();
+            self.retry_at = None;
+        }
+        for output in outputs {
+            if !self.pending.contains(&output) {
+                self.pending.push_back(output);
+            }
+        }
+    }
+
+    /// The moment that [`Self::deadline`] named has come.
+    pub(super) fn expire(&mut self, config: &Config, now: Timestamp) {
+        self.retry_at = self.retry_at.filter(|at| *at > now);
+        if self.state.deadline().is_some_and(|at| at <= now) {
+            let ours = object::status(config, &self.identity, &[], None, now);
+            let stale =
+                self.record.as_ref().is_some_and(|record| object::stale(&ours, Some(record.status())));
+            self.step(Input::Deadline { stale }, now);
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
+        if self.stopped() {
+            return None;
+        }
+        self.state.deadline().into_iter().chain(self.retry_at).min()
+    }
+
+    /// The next write, if one is due. At most one is under way.
+    pub(super) fn next_write(
+        &mut self,
+        config: &Config,
+        images: &[(&str, u64)],
+        now: Timestamp,
+    ) -> Option<Write> {
+        if self.in_flight || self.retry_at.is_some() {
+            return None;
+        }
+        let node = self.identity.name.clone();
+        let write = match self.pending.front()? {
+            Output::Register => Write::CreateNode(Box::new(object::node(config, &self.identity, now))),
+            Output::PostStatus => {
+                let previous = self.record.as_ref().map(|record| record.status());
+                let status = object::status(config, &self.identity, images, previous, now);
+                Write::NodeStatus { node, status: Box::new(status) }
+            }
+            // The lease names the Node's uid as its owner: a new one waits until the informer shows the Node.
+            Output::RenewLease if !self.leased && self.record.is_none() => return None,
+            Output::RenewLease => {
+                let uid = self.record.as_ref().map(|record| record.uid());
+                Write::Lease { exists: self.leased, lease: Box::new(object::lease(&node, uid, now)), node }
+            }
+        };
+        self.in_flight = true;
+        Some(write)
+    }
+
+    /// Takes the outcome of the write that was under way. True if the node has just registered.
+    pub(super) fn written(
+        &mut self,
+        write: &Write,
+        result: Result<Written, Failure>,
+        config: &Config,
+        now: Timestamp,
+    ) -> bool {
+        self.in_flight = false;
+        match (result, write) {
+            (Ok(written), Write::CreateNode(_)) => {
+                self.settled(Output::Register);
+                self.registered(!written.with_status, config, now);
+                return true;
+            }
+            (Err(Failure::AlreadyExists), Write::CreateNode(_)) => {
+                self.settled(Output::Register);
+                self.registered(true, config, now);
+            }
+            (Ok(_), Write::Lease { .. }) => {
+                self.leased = true;
+                self.settled(Output::RenewLease);
+            }
+            // A Node that somebody deleted is not registered anew while its kubelet runs.
+            (Ok(_) | Err(Failure::NotFound), Write::NodeStatus { .. }) => self.settled(Output::PostStatus),
+            (Ok(_), Write::PodStatus { .. } | Write::RemovePod { .. }) => {}
+            (Err(Failure::Refused(why)), _) => {
+                tracing::warn!(node = self.identity.name, why, "the server refuses a write");
+                self.retry_at = Some(later(now, WRITE_RETRY_MAX));
+            }
+            (Err(_), _) => {
+                self.failures += 1;
+                self.retry_at = Some(later(now, retry_wait(self.failures)));
+            }
+        }
+        false
+    }
+
+    fn settled(&mut self, output: Output) {
+        self.failures = 0;
+        self.pending.retain(|pending| *pending != output);
+    }
+
+    fn registered(&mut self, adopted: bool, config: &Config, now: Timestamp) {
+        // Spread over one interval, so that the leases of thousands of nodes do not come in one burst.
+        let share = self.index as f64 / config.nodes.max(1) as f64;
+        let offset = Duration::from_millis(LEASE_INTERVAL.mul_f64(share).as_millis() as u64);
+        self.step(Input::Registered { adopted, offset }, now);
+    }
+}

@@ -1,0 +1,210 @@
+//! One pod under the manager: its machine, its newest object, and how far the API knows of it. Synchronous.
+
+use super::record::PodRecord;
+use super::write::{Failure, Write, Written};
+use crate::limits::{RECONCILE_INTERVAL, WRITE_RETRY_BASE, WRITE_RETRY_MAX};
+use crate::pod::adopt::adopt;
+use crate::pod::object::PodObject;
+use crate::pod::{Input, Output, Pod, PodEvent, step};
+use crate::runtime::{Event, Runtime};
+use crate::status;
+use crate::time::later;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::PodStatus;
+use kstore_informer::{Key, Object, Revision};
+use std::sync::Arc;
+
+/// A pod on one of the simulated nodes.
+pub(super) struct PodEntry {
+    record: Arc<PodRecord>,
+    pub(super) uid: Arc<str>,
+    /// Taken while a step runs.
+    machine: Option<Pod>,
+    /// The status that the server accepted last from us.
+    sent: Option<PodStatus>,
+    /// The revision that our last write made; older objects from the informer do not show it.
+    fence: Revision,
+    in_flight: bool,
+    /// The machine is through and the object deleted: remove it when its status is written.
+    remove: bool,
+    removed: bool,
+    failures: u32,
+    retry_at: Option<Timestamp>,
+    /// When a status that somebody else overwrote may be written again, unless they put it right.
+    reconcile_at: Option<Timestamp>,
+    /// It may now.
+    reconcile: bool,
+    /// What the runtime reported while the node was stopped.
+    held: Vec<Event>,
+}
+
+impl PodEntry {
+    /// An entry for a pod that is seen for the first time. The first step is the caller's.
+    pub(super) fn new(record: Arc<PodRecord>, runtime: &mut dyn Runtime, now: Timestamp) -> Self {
+        let (machine, commands) = adopt(&record.pod, now);
+        commands.into_iter().for_each(|command| runtime.submit(&record.pod, command, now));
+        Self {
+            uid: record.uid().into(),
+            record,
+            machine: Some(machine),
+            sent: None,
+            fence: Revision(0),
+            in_flight: false,
+            remove: false,
+            removed: false,
+            failures: 0,
+            retry_at: None,
+            reconcile_at: None,
+            reconcile: false,
+            held: Vec::new(),
+        }
+    }
+
+    pub(super) fn object(&self) -> &PodObject {
+        &self.record.pod
+    }
+
+    pub(super) fn node(&self) -> &str {
+        &self.record.pod.spec.node_name
+    }
+
+    /// Takes the newer object. True if it tells something that we did not write ourselves.
+    pub(super) fn observe(&mut self, record: Arc<PodRecord>) -> bool {
+        if record.revision() < self.record.revision() {
+            return false;
+        }
+        self.record = record;
+        self.record.revision() != self.fence
+    }
+
+    /// Steps the machine, hands its commands to the runtime and gives back its events.
+    pub(super) fn step(&mut self, input: Input, runtime: &mut dyn Runtime, now: Timestamp) -> Vec<PodEvent> {
+        let machine = self.machine.take().expect("the machine is put back after each step");
+        let (machine, outputs) = step(machine, &self.record.pod, input, now);
+        self.machine = Some(machine);
+        let mut events = Vec::new();
+        for output in outputs {
+            match output {
+                Output::Runtime(command) => runtime.submit(&self.record.pod, command, now),
+                Output::Event(event) => events.push(event),
+                Output::Remove => self.remove = true,
+            }
+        }
+        events
+    }
+
+    /// Keeps an event until the node resumes.
+    pub(super) fn hold(&mut self, event: Event) {
+        self.held.push(event);
+    }
+
+    /// What was kept.
+    pub(super) fn release(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.held)
+    }
+
+    /// When the entry wants to be looked at again without anything happening.
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
+        let machine = self.machine.as_ref().and_then(|machine| machine.deadline(&self.record.pod));
+        [machine, self.retry_at, self.reconcile_at].into_iter().flatten().min()
+    }
+
+    /// Lets the entry's own waits end that are over by `now`.
+    pub(super) fn elapse(&mut self, now: Timestamp) {
+        self.retry_at = self.retry_at.filter(|at| *at > now);
+        if self.reconcile_at.is_some_and(|at| at <= now) {
+            self.reconcile_at = None;
+            self.reconcile = true;
+        }
+    }
+
+    /// The next write, if one is due: the status if it says something new, then the removal. At most one is under way.
+    pub(super) fn next_write(&mut self, host_ip: &str, now: Timestamp) -> Option<Write> {
+        if self.in_flight || self.removed || self.retry_at.is_some() {
+            return None;
+        }
+        let (key, uid, cause) = (self.record.key(), Arc::clone(&self.uid), self.record.revision());
+        let write = match self.due_status(host_ip, now) {
+            Some(status) => {
+                let base = cause.max(self.fence);
+                Write::PodStatus { key, uid, base, cause, status: Box::new(status) }
+            }
+            None if self.remove => Write::RemovePod { key, uid, cause },
+            None => return None,
+        };
+        self.in_flight = true;
+        Some(write)
+    }
+
+    fn due_status(&mut self, host_ip: &str, now: Timestamp) -> Option<PodStatus> {
+        let (seen, machine) = (&self.record.pod.status, self.machine.as_ref()?);
+        let mut base = self.sent.clone().unwrap_or_else(|| seen.clone());
+        let own = base.conditions.take().unwrap_or_default();
+        let own = own.into_iter().filter(|c| status::OWNED.contains(&c.type_.as_str()));
+        base.conditions = Some(status::foreign(seen).cloned().chain(own).collect());
+        let status = status::compute(machine, &self.record.pod, host_ip, &base, now);
+        if !status::same(self.sent.as_ref().unwrap_or(seen), &status) {
+            return Some(status);
+        }
+        // Nothing new from us. Has somebody else written over it?
+        let shown = self.record.revision() < self.fence || status::agrees(&status, seen);
+        match (shown, std::mem::take(&mut self.reconcile)) {
+            (true, _) => self.reconcile_at = None,
+            (false, true) => return Some(status),
+            (false, false) if self.reconcile_at.is_none() => {
+                self.reconcile_at = Some(later(now, RECONCILE_INTERVAL));
+            }
+            (false, false) => {}
+        }
+        None
+    }
+
+    /// Takes the outcome of the write that was under way.
+    pub(super) fn written(&mut self, write: &Write, result: Result<Written, Failure>, now: Timestamp) {
+        self.in_flight = false;
+        match (result, write) {
+            (Ok(written), Write::PodStatus { status, .. }) => {
+                self.failures = 0;
+                self.sent = Some((**status).clone());
+                self.fence = written.revision;
+            }
+            (Ok(_) | Err(Failure::NotFound), Write::RemovePod { .. }) | (Err(Failure::NotFound), _) => {
+                self.removed = true;
+            }
+            (Ok(_), _) => {}
+            (Err(Failure::Refused(why)), _) => {
+                tracing::warn!(pod = %self.record.key(), why, "the server refuses a write");
+                self.retry_at = Some(later(now, WRITE_RETRY_MAX));
+            }
+            // The informer is about to show the newer object, which asks for the write again; the wait is for its sake.
+            (Err(Failure::Conflict | Failure::AlreadyExists | Failure::Passing(_)), _) => {
+                self.failures += 1;
+                self.retry_at = Some(later(now, retry_wait(self.failures)));
+            }
+        }
+    }
+
+    /// The informer showed a newer object: a write that met a conflict need not wait any longer.
+    pub(super) fn hurry(&mut self) {
+        self.retry_at = None;
+    }
+
+    /// After a stop of the node, others may have written what no longer holds: no waiting to put it right.
+    pub(super) fn reconcile_now(&mut self) {
+        self.reconcile = true;
+    }
+
+    /// The revision of the newest known object.
+    pub(super) fn revision(&self) -> Revision {
+        self.record.revision()
+    }
+
+    pub(super) fn key(&self) -> Key {
+        self.record.key()
+    }
+}
+
+/// The wait after so many failures in a row.
+pub(super) fn retry_wait(failures: u32) -> std::time::Duration {
+    WRITE_RETRY_BASE.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(WRITE_RETRY_MAX)
+}

@@ -1,0 +1,94 @@
+//! What the informers hold: a pod and a node as far as the kubelet reads them, each with its key at hand.
+
+use crate::pod::object::PodObject;
+use k8s_openapi::api::core::v1::NodeStatus;
+use kstore_informer::{Key, Object, Revision};
+use serde::Deserialize;
+
+/// A pod in the cache.
+#[derive(Debug)]
+pub(crate) struct PodRecord {
+    key: Key,
+    revision: Revision,
+    pub(crate) pod: PodObject,
+}
+
+impl PodRecord {
+    pub(crate) fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
+        let pod: PodObject = serde_json::from_slice(json)?;
+        let revision = Revision(pod.metadata.resource_version.parse().unwrap_or(0));
+        Ok(Self { key: Key::new(&pod.metadata.namespace, &pod.metadata.name), revision, pod })
+    }
+}
+
+impl Object for PodRecord {
+    fn key(&self) -> Key {
+        self.key.clone()
+    }
+    fn uid(&self) -> &str {
+        &self.pod.metadata.uid
+    }
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+}
+
+/// A node in the cache.
+#[derive(Debug)]
+pub(crate) struct NodeRecord {
+    key: Key,
+    revision: Revision,
+    object: NodeObject,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeObject {
+    metadata: NodeMeta,
+    spec: NodeSpec,
+    status: NodeStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct NodeMeta {
+    name: String,
+    uid: String,
+    resource_version: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeSpec {
+    #[serde(rename = "podCIDR")]
+    pod_cidr: String,
+}
+
+impl NodeRecord {
+    pub(crate) fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
+        let object: NodeObject = serde_json::from_slice(json)?;
+        let revision = Revision(object.metadata.resource_version.parse().unwrap_or(0));
+        Ok(Self { key: Key::new("", &object.metadata.name), revision, object })
+    }
+
+    pub(crate) fn status(&self) -> &NodeStatus {
+        &self.object.status
+    }
+
+    /// The slice of the pod network that the object names, or an empty text.
+    pub(crate) fn pod_cidr(&self) -> &str {
+        &self.object.spec.pod_cidr
+    }
+}
+
+impl Object for NodeRecord {
+    fn key(&self) -> Key {
+        self.key.clone()
+    }
+    fn uid(&self) -> &str {
+        &self.object.metadata.uid
+    }
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+}

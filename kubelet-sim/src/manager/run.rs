@@ -1,0 +1,164 @@
+//! The edge: one informer of pods and one of nodes for all simulated nodes, the clock, and the writes under way. It wakes
+//! for an event or the next deadline and judges nothing.
+
+use super::apply::apply;
+use super::record::{NodeRecord, PodRecord};
+use super::write::{Failure, Write, Written};
+use super::{Manager, Notice, Regarding};
+use crate::config::Config;
+use crate::fault::{Handle, Order};
+use crate::time::between;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kstore_client::{Client, WatchParams};
+use kstore_informer::{Builder, Causes, EventType, Recorder, Reference, Subscription};
+use kstore_nondet::Nondet;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// The component's name, as writes and events carry it.
+const AGENT: &str = "kubelet";
+
+/// Runs the nodes of `config` until `stop` is cancelled; then it stops its tasks and returns. What it knows is in the API,
+/// so a later run goes on where this one ends. For faults, make a [`Simulator`].
+pub async fn run(client: Client, nondet: Nondet, config: Config, stop: CancellationToken) {
+    Simulator::new(client, nondet, config).0.run(stop).await;
+}
+
+/// Simulated nodes that do not run yet.
+pub struct Simulator {
+    client: Client,
+    nondet: Nondet,
+    config: Config,
+    orders: mpsc::Receiver<Order>,
+}
+
+impl Simulator {
+    /// The nodes of `config`, and a handle that inflicts faults on them once they run.
+    pub fn new(client: Client, nondet: Nondet, config: Config) -> (Self, Handle) {
+        let (handle, orders) = Handle::new();
+        (Self { client: client.agent(AGENT), nondet, config, orders }, handle)
+    }
+
+    /// See [`run`].
+    pub async fn run(self, stop: CancellationToken) {
+        let stop = stop.child_token();
+        // Ends the informers and the recorder with this future, however it ends.
+        let _ending = stop.clone().drop_guard();
+        let pods = self.client.api::<Pod>();
+        let bound = WatchParams::default().fields("spec.nodeName!=");
+        let pods = Builder::new(pods.project(bound, PodRecord::decode)).name("kubelet pods").spawn(&stop);
+        let nodes = self.client.api::<Node>().project(WatchParams::default(), NodeRecord::decode);
+        let nodes = Builder::new(nodes).name("kubelet nodes").spawn(&stop);
+        if nodes.synced().await.is_err() || stop.is_cancelled() {
+            return;
+        }
+        let rng = self.nondet.rng.fork("kubelet-sim");
+        let manager = Manager::new(self.config, &rng, &nodes.list(), self.nondet.clock.now());
+        let edge = Edge {
+            recorder: self.client.recorder(AGENT, &self.nondet, &stop),
+            client: self.client,
+            nondet: self.nondet,
+            manager,
+            pods: pods.subscribe(),
+            nodes: nodes.subscribe(),
+            orders: self.orders,
+            writes: JoinSet::new(),
+        };
+        edge.run(&stop).await;
+    }
+}
+
+struct Edge {
+    client: Client,
+    nondet: Nondet,
+    manager: Manager,
+    recorder: Recorder,
+    pods: Subscription<PodRecord>,
+    nodes: Subscription<NodeRecord>,
+    orders: mpsc::Receiver<Order>,
+    writes: JoinSet<(Write, Result<Written, Failure>)>,
+}
+
+impl Edge {
+    async fn run(mut self, stop: &CancellationToken) {
+        loop {
+            let now = self.nondet.clock.now();
+            self.manager.expire(now);
+            for notice in self.manager.take_notices() {
+                record(&self.recorder, notice);
+            }
+            for write in self.manager.next_writes(now) {
+                let client = self.client.clone();
+                self.writes.spawn(async move {
+                    let outcome = apply(&client, &write).await;
+                    (write, outcome)
+                });
+            }
+            if !self.wait(stop, now).await {
+                break;
+            }
+        }
+        self.writes.shutdown().await;
+    }
+
+    /// Waits for whatever comes first and takes it. False when all is over.
+    async fn wait(&mut self, stop: &CancellationToken, now: Timestamp) -> bool {
+        let deadline = self.manager.deadline().map(|at| between(now, at));
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return false,
+            Some(order) = self.orders.recv() => self.obey(order),
+            Some(done) = self.writes.join_next() => self.settle(done),
+            deltas = self.nodes.next() => match deltas {
+                Some(deltas) => self.manager.observe_nodes(deltas),
+                None => return false,
+            },
+            deltas = self.pods.next() => match deltas {
+                Some(deltas) => self.manager.observe_pods(deltas, self.nondet.clock.now()),
+                None => return false,
+            },
+            () = tokio::time::sleep(deadline.unwrap_or_default()), if deadline.is_some() => {}
+        }
+        true
+    }
+
+    fn obey(&mut self, order: Order) {
+        let outcome = self.manager.fault(&order.node, order.fault, self.nondet.clock.now());
+        // Who asked may have gone away.
+        let _ = order.done.send(outcome);
+    }
+
+    fn settle(&mut self, first: Result<(Write, Result<Written, Failure>), tokio::task::JoinError>) {
+        let now = self.nondet.clock.now();
+        let mut next = Some(first);
+        while let Some(done) = next {
+            let (write, outcome) = done.expect("a write neither panics nor is cancelled while this runs");
+            self.manager.written(&write, outcome, now);
+            next = self.writes.try_join_next();
+        }
+    }
+}
+
+fn record(recorder: &Recorder, notice: Notice) {
+    let Notice { node, regarding, warning, reason, message, cause } = notice;
+    let about = match regarding {
+        Regarding::Pod { key, uid, .. } => Reference {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: key.namespace().to_owned(),
+            name: key.name().to_owned(),
+            uid: uid.to_string(),
+        },
+        Regarding::Node => Reference {
+            api_version: "v1".to_owned(),
+            kind: "Node".to_owned(),
+            namespace: String::new(),
+            name: node.clone(),
+            uid: node,
+        },
+    };
+    let event_type = if warning { EventType::Warning } else { EventType::Normal };
+    recorder.causes(&Causes::one(cause)).event(&about, event_type, reason, message);
+}

@@ -1,0 +1,45 @@
+//! What the manager wants written, and how a write can end. Plain data: `apply` carries it out, `Manager` takes the outcome.
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, NodeStatus, PodStatus};
+use kstore_informer::{Key, Revision};
+use std::sync::Arc;
+
+/// One write, complete in itself.
+#[derive(Clone, Debug)]
+pub(crate) enum Write {
+    /// The status of a pod, if it is still the one of `uid` and still at `base`.
+    PodStatus { key: Key, uid: Arc<str>, base: Revision, cause: Revision, status: Box<PodStatus> },
+    /// The end of a pod, if it is still the one of `uid`.
+    RemovePod { key: Key, uid: Arc<str>, cause: Revision },
+    /// A new Node.
+    CreateNode(Box<Node>),
+    /// The status of a node.
+    NodeStatus { node: String, status: Box<NodeStatus> },
+    /// The lease of a node: created first if it is not known to exist, else renewed first.
+    Lease { node: String, exists: bool, lease: Box<Lease> },
+}
+
+/// A write that was carried out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    /// The revision that it made; zero if unknown.
+    pub(crate) revision: Revision,
+    /// The object came back with the status that was sent along.
+    pub(crate) with_status: bool,
+}
+
+/// A write that was not, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The object is gone: nothing.
+    NotFound,
+    /// The object is another or newer one: wait for the informer to show it.
+    Conflict,
+    /// The object to create is there: adopt it.
+    AlreadyExists,
+    /// A passing trouble: the same again after a wait.
+    Passing(String),
+    /// The server does not accept it: the same again after a long wait, for somebody has to change something.
+    Refused(String),
+}

@@ -1,0 +1,168 @@
+//! One simulated node: what it must write when, as a state and a `step`. Pure; `object` makes what is written.
+
+pub mod address;
+pub mod object;
+
+use crate::limits::{LEASE_INTERVAL, STATUS_INTERVAL};
+use crate::time::later;
+use jiff::Timestamp;
+use std::time::Duration;
+
+/// How a node stands with the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Its Node object may not exist yet.
+    Unregistered,
+    /// It heartbeats.
+    Alive {
+        /// When its lease is to be renewed.
+        lease: Timestamp,
+        /// When its status is to be posted even if nothing changes.
+        status: Timestamp,
+    },
+    /// A fault stopped it: it writes nothing. It had registered before, or not.
+    Stopped {
+        /// It had registered.
+        registered: bool,
+    },
+}
+
+/// What happens to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// The process starts.
+    Begin,
+    /// Its Node object exists.
+    Registered {
+        /// The object stood before this process; its status may be old.
+        adopted: bool,
+        /// How far this node's heartbeats are behind those of the first node, so that not all come at once.
+        offset: Duration,
+    },
+    /// A moment named by [`State::deadline`] has come. `stale` says that the object shows something else than the node
+    /// would say of itself.
+    Deadline {
+        /// See above.
+        stale: bool,
+    },
+    /// A fault stops it.
+    Stop,
+    /// The fault is over.
+    Resume,
+}
+
+/// What a node is to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Create the Node object, or learn that it exists.
+    Register,
+    /// Renew the lease, or create it.
+    RenewLease,
+    /// Write the status.
+    PostStatus,
+}
+
+impl State {
+    /// When the node has something to do next.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        match *self {
+            Self::Unregistered | Self::Stopped { .. } => None,
+            Self::Alive { lease, status } => Some(lease.min(status)),
+        }
+    }
+}
+
+/// Takes a node on by one input.
+pub fn step(state: State, input: Input, now: Timestamp) -> (State, Vec<Output>) {
+    use Output::{PostStatus, Register, RenewLease};
+    let alive = |first: Timestamp| State::Alive { lease: first, status: later(now, STATUS_INTERVAL) };
+    match (state, input) {
+        (State::Unregistered, Input::Begin) => (state, vec![Register]),
+        (State::Unregistered, Input::Registered { adopted, offset }) => {
+            let first = later(later(now, LEASE_INTERVAL), offset);
+            let writes = if adopted { vec![RenewLease, PostStatus] } else { vec![RenewLease] };
+            (alive(first), writes)
+        }
+        (State::Unregistered, Input::Stop) => (State::Stopped { registered: false }, vec![]),
+        (State::Alive { .. }, Input::Stop) => (State::Stopped { registered: true }, vec![]),
+        (State::Stopped { registered: true }, Input::Resume) => {
+            (alive(later(now, LEASE_INTERVAL)), vec![RenewLease, PostStatus])
+        }
+        (State::Stopped { registered: false }, Input::Resume) => (State::Unregistered, vec![Register]),
+        // A registration that was under way when the fault came.
+        (State::Stopped { registered: false }, Input::Registered { .. }) => {
+            (State::Stopped { registered: true }, vec![])
+        }
+        (State::Alive { mut lease, mut status }, Input::Deadline { stale }) => {
+            let mut writes = Vec::new();
+            if lease <= now {
+                lease = later(now, LEASE_INTERVAL);
+                writes.push(RenewLease);
+            }
+            if status <= now || (stale && !writes.is_empty()) {
+                status = later(now, STATUS_INTERVAL);
+                writes.push(PostStatus);
+            }
+            (State::Alive { lease, status }, writes)
+        }
+        (State::Unregistered, Input::Deadline { .. } | Input::Resume) => (state, vec![]),
+        (State::Alive { .. }, Input::Begin | Input::Registered { .. } | Input::Resume) => (state, vec![]),
+        (State::Stopped { .. }, Input::Begin | Input::Deadline { .. } | Input::Stop) => (state, vec![]),
+        (State::Stopped { registered: true }, Input::Registered { .. }) => (state, vec![]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::between;
+
+    /// The writes of `seconds` seconds as `(second, writes)`.
+    fn heartbeats(mut state: State, seconds: u64, stale: bool) -> Vec<(u64, Vec<Output>)> {
+        let mut story = Vec::new();
+        while let Some(now) = state.deadline() {
+            let second = between(Timestamp::UNIX_EPOCH, now).as_secs();
+            if second > seconds {
+                break;
+            }
+            let (next, writes) = step(state, Input::Deadline { stale }, now);
+            story.push((second, writes));
+            state = next;
+        }
+        story
+    }
+
+    fn registered(adopted: bool) -> (State, Vec<Output>) {
+        let input = Input::Registered { adopted, offset: Duration::ZERO };
+        step(State::Unregistered, input, Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn a_quiet_node_renews_its_lease_every_ten_seconds_and_posts_its_status_every_five_minutes() {
+        let story = heartbeats(registered(false).0, 300, false);
+        let leases = story.iter().filter(|(_, writes)| writes.contains(&Output::RenewLease)).count();
+        let posts: Vec<_> = story.iter().filter(|(_, writes)| writes.contains(&Output::PostStatus)).collect();
+        assert_eq!(leases, 30);
+        assert_eq!(posts.iter().map(|(second, _)| *second).collect::<Vec<_>>(), [300]);
+    }
+
+    #[test]
+    fn a_status_that_somebody_else_changed_is_posted_with_the_next_heartbeat() {
+        let story = heartbeats(registered(false).0, 10, true);
+        assert_eq!(story, [(10, vec![Output::RenewLease, Output::PostStatus])]);
+    }
+
+    #[test]
+    fn a_stopped_node_writes_nothing_and_a_resumed_one_everything() {
+        let (state, _) = step(registered(false).0, Input::Stop, Timestamp::UNIX_EPOCH);
+        assert_eq!(state.deadline(), None);
+        let (_, writes) = step(state, Input::Resume, Timestamp::UNIX_EPOCH);
+        assert_eq!(writes, [Output::RenewLease, Output::PostStatus]);
+    }
+
+    #[test]
+    fn a_node_that_stood_before_is_kept_and_its_status_renewed() {
+        assert_eq!(registered(true).1, [Output::RenewLease, Output::PostStatus]);
+        assert_eq!(registered(false).1, [Output::RenewLease]);
+    }
+}

@@ -1,0 +1,74 @@
+//! Where a pod's life begins for this process: new, or as its status says when an earlier process left off. Pure.
+
+use super::container::{self, Container, Ended, Phase, Run};
+use super::object::PodObject;
+use super::{Pod, Stage, Why};
+use crate::probe::{Health, Verdict};
+use crate::runtime::Command;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus};
+
+/// The state of a pod that this process sees for the first time, and what the runtime must take up for it. Containers
+/// that ran go on running; what was under way is begun again.
+pub fn adopt(object: &PodObject, now: Timestamp) -> (Pod, Vec<Command>) {
+    let status = &object.status;
+    let started_at = status.start_time.as_ref().map_or(now, |time| time.0);
+    let ip = status.pod_ip.as_deref().filter(|_| !object.spec.host_network).and_then(|ip| ip.parse().ok());
+    let written = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    let containers = object.containers().enumerate().map(|(index, spec)| {
+        let mut container = Container::new(container::kind_of(object, index, spec));
+        if let Some(status) = written.clone().find(|status| status.name == spec.name) {
+            restore(&mut container, status, object);
+        }
+        container
+    });
+    let mut pod = Pod { stage: Stage::Admitted, containers: containers.collect(), ip, started_at };
+    if object.terminal() {
+        let deadline = status.reason.as_deref() == Some("DeadlineExceeded");
+        pod.stage = Stage::Ended(if deadline { Why::DeadlineExceeded } else { Why::Finished });
+        return (pod, Vec::new());
+    }
+    let networked =
+        ip.is_some() || (object.spec.host_network && pod.containers.iter().any(|c| c.ever_started));
+    if !networked {
+        return (pod, Vec::new());
+    }
+    pod.stage = Stage::Active;
+    let running = pod.containers.iter().enumerate();
+    let running =
+        running.filter_map(|(index, c)| Some(Command::Adopt(index, c.restarts, c.run()?.started_at)));
+    let commands = ip.map(Command::AdoptSandbox).into_iter().chain(running).collect();
+    (pod, commands)
+}
+
+fn restore(container: &mut Container, status: &ContainerStatus, object: &PodObject) {
+    let ended = |terminated: &ContainerStateTerminated| Ended {
+        id: terminated.container_id.clone().unwrap_or_default(),
+        code: terminated.exit_code,
+        reason: terminated.reason.clone().unwrap_or_default(),
+        started_at: terminated.started_at.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        finished_at: terminated.finished_at.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+    };
+    let last = status.last_state.as_ref().and_then(|state| state.terminated.as_ref()).map(ended);
+    container.restarts = u32::try_from(status.restart_count).unwrap_or(0);
+    let state = status.state.clone().unwrap_or_default();
+    if let Some(running) = &state.running {
+        let (started, ready) = (status.started.unwrap_or(true), status.ready);
+        container.phase = Phase::Running(Run {
+            id: status.container_id.clone().unwrap_or_default(),
+            started_at: running.started_at.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+            health: Health::default(),
+            verdict: Verdict { started, ready, condemned: None, next: None },
+        });
+        container.last = last;
+    } else if let Some(terminated) = &state.terminated {
+        container.ended = Some(ended(terminated));
+        container.last = last;
+        let again = container.restarts_after(terminated.exit_code, object.spec.restart_policy);
+        container.phase = if again && !object.terminal() { Phase::Waiting } else { Phase::Exited };
+    } else {
+        container.ended = last;
+    }
+    container.ever_started =
+        container.run().is_some() || container.ended.is_some() || container.last.is_some();
+}

@@ -1,0 +1,188 @@
+//! What the kubelet reads of a Pod. Everything else in the object is skipped when it is decoded, which keeps thousands
+//! of pods small. Not for writing: the API's own types are.
+
+use k8s_openapi::api::core::v1::{PodStatus, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A Pod as the kubelet sees it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PodObject {
+    /// Its identity and lifetime.
+    pub metadata: PodMeta,
+    /// What it asks for.
+    pub spec: PodSpec,
+    /// What was last written about it.
+    pub status: PodStatus,
+}
+
+/// Identity and lifetime.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the API's own field names")]
+pub struct PodMeta {
+    pub name: String,
+    pub namespace: String,
+    pub uid: String,
+    pub resource_version: String,
+    pub generation: Option<i64>,
+    pub deletion_timestamp: Option<Time>,
+    pub deletion_grace_period_seconds: Option<i64>,
+    pub annotations: BTreeMap<String, String>,
+    pub owner_references: Vec<Owner>,
+}
+
+/// An owner, of which only kind and role matter here.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the API's own field names")]
+pub struct Owner {
+    pub kind: String,
+    pub name: String,
+    pub uid: String,
+    pub controller: bool,
+}
+
+/// What a pod asks for.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the API's own field names")]
+pub struct PodSpec {
+    pub node_name: String,
+    pub host_network: bool,
+    pub restart_policy: RestartPolicy,
+    pub termination_grace_period_seconds: Option<i64>,
+    pub active_deadline_seconds: Option<i64>,
+    pub readiness_gates: Vec<ReadinessGate>,
+    pub init_containers: Vec<ContainerSpec>,
+    pub containers: Vec<ContainerSpec>,
+}
+
+/// A condition that somebody else sets and readiness waits for.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the API's own field names")]
+pub struct ReadinessGate {
+    pub condition_type: String,
+}
+
+/// When ended containers start again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum RestartPolicy {
+    /// Always.
+    #[default]
+    Always,
+    /// When the exit code is not zero.
+    OnFailure,
+    /// Never.
+    Never,
+}
+
+/// One container.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the API's own field names")]
+pub struct ContainerSpec {
+    pub name: String,
+    pub image: String,
+    pub image_pull_policy: Option<PullPolicy>,
+    pub restart_policy: Option<RestartPolicy>,
+    pub startup_probe: Option<ProbeSpec>,
+    pub readiness_probe: Option<ProbeSpec>,
+    pub liveness_probe: Option<ProbeSpec>,
+    pub resources: ResourceRequirements,
+}
+
+/// When an image is pulled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum PullPolicy {
+    /// At every start.
+    Always,
+    /// When the node does not have it.
+    IfNotPresent,
+    /// Never: the node has it or the container does not start.
+    Never,
+}
+
+/// When a probe looks; what it looks at does not matter here.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the API's own field names")]
+pub struct ProbeSpec {
+    pub initial_delay_seconds: Option<i32>,
+    pub period_seconds: Option<i32>,
+    pub failure_threshold: Option<i32>,
+    pub success_threshold: Option<i32>,
+}
+
+impl ProbeSpec {
+    /// Before the first look.
+    pub fn initial_delay(&self) -> Duration {
+        Duration::from_secs(positive(self.initial_delay_seconds, 0).into())
+    }
+
+    /// Between two looks; never zero.
+    pub fn period(&self) -> Duration {
+        Duration::from_secs(positive(self.period_seconds, 10).max(1).into())
+    }
+
+    /// Failures in a row that count; at least one.
+    pub fn failure_threshold(&self) -> u32 {
+        positive(self.failure_threshold, 3).max(1)
+    }
+
+    /// Successes in a row that count; at least one.
+    pub fn success_threshold(&self) -> u32 {
+        positive(self.success_threshold, 1).max(1)
+    }
+}
+
+fn positive(value: Option<i32>, default: u32) -> u32 {
+    value.map_or(default, |value| u32::try_from(value).unwrap_or(0))
+}
+
+impl PodObject {
+    /// Init containers in order, then the regular ones in order.
+    pub fn containers(&self) -> impl Iterator<Item = &ContainerSpec> {
+        self.spec.init_containers.iter().chain(&self.spec.containers)
+    }
+
+    /// The `index`-th of [`Self::containers`].
+    pub fn container(&self, index: usize) -> Option<&ContainerSpec> {
+        match index.checked_sub(self.spec.init_containers.len()) {
+            None => self.spec.init_containers.get(index),
+            Some(index) => self.spec.containers.get(index),
+        }
+    }
+
+    /// Somebody asked for the pod to go.
+    pub fn deleted(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
+    /// How long containers get between SIGTERM and SIGKILL; at least a second.
+    pub fn grace(&self) -> Duration {
+        let asked =
+            self.metadata.deletion_grace_period_seconds.or(self.spec.termination_grace_period_seconds);
+        Duration::from_secs(asked.map_or(30, |seconds| u64::try_from(seconds).unwrap_or(0)).max(1))
+    }
+
+    /// A Job owns the pod.
+    pub fn of_job(&self) -> bool {
+        self.metadata.owner_references.iter().any(|owner| owner.controller && owner.kind == "Job")
+    }
+
+    /// `name_namespace(uid)`, as kubelet messages name a pod.
+    pub fn full_name(&self) -> String {
+        let PodMeta { name, namespace, uid, .. } = &self.metadata;
+        format!("{name}_{namespace}({uid})")
+    }
+
+    /// The phase can no longer change.
+    pub fn terminal(&self) -> bool {
+        matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
+    }
+}

@@ -1,0 +1,324 @@
+//! The one transition of a pod: apply what happened, let deadlines pass, then do whatever the new state calls for.
+//! Level-triggered: a step with nothing new finds nothing to do.
+
+use super::container::{Container, Ended, ImageError, Phase, Run};
+use super::object::{ContainerSpec, PodObject};
+use super::order::{self, Outcome};
+use super::{Input, Output, Pod, PodEvent, Stage, Why};
+use crate::limits::{MIN_KILL_GRACE, PULL_ERROR_SHOWN, SANDBOX_RETRY};
+use crate::probe::{self, Condemned, Verdict};
+use crate::runtime::{Command, Event};
+use crate::time::{between, go_duration, later};
+use jiff::Timestamp;
+
+/// Takes `pod` on by one input. `object` is its newest known object, whose spec says what should run and whether the pod
+/// is deleted. Outputs are to be carried out in their order.
+pub fn step(pod: Pod, object: &PodObject, input: Input, now: Timestamp) -> (Pod, Vec<Output>) {
+    let mut step = Step { pod, object, now, out: Vec::new() };
+    match input {
+        Input::Observed | Input::Deadline => {}
+        Input::Runtime(event) => step.apply(event),
+    }
+    step.expire();
+    step.decide_to_end();
+    step.advance();
+    (step.pod, step.out)
+}
+
+struct Step<'a> {
+    pod: Pod,
+    object: &'a PodObject,
+    now: Timestamp,
+    out: Vec<Output>,
+}
+
+impl Step<'_> {
+    fn apply(&mut self, event: Event) {
+        match event {
+            Event::Sandbox(ip) if self.pod.stage == Stage::Sandbox => {
+                self.pod.ip = ip;
+                self.pod.stage = Stage::Active;
+            }
+            Event::SandboxFailed(error) if self.pod.stage == Stage::Sandbox => {
+                let message = format!("Failed to create pod sandbox: {error}");
+                self.warn(None, "FailedCreatePodSandBox", message);
+                self.pod.stage = Stage::SandboxRetry(later(self.now, SANDBOX_RETRY));
+            }
+            // The pod was deleted meanwhile.
+            Event::Sandbox(_) | Event::SandboxFailed(_) => {}
+            Event::Pulling(index) => {
+                let message = format!("Pulling image \"{}\"", self.image(index));
+                self.normal(index, "Pulling", message);
+            }
+            Event::ImagePresent(index) => {
+                let message = format!(
+                    "Container image \"{}\" already present on machine and can be accessed by the pod",
+                    self.image(index)
+                );
+                self.image_ready(index, message);
+            }
+            Event::Pulled { container, took, size } => {
+                let (image, took) = (self.image(container), go_duration(took));
+                let message = format!(
+                    "Successfully pulled image \"{image}\" in {took} ({took} including waiting). Image size: {size} bytes."
+                );
+                self.image_ready(container, message);
+            }
+            Event::PullFailed(index, error) => self.pull_failed(index, error),
+            Event::NeverPull(index) => self.never_pull(index),
+            Event::Started { container, id, health } => self.started(container, id, health),
+            Event::Adopted(index, health) => {
+                if let Phase::Running(run) | Phase::Stopping(run) = &mut self.pod.containers[index].phase {
+                    run.health = health;
+                }
+                self.judge(index);
+            }
+            Event::Exited { container, code, oom } => self.exited(container, code, oom),
+        }
+    }
+
+    fn image_ready(&mut self, index: usize, message: String) {
+        if self.pod.containers[index].phase != Phase::Image {
+            return;
+        }
+        self.normal(index, "Pulled", message);
+        self.pod.containers[index].phase = Phase::Starting;
+        self.pod.containers[index].pulls = Default::default();
+        let run = self.pod.containers[index].next_run();
+        self.out.push(Output::Runtime(Command::Start(index, run)));
+    }
+
+    fn pull_failed(&mut self, index: usize, message: String) {
+        if self.pod.containers[index].phase != Phase::Image {
+            return;
+        }
+        let image = self.image(index).to_owned();
+        self.warn(Some(index), "Failed", format!("Failed to pull image \"{image}\": {message}"));
+        self.warn(Some(index), "Failed", "Error: ErrImagePull".to_owned());
+        let container = &mut self.pod.containers[index];
+        container.pulls.tried(self.now);
+        let until = later(self.now, PULL_ERROR_SHOWN);
+        container.phase =
+            Phase::ImageError(ImageError { reason: "ErrImagePull", message, backing_off: false, until });
+    }
+
+    fn never_pull(&mut self, index: usize) {
+        if self.pod.containers[index].phase != Phase::Image {
+            return;
+        }
+        let image = self.image(index);
+        let message = format!("Container image \"{image}\" is not present with pull policy of Never");
+        self.warn(Some(index), "ErrImageNeverPull", message.clone());
+        self.warn(Some(index), "Failed", "Error: ErrImageNeverPull".to_owned());
+        let container = &mut self.pod.containers[index];
+        container.pulls.tried(self.now);
+        let until = container.pulls.wait(self.now).0;
+        container.phase =
+            Phase::ImageError(ImageError { reason: "ErrImageNeverPull", message, backing_off: true, until });
+    }
+
+    fn started(&mut self, index: usize, id: String, health: probe::Health) {
+        if self.pod.containers[index].phase != Phase::Starting {
+            return;
+        }
+        self.normal(index, "Created", "Container created".to_owned());
+        self.normal(index, "Started", "Container started".to_owned());
+        let verdict = Verdict { started: false, ready: false, condemned: None, next: None };
+        let container = &mut self.pod.containers[index];
+        container.restarts = container.next_run();
+        container.ever_started = true;
+        if let Some(ended) = container.ended.take() {
+            container.crashes.tried(self.now);
+            container.last = Some(ended);
+        }
+        container.phase = Phase::Running(Run { id, started_at: self.now, health, verdict });
+        self.judge(index);
+    }
+
+    fn exited(&mut self, index: usize, code: i32, oom: bool) {
+        let policy = self.object.spec.restart_policy;
+        let ending = self.ending();
+        let container = &mut self.pod.containers[index];
+        let (Phase::Running(run) | Phase::Stopping(run)) = &container.phase else { return };
+        let reason = match (oom, code) {
+            (true, _) => "OOMKilled",
+            (false, 0) => "Completed",
+            (false, _) => "Error",
+        };
+        container.ended = Some(Ended {
+            id: run.id.clone(),
+            code,
+            reason: reason.to_owned(),
+            started_at: run.started_at,
+            finished_at: self.now,
+        });
+        if ending || !container.restarts_after(code, policy) {
+            container.phase = Phase::Exited;
+            return;
+        }
+        let (until, delay) = container.crashes.wait(self.now);
+        if until <= self.now {
+            container.phase = Phase::Waiting;
+            return;
+        }
+        container.phase = Phase::CrashLoop { until, delay };
+        let (name, pod) = (&self.spec(index).name, self.object.full_name());
+        let message = format!("Back-off restarting failed container {name} in pod {pod}");
+        self.warn(Some(index), "BackOff", message);
+    }
+
+    /// Lets deadlines pass.
+    fn expire(&mut self) {
+        if matches!(self.pod.stage, Stage::SandboxRetry(at) if at <= self.now) {
+            self.pod.stage = Stage::Admitted;
+        }
+        if self.pod.stage != Stage::Active {
+            return;
+        }
+        for index in 0..self.pod.containers.len() {
+            match &self.pod.containers[index].phase {
+                Phase::CrashLoop { until, .. } if *until <= self.now => {
+                    self.pod.containers[index].phase = Phase::Waiting;
+                }
+                Phase::ImageError(error) if error.until <= self.now => self.image_error_expired(index),
+                Phase::Running(run) if run.verdict.next.is_some_and(|next| next <= self.now) => {
+                    self.judge(index);
+                }
+                Phase::Waiting | Phase::Image | Phase::ImageError(_) | Phase::Starting => {}
+                Phase::Running(_) | Phase::Stopping(_) | Phase::CrashLoop { .. } | Phase::Exited => {}
+            }
+        }
+    }
+
+    /// First the error becomes a back-off; when that is over, the pull is tried again.
+    fn image_error_expired(&mut self, index: usize) {
+        let container = &mut self.pod.containers[index];
+        let Phase::ImageError(error) = &mut container.phase else { return };
+        if error.backing_off {
+            container.phase = Phase::Waiting;
+            return;
+        }
+        error.backing_off = true;
+        error.until = container.pulls.wait(self.now).0;
+        let message = format!("Back-off pulling image \"{}\"", self.image(index));
+        self.normal(index, "BackOff", message);
+        self.warn(Some(index), "Failed", "Error: ImagePullBackOff".to_owned());
+    }
+
+    /// Asks the probes anew, and stops a container that they condemn.
+    fn judge(&mut self, index: usize) {
+        let Some(spec) = self.object.container(index) else { return };
+        let Phase::Running(run) = &mut self.pod.containers[index].phase else { return };
+        let verdict = probe::judge(spec, &run.health, run.started_at, self.now);
+        let was_ready = std::mem::replace(&mut run.verdict, verdict.clone()).ready;
+        if was_ready && !verdict.ready && spec.readiness_probe.is_some() {
+            self.warn(
+                Some(index),
+                "Unhealthy",
+                "Readiness probe failed: the simulated container is not ready".to_owned(),
+            );
+        }
+        let Some(condemned) = verdict.condemned else { return };
+        let (probe, text) = match condemned {
+            Condemned::Startup => {
+                ("startup", "Startup probe failed: the simulated container has not started up")
+            }
+            Condemned::Liveness => ("liveness", "Liveness probe failed: the simulated container is broken"),
+        };
+        self.warn(Some(index), "Unhealthy", text.to_owned());
+        let message = format!("Container {} failed {probe} probe, will be restarted", spec.name);
+        self.stop(index, message, self.object.grace());
+    }
+
+    /// Begins to end a pod that is deleted, used up its time, or has nothing left to do.
+    fn decide_to_end(&mut self) {
+        if self.object.deleted() && !self.ending() {
+            return self.end(Why::Deleted);
+        }
+        if self.ending() {
+            return;
+        }
+        if self.pod.active_until(self.object).is_some_and(|at| at <= self.now) {
+            let message = "Pod was active on the node longer than the specified deadline";
+            self.warn(None, "DeadlineExceeded", message.to_owned());
+            return self.end(Why::DeadlineExceeded);
+        }
+        let over = order::outcome(&self.pod.containers) != Outcome::Open;
+        if over && self.pod.stage == Stage::Active {
+            self.end(Why::Finished);
+        }
+    }
+
+    fn end(&mut self, why: Why) {
+        for container in &mut self.pod.containers {
+            if matches!(container.phase, Phase::CrashLoop { .. }) {
+                container.phase = Phase::Exited;
+            }
+            if matches!(container.phase, Phase::Waiting | Phase::Image | Phase::ImageError(_)) {
+                let exited = container.ended.is_some();
+                container.phase = if exited { Phase::Exited } else { Phase::Waiting };
+            }
+        }
+        self.pod.stage = Stage::Stopping { why, kill_at: later(self.now, self.object.grace()) };
+    }
+
+    /// Does what the state calls for.
+    fn advance(&mut self) {
+        match self.pod.stage {
+            Stage::Admitted => {
+                self.pod.stage = Stage::Sandbox;
+                self.out.push(Output::Runtime(Command::Sandbox));
+            }
+            Stage::Active => {
+                for index in order::startable(&self.pod.containers) {
+                    self.pod.containers[index].phase = Phase::Image;
+                    self.out.push(Output::Runtime(Command::Image(index)));
+                }
+            }
+            Stage::Stopping { why, kill_at } => {
+                for index in order::stoppable(&self.pod.containers) {
+                    let grace = between(self.now, kill_at).max(MIN_KILL_GRACE.min(self.object.grace()));
+                    let message = format!("Stopping container {}", self.spec(index).name);
+                    self.stop(index, message, grace);
+                }
+                if !self.pod.containers.iter().any(Container::active) {
+                    self.out.push(Output::Runtime(Command::RemoveSandbox));
+                    self.pod.stage = Stage::Ended(why);
+                }
+            }
+            Stage::Sandbox | Stage::SandboxRetry(_) | Stage::Ended(_) => {}
+        }
+        if matches!(self.pod.stage, Stage::Ended(_)) && self.object.deleted() {
+            self.out.push(Output::Remove);
+        }
+    }
+
+    fn stop(&mut self, index: usize, message: String, grace: std::time::Duration) {
+        let container = &mut self.pod.containers[index];
+        if let Phase::Running(run) = &container.phase {
+            container.phase = Phase::Stopping(run.clone());
+            self.normal(index, "Killing", message);
+            self.out.push(Output::Runtime(Command::Stop(index, grace)));
+        }
+    }
+
+    fn ending(&self) -> bool {
+        matches!(self.pod.stage, Stage::Stopping { .. } | Stage::Ended(_))
+    }
+
+    fn spec(&self, index: usize) -> &ContainerSpec {
+        self.object.container(index).expect("a pod's containers cannot be added or removed")
+    }
+
+    fn image(&self, index: usize) -> &str {
+        &self.spec(index).image
+    }
+
+    fn normal(&mut self, index: usize, reason: &'static str, message: String) {
+        self.out.push(Output::Event(PodEvent { warning: false, reason, message, container: Some(index) }));
+    }
+
+    fn warn(&mut self, container: Option<usize>, reason: &'static str, message: String) {
+        self.out.push(Output::Event(PodEvent { warning: true, reason, message, container }));
+    }
+}

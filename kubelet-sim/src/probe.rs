@@ -1,0 +1,246 @@
+//! What probes find, computed from when a container started instead of by probing: every moment at which a verdict
+//! changes follows from the probe's settings and the container's health. Pure.
+
+use crate::pod::object::{ContainerSpec, ProbeSpec};
+use crate::time::later;
+use jiff::Timestamp;
+use std::time::Duration;
+
+/// How the application in a container fares after its start: what a probe would find if it looked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// When it has started up; `None` is never.
+    pub started: Option<Duration>,
+    /// When it is ready; `None` is never.
+    pub ready: Option<Duration>,
+    /// From when, and how long, it is not ready again.
+    pub unready: Option<(Duration, Duration)>,
+    /// From when it is broken for good.
+    pub unhealthy: Option<Duration>,
+}
+
+/// Which probe condemned a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condemned {
+    /// The startup probe failed too often.
+    Startup,
+    /// The liveness probe failed too often.
+    Liveness,
+}
+
+/// What the probes of a container have found by now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The startup probe passed, or there is none.
+    pub started: bool,
+    /// The readiness probe passes, or there is none and the application says so.
+    pub ready: bool,
+    /// The container is to be killed.
+    pub condemned: Option<Condemned>,
+    /// When the verdict changes next.
+    pub next: Option<Timestamp>,
+}
+
+/// The verdict at `now` on a container that started at `start`.
+pub fn judge(spec: &ContainerSpec, health: &Health, start: Timestamp, now: Timestamp) -> Verdict {
+    let moments = Moments::of(spec, health, start);
+    let passed = |moment: Option<Timestamp>| moment.is_some_and(|at| at <= now);
+    let unready = passed(moments.unready_from) && !passed(moments.unready_until);
+    Verdict {
+        started: passed(moments.started),
+        ready: passed(moments.ready) && !unready,
+        condemned: match (passed(moments.startup_failed), passed(moments.liveness_failed)) {
+            (true, _) => Some(Condemned::Startup),
+            (false, true) => Some(Condemned::Liveness),
+            (false, false) => None,
+        },
+        next: moments.all().into_iter().flatten().filter(|at| *at > now).min(),
+    }
+}
+
+/// The moments at which something changes; `None` does not come.
+struct Moments {
+    started: Option<Timestamp>,
+    startup_failed: Option<Timestamp>,
+    ready: Option<Timestamp>,
+    unready_from: Option<Timestamp>,
+    unready_until: Option<Timestamp>,
+    liveness_failed: Option<Timestamp>,
+}
+
+impl Moments {
+    fn of(spec: &ContainerSpec, health: &Health, start: Timestamp) -> Self {
+        let (started, startup_failed) = startup(spec.startup_probe.as_ref(), health.started);
+        let ready = started.and_then(|started| {
+            let from = health.ready?.max(started);
+            Some(match &spec.readiness_probe {
+                Some(probe) => probe.tick_from(from) + probe.period() * (probe.success_threshold() - 1),
+                None => from,
+            })
+        });
+        let unready = health.unready.map(|(from, length)| match &spec.readiness_probe {
+            Some(probe) => (
+                probe.tick_from(from) + probe.period() * (probe.failure_threshold() - 1),
+                probe.tick_from(from + length) + probe.period() * (probe.success_threshold() - 1),
+            ),
+            None => (from, from + length),
+        });
+        let liveness_failed = started.and_then(|started| {
+            let (probe, from) = (spec.liveness_probe.as_ref()?, health.unhealthy?.max(started));
+            Some(probe.tick_from(from) + probe.period() * (probe.failure_threshold() - 1))
+        });
+        let at = |offset: Option<Duration>| offset.map(|offset| later(start, offset));
+        Self {
+            started: at(started),
+            startup_failed: at(startup_failed),
+            ready: at(ready),
+            unready_from: at(unready.map(|(from, _)| from)),
+            unready_until: at(unready.map(|(_, until)| until)),
+            liveness_failed: at(liveness_failed),
+        }
+    }
+
+    fn all(&self) -> [Option<Timestamp>; 6] {
+        [
+            self.started,
+            self.startup_failed,
+            self.ready,
+            self.unready_from,
+            self.unready_until,
+            self.liveness_failed,
+        ]
+    }
+}
+
+/// When a startup probe passes, or when it has failed too often. Without one, at once.
+fn startup(probe: Option<&ProbeSpec>, healthy: Option<Duration>) -> (Option<Duration>, Option<Duration>) {
+    let Some(probe) = probe else { return (Some(Duration::ZERO), None) };
+    let failed = probe.tick(probe.failure_threshold() - 1);
+    match healthy.map(|from| probe.tick_from(from)) {
+        Some(passed) if passed <= failed => (Some(passed), None),
+        Some(_) | None => (None, Some(failed)),
+    }
+}
+
+impl ProbeSpec {
+    /// Offset of the probe's `n`-th look, counting from zero.
+    fn tick(&self, n: u32) -> Duration {
+        self.initial_delay() + self.period() * n
+    }
+
+    /// Offset of the probe's first look not before `from`.
+    fn tick_from(&self, from: Duration) -> Duration {
+        let waiting = from.saturating_sub(self.initial_delay());
+        let n = waiting.as_nanos().div_ceil(self.period().as_nanos());
+        self.initial_delay() + self.period().saturating_mul(u32::try_from(n).unwrap_or(u32::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{any, proptest};
+
+    const START: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn seconds(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    fn healthy() -> Health {
+        Health { started: Some(Duration::ZERO), ready: Some(Duration::ZERO), ..Health::default() }
+    }
+
+    fn probe(initial: i32, period: i32, failures: i32) -> Option<ProbeSpec> {
+        let (initial_delay_seconds, period_seconds) = (Some(initial), Some(period));
+        Some(ProbeSpec {
+            initial_delay_seconds,
+            period_seconds,
+            failure_threshold: Some(failures),
+            success_threshold: None,
+        })
+    }
+
+    /// The verdicts as `(second, started, ready, condemned)` at each change.
+    fn story(spec: &ContainerSpec, health: &Health) -> Vec<(u64, bool, bool, Option<Condemned>)> {
+        let mut now = START;
+        let mut story = Vec::new();
+        loop {
+            let verdict = judge(spec, health, START, now);
+            let second = crate::time::between(START, now).as_secs();
+            story.push((second, verdict.started, verdict.ready, verdict.condemned));
+            match verdict.next {
+                Some(next) => now = next,
+                None => return story,
+            }
+        }
+    }
+
+    #[test]
+    fn without_probes_a_container_is_ready_at_once() {
+        assert_eq!(story(&ContainerSpec::default(), &healthy()), [(0, true, true, None)]);
+    }
+
+    #[test]
+    fn readiness_waits_for_the_probe_and_for_startup() {
+        let spec = ContainerSpec {
+            startup_probe: probe(1, 2, 5),
+            readiness_probe: probe(0, 4, 3),
+            ..ContainerSpec::default()
+        };
+        let health = Health { started: Some(seconds(4)), ..healthy() };
+        assert_eq!(
+            story(&spec, &health),
+            [(0, false, false, None), (5, true, false, None), (8, true, true, None)]
+        );
+    }
+
+    #[test]
+    fn a_startup_probe_that_never_passes_condemns() {
+        let spec = ContainerSpec { startup_probe: probe(0, 10, 3), ..ContainerSpec::default() };
+        let health = Health { started: None, ..healthy() };
+        assert_eq!(
+            story(&spec, &health),
+            [(0, false, false, None), (20, false, false, Some(Condemned::Startup))]
+        );
+    }
+
+    #[test]
+    fn liveness_condemns_after_as_many_failures_as_it_allows() {
+        let spec = ContainerSpec { liveness_probe: probe(0, 10, 3), ..ContainerSpec::default() };
+        let health = Health { unhealthy: Some(seconds(15)), ..healthy() };
+        assert_eq!(
+            story(&spec, &health),
+            [(0, true, true, None), (40, true, true, Some(Condemned::Liveness))]
+        );
+    }
+
+    #[test]
+    fn a_container_can_stop_being_ready_for_a_while() {
+        let health = Health { unready: Some((seconds(60), seconds(20))), ..healthy() };
+        let expected = [(0, true, true, None), (60, true, false, None), (80, true, true, None)];
+        assert_eq!(story(&ContainerSpec::default(), &health), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn a_verdict_holds_until_the_moment_it_names(
+            started in any::<u8>(), ready in any::<u8>(), initial in 0..20, period in 1..20, failures in 1..5, at in 0u64..400,
+        ) {
+            let spec = ContainerSpec {
+                startup_probe: probe(initial, period, failures), readiness_probe: probe(initial, period, failures),
+                ..ContainerSpec::default()
+            };
+            let health = Health { started: Some(seconds(started.into())), ready: Some(seconds(ready.into())), ..Health::default() };
+            let now = later(START, seconds(at));
+            let verdict = judge(&spec, &health, START, now);
+            assert!(!verdict.ready || verdict.started, "ready without started");
+            let next = verdict.next.unwrap_or(later(now, seconds(1000)));
+            let before = later(START, crate::time::between(START, next).saturating_sub(Duration::from_nanos(1)));
+            if before > now {
+                let again = judge(&spec, &health, START, before);
+                assert_eq!((again.started, again.ready, again.condemned), (verdict.started, verdict.ready, verdict.condemned));
+            }
+        }
+    }
+}

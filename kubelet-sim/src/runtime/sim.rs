@@ -1,0 +1,284 @@
+//! The simulated runtime: events come when the configured or scripted delay is over, and say what the script says. Pure
+//! but for its generator, whose draws follow from pod, container and run, so that their order does not matter.
+
+use crate::behavior::{self, Delay, Script, When};
+use crate::config::{Delays, Network};
+use crate::image::{self, Decision};
+use crate::node::address::Pool;
+use crate::pod::container::{Kind, kind_of};
+use crate::pod::object::PodObject;
+use crate::probe::Health;
+use crate::runtime::{Command, Event, Runtime};
+use crate::time::later;
+use jiff::Timestamp;
+use kstore_nondet::Rng;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Containers that exist only as entries in an agenda.
+pub struct SimRuntime {
+    delays: Delays,
+    seed: u64,
+    nodes: BTreeMap<String, Host>,
+    agenda: BTreeMap<(Timestamp, u64), (Arc<str>, Event)>,
+    pods: BTreeMap<Arc<str>, Held>,
+    sequence: u64,
+}
+
+/// What a node holds.
+struct Host {
+    images: image::Cache,
+    pool: Pool,
+}
+
+/// What a pod holds.
+struct Held {
+    node: String,
+    ip: Option<IpAddr>,
+    /// Pulls tried so far, per container.
+    pulls: BTreeMap<usize, u32>,
+    /// Agenda entries by container; the last place is the sandbox's.
+    pending: Vec<(Slot, (Timestamp, u64))>,
+}
+
+/// What an agenda entry belongs to, so that it can be withdrawn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    Sandbox,
+    Container(usize),
+}
+
+impl SimRuntime {
+    /// A runtime without nodes.
+    pub fn new(delays: Delays, rng: &Rng) -> Self {
+        let (nodes, agenda, pods) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { delays, seed: rng.next_u64(), nodes, agenda, pods, sequence: 0 }
+    }
+
+    /// Makes `node` able to run pods with addresses of `network`. A node that is known keeps what it has.
+    pub fn add_node(&mut self, node: &str, network: Network) {
+        let host = || Host { images: image::Cache::default(), pool: Pool::new(network) };
+        self.nodes.entry(node.to_owned()).or_insert_with(host);
+    }
+
+    /// Full names and sizes of the images on `node`, largest first.
+    pub fn images(&self, node: &str) -> Vec<(&str, u64)> {
+        self.nodes.get(node).map(|host| host.images.by_size()).unwrap_or_default()
+    }
+
+    fn schedule(&mut self, pod: &PodObject, slot: Slot, at: Timestamp, event: Event) {
+        let uid: Arc<str> = pod.metadata.uid.as_str().into();
+        self.sequence += 1;
+        let key = (at, self.sequence);
+        let held = self.pods.entry(Arc::clone(&uid)).or_insert_with(|| Held {
+            node: pod.spec.node_name.clone(),
+            ip: None,
+            pulls: BTreeMap::new(),
+            pending: Vec::new(),
+        });
+        held.pending.push((slot, key));
+        self.agenda.insert(key, (uid, event));
+    }
+
+    fn cancel(&mut self, uid: &str, slot: Option<Slot>) {
+        let Some(held) = self.pods.get_mut(uid) else { return };
+        let agenda = &mut self.agenda;
+        held.pending.retain(|(of, key)| {
+            let keep = slot.is_some_and(|slot| slot != *of);
+            if !keep {
+                agenda.remove(key);
+            }
+            keep
+        });
+    }
+
+    /// A generator for one purpose of one run.
+    fn rng(&self, pod: &PodObject, purpose: &str, index: usize, run: u32) -> Rng {
+        let place = format!("{purpose}/{index}/{run}");
+        Rng::seeded(image::hash(self.seed, &[&pod.metadata.uid, &place]))
+    }
+
+    fn sandbox(&mut self, pod: &PodObject, now: Timestamp) {
+        let (script, _) = behavior::script(&pod.metadata.annotations, "");
+        let delay = script.sandbox.unwrap_or(self.delays.sandbox).draw(&self.rng(pod, "sandbox", 0, 0));
+        let event = if pod.spec.host_network {
+            Event::Sandbox(None)
+        } else {
+            match self.nodes.get_mut(&pod.spec.node_name).and_then(|host| host.pool.take()) {
+                Some(ip) => Event::Sandbox(Some(ip)),
+                None => Event::SandboxFailed("the node has no free address".to_owned()),
+            }
+        };
+        let ip = match &event {
+            Event::Sandbox(ip) => *ip,
+            _ => None,
+        };
+        self.schedule(pod, Slot::Sandbox, later(now, delay), event);
+        self.hold(pod, ip);
+    }
+
+    fn hold(&mut self, pod: &PodObject, ip: Option<IpAddr>) {
+        if let Some(held) = self.pods.get_mut(pod.metadata.uid.as_str()) {
+            held.ip = ip;
+        }
+    }
+
+    fn image(&mut self, pod: &PodObject, index: usize, now: Timestamp) {
+        let Some(spec) = pod.container(index) else { return };
+        let (script, _) = behavior::script(&pod.metadata.annotations, &spec.name);
+        let host = self.nodes.get(&pod.spec.node_name);
+        let present = host.is_some_and(|host| host.images.has(&spec.image));
+        let slot = Slot::Container(index);
+        match image::decide(image::policy(spec), present) {
+            Decision::UsePresent => self.schedule(pod, slot, now, Event::ImagePresent(index)),
+            Decision::Refuse => self.schedule(pod, slot, now, Event::NeverPull(index)),
+            Decision::Pull => {
+                self.schedule(pod, slot, now, Event::Pulling(index));
+                let held = self.pods.get_mut(pod.metadata.uid.as_str()).expect("scheduling made the entry");
+                let tries = held.pulls.entry(index).or_default();
+                *tries = tries.saturating_add(1);
+                let tries = *tries;
+                let took =
+                    script.pull.delay.unwrap_or(self.delays.pull).draw(&self.rng(pod, "pull", index, tries));
+                let event = if script.pull.failures == u32::MAX || tries <= script.pull.failures {
+                    Event::PullFailed(index, image::error_text(&spec.image, script.pull.error))
+                } else {
+                    if let Some(host) = self.nodes.get_mut(&pod.spec.node_name) {
+                        host.images.add(&spec.image);
+                    }
+                    Event::Pulled { container: index, took, size: image::size(&spec.image) }
+                };
+                self.schedule(pod, slot, later(now, took), event);
+            }
+        }
+    }
+
+    fn start(&mut self, pod: &PodObject, index: usize, run: u32, now: Timestamp) {
+        let Some(spec) = pod.container(index) else { return };
+        let (script, _) = behavior::script(&pod.metadata.annotations, &spec.name);
+        let create = script.create.unwrap_or(self.delays.create).draw(&self.rng(pod, "create", index, run));
+        let start = script.start.unwrap_or(self.delays.start).draw(&self.rng(pod, "start", index, run));
+        let at = later(now, create + start);
+        let id = format!("sim://{}", image::hex64(&[&pod.metadata.uid, &spec.name, &run.to_string()]));
+        let health = self.health(pod, &script, index, run);
+        self.schedule(pod, Slot::Container(index), at, Event::Started { container: index, id, health });
+        self.schedule_end(pod, &script, index, run, at);
+    }
+
+    /// Puts the scripted end of a run that began at `start` on the agenda.
+    fn schedule_end(&mut self, pod: &PodObject, script: &Script, index: usize, run: u32, start: Timestamp) {
+        if script.crash_times.is_some_and(|times| run >= times) {
+            return;
+        }
+        let rng = self.rng(pod, "run", index, run);
+        let runs = self.run_time(pod, script, index).map(|delay| delay.draw(&rng));
+        let killed = script.oom_after.map(|delay| delay.draw(&rng));
+        let event = match (runs, killed) {
+            (runs, Some(killed)) if runs.is_none_or(|runs| killed <= runs) => (killed, 137, true),
+            (Some(runs), _) => (runs, script.exit_code.unwrap_or(0), false),
+            (None, _) => return,
+        };
+        let (after, code, oom) = event;
+        let event = Event::Exited { container: index, code, oom };
+        self.schedule(pod, Slot::Container(index), later(start, after), event);
+    }
+
+    /// How long a run lasts; `None` is for ever. Init containers end at once, those of Jobs after the configured time.
+    fn run_time(&self, pod: &PodObject, script: &Script, index: usize) -> Option<Delay> {
+        let at_once = Delay::Fixed(Duration::ZERO);
+        let kind = kind_of(pod, index, pod.container(index)?);
+        match (script.run, script.exit_code, kind) {
+            (Some(run), _, _) => Some(run),
+            (None, Some(_), _) | (None, None, Kind::Init) => Some(at_once),
+            (None, None, Kind::Regular) if pod.of_job() => Some(self.delays.job),
+            (None, None, Kind::Regular | Kind::Sidecar) => None,
+        }
+    }
+
+    fn health(&self, pod: &PodObject, script: &Script, index: usize, run: u32) -> Health {
+        let rng = self.rng(pod, "health", index, run);
+        let drawn = |when: When| match when {
+            When::After(delay) => Some(delay.draw(&rng)),
+            When::Never => None,
+        };
+        Health {
+            started: script.started.map_or(Some(Duration::ZERO), drawn),
+            ready: drawn(script.ready.unwrap_or(When::After(self.delays.ready))),
+            unready: script.unready.map(|(at, length)| (at.draw(&rng), length.draw(&rng))),
+            unhealthy: script.unhealthy_after.map(|delay| delay.draw(&rng)),
+        }
+    }
+
+    fn stop(&mut self, pod: &PodObject, index: usize, grace: Duration, now: Timestamp) {
+        let Some(spec) = pod.container(index) else { return };
+        let (script, _) = behavior::script(&pod.metadata.annotations, &spec.name);
+        let after = script.stop.after.unwrap_or(self.delays.stop).draw(&self.rng(pod, "stop", index, 0));
+        let (after, code) =
+            if script.stop.ignore || after > grace { (grace, 137) } else { (after, script.stop.code) };
+        self.cancel(&pod.metadata.uid, Some(Slot::Container(index)));
+        let event = Event::Exited { container: index, code, oom: false };
+        self.schedule(pod, Slot::Container(index), later(now, after), event);
+    }
+
+    fn release(&mut self, uid: &str) {
+        let Some(held) = self.pods.get_mut(uid) else { return };
+        if let (Some(ip), Some(host)) = (held.ip.take(), self.nodes.get_mut(&held.node)) {
+            host.pool.give_back(ip);
+        }
+    }
+}
+
+impl Runtime for SimRuntime {
+    fn submit(&mut self, pod: &PodObject, command: Command, now: Timestamp) {
+        match command {
+            Command::Sandbox => self.sandbox(pod, now),
+            Command::AdoptSandbox(ip) => {
+                if let Some(host) = self.nodes.get_mut(&pod.spec.node_name) {
+                    host.pool.reserve(ip);
+                }
+                let uid: Arc<str> = pod.metadata.uid.as_str().into();
+                let node = pod.spec.node_name.clone();
+                let held = Held { node, ip: Some(ip), pulls: BTreeMap::new(), pending: Vec::new() };
+                self.pods.insert(uid, held);
+            }
+            Command::Image(index) => self.image(pod, index, now),
+            Command::Start(index, run) => self.start(pod, index, run, now),
+            Command::Adopt(index, run, start) => {
+                let Some(spec) = pod.container(index) else { return };
+                let (script, _) = behavior::script(&pod.metadata.annotations, &spec.name);
+                if let Some(host) = self.nodes.get_mut(&pod.spec.node_name) {
+                    host.images.add(&spec.image);
+                }
+                let health = self.health(pod, &script, index, run);
+                self.schedule(pod, Slot::Container(index), now, Event::Adopted(index, health));
+                self.schedule_end(pod, &script, index, run, start.max(now));
+            }
+            Command::Stop(index, grace) => self.stop(pod, index, grace, now),
+            Command::RemoveSandbox => {
+                self.cancel(&pod.metadata.uid, None);
+                self.release(&pod.metadata.uid);
+            }
+        }
+    }
+
+    fn take_due(&mut self, now: Timestamp) -> Option<(Timestamp, Arc<str>, Event)> {
+        let entry = self.agenda.first_entry().filter(|entry| entry.key().0 <= now)?;
+        let (key, (uid, event)) = entry.remove_entry();
+        if let Some(held) = self.pods.get_mut(&uid) {
+            held.pending.retain(|(_, pending)| *pending != key);
+        }
+        Some((key.0, uid, event))
+    }
+
+    fn next_due(&self) -> Option<Timestamp> {
+        self.agenda.keys().next().map(|(at, _)| *at)
+    }
+
+    fn forget(&mut self, uid: &str) {
+        self.cancel(uid, None);
+        self.release(uid);
+        self.pods.remove(uid);
+    }
+}

@@ -1,0 +1,120 @@
+//! The pod's conditions, by upstream's rules.
+
+use super::OWNED;
+use super::phase::initialized;
+use crate::pod::Pod;
+use crate::pod::container::{Container, Kind};
+use crate::pod::object::PodObject;
+use crate::time::api_time;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
+
+/// True, or false with a reason and a message.
+struct Finding {
+    status: bool,
+    reason: Option<&'static str>,
+    message: Option<String>,
+}
+
+impl Finding {
+    fn plain(status: bool) -> Self {
+        Self { status, reason: None, message: None }
+    }
+
+    fn because(status: bool, reason: &'static str) -> Self {
+        Self { status, reason: Some(reason), message: None }
+    }
+
+    fn no(reason: &'static str, message: String) -> Self {
+        Self { status: false, reason: Some(reason), message: Some(message) }
+    }
+}
+
+/// Foreign conditions as they are, then the kubelet's own in its order. A transition time moves when the status does.
+pub(super) fn conditions(
+    pod: &Pod,
+    object: &PodObject,
+    phase: &str,
+    previous: &PodStatus,
+    now: Timestamp,
+) -> Vec<PodCondition> {
+    let known = previous.conditions.as_deref().unwrap_or_default();
+    let containers_ready = containers_ready(pod, object, phase);
+    let ready = ready(&containers_ready, object, known);
+    let found = [
+        Finding::plain(pod.networked()),
+        all_initialized(pod, object, phase),
+        ready,
+        containers_ready,
+        Finding::plain(true),
+    ];
+    let foreign = known.iter().filter(|c| !OWNED.contains(&c.type_.as_str())).cloned();
+    let own = OWNED.iter().zip(found).map(|(type_, finding)| {
+        let status = if finding.status { "True" } else { "False" };
+        let before = known.iter().find(|c| c.type_ == *type_);
+        let since = before.filter(|c| c.status == status).and_then(|c| c.last_transition_time.clone());
+        PodCondition {
+            type_: (*type_).to_owned(),
+            status: status.to_owned(),
+            reason: finding.reason.map(str::to_owned),
+            message: finding.message,
+            last_transition_time: Some(since.unwrap_or_else(|| api_time(now))),
+            last_probe_time: None,
+            observed_generation: object.metadata.generation,
+        }
+    });
+    foreign.chain(own).collect()
+}
+
+fn named(pod: &Pod, object: &PodObject, pick: impl Fn(&Container) -> bool) -> Vec<String> {
+    let pairs = object.containers().zip(&pod.containers);
+    pairs.filter(|(_, container)| pick(container)).map(|(spec, _)| spec.name.clone()).collect()
+}
+
+fn all_initialized(pod: &Pod, object: &PodObject, phase: &str) -> Finding {
+    if phase == "Succeeded" {
+        return Finding::because(true, "PodCompleted");
+    }
+    let open = named(pod, object, |c| !initialized(c));
+    let begun = pod.containers.iter().any(|c| c.kind == Kind::Regular && c.ever_started);
+    if open.is_empty() || begun {
+        return Finding::plain(true);
+    }
+    let message = format!("containers with incomplete status: [{}]", open.join(" "));
+    Finding::no("ContainersNotInitialized", message)
+}
+
+fn containers_ready(pod: &Pod, object: &PodObject, phase: &str) -> Finding {
+    match phase {
+        "Succeeded" => return Finding::because(false, "PodCompleted"),
+        "Failed" => return Finding::because(false, "PodFailed"),
+        _ => {}
+    }
+    let unready = named(pod, object, |c| c.kind != Kind::Init && !c.ready());
+    if unready.is_empty() {
+        return Finding::plain(true);
+    }
+    let message = format!("containers with unready status: [{}]", unready.join(" "));
+    Finding::no("ContainersNotReady", message)
+}
+
+fn ready(containers: &Finding, object: &PodObject, known: &[PodCondition]) -> Finding {
+    if !containers.status {
+        return Finding { status: false, reason: containers.reason, message: containers.message.clone() };
+    }
+    let missing = object.spec.readiness_gates.iter().filter_map(|gate| {
+        let gate = gate.condition_type.as_str();
+        match known.iter().find(|c| c.type_ == gate).map(|c| c.status.as_str()) {
+            Some("True") => None,
+            Some(status) => {
+                Some(format!("the status of pod readiness gate \"{gate}\" is not \"True\", but {status}"))
+            }
+            None => Some(format!("corresponding condition of pod readiness gate \"{gate}\" does not exist.")),
+        }
+    });
+    let missing: Vec<String> = missing.collect();
+    if missing.is_empty() {
+        return Finding::plain(true);
+    }
+    Finding::no("ReadinessGatesNotReady", missing.join(", "))
+}

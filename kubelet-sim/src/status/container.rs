@@ -1,0 +1,104 @@
+//! The status of each container.
+
+use crate::image;
+use crate::pod::Pod;
+use crate::pod::container::{Container, Ended, Kind, Phase};
+use crate::pod::object::{ContainerSpec, PodObject};
+use crate::time::{api_time, go_duration};
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
+};
+
+/// One status per container, in their order.
+pub(super) fn statuses(pod: &Pod, object: &PodObject) -> Vec<ContainerStatus> {
+    let pairs = object.containers().zip(&pod.containers);
+    pairs.map(|(spec, container)| status(container, spec, object)).collect()
+}
+
+fn status(container: &Container, spec: &ContainerSpec, object: &PodObject) -> ContainerStatus {
+    let (state, last) = states(container, spec, object);
+    let id = match (container.run(), &container.ended) {
+        (Some(run), _) => Some(run.id.clone()),
+        (None, Some(ended)) => Some(ended.id.clone()),
+        (None, None) => None,
+    };
+    let created = id.is_some();
+    let asked = &spec.resources;
+    let resourced = container.run().is_some() && (asked.requests.is_some() || asked.limits.is_some());
+    ContainerStatus {
+        name: spec.name.clone(),
+        image: if created { image::full_name(&spec.image) } else { spec.image.clone() },
+        image_id: if created { super::image_id(&spec.image) } else { String::new() },
+        container_id: id,
+        ready: container.ready(),
+        started: Some(container.started()),
+        restart_count: i32::try_from(container.restarts).unwrap_or(i32::MAX),
+        state: Some(state),
+        last_state: Some(last.map_or_else(ContainerState::default, terminated)),
+        allocated_resources: asked.requests.clone().filter(|_| resourced),
+        resources: resourced.then(|| asked.clone()),
+        ..ContainerStatus::default()
+    }
+}
+
+/// The state shown, and the earlier end beside it.
+fn states<'a>(
+    container: &'a Container,
+    spec: &ContainerSpec,
+    object: &PodObject,
+) -> (ContainerState, Option<&'a Ended>) {
+    match (&container.phase, &container.ended) {
+        (Phase::Running(run) | Phase::Stopping(run), _) => {
+            let running = ContainerStateRunning { started_at: Some(api_time(run.started_at)) };
+            (ContainerState { running: Some(running), ..Default::default() }, container.last.as_ref())
+        }
+        (Phase::ImageError(error), ended) => {
+            let (reason, message) = match (error.reason, error.backing_off) {
+                ("ErrImagePull", true) => {
+                    let (image, why) = (&spec.image, &error.message);
+                    ("ImagePullBackOff", format!("Back-off pulling image \"{image}\": ErrImagePull: {why}"))
+                }
+                (reason, _) => (reason, error.message.clone()),
+            };
+            (waiting(reason, Some(message)), ended.as_ref())
+        }
+        (Phase::CrashLoop { delay, .. }, ended) => {
+            let (delay, pod) = (go_duration(*delay), object.full_name());
+            let message = format!("back-off {delay} restarting failed container={} pod={pod}", spec.name);
+            (waiting("CrashLoopBackOff", Some(message)), ended.as_ref())
+        }
+        (Phase::Waiting | Phase::Image | Phase::Starting | Phase::Exited, Some(ended)) => {
+            (terminated(ended), container.last.as_ref())
+        }
+        (Phase::Waiting | Phase::Image | Phase::Starting | Phase::Exited, None) => {
+            let initializing = container.kind == Kind::Regular && !object.spec.init_containers.is_empty();
+            let begun = matches!(container.phase, Phase::Image | Phase::Starting);
+            let reason =
+                if initializing && !begun { "PodInitializing" } else { default_reason(container, object) };
+            (waiting(reason, None), None)
+        }
+    }
+}
+
+/// What a container that has not begun waits for: pods with init containers are initializing.
+fn default_reason(container: &Container, object: &PodObject) -> &'static str {
+    let begun = matches!(container.phase, Phase::Image | Phase::Starting);
+    if !begun && !object.spec.init_containers.is_empty() { "PodInitializing" } else { "ContainerCreating" }
+}
+
+fn waiting(reason: &str, message: Option<String>) -> ContainerState {
+    let waiting = ContainerStateWaiting { reason: Some(reason.to_owned()), message };
+    ContainerState { waiting: Some(waiting), ..Default::default() }
+}
+
+fn terminated(ended: &Ended) -> ContainerState {
+    let terminated = ContainerStateTerminated {
+        container_id: Some(ended.id.clone()),
+        exit_code: ended.code,
+        reason: Some(ended.reason.clone()),
+        started_at: Some(api_time(ended.started_at)),
+        finished_at: Some(api_time(ended.finished_at)),
+        ..Default::default()
+    };
+    ContainerState { terminated: Some(terminated), ..Default::default() }
+}

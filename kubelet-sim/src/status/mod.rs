@@ -1,0 +1,104 @@
+//! What the API shows of a pod: its status as a pure function of the machine's state. Nothing here decides anything.
+
+mod condition;
+mod container;
+mod phase;
+
+use crate::image;
+use crate::pod::Pod;
+use crate::pod::Stage;
+use crate::pod::Why;
+use crate::pod::object::PodObject;
+use crate::time::api_time;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, PodCondition, PodIP, PodStatus};
+
+/// The kinds of conditions that the kubelet owns, in the order in which it writes them.
+pub const OWNED: [&str; 5] =
+    ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+
+/// What the kubelet says of `pod` at `now`; the fields that others own are left out. `host_ip` is its node's address. Of
+/// `previous`, the newest known status of the object, it keeps the conditions that others own and the time of a transition
+/// that did not happen. A terminal phase never changes.
+pub fn compute(
+    pod: &Pod,
+    object: &PodObject,
+    host_ip: &str,
+    previous: &PodStatus,
+    now: Timestamp,
+) -> PodStatus {
+    let phase = phase::phase(pod, object, previous.phase.as_deref());
+    let statuses = container::statuses(pod, object);
+    let (init, regular) = statuses.split_at(object.spec.init_containers.len());
+    let deadline = matches!(
+        pod.stage,
+        Stage::Stopping { why: Why::DeadlineExceeded, .. } | Stage::Ended(Why::DeadlineExceeded)
+    );
+    let (reason, message) = if deadline {
+        let message = "Pod was active on the node longer than the specified deadline";
+        (Some("DeadlineExceeded".to_owned()), Some(message.to_owned()))
+    } else {
+        (previous.reason.clone(), previous.message.clone())
+    };
+    let pod_ip = match (object.spec.host_network, pod.ip) {
+        (true, _) => pod.networked().then(|| host_ip.to_owned()).or_else(|| previous.pod_ip.clone()),
+        (false, ip) => ip.map(|ip| ip.to_string()),
+    };
+    PodStatus {
+        phase: Some(phase.to_owned()),
+        reason,
+        message,
+        conditions: Some(condition::conditions(pod, object, phase, previous, now)),
+        host_ip: Some(host_ip.to_owned()),
+        host_ips: Some(vec![HostIP { ip: host_ip.to_owned() }]),
+        pod_ips: pod_ip.clone().map(|ip| vec![PodIP { ip }]),
+        pod_ip,
+        start_time: Some(api_time(pod.started_at)),
+        init_container_statuses: some(init),
+        container_statuses: some(regular),
+        observed_generation: object.metadata.generation,
+        ..PodStatus::default()
+    }
+}
+
+/// Whether `seen` tells a watcher what `ours` tells it, as far as the kubelet answers for it. Looks at the essence only,
+/// so that a field which a server adds or leaves out starts no quarrel.
+pub fn agrees(ours: &PodStatus, seen: &PodStatus) -> bool {
+    let conditions = |status: &PodStatus| {
+        let all = status.conditions.clone().unwrap_or_default();
+        OWNED.map(|owned| all.iter().find(|c| c.type_ == owned).map(|c| c.status.clone()))
+    };
+    let containers = |status: &PodStatus| -> Vec<(bool, i32, Option<String>)> {
+        let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+        all.map(|c: &ContainerStatus| (c.ready, c.restart_count, c.container_id.clone())).collect()
+    };
+    ours.phase == seen.phase && conditions(ours) == conditions(seen) && containers(ours) == containers(seen)
+}
+
+/// The conditions of `status` that others own.
+pub fn foreign(status: &PodStatus) -> impl Iterator<Item = &PodCondition> {
+    status.conditions.iter().flatten().filter(|c| !OWNED.contains(&c.type_.as_str()))
+}
+
+/// Whether writing `b` after `a` would tell nothing new: all that the kubelet owns is equal.
+pub fn same(a: &PodStatus, b: &PodStatus) -> bool {
+    fn own(status: &PodStatus) -> impl Iterator<Item = &PodCondition> {
+        status.conditions.iter().flatten().filter(|c| OWNED.contains(&c.type_.as_str()))
+    }
+    (&a.phase, &a.reason, &a.message) == (&b.phase, &b.reason, &b.message)
+        && (&a.host_ip, &a.host_ips, &a.pod_ip, &a.pod_ips)
+            == (&b.host_ip, &b.host_ips, &b.pod_ip, &b.pod_ips)
+        && (&a.start_time, a.observed_generation) == (&b.start_time, b.observed_generation)
+        && a.init_container_statuses == b.init_container_statuses
+        && a.container_statuses == b.container_statuses
+        && own(a).eq(own(b))
+}
+
+fn some(statuses: &[ContainerStatus]) -> Option<Vec<ContainerStatus>> {
+    (!statuses.is_empty()).then(|| statuses.to_vec())
+}
+
+/// The digest reference that a pull of `image` would have given.
+fn image_id(reference: &str) -> String {
+    image::digest_reference(reference)
+}

@@ -1,0 +1,168 @@
+//! Carries out verdicts: binds pods and writes their conditions, many at a time, never waiting for one. Holds no judgement:
+//! what a failed bind means is the [scheduler](crate::scheduler)'s to say.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kstore_client::{ApiError, Client, Patch};
+use kstore_informer::Causes;
+use serde_json::json;
+use tokio::task::JoinSet;
+use tracing::Instrument;
+
+use crate::lanes::Lanes;
+use crate::limits::WRITES_IN_FLIGHT;
+use crate::pod::{PodInfo, ScheduledCondition, Uid};
+use crate::scheduler::{Binding, Notice};
+
+/// The binds and condition writes that are under way.
+pub(crate) struct Writes {
+    client: Client,
+    tasks: JoinSet<Done>,
+    lanes: Lanes<Write>,
+}
+
+enum Write {
+    Bind(Binding),
+    Condition(Arc<PodInfo>, Patch, Causes),
+}
+
+/// A write that has ended.
+pub(crate) enum Done {
+    /// A bind, and how it ended.
+    Bind(Binding, Result<(), ApiError>),
+    /// A condition. It is told again when it changes again, so its failure is not.
+    Condition(Uid),
+}
+
+impl Writes {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, tasks: JoinSet::new(), lanes: Lanes::default() }
+    }
+
+    /// Whether another verdict may be handed in.
+    pub(crate) fn has_room(&self) -> bool {
+        self.tasks.len() < WRITES_IN_FLIGHT
+    }
+
+    /// Starts to bind, or will when the pod's present write has ended.
+    pub(crate) fn bind(&mut self, binding: Binding) {
+        let uid = Arc::clone(&binding.pod.uid);
+        self.submit(&uid, Write::Bind(binding));
+    }
+
+    /// Starts to write what `notice` says into the pod's condition, unless it says so already.
+    pub(crate) fn tell(&mut self, notice: &Notice, now: Timestamp) {
+        if let Some(patch) = condition(notice, now) {
+            let write = Write::Condition(Arc::clone(&notice.pod), patch, Causes::one(notice.cause));
+            self.submit(&notice.pod.uid, write);
+        }
+    }
+
+    /// The next write that has ended, without waiting.
+    pub(crate) fn try_next(&mut self) -> Option<Done> {
+        let done = self.tasks.try_join_next()?;
+        self.ended(done)
+    }
+
+    /// The next write that has ended; waits for ever if none is under way. Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self) -> Option<Done> {
+        match self.tasks.join_next().await {
+            Some(done) => self.ended(done),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Gives up what is under way, and returns when it has stopped.
+    pub(crate) async fn shutdown(mut self) {
+        self.tasks.shutdown().await;
+    }
+
+    fn submit(&mut self, uid: &Uid, write: Write) {
+        if let Some(write) = self.lanes.enter(uid, write) {
+            self.start(write);
+        }
+    }
+
+    fn start(&mut self, write: Write) {
+        let client = self.client.clone();
+        match write {
+            Write::Bind(binding) => {
+                let span = tracing::debug_span!("bind", pod = %binding.pod.key, node = %binding.choice.node);
+                self.tasks.spawn(bind(client, binding).instrument(span));
+            }
+            Write::Condition(pod, patch, causes) => {
+                let span = tracing::debug_span!("condition", pod = %pod.key);
+                self.tasks.spawn(write_condition(client.causes(&causes), pod, patch).instrument(span));
+            }
+        }
+    }
+
+    fn ended(&mut self, done: Result<Done, tokio::task::JoinError>) -> Option<Done> {
+        let done = done.expect("a write neither panics nor is cancelled before the end");
+        let uid = match &done {
+            Done::Bind(binding, _) => &binding.pod.uid,
+            Done::Condition(uid) => uid,
+        };
+        if let Some(next) = self.lanes.leave(uid) {
+            self.start(next);
+        }
+        Some(done)
+    }
+}
+
+async fn bind(client: Client, binding: Binding) -> Done {
+    let api = client.causes(&Causes::one(binding.cause)).api::<Pod>();
+    let (key, node) = (&binding.pod.key, &binding.choice.node);
+    let outcome = match api.bind(key.namespace(), key.name(), &binding.pod.uid, node).await {
+        Ok(_) => Ok(()),
+        // Without an answer it may have happened; the pod itself knows.
+        Err(error @ ApiError::Transport(_)) => match api.get(key.namespace(), key.name()).await {
+            Ok(pod) if is_on(&pod, &binding) => Ok(()),
+            Ok(_) | Err(_) => Err(error),
+        },
+        Err(error) => Err(error),
+    };
+    Done::Bind(binding, outcome)
+}
+
+fn is_on(pod: &Pod, binding: &Binding) -> bool {
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    pod.metadata.uid.as_deref() == Some(&*binding.pod.uid) && node == Some(&*binding.choice.node)
+}
+
+async fn write_condition(client: Client, pod: Arc<PodInfo>, patch: Patch) -> Done {
+    let outcome = client.api::<Pod>().patch_status(pod.key.namespace(), pod.key.name(), &patch).await;
+    if let Err(error) = outcome
+        && !error.is_not_found()
+    {
+        tracing::debug!(%error, "the condition was not written");
+    }
+    Done::Condition(Arc::clone(&pod.uid))
+}
+
+/// What makes the pod's condition say what `notice` says; `None` if it does. The time of transition moves only with the
+/// status, the uid guards against a new pod of the same name.
+fn condition(notice: &Notice, now: Timestamp) -> Option<Patch> {
+    let pod = &notice.pod;
+    let wanted = ScheduledCondition {
+        status: "False".to_owned(),
+        reason: notice.trouble.reason().to_owned(),
+        message: notice.message.clone(),
+    };
+    if pod.scheduled.as_ref() == Some(&wanted) {
+        return None;
+    }
+    let mut condition = json!({
+        "type": "PodScheduled", "status": wanted.status, "reason": wanted.reason, "message": wanted.message,
+        "observedGeneration": pod.generation,
+    });
+    if pod.scheduled.as_ref().is_none_or(|old| old.status != wanted.status) {
+        condition["lastTransitionTime"] = now.to_string().into();
+    }
+    Some(Patch::Strategic(json!({
+        "metadata": { "uid": &*pod.uid },
+        "status": { "conditions": [condition] },
+    })))
+}

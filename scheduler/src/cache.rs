@@ -1,0 +1,275 @@
+//! What is where: nodes, the pods on them, and the pods assumed to be on them because a bind is under way. Every update
+//! costs O(1) in the number of nodes and pods (O(log n) for the list of recent changes). Not a mirror of the API: the
+//! informers hold the objects.
+//!
+//! A pod is on at most one node. Assumed pods do not expire: a bind always ends, and then the pod is confirmed by the
+//! watch or forgotten.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kstore_nondet::HashMap;
+
+use crate::node::NodeInfo;
+use crate::node_order::NodeOrder;
+use crate::pod::{NonZero, PodInfo, Uid};
+use crate::ports::HostPort;
+use crate::resources::Resources;
+
+/// A node with the sums of what is on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeState {
+    info: Arc<NodeInfo>,
+    requested: Resources,
+    nonzero: NonZero,
+    ports: Vec<HostPort>,
+    pods: Vec<Arc<PodInfo>>,
+    /// The lowest priority among `pods`.
+    lowest_priority: Option<i32>,
+    generation: u64,
+}
+
+impl NodeState {
+    fn new(info: Arc<NodeInfo>) -> Self {
+        Self {
+            info,
+            requested: Resources::default(),
+            nonzero: NonZero::default(),
+            ports: Vec::new(),
+            pods: Vec::new(),
+            lowest_priority: None,
+            generation: 0,
+        }
+    }
+
+    /// What the node offers.
+    pub fn info(&self) -> &NodeInfo {
+        &self.info
+    }
+
+    /// What its pods request together.
+    pub fn requested(&self) -> &Resources {
+        &self.requested
+    }
+
+    /// What LeastAllocated counts for its pods together.
+    pub fn nonzero(&self) -> NonZero {
+        self.nonzero
+    }
+
+    /// The host ports its pods hold.
+    pub fn ports(&self) -> &[HostPort] {
+        &self.ports
+    }
+
+    /// Its pods, assumed ones included, in no meaningful but a reproducible order.
+    pub fn pods(&self) -> &[Arc<PodInfo>] {
+        &self.pods
+    }
+
+    /// How many pods it holds.
+    pub fn pod_count(&self) -> i64 {
+        self.pods.len() as i64
+    }
+
+    /// The node without its pods of a priority below `priority`; `None` if it has none.
+    pub fn without_lower(&self, priority: i32) -> Option<Self> {
+        self.lowest_priority.filter(|lowest| *lowest < priority)?;
+        let mut stripped = self.clone();
+        for pod in self.pods.iter().filter(|pod| pod.priority < priority) {
+            stripped.remove(&pod.uid);
+        }
+        Some(stripped)
+    }
+
+    /// The cache's generation when it last changed.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Puts a pod there.
+    pub(crate) fn add(&mut self, pod: Arc<PodInfo>) {
+        self.requested.add(&pod.requests);
+        self.nonzero.milli_cpu += pod.nonzero.milli_cpu;
+        self.nonzero.memory += pod.nonzero.memory;
+        self.ports.extend_from_slice(&pod.ports);
+        self.lowest_priority =
+            Some(self.lowest_priority.map_or(pod.priority, |lowest| lowest.min(pod.priority)));
+        self.pods.push(pod);
+    }
+
+    /// Takes the pod of this identity away.
+    pub(crate) fn remove(&mut self, uid: &Uid) {
+        let at =
+            self.pods.iter().position(|pod| pod.uid == *uid).expect("a pod is on the node it was added to");
+        let pod = self.pods.swap_remove(at);
+        if self.lowest_priority == Some(pod.priority) {
+            self.lowest_priority = self.pods.iter().map(|pod| pod.priority).min();
+        }
+        self.requested.subtract(&pod.requests);
+        self.nonzero.milli_cpu -= pod.nonzero.milli_cpu;
+        self.nonzero.memory -= pod.nonzero.memory;
+        for port in &pod.ports {
+            let at = self.ports.iter().position(|p| p == port).expect("a pod's ports were added with it");
+            self.ports.swap_remove(at);
+        }
+    }
+}
+
+struct Entry {
+    state: NodeState,
+    /// Whether the node object exists. An entry without one only remembers pods that name the node.
+    exists: bool,
+}
+
+struct Placed {
+    pod: Arc<PodInfo>,
+    node: Arc<str>,
+    assumed: bool,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Cache {
+    nodes: HashMap<Arc<str>, Entry>,
+    pods: HashMap<Uid, Placed>,
+    order: NodeOrder,
+    /// The node that changed in each generation; a node occurs once, at its latest.
+    recent: BTreeMap<u64, Arc<str>>,
+    generation: u64,
+    /// The generation in which the list of nodes last changed.
+    order_generation: u64,
+}
+
+impl Cache {
+    /// Adds or replaces a node object. Returns what was known before.
+    pub fn set_node(&mut self, info: Arc<NodeInfo>) -> Option<Arc<NodeInfo>> {
+        let name = Arc::clone(&info.name);
+        let entry = self.entry(&name);
+        let old = std::mem::replace(&mut entry.state.info, Arc::clone(&info));
+        let existed = std::mem::replace(&mut entry.exists, true);
+        self.touch(&name);
+        if !existed || old.zone() != info.zone() {
+            if existed {
+                self.order.remove(&old);
+            }
+            self.order.add(&info);
+            self.order_generation = self.generation;
+        }
+        existed.then_some(old)
+    }
+
+    /// Forgets a node object. Its pods are remembered until they are gone. Unknown names are ignored.
+    pub fn remove_node(&mut self, name: &str) {
+        let Some(entry) = self.nodes.get_mut(name).filter(|entry| entry.exists) else { return };
+        entry.exists = false;
+        let info = Arc::clone(&entry.state.info);
+        self.order.remove(&info);
+        self.touch(&info.name);
+        self.order_generation = self.generation;
+        self.drop_if_empty(&info.name);
+    }
+
+    /// Counts `pod` on `node` while its bind is under way.
+    ///
+    /// # Panics
+    /// When the pod is already counted somewhere: deciding twice is a defect of the caller.
+    pub fn assume(&mut self, pod: Arc<PodInfo>, node: &Arc<str>) {
+        assert!(!self.pods.contains_key(&pod.uid), "a pod is assumed once");
+        self.place(pod, node, true);
+    }
+
+    /// Takes back an assumption whose bind failed, and returns the pod. `None`, and nothing changed, if the watch has
+    /// confirmed the pod meanwhile or it is gone.
+    pub fn forget(&mut self, uid: &Uid) -> Option<Arc<PodInfo>> {
+        if self.is_assumed(uid) { self.remove_pod(uid) } else { None }
+    }
+
+    /// Counts a pod where the API says it is, confirming or correcting an assumption. Returns what was counted before if
+    /// the pod now holds something else or is elsewhere.
+    pub fn set_pod(&mut self, pod: Arc<PodInfo>, node: &Arc<str>) -> Option<Arc<PodInfo>> {
+        if let Some(placed) = self.pods.get_mut(&pod.uid)
+            && placed.node == *node
+            && placed.pod.holds_like(&pod)
+        {
+            placed.assumed = false;
+            return None;
+        }
+        let before = self.remove_pod(&pod.uid);
+        self.place(pod, node, false);
+        before
+    }
+
+    /// Counts a pod no longer, assumed or not. Returns it if it was counted.
+    pub fn remove_pod(&mut self, uid: &Uid) -> Option<Arc<PodInfo>> {
+        let placed = self.pods.remove(uid)?;
+        self.entry(&placed.node).state.remove(uid);
+        self.touch(&placed.node);
+        self.drop_if_empty(&placed.node);
+        Some(placed.pod)
+    }
+
+    /// Whether the pod is counted somewhere.
+    pub fn holds(&self, uid: &Uid) -> bool {
+        self.pods.contains_key(uid)
+    }
+
+    /// Whether the pod is counted on the strength of an assumption.
+    pub fn is_assumed(&self, uid: &Uid) -> bool {
+        self.pods.get(uid).is_some_and(|placed| placed.assumed)
+    }
+
+    /// Rises with every change.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The generation in which the list of nodes or their order last changed.
+    pub(crate) fn order_generation(&self) -> u64 {
+        self.order_generation
+    }
+
+    /// The nodes that exist, in the order of search.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &NodeState> {
+        self.order.iter().map(|name| &self.nodes[&name].state)
+    }
+
+    /// The nodes that exist and changed after `generation`, oldest change first.
+    pub(crate) fn changed_since(&self, generation: u64) -> impl Iterator<Item = &NodeState> {
+        let recent = self.recent.range(generation + 1..);
+        recent
+            .filter_map(|(_, name)| self.nodes.get(name))
+            .filter(|entry| entry.exists)
+            .map(|entry| &entry.state)
+    }
+
+    fn place(&mut self, pod: Arc<PodInfo>, node: &Arc<str>, assumed: bool) {
+        self.entry(node).state.add(Arc::clone(&pod));
+        self.touch(node);
+        let uid = Arc::clone(&pod.uid);
+        self.pods.insert(uid, Placed { pod, node: Arc::clone(node), assumed });
+    }
+
+    fn entry(&mut self, name: &Arc<str>) -> &mut Entry {
+        self.nodes.entry(Arc::clone(name)).or_insert_with(|| Entry {
+            state: NodeState::new(Arc::new(NodeInfo::named(name))),
+            exists: false,
+        })
+    }
+
+    fn touch(&mut self, name: &Arc<str>) {
+        self.generation += 1;
+        let generation = self.generation;
+        let before = std::mem::replace(&mut self.entry(name).state.generation, generation);
+        self.recent.remove(&before);
+        self.recent.insert(generation, Arc::clone(name));
+    }
+
+    fn drop_if_empty(&mut self, name: &Arc<str>) {
+        let Some(entry) = self.nodes.get(name).filter(|e| !e.exists && e.state.pods.is_empty()) else {
+            return;
+        };
+        self.recent.remove(&entry.state.generation);
+        self.nodes.remove(name);
+    }
+}

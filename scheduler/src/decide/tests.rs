@@ -1,0 +1,152 @@
+use proptest::prelude::{ProptestConfig, Strategy, proptest};
+use serde_json::json;
+
+use super::*;
+use crate::cache::Cache;
+use crate::explain;
+use crate::reference::{Answer, World};
+use crate::testing::{any_node, any_pod, cpu_pod, node, on, pod};
+
+fn snapshot(world: &World) -> Snapshot {
+    let (mut cache, mut snapshot) = (Cache::default(), Snapshot::default());
+    world.nodes.iter().for_each(|node| assert!(cache.set_node(Arc::clone(node)).is_none()));
+    world.placed.iter().for_each(|(pod, node)| assert!(cache.set_pod(Arc::clone(pod), node).is_none()));
+    snapshot.update(&cache);
+    snapshot
+}
+
+/// What the fast decision says, in the reference's terms.
+pub(crate) fn answer(outcome: &Outcome) -> Answer {
+    match outcome {
+        Outcome::Fits(choice) => Answer::Node {
+            name: Arc::clone(&choice.node),
+            total: choice.total,
+            best: choice.best,
+            feasible: choice.feasible,
+        },
+        Outcome::Unfit(refusal) => Answer::Nowhere { message: explain::message(refusal, None) },
+    }
+}
+
+fn world_of(count: impl Strategy<Value = usize>) -> impl Strategy<Value = World> {
+    count.prop_flat_map(|count| {
+        let nodes: Vec<_> = (0..count).map(|n| any_node(format!("n{n}"))).collect();
+        let placed = proptest::collection::vec((any_pod(String::new()), 0..count.max(1) + 1), 0..count + 1);
+        (nodes, placed).prop_map(|(nodes, placed)| {
+            let mut world = World::default();
+            nodes.into_iter().for_each(|node| world.set_node(node));
+            world.placed.extend(placed.into_iter().enumerate().map(|(i, (pod, n))| {
+                let pod = crate::testing::with(&pod, |pod| pod.uid = format!("placed-{i}").into());
+                (pod, format!("n{n}").into())
+            }));
+            world
+        })
+    })
+}
+
+fn agree(world: &World, pod: &PodInfo, terms: Terms) {
+    let decision = decide(&snapshot(world), pod, terms);
+    let (expected, next_start) = world.decide(pod, terms);
+    assert_eq!(answer(&decision.outcome), expected);
+    assert_eq!(decision.next_start, next_start);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_decision_is_the_references(
+        world in world_of(0usize..7), pod in any_pod("p".to_owned()), start in 0usize..10, tie: u64,
+    ) {
+        agree(&world, &pod, Terms { start, tie, percentage: 0 });
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_decision_is_the_references_when_only_some_nodes_are_looked_at(
+        world in world_of(280usize..300), pod in any_pod("p".to_owned()), start in 0usize..400, tie: u64,
+        percentage in proptest::sample::select(&[0usize, 40, 100][..]),
+    ) {
+        agree(&world, &pod, Terms { start, tie, percentage });
+    }
+}
+
+fn terms(start: usize, tie: u64) -> Terms {
+    Terms { start, tie, percentage: 0 }
+}
+
+#[test]
+fn every_one_of_the_best_can_win_and_the_tie_says_which() {
+    let mut world = World::default();
+    (0..3).for_each(|n| world.set_node(node(&format!("n{n}"), json!({}))));
+    let winners: Vec<String> = (0..4)
+        .map(|tie| match decide(&snapshot(&world), &cpu_pod("p", "1"), terms(1, tie)).outcome {
+            Outcome::Fits(choice) => choice.node.to_string(),
+            Outcome::Unfit(refusal) => panic!("{refusal:?}"),
+        })
+        .collect();
+    assert_eq!(winners, ["n1", "n2", "n0", "n1"], "in the order of search, which starts at n1");
+}
+
+#[test]
+fn a_choice_says_what_it_was_made_from() {
+    let mut world = World::default();
+    world.set_node(node("full", json!({})));
+    world.set_node(node("free", json!({})));
+    world.set_node(node("cordoned", json!({ "unschedulable": true })));
+    world.placed.push((on(&cpu_pod("old", "2"), "full"), "full".into()));
+    let decision = decide(&snapshot(&world), &cpu_pod("p", "1"), terms(0, 0));
+    let Outcome::Fits(choice) = decision.outcome else { panic!("it fits") };
+    assert_eq!((&*choice.node, choice.evaluated, choice.feasible, choice.best), ("free", 3, 2, 1));
+    // Free: cpu (4000-1000)/4000 = 75 %, memory nearly all of it: (75 + 99) / 2 = 87. Balance: 100 → 87.
+    let expected = [
+        (Scorer::TaintToleration, 100),
+        (Scorer::LeastAllocated, 87),
+        (Scorer::BalancedAllocation, 50 + (50 + 87 - 100) / 2),
+    ];
+    assert_eq!(choice.scores, expected);
+    assert_eq!(choice.total, 300 + 87 + 68);
+}
+
+#[test]
+fn the_message_counts_reasons_in_the_order_of_their_text() {
+    let mut world = World::default();
+    let taint = json!({ "taints": [{ "key": "k", "value": "v", "effect": "NoSchedule" }] });
+    world.set_node(node("tainted", taint));
+    world.set_node(node("small-1", json!({})));
+    world.set_node(node("small-2", json!({})));
+    world.set_node(node("cordoned", json!({ "unschedulable": true })));
+    let message = |pod: &PodInfo| match decide(&snapshot(&world), pod, terms(0, 0)).outcome {
+        Outcome::Unfit(refusal) => (explain::message(&refusal, None), refusal.plugins),
+        Outcome::Fits(choice) => panic!("{choice:?}"),
+    };
+    let (text, plugins) = message(&cpu_pod("big", "100"));
+    assert_eq!(
+        text,
+        "0/4 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 2 Insufficient cpu."
+    );
+    let refused: Vec<&str> = plugins.iter().map(Plugin::name).collect();
+    assert_eq!(refused, ["NodeUnschedulable", "TaintToleration", "NodeResourcesFit"]);
+
+    let pinned = |names: serde_json::Value| {
+        let field = json!({ "key": "metadata.name", "operator": "In", "values": names });
+        let terms = json!({ "nodeSelectorTerms": [{ "matchFields": [field] }] });
+        let affinity = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": terms } });
+        pod("pinned", json!({ "affinity": affinity }))
+    };
+    assert_eq!(
+        message(&pinned(json!(["cordoned", "absent"]))).0,
+        "0/4 nodes are available: 1 node(s) were unschedulable, 3 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+    );
+    assert_eq!(message(&pinned(json!([]))).0, "0/4 nodes are available: pod affinity terms conflict.");
+}
+
+#[test]
+fn an_empty_cluster_has_its_own_message() {
+    let decision = decide(&snapshot(&World::default()), &cpu_pod("p", "1"), terms(5, 0));
+    let expected = Answer::Nowhere { message: "no nodes available to schedule pods".to_owned() };
+    assert_eq!((answer(&decision.outcome), decision.next_start), (expected, 0));
+}

@@ -1,0 +1,89 @@
+//! The words for a refusal: the message that conditions and events carry, as upstream prints it. Tools and people match
+//! these texts.
+
+use std::collections::BTreeMap;
+
+use crate::decide::Refusal;
+use crate::filter::node_affinity::NOT_NAMED;
+use crate::limits::{EVENT_CUT_MARK, EVENT_MESSAGE_BYTES};
+
+/// What is said when there is no node at all.
+pub const NO_NODES: &str = "no nodes available to schedule pods";
+
+/// `0/N nodes are available: 1 reason, 2 other reason.`, the counted reasons in the order of their text; then
+/// `preemption`, which says why pushing out other pods would not help (see [`crate::victims`]).
+pub fn message(refusal: &Refusal, preemption: Option<&str>) -> String {
+    if refusal.nodes == 0 {
+        return NO_NODES.to_owned();
+    }
+    let mut message = match refusal.contradiction {
+        Some(reason) => format!("0/{} nodes are available: {reason}.", refusal.nodes),
+        None => counted(refusal.nodes, &reasons(refusal)),
+    };
+    if let Some(text) = preemption {
+        message.push_str(" preemption: ");
+        message.push_str(text);
+    }
+    message
+}
+
+/// `0/N nodes are available: …` from reasons and how many nodes gave each.
+pub(crate) fn counted(nodes: usize, reasons: &BTreeMap<String, usize>) -> String {
+    let mut parts: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    parts.sort();
+    let tail = if parts.is_empty() { String::new() } else { format!(" {}.", parts.join(", ")) };
+    format!("0/{nodes} nodes are available:{tail}")
+}
+
+fn reasons(refusal: &Refusal) -> BTreeMap<String, usize> {
+    let mut reasons = BTreeMap::new();
+    for (_, rejection) in &refusal.rejections {
+        rejection.reasons(&mut |reason| count(&mut reasons, reason, 1));
+    }
+    count(&mut reasons, NOT_NAMED, refusal.not_named());
+    reasons
+}
+
+/// Adds to the count of a reason; zero adds no reason.
+pub(crate) fn count(reasons: &mut BTreeMap<String, usize>, reason: &str, by: usize) {
+    match reasons.get_mut(reason) {
+        Some(count) => *count += by,
+        None if by > 0 => {
+            reasons.insert(reason.to_owned(), by);
+        }
+        None => {}
+    }
+}
+
+/// The message as an event may carry it: cut at 1024 bytes, the cut shown.
+pub fn for_event(message: &str) -> String {
+    if message.len() <= EVENT_MESSAGE_BYTES {
+        return message.to_owned();
+    }
+    let mut end = EVENT_MESSAGE_BYTES - EVENT_CUT_MARK.len();
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{EVENT_CUT_MARK}", &message[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_cut_where_the_api_would_refuse_it() {
+        assert_eq!(for_event("short"), "short");
+        let cut = for_event(&"ä".repeat(600));
+        assert_eq!((cut.len(), cut.ends_with("ä ...")), (1024, true));
+        assert_eq!(for_event(&"x".repeat(1024)).len(), 1024);
+        assert_eq!(for_event(&"x".repeat(1025)).len(), 1024);
+    }
+
+    #[test]
+    fn preemption_is_a_sentence_of_its_own() {
+        let refusal =
+            Refusal { nodes: 2, contradiction: Some("c"), rejections: vec![], plugins: Default::default() };
+        assert_eq!(message(&refusal, Some("why not.")), "0/2 nodes are available: c. preemption: why not.");
+    }
+}

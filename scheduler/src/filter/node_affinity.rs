@@ -1,0 +1,28 @@
+//! NodeAffinity: the node satisfies `spec.nodeSelector` and one of the required affinity terms.
+
+use crate::event::ClusterEvent;
+use crate::node::NodeInfo;
+use crate::pod::PodInfo;
+
+/// What a refusal says.
+pub const REASON: &str = "node(s) didn't match Pod's node affinity/selector";
+
+/// What is said of all nodes when the terms name nodes and contradict themselves.
+pub const CONFLICT: &str = "pod affinity terms conflict";
+
+/// What is said of each node that was not looked at because the terms name others.
+pub const NOT_NAMED: &str = "node(s) didn't satisfy plugin(s) [NodeAffinity]";
+
+/// Whether the node may take the pod.
+pub fn admits(pod: &PodInfo, node: &NodeInfo) -> bool {
+    pod.affinity.admits(&node.name, &node.labels)
+}
+
+/// A node that matches helps if it is new or did not match before.
+pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
+    match event {
+        ClusterEvent::NodeAdded(node) => admits(pod, node),
+        ClusterEvent::NodeChanged { old, new } => !admits(pod, old) && admits(pod, new),
+        ClusterEvent::PodFreed(_) => false,
+    }
+}

@@ -1,0 +1,21 @@
+//! NodeName: a pod that names its node runs there or nowhere. Such a pod normally bypasses the scheduler.
+
+use crate::event::ClusterEvent;
+use crate::node::NodeInfo;
+use crate::pod::PodInfo;
+
+/// What a refusal says.
+pub const REASON: &str = "node(s) didn't match the requested node name";
+
+/// Whether the node may take the pod.
+pub fn admits(pod: &PodInfo, node: &NodeInfo) -> bool {
+    pod.node_name.as_ref().is_none_or(|name| *name == node.name)
+}
+
+/// Only the appearance of the named node helps.
+pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
+    match event {
+        ClusterEvent::NodeAdded(node) => admits(pod, node),
+        ClusterEvent::NodeChanged { .. } | ClusterEvent::PodFreed(_) => false,
+    }
+}

@@ -1,0 +1,27 @@
+//! TaintToleration: every NoSchedule and NoExecute taint of the node must be tolerated.
+
+use crate::event::ClusterEvent;
+use crate::node::NodeInfo;
+use crate::pod::PodInfo;
+use crate::taint::{Effect, tolerated};
+
+/// What a refusal says (1.35 and later; older versions printed the taint).
+pub const REASON: &str = "node(s) had untolerated taint(s)";
+
+/// Whether the node may take the pod.
+pub fn admits(pod: &PodInfo, node: &NodeInfo) -> bool {
+    let keeps_away = |effect| matches!(effect, Effect::NoSchedule | Effect::NoExecute);
+    node.taints
+        .iter()
+        .filter(|taint| keeps_away(taint.effect))
+        .all(|taint| tolerated(taint, &pod.tolerations))
+}
+
+/// A node whose taints are all tolerated helps if it is new or was not so before.
+pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
+    match event {
+        ClusterEvent::NodeAdded(node) => admits(pod, node),
+        ClusterEvent::NodeChanged { old, new } => !admits(pod, old) && admits(pod, new),
+        ClusterEvent::PodFreed(_) => false,
+    }
+}

@@ -1,0 +1,62 @@
+//! One write per pod at a time, in order. A condition that says "unschedulable" must not overtake, or be overtaken by, the
+//! bind that follows it; writes of different pods do not wait for each other. Pure: who is next, not how it is written.
+
+use std::collections::BTreeMap;
+
+use crate::pod::Uid;
+
+/// Which pods have a write under way, and what each is to be written next.
+#[derive(Debug)]
+pub(crate) struct Lanes<W>(BTreeMap<Uid, Option<W>>);
+
+impl<W> Default for Lanes<W> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<W> Lanes<W> {
+    /// Gives `write` back if it may start. Otherwise keeps it until the pod's present write has ended, in place of
+    /// what was kept before: only the newest is worth writing.
+    pub(crate) fn enter(&mut self, uid: &Uid, write: W) -> Option<W> {
+        match self.0.get_mut(uid) {
+            Some(next) => {
+                *next = Some(write);
+                None
+            }
+            None => {
+                self.0.insert(uid.clone(), None);
+                Some(write)
+            }
+        }
+    }
+
+    /// The pod's write has ended. Gives what may start now.
+    pub(crate) fn leave(&mut self, uid: &Uid) -> Option<W> {
+        let next = self.0.get_mut(uid)?.take();
+        if next.is_none() {
+            self.0.remove(uid);
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_has_one_write_at_a_time_and_only_the_newest_waits() {
+        let mut lanes = Lanes::default();
+        let (a, b): (Uid, Uid) = ("a".into(), "b".into());
+        assert_eq!(lanes.enter(&a, 1), Some(1));
+        assert_eq!(lanes.enter(&a, 2), None);
+        assert_eq!(lanes.enter(&a, 3), None);
+        assert_eq!(lanes.enter(&b, 9), Some(9));
+        assert_eq!(lanes.leave(&a), Some(3));
+        assert_eq!(lanes.enter(&a, 4), None);
+        assert_eq!(lanes.leave(&a), Some(4));
+        assert_eq!(lanes.leave(&a), None);
+        assert_eq!(lanes.enter(&a, 5), Some(5));
+    }
+}

@@ -1,0 +1,193 @@
+//! A node as the scheduler sees it: what it offers and whom it admits. Not what is placed on it: that is `cache`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kstore_informer::{Key, Object, Revision};
+use serde::Deserialize;
+
+use crate::quantity::Amount;
+use crate::resources::Resources;
+use crate::taint::Taint;
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+const REGION: &str = "topology.kubernetes.io/region";
+
+/// What the scheduler keeps of a node object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeInfo {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its name as informers have it.
+    pub key: Key,
+    /// Its identity: a node registered again under the same name has another.
+    pub uid: String,
+    /// The revision of the object these facts come from.
+    pub revision: Revision,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its taints, in the object's order.
+    pub taints: Vec<Taint>,
+    /// Whether it is cordoned.
+    pub unschedulable: bool,
+    /// What pods may use of it.
+    pub allocatable: Resources,
+    /// How many pods it may hold.
+    pub allowed_pods: i64,
+}
+
+impl NodeInfo {
+    /// A node of which only the name is known: it offers nothing.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            key: Key::new("", name),
+            uid: String::new(),
+            revision: Revision(0),
+            labels: BTreeMap::new(),
+            taints: Vec::new(),
+            unschedulable: false,
+            allocatable: Resources::default(),
+            allowed_pods: 0,
+        }
+    }
+
+    /// The failure domain whose nodes alternate with those of other domains in the order of search; `None` if unlabelled.
+    pub fn zone(&self) -> Option<(&str, &str)> {
+        let label = |key| self.labels.get(key).map_or("", String::as_str);
+        let zone = (label(REGION), label(ZONE));
+        (zone != ("", "")).then_some(zone)
+    }
+
+    /// Whether the two differ in nothing that scheduling looks at.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let Self {
+            name,
+            key: _,
+            uid: _,
+            revision: _,
+            labels,
+            taints,
+            unschedulable,
+            allocatable,
+            allowed_pods,
+        } = self;
+        (name, labels, taints, unschedulable, allocatable, allowed_pods)
+            == (
+                &other.name,
+                &other.labels,
+                &other.taints,
+                &other.unschedulable,
+                &other.allocatable,
+                &other.allowed_pods,
+            )
+    }
+}
+
+impl Object for NodeInfo {
+    fn key(&self) -> Key {
+        self.key.clone()
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+}
+
+/// Reads a node. Without `status.allocatable`, the capacity counts.
+///
+/// # Errors
+/// When `json` is no node, or states a quantity that is none. The apiserver stores no such object.
+pub fn decode(json: &[u8]) -> Result<NodeInfo, serde_json::Error> {
+    serde_json::from_slice(json).map(NodeDoc::into_info)
+}
+
+#[derive(Deserialize)]
+struct NodeDoc {
+    metadata: MetaDoc,
+    #[serde(default)]
+    spec: SpecDoc,
+    #[serde(default)]
+    status: StatusDoc,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MetaDoc {
+    name: String,
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
+    labels: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SpecDoc {
+    taints: Option<Vec<Taint>>,
+    unschedulable: Option<bool>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StatusDoc {
+    allocatable: Option<BTreeMap<String, Amount>>,
+    capacity: Option<BTreeMap<String, Amount>>,
+}
+
+impl NodeDoc {
+    fn into_info(self) -> NodeInfo {
+        let mut info = NodeInfo {
+            uid: self.metadata.uid,
+            revision: Revision(self.metadata.resource_version.parse().unwrap_or(0)),
+            labels: self.metadata.labels.unwrap_or_default(),
+            taints: self.spec.taints.unwrap_or_default(),
+            unschedulable: self.spec.unschedulable.unwrap_or_default(),
+            ..NodeInfo::named(&self.metadata.name)
+        };
+        for (name, amount) in self.status.allocatable.or(self.status.capacity).unwrap_or_default() {
+            match name.as_str() {
+                "cpu" => info.allocatable.milli_cpu = amount.milli,
+                "memory" => info.allocatable.memory = amount.whole,
+                "ephemeral-storage" => info.allocatable.ephemeral_storage = amount.whole,
+                "pods" => info.allowed_pods = amount.whole,
+                other => info.allocatable.set_extended(other, amount.whole),
+            }
+        }
+        info
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_read_and_unknown_fields_are_skipped() {
+        let json = serde_json::json!({
+            "metadata": { "name": "n1", "resourceVersion": "9", "labels": { "topology.kubernetes.io/zone": "a" } },
+            "spec": {
+                "podCIDR": "10.0.0.0/24", "unschedulable": true,
+                "taints": [{ "key": "k", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z" }]
+            },
+            "status": {
+                "allocatable": { "cpu": "3500m", "memory": "32Gi", "pods": "110", "example.com/gpu": "4" },
+                "capacity": { "cpu": "4" }, "conditions": []
+            }
+        });
+        let node = decode(json.to_string().as_bytes()).unwrap();
+        assert_eq!((&*node.name, node.revision, node.unschedulable), ("n1", Revision(9), true));
+        assert_eq!(
+            (node.allocatable.milli_cpu, node.allocatable.memory, node.allowed_pods),
+            (3500, 32 << 30, 110)
+        );
+        assert_eq!(node.allocatable.extended("example.com/gpu"), 4);
+        assert_eq!((node.zone(), node.taints.len()), (Some(("", "a")), 1));
+    }
+}

@@ -1,0 +1,356 @@
+//! From a pod's JSON to [`PodInfo`]. Reads only what scheduling needs; unknown fields are skipped, not kept.
+
+use std::collections::BTreeMap;
+
+use kstore_informer::{Key, Revision};
+use serde::Deserialize;
+
+use super::{NonZero, PodInfo, ScheduledCondition};
+use crate::affinity::{NodeAffinity, Preference, Term};
+use crate::limits::{DEFAULT_MEMORY, DEFAULT_MILLI_CPU};
+use crate::ports::HostPort;
+use crate::quantity::Amount;
+use crate::resources::Resources;
+use crate::taint::Toleration;
+
+/// Reads a pod.
+///
+/// # Errors
+/// When `json` is no pod, or states a quantity that is none. The apiserver stores no such object.
+pub fn decode(json: &[u8]) -> Result<PodInfo, serde_json::Error> {
+    serde_json::from_slice(json).map(PodDoc::into_info)
+}
+
+#[derive(Deserialize)]
+struct PodDoc {
+    metadata: MetaDoc,
+    #[serde(default)]
+    spec: SpecDoc,
+    #[serde(default)]
+    status: StatusDoc,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MetaDoc {
+    name: String,
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
+    generation: Option<i64>,
+    #[serde(default)]
+    deletion_timestamp: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SpecDoc {
+    scheduler_name: Option<String>,
+    node_name: Option<String>,
+    priority: Option<i32>,
+    preemption_policy: Option<String>,
+    scheduling_gates: Option<Vec<serde::de::IgnoredAny>>,
+    containers: Option<Vec<ContainerDoc>>,
+    init_containers: Option<Vec<ContainerDoc>>,
+    overhead: Option<Amounts>,
+    resources: Option<ResourcesDoc>,
+    tolerations: Option<Vec<Toleration>>,
+    node_selector: Option<BTreeMap<String, String>>,
+    affinity: Option<AffinityDoc>,
+}
+
+type Amounts = BTreeMap<String, Amount>;
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContainerDoc {
+    resources: Option<ResourcesDoc>,
+    ports: Option<Vec<PortDoc>>,
+    restart_policy: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ResourcesDoc {
+    requests: Option<Amounts>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PortDoc {
+    host_port: Option<u16>,
+    #[serde(rename = "hostIP")]
+    host_ip: Option<String>,
+    protocol: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AffinityDoc {
+    node_affinity: Option<NodeAffinityDoc>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeAffinityDoc {
+    required_during_scheduling_ignored_during_execution: Option<RequiredDoc>,
+    preferred_during_scheduling_ignored_during_execution: Option<Vec<Preference>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RequiredDoc {
+    node_selector_terms: Vec<Term>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StatusDoc {
+    phase: Option<String>,
+    conditions: Option<Vec<ConditionDoc>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ConditionDoc {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    reason: Option<String>,
+    message: Option<String>,
+}
+
+impl PodDoc {
+    fn into_info(self) -> PodInfo {
+        let Self { metadata, spec, status } = self;
+        let (requests, nonzero) = spec.requests();
+        PodInfo {
+            key: Key::new(&metadata.namespace, &metadata.name),
+            uid: metadata.uid.into(),
+            revision: Revision(metadata.resource_version.parse().unwrap_or(0)),
+            generation: metadata.generation.unwrap_or(0),
+            node_name: spec.node_name.as_deref().filter(|name| !name.is_empty()).map(Into::into),
+            priority: spec.priority.unwrap_or(0),
+            never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
+            deleting: metadata.deletion_timestamp.is_some(),
+            ended: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
+            gated: spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()),
+            requests,
+            nonzero,
+            ports: spec.host_ports(),
+            tolerations: spec.tolerations.unwrap_or_default(),
+            affinity: node_affinity(spec.node_selector, spec.affinity),
+            scheduler_name: spec.scheduler_name.unwrap_or_default(),
+            scheduled: status.scheduled(),
+        }
+    }
+}
+
+impl StatusDoc {
+    fn scheduled(self) -> Option<ScheduledCondition> {
+        let condition = self.conditions?.into_iter().find(|c| c.kind == "PodScheduled")?;
+        Some(ScheduledCondition {
+            status: condition.status,
+            reason: condition.reason.unwrap_or_default(),
+            message: condition.message.unwrap_or_default(),
+        })
+    }
+}
+
+impl ContainerDoc {
+    fn is_sidecar(&self) -> bool {
+        self.restart_policy.as_deref() == Some("Always")
+    }
+
+    /// What the container asks for, where `fill` stands for what it does not mention.
+    fn requests(&self, fill: NonZero) -> Resources {
+        let mut sum = Resources::of(fill.milli_cpu, fill.memory);
+        if let Some(requests) = self.resources.as_ref().and_then(|r| r.requests.as_ref()) {
+            set_all(&mut sum, requests);
+        }
+        sum
+    }
+}
+
+fn set_all(resources: &mut Resources, amounts: &Amounts) {
+    for (name, amount) in amounts {
+        match name.as_str() {
+            "cpu" => resources.milli_cpu = amount.milli,
+            "memory" => resources.memory = amount.whole,
+            "ephemeral-storage" => resources.ephemeral_storage = amount.whole,
+            other => resources.set_extended(other, amount.whole),
+        }
+    }
+}
+
+impl SpecDoc {
+    fn requests(&self) -> (Resources, NonZero) {
+        let actual = self.total(NonZero::default());
+        let filled = self.total(NonZero { milli_cpu: DEFAULT_MILLI_CPU, memory: DEFAULT_MEMORY });
+        (actual, NonZero { milli_cpu: filled.milli_cpu, memory: filled.memory })
+    }
+
+    /// The greater of what the containers need together and what any moment of initialisation needs (an init container
+    /// beside the sidecars started before it); requests stated for the whole pod replace that; overhead comes on top.
+    fn total(&self, fill: NonZero) -> Resources {
+        let mut running = Resources::default();
+        for container in self.containers.iter().flatten() {
+            running.add(&container.requests(fill));
+        }
+        let (mut sidecars, mut initialising) = (Resources::default(), Resources::default());
+        for container in self.init_containers.iter().flatten() {
+            let mut moment = container.requests(fill);
+            if container.is_sidecar() {
+                running.add(&moment);
+                sidecars.add(&moment);
+                initialising.raise_to(&sidecars);
+            } else {
+                moment.add(&sidecars);
+                initialising.raise_to(&moment);
+            }
+        }
+        running.raise_to(&initialising);
+        if let Some(whole_pod) = self.resources.as_ref().and_then(|r| r.requests.as_ref()) {
+            set_all(&mut running, whole_pod);
+        }
+        let mut overhead = Resources::default();
+        set_all(&mut overhead, self.overhead.as_ref().unwrap_or(&Amounts::new()));
+        running.add(&overhead);
+        running
+    }
+
+    fn host_ports(&self) -> Vec<HostPort> {
+        let sidecars = self.init_containers.iter().flatten().filter(|c| c.is_sidecar());
+        let containers = self.containers.iter().flatten().chain(sidecars);
+        let ports = containers.flat_map(|c| c.ports.iter().flatten());
+        ports.filter_map(PortDoc::host_port).collect()
+    }
+}
+
+impl PortDoc {
+    fn host_port(&self) -> Option<HostPort> {
+        let port = self.host_port.filter(|port| *port > 0)?;
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        Some(HostPort::new(&text(&self.host_ip), &text(&self.protocol), port))
+    }
+}
+
+fn node_affinity(selector: Option<BTreeMap<String, String>>, affinity: Option<AffinityDoc>) -> NodeAffinity {
+    let nodes = affinity.and_then(|a| a.node_affinity).unwrap_or_default();
+    NodeAffinity::new(
+        selector.unwrap_or_default(),
+        nodes.required_during_scheduling_ignored_during_execution.map(|r| r.node_selector_terms),
+        nodes.preferred_during_scheduling_ignored_during_execution.unwrap_or_default(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests(spec: serde_json::Value) -> (i64, i64, NonZero) {
+        let json = serde_json::json!({ "metadata": { "name": "p" }, "spec": spec });
+        let pod = decode(json.to_string().as_bytes()).unwrap();
+        (pod.requests.milli_cpu, pod.requests.memory, pod.nonzero)
+    }
+
+    fn container(cpu: &str) -> serde_json::Value {
+        serde_json::json!({ "name": "c", "resources": { "requests": { "cpu": cpu } } })
+    }
+
+    fn sidecar(cpu: &str) -> serde_json::Value {
+        let mut sidecar = container(cpu);
+        sidecar["restartPolicy"] = "Always".into();
+        sidecar
+    }
+
+    #[test]
+    fn requests_are_the_greatest_need_of_any_moment() {
+        let nonzero = |milli_cpu, containers| NonZero { milli_cpu, memory: containers * DEFAULT_MEMORY };
+        let cases = [
+            (
+                serde_json::json!({ "containers": [container("100m"), container("1")] }),
+                1100,
+                nonzero(1100, 2),
+            ),
+            (
+                serde_json::json!({ "containers": [container("1")], "initContainers": [container("3")] }),
+                3000,
+                nonzero(3000, 1),
+            ),
+            (
+                serde_json::json!({ "containers": [container("1")], "initContainers": [sidecar("1"), container("3")] }),
+                4000,
+                nonzero(4000, 2),
+            ),
+            (
+                serde_json::json!({ "containers": [container("5")], "initContainers": [container("3"), sidecar("1")] }),
+                6000,
+                nonzero(6000, 2),
+            ),
+            (
+                serde_json::json!({ "containers": [container("1")], "overhead": { "cpu": "250m" } }),
+                1250,
+                nonzero(1250, 1),
+            ),
+            (
+                serde_json::json!({
+                    "containers": [container("1")], "resources": { "requests": { "cpu": "2" } }
+                }),
+                2000,
+                nonzero(2000, 1),
+            ),
+            (serde_json::json!({ "containers": [{ "name": "c" }] }), 0, nonzero(100, 1)),
+            (serde_json::json!({ "containers": [container("0")] }), 0, nonzero(0, 1)),
+        ];
+        for (spec, cpu, expected) in cases {
+            assert_eq!(requests(spec.clone()), (cpu, 0, expected), "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_whole_pod_is_read_and_unknown_fields_are_skipped() {
+        let json = serde_json::json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": "web", "namespace": "default", "uid": "u1", "resourceVersion": "42", "generation": 2,
+                "creationTimestamp": null, "deletionTimestamp": "2026-01-01T00:00:00Z", "labels": { "a": "b" }
+            },
+            "spec": {
+                "schedulerName": "default-scheduler", "nodeName": "n1", "priority": 7, "preemptionPolicy": "Never",
+                "schedulingGates": [{ "name": "g" }], "nodeSelector": { "disk": "ssd" },
+                "containers": [{
+                    "name": "c", "image": "i", "resources": { "requests": { "example.com/gpu": "2", "memory": "1Gi" } },
+                    "ports": [{ "containerPort": 80 }, { "containerPort": 81, "hostPort": 8081, "hostIP": "10.0.0.1" }]
+                }],
+                "tolerations": [{ "key": "k", "operator": "Exists", "tolerationSeconds": 300 }],
+                "affinity": { "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [
+                        { "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["n1"] }] }
+                    ] },
+                    "preferredDuringSchedulingIgnoredDuringExecution": [{
+                        "weight": 5,
+                        "preference": { "matchExpressions": [{ "key": "zone", "operator": "Exists" }] }
+                    }]
+                } }
+            },
+            "status": { "phase": "Failed", "conditions": [
+                { "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "why" }
+            ] }
+        });
+        let pod = decode(json.to_string().as_bytes()).unwrap();
+        assert_eq!((pod.key.as_str(), &*pod.uid), ("default/web", "u1"));
+        assert_eq!((pod.revision, pod.generation, pod.priority), (Revision(42), 2, 7));
+        assert!(pod.deleting && pod.ended && pod.gated && pod.never_preempts);
+        assert_eq!(pod.node_name.as_deref(), Some("n1"));
+        assert_eq!((pod.requests.memory, pod.requests.extended("example.com/gpu")), (1 << 30, 2));
+        assert_eq!(pod.ports, [HostPort::new("10.0.0.1", "TCP", 8081)]);
+        assert_eq!(pod.affinity.pinned, Some(vec!["n1".to_owned()]));
+        assert_eq!(pod.affinity.preferred[0].weight, 5);
+        assert_eq!(pod.scheduled.unwrap().message, "why");
+    }
+}

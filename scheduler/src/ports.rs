@@ -1,0 +1,50 @@
+//! Host ports: which are taken on a node, and when two of them clash.
+
+/// The address that stands for every address.
+const ANY_ADDRESS: &str = "0.0.0.0";
+
+/// A port of the node itself that a pod wants.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostPort {
+    /// The address it is bound to; `0.0.0.0` is every address.
+    pub address: String,
+    /// TCP, UDP or SCTP.
+    pub protocol: String,
+    /// 1 to 65535.
+    pub port: u16,
+}
+
+impl HostPort {
+    /// A port; an empty address is every address, an empty protocol TCP.
+    pub fn new(address: &str, protocol: &str, port: u16) -> Self {
+        let or = |text: &str, default: &str| if text.is_empty() { default } else { text }.to_owned();
+        Self { address: or(address, ANY_ADDRESS), protocol: or(protocol, "TCP"), port }
+    }
+
+    /// Whether the two cannot be used on one node.
+    pub fn clashes(&self, other: &Self) -> bool {
+        self.port == other.port
+            && self.protocol == other.protocol
+            && (self.address == other.address || self.address == ANY_ADDRESS || other.address == ANY_ADDRESS)
+    }
+}
+
+/// Whether any of `wanted` clashes with any of `taken`.
+pub fn any_clash(wanted: &[HostPort], taken: &[HostPort]) -> bool {
+    wanted.iter().any(|w| taken.iter().any(|t| w.clashes(t)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_clash_when_protocol_port_and_address_overlap() {
+        let port = HostPort::new;
+        assert!(port("", "", 80).clashes(&port("0.0.0.0", "TCP", 80)));
+        assert!(port("10.0.0.1", "TCP", 80).clashes(&port("", "TCP", 80)));
+        assert!(!port("10.0.0.1", "TCP", 80).clashes(&port("10.0.0.2", "TCP", 80)));
+        assert!(!port("", "UDP", 80).clashes(&port("", "TCP", 80)));
+        assert!(!port("", "TCP", 81).clashes(&port("", "TCP", 80)));
+    }
+}

@@ -1,0 +1,44 @@
+//! How long a pod waits after its n-th failure: one second, doubling, at most ten, cut to the window's start.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::limits::{BACKOFF_WINDOW, INITIAL_BACKOFF, MAX_BACKOFF};
+
+/// When a pod that failed for the `failures`-th time and was queued at `queued` may be tried again. Never failed: at once.
+pub(super) fn expiry(queued: Timestamp, failures: u32) -> Timestamp {
+    if failures == 0 {
+        return queued;
+    }
+    let end = queued.saturating_add(duration(failures)).unwrap_or(Timestamp::MAX);
+    window_start(end)
+}
+
+fn duration(failures: u32) -> SignedDuration {
+    let doubled = 1i32.checked_shl(failures - 1).filter(|factor| *factor > 0).unwrap_or(i32::MAX);
+    INITIAL_BACKOFF.checked_mul(doubled).unwrap_or(MAX_BACKOFF).min(MAX_BACKOFF)
+}
+
+fn window_start(at: Timestamp) -> Timestamp {
+    let window = BACKOFF_WINDOW.as_nanos();
+    let start = at.as_nanosecond().div_euclid(window) * window;
+    Timestamp::from_nanosecond(start).unwrap_or(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_doubles_up_to_ten_seconds() {
+        let start = Timestamp::from_second(1000).unwrap();
+        let waits: Vec<i64> = (0..40).map(|n| expiry(start, n).as_second() - 1000).collect();
+        assert_eq!(waits[..7], [0, 1, 2, 4, 8, 10, 10]);
+        assert!(waits[7..].iter().all(|wait| *wait == 10));
+    }
+
+    #[test]
+    fn the_end_is_cut_to_a_second() {
+        let queued = Timestamp::from_millisecond(1_000_700).unwrap();
+        assert_eq!(expiry(queued, 1), Timestamp::from_second(1001).unwrap());
+    }
+}

@@ -1,0 +1,283 @@
+//! Pods waiting for a decision. Pure: time is an argument.
+//!
+//! | place | order | who is there |
+//! |---|---|---|
+//! | active | priority, then time | ready to be tried |
+//! | back-off | expiry, in windows of a second, then as above | refused, then woken by an event |
+//! | error back-off | the same | failed for no fault of their own (a bind was refused, a write was lost) |
+//! | unschedulable | time | refused, waiting for an event |
+//!
+//! A pod popped is in no place until it is given back or dropped. There is no log of events in flight, as a decision
+//! awaits nothing: no event can come between `pop` and `give_back`. Gated pods are not here at all: taking the last gate
+//! away is what makes them known.
+
+mod backoff;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kstore_informer::Revision;
+use kstore_nondet::HashMap;
+
+use crate::event::ClusterEvent;
+use crate::filter::{self, PluginSet};
+use crate::limits::MAX_UNSCHEDULABLE_STAY;
+use crate::pod::{PodInfo, Uid};
+
+/// A waiting pod with its history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueuedPod {
+    /// The pod as last seen.
+    pub pod: Arc<PodInfo>,
+    /// How often it has been popped.
+    pub attempts: u32,
+    /// The revision of the change that made it ready: its own, or that of the event that woke it.
+    pub cause: Revision,
+    /// When it was first seen waiting.
+    pub since: Timestamp,
+    /// How often it was refused; drives the back-off.
+    refusals: u32,
+    /// How often in a row it failed without being refused; drives the error back-off.
+    errors: u32,
+    /// Who refused it last.
+    refused_by: PluginSet,
+    /// When it last entered the queue.
+    queued: Timestamp,
+    /// The count of entries then: orders pods that entered at one time.
+    entry: u64,
+}
+
+impl QueuedPod {
+    fn rank(&self) -> Rank {
+        (Reverse(self.pod.priority), self.queued, self.entry)
+    }
+}
+
+/// How many pods wait where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Depths {
+    /// Ready.
+    pub active: usize,
+    /// Backing off, for whatever reason.
+    pub backoff: usize,
+    /// Waiting for an event.
+    pub unschedulable: usize,
+}
+
+/// Highest priority first, then longest waiting, then in order of entry.
+type Rank = (Reverse<i32>, Timestamp, u64);
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Active(Rank),
+    Backoff(Timestamp, Rank),
+    ErrorBackoff(Timestamp, Rank),
+    Unschedulable(Timestamp, u64),
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Queue {
+    pods: HashMap<Uid, (Place, QueuedPod)>,
+    active: BTreeMap<Rank, Uid>,
+    backoff: BTreeMap<(Timestamp, Rank), Uid>,
+    error_backoff: BTreeMap<(Timestamp, Rank), Uid>,
+    unschedulable: BTreeMap<(Timestamp, u64), Uid>,
+    entries: u64,
+}
+
+impl Queue {
+    /// Adds a pod that has not been tried, ready at once. A pod that already waits is [updated](Self::update).
+    pub fn add(&mut self, pod: Arc<PodInfo>, now: Timestamp) {
+        if self.contains(&pod.uid) {
+            return self.update(pod, now);
+        }
+        let (cause, entry) = (pod.revision, self.next_entry());
+        self.activate(QueuedPod {
+            pod,
+            attempts: 0,
+            cause,
+            since: now,
+            refusals: 0,
+            errors: 0,
+            refused_by: PluginSet::default(),
+            queued: now,
+            entry,
+        });
+    }
+
+    /// Takes in a change of a waiting pod. Wakes it if the change may satisfy a filter that refused it; a change of status
+    /// alone never does. Pods that do not wait are ignored.
+    pub fn update(&mut self, pod: Arc<PodInfo>, now: Timestamp) {
+        let Some((place, mut queued)) = self.take(&pod.uid) else { return };
+        let old = std::mem::replace(&mut queued.pod, pod);
+        match place {
+            Place::Active(_) => self.activate(queued),
+            Place::Backoff(expiry, _) => self.back_off(queued, expiry),
+            Place::ErrorBackoff(expiry, _) => self.back_off_after_error(queued, expiry),
+            Place::Unschedulable(..) => {
+                let helps = |plugin| filter::own_change_may_help(plugin, &old, &queued.pod);
+                if queued.refused_by.iter().any(helps) {
+                    queued.cause = queued.pod.revision;
+                    self.wake(queued, now);
+                } else {
+                    self.park(queued);
+                }
+            }
+        }
+    }
+
+    /// Drops a pod wherever it waits. Unknown pods are ignored.
+    pub fn remove(&mut self, uid: &Uid) {
+        self.take(uid);
+    }
+
+    /// Whether the pod waits here.
+    pub fn contains(&self, uid: &Uid) -> bool {
+        self.pods.contains_key(uid)
+    }
+
+    /// The next pod to try: the first ready one; when there is none, the first that backs off after a refusal (waiting
+    /// is for making room, and nobody needs it), but none that backs off after an error.
+    pub fn pop(&mut self, now: Timestamp) -> Option<QueuedPod> {
+        self.release(now);
+        let uid = self.active.values().next().or_else(|| self.backoff.values().next()).cloned()?;
+        let (_, mut queued) = self.take(&uid)?;
+        queued.attempts += 1;
+        Some(queued)
+    }
+
+    /// Takes back a popped pod that the filters `by` refused. It waits for an event that may change the answer of one.
+    pub fn give_back_refused(&mut self, mut queued: QueuedPod, by: PluginSet, now: Timestamp) {
+        queued.refusals += 1;
+        queued.errors = 0;
+        queued.refused_by = by;
+        (queued.queued, queued.entry) = (now, self.next_entry());
+        self.park(queued);
+    }
+
+    /// Takes back a popped pod that failed for another reason. It is tried again after a back-off.
+    pub fn give_back_failed(&mut self, mut queued: QueuedPod, now: Timestamp) {
+        queued.errors += 1;
+        queued.refused_by = PluginSet::default();
+        (queued.queued, queued.entry) = (now, self.next_entry());
+        let expiry = backoff::expiry(now, queued.errors);
+        self.back_off_after_error(queued, expiry);
+    }
+
+    /// Wakes the unschedulable pods that `event`, which happened at `revision`, may help. Returns how many.
+    pub fn on_event(&mut self, event: ClusterEvent<'_>, revision: Revision, now: Timestamp) -> usize {
+        let helped = |uid: &&Uid| {
+            let (_, queued) = &self.pods[*uid];
+            queued.refused_by.iter().any(|plugin| filter::may_help(plugin, &queued.pod, event))
+        };
+        let woken: Vec<Uid> = self.unschedulable.values().filter(helped).cloned().collect();
+        for uid in &woken {
+            let (_, mut queued) = self.take(uid).expect("a pod in the pool is in the queue");
+            queued.cause = revision;
+            self.wake(queued, now);
+        }
+        woken.len()
+    }
+
+    /// When [`pop`](Self::pop) may have something although nothing else happens; `None` when only a change can help.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        let error = self.error_backoff.keys().next().map(|(expiry, _)| *expiry);
+        let stay = self.unschedulable.keys().next().map(|(queued, _)| flush_at(*queued));
+        error.into_iter().chain(stay).min()
+    }
+
+    /// Whether [`pop`](Self::pop) has something now.
+    pub fn is_ready(&self, now: Timestamp) -> bool {
+        let due = self.deadline().is_some_and(|deadline| deadline <= now);
+        !self.active.is_empty() || !self.backoff.is_empty() || due
+    }
+
+    /// How many pods wait where.
+    pub fn depths(&self) -> Depths {
+        Depths {
+            active: self.active.len(),
+            backoff: self.backoff.len() + self.error_backoff.len(),
+            unschedulable: self.unschedulable.len(),
+        }
+    }
+
+    /// Makes ready whoever's back-off is over, and wakes whoever has stayed too long.
+    fn release(&mut self, now: Timestamp) {
+        while let Some((key, _)) = self.unschedulable.first_key_value()
+            && flush_at(key.0) <= now
+        {
+            let uid = self.unschedulable[key].clone();
+            let (_, queued) = self.take(&uid).expect("a pod in the pool is in the queue");
+            self.wake(queued, now);
+        }
+        loop {
+            let expired = |map: &BTreeMap<(Timestamp, Rank), Uid>| {
+                map.first_key_value().filter(|((expiry, _), _)| *expiry <= now).map(|(_, uid)| uid.clone())
+            };
+            let Some(uid) = expired(&self.backoff).or_else(|| expired(&self.error_backoff)) else { return };
+            let (_, queued) = self.take(&uid).expect("a pod that backs off is in the queue");
+            self.activate(queued);
+        }
+    }
+
+    fn wake(&mut self, queued: QueuedPod, now: Timestamp) {
+        let expiry = backoff::expiry(queued.queued, queued.refusals);
+        if expiry <= now { self.activate(queued) } else { self.back_off(queued, expiry) }
+    }
+
+    fn activate(&mut self, queued: QueuedPod) {
+        let rank = queued.rank();
+        self.active.insert(rank, Arc::clone(&queued.pod.uid));
+        self.put(Place::Active(rank), queued);
+    }
+
+    fn back_off(&mut self, queued: QueuedPod, expiry: Timestamp) {
+        let rank = queued.rank();
+        self.backoff.insert((expiry, rank), Arc::clone(&queued.pod.uid));
+        self.put(Place::Backoff(expiry, rank), queued);
+    }
+
+    fn back_off_after_error(&mut self, queued: QueuedPod, expiry: Timestamp) {
+        let rank = queued.rank();
+        self.error_backoff.insert((expiry, rank), Arc::clone(&queued.pod.uid));
+        self.put(Place::ErrorBackoff(expiry, rank), queued);
+    }
+
+    fn park(&mut self, queued: QueuedPod) {
+        let place = (queued.queued, queued.entry);
+        self.unschedulable.insert(place, Arc::clone(&queued.pod.uid));
+        self.put(Place::Unschedulable(place.0, place.1), queued);
+    }
+
+    fn next_entry(&mut self) -> u64 {
+        self.entries += 1;
+        self.entries
+    }
+
+    fn put(&mut self, place: Place, queued: QueuedPod) {
+        let before = self.pods.insert(Arc::clone(&queued.pod.uid), (place, queued));
+        assert!(before.is_none(), "a pod waits in one place");
+    }
+
+    fn take(&mut self, uid: &Uid) -> Option<(Place, QueuedPod)> {
+        let (place, queued) = self.pods.remove(uid)?;
+        let found = match place {
+            Place::Active(rank) => self.active.remove(&rank),
+            Place::Backoff(expiry, rank) => self.backoff.remove(&(expiry, rank)),
+            Place::ErrorBackoff(expiry, rank) => self.error_backoff.remove(&(expiry, rank)),
+            Place::Unschedulable(queued, entry) => self.unschedulable.remove(&(queued, entry)),
+        };
+        assert!(found.is_some(), "a pod is where its place says");
+        Some((place, queued))
+    }
+}
+
+fn flush_at(queued: Timestamp) -> Timestamp {
+    queued.saturating_add(MAX_UNSCHEDULABLE_STAY).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+use super::*;
+use crate::filter::Plugin;
+use crate::testing::{at, cpu_pod, node, on, pod, with};
+
+fn queue(pods: &[(&str, i32)]) -> Queue {
+    let mut queue = Queue::default();
+    for (name, priority) in pods {
+        queue.add(with(&cpu_pod(name, "1"), |pod| pod.priority = *priority), at(0));
+    }
+    queue
+}
+
+fn pop(queue: &mut Queue, second: i64) -> String {
+    queue.pop(at(second)).map_or("-".to_owned(), |queued| queued.pod.uid.to_string())
+}
+
+fn refuse(queue: &mut Queue, plugin: Plugin, second: i64) {
+    let queued = queue.pop(at(second)).unwrap();
+    queue.give_back_refused(queued, [plugin].into_iter().collect(), at(second));
+}
+
+fn freed(queue: &mut Queue, second: i64) -> usize {
+    let gone = on(&cpu_pod("gone", "1"), "n1");
+    queue.on_event(ClusterEvent::PodFreed(&gone), Revision(9), at(second))
+}
+
+#[test]
+fn priority_goes_first_then_whoever_came_first() {
+    let mut queue = queue(&[("a", 0), ("b", 5), ("c", 0), ("d", 5)]);
+    let order: Vec<String> = (0..5).map(|_| pop(&mut queue, 0)).collect();
+    assert_eq!(order, ["b", "d", "a", "c", "-"]);
+}
+
+#[test]
+fn a_change_of_status_costs_no_pod_its_place() {
+    let mut queue = queue(&[("a", 0), ("b", 0)]);
+    queue.update(with(&cpu_pod("a", "1"), |pod| pod.revision = Revision(2)), at(1));
+    assert_eq!(pop(&mut queue, 1), "a");
+}
+
+#[test]
+fn a_refused_pod_waits_for_an_event_that_can_help() {
+    let mut queue = queue(&[("a", 0)]);
+    refuse(&mut queue, Plugin::TaintToleration, 0);
+    assert_eq!(freed(&mut queue, 20), 0, "a freed node is still tainted");
+    let tainted = node("n1", serde_json::json!({ "taints": [{ "key": "k", "effect": "NoSchedule" }] }));
+    let clean = node("n1", serde_json::json!({}));
+    let change = |old, new| ClusterEvent::NodeChanged { old, new };
+    assert_eq!(queue.on_event(change(&clean, &tainted), Revision(3), at(20)), 0);
+    assert_eq!(queue.on_event(change(&tainted, &clean), Revision(4), at(20)), 1);
+    let queued = queue.pop(at(20)).unwrap();
+    assert_eq!((queued.attempts, queued.cause), (2, Revision(4)));
+}
+
+#[test]
+fn every_filter_names_the_changes_that_help_it() {
+    let bare = node("n1", serde_json::json!({}));
+    let cordoned = node("n1", serde_json::json!({ "unschedulable": true }));
+    let tainted = node("n1", serde_json::json!({ "taints": [{ "key": "k", "effect": "NoSchedule" }] }));
+    let change = |node: &Arc<crate::node::NodeInfo>, f: fn(&mut crate::node::NodeInfo)| {
+        let mut node = crate::node::NodeInfo::clone(node);
+        f(&mut node);
+        node
+    };
+    let labelled = change(&bare, |n| drop(n.labels.insert("disk".into(), "ssd".into())));
+    let bigger = change(&bare, |n| n.allocatable.milli_cpu = 8000);
+    let tiny = change(&bare, |n| n.allocatable.milli_cpu = 1);
+    let wanting = pod(
+        "p",
+        serde_json::json!({
+            "nodeSelector": { "disk": "ssd" },
+            "containers": [{ "resources": { "requests": { "cpu": "1" } }, "ports": [{ "hostPort": 80 }] }]
+        }),
+    );
+    let other = on(&cpu_pod("q", "1"), "n1");
+    use ClusterEvent::{NodeAdded, NodeChanged, PodFreed};
+    let cases = [
+        (Plugin::NodeUnschedulable, NodeChanged { old: &cordoned, new: &bare }, true),
+        (Plugin::NodeUnschedulable, NodeChanged { old: &bare, new: &cordoned }, false),
+        (Plugin::NodeUnschedulable, NodeAdded(&cordoned), false),
+        (Plugin::NodeUnschedulable, PodFreed(&other), false),
+        (Plugin::NodeName, NodeAdded(&bare), true),
+        (Plugin::NodeName, PodFreed(&other), false),
+        (Plugin::TaintToleration, NodeAdded(&tainted), false),
+        (Plugin::TaintToleration, NodeChanged { old: &tainted, new: &bare }, true),
+        (Plugin::NodeAffinity, NodeAdded(&bare), false),
+        (Plugin::NodeAffinity, NodeChanged { old: &bare, new: &labelled }, true),
+        (Plugin::NodeAffinity, NodeChanged { old: &labelled, new: &labelled }, false),
+        (Plugin::NodePorts, PodFreed(&other), false),
+        (Plugin::NodePorts, PodFreed(&wanting), true),
+        (Plugin::NodePorts, NodeAdded(&bare), true),
+        (Plugin::NodeResourcesFit, PodFreed(&other), true),
+        (Plugin::NodeResourcesFit, NodeAdded(&tiny), false),
+        (Plugin::NodeResourcesFit, NodeChanged { old: &bare, new: &bigger }, true),
+        (Plugin::NodeResourcesFit, NodeChanged { old: &bare, new: &labelled }, false),
+    ];
+    for (plugin, event, expected) in cases {
+        assert_eq!(filter::may_help(plugin, &wanting, event), expected, "{plugin:?} {event:?}");
+    }
+}
+
+#[test]
+fn a_woken_pod_backs_off_while_others_are_ready_and_not_when_nobody_is() {
+    let mut queue = queue(&[("a", 9)]);
+    refuse(&mut queue, Plugin::NodeResourcesFit, 0);
+    queue.add(cpu_pod("b", "1"), at(0));
+    assert_eq!(freed(&mut queue, 0), 1);
+    assert_eq!(queue.depths(), Depths { active: 1, backoff: 1, unschedulable: 0 });
+    assert_eq!([pop(&mut queue, 0), pop(&mut queue, 0), pop(&mut queue, 0)], ["b", "a", "-"]);
+}
+
+#[test]
+fn a_back_off_that_is_over_gives_priority_its_right() {
+    let mut queue = queue(&[("a", 9)]);
+    refuse(&mut queue, Plugin::NodeResourcesFit, 0);
+    queue.add(cpu_pod("b", "1"), at(0));
+    freed(&mut queue, 0);
+    assert_eq!([pop(&mut queue, 1), pop(&mut queue, 1)], ["a", "b"]);
+}
+
+#[test]
+fn a_failed_pod_waits_its_time_whether_or_not_others_do() {
+    let mut queue = queue(&[("a", 0)]);
+    for (second, wait) in [(0, 1), (1, 2), (3, 4), (7, 8), (15, 10), (25, 10)] {
+        let queued = queue.pop(at(second)).unwrap();
+        queue.give_back_failed(queued, at(second));
+        assert_eq!(queue.deadline(), Some(at(second + wait)));
+        assert!(!queue.is_ready(at(second + wait - 1)) && queue.is_ready(at(second + wait)));
+        assert_eq!(freed(&mut queue, second), 0, "no event ends it");
+    }
+}
+
+#[test]
+fn a_pods_own_change_wakes_it_when_it_can_help() {
+    type Change = fn(&mut PodInfo);
+    let changes: [(Plugin, Change, bool); 4] = [
+        (Plugin::TaintToleration, |pod| pod.tolerations.push(crate::taint::Toleration::default()), true),
+        (Plugin::NodeResourcesFit, |pod| pod.requests.milli_cpu = 500, true),
+        (Plugin::NodeResourcesFit, |pod| pod.requests.milli_cpu = 1500, false),
+        (Plugin::NodeResourcesFit, |pod| pod.scheduled = None, false),
+    ];
+    for (plugin, change, woken) in changes {
+        let mut queue = queue(&[("a", 0)]);
+        refuse(&mut queue, plugin, 0);
+        queue.update(with(&cpu_pod("a", "1"), change), at(20));
+        assert_eq!(queue.depths().active == 1, woken, "{plugin:?}");
+    }
+}
+
+#[test]
+fn a_removed_pod_is_nowhere() {
+    let mut queue = queue(&[("a", 0), ("b", 0)]);
+    queue.remove(&"a".into());
+    refuse(&mut queue, Plugin::NodeResourcesFit, 0);
+    queue.remove(&"b".into());
+    assert_eq!(
+        (queue.depths(), queue.deadline(), pop(&mut queue, 999)),
+        (Depths::default(), None, "-".to_owned())
+    );
+}

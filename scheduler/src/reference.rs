@@ -1,0 +1,255 @@
+//! The decision once more: slow, without cache, snapshot or cleverness, written from the rules alone. Tests hold the fast
+//! one against it. Shares with it only the types of its input and the matching of tolerations and affinity terms, which
+//! have tables of their own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::decide::Terms;
+use crate::node::NodeInfo;
+use crate::pod::PodInfo;
+use crate::taint::{Effect, Taint};
+
+/// What the reference says of a pod.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It goes to this node, which has this total (absent when it was the only one), found among so many of the best.
+    Node { name: Arc<str>, total: i64, best: usize, feasible: usize },
+    /// It goes nowhere, for these reasons.
+    Nowhere { message: String },
+}
+
+/// A cluster as lists: nodes in order of arrival, zones in order of first sight, and who is where.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct World {
+    pub(crate) nodes: Vec<Arc<NodeInfo>>,
+    zones: Vec<String>,
+    pub(crate) placed: Vec<(Arc<PodInfo>, Arc<str>)>,
+}
+
+impl World {
+    /// A node whose zone changes goes to the end of its new zone, as if it were new.
+    pub(crate) fn set_node(&mut self, node: Arc<NodeInfo>) {
+        match self.nodes.iter().position(|n| n.name == node.name) {
+            Some(at) if zone(&self.nodes[at]) == zone(&node) => self.nodes[at] = node,
+            _ => {
+                self.remove_node(&node.name);
+                if !self.zones.contains(&zone(&node)) {
+                    self.zones.push(zone(&node));
+                }
+                self.nodes.push(node);
+            }
+        }
+    }
+
+    /// A zone without nodes is forgotten.
+    pub(crate) fn remove_node(&mut self, name: &str) {
+        self.nodes.retain(|node| *node.name != *name);
+        let nodes = &self.nodes;
+        self.zones.retain(|z| nodes.iter().any(|node| zone(node) == *z));
+    }
+
+    pub(crate) fn pods_on(&self, node: &NodeInfo) -> Vec<&PodInfo> {
+        self.placed.iter().filter(|(_, name)| *name == node.name).map(|(pod, _)| &**pod).collect()
+    }
+
+    fn sum(&self, node: &NodeInfo, of: impl Fn(&PodInfo) -> i64) -> i64 {
+        self.pods_on(node).into_iter().map(of).sum()
+    }
+
+    /// Zones take turns; each gives its next node.
+    pub(crate) fn in_order(&self) -> Vec<&NodeInfo> {
+        let mut left: Vec<&NodeInfo> = self.nodes.iter().map(|node| &**node).collect();
+        let mut ordered = Vec::new();
+        while !left.is_empty() {
+            for z in &self.zones {
+                if let Some(at) = left.iter().position(|node| zone(node) == *z) {
+                    ordered.push(left.remove(at));
+                }
+            }
+        }
+        ordered
+    }
+
+    /// The answer for `pod`, and where the next search starts.
+    pub(crate) fn decide(&self, pod: &PodInfo, terms: Terms) -> (Answer, usize) {
+        let all = self.in_order();
+        if all.is_empty() {
+            return (Answer::Nowhere { message: "no nodes available to schedule pods".to_owned() }, 0);
+        }
+        let mut candidates = all.clone();
+        if let Some(names) = &pod.affinity.pinned {
+            if names.is_empty() {
+                let message = format!("0/{} nodes are available: pod affinity terms conflict.", all.len());
+                return (Answer::Nowhere { message }, terms.start);
+            }
+            candidates.retain(|node| names.iter().any(|name| **name == *node.name));
+            candidates.sort_by(|a, b| a.name.cmp(&b.name));
+        }
+        let (feasible, refused) = self.filter(pod, &candidates, terms);
+        let next = (terms.start + feasible.len() + refused.len()) % all.len();
+        if feasible.is_empty() {
+            return (Answer::Nowhere { message: message(all.len(), &refused) }, next);
+        }
+        (self.best(pod, &feasible, terms.tie), next)
+    }
+
+    fn filter<'a>(
+        &self,
+        pod: &PodInfo,
+        candidates: &[&'a NodeInfo],
+        terms: Terms,
+    ) -> (Vec<&'a NodeInfo>, Vec<Vec<String>>) {
+        let n = candidates.len();
+        let wanted = if n < 100 {
+            n
+        } else {
+            let percent =
+                if terms.percentage > 0 { terms.percentage } else { (50 - (n / 125).min(50)).max(5) };
+            (n * percent.min(100) / 100).max(100)
+        };
+        let (mut feasible, mut refused) = (Vec::new(), Vec::new());
+        for step in 0..n {
+            let node = candidates[(terms.start + step) % n];
+            let reasons = self.reasons(pod, node);
+            if reasons.is_empty() && feasible.len() == wanted {
+                break;
+            }
+            if reasons.is_empty() { feasible.push(node) } else { refused.push(reasons) }
+        }
+        (feasible, refused)
+    }
+
+    /// Why the node will not do; empty if it will.
+    pub(crate) fn reasons(&self, pod: &PodInfo, node: &NodeInfo) -> Vec<String> {
+        let tolerates = |key: &str, value: &str, effect| {
+            let taint = Taint { key: key.to_owned(), value: value.to_owned(), effect };
+            pod.tolerations.iter().any(|t| t.covers(&taint))
+        };
+        if node.unschedulable && !tolerates("node.kubernetes.io/unschedulable", "", Effect::NoSchedule) {
+            return vec!["node(s) were unschedulable".to_owned()];
+        }
+        for taint in &node.taints {
+            if taint.effect != Effect::PreferNoSchedule && !tolerates(&taint.key, &taint.value, taint.effect)
+            {
+                return vec!["node(s) had untolerated taint(s)".to_owned()];
+            }
+        }
+        let labelled = pod.affinity.selector.iter().all(|(k, v)| node.labels.get(k) == Some(v));
+        let required = pod.affinity.required.as_ref();
+        let termed = required.is_none_or(|terms| terms.iter().any(|t| t.matches(&node.name, &node.labels)));
+        if !labelled || !termed {
+            return vec!["node(s) didn't match Pod's node affinity/selector".to_owned()];
+        }
+        let on_node = self.pods_on(node);
+        let taken = on_node.iter().flat_map(|p| &p.ports);
+        if taken.clone().any(|t| pod.ports.iter().any(|p| p.clashes(t))) {
+            return vec!["node(s) didn't have free ports for the requested pod ports".to_owned()];
+        }
+        self.shortages(pod, node)
+    }
+
+    fn shortages(&self, pod: &PodInfo, node: &NodeInfo) -> Vec<String> {
+        let mut reasons = Vec::new();
+        if self.pods_on(node).len() as i64 + 1 > node.allowed_pods {
+            reasons.push("Too many pods".to_owned());
+        }
+        let mut check = |name: &str, of: &dyn Fn(&PodInfo) -> i64, all: i64| {
+            if of(pod) > 0 && self.sum(node, of) + of(pod) > all {
+                reasons.push(format!("Insufficient {name}"));
+            }
+        };
+        check("cpu", &|p| p.requests.milli_cpu, node.allocatable.milli_cpu);
+        check("memory", &|p| p.requests.memory, node.allocatable.memory);
+        check("ephemeral-storage", &|p| p.requests.ephemeral_storage, node.allocatable.ephemeral_storage);
+        for (name, _) in pod.requests.iter_extended() {
+            check(name, &|p| p.requests.extended(name), node.allocatable.extended(name));
+        }
+        reasons
+    }
+
+    fn best(&self, pod: &PodInfo, feasible: &[&NodeInfo], tie: u64) -> Answer {
+        if let [only] = feasible {
+            return Answer::Node { name: Arc::clone(&only.name), total: 0, best: 1, feasible: 1 };
+        }
+        let taints: Vec<i64> = feasible.iter().map(|node| avoided(pod, node)).collect();
+        let wishes: Vec<i64> = feasible.iter().map(|node| wished(pod, node)).collect();
+        let (most_taints, most_wishes) = (taints.iter().max().copied(), wishes.iter().max().copied());
+        let share = |x: i64, max: Option<i64>| max.filter(|m| *m > 0).map_or(0, |m| 100 * x / m);
+        let mut totals = Vec::new();
+        for (i, node) in feasible.iter().enumerate() {
+            let taint = 100 - share(taints[i], most_taints);
+            let wish = share(wishes[i], most_wishes);
+            totals.push(3 * taint + 2 * wish + self.least_allocated(pod, node) + self.balanced(pod, node));
+        }
+        let highest = totals.iter().copied().max().unwrap();
+        let best: Vec<usize> = (0..totals.len()).filter(|i| totals[*i] == highest).collect();
+        let chosen = feasible[best[(tie % best.len() as u64) as usize]];
+        Answer::Node {
+            name: Arc::clone(&chosen.name),
+            total: highest,
+            best: best.len(),
+            feasible: feasible.len(),
+        }
+    }
+
+    fn least_allocated(&self, pod: &PodInfo, node: &NodeInfo) -> i64 {
+        let cpu = self.sum(node, |p| p.nonzero.milli_cpu) + pod.nonzero.milli_cpu;
+        let memory = self.sum(node, |p| p.nonzero.memory) + pod.nonzero.memory;
+        let mut parts = Vec::new();
+        for (used, all) in [(cpu, node.allocatable.milli_cpu), (memory, node.allocatable.memory)] {
+            if all > 0 {
+                parts.push(if used > all { 0 } else { (all - used) * 100 / all });
+            }
+        }
+        if parts.is_empty() { 0 } else { parts.iter().sum::<i64>() / parts.len() as i64 }
+    }
+
+    fn balanced(&self, pod: &PodInfo, node: &NodeInfo) -> i64 {
+        if pod.requests.milli_cpu == 0 && pod.requests.memory == 0 {
+            return 0;
+        }
+        let (cpu, memory) = (self.sum(node, |p| p.requests.milli_cpu), self.sum(node, |p| p.requests.memory));
+        let balance = |cpu: i64, memory: i64| {
+            let all = &node.allocatable;
+            let share = |used: i64, all: i64| f64::min(1.0, used as f64 / all as f64);
+            let std = if all.milli_cpu == 0 || all.memory == 0 {
+                0.0
+            } else {
+                f64::abs((share(cpu, all.milli_cpu) - share(memory, all.memory)) / 2.0)
+            };
+            f64::trunc((1.0 - std) * 100.0) as i64
+        };
+        let with = balance(cpu + pod.requests.milli_cpu, memory + pod.requests.memory);
+        50 + (50 + with - balance(cpu, memory)) / 2
+    }
+}
+
+fn zone(node: &NodeInfo) -> String {
+    let label = |name: &str| node.labels.get(name).cloned().unwrap_or_default();
+    format!("{}/{}", label("topology.kubernetes.io/region"), label("topology.kubernetes.io/zone"))
+}
+
+fn avoided(pod: &PodInfo, node: &NodeInfo) -> i64 {
+    let avoid =
+        |t: &&Taint| t.effect == Effect::PreferNoSchedule && !pod.tolerations.iter().any(|x| x.covers(t));
+    node.taints.iter().filter(avoid).count() as i64
+}
+
+fn wished(pod: &PodInfo, node: &NodeInfo) -> i64 {
+    let wishes = pod.affinity.preferred.iter();
+    wishes.filter(|p| p.term.matches(&node.name, &node.labels)).map(|p| p.weight).sum()
+}
+
+fn message(nodes: usize, refused: &[Vec<String>]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for reason in refused.iter().flatten() {
+        *counts.entry(reason).or_default() += 1;
+    }
+    if nodes > refused.len() {
+        counts.insert("node(s) didn't satisfy plugin(s) [NodeAffinity]", nodes - refused.len());
+    }
+    let mut texts: Vec<String> = counts.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
+    texts.sort();
+    format!("0/{nodes} nodes are available: {}.", texts.join(", "))
+}

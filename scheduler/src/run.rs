@@ -1,0 +1,222 @@
+//! The edge: informers in, writes out, and the loop between. Judgement is in [`Scheduler`]; time and chance come from
+//! `nondet`.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kstore_client::{Client, ClientSink, WatchParams};
+use kstore_informer::{Builder, Causes, Delta, Object, Recorder, Reference, Subscription};
+use kstore_nondet::{Clock, Nondet};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::bind::{Done, Writes};
+use crate::explain;
+use crate::limits::DECISIONS_PER_TURN;
+use crate::node::{self, NodeInfo};
+use crate::pod::{self, PodInfo};
+use crate::scheduler::{Binding, Change, Notice, Scheduler, Verdict};
+
+/// The component's name in provenance and as owner of fields, as upstream's.
+const AGENT: &str = "kube-scheduler";
+
+/// What a scheduler can be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// It places pods whose `spec.schedulerName` is this.
+    pub scheduler_name: String,
+    /// How much of the cluster to look at for a pod, in per cent; zero is adaptive: half of a small cluster (all of a very
+    /// small one), a twentieth of a large one.
+    pub percentage_of_nodes_to_score: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { scheduler_name: "default-scheduler".to_owned(), percentage_of_nodes_to_score: 0 }
+    }
+}
+
+/// Places pods until `stop` is cancelled. When it returns, all its tasks have ended; binds that were under way may or may
+/// not have happened, which the next scheduler sees for itself.
+pub async fn run(client: Client, nondet: Nondet, config: Config, stop: CancellationToken) {
+    // The tasks end with this future however it ends, and also when only the caller drops it.
+    let stop = stop.child_token();
+    let _end = stop.clone().drop_guard();
+    let client = client.agent(AGENT);
+    let mut tasks = JoinSet::new();
+
+    let source = client.api::<Node>().project(WatchParams::default(), node::decode);
+    let (nodes, driver) = Builder::new(source).name("scheduler-nodes").rng(&nondet.rng).build(&stop);
+    tasks.spawn(driver);
+    let source = client.api::<Pod>().project(WatchParams::default(), pod::decode);
+    let (pods, driver) = Builder::new(source).name("scheduler-pods").rng(&nondet.rng).build(&stop);
+    tasks.spawn(driver);
+    let sink = ClientSink::new(&client);
+    let (recorder, driver) = Recorder::build(sink, &config.scheduler_name, &nondet, &stop);
+    tasks.spawn(driver);
+
+    // A pod must not be refused by a cluster that is only half known.
+    if nodes.synced().await.is_ok() && pods.synced().await.is_ok() {
+        let rng = nondet.rng.fork("scheduler");
+        let edge = Edge {
+            scheduler: Scheduler::new(&config.scheduler_name, config.percentage_of_nodes_to_score, &rng),
+            nodes: nodes.subscribe(),
+            pods: pods.subscribe(),
+            writes: Writes::new(client),
+            recorder,
+            clock: nondet.clock,
+        };
+        edge.run(&stop).await;
+    }
+    stop.cancel();
+    while tasks.join_next().await.is_some() {}
+}
+
+struct Edge {
+    scheduler: Scheduler,
+    nodes: Subscription<NodeInfo>,
+    pods: Subscription<PodInfo>,
+    writes: Writes,
+    recorder: Recorder,
+    clock: Clock,
+}
+
+impl Edge {
+    async fn run(mut self, stop: &CancellationToken) {
+        while !stop.is_cancelled() {
+            self.absorb();
+            if self.decide() {
+                // The informers and the writes get their turn, too.
+                tokio::task::yield_now().await;
+            } else if self.wait(stop).await.is_none() {
+                break;
+            }
+        }
+        self.writes.shutdown().await;
+    }
+
+    /// Takes in all that has happened, nodes first: pods refer to them.
+    fn absorb(&mut self) {
+        let nodes = self.nodes.try_next();
+        self.take_nodes(nodes);
+        let pods = self.pods.try_next();
+        self.take_pods(pods);
+        while let Some(done) = self.writes.try_next() {
+            self.ended(done);
+        }
+    }
+
+    /// Waits until something happens or falls due, and takes it in; `None` when nothing will ever happen again.
+    async fn wait(&mut self, stop: &CancellationToken) -> Option<()> {
+        let deadline = self.scheduler.deadline().filter(|_| self.writes.has_room());
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return None,
+            deltas = self.nodes.next() => {
+                let deltas = deltas?;
+                self.take_nodes(deltas);
+            }
+            deltas = self.pods.next() => {
+                let deltas = deltas?;
+                self.take_pods(deltas);
+            }
+            done = self.writes.next() => if let Some(done) = done {
+                self.ended(done);
+            },
+            () = until(deadline, self.clock) => {}
+        }
+        Some(())
+    }
+
+    /// Decides on some of the pods that are ready. False if there was none, or no room to carry a verdict out.
+    fn decide(&mut self) -> bool {
+        let mut decided = false;
+        for _ in 0..DECISIONS_PER_TURN {
+            if !self.writes.has_room() {
+                break;
+            }
+            let now = self.clock.now();
+            let Some(verdict) = self.scheduler.next(now) else { break };
+            decided = true;
+            match verdict {
+                Verdict::Bind(binding) => self.writes.bind(binding),
+                Verdict::Refuse(notice) => self.tell(&notice, now),
+            }
+        }
+        decided
+    }
+
+    fn ended(&mut self, done: Done) {
+        match done {
+            Done::Bind(binding, Ok(())) => {
+                self.scheduler.bound(&binding.pod.uid);
+                self.announce(&binding);
+            }
+            Done::Bind(binding, Err(error)) => {
+                let now = self.clock.now();
+                tracing::debug!(pod = %binding.pod.key, %error, "the bind failed");
+                if let Some(notice) = self.scheduler.bind_failed(&binding.pod.uid, &error.to_string(), now) {
+                    self.tell(&notice, now);
+                }
+            }
+            Done::Condition(_) => {}
+        }
+    }
+
+    fn announce(&self, binding: &Binding) {
+        let message = format!("Successfully assigned {} to {}", binding.pod.key, binding.choice.node);
+        let recorder = self.recorder.causes(&Causes::one(binding.cause));
+        recorder.normal(&reference(&binding.pod), "Scheduled", message);
+    }
+
+    fn tell(&mut self, notice: &Notice, now: Timestamp) {
+        let recorder = self.recorder.causes(&Causes::one(notice.cause));
+        let message = explain::for_event(&notice.message);
+        recorder.warning(&reference(&notice.pod), "FailedScheduling", message);
+        self.writes.tell(notice, now);
+    }
+
+    fn take_nodes(&mut self, deltas: Vec<Delta<NodeInfo>>) {
+        let now = self.clock.now();
+        deltas.into_iter().for_each(|delta| self.scheduler.node(change(delta), now));
+    }
+
+    fn take_pods(&mut self, deltas: Vec<Delta<PodInfo>>) {
+        let now = self.clock.now();
+        deltas.into_iter().for_each(|delta| self.scheduler.pod(change(delta), now));
+    }
+}
+
+fn change<T: Object>(delta: Delta<T>) -> Change<T> {
+    match delta {
+        Delta::Added(object) | Delta::Updated { new: object, .. } => Change::Set(object),
+        Delta::Deleted(object) => Change::Gone(object),
+    }
+}
+
+fn reference(pod: &Arc<PodInfo>) -> Reference {
+    Reference {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        namespace: pod.key.namespace().to_owned(),
+        name: pod.key.name().to_owned(),
+        uid: pod.uid.to_string(),
+    }
+}
+
+/// Returns at `deadline`; never without one.
+async fn until(deadline: Option<Timestamp>, clock: Clock) {
+    match deadline {
+        Some(deadline) => {
+            let wait = clock.now().duration_until(deadline);
+            tokio::time::sleep(wait.try_into().unwrap_or_default()).await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;

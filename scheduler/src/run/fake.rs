@@ -1,0 +1,236 @@
+//! A server for the tests of the edge: objects in a map, watches, binds, status patches and events; nothing else.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use futures::Stream;
+use futures::stream::unfold;
+use kstore_proto::kstore::v1 as pb;
+use kstore_proto::kstore::v1::kstore_server::Kstore;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tonic::{Request, Response, Status};
+
+type Batches<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// Cheap to clone; clones are the same server.
+#[derive(Clone, Default)]
+pub(super) struct Fake(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    revision: i64,
+    /// By resource and `namespace/name`.
+    objects: BTreeMap<(String, String), Value>,
+    watches: Vec<(String, mpsc::UnboundedSender<pb::WatchBatch>)>,
+    /// How many binds to refuse before accepting one.
+    refuse_binds: usize,
+    /// How many binds to carry out and then answer as if the connection had broken.
+    lose_answers: usize,
+    binds: Vec<String>,
+    causes: Vec<String>,
+}
+
+impl Fake {
+    pub(super) fn put(&self, resource: &str, object: Value) -> i64 {
+        self.0.lock().unwrap().put(resource, object)
+    }
+
+    pub(super) fn remove(&self, resource: &str, key: &str) {
+        let mut state = self.0.lock().unwrap();
+        let object = state.objects.remove(&(resource.to_owned(), key.to_owned())).unwrap();
+        state.tell(resource, object, pb::watch_event::Type::Gone);
+    }
+
+    pub(super) fn get(&self, resource: &str, key: &str) -> Value {
+        let state = self.0.lock().unwrap();
+        state.objects.get(&(resource.to_owned(), key.to_owned())).cloned().unwrap_or_default()
+    }
+
+    /// Type, reason, message and count of every event, in the order of their names.
+    pub(super) fn events(&self) -> Vec<String> {
+        let state = self.0.lock().unwrap();
+        let events = state.objects.iter().filter(|((resource, _), _)| resource == "events");
+        let text = |e: &Value| {
+            let field = |name: &str| e[name].as_str().unwrap_or_default().to_owned();
+            format!("{} {} {} ×{}", field("type"), field("reason"), field("message"), e["count"])
+        };
+        events.map(|(_, event)| text(event)).collect()
+    }
+
+    pub(super) fn binds(&self) -> Vec<String> {
+        self.0.lock().unwrap().binds.clone()
+    }
+
+    /// What the binds said led to them.
+    pub(super) fn causes(&self) -> Vec<String> {
+        self.0.lock().unwrap().causes.clone()
+    }
+
+    pub(super) fn refuse_binds(&self, count: usize) {
+        self.0.lock().unwrap().refuse_binds = count;
+    }
+
+    pub(super) fn lose_answers(&self, count: usize) {
+        self.0.lock().unwrap().lose_answers = count;
+    }
+
+    pub(super) fn watchers(&self) -> usize {
+        self.0.lock().unwrap().watches.iter().filter(|(_, sender)| !sender.is_closed()).count()
+    }
+}
+
+impl State {
+    fn put(&mut self, resource: &str, mut object: Value) -> i64 {
+        self.revision += 1;
+        object["metadata"]["resourceVersion"] = self.revision.to_string().into();
+        self.objects.insert((resource.to_owned(), key(&object)), object.clone());
+        self.tell(resource, object, pb::watch_event::Type::Put);
+        self.revision
+    }
+
+    fn tell(&mut self, resource: &str, object: Value, kind: pb::watch_event::Type) {
+        if kind == pb::watch_event::Type::Gone {
+            self.revision += 1;
+        }
+        let revision = self.revision;
+        for (watched, sender) in &self.watches {
+            if watched == resource {
+                let event =
+                    pb::WatchEvent { json: bytes(&object), revision, r#type: kind.into(), selector: 0 };
+                let _ = sender.send(pb::WatchBatch { events: vec![event], revision, initial_done: false });
+            }
+        }
+    }
+
+    fn object(&self, resource: &str, key: &str) -> Result<Value, Status> {
+        let found = self.objects.get(&(resource.to_owned(), key.to_owned()));
+        found.cloned().ok_or_else(|| Status::not_found(key.to_owned()))
+    }
+
+    fn answer(&self, object: &Value) -> Response<pb::Object> {
+        Response::new(pb::Object { json: bytes(object), revision: self.revision })
+    }
+}
+
+fn key(object: &Value) -> String {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    match text("namespace").as_str() {
+        "" => text("name"),
+        ns => format!("{ns}/{}", text("name")),
+    }
+}
+
+fn bytes(object: &Value) -> bytes::Bytes {
+    object.to_string().into()
+}
+
+fn parse(json: &[u8]) -> Value {
+    serde_json::from_slice(json).unwrap()
+}
+
+fn place(reference: Option<pb::Ref>) -> (String, String) {
+    let r = reference.unwrap();
+    let key = if r.namespace.is_empty() { r.name } else { format!("{}/{}", r.namespace, r.name) };
+    (r.resource, key)
+}
+
+#[tonic::async_trait]
+impl Kstore for Fake {
+    type ListStream = Batches<pb::ListChunk>;
+    type WatchStream = Batches<pb::WatchBatch>;
+
+    async fn get(&self, request: Request<pb::GetRequest>) -> Result<Response<pb::Object>, Status> {
+        let (resource, key) = place(request.into_inner().r#ref);
+        let state = self.0.lock().unwrap();
+        Ok(state.answer(&state.object(&resource, &key)?))
+    }
+
+    async fn list(&self, _: Request<pb::ListRequest>) -> Result<Response<Self::ListStream>, Status> {
+        Err(Status::unimplemented("watch from the start instead"))
+    }
+
+    async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        let request = request.into_inner();
+        assert_eq!(request.after_revision, 0, "no test breaks a watch");
+        let (resource, _) = place(request.selectors[0].r#ref.clone());
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut state = self.0.lock().unwrap();
+        let mut events = Vec::new();
+        for ((r, _), object) in &state.objects {
+            if *r == resource {
+                let revision = object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+                events.push(pb::WatchEvent { json: bytes(object), revision, r#type: 0, selector: 0 });
+            }
+        }
+        let _ = sender.send(pb::WatchBatch { events, revision: state.revision, initial_done: true });
+        state.watches.push((resource, sender));
+        let stream = unfold(receiver, |mut r| async move { r.recv().await.map(|batch| (Ok(batch), r)) });
+        Ok(Response::new(Box::pin(stream)))
+    }
+
+    async fn create(&self, request: Request<pb::CreateRequest>) -> Result<Response<pb::Object>, Status> {
+        let request = request.into_inner();
+        let (resource, _) = place(request.r#ref);
+        let mut state = self.0.lock().unwrap();
+        let object = parse(&request.json);
+        state.put(&resource, object.clone());
+        Ok(state.answer(&object))
+    }
+
+    async fn patch(&self, request: Request<pb::PatchRequest>) -> Result<Response<pb::Object>, Status> {
+        let request = request.into_inner();
+        let (resource, key) = place(request.r#ref);
+        let mut state = self.0.lock().unwrap();
+        let mut object = state.object(&resource, &key)?;
+        let patch = parse(&request.patch);
+        if resource == "events" {
+            object["count"] = patch["count"].clone();
+        } else {
+            let old = object["status"]["conditions"][0].clone();
+            let mut condition = patch["status"]["conditions"][0].clone();
+            if condition["lastTransitionTime"].is_null() {
+                condition["lastTransitionTime"] = old["lastTransitionTime"].clone();
+            }
+            object["status"]["conditions"] = json!([condition]);
+        }
+        state.put(&resource, object.clone());
+        Ok(state.answer(&object))
+    }
+
+    async fn bind(&self, request: Request<pb::BindRequest>) -> Result<Response<pb::Object>, Status> {
+        let cause = request.metadata().get("kstore-cause").map_or("", |v| v.to_str().unwrap()).to_owned();
+        let request = request.into_inner();
+        let key = format!("{}/{}", request.namespace, request.pod);
+        let mut state = self.0.lock().unwrap();
+        let mut pod = state.object("pods", &key)?;
+        if state.refuse_binds > 0 {
+            state.refuse_binds -= 1;
+            return Err(Status::aborted("try later"));
+        }
+        assert!(pod["spec"]["nodeName"].is_null(), "{key} is bound once");
+        assert_eq!(pod["metadata"]["uid"], request.uid.as_str());
+        pod["spec"]["nodeName"] = request.node.clone().into();
+        state.put("pods", pod.clone());
+        state.binds.push(format!("{key} {}", request.node));
+        state.causes.push(cause);
+        if state.lose_answers > 0 {
+            state.lose_answers -= 1;
+            return Err(Status::unavailable("broken pipe"));
+        }
+        Ok(state.answer(&pod))
+    }
+
+    async fn update(&self, _: Request<pb::UpdateRequest>) -> Result<Response<pb::Object>, Status> {
+        Err(Status::unimplemented("the scheduler updates nothing"))
+    }
+
+    async fn update_status(&self, _: Request<pb::UpdateRequest>) -> Result<Response<pb::Object>, Status> {
+        Err(Status::unimplemented("the scheduler patches"))
+    }
+
+    async fn delete(&self, _: Request<pb::DeleteRequest>) -> Result<Response<pb::Object>, Status> {
+        Err(Status::unimplemented("the scheduler deletes nothing"))
+    }
+}

@@ -1,0 +1,167 @@
+use std::time::Duration;
+
+use kstore_proto::kstore::v1::kstore_server::KstoreServer;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::fake::Fake;
+use super::*;
+
+fn node(name: &str, cpu: &str) -> Value {
+    json!({
+        "metadata": { "name": name, "uid": name },
+        "status": { "allocatable": { "cpu": cpu, "memory": "32Gi", "pods": "110" } }
+    })
+}
+
+fn pod(name: &str, cpu: &str) -> Value {
+    json!({
+        "metadata": { "name": name, "namespace": "ns", "uid": format!("uid-{name}") },
+        "spec": {
+            "schedulerName": "default-scheduler",
+            "containers": [{ "name": "c", "resources": { "requests": { "cpu": cpu } } }]
+        },
+        "status": { "phase": "Pending" }
+    })
+}
+
+struct Running {
+    fake: Fake,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+fn start(fake: &Fake, seed: u64) -> Running {
+    let client = Client::over(KstoreServer::new(fake.clone()), "test");
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(run(client, Nondet::simulated(seed), Config::default(), stop.clone()));
+    Running { fake: fake.clone(), stop, task }
+}
+
+impl Running {
+    /// Lets everything that is to happen within a moment happen.
+    async fn settle(&self) {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+
+    fn node_of(&self, pod: &str) -> Value {
+        self.fake.get("pods", &format!("ns/{pod}"))["spec"]["nodeName"].clone()
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.task.await.unwrap();
+        assert_eq!(self.fake.watchers(), 0, "nothing listens any more");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_pods_are_bound_and_the_event_says_where() {
+    let fake = Fake::default();
+    fake.put("nodes", node("n1", "4"));
+    let revision = fake.put("pods", pod("a", "1"));
+    let running = start(&fake, 1);
+    running.settle().await;
+    assert_eq!(running.node_of("a"), "n1");
+    assert_eq!(fake.events(), ["Normal Scheduled Successfully assigned ns/a to n1 ×1"]);
+    assert_eq!(fake.causes(), [revision.to_string()]);
+    fake.put("pods", pod("b", "1"));
+    running.settle().await;
+    assert_eq!(running.node_of("b"), "n1", "also while running");
+    running.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_fits_nowhere_says_why_and_is_bound_when_a_node_comes() {
+    let fake = Fake::default();
+    fake.put("nodes", node("n1", "1"));
+    fake.put("pods", pod("a", "2"));
+    let running = start(&fake, 1);
+    running.settle().await;
+    let condition = fake.get("pods", "ns/a")["status"]["conditions"][0].clone();
+    let message = condition["message"].as_str().unwrap();
+    assert_eq!(
+        message,
+        "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: \
+         1 Preemption is not helpful for scheduling."
+    );
+    assert_eq!(condition["type"], "PodScheduled");
+    assert_eq!((&condition["status"], &condition["reason"]), (&json!("False"), &json!("Unschedulable")));
+    assert_eq!(condition["lastTransitionTime"], "2026-01-01T00:00:00Z");
+    assert_eq!(fake.events(), [format!("Warning FailedScheduling {message} ×1")]);
+    let revision = fake.put("nodes", node("n2", "4"));
+    running.settle().await;
+    assert_eq!(running.node_of("a"), "n2");
+    assert_eq!(fake.causes(), [revision.to_string()], "the node led to the bind");
+    running.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_bind_is_told_and_tried_again() {
+    let fake = Fake::default();
+    fake.put("nodes", node("n1", "4"));
+    fake.put("pods", pod("a", "3"));
+    fake.refuse_binds(1);
+    let running = start(&fake, 1);
+    running.settle().await;
+    let condition = fake.get("pods", "ns/a")["status"]["conditions"][0].clone();
+    assert_eq!(condition["reason"], "SchedulerError");
+    assert_eq!(condition["message"], "running Bind plugin \"DefaultBinder\": try later");
+    assert!(running.node_of("a").is_null());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(running.node_of("a"), "n1");
+    running.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bind_whose_answer_was_lost_counts_if_it_happened() {
+    let fake = Fake::default();
+    fake.put("nodes", node("n1", "4"));
+    fake.put("pods", pod("a", "3"));
+    fake.lose_answers(1);
+    let running = start(&fake, 1);
+    running.settle().await;
+    assert_eq!(fake.binds(), ["ns/a n1"]);
+    assert_eq!(fake.events(), ["Normal Scheduled Successfully assigned ns/a to n1 ×1"]);
+    running.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn room_that_a_deleted_pod_leaves_is_used() {
+    let fake = Fake::default();
+    fake.put("nodes", node("n1", "4"));
+    fake.put("pods", pod("a", "3"));
+    let running = start(&fake, 1);
+    running.settle().await;
+    fake.put("pods", pod("b", "3"));
+    running.settle().await;
+    assert!(running.node_of("b").is_null());
+    fake.remove("pods", "ns/a");
+    running.settle().await;
+    assert_eq!(running.node_of("b"), "n1");
+    running.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn hundreds_of_pods_are_bound_without_overcommitting_and_the_same_seed_binds_them_alike() {
+    let mut histories = Vec::new();
+    for seed in [7, 7, 8] {
+        let fake = Fake::default();
+        for n in 0..10 {
+            fake.put("nodes", node(&format!("n{n}"), "4"));
+        }
+        for n in 0..450 {
+            fake.put("pods", pod(&format!("p{n:03}"), "100m"));
+        }
+        let running = start(&fake, seed);
+        running.settle().await;
+        let binds = fake.binds();
+        assert_eq!(binds.len(), 400, "forty fit on each node");
+        let fullest = (0..10).map(|n| binds.iter().filter(|b| b.ends_with(&format!(" n{n}"))).count()).max();
+        assert_eq!(fullest, Some(40));
+        running.end().await;
+        histories.push(binds);
+    }
+    assert_eq!(histories[0], histories[1]);
+    assert_ne!(histories[0], histories[2], "the seed breaks ties");
+}

@@ -1,0 +1,334 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::{Just, ProptestConfig, Strategy, prop_assert_eq, prop_oneof, proptest};
+use serde_json::json;
+
+use super::*;
+use crate::decide::tests::answer;
+use crate::reference::World;
+use crate::testing::{NAME, any_node, any_pod, at, cpu_pod, node, on, with};
+
+fn scheduler() -> Scheduler {
+    Scheduler::new(NAME, 0, &Rng::seeded(1))
+}
+
+fn bind(scheduler: &mut Scheduler, second: i64) -> Binding {
+    match scheduler.next(at(second)) {
+        Some(Verdict::Bind(binding)) => binding,
+        other => panic!("expected a binding, not {other:?}"),
+    }
+}
+
+fn refuse(scheduler: &mut Scheduler, second: i64) -> Notice {
+    match scheduler.next(at(second)) {
+        Some(Verdict::Refuse(notice)) => notice,
+        other => panic!("expected a refusal, not {other:?}"),
+    }
+}
+
+#[test]
+fn a_pod_that_does_not_fit_is_tried_again_when_room_appears_and_not_before() {
+    let mut s = scheduler();
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    s.pod(Change::Set(on(&cpu_pod("old", "3"), "n1")), at(0));
+    s.pod(Change::Set(cpu_pod("new", "2")), at(0));
+    assert_eq!(
+        refuse(&mut s, 0).message,
+        "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: \
+         1 No preemption victims found for incoming pod."
+    );
+    s.node(Change::Set(node("n1", json!({ "podCIDR": "heartbeat" }))), at(5));
+    assert!(!s.is_ready(at(200)), "a heartbeat is no news");
+    s.pod(Change::Set(with(&on(&cpu_pod("old", "3"), "n1"), |pod| pod.ended = true)), at(200));
+    assert_eq!(&*bind(&mut s, 200).choice.node, "n1");
+}
+
+#[test]
+fn a_pod_that_nothing_wakes_is_tried_again_after_five_minutes() {
+    let mut s = scheduler();
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    s.pod(Change::Set(cpu_pod("p", "5")), at(0));
+    refuse(&mut s, 0);
+    assert_eq!(s.deadline(), Some(at(300)));
+    assert!(s.next(at(299)).is_none());
+    refuse(&mut s, 300);
+}
+
+#[test]
+fn a_pod_waits_for_the_first_node() {
+    let mut s = scheduler();
+    s.pod(Change::Set(cpu_pod("p", "1")), at(0));
+    assert_eq!(refuse(&mut s, 0).message, "no nodes available to schedule pods");
+    assert!(s.next(at(1)).is_none());
+    s.node(Change::Set(node("n1", json!({}))), at(2));
+    let binding = bind(&mut s, 2);
+    assert_eq!((&*binding.choice.node, binding.attempts), ("n1", 2));
+}
+
+#[test]
+fn a_failed_bind_frees_the_room_and_the_pod_tries_again_after_a_second() {
+    let mut s = scheduler();
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    let pod = cpu_pod("p", "3");
+    s.pod(Change::Set(Arc::clone(&pod)), at(0));
+    bind(&mut s, 0);
+    s.pod(Change::Set(cpu_pod("q", "3")), at(0));
+    refuse(&mut s, 0);
+    let notice = s.bind_failed(&pod.uid, "conflict", at(5)).unwrap();
+    assert_eq!(notice.message, "running Bind plugin \"DefaultBinder\": conflict");
+    assert_eq!(&*bind(&mut s, 5).pod.uid, "q", "the freed room wakes who waits for it");
+    assert!(s.next(at(5)).is_none());
+    assert_eq!(s.deadline(), Some(at(6)));
+    assert_eq!(&*refuse(&mut s, 6).pod.uid, "p");
+}
+
+#[test]
+fn a_pod_deleted_while_its_bind_fails_is_forgotten() {
+    let mut s = scheduler();
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    let pod = cpu_pod("p", "3");
+    s.pod(Change::Set(Arc::clone(&pod)), at(0));
+    bind(&mut s, 0);
+    s.pod(Change::Set(with(&pod, |pod| pod.deleting = true)), at(1));
+    assert!(s.cache().is_assumed(&pod.uid), "the bind may yet succeed");
+    assert!(s.bind_failed(&pod.uid, "gone", at(1)).is_none());
+    assert!(!s.cache().holds(&pod.uid));
+    assert!(s.next(at(100)).is_none() && s.deadline().is_none());
+}
+
+#[test]
+fn an_old_view_of_a_bound_pod_does_not_put_it_back_into_the_queue() {
+    let mut s = scheduler();
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    let pod = cpu_pod("p", "3");
+    s.pod(Change::Set(Arc::clone(&pod)), at(0));
+    bind(&mut s, 0);
+    s.bound(&pod.uid);
+    s.pod(Change::Set(Arc::clone(&pod)), at(1));
+    assert!(s.next(at(1)).is_none() && s.cache().is_assumed(&pod.uid));
+    s.pod(Change::Set(on(&pod, "n1")), at(2));
+    assert!(s.cache().holds(&pod.uid) && !s.cache().is_assumed(&pod.uid));
+}
+
+#[test]
+fn pods_that_are_not_ours_to_place_are_left_alone() {
+    let mut s = scheduler();
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    let pod = cpu_pod("p", "1");
+    let changes: [fn(&mut PodInfo); 4] = [
+        |pod| pod.scheduler_name = "other".to_owned(),
+        |pod| pod.gated = true,
+        |pod| pod.deleting = true,
+        |pod| pod.ended = true,
+    ];
+    for change in changes {
+        s.pod(Change::Set(with(&pod, change)), at(0));
+        assert!(s.next(at(0)).is_none());
+    }
+    s.pod(Change::Set(pod), at(1));
+    assert_eq!(bind(&mut s, 1).attempts, 1, "the last gate is gone");
+}
+
+/// What can happen. Numbers choose among what there is.
+#[derive(Clone, Debug)]
+enum Op {
+    SetNode(Arc<NodeInfo>),
+    RemoveNode(usize),
+    Create(Arc<PodInfo>),
+    Delete(usize),
+    End(usize),
+    Decide,
+    BindEnds(usize, bool),
+    Confirm(usize),
+    Pass(i64),
+}
+
+fn any_op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        2 => (0usize..6).prop_flat_map(|n| any_node(format!("n{n}"))).prop_map(Op::SetNode),
+        1 => (0usize..6).prop_map(Op::RemoveNode),
+        6 => any_pod("pod".to_owned()).prop_map(Op::Create),
+        1 => (0usize..50).prop_map(Op::Delete),
+        1 => (0usize..50).prop_map(Op::End),
+        8 => Just(Op::Decide),
+        3 => (0usize..50, proptest::bool::weighted(0.7)).prop_map(|(n, ok)| Op::BindEnds(n, ok)),
+        3 => (0usize..50).prop_map(Op::Confirm),
+        2 => (0i64..400).prop_map(Op::Pass),
+    ]
+}
+
+/// The cluster as it truly is, beside a scheduler that hears of it.
+struct Run {
+    scheduler: Scheduler,
+    world: World,
+    /// Every pod that exists, by uid, with its node once the API has one.
+    pods: BTreeMap<Uid, Arc<PodInfo>>,
+    /// Binds under way.
+    binding: Vec<(Arc<PodInfo>, Arc<str>)>,
+    /// Binds that the API accepted and the watch has not shown.
+    unseen: Vec<(Arc<PodInfo>, Arc<str>)>,
+    sizes: BTreeMap<Arc<str>, Arc<NodeInfo>>,
+    created: usize,
+    now: i64,
+}
+
+impl Run {
+    fn new() -> Self {
+        Self {
+            scheduler: scheduler(),
+            world: World::default(),
+            pods: BTreeMap::new(),
+            binding: Vec::new(),
+            unseen: Vec::new(),
+            sizes: BTreeMap::new(),
+            created: 0,
+            now: 0,
+        }
+    }
+
+    fn pick(&self, n: usize) -> Option<Arc<PodInfo>> {
+        self.pods.values().nth(n % self.pods.len().max(1)).cloned()
+    }
+
+    fn gone(&mut self, uid: &Uid) {
+        self.pods.remove(uid);
+        self.unseen.retain(|(pod, _)| pod.uid != *uid);
+        self.world.placed.retain(|(pod, _)| pod.uid != *uid);
+    }
+
+    fn step(&mut self, op: Op) {
+        let now = at(self.now);
+        match op {
+            Op::SetNode(node) => {
+                // Shrinking below what is taken would not be the scheduler's doing: nodes keep their first size.
+                let first = self.sizes.entry(Arc::clone(&node.name)).or_insert_with(|| Arc::clone(&node));
+                let mut node = NodeInfo::clone(&node);
+                (node.allocatable, node.allowed_pods) = (first.allocatable.clone(), first.allowed_pods);
+                let node = Arc::new(node);
+                self.world.set_node(Arc::clone(&node));
+                self.scheduler.node(Change::Set(node), now);
+            }
+            Op::RemoveNode(n) => {
+                let name = format!("n{n}");
+                self.world.remove_node(&name);
+                self.scheduler.node(Change::Gone(Arc::new(NodeInfo::named(&name))), now);
+            }
+            Op::Create(pod) => {
+                self.created += 1;
+                let pod = with(&pod, |pod| pod.uid = format!("u{:03}", self.created).into());
+                self.pods.insert(Arc::clone(&pod.uid), Arc::clone(&pod));
+                self.scheduler.pod(Change::Set(pod), now);
+            }
+            Op::Delete(n) => {
+                if let Some(pod) = self.pick(n) {
+                    self.gone(&pod.uid);
+                    self.scheduler.pod(Change::Gone(pod), now);
+                }
+            }
+            Op::End(n) => {
+                if let Some(pod) = self.pick(n) {
+                    self.gone(&pod.uid);
+                    self.scheduler.pod(Change::Set(with(&pod, |pod| pod.ended = true)), now);
+                }
+            }
+            Op::Decide => self.decide(),
+            Op::BindEnds(n, success) => self.bind_ends(n, success),
+            Op::Confirm(n) => {
+                if !self.unseen.is_empty() {
+                    let (pod, node) = self.unseen.remove(n % self.unseen.len());
+                    let pod = on(&pod, &node);
+                    self.pods.insert(Arc::clone(&pod.uid), Arc::clone(&pod));
+                    self.scheduler.pod(Change::Set(pod), now);
+                }
+            }
+            Op::Pass(seconds) => self.now += seconds,
+        }
+    }
+
+    fn decide(&mut self) {
+        let start = self.scheduler.start;
+        let Some(verdict) = self.scheduler.next(at(self.now)) else { return };
+        let (pod, outcome, attempts) = match &verdict {
+            Verdict::Bind(b) => (Arc::clone(&b.pod), Outcome::Fits(b.choice.clone()), b.attempts),
+            Verdict::Refuse(n) => {
+                let Trouble::Unfit(refusal) = &n.trouble else {
+                    panic!("a refusal says which nodes refused")
+                };
+                (Arc::clone(&n.pod), Outcome::Unfit(refusal.clone()), 0)
+            }
+        };
+        let tie =
+            Rng::seeded(self.scheduler.seed.wrapping_add(u64::from(attempts))).fork(&pod.uid).next_u64();
+        let (expected, next) = self.world.decide(&pod, Terms { start, tie, percentage: 0 });
+        assert_eq!(answer(&outcome), expected);
+        assert_eq!(self.scheduler.start, next);
+        assert!(self.pods[&pod.uid].node_name.is_none(), "only waiting pods are decided on");
+        if let Verdict::Bind(binding) = verdict {
+            self.world.placed.push((Arc::clone(&pod), Arc::clone(&binding.choice.node)));
+            self.binding.push((pod, binding.choice.node));
+        }
+    }
+
+    fn bind_ends(&mut self, n: usize, success: bool) {
+        if self.binding.is_empty() {
+            return;
+        }
+        let (pod, node) = self.binding.remove(n % self.binding.len());
+        let exists = self.pods.contains_key(&pod.uid);
+        let success = success && exists;
+        if success {
+            self.unseen.push((Arc::clone(&pod), node));
+            self.scheduler.bound(&pod.uid);
+        } else {
+            self.world.placed.retain(|(placed, _)| placed.uid != pod.uid);
+            self.scheduler.bind_failed(&pod.uid, "no", at(self.now));
+        }
+    }
+
+    /// Nothing is given twice, and no waiting pod is lost.
+    fn check(&self) {
+        for node in &self.world.nodes {
+            let pods = self.world.pods_on(node);
+            let mut sum = crate::resources::Resources::default();
+            pods.iter().for_each(|pod| sum.add(&pod.requests));
+            assert!(!sum.exceeds(&node.allocatable), "{} is overcommitted", node.name);
+            assert!(pods.len() as i64 <= node.allowed_pods);
+            let ports: Vec<_> = pods.iter().flat_map(|pod| &pod.ports).collect();
+            let clash = |i: usize| ports[i + 1..].iter().any(|other| ports[i].clashes(other));
+            assert!(!(0..ports.len()).any(clash), "a port of {} is taken twice", node.name);
+        }
+        for pod in self.pods.values().filter(|pod| pod.node_name.is_none()) {
+            let held = self.scheduler.cache.is_assumed(&pod.uid);
+            assert!(held != self.scheduler.queue.contains(&pod.uid), "{} waits or is assumed", pod.uid);
+        }
+        let held = self.world.placed.iter().filter(|(pod, _)| self.scheduler.cache.holds(&pod.uid)).count();
+        assert_eq!(held, self.world.placed.len(), "what is placed is counted");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_decisions_are_the_references_and_nothing_is_overcommitted(
+        ops in proptest::collection::vec(any_op(), 1..80),
+    ) {
+        let mut run = Run::new();
+        for op in ops {
+            run.step(op);
+            run.check();
+        }
+    }
+
+    #[test]
+    fn the_same_changes_and_seed_give_the_same_decisions(
+        ops in proptest::collection::vec(any_op(), 1..60),
+    ) {
+        let history = |ops: Vec<Op>| {
+            let mut run = Run::new();
+            ops.into_iter().for_each(|op| run.step(op));
+            format!("{:?} {:?}", run.world.placed, run.scheduler.depths())
+        };
+        prop_assert_eq!(history(ops.clone()), history(ops));
+    }
+}

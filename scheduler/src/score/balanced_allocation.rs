@@ -1,0 +1,45 @@
+//! BalancedAllocation: rewards a node on which the pod brings the used shares of CPU and memory closer together
+//! (the rule of 1.36, in which 75 means "no change").
+
+use crate::cache::NodeState;
+use crate::limits::MAX_NODE_SCORE;
+use crate::pod::PodInfo;
+
+/// Whether the plugin has nothing to say: a pod that asks for neither CPU nor memory moves no balance.
+pub fn skips(pod: &PodInfo) -> bool {
+    pod.requests.milli_cpu == 0 && pod.requests.memory == 0
+}
+
+/// 50 to 100.
+pub fn score(pod: &PodInfo, node: &NodeState) -> i64 {
+    let (all, taken) = (&node.info().allocatable, node.requested());
+    let balance = |cpu, memory| balance([(cpu, all.milli_cpu), (memory, all.memory)]);
+    let before = balance(taken.milli_cpu, taken.memory);
+    let after = balance(taken.milli_cpu + pod.requests.milli_cpu, taken.memory + pod.requests.memory);
+    let half = MAX_NODE_SCORE / 2;
+    half + (half + after - before) / 2
+}
+
+/// 100 less the standard deviation, in per cent, of the used shares: for two shares, half their distance.
+fn balance(parts: [(i64, i64); 2]) -> i64 {
+    let share = |(taken, all): (i64, i64)| (all != 0).then(|| (taken as f64 / all as f64).min(1.0));
+    let deviation = match parts.map(share) {
+        [Some(a), Some(b)] => ((a - b) / 2.0).abs(),
+        [None, _] | [_, None] => 0.0,
+    };
+    ((1.0 - deviation) * MAX_NODE_SCORE as f64) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn balance_is_a_hundred_less_half_the_distance_of_the_shares() {
+        assert_eq!(balance([(1, 2), (1, 2)]), 100);
+        assert_eq!(balance([(0, 2), (2, 2)]), 50);
+        assert_eq!(balance([(5, 2), (0, 2)]), 50);
+        assert_eq!(balance([(1, 4), (1, 2)]), 87);
+        assert_eq!(balance([(1, 0), (1, 2)]), 100);
+    }
+}

@@ -1,0 +1,127 @@
+//! Pods and nodes for this crate's tests: by hand, and at random.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::node::{self, NodeInfo};
+use crate::pod::{self, PodInfo};
+
+pub(crate) const NAME: &str = "default-scheduler";
+
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_000_000 + seconds).unwrap()
+}
+
+/// A waiting pod with this spec; uid and name are the same.
+pub(crate) fn pod(name: &str, mut spec: Value) -> Arc<PodInfo> {
+    if spec.get("schedulerName").is_none() {
+        spec["schedulerName"] = NAME.into();
+    }
+    let meta = json!({ "name": name, "namespace": "ns", "uid": name, "resourceVersion": "1" });
+    decode_pod(&json!({ "metadata": meta, "spec": spec }))
+}
+
+pub(crate) fn decode_pod(json: &Value) -> Arc<PodInfo> {
+    Arc::new(pod::decode(json.to_string().as_bytes()).unwrap())
+}
+
+/// A waiting pod that asks for this much CPU.
+pub(crate) fn cpu_pod(name: &str, cpu: &str) -> Arc<PodInfo> {
+    pod(name, json!({ "containers": [{ "resources": { "requests": { "cpu": cpu } } }] }))
+}
+
+pub(crate) fn with(pod: &Arc<PodInfo>, change: impl FnOnce(&mut PodInfo)) -> Arc<PodInfo> {
+    let mut pod = PodInfo::clone(pod);
+    change(&mut pod);
+    Arc::new(pod)
+}
+
+pub(crate) fn on(pod: &Arc<PodInfo>, node: &str) -> Arc<PodInfo> {
+    with(pod, |pod| pod.node_name = Some(node.into()))
+}
+
+/// A node of four cores, 32 GiB and 110 pods, with this spec.
+pub(crate) fn node(name: &str, spec: Value) -> Arc<NodeInfo> {
+    decode_node(&json!({
+        "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
+        "spec": spec,
+        "status": { "allocatable": { "cpu": "4", "memory": "32Gi", "pods": "110" } }
+    }))
+}
+
+pub(crate) fn decode_node(json: &Value) -> Arc<NodeInfo> {
+    Arc::new(node::decode(json.to_string().as_bytes()).unwrap())
+}
+
+fn one_of(values: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
+    proptest::sample::select(values)
+}
+
+fn maybe(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
+    prop_oneof![3 => Just(Value::Null), 1 => value]
+}
+
+/// A node of this name, of random size and character.
+pub(crate) fn any_node(name: String) -> impl Strategy<Value = Arc<NodeInfo>> {
+    let size = (one_of(&["1", "2", "2500m", "4"]), one_of(&["1Gi", "2Gi", "3500Mi"]), 0i64..6, 0i64..3);
+    let effect = one_of(&["NoSchedule", "PreferNoSchedule", "NoExecute"]);
+    let taint =
+        (one_of(&["red", "blue"]), effect).prop_map(|(key, effect)| json!({ "key": key, "effect": effect }));
+    let taints = proptest::collection::vec(taint, 0..3);
+    let character = (one_of(&["", "a", "b"]), one_of(&["ssd", "hdd"]), taints, proptest::bool::weighted(0.1));
+    (size, character).prop_map(move |((cpu, memory, pods, gpus), (zone, disk, taints, cordoned))| {
+        let mut labels = json!({ "disk": disk });
+        if !zone.is_empty() {
+            labels["topology.kubernetes.io/zone"] = zone.into();
+        }
+        decode_node(&json!({
+            "metadata": { "name": name, "labels": labels },
+            "spec": { "taints": taints, "unschedulable": cordoned },
+            "status": { "allocatable": { "cpu": cpu, "memory": memory, "pods": pods.to_string(), "x.io/gpu": gpus } }
+        }))
+    })
+}
+
+/// A waiting pod of this name, of random needs; names of nodes it may pin itself to are `n0` and up.
+pub(crate) fn any_pod(name: String) -> impl Strategy<Value = Arc<PodInfo>> {
+    let cpu = maybe(one_of(&["100m", "400m", "1"]).prop_map(Value::from));
+    let memory = maybe(one_of(&["100Mi", "700Mi", "1Gi"]).prop_map(Value::from));
+    let gpu = maybe((0i64..3).prop_map(|n| n.to_string().into()));
+    let port = maybe(one_of(&["", "10.0.0.1"]).prop_map(|ip| json!([{ "hostPort": 80, "hostIP": ip }])));
+    let key = one_of(&["red", "blue", "node.kubernetes.io/unschedulable"]);
+    let toleration = key.prop_map(|key| json!({ "key": key, "operator": "Exists" }));
+    let selector = maybe(one_of(&["ssd", "hdd"]).prop_map(|disk| json!({ "disk": disk })));
+    let names = proptest::collection::vec(0usize..6, 0..3);
+    let pinned = maybe(names.prop_map(|names| {
+        let names: Vec<String> = names.into_iter().map(|n| format!("n{n}")).collect();
+        json!([{ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": names }] }])
+    }));
+    let wish = (1i64..101, one_of(&["ssd", "hdd"])).prop_map(|(weight, disk)| {
+        let term = json!({ "matchExpressions": [{ "key": "disk", "operator": "In", "values": [disk] }] });
+        json!({ "weight": weight, "preference": term })
+    });
+    let places = (selector, pinned, proptest::collection::vec(wish, 0..3));
+    let tolerations = proptest::collection::vec(toleration, 0..3);
+    let priority = 0i32..3;
+    (cpu, memory, gpu, port, tolerations, places, priority).prop_map(move |(cpu, memory, gpu, port, tol, places, priority)| {
+        let mut requests = json!({});
+        for (name, amount) in [("cpu", cpu), ("memory", memory), ("x.io/gpu", gpu)] {
+            if !amount.is_null() {
+                requests[name] = amount;
+            }
+        }
+        let (selector, pinned, wishes) = places;
+        let mut affinity = json!({ "preferredDuringSchedulingIgnoredDuringExecution": wishes });
+        if !pinned.is_null() {
+            affinity["requiredDuringSchedulingIgnoredDuringExecution"] = json!({ "nodeSelectorTerms": pinned });
+        }
+        let spec = json!({
+            "priority": priority, "tolerations": tol, "nodeSelector": selector, "affinity": { "nodeAffinity": affinity },
+            "containers": [{ "resources": { "requests": requests }, "ports": port }]
+        });
+        pod(&name, spec)
+    })
+}

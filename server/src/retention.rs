@@ -1,0 +1,84 @@
+//! Automatic compaction (`--history`): what is older than the setting becomes unreadable history. Not the compaction itself:
+//! that is the store's.
+
+use crate::args::History;
+use jiff::SignedDuration;
+use jiff::Timestamp;
+use kstore_nondet::Clock;
+use kstore_store::{Revision, Store};
+use std::collections::VecDeque;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+/// How often the store's revision is noted, at most; histories shorter than ten of these are noted ten times.
+const SAMPLE: Duration = Duration::from_secs(30);
+
+/// Compacts by `history` until `stop`.
+pub(crate) async fn run(store: Store, history: History, clock: Clock, stop: CancellationToken) {
+    let mut samples = VecDeque::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(period(history)) => {}
+        }
+        samples.push_back((clock.now(), store.revision()));
+        let Some(revision) = due(history, &mut samples, clock.now()) else { continue };
+        if revision <= store.compacted() {
+            continue;
+        }
+        match store.compact(revision).await {
+            Ok(()) => debug!(%revision, "history is compacted"),
+            Err(error) => warn!(%error, %revision, "history could not be compacted"),
+        }
+    }
+}
+
+fn period(history: History) -> Duration {
+    match history {
+        History::For(kept) => SAMPLE.min(kept / 10).max(Duration::from_secs(1)),
+        History::Revisions(_) | History::All => SAMPLE,
+    }
+}
+
+/// The newest revision that may go, by samples of (time, revision) in rising order. Used samples are dropped.
+fn due(history: History, samples: &mut VecDeque<(Timestamp, Revision)>, now: Timestamp) -> Option<Revision> {
+    match history {
+        History::All => None,
+        History::Revisions(kept) => {
+            let newest = samples.pop_back()?.1;
+            samples.clear();
+            Some(Revision(newest.0.saturating_sub(i64::try_from(kept).unwrap_or(i64::MAX)))).filter(|r| r.0 > 0)
+        }
+        History::For(kept) => {
+            let kept = SignedDuration::try_from(kept).unwrap_or(SignedDuration::MAX);
+            let old = |(at, _): &(Timestamp, Revision)| now.duration_since(*at) >= kept;
+            let mut revision = None;
+            while samples.front().is_some_and(old) {
+                revision = samples.pop_front().map(|(_, revision)| revision);
+            }
+            revision
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn a_time_keeps_what_is_younger_and_a_count_what_is_newer() {
+        let samples = || VecDeque::from([(at(0), Revision(5)), (at(60), Revision(9)), (at(400), Revision(30))]);
+        let five = History::For(Duration::from_secs(300));
+        assert_eq!(due(five, &mut samples(), at(299)), None);
+        assert_eq!(due(five, &mut samples(), at(361)), Some(Revision(9)));
+        assert_eq!(due(History::Revisions(10), &mut samples(), at(0)), Some(Revision(20)));
+        assert_eq!(due(History::Revisions(100), &mut samples(), at(0)), None);
+        assert_eq!(due(History::All, &mut samples(), at(9999)), None);
+    }
+}

@@ -1,0 +1,63 @@
+//! What one request changed: the unit that is logged, published and delivered.
+
+use bytes::Bytes;
+
+use crate::event::Events;
+use crate::{LeaseId, Revision};
+
+/// The effects of one request, complete in themselves: replaying them needs no evaluation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Commit {
+    /// Its place in the log; counts every commit, also those without a revision.
+    pub(crate) seq: u64,
+    /// The store's revision after it: a new one if there are events, else the one before.
+    pub(crate) revision: Revision,
+    /// The changes of keys; an event's place is its sub-revision.
+    pub(crate) events: Events,
+    /// What the transaction carried.
+    pub(crate) note: Option<Bytes>,
+    /// The changes of leases.
+    pub(crate) leases: Vec<LeaseChange>,
+    /// The new compacted revision.
+    pub(crate) compacted: Option<Revision>,
+}
+
+/// A change to the set of leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeaseChange {
+    /// Granted, with its time to live in seconds.
+    Granted(LeaseId, i64),
+    /// Revoked or expired.
+    Gone(LeaseId),
+}
+
+impl Commit {
+    /// Roughly what holding it costs.
+    pub(crate) fn cost(&self) -> usize {
+        self.events.iter().map(|event| event.cost()).sum::<usize>() + self.leases.len() * 24 + 96
+    }
+}
+
+/// The name of a stored version: the revision that made it, and its place among that revision's changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RecordKey {
+    pub(crate) main: Revision,
+    pub(crate) sub: u32,
+}
+
+impl RecordKey {
+    /// The place of a revision's note, behind all its changes.
+    pub(crate) const NOTE: u32 = u32::MAX;
+
+    pub(crate) fn new(main: Revision, sub: u32) -> Self {
+        Self { main, sub }
+    }
+
+    pub(crate) fn note(main: Revision) -> Self {
+        Self { main, sub: Self::NOTE }
+    }
+
+    pub(crate) fn is_note(self) -> bool {
+        self.sub == Self::NOTE
+    }
+}

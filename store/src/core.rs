@@ -1,0 +1,242 @@
+//! What readers, writer and background work share: the published state and the ways to read it. Only the writer publishes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+
+use bytes::Bytes;
+use parking_lot::RwLock;
+
+use crate::commit::{Commit, RecordKey};
+use crate::engine::{Engine, EngineError, Record, RecordKind};
+use crate::error::Stopped;
+use crate::event::EventKind;
+use crate::index::{Index, Version};
+use crate::lease::clock::LeaseClock;
+use crate::metrics::Metrics;
+use crate::range::{Range, RangeResult};
+use crate::view::{self, Pick};
+use crate::watch::hub::{Ending, Hub};
+use crate::window::Window;
+use crate::{KeyValue, Limits, RangeError, Revision};
+
+/// Published state: durable, and what every reader sees.
+#[derive(Debug)]
+pub(crate) struct Visible {
+    pub(crate) revision: Revision,
+    pub(crate) compacted: Revision,
+    pub(crate) index: Index,
+    pub(crate) window: Window,
+}
+
+/// See the module.
+pub(crate) struct Core {
+    visible: RwLock<Visible>,
+    /// `Visible::revision`, to be read without the lock.
+    revision: AtomicI64,
+    /// The engine has every revision up to this one.
+    stored: AtomicI64,
+    state: AtomicU8,
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) hub: Hub,
+    pub(crate) leases: LeaseClock,
+    pub(crate) limits: Limits,
+    pub(crate) metrics: Metrics,
+}
+
+const SERVING: u8 = 0;
+const CLOSED: u8 = 1;
+const FAILED: u8 = 2;
+
+impl Core {
+    pub(crate) fn new(visible: Visible, engine: Arc<dyn Engine>, limits: Limits) -> Self {
+        let revision = visible.revision;
+        Self {
+            hub: Hub::new(revision, &limits),
+            visible: RwLock::new(visible),
+            revision: AtomicI64::new(revision.0),
+            stored: AtomicI64::new(revision.0),
+            state: AtomicU8::new(SERVING),
+            engine,
+            leases: LeaseClock::default(),
+            limits,
+            metrics: Metrics::default(),
+        }
+    }
+
+    pub(crate) fn revision(&self) -> Revision {
+        Revision(self.revision.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn stored(&self) -> Revision {
+        Revision(self.stored.load(Ordering::Acquire))
+    }
+
+    /// The published state. Held for a few lines, never while waiting for anything.
+    pub(crate) fn visible(&self) -> parking_lot::RwLockReadGuard<'_, Visible> {
+        self.visible.read()
+    }
+
+    pub(crate) fn visible_mut(&self) -> parking_lot::RwLockWriteGuard<'_, Visible> {
+        self.visible.write()
+    }
+
+    /// Refuses once the store is closed or has failed.
+    pub(crate) fn serving(&self) -> Result<(), Stopped> {
+        if self.state.load(Ordering::Acquire) == SERVING { Ok(()) } else { Err(Stopped) }
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.state.load(Ordering::Acquire) == FAILED
+    }
+
+    /// No more calls; watches end in order.
+    pub(crate) fn close(&self) {
+        let _ = self.state.compare_exchange(SERVING, CLOSED, Ordering::AcqRel, Ordering::Acquire);
+        self.hub.end(Ending::Closed);
+        self.leases.changed.notify_one();
+    }
+
+    /// The disk failed: nothing is acknowledged, published or delivered any more.
+    pub(crate) fn fail(&self, what: &str, error: &dyn std::fmt::Display) {
+        if self.state.swap(FAILED, Ordering::AcqRel) != FAILED {
+            tracing::error!(%error, "{what}; the store stops, since what is on disk is now unknown");
+        }
+        self.hub.end(Ending::Failed);
+        self.leases.changed.notify_one();
+    }
+
+    /// Makes a durable commit visible. Revisions arrive in order.
+    pub(crate) fn publish(&self, commit: &Arc<Commit>) {
+        let mut visible = self.visible.write();
+        for (sub, event) in commit.events.iter().enumerate() {
+            let dead = event.kind == EventKind::Delete;
+            let sub = u32::try_from(sub).expect("a commit's changes are numbered by 32 bits");
+            visible.index.apply(Version { kv: event.kv.clone(), main: commit.revision, sub, dead });
+        }
+        if let Some(compacted) = commit.compacted {
+            visible.compacted = compacted;
+        }
+        if !commit.events.is_empty() {
+            visible.revision = commit.revision;
+            visible.window.push(commit.clone());
+            visible.window.trim(&self.limits, self.stored());
+            self.revision.store(commit.revision.0, Ordering::Release);
+        }
+    }
+
+    /// Gives a published commit to the engine.
+    pub(crate) fn store(&self, commit: &Commit) -> Result<(), EngineError> {
+        if !commit.events.is_empty() {
+            self.engine.put(&records(commit))?;
+            self.stored.store(commit.revision.0, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Hands what was published since the last call to the watchers. One thread at a time.
+    pub(crate) fn deliver(&self) {
+        /// Commits per turn of the hub's lock.
+        const TURN: usize = 64;
+        loop {
+            let next = self.hub.delivered().next();
+            let turn = {
+                let visible = self.visible.read();
+                let since = visible.window.since(next);
+                since
+                    .map(|commits| commits.take(TURN).cloned().collect::<Vec<_>>())
+                    .ok_or(visible.window.first())
+            };
+            match turn {
+                Ok(commits) if commits.is_empty() => return,
+                Ok(commits) => self.hub.deliver(&commits, &self.metrics),
+                Err(first) => self.hub.skip_to(first.previous(), &self.metrics),
+            }
+        }
+    }
+
+    pub(crate) fn range(&self, request: &Range) -> Result<RangeResult, RangeError> {
+        self.serving()?;
+        self.metrics.ranges.add(1);
+        let visible = self.visible.read();
+        let revision = visible.revision;
+        let at = view::resolve(request, revision, visible.compacted)?;
+        let mut selection = view::select(&visible.index, request, at);
+        let mut picks = std::mem::take(&mut selection.picks);
+        for pick in &mut picks {
+            if let Pick::Stored(key) = pick
+                && let Some(event) = visible.window.event(*key)
+            {
+                *pick = Pick::Ready(event.kv.clone());
+            }
+        }
+        drop(visible);
+        let kvs = picks.into_iter().map(|pick| match pick {
+            Pick::Ready(kv) => Ok(kv),
+            Pick::Stored(key) => self.read(key, at),
+        });
+        let kvs = kvs.collect::<Result<_, _>>()?;
+        Ok(view::finish(request, revision, &selection, kvs))
+    }
+
+    /// An old version, from the window or the engine.
+    pub(crate) fn fetch(&self, visible: &Visible, key: RecordKey) -> Result<Arc<KeyValue>, RangeError> {
+        match visible.window.event(key) {
+            Some(event) => Ok(event.kv.clone()),
+            None => self.read_engine(key)?.ok_or(RangeError::Damaged { revision: key.main }),
+        }
+    }
+
+    /// An old version that a read at `revision` selected. If it is gone, compaction must have overtaken the read.
+    fn read(&self, key: RecordKey, revision: Revision) -> Result<Arc<KeyValue>, RangeError> {
+        if let Some(kv) = self.read_engine(key)? {
+            return Ok(kv);
+        }
+        let compacted = self.visible.read().compacted;
+        if revision < compacted {
+            Err(RangeError::Compacted { requested: revision, compacted })
+        } else {
+            Err(RangeError::Damaged { revision: key.main })
+        }
+    }
+
+    fn read_engine(&self, key: RecordKey) -> Result<Option<Arc<KeyValue>>, RangeError> {
+        self.metrics.engine_reads.add(1);
+        let damaged = RangeError::Damaged { revision: key.main };
+        let bytes = self.engine.get(key).map_err(|error| {
+            tracing::error!(%error, revision = key.main.0, "a version cannot be read from the engine");
+            damaged
+        })?;
+        bytes.map(|bytes| KeyValue::decode(bytes).map(Arc::new).ok_or(damaged)).transpose()
+    }
+
+    pub(crate) fn note(&self, revision: Revision) -> Option<Bytes> {
+        let visible = self.visible.read();
+        if let Some(commit) = visible.window.get(revision) {
+            return commit.note.clone();
+        }
+        drop(visible);
+        self.engine.get(RecordKey::note(revision)).unwrap_or_else(|error| {
+            tracing::error!(%error, revision = revision.0, "a note cannot be read from the engine");
+            None
+        })
+    }
+}
+
+/// What the engine keeps of a commit.
+fn records(commit: &Commit) -> Vec<Record> {
+    let main = commit.revision;
+    let changes = commit.events.iter().zip(0..).map(|(event, sub)| Record {
+        key: RecordKey::new(main, sub),
+        kind: match event.kind {
+            EventKind::Put => RecordKind::Put,
+            EventKind::Delete => RecordKind::Delete,
+        },
+        bytes: event.kv.encoded().clone(),
+    });
+    let note = commit.note.iter().map(|note| Record {
+        key: RecordKey::note(main),
+        kind: RecordKind::Note,
+        bytes: note.clone(),
+    });
+    changes.chain(note).collect()
+}

@@ -1,0 +1,92 @@
+//! The seam behind which history lives: a map from record keys to immutable bytes. An engine knows nothing of keys,
+//! transactions or watchers, and it is disposable: what it holds can be made again from older state and the log.
+
+pub(crate) mod memory;
+
+use std::io;
+
+use bytes::Bytes;
+use thiserror::Error;
+
+use crate::Revision;
+use crate::commit::RecordKey;
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecordKind {
+    /// A version of a key.
+    Put,
+    /// The deletion of a key.
+    Delete,
+    /// The note of a revision.
+    Note,
+}
+
+/// One immutable record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) key: RecordKey,
+    pub(crate) kind: RecordKind,
+    pub(crate) bytes: Bytes,
+}
+
+/// A part of history in order, whole revisions only.
+#[derive(Debug, Default)]
+pub(crate) struct Scan {
+    pub(crate) records: Vec<Record>,
+    /// Where to go on: behind everything returned.
+    pub(crate) next: Revision,
+}
+
+/// What an engine occupies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EngineSize {
+    /// Bytes on disk (or in memory).
+    pub(crate) allocated: u64,
+    /// Bytes of records that are wanted.
+    pub(crate) live: u64,
+}
+
+/// Why an engine did not do something.
+#[derive(Debug, Error)]
+pub(crate) enum EngineError {
+    /// A record does not check. Others may.
+    #[error("the record of revision {} does not check", .0.main)]
+    Damaged(RecordKey),
+    /// What the engine wrote does not fit together.
+    #[error("{0}")]
+    Corrupt(String),
+    /// The system refused something.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// See the module. `put` and `remove` come from one thread in order; reads come from any.
+pub(crate) trait Engine: Send + Sync {
+    /// Adds records, newest revision last. Adding one again is no change. Not durable until [`Engine::seal`].
+    fn put(&self, records: &[Record]) -> Result<(), EngineError>;
+
+    /// Forgets records. May come back after a crash: whoever removes says so again after a restart.
+    fn remove(&self, keys: &[RecordKey]) -> Result<(), EngineError>;
+
+    /// One record, checked.
+    fn get(&self, key: RecordKey) -> Result<Option<Bytes>, EngineError>;
+
+    /// The records of `from..=to` in order, checked, stopping behind a whole revision once `budget` bytes are reached.
+    fn scan(&self, from: Revision, to: Revision, budget: usize) -> Result<Scan, EngineError>;
+
+    /// The revisions below `below` that have notes, ascending.
+    fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError>;
+
+    /// Makes everything so far durable. The token reopens exactly this state once it stands in the manifest.
+    fn seal(&self) -> Result<Bytes, EngineError>;
+
+    /// The manifest with the newest token is durable: what only tokens before the last two need can go.
+    fn sealed(&self) -> Result<(), EngineError>;
+
+    /// One bounded step of winning back space; says whether there is more to do.
+    fn tidy(&self) -> Result<bool, EngineError>;
+
+    /// What it occupies.
+    fn size(&self) -> EngineSize;
+}

@@ -1,0 +1,112 @@
+//! What the writer sees: the published index with the changes of the current group laid over it. Readers never see the
+//! overlay; that is how nothing unsynced can be observed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::index::{Found, Index, Version};
+use crate::{KeyRange, KeyValue, Revision};
+
+/// The versions made since the last publication, per key in order.
+#[derive(Debug, Default)]
+pub(crate) struct Overlay {
+    keys: BTreeMap<Bytes, Vec<Version>>,
+}
+
+impl Overlay {
+    pub(crate) fn push(&mut self, version: Version) {
+        self.keys.entry(version.kv.key_bytes()).or_default().push(version);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.keys.clear();
+    }
+
+    fn newest(&self, key: &[u8]) -> Option<&Version> {
+        if self.keys.is_empty() {
+            return None;
+        }
+        self.keys.get(key).map(|versions| versions.last().expect("a staged key has a version"))
+    }
+
+    fn range<'a>(&'a self, keys: &'a KeyRange) -> impl Iterator<Item = (&'a Bytes, &'a [Version])> {
+        // `range` on an empty map costs nothing; its lower bound keeps the walk short otherwise.
+        let from = self
+            .keys
+            .range::<[u8], _>((std::ops::Bound::Included(&keys.start[..]), std::ops::Bound::Unbounded));
+        from.take_while(|(key, _)| !keys.is_past(key)).map(|(key, versions)| (key, &versions[..]))
+    }
+}
+
+/// Index and overlay together.
+#[derive(Clone, Copy)]
+pub(crate) struct Staged<'a> {
+    pub(crate) index: &'a Index,
+    pub(crate) overlay: &'a Overlay,
+}
+
+impl<'a> Staged<'a> {
+    /// The newest version of a key, deletions included.
+    fn newest(self, key: &[u8]) -> Option<&'a Version> {
+        self.overlay.newest(key).or_else(|| self.index.get(key).map(|entry| entry.newest()))
+    }
+
+    /// The key as it is.
+    pub(crate) fn live(self, key: &[u8]) -> Option<&'a Arc<KeyValue>> {
+        self.newest(key)?.live()
+    }
+
+    /// The key as it was before `revision`, which is staged or about to be.
+    pub(crate) fn before(self, key: &[u8], revision: Revision) -> Option<&'a Arc<KeyValue>> {
+        let staged = self.overlay.keys.get(key).map_or(&[][..], |versions| versions);
+        match staged.iter().rev().find(|version| version.main < revision) {
+            Some(version) => version.live(),
+            None => self.index.get(key)?.newest().live(),
+        }
+    }
+
+    /// The keys of a range as they are, ascending.
+    pub(crate) fn live_in(self, keys: &'a KeyRange) -> Vec<&'a Arc<KeyValue>> {
+        let mut found = Vec::new();
+        self.visit(keys, Revision(i64::MAX), |it| match it {
+            Found::Newest(kv) => found.push(kv),
+            Found::Stored(_) => unreachable!("at the end of time every version is the newest"),
+        });
+        found
+    }
+
+    /// Visits the keys of a range as they were at `revision`, ascending. A staged version counts as newest: it is at hand.
+    pub(crate) fn visit(self, keys: &'a KeyRange, revision: Revision, mut visit: impl FnMut(Found<'a>)) {
+        let mut staged = self.overlay.range(keys).peekable();
+        let mut published = self.index.range(keys).peekable();
+        loop {
+            let order = match (staged.peek(), published.peek()) {
+                (None, None) => return,
+                (Some(_), None) => std::cmp::Ordering::Less,
+                (None, Some(_)) => std::cmp::Ordering::Greater,
+                (Some((key, _)), Some(entry)) => key.as_ref().cmp(entry.key()),
+            };
+            let over = if order.is_le() { staged.next() } else { None };
+            let under = if order.is_ge() { published.next() } else { None };
+            let version =
+                over.and_then(|(_, versions)| versions.iter().rev().find(|version| version.main <= revision));
+            let found = match version {
+                Some(version) => version.live().map(Found::Newest),
+                None => under.and_then(|entry| entry.at(revision)),
+            };
+            found.into_iter().for_each(&mut visit);
+        }
+    }
+
+    /// How many keys of a range exist at `revision`.
+    pub(crate) fn count(self, keys: &'a KeyRange, revision: Revision) -> usize {
+        if self.overlay.range(keys).next().is_none() {
+            return self.index.count(keys, revision);
+        }
+        let mut count = 0;
+        self.visit(keys, revision, |_| count += 1);
+        count
+    }
+}

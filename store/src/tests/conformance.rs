@@ -1,0 +1,277 @@
+//! The suite that every engine and durability passes: random actions on a store and on the model, all answers compared.
+
+use kstore_nondet::Nondet;
+use proptest::collection::vec;
+use proptest::prelude::{ProptestConfig, any, proptest};
+
+use super::actions::{Action, Part, action};
+use super::model::{self, Change, Model};
+use crate::{
+    CompactError, Config, KeyRange, LeaseError, Limits, Range, RangeError, Revision, Store, Txn, TxnError,
+    WatchError, WatchRequest, Watcher,
+};
+
+/// Tiny bounds, so that the rare branches are common.
+pub(super) fn tiny(config: Config, dice: u8) -> Config {
+    let limits = Limits {
+        window_revisions: 1 + usize::from(dice % 7),
+        watcher_events: 1 + usize::from(dice % 5),
+        history_revisions: 1 + usize::from(dice % 3),
+        first_segment_bytes: 16 << 10,
+        segment_bytes: 16 << 10,
+        checkpoint_bytes: 1 << 10,
+        engine_file_bytes: 2 << 10,
+        ..Limits::default()
+    };
+    Config { limits, ..config }
+}
+
+/// One store, the model of it, and the watches on it.
+pub(super) struct Bench {
+    config: Config,
+    pub(super) store: Store,
+    pub(super) model: Model,
+    watches: Vec<Watched>,
+}
+
+struct Watched {
+    watcher: Watcher,
+    request: WatchRequest,
+    /// The next revision that the watch has not been compared at.
+    next: i64,
+}
+
+impl Bench {
+    pub(super) async fn open(config: Config) -> Self {
+        let store = Store::open(config.clone(), Nondet::simulated(1)).await.unwrap();
+        Self { config, store, model: Model::new(), watches: vec![] }
+    }
+
+    pub(super) async fn act(&mut self, action: Action) {
+        match action {
+            Action::Txn(txn) => self.txn(txn).await,
+            Action::Range(range, part) => self.range(range, part),
+            Action::Compact(part) => self.compact(part).await,
+            Action::Grant(id) => {
+                let granted = self.store.lease_grant(60, model::lease(id)).await;
+                match self.model.leases.insert(id, 60) {
+                    Some(_) => assert_eq!(granted, Err(LeaseError::Exists(model::lease(id)))),
+                    None => assert_eq!(granted.unwrap().revision.0, self.model.revision()),
+                }
+            }
+            Action::Revoke(id) => self.revoke(id).await,
+            Action::Watch(request, part) => self.watch(request, part),
+            Action::Drain => self.drain().await,
+            Action::Reopen => self.reopen().await,
+        }
+        assert_eq!(self.store.revision().0, self.model.revision());
+        assert_eq!(self.store.compacted().0, self.model.compacted);
+    }
+
+    async fn txn(&mut self, txn: Txn) {
+        match self.store.txn(txn.clone()).await {
+            Ok(result) => {
+                let expected = self.model.txn(&txn);
+                assert_eq!(model::outcome(&result), expected, "{txn:?}");
+            }
+            Err(TxnError::DuplicateKey) => {}
+            Err(TxnError::LeaseNotFound(id)) => assert!(!self.model.leases.contains_key(&id.0)),
+            Err(TxnError::KeyNotFound) => {}
+            Err(error) => panic!("{error}: {txn:?}"),
+        }
+    }
+
+    /// The revision that a part of the history stands for.
+    fn at(&self, part: Part) -> i64 {
+        1 + (part * (self.model.revision() + 1) as f64) as i64
+    }
+
+    fn range(&self, mut range: Range, part: Part) {
+        range.revision = Revision(if part < 0.2 { 0 } else { self.at(part) });
+        let (requested, current) = (range.revision, Revision(self.model.revision()));
+        let compacted = Revision(self.model.compacted);
+        let result = self.store.range(&range);
+        if requested > current {
+            assert_eq!(result, Err(RangeError::Future { requested, current }));
+        } else if requested.0 > 0 && requested < compacted {
+            assert_eq!(result, Err(RangeError::Compacted { requested, compacted }));
+        } else {
+            let map = &self.model.maps[if requested.0 == 0 { current } else { requested }.0 as usize];
+            assert_eq!(
+                model::range_reply(&result.unwrap()),
+                model::range(map, &range, current.0),
+                "{range:?}"
+            );
+        }
+    }
+
+    async fn compact(&mut self, part: Part) {
+        let requested = Revision(self.at(part));
+        let (current, compacted) = (Revision(self.model.revision()), Revision(self.model.compacted));
+        let expected = if requested <= compacted {
+            Err(CompactError::Compacted { requested, compacted })
+        } else if requested > current {
+            Err(CompactError::Future { requested, current })
+        } else {
+            self.model.compacted = requested.0;
+            Ok(())
+        };
+        assert_eq!(self.store.compact(requested).await, expected);
+    }
+
+    async fn revoke(&mut self, id: i64) {
+        let revoked = self.store.lease_revoke(model::lease(id)).await;
+        if self.model.leases.contains_key(&id) {
+            self.model.revoke(id);
+            assert_eq!(revoked, Ok(Revision(self.model.revision())));
+        } else {
+            assert_eq!(revoked, Err(LeaseError::NotFound(model::lease(id))));
+        }
+    }
+
+    fn watch(&mut self, mut request: WatchRequest, part: Option<Part>) {
+        request.start = Revision(part.map_or(0, |part| self.at(part)));
+        match self.store.watch(request.clone()) {
+            Ok(watcher) => {
+                let next = if request.start.0 == 0 { self.model.revision() + 1 } else { request.start.0 };
+                self.watches.push(Watched { watcher, request, next });
+            }
+            Err(error) => assert!(error == WatchError::EmptyRange && request.keys.is_empty()),
+        }
+    }
+
+    /// Takes out everything up to the present revision. Asking for progress says when that is, and that it is all.
+    async fn drain(&mut self) {
+        let (model, mut kept) = (&self.model, vec![]);
+        for mut watched in self.watches.drain(..) {
+            if watched.next > model.revision() {
+                assert_eq!(watched.watcher.try_next(), None);
+                kept.push(watched);
+                continue;
+            }
+            watched.watcher.handle().request_progress();
+            let compacted = watched.compare(model).await;
+            if compacted {
+                assert!(watched.watcher.next().await.is_none(), "a watch ends after its error");
+            } else {
+                assert_eq!(watched.watcher.progress().unwrap().0, model.revision());
+                kept.push(watched);
+            }
+        }
+        self.watches = kept;
+    }
+
+    async fn reopen(&mut self) {
+        self.drain().await;
+        if self.config.dir.is_none() {
+            return;
+        }
+        self.store.close().await;
+        for mut watched in self.watches.drain(..) {
+            assert!(watched.watcher.next().await.is_none(), "a watch ends with its store");
+        }
+        self.store = Store::open(self.config.clone(), Nondet::simulated(2)).await.unwrap();
+        self.check_state().await;
+    }
+
+    /// Everything that can be read, compared: all revisions, the whole history, notes and leases.
+    pub(super) async fn check_state(&mut self) {
+        let everything = Range::new(KeyRange::all());
+        for revision in self.model.compacted.max(1)..=self.model.revision() {
+            let read = self.store.range(&everything.clone().at(Revision(revision))).unwrap();
+            let map = &self.model.maps[revision as usize];
+            assert_eq!(model::range_reply(&read), model::range(map, &everything, self.model.revision()));
+        }
+        for (revision, note) in (0..).zip(&self.model.notes) {
+            let read = self.store.note(Revision(revision)).map(|note| note.to_vec());
+            let gone = read.is_none() && !self.model.must_keep_note(revision);
+            assert!(read == *note || gone, "the note of {revision} is {read:?}");
+        }
+        let leases = self.store.leases().await.unwrap();
+        assert!(leases.iter().map(|id| id.0).eq(self.model.leases.keys().copied()));
+        let start = Revision(self.model.compacted.max(1));
+        let request = WatchRequest::new(KeyRange::all()).from(start).with_prev_kv();
+        let watcher = self.store.watch(request.clone()).unwrap();
+        watcher.handle().request_progress();
+        if start.0 <= self.model.revision() {
+            assert!(!Watched { watcher, request, next: start.0 }.compare(&self.model).await);
+        }
+    }
+}
+
+impl Watched {
+    /// Compares what comes with the model up to its present; says whether the watch was compacted away.
+    async fn compare(&mut self, model: &Model) -> bool {
+        loop {
+            let batch = match self.watcher.next().await.expect("a watch of an open store goes on") {
+                Ok(batch) => batch,
+                Err(WatchError::Compacted { compacted }) => {
+                    assert_eq!(compacted.0, model.compacted);
+                    assert!(self.next < model.compacted, "nothing that is kept is refused");
+                    return true;
+                }
+                Err(error) => panic!("{error}"),
+            };
+            let until = batch.revision.0;
+            let silent = self.next..if batch.events.is_empty() { until + 1 } else { until };
+            for revision in silent {
+                assert_eq!(self.expected(model, revision), vec![], "revision {revision} was passed over");
+            }
+            self.next = until + 1;
+            if batch.events.is_empty() {
+                assert_eq!(until, model.revision());
+                return false;
+            }
+            self.compare_batch(model, until, &batch);
+        }
+    }
+
+    fn compare_batch(&self, model: &Model, revision: i64, batch: &crate::Batch) {
+        let expected = self.expected(model, revision);
+        let notes = batch.events.iter().map(|event| event.note.as_deref());
+        assert!(notes.clone().all(|note| note == model.notes[revision as usize].as_deref()), "{notes:?}");
+        let mut found: Vec<_> = batch.events.iter().map(|event| model::change(event)).collect();
+        for (found, expected) in found.iter_mut().zip(&expected) {
+            // Not asked for, or compacted away: then it may be there or not.
+            let optional = !self.request.prev_kv || revision <= model.compacted;
+            if found.3.is_none() && optional {
+                found.3.clone_from(&expected.3);
+            }
+        }
+        assert_eq!(found, expected, "at revision {revision}");
+    }
+
+    fn expected(&self, model: &Model, revision: i64) -> Vec<Change> {
+        let changes = model.changes.get(revision as usize).into_iter().flatten();
+        let kind = |change: &&Change| match change.0 {
+            crate::EventKind::Put => !self.request.no_put,
+            crate::EventKind::Delete => !self.request.no_delete,
+        };
+        changes.filter(|change| self.request.keys.contains(&change.1)).filter(kind).cloned().collect()
+    }
+}
+
+/// Runs actions on a fresh store of `config`, and looks at everything in the end.
+pub(super) async fn run(config: Config, actions: Vec<Action>) {
+    let mut bench = Bench::open(config).await;
+    for action in actions {
+        bench.act(action).await;
+    }
+    bench.act(Action::Drain).await;
+    bench.check_state().await;
+    bench.act(Action::Reopen).await;
+    bench.store.close().await;
+}
+
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.unwrap().block_on(future)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+    #[test]
+    fn in_memory_the_store_does_as_the_model(actions in vec(action(), 1..120), dice in any::<u8>()) {
+        block_on(run(tiny(Config::memory(), dice), actions));
+    }
+}

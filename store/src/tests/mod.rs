@@ -1,0 +1,9 @@
+//! Tests of the store as a whole, through its public door. `model` is the dumb judge, `actions` what is done to both,
+//! `conformance` the suite that every engine and durability passes.
+
+mod actions;
+mod conformance;
+mod leases;
+mod model;
+mod semantics;
+mod watch;

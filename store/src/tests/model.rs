@@ -1,0 +1,265 @@
+//! The dumb model: every revision is a whole copy of the map.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    Compare, CompareOp, Event, EventKind, KeyRange, KeyValue, LeaseId, Op, OpResult, Range, RangeResult,
+    Revision, SortOrder, SortTarget, Target, Txn, TxnResult,
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ModelKv {
+    pub(super) value: Vec<u8>,
+    pub(super) create: i64,
+    pub(super) modified: i64,
+    pub(super) version: i64,
+    pub(super) lease: i64,
+}
+
+pub(super) type Map = BTreeMap<Vec<u8>, ModelKv>;
+
+/// Kind, key, what it is now, what it was.
+pub(super) type Change = (EventKind, Vec<u8>, Option<ModelKv>, Option<ModelKv>);
+
+#[derive(Debug)]
+pub(super) struct Model {
+    /// The map at each revision; index 0 is no revision.
+    pub(super) maps: Vec<Map>,
+    /// The changes of each revision.
+    pub(super) changes: Vec<Vec<Change>>,
+    pub(super) notes: Vec<Option<Vec<u8>>>,
+    pub(super) compacted: i64,
+    pub(super) leases: BTreeMap<i64, i64>,
+}
+
+impl Model {
+    pub(super) fn new() -> Self {
+        let (maps, changes) = (vec![Map::new(); 2], vec![vec![]; 2]);
+        Self { maps, changes, notes: vec![None; 2], compacted: -1, leases: BTreeMap::new() }
+    }
+
+    pub(super) fn revision(&self) -> i64 {
+        self.maps.len() as i64 - 1
+    }
+
+    pub(super) fn now(&self) -> &Map {
+        self.maps.last().unwrap()
+    }
+
+    /// Does a transaction that the store accepted.
+    pub(super) fn txn(&mut self, txn: &Txn) -> Outcome {
+        let mut run = Run {
+            base: self.revision(),
+            before: self.now().clone(),
+            map: self.now().clone(),
+            changes: vec![],
+        };
+        let outcome = run.txn(txn, self);
+        if !run.changes.is_empty() {
+            self.push(run.map, run.changes, txn.note.as_ref().map(|note| note.to_vec()));
+        }
+        outcome
+    }
+
+    pub(super) fn revoke(&mut self, id: i64) {
+        self.leases.remove(&id);
+        let mut map = self.now().clone();
+        let gone: Vec<_> = map.iter().filter(|(_, kv)| kv.lease == id).map(|(key, _)| key.clone()).collect();
+        let changes: Vec<_> =
+            gone.into_iter().map(|key| (EventKind::Delete, key.clone(), None, map.remove(&key))).collect();
+        if !changes.is_empty() {
+            self.push(map, changes, None);
+        }
+    }
+
+    fn push(&mut self, map: Map, changes: Vec<Change>, note: Option<Vec<u8>>) {
+        self.maps.push(map);
+        self.changes.push(changes);
+        self.notes.push(note);
+    }
+
+    /// Whether a note must still be there: within history, or of a live key's create or mod revision.
+    pub(super) fn must_keep_note(&self, revision: i64) -> bool {
+        let used = self.now().values().any(|kv| kv.create == revision || kv.modified == revision);
+        revision >= self.compacted || used
+    }
+}
+
+/// What a transaction answers, in the model's terms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Outcome {
+    pub(super) succeeded: bool,
+    pub(super) revision: i64,
+    pub(super) answers: Vec<Reply>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    Range { revision: i64, kvs: Vec<(Vec<u8>, ModelKv)>, more: bool, count: i64 },
+    Put { revision: i64, prev: Option<ModelKv> },
+    Delete { revision: i64, deleted: i64, prev: Vec<ModelKv> },
+    Txn(Outcome),
+}
+
+struct Run {
+    base: i64,
+    before: Map,
+    map: Map,
+    changes: Vec<Change>,
+}
+
+impl Run {
+    fn now(&self) -> i64 {
+        self.base + i64::from(!self.changes.is_empty())
+    }
+
+    fn txn(&mut self, txn: &Txn, model: &Model) -> Outcome {
+        let succeeded = txn.compares.iter().all(|compare| holds(compare, &self.before));
+        let ops = if succeeded { &txn.success } else { &txn.failure };
+        let answers = ops.iter().map(|op| self.op(op, model)).collect();
+        Outcome { succeeded, revision: self.now(), answers }
+    }
+
+    fn op(&mut self, op: &Op, model: &Model) -> Reply {
+        match op {
+            Op::Range(range) => {
+                let map = match range.revision.0 {
+                    0 => &self.map,
+                    revision => &model.maps[revision as usize],
+                };
+                self::range(map, range, self.now())
+            }
+            Op::Put(put) => {
+                let prev = self.map.get(&put.key[..]).cloned();
+                let old = prev.as_ref();
+                let kv = ModelKv {
+                    value: if put.ignore_value { old.map(|old| old.value.clone()).unwrap_or_default() } else { put.value.to_vec() },
+                    create: old.map_or(self.base + 1, |old| old.create),
+                    modified: self.base + 1,
+                    version: old.map_or(1, |old| old.version + 1),
+                    lease: if put.ignore_lease { old.map_or(0, |old| old.lease) } else { put.lease.0 },
+                };
+                self.map.insert(put.key.to_vec(), kv.clone());
+                // A put that creates has nothing before it, even if its own transaction deleted the key first.
+                let was = self.before.get(&put.key[..]).filter(|_| old.is_some()).cloned();
+                self.changes.push((EventKind::Put, put.key.to_vec(), Some(kv), was));
+                Reply::Put { revision: self.base + 1, prev: prev.filter(|_| put.prev_kv) }
+            }
+            Op::Delete(delete) => {
+                let keys: Vec<_> = inside(&self.map, &delete.keys).map(|(key, _)| key.clone()).collect();
+                let gone: Vec<_> = keys.iter().map(|key| self.map.remove(key).unwrap()).collect();
+                for key in &keys {
+                    self.changes.push((EventKind::Delete, key.clone(), None, self.before.get(key).cloned()));
+                }
+                let prev = if delete.prev_kv { gone } else { vec![] };
+                Reply::Delete { revision: self.now(), deleted: keys.len() as i64, prev }
+            }
+            Op::Txn(inner) => Reply::Txn(self.txn(inner, model)),
+        }
+    }
+}
+
+fn inside<'a>(map: &'a Map, keys: &'a KeyRange) -> impl Iterator<Item = (&'a Vec<u8>, &'a ModelKv)> {
+    map.iter().filter(|(key, _)| keys.contains(key))
+}
+
+fn holds(compare: &Compare, map: &Map) -> bool {
+    let missing = ModelKv { value: vec![], create: 0, modified: 0, version: 0, lease: 0 };
+    let mut found: Vec<_> = inside(map, &compare.keys).map(|(_, kv)| Some(kv)).collect();
+    if found.is_empty() {
+        found.push(None);
+    }
+    found.into_iter().all(|kv| {
+        let stored = kv.unwrap_or(&missing);
+        let order = match &compare.target {
+            Target::Version(given) => stored.version.cmp(given),
+            Target::Create(given) => stored.create.cmp(&given.0),
+            Target::Mod(given) => stored.modified.cmp(&given.0),
+            Target::Lease(given) => stored.lease.cmp(&given.0),
+            Target::Value(_) if kv.is_none() => return false,
+            Target::Value(given) => stored.value.as_slice().cmp(given),
+        };
+        match compare.op {
+            CompareOp::Equal => order.is_eq(),
+            CompareOp::NotEqual => order.is_ne(),
+            CompareOp::Greater => order.is_gt(),
+            CompareOp::Less => order.is_lt(),
+        }
+    })
+}
+
+/// A read of one map.
+pub(super) fn range(map: &Map, range: &Range, revision: i64) -> Reply {
+    let all: Vec<_> = inside(map, &range.keys).map(|(key, kv)| (key.clone(), kv.clone())).collect();
+    let count = all.len() as i64;
+    if range.count_only {
+        return Reply::Range { revision, kvs: vec![], more: false, count };
+    }
+    let bound = |value: i64, min: Revision, max: Revision| {
+        (min.0 == 0 || value >= min.0) && (max.0 == 0 || value <= max.0)
+    };
+    let mut kvs: Vec<_> = all
+        .into_iter()
+        .filter(|(_, kv)| bound(kv.modified, range.min_mod_revision, range.max_mod_revision))
+        .filter(|(_, kv)| bound(kv.create, range.min_create_revision, range.max_create_revision))
+        .collect();
+    kvs.sort_by(|(a_key, a), (b_key, b)| {
+        let order = match range.sort_target {
+            SortTarget::Key => a_key.cmp(b_key),
+            SortTarget::Version => a.version.cmp(&b.version),
+            SortTarget::Create => a.create.cmp(&b.create),
+            SortTarget::Mod => a.modified.cmp(&b.modified),
+            SortTarget::Value => a.value.cmp(&b.value),
+        };
+        if range.sort_order == SortOrder::Descending { order.reverse() } else { order }
+    });
+    let more = range.limit > 0 && kvs.len() as i64 > range.limit;
+    if range.limit > 0 {
+        kvs.truncate(range.limit as usize);
+    }
+    if range.keys_only {
+        kvs.iter_mut().for_each(|(_, kv)| kv.value.clear());
+    }
+    Reply::Range { revision, kvs, more, count }
+}
+
+// The store's answers in the model's terms.
+
+pub(super) fn kv(kv: &KeyValue) -> ModelKv {
+    ModelKv {
+        value: kv.value().to_vec(),
+        create: kv.create_revision().0,
+        modified: kv.mod_revision().0,
+        version: kv.version(),
+        lease: kv.lease().0,
+    }
+}
+
+pub(super) fn range_reply(result: &RangeResult) -> Reply {
+    let kvs = result.kvs.iter().map(|found| (found.key().to_vec(), kv(found))).collect();
+    Reply::Range { revision: result.revision.0, kvs, more: result.more, count: result.count }
+}
+
+pub(super) fn outcome(result: &TxnResult) -> Outcome {
+    let answer = |response: &OpResult| match response {
+        OpResult::Range(range) => range_reply(range),
+        OpResult::Put(put) => Reply::Put { revision: put.revision.0, prev: put.prev_kv.as_deref().map(kv) },
+        OpResult::Delete(delete) => Reply::Delete {
+            revision: delete.revision.0,
+            deleted: delete.deleted,
+            prev: delete.prev_kvs.iter().map(|prev| kv(prev)).collect(),
+        },
+        OpResult::Txn(inner) => Reply::Txn(outcome(inner)),
+    };
+    let answers = result.responses.iter().map(answer).collect();
+    Outcome { succeeded: result.succeeded, revision: result.revision.0, answers }
+}
+
+pub(super) fn change(event: &Event) -> Change {
+    let now = (event.kind == EventKind::Put).then(|| kv(&event.kv));
+    (event.kind, event.key().to_vec(), now, event.prev_kv.as_deref().map(kv))
+}
+
+pub(super) fn lease(id: i64) -> LeaseId {
+    LeaseId(id)
+}

@@ -1,0 +1,1 @@
+//! Answers that clients rely on to the letter, as tables.

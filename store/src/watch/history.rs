@@ -1,0 +1,108 @@
+//! Reads past events for a watcher that is behind: from the window if they are there, else from the engine.
+
+use std::sync::Arc;
+
+use super::Batch;
+use super::slot::{self, Slot};
+use crate::commit::RecordKey;
+use crate::core::{Core, Visible};
+use crate::engine::{Record, RecordKind};
+use crate::event::{Event, EventKind};
+use crate::{KeyValue, Revision, WatchError};
+
+/// A part of history.
+pub(crate) struct Past {
+    /// What the watcher wants of it.
+    pub(crate) batches: Vec<Batch>,
+    /// Where to go on; above the published revision if nothing is left.
+    pub(crate) next: Revision,
+}
+
+/// Reads on from `from`, a bounded number of revisions.
+pub(crate) fn read(core: &Core, slot: &Slot, from: Revision) -> Result<Past, WatchError> {
+    let most = core.limits.history_revisions;
+    let upto = {
+        let visible = core.visible();
+        not_compacted(&visible, from)?;
+        if let Some(past) = read_window(&visible, slot, from, most) {
+            return Ok(past);
+        }
+        let last = Revision(from.0.saturating_add(most as i64 - 1));
+        last.min(visible.window.first().previous()).min(visible.revision)
+    };
+    let scanned = core.engine.scan(from, upto, core.limits.watcher_bytes);
+    let scan = scanned.map_err(|error| {
+        tracing::error!(%error, from = from.0, "history cannot be read from the engine");
+        WatchError::Damaged { revision: from }
+    })?;
+    let batches = batches(core, slot, scan.records)?;
+    // What compaction took away meanwhile would look as if it had never been.
+    not_compacted(&core.visible(), from)?;
+    Ok(Past { batches, next: scan.next })
+}
+
+fn not_compacted(visible: &Visible, from: Revision) -> Result<(), WatchError> {
+    let compacted = visible.compacted;
+    if from < compacted { Err(WatchError::Compacted { compacted }) } else { Ok(()) }
+}
+
+/// Reads from the window; none if it begins too late.
+pub(crate) fn read_window(visible: &Visible, slot: &Slot, from: Revision, most: usize) -> Option<Past> {
+    let (mut batches, mut next) = (Vec::new(), from);
+    for commit in visible.window.since(from)?.take(most) {
+        batches.extend(slot::batch(slot, commit.revision, &commit.events, false));
+        next = commit.revision.next();
+    }
+    Some(Past { batches, next })
+}
+
+/// Makes batches of an engine's records, which come in order, each revision's note last.
+fn batches(core: &Core, slot: &Slot, records: Vec<Record>) -> Result<Vec<Batch>, WatchError> {
+    let mut batches = Vec::new();
+    for revision in records.chunk_by(|a, b| a.key.main == b.key.main) {
+        let main = revision[0].key.main;
+        let note = revision.iter().find(|record| record.kind == RecordKind::Note).map(|record| &record.bytes);
+        let mut events = Vec::new();
+        for record in revision {
+            let kind = match record.kind {
+                RecordKind::Put => EventKind::Put,
+                RecordKind::Delete => EventKind::Delete,
+                RecordKind::Note => continue,
+            };
+            let kv = KeyValue::decode(record.bytes.clone()).ok_or(WatchError::Damaged { revision: main })?;
+            let mut event = Event { kind, kv: Arc::new(kv), prev_kv: None, note: note.cloned() };
+            if slot.request.keys.contains(event.key()) && slot.wants(&event) {
+                event.prev_kv = if slot.request.prev_kv { before(core, &event)? } else { None };
+                events.push(Arc::new(event));
+            }
+        }
+        if !events.is_empty() {
+            batches.push(Batch { revision: main, events: events.into() });
+        }
+    }
+    Ok(batches)
+}
+
+/// The version before an event, if it is still kept.
+fn before(core: &Core, event: &Event) -> Result<Option<Arc<KeyValue>>, WatchError> {
+    if event.is_create() {
+        return Ok(None);
+    }
+    let revision = event.revision();
+    let visible = core.visible();
+    let Some(found) = visible.index.get(event.key()).and_then(|entry| entry.at(revision.previous())) else {
+        return Ok(None);
+    };
+    let key: RecordKey = match found {
+        crate::index::Found::Newest(kv) => return Ok(Some(kv.clone())),
+        crate::index::Found::Stored(key) => key,
+    };
+    if let Some(event) = visible.window.event(key) {
+        return Ok(Some(event.kv.clone()));
+    }
+    drop(visible);
+    core.metrics.engine_reads.add(1);
+    let damaged = WatchError::Damaged { revision: key.main };
+    let bytes = core.engine.get(key).map_err(|_| damaged)?;
+    bytes.map(|bytes| KeyValue::decode(bytes).map(Arc::new).ok_or(damaged)).transpose()
+}

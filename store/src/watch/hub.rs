@@ -1,0 +1,198 @@
+//! Delivers what was published to the watchers that want it, in order, off the commit path. Watchers that are behind read
+//! `history` and join here when they are level.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::interests::Interests;
+pub(crate) use super::slot::Ending;
+use super::slot::{self, Mode, Offer, Slot};
+use super::{Batch, WatchRequest};
+use crate::commit::Commit;
+use crate::metrics::Metrics;
+use crate::{Limits, Revision};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    inner: Mutex<Inner>,
+    /// `Inner::delivered`, to be read without the lock.
+    delivered: AtomicI64,
+    /// Something was published, or the hub ends; for a delivering thread.
+    bell: Mutex<Bell>,
+    rung: Condvar,
+    limits: Limits,
+}
+
+/// What the hub's lock protects.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    interests: Interests,
+    /// Everything up to this revision is in the queues of the watchers that are live.
+    pub(crate) delivered: Revision,
+    next_id: u64,
+    /// Watchers to wake when a revision has been delivered, since they were asked for progress.
+    asking: Vec<(Revision, Arc<Slot>)>,
+    ended: Option<Ending>,
+}
+
+#[derive(Debug, Default)]
+struct Bell {
+    published: bool,
+    ended: bool,
+}
+
+impl Hub {
+    pub(crate) fn new(revision: Revision, limits: &Limits) -> Self {
+        let inner = Inner {
+            interests: Interests::default(),
+            delivered: revision,
+            next_id: 0,
+            asking: Vec::new(),
+            ended: None,
+        };
+        Self {
+            inner: Mutex::new(inner),
+            delivered: AtomicI64::new(revision.0),
+            bell: Mutex::default(),
+            rung: Condvar::new(),
+            limits: limits.clone(),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> parking_lot::MutexGuard<'_, Inner> {
+        self.inner.lock()
+    }
+
+    pub(crate) fn delivered(&self) -> Revision {
+        Revision(self.delivered.load(Ordering::Acquire))
+    }
+
+    /// Takes a watcher in. It is behind if its start has been delivered already.
+    pub(crate) fn register(&self, request: WatchRequest, current: Revision) -> Arc<Slot> {
+        let mut inner = self.inner.lock();
+        let start = if request.start.0 <= 0 { current.next() } else { request.start };
+        let mode = match inner.ended {
+            Some(ending) => Mode::Ended(ending),
+            None if start <= inner.delivered => Mode::Behind(start),
+            None => Mode::Live(start),
+        };
+        let slot = Arc::new(Slot::new(inner.next_id, request, mode, &self.limits));
+        inner.next_id += 1;
+        inner.interests.insert(slot.clone());
+        slot
+    }
+
+    pub(crate) fn unregister(&self, slot: &Arc<Slot>) {
+        let mut inner = self.inner.lock();
+        inner.interests.remove(slot);
+        inner.asking.retain(|(_, asking)| !Arc::ptr_eq(asking, slot));
+    }
+
+    /// Puts the events of consecutive commits into the queues of the watchers that want them. One caller at a time.
+    pub(crate) fn deliver(&self, commits: &[Arc<Commit>], metrics: &Metrics) {
+        let mut inner = self.inner.lock();
+        for commit in commits {
+            debug_assert_eq!(commit.revision, inner.delivered.next(), "revisions are delivered in order");
+            inner.deliver(commit, metrics);
+            inner.delivered = commit.revision;
+        }
+        self.advanced(inner);
+    }
+
+    /// The commits up to `upto` are no longer at hand: every live watcher must read them from history.
+    pub(crate) fn skip_to(&self, upto: Revision, metrics: &Metrics) {
+        let mut inner = self.inner.lock();
+        let delivered = inner.delivered;
+        inner.interests.visit_all(|slot| metrics.watchers_lagged.add(u64::from(slot.skip(delivered))));
+        inner.delivered = upto;
+        self.advanced(inner);
+    }
+
+    fn advanced(&self, mut inner: parking_lot::MutexGuard<'_, Inner>) {
+        let delivered = inner.delivered;
+        self.delivered.store(delivered.0, Ordering::Release);
+        inner.asking.retain(|(revision, slot)| {
+            let waits = *revision > delivered;
+            if !waits {
+                slot.waker.wake();
+            }
+            waits
+        });
+    }
+
+    /// Wakes the watcher when everything up to `revision` has been delivered.
+    pub(crate) fn ask(&self, slot: &Arc<Slot>, revision: Revision) {
+        slot.queue().asked = Some(revision);
+        let mut inner = self.inner.lock();
+        if revision <= inner.delivered {
+            slot.waker.wake();
+        } else {
+            inner.asking.push((revision, slot.clone()));
+        }
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn end(&self, ending: Ending) {
+        let mut inner = self.inner.lock();
+        if inner.ended.is_none() || ending == Ending::Failed {
+            inner.ended = Some(ending);
+            inner.interests.visit_all(|slot| slot.end(ending));
+        }
+        drop(inner);
+        self.bell.lock().ended = true;
+        self.rung.notify_all();
+    }
+
+    /// Tells the delivering thread that something was published.
+    pub(crate) fn ring(&self) {
+        let mut bell = self.bell.lock();
+        if !bell.published {
+            bell.published = true;
+            self.rung.notify_one();
+        }
+    }
+
+    /// Waits for [`Hub::ring`]; false when the hub has ended.
+    pub(crate) fn wait(&self) -> bool {
+        let mut bell = self.bell.lock();
+        while !bell.published && !bell.ended {
+            self.rung.wait(&mut bell);
+        }
+        bell.published = false;
+        !bell.ended
+    }
+}
+
+impl Inner {
+    fn deliver(&self, commit: &Commit, metrics: &Metrics) {
+        let count = |slot: &Slot, batch: Batch| {
+            let events = batch.events.len() as u64;
+            match slot.offer(batch) {
+                Offer::Queued => metrics.events_delivered.add(events),
+                Offer::Lagged => metrics.watchers_lagged.add(1),
+                Offer::Ignored => {}
+            }
+        };
+        if let [event] = &commit.events[..] {
+            self.interests.visit(event.key(), |slot| {
+                if slot.wants(event) {
+                    count(slot, Batch { revision: commit.revision, events: commit.events.clone() });
+                }
+            });
+            return;
+        }
+        let mut concerned = BTreeMap::new();
+        for event in commit.events.iter() {
+            self.interests.visit(event.key(), |slot| drop(concerned.insert(slot.id, slot.clone())));
+        }
+        for slot in concerned.values() {
+            if let Some(batch) = slot::batch(slot, commit.revision, &commit.events, false) {
+                count(slot, batch);
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! One watcher's place in the hub: what it wants, its bounded queue, and how far it is.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures::task::AtomicWaker;
+use parking_lot::Mutex;
+
+use super::{Batch, WatchRequest};
+use crate::event::{Event, EventKind};
+use crate::{Limits, Revision};
+
+/// Shared by the hub, which fills it, and the watcher, which empties it.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) id: u64,
+    pub(crate) request: WatchRequest,
+    pub(crate) waker: AtomicWaker,
+    queue: Mutex<Queue>,
+    max_events: usize,
+    max_bytes: usize,
+}
+
+/// See [`Slot`].
+#[derive(Debug)]
+pub(crate) struct Queue {
+    batches: VecDeque<(Batch, usize)>,
+    events: usize,
+    bytes: usize,
+    pub(crate) mode: Mode,
+    /// Answer with an empty batch once this revision has been handed out.
+    pub(crate) asked: Option<Revision>,
+}
+
+/// Where the watcher gets its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// From the hub, beginning with this revision.
+    Live(Revision),
+    /// From history, beginning with this revision; the hub passes it over.
+    Behind(Revision),
+    /// Nothing more comes.
+    Ended(Ending),
+}
+
+/// Why nothing more comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The store was closed.
+    Closed,
+    /// The store failed.
+    Failed,
+}
+
+impl Slot {
+    pub(crate) fn new(id: u64, request: WatchRequest, mode: Mode, limits: &Limits) -> Self {
+        let queue = Queue { batches: VecDeque::new(), events: 0, bytes: 0, mode, asked: None };
+        Self {
+            id,
+            request,
+            waker: AtomicWaker::new(),
+            queue: Mutex::new(queue),
+            max_events: limits.watcher_events,
+            max_bytes: limits.watcher_bytes,
+        }
+    }
+
+    pub(crate) fn queue(&self) -> parking_lot::MutexGuard<'_, Queue> {
+        self.queue.lock()
+    }
+
+    /// Whether the watcher wants this kind of event. The key was matched before.
+    pub(crate) fn wants(&self, event: &Event) -> bool {
+        match event.kind {
+            EventKind::Put => !self.request.no_put,
+            EventKind::Delete => !self.request.no_delete,
+        }
+    }
+
+    /// Puts a batch into the queue, or notes that the watcher fell behind; says which. Wakes it.
+    pub(crate) fn offer(&self, batch: Batch) -> Offer {
+        let mut queue = self.queue.lock();
+        let Mode::Live(from) = queue.mode else { return Offer::Ignored };
+        if batch.revision < from {
+            return Offer::Ignored;
+        }
+        let bytes: usize = batch.events.iter().map(|event| event.cost()).sum();
+        let full =
+            queue.events + batch.events.len() > self.max_events || queue.bytes + bytes > self.max_bytes;
+        // A single batch may exceed the bounds: it exists anyway, and it must get through.
+        let outcome = if full && !queue.batches.is_empty() {
+            queue.mode = Mode::Behind(batch.revision);
+            Offer::Lagged
+        } else {
+            queue.push(batch, bytes);
+            Offer::Queued
+        };
+        drop(queue);
+        self.waker.wake();
+        outcome
+    }
+
+    /// The hub skipped revisions up to `upto`: the watcher must read them from history.
+    pub(crate) fn skip(&self, delivered: Revision) -> bool {
+        let mut queue = self.queue.lock();
+        let Mode::Live(from) = queue.mode else { return false };
+        queue.mode = Mode::Behind(from.max(delivered.next()));
+        drop(queue);
+        self.waker.wake();
+        true
+    }
+
+    pub(crate) fn end(&self, ending: Ending) {
+        self.queue.lock().mode = Mode::Ended(ending);
+        self.waker.wake();
+    }
+}
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offer {
+    Queued,
+    Lagged,
+    Ignored,
+}
+
+impl Queue {
+    pub(crate) fn push(&mut self, batch: Batch, bytes: usize) {
+        self.events += batch.events.len();
+        self.bytes += bytes;
+        self.batches.push_back((batch, bytes));
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Batch> {
+        let (batch, bytes) = self.batches.pop_front()?;
+        self.events -= batch.events.len();
+        self.bytes -= bytes;
+        Some(batch)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+}
+
+/// The part of a revision's events that a watcher wants; shares the list if it wants all.
+pub(crate) fn batch(
+    slot: &Slot,
+    revision: Revision,
+    all: &crate::event::Events,
+    inside: bool,
+) -> Option<Batch> {
+    let wanted =
+        |event: &Arc<Event>| (inside || slot.request.keys.contains(event.key())) && slot.wants(event);
+    let count = all.iter().filter(|event| wanted(event)).count();
+    if count == 0 {
+        return None;
+    }
+    let events = if count == all.len() {
+        all.clone()
+    } else {
+        all.iter().filter(|event| wanted(event)).cloned().collect()
+    };
+    Some(Batch { revision, events })
+}

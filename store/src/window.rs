@@ -1,0 +1,81 @@
+//! The newest commits, in memory: what watchers that lag a little and reads of the recent past need. Older history is in
+//! the engine.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::commit::{Commit, RecordKey};
+use crate::event::Event;
+use crate::{Limits, Revision};
+
+/// A run of consecutive revisions up to the newest.
+#[derive(Debug)]
+pub(crate) struct Window {
+    /// The revision of the first commit, or of the next one if there is none.
+    first: Revision,
+    commits: VecDeque<Arc<Commit>>,
+    bytes: usize,
+}
+
+impl Window {
+    /// An empty window after `revision`.
+    pub(crate) fn after(revision: Revision) -> Self {
+        Self { first: revision.next(), commits: VecDeque::new(), bytes: 0 }
+    }
+
+    /// The lowest revision that is here (or will be first).
+    pub(crate) fn first(&self) -> Revision {
+        self.first
+    }
+
+    /// Adds the next revision.
+    pub(crate) fn push(&mut self, commit: Arc<Commit>) {
+        debug_assert_eq!(
+            commit.revision.0,
+            self.first.0 + self.commits.len() as i64,
+            "revisions are consecutive"
+        );
+        self.bytes += commit.cost();
+        self.commits.push_back(commit);
+    }
+
+    /// Drops the oldest commits while the window is over its bounds, but none above `stored`, which is as far as the
+    /// engine has them.
+    pub(crate) fn trim(&mut self, limits: &Limits, stored: Revision) {
+        while self.first <= stored
+            && (self.commits.len() > limits.window_revisions || self.bytes > limits.window_bytes)
+        {
+            self.drop_first();
+        }
+    }
+
+    /// Drops the commits below `revision`.
+    pub(crate) fn drop_below(&mut self, revision: Revision) {
+        while self.first < revision && !self.commits.is_empty() {
+            self.drop_first();
+        }
+    }
+
+    fn drop_first(&mut self) {
+        let Some(gone) = self.commits.pop_front() else { return };
+        self.bytes -= gone.cost();
+        self.first = self.first.next();
+    }
+
+    /// The commit of a revision, if it is here.
+    pub(crate) fn get(&self, revision: Revision) -> Option<&Arc<Commit>> {
+        let at = usize::try_from(revision.0 - self.first.0).ok()?;
+        self.commits.get(at)
+    }
+
+    /// The change of that name, if it is here.
+    pub(crate) fn event(&self, key: RecordKey) -> Option<&Arc<Event>> {
+        self.get(key.main)?.events.get(key.sub as usize)
+    }
+
+    /// The commits from `from` on; none if some of them are no longer here.
+    pub(crate) fn since(&self, from: Revision) -> Option<impl Iterator<Item = &Arc<Commit>>> {
+        let at = usize::try_from(from.0 - self.first.0).ok()?;
+        Some(self.commits.range(at.min(self.commits.len())..))
+    }
+}

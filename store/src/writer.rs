@@ -1,0 +1,248 @@
+//! The one owner of what will be: evaluates requests in order on staged state, logs their effects, publishes them. Driven
+//! by a thread (see `queue`) or, in memory, by the caller; it neither waits nor keeps time.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kstore_nondet::Rng;
+use tokio::time::Instant;
+
+use crate::commit::{Commit, LeaseChange};
+use crate::core::Core;
+use crate::error::{CompactError, LeaseError, Stopped, TxnError};
+use crate::event::Event;
+use crate::lease::clock::duration;
+use crate::lease::table::LeaseTable;
+use crate::lease::{LeaseGranted, LeaseRenewed};
+use crate::request::{Answer, Request};
+use crate::staged::Overlay;
+use crate::txn::execute::Execution;
+use crate::{LeaseId, Revision, Txn, TxnResult};
+
+/// See the module.
+pub(crate) struct Writer {
+    pub(crate) core: Arc<Core>,
+    rng: Rng,
+    overlay: Overlay,
+    leases: LeaseTable,
+    revision: Revision,
+    compacted: Revision,
+    seq: u64,
+    /// Commits that are staged: evaluated, not yet logged.
+    group: Vec<Arc<Commit>>,
+    /// Deadlines to set when the group is published.
+    deadlines: Vec<(LeaseId, Instant)>,
+}
+
+/// What recovery found.
+pub(crate) struct Recovered {
+    pub(crate) seq: u64,
+    pub(crate) leases: LeaseTable,
+}
+
+impl Writer {
+    pub(crate) fn new(core: Arc<Core>, rng: Rng, recovered: Recovered) -> Self {
+        let (revision, compacted) = {
+            let visible = core.visible();
+            (visible.revision, visible.compacted)
+        };
+        Self {
+            core,
+            rng,
+            overlay: Overlay::default(),
+            leases: recovered.leases,
+            revision,
+            compacted,
+            seq: recovered.seq,
+            group: Vec::new(),
+            deadlines: Vec::new(),
+        }
+    }
+
+    /// Evaluates a request. Its effects are staged: the answer may go out only after [`Writer::publish`].
+    pub(crate) fn execute(&mut self, request: &Request) -> Answer {
+        match request {
+            Request::Txn(txn) => Answer::Txn(self.txn(txn)),
+            Request::Grant { id, ttl, now } => Answer::Grant(self.grant(*id, *ttl, *now)),
+            Request::Revoke(id) => Answer::Revoke(self.revoke(*id)),
+            Request::Expire { id, now } => Answer::Revoke(self.expire(*id, *now)),
+            Request::KeepAlive { id, now } => Answer::KeepAlive(self.keep_alive(*id, *now)),
+            Request::Inspect { id, keys } => Answer::Inspect(self.inspect(*id, *keys)),
+            Request::List => Answer::List(self.leases.iter().map(|(id, _)| id).collect()),
+            Request::Compact(revision) => Answer::Compact(self.compact(*revision)),
+        }
+    }
+
+    /// The staged commits, to be logged.
+    pub(crate) fn group(&self) -> &[Arc<Commit>] {
+        &self.group
+    }
+
+    /// The staged commits are durable: makes them visible and hands them out. The caller delivers and feeds the engine.
+    pub(crate) fn publish(&mut self) -> Vec<Arc<Commit>> {
+        for commit in &self.group {
+            self.core.publish(commit);
+            for change in &commit.leases {
+                if let LeaseChange::Gone(id) = change {
+                    self.core.leases.remove(*id);
+                }
+            }
+        }
+        for (id, deadline) in self.deadlines.drain(..) {
+            if self.leases.contains(id) {
+                self.core.leases.extend(id, deadline);
+            }
+        }
+        self.overlay.clear();
+        std::mem::take(&mut self.group)
+    }
+
+    /// Everything after [`Writer::execute`], for a store without a log.
+    pub(crate) fn commit_in_memory(&mut self) -> Result<(), Stopped> {
+        let group = self.publish();
+        for commit in &group {
+            let stored = self.core.store(commit);
+            let compacted =
+                commit.compacted.map_or(Ok(()), |revision| crate::compact::compact(&self.core, revision));
+            if let Err(error) = stored.and(compacted) {
+                self.core.fail("the engine failed", &error);
+                return Err(Stopped);
+            }
+        }
+        self.core.deliver();
+        Ok(())
+    }
+
+    /// Evaluates with everything a transaction may see. Returns its result and its events.
+    fn evaluate<T>(
+        &mut self,
+        note: Option<Bytes>,
+        run: impl FnOnce(&mut Execution<'_>) -> T,
+    ) -> (T, Vec<Arc<Event>>) {
+        let core = self.core.clone();
+        let visible = core.visible();
+        let mut execution = Execution {
+            index: &visible.index,
+            overlay: &mut self.overlay,
+            leases: &mut self.leases,
+            base: self.revision,
+            compacted: self.compacted,
+            note,
+            fetch: &|key| core.fetch(&visible, key),
+            events: Vec::new(),
+        };
+        let result = run(&mut execution);
+        (result, execution.events)
+    }
+
+    fn stage(&mut self, events: Vec<Arc<Event>>, change: Commit) {
+        if !events.is_empty() {
+            self.revision = self.revision.next();
+        }
+        self.seq += 1;
+        let commit = Commit { seq: self.seq, revision: self.revision, events: events.into(), ..change };
+        self.group.push(Arc::new(commit));
+    }
+
+    fn txn(&mut self, txn: &Txn) -> Result<TxnResult, TxnError> {
+        let (result, events) = self.evaluate(txn.note.clone(), |execution| execution.txn(txn));
+        let metrics = &self.core.metrics;
+        metrics.txns.add(1);
+        if result.as_ref().is_ok_and(|result| !result.succeeded) {
+            metrics.txns_failed.add(1);
+        }
+        if !events.is_empty() {
+            let deletes = events.iter().filter(|event| event.kind == crate::EventKind::Delete).count() as u64;
+            metrics.deletes.add(deletes);
+            metrics.puts.add(events.len() as u64 - deletes);
+            self.stage(events, Commit { note: txn.note.clone(), ..nothing() });
+        }
+        result
+    }
+
+    fn grant(&mut self, id: LeaseId, ttl: i64, now: Instant) -> Result<LeaseGranted, LeaseError> {
+        if self.leases.contains(id) {
+            return Err(LeaseError::Exists(id));
+        }
+        if self.leases.len() >= self.core.limits.leases {
+            return Err(LeaseError::TooMany);
+        }
+        let id = if id.is_none() { self.choose_lease_id() } else { id };
+        self.leases.grant(id, ttl);
+        self.deadlines.push((id, now + duration(ttl)));
+        self.stage(Vec::new(), Commit { leases: vec![LeaseChange::Granted(id, ttl)], ..nothing() });
+        Ok(LeaseGranted { id, ttl, revision: self.revision })
+    }
+
+    fn choose_lease_id(&self) -> LeaseId {
+        loop {
+            let id = LeaseId((self.rng.next_u64() >> 1) as i64);
+            if !id.is_none() && !self.leases.contains(id) {
+                return id;
+            }
+        }
+    }
+
+    fn revoke(&mut self, id: LeaseId) -> Result<Revision, LeaseError> {
+        if !self.leases.contains(id) {
+            return Err(LeaseError::NotFound(id));
+        }
+        let keys = self.leases.keys(id);
+        let ((), events) = self.evaluate(None, |execution| execution.delete_keys(keys));
+        self.leases.remove(id);
+        self.stage(events, Commit { leases: vec![LeaseChange::Gone(id)], ..nothing() });
+        Ok(self.revision)
+    }
+
+    /// A lease that was renewed while its expiry waited in the queue lives on.
+    fn expire(&mut self, id: LeaseId, now: Instant) -> Result<Revision, LeaseError> {
+        if self.core.leases.deadline(id).is_some_and(|deadline| deadline > now) {
+            return Ok(self.revision);
+        }
+        let revoked = self.revoke(id);
+        if revoked.is_ok() {
+            self.core.metrics.leases_expired.add(1);
+        }
+        revoked
+    }
+
+    /// A lease whose time is over is as good as gone, even if its expiry still waits.
+    fn keep_alive(&mut self, id: LeaseId, now: Instant) -> Result<LeaseRenewed, LeaseError> {
+        let ttl = self.leases.ttl(id).ok_or(LeaseError::NotFound(id))?;
+        if self.core.leases.deadline(id).is_some_and(|deadline| deadline <= now) {
+            return Err(LeaseError::NotFound(id));
+        }
+        self.core.leases.renew(id, now + duration(ttl));
+        Ok(LeaseRenewed { ttl, revision: self.revision })
+    }
+
+    fn inspect(&self, id: LeaseId, keys: bool) -> Result<(i64, Vec<Bytes>, Revision), LeaseError> {
+        let ttl = self.leases.ttl(id).ok_or(LeaseError::NotFound(id))?;
+        Ok((ttl, if keys { self.leases.keys(id) } else { Vec::new() }, self.revision))
+    }
+
+    fn compact(&mut self, requested: Revision) -> Result<(), CompactError> {
+        let (compacted, current) = (self.compacted, self.revision);
+        if requested <= compacted {
+            return Err(CompactError::Compacted { requested, compacted });
+        }
+        if requested > current {
+            return Err(CompactError::Future { requested, current });
+        }
+        self.compacted = requested;
+        self.stage(Vec::new(), Commit { compacted: Some(requested), ..nothing() });
+        Ok(())
+    }
+}
+
+/// A commit without effects, to be filled in.
+fn nothing() -> Commit {
+    Commit {
+        seq: 0,
+        revision: Revision(0),
+        events: Arc::new([]),
+        note: None,
+        leases: Vec::new(),
+        compacted: None,
+    }
+}
