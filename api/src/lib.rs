@@ -19,3 +19,5 @@ pub mod strategy;
 pub mod table;
 pub mod validate;
 pub mod wire;
+pub mod validate;
+pub mod wire;
