@@ -19,5 +19,3 @@ pub mod strategy;
 pub mod table;
 pub mod validate;
 pub mod wire;
-pub mod validate;
-pub mod wire;
