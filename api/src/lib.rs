@@ -1,5 +1,6 @@
 //! Kubernetes objects and their rules, pure
 
+pub mod convert;
 pub mod defaults;
 pub mod field;
 pub mod kind;
@@ -18,5 +19,3 @@ pub mod strategy;
 pub mod table;
 pub mod validate;
 pub mod wire;
-pub mod validate;
-pub mod convert;
