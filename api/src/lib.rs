@@ -1,5 +1,6 @@
 //! Kubernetes objects and their rules, pure
 
+pub mod convert;
 pub mod defaults;
 pub mod field;
 pub mod kind;
@@ -16,6 +17,5 @@ pub mod selector;
 pub mod status;
 pub mod strategy;
 pub mod table;
-pub mod wire;
 pub mod validate;
-pub mod convert;
+pub mod wire;

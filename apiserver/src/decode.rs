@@ -115,11 +115,27 @@ fn check_kind(expected: Expected, value: &mut Value) -> Result<(), Status> {
     Ok(())
 }
 
+/// Checks an apply configuration: types and fields as for a whole object, but what its author wrote stays, zero or not, and
+/// the kind must be said.
+pub fn partial(expected: Expected, value: &mut Value, validation: FieldValidation, warnings: &mut Vec<String>) -> Result<(), Status> {
+    let says = |key: &str| value.get(key).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    if !says("apiVersion") || !says("kind") {
+        return Err(Status::bad_request("an apply configuration must have apiVersion and kind"));
+    }
+    check_kind(expected, value)?;
+    let problems = normalize_as(expected, value, decode::Mode::Partial)?;
+    report(expected, problems.iter().map(ToString::to_string).collect(), validation, warnings)
+}
+
 fn normalize(expected: Expected, value: &mut Value) -> Result<Vec<decode::FieldProblem>, Status> {
+    normalize_as(expected, value, decode::Mode::Whole)
+}
+
+fn normalize_as(expected: Expected, value: &mut Value, mode: decode::Mode) -> Result<Vec<decode::FieldProblem>, Status> {
     let Some(ty) = schema::of(expected.group, expected.version, expected.kind) else {
         return Err(Status::internal(format!("no schema for {} {}", expected.api_version(), expected.kind)));
     };
-    decode::normalize(value, ty, decode::Mode::Whole).map_err(|e| {
+    decode::normalize(value, ty, mode).map_err(|e| {
         let Expected { version, kind, .. } = expected;
         Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {e}"))
     })

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Upper bounds, in seconds, of the request duration histogram; those of Kubernetes.
 const DURATION_BOUNDS: [f64; 24] = [
@@ -40,13 +41,13 @@ const DURATION_BOUNDS: [f64; 24] = [
 pub struct Kind {
     /// Upper case: GET LIST WATCH POST PUT PATCH APPLY DELETE DELETECOLLECTION CONNECT.
     pub verb: &'static str,
-    /// API group; empty for the core group and for paths.
+    /// API group; empty for the core group.
     pub group: &'static str,
     /// Version.
     pub version: &'static str,
-    /// Plural; empty for paths.
+    /// Plural.
     pub resource: &'static str,
-    /// Subresource, or the path pattern of a request that is about no resource.
+    /// Subresource, or "".
     pub subresource: &'static str,
     /// `resource`, `namespace` or `cluster`.
     pub scope: &'static str,
@@ -76,11 +77,6 @@ impl Kind {
         }
     }
 
-    /// A request about a path: `endpoint` is one of a few fixed names, never what the client wrote.
-    pub fn path(verb: &'static str, endpoint: &'static str) -> Self {
-        Self { verb, group: "", version: "", resource: "", subresource: endpoint, scope: "" }
-    }
-
     fn labels(&self) -> String {
         let Self { verb, group, version, resource, subresource, scope } = self;
         format!(
@@ -105,17 +101,6 @@ pub fn verb(api_verb: &str) -> &'static str {
     }
 }
 
-/// Requests that are being answered, by what they hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inflight {
-    /// Reads.
-    ReadOnly,
-    /// Writes.
-    Mutating,
-    /// Watches.
-    LongRunning,
-}
-
 #[derive(Debug, Default)]
 struct Durations {
     counts: [u64; DURATION_BOUNDS.len()],
@@ -127,27 +112,44 @@ struct Durations {
 pub struct Metrics {
     requests: Mutex<BTreeMap<(Kind, u16), u64>>,
     durations: Mutex<BTreeMap<Kind, Durations>>,
-    watch_events: Mutex<BTreeMap<(&'static str, &'static str, &'static str), u64>>,
-    inflight: [AtomicI64; 3],
+    reading: AtomicI64,
+    writing: AtomicI64,
 }
 
-/// One request being answered; drop it when the answer is complete.
+/// A request that is being answered. Dropped without [`Measured::end`] (the caller has gone), it is not counted as answered.
 #[derive(Debug)]
-pub struct InflightGuard<'m>(&'m AtomicI64);
+pub struct Measured<'m> {
+    metrics: &'m Metrics,
+    kind: Kind,
+    began: Instant,
+}
 
-impl Drop for InflightGuard<'_> {
+impl Measured<'_> {
+    /// The answer is known: its HTTP code.
+    pub fn end(self, code: u16) {
+        self.metrics.answered(self.kind, code, self.began.elapsed());
+    }
+}
+
+impl Drop for Measured<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.metrics.inflight(self.kind).fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Metrics {
-    /// Counts an answered request. For a watch this is its end, and its duration is not counted.
-    pub fn answered(&self, kind: Kind, code: u16, took: Duration) {
+    /// A request has come in.
+    pub fn begin(&self, kind: Kind) -> Measured<'_> {
+        self.inflight(kind).fetch_add(1, Ordering::Relaxed);
+        Measured { metrics: self, kind, began: Instant::now() }
+    }
+
+    fn inflight(&self, kind: Kind) -> &AtomicI64 {
+        if matches!(kind.verb, "GET" | "LIST" | "WATCH") { &self.reading } else { &self.writing }
+    }
+
+    fn answered(&self, kind: Kind, code: u16, took: Duration) {
         *self.requests.lock().entry((kind, code)).or_default() += 1;
-        if kind.verb == "WATCH" {
-            return;
-        }
         let seconds = took.as_secs_f64();
         let mut all = self.durations.lock();
         let durations = all.entry(kind).or_default();
@@ -157,41 +159,15 @@ impl Metrics {
         durations.counts[bucket] += 1;
     }
 
-    /// Counts events sent to watches of a kind.
-    pub fn watch_events(&self, resource: &Resource, count: u64) {
-        let key = (resource.group, resource.version, resource.kind);
-        *self.watch_events.lock().entry(key).or_default() += count;
-    }
-
-    /// Counts a request as being answered until the guard is dropped.
-    pub fn begin(&self, kind: Inflight) -> InflightGuard<'_> {
-        let gauge = &self.inflight[kind as usize];
-        gauge.fetch_add(1, Ordering::Relaxed);
-        InflightGuard(gauge)
-    }
-
     /// Everything, in the Prometheus text format. `objects`: how many there are of each stored kind.
     pub fn render(&self, objects: impl Iterator<Item = (&'static Resource, usize)>) -> String {
         let mut out = String::with_capacity(16 * 1024);
         self.render_requests(&mut out);
         self.render_durations(&mut out);
-        head(&mut out, "apiserver_watch_events_total", "counter", "Events sent to watches");
-        for ((group, version, kind), count) in &*self.watch_events.lock() {
-            line(
-                &mut out,
-                "apiserver_watch_events_total",
-                &format!("group=\"{group}\",version=\"{version}\",kind=\"{kind}\""),
-                count,
-            );
-        }
-        let gauge = |kind: Inflight| self.inflight[kind as usize].load(Ordering::Relaxed);
         let name = "apiserver_current_inflight_requests";
         head(&mut out, name, "gauge", "Requests being answered");
-        line(&mut out, name, "request_kind=\"mutating\"", gauge(Inflight::Mutating));
-        line(&mut out, name, "request_kind=\"readOnly\"", gauge(Inflight::ReadOnly));
-        let name = "apiserver_longrunning_requests";
-        head(&mut out, name, "gauge", "Watches that are open");
-        line(&mut out, name, "verb=\"WATCH\",component=\"apiserver\"", gauge(Inflight::LongRunning));
+        line(&mut out, name, "request_kind=\"mutating\"", self.writing.load(Ordering::Relaxed));
+        line(&mut out, name, "request_kind=\"readOnly\"", self.reading.load(Ordering::Relaxed));
         let name = "apiserver_resource_objects";
         head(&mut out, name, "gauge", "Stored objects");
         for (resource, count) in objects {
@@ -239,15 +215,18 @@ mod tests {
     use super::*;
     use kstore_api::kind;
 
-    #[test]
-    fn counted_requests_appear_by_verb_resource_and_code() {
+    #[tokio::test(start_paused = true)]
+    async fn answered_requests_appear_by_verb_resource_and_code() {
         let pods = kind::lookup("", "v1", "pods").unwrap();
         let metrics = Metrics::default();
         let create = Kind::of("POST", pods, "", "default", "");
-        metrics.answered(create, 201, Duration::from_millis(7));
-        metrics.answered(create, 201, Duration::from_secs(70));
-        let guard = metrics.begin(Inflight::Mutating);
-        metrics.watch_events(pods, 3);
+        for milliseconds in [7, 70_000] {
+            let measured = metrics.begin(create);
+            tokio::time::advance(Duration::from_millis(milliseconds)).await;
+            measured.end(201);
+        }
+        drop(metrics.begin(create));
+        let open = metrics.begin(create);
         let text = metrics.render([(pods, 2)].into_iter());
         for expected in [
             r#"apiserver_request_total{verb="POST",group="",version="v1",resource="pods",subresource="",scope="namespace",component="apiserver",dry_run="",code="201"} 2"#,
@@ -255,12 +234,12 @@ mod tests {
             r#"component="apiserver",le="0.025"} 1"#,
             r#"component="apiserver",le="+Inf"} 2"#,
             r#"apiserver_current_inflight_requests{request_kind="mutating"} 1"#,
-            r#"apiserver_watch_events_total{group="",version="v1",kind="Pod"} 3"#,
+            r#"apiserver_current_inflight_requests{request_kind="readOnly"} 0"#,
             r#"apiserver_resource_objects{group="",resource="pods"} 2"#,
         ] {
             assert!(text.contains(expected), "{expected} not in\n{text}");
         }
-        drop(guard);
+        open.end(500);
         assert!(metrics.render(std::iter::empty()).contains(r#"request_kind="mutating"} 0"#));
     }
 }

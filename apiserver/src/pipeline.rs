@@ -13,12 +13,13 @@ use crate::admission::Admission;
 use crate::authn::UserInfo;
 use crate::authz::{self, Attributes, Authorizer};
 use crate::cache::{Cache, Entry, Watch};
-use crate::metrics::Metrics;
+use crate::metrics::{self, Metrics};
 use crate::provenance::{Note, Provenance};
 use crate::registry::{Listed, Registry};
 use crate::request::{Action, Request, Target};
 use bytes::Bytes;
 use kstore_api::kind::Resource;
+use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use serde_json::Value;
@@ -115,7 +116,10 @@ impl Pipeline {
     /// Serves a request. What it answers for a write is durable.
     pub async fn serve(&self, request: Request) -> Result<Answered, Status> {
         let span = tracing::debug_span!("pipeline", verb = request.action.verb(), resource = request.target.resource.plural);
-        tracing::Instrument::instrument(self.run(request), span).await
+        let measured = self.metrics.begin(measured_as(&request));
+        let answered = tracing::Instrument::instrument(self.run(request), span).await;
+        measured.end(code_of(&answered));
+        answered
     }
 
     async fn run(&self, request: Request) -> Result<Answered, Status> {
@@ -174,6 +178,24 @@ impl Pipeline {
     /// Who does this and why, in the form that is stored with the revision.
     fn note(&self, request: &Request) -> Bytes {
         Note::of(request, &self.nondet.clock).encode()
+    }
+}
+
+fn measured_as(request: &Request) -> metrics::Kind {
+    let verb = match &request.action {
+        Action::Patch(PatchType::Apply, ..) => "APPLY",
+        action => metrics::verb(action.verb()),
+    };
+    let target = &request.target;
+    metrics::Kind::of(verb, target.resource, target.subresource, &target.namespace, &target.name)
+}
+
+fn code_of(answered: &Result<Answered, Status>) -> u16 {
+    match answered {
+        Ok(Answered { answer: Answer::Object(ObjectAnswer { created: true, .. }), .. }) => 201,
+        Ok(Answered { answer: Answer::Value { created: true, .. }, .. }) => 201,
+        Ok(_) => 200,
+        Err(status) => status.code,
     }
 }
 

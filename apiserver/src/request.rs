@@ -177,6 +177,8 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// Server-side apply only: take ownership on conflict.
     pub force: bool,
+    /// The object comes with its field ownership up to date (it was applied), so that nobody writes it down again.
+    pub books_kept: bool,
 }
 
 /// How to delete.

@@ -13,7 +13,7 @@ use tower::{Service, ServiceExt, util::BoxCloneSyncService};
 use crate::{Api, ApiError, DynamicApi, Gvr, limits::MAX_MESSAGE, typed::Kind};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
-type Transport =
+pub(crate) type Transport =
     BoxCloneSyncService<http::Request<tonic::body::Body>, http::Response<tonic::body::Body>, ServiceError>;
 
 /// Why a service gave no response.
@@ -24,7 +24,7 @@ pub(crate) struct ServiceError(#[source] BoxError);
 /// A way to the API, and who uses it. Cheap to clone; clones share the connection.
 #[derive(Clone)]
 pub struct Client {
-    transport: Transport,
+    pub(crate) transport: Transport,
     agent: Option<MetadataValue<Ascii>>,
     causes: Option<MetadataValue<Ascii>>,
 }

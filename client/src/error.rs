@@ -1,6 +1,6 @@
 //! [`ApiError`]: why a call failed, in the words that the REST door would use. The single place that reads gRPC statuses.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause};
+use kstore_api::status::{Cause, Outcome, Reason, Status};
 use kstore_informer::SourceError;
 use prost::Message;
 use std::time::Duration;
@@ -21,79 +21,80 @@ pub enum ApiError {
 }
 
 fn describe(status: &Status) -> String {
-    match &status.message {
-        Some(message) => message.clone(),
-        None => format!("{} ({})", status.reason.as_deref().unwrap_or("Unknown"), status.code.unwrap_or(0)),
+    match status.message.as_str() {
+        "" => format!("{} ({})", status.reason.as_str(), status.code),
+        message => message.to_owned(),
     }
 }
 
 impl ApiError {
-    /// The HTTP code of the answer, or none if there was no answer.
-    pub fn code(&self) -> Option<u16> {
+    /// The server's answer, if there was one.
+    pub fn status(&self) -> Option<&Status> {
         match self {
-            Self::Status(status) => status.code.and_then(|code| code.try_into().ok()),
+            Self::Status(status) => Some(status),
             Self::Transport(_) | Self::Json(_) => None,
         }
     }
 
+    /// The HTTP code of the answer, or none if there was no answer.
+    pub fn code(&self) -> Option<u16> {
+        self.status().map(|status| status.code)
+    }
+
     /// The reason of the answer, as `NotFound`; empty if there was none.
-    pub fn reason(&self) -> &str {
-        match self {
-            Self::Status(status) => status.reason.as_deref().unwrap_or_default(),
-            Self::Transport(_) | Self::Json(_) => "",
-        }
+    pub fn reason(&self) -> &'static str {
+        self.status().map_or("", |status| status.reason.as_str())
+    }
+
+    fn is(&self, reason: Reason) -> bool {
+        self.status().is_some_and(|status| status.reason == reason)
     }
 
     /// There is no such object.
     pub fn is_not_found(&self) -> bool {
-        self.reason() == "NotFound"
+        self.is(Reason::NotFound)
     }
 
     /// Someone else changed the object, or a precondition does not hold: read it again, decide again.
     pub fn is_conflict(&self) -> bool {
-        self.reason() == "Conflict"
+        self.is(Reason::Conflict)
     }
 
     /// The object is there already.
     pub fn is_already_exists(&self) -> bool {
-        self.reason() == "AlreadyExists"
+        self.is(Reason::AlreadyExists)
     }
 
     /// The revision asked for is no longer kept.
     pub fn is_gone(&self) -> bool {
-        matches!(self.reason(), "Expired" | "Gone")
+        self.is(Reason::Expired) || self.is(Reason::Gone)
     }
 
     /// The object breaks a rule: the same request will never succeed.
     pub fn is_invalid(&self) -> bool {
-        self.reason() == "Invalid"
+        self.is(Reason::Invalid)
     }
 
     /// The caller may not do this.
     pub fn is_forbidden(&self) -> bool {
-        self.reason() == "Forbidden"
+        self.is(Reason::Forbidden)
     }
 
     /// The namespace is being deleted and takes nothing new.
     pub fn is_namespace_terminating(&self) -> bool {
-        self.causes().iter().any(|cause| cause.reason.as_deref() == Some("NamespaceTerminating"))
+        self.causes().iter().any(|cause| cause.reason == "NamespaceTerminating")
     }
 
     /// The fields or rules that the answer names.
-    pub fn causes(&self) -> &[StatusCause] {
-        match self {
-            Self::Status(status) => {
-                status.details.as_ref().and_then(|details| details.causes.as_deref()).unwrap_or_default()
-            }
-            Self::Transport(_) | Self::Json(_) => &[],
-        }
+    pub fn causes(&self) -> &[Cause] {
+        let details = self.status().and_then(|status| status.details.as_ref());
+        details.map_or(&[], |details| &details.causes)
     }
 
     /// How long the server asks to wait.
     pub fn retry_after(&self) -> Option<Duration> {
-        let Self::Status(status) = self else { return None };
-        let seconds = status.details.as_ref()?.retry_after_seconds?;
-        Some(Duration::from_secs(seconds.try_into().ok()?))
+        let details = self.status()?.details.as_ref()?;
+        (details.retry_after_seconds > 0).then(|| Duration::from_secs(details.retry_after_seconds.into()))
     }
 
     pub(crate) fn json(error: serde_json::Error) -> Self {
@@ -133,34 +134,36 @@ impl From<tonic::Status> for ApiError {
         {
             return Self::Status(Box::new(status));
         }
-        let Some((code, reason)) = http_class(status.code()) else {
+        let Some((code, reason)) = bare(status.code()) else {
             return Self::Transport(format!("{:?}: {}", status.code(), status.message()));
         };
-        Self::Status(Box::new(Status {
-            code: Some(code),
-            reason: Some(reason.to_owned()),
-            message: Some(status.message().to_owned()),
-            status: Some("Failure".to_owned()),
-            ..Status::default()
-        }))
+        let mut answer = Status::success(code).with_message(status.message());
+        (answer.status, answer.reason) = (Outcome::Failure, reason);
+        Self::Status(Box::new(answer))
     }
 }
 
-/// What a bare code of a server means, if a server must have said it.
-fn http_class(code: Code) -> Option<(i32, &'static str)> {
+/// What a code without details means, if only a server can have said it. Libraries on the way use the others too, when
+/// nobody knows what the server did.
+fn bare(code: Code) -> Option<(u16, Reason)> {
     match code {
-        Code::NotFound => Some((404, "NotFound")),
-        Code::AlreadyExists => Some((409, "AlreadyExists")),
-        Code::Aborted => Some((409, "Conflict")),
-        Code::InvalidArgument => Some((400, "BadRequest")),
-        Code::FailedPrecondition => Some((422, "Invalid")),
-        Code::OutOfRange => Some((410, "Expired")),
-        Code::PermissionDenied => Some((403, "Forbidden")),
-        Code::Unauthenticated => Some((401, "Unauthorized")),
-        Code::ResourceExhausted => Some((429, "TooManyRequests")),
-        Code::Unimplemented => Some((405, "MethodNotAllowed")),
-        Code::Internal | Code::DataLoss => Some((500, "InternalError")),
-        Code::Ok | Code::Cancelled | Code::Unknown | Code::DeadlineExceeded | Code::Unavailable => None,
+        Code::NotFound => Some((404, Reason::NotFound)),
+        Code::AlreadyExists => Some((409, Reason::AlreadyExists)),
+        Code::Aborted => Some((409, Reason::Conflict)),
+        Code::InvalidArgument => Some((400, Reason::BadRequest)),
+        Code::FailedPrecondition => Some((422, Reason::Invalid)),
+        Code::PermissionDenied => Some((403, Reason::Forbidden)),
+        Code::Unauthenticated => Some((401, Reason::Unauthorized)),
+        Code::Unimplemented => Some((405, Reason::MethodNotAllowed)),
+        Code::Ok
+        | Code::Cancelled
+        | Code::Unknown
+        | Code::DeadlineExceeded
+        | Code::ResourceExhausted
+        | Code::OutOfRange
+        | Code::Internal
+        | Code::Unavailable
+        | Code::DataLoss => None,
     }
 }
 
@@ -168,14 +171,13 @@ fn http_class(code: Code) -> Option<(i32, &'static str)> {
 impl From<ApiError> for SourceError {
     fn from(error: ApiError) -> Self {
         let retry_after = error.retry_after();
-        match (error.code(), error.reason()) {
-            (Some(410), _) => Self::Expired,
-            (Some(429), _) => Self::Throttled { retry_after },
-            (Some(504), _) => Self::Ahead { retry_after },
-            (Some(503), _) => Self::Throttled { retry_after },
-            (Some(500..), _) => Self::Internal(error.to_string()),
-            (Some(_), _) => Self::Fatal(error.to_string()),
-            (None, _) => Self::Unreachable(error.to_string()),
+        match error.code() {
+            Some(410) => Self::Expired,
+            Some(504) => Self::Ahead { retry_after },
+            Some(429 | 503) => Self::Throttled { retry_after },
+            Some(500..) => Self::Internal(error.to_string()),
+            Some(_) => Self::Fatal(error.to_string()),
+            None => Self::Unreachable(error.to_string()),
         }
     }
 }
@@ -206,7 +208,7 @@ mod tests {
     fn a_bare_code_is_enough_and_a_broken_connection_is_no_answer() {
         let error = ApiError::from(tonic::Status::aborted("changed"));
         assert!(error.is_conflict());
-        let error = ApiError::from(tonic::Status::out_of_range("compacted"));
+        let error = rpc(Code::OutOfRange, r#"{"kind":"Status","code":410,"reason":"Expired"}"#);
         assert!(error.is_gone() && matches!(error.into(), SourceError::Expired));
         let error = ApiError::from(tonic::Status::unavailable("refused"));
         assert!(matches!((&error, error.code()), (ApiError::Transport(_), None)));

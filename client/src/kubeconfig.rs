@@ -1,6 +1,9 @@
 //! [`Kubeconfig`]: where the server is and how to prove who we are, from the file that kubectl uses too. Only certificates
 //! and tokens are read; plugins that run programs are not.
 
+#[cfg(test)]
+mod tests;
+
 use std::path::{Path, PathBuf};
 
 use base64::{Engine, prelude::BASE64_STANDARD};

@@ -12,9 +12,13 @@ mod events;
 mod grpc;
 mod gvr;
 mod kubeconfig;
+mod lease;
 pub mod limits;
 mod params;
+mod path;
 mod retry;
+#[cfg(test)]
+mod tests;
 mod typed;
 
 pub use client::Client;
@@ -25,6 +29,7 @@ pub use events::{ClientSink, reference};
 pub use grpc::Source;
 pub use gvr::Gvr;
 pub use kubeconfig::{Identity, Kubeconfig, KubeconfigError};
+pub use lease::ClientLease;
 pub use params::{DeleteParams, ListParams, Patch, Propagation, WatchParams};
 pub use retry::on_conflict;
 pub use typed::{Api, Kind, Obj, key_of, revision_of};

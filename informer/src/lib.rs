@@ -13,6 +13,7 @@ mod delta_fifo;
 mod indexer;
 mod informer;
 mod key;
+mod leader;
 pub mod limits;
 mod lister_watcher;
 mod object;
@@ -32,6 +33,7 @@ pub use delta_fifo::Delta;
 pub use indexer::Index;
 pub use informer::{Builder, Informer, Status, Stopped};
 pub use key::Key;
+pub use leader::{Elector, Leadership, LeaseError, LeaseRecord, LeaseStore};
 pub use lister_watcher::{
     Capabilities, Frame, Frames, ListerWatcher, Listing, SourceError, Start, Undecodable,
 };

@@ -72,3 +72,15 @@ pub const RECORDER_TRIES: u32 = 12;
 
 /// Wait between two attempts to write one event.
 pub const RECORDER_RETRY: Duration = Duration::from_secs(10);
+
+/// How long a lease holds after its last renewal, as other candidates see it.
+pub const LEASE_DURATION: Duration = Duration::from_secs(15);
+
+/// A leader that could not renew for this long stops leading. Below [`LEASE_DURATION`] by more than any stop may take.
+pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Time between two attempts to take or renew a lease.
+pub const LEASE_RETRY: Duration = Duration::from_secs(2);
+
+/// How long the work of a deposed leader may take to end by itself. Then it is dropped, still within the lease.
+pub const LEASE_GRACE: Duration = Duration::from_secs(2);

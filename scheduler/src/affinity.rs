@@ -37,7 +37,8 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    fn admits(&self, actual: Option<&str>) -> bool {
+    /// Whether the actual value, if there is one, satisfies the requirement.
+    pub fn admits(&self, actual: Option<&str>) -> bool {
         let listed = |value| self.values.iter().any(|v| v == value);
         match self.operator {
             Operator::In => actual.is_some_and(listed),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use kstore_nondet::HashMap;
 
+use crate::companions::{Labels, Namespaces};
 use crate::node::NodeInfo;
 use crate::node_order::NodeOrder;
 use crate::pod::{NonZero, PodInfo, Uid};
@@ -24,6 +25,8 @@ pub struct NodeState {
     nonzero: NonZero,
     ports: Vec<HostPort>,
     pods: Vec<Arc<PodInfo>>,
+    /// How many of `pods` have required anti-affinity terms.
+    shunning: usize,
     /// The lowest priority among `pods`.
     lowest_priority: Option<i32>,
     generation: u64,
@@ -37,6 +40,7 @@ impl NodeState {
             nonzero: NonZero::default(),
             ports: Vec::new(),
             pods: Vec::new(),
+            shunning: 0,
             lowest_priority: None,
             generation: 0,
         }
@@ -72,6 +76,11 @@ impl NodeState {
         self.pods.len() as i64
     }
 
+    /// How many of its pods have required anti-affinity terms.
+    pub fn shunning_pods(&self) -> usize {
+        self.shunning
+    }
+
     /// The node without its pods of a priority below `priority`; `None` if it has none.
     pub fn without_lower(&self, priority: i32) -> Option<Self> {
         self.lowest_priority.filter(|lowest| *lowest < priority)?;
@@ -93,6 +102,7 @@ impl NodeState {
         self.nonzero.milli_cpu += pod.nonzero.milli_cpu;
         self.nonzero.memory += pod.nonzero.memory;
         self.ports.extend_from_slice(&pod.ports);
+        self.shunning += usize::from(!pod.companions.shunned.is_empty());
         self.lowest_priority =
             Some(self.lowest_priority.map_or(pod.priority, |lowest| lowest.min(pod.priority)));
         self.pods.push(pod);
@@ -103,6 +113,7 @@ impl NodeState {
         let at =
             self.pods.iter().position(|pod| pod.uid == *uid).expect("a pod is on the node it was added to");
         let pod = self.pods.swap_remove(at);
+        self.shunning -= usize::from(!pod.companions.shunned.is_empty());
         if self.lowest_priority == Some(pod.priority) {
             self.lowest_priority = self.pods.iter().map(|pod| pod.priority).min();
         }
@@ -134,6 +145,7 @@ pub struct Cache {
     nodes: HashMap<Arc<str>, Entry>,
     pods: HashMap<Uid, Placed>,
     order: NodeOrder,
+    namespaces: Arc<Namespaces>,
     /// The node that changed in each generation; a node occurs once, at its latest.
     recent: BTreeMap<u64, Arc<str>>,
     generation: u64,
@@ -159,15 +171,25 @@ impl Cache {
         existed.then_some(old)
     }
 
-    /// Forgets a node object. Its pods are remembered until they are gone. Unknown names are ignored.
-    pub fn remove_node(&mut self, name: &str) {
-        let Some(entry) = self.nodes.get_mut(name).filter(|entry| entry.exists) else { return };
+    /// Forgets a node object, and returns it if it was known. Its pods are remembered until they are gone.
+    pub fn remove_node(&mut self, name: &str) -> Option<Arc<NodeInfo>> {
+        let entry = self.nodes.get_mut(name).filter(|entry| entry.exists)?;
         entry.exists = false;
         let info = Arc::clone(&entry.state.info);
         self.order.remove(&info);
         self.touch(&info.name);
         self.order_generation = self.generation;
         self.drop_if_empty(&info.name);
+        Some(info)
+    }
+
+    /// Notes the labels of a namespace, or with `None` that it is gone.
+    pub fn set_namespace(&mut self, name: &str, labels: Option<Labels>) {
+        let namespaces = Arc::make_mut(&mut self.namespaces);
+        match labels {
+            Some(labels) => namespaces.insert(name.to_owned(), labels),
+            None => namespaces.remove(name),
+        };
     }
 
     /// Counts `pod` on `node` while its bind is under way.
@@ -219,7 +241,12 @@ impl Cache {
         self.pods.get(uid).is_some_and(|placed| placed.assumed)
     }
 
-    /// Rises with every change.
+    /// The labels of the namespaces.
+    pub(crate) fn namespaces(&self) -> &Arc<Namespaces> {
+        &self.namespaces
+    }
+
+    /// Rises with every change of nodes and pods.
     pub fn generation(&self) -> u64 {
         self.generation
     }

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use crate::cache::NodeState;
-use crate::filter::{self, Plugin, PluginSet, Rejection};
+use crate::filter::{self, Plugin, PluginSet, Rejection, Surroundings};
 use crate::pod::PodInfo;
 use crate::sampling;
 use crate::score::Scorer;
@@ -97,11 +97,13 @@ pub fn decide(snapshot: &Snapshot, pod: &PodInfo, terms: Terms) -> Decision {
     {
         return Decision { outcome: Outcome::Unfit(contradiction(all.len())), next_start: terms.start };
     }
+    let around = Surroundings::of(pod, all.iter(), snapshot.anyone_shuns(), snapshot.namespaces());
+    let check = |slot: usize| filter::check(pod, &around, &all[slot]);
     let search = match named {
-        None => search(all.len(), |at| at, all, pod, terms),
+        None => search(all.len(), |at| at, check, terms),
         Some(names) => {
             let slots: Vec<usize> = names.iter().filter_map(|name| snapshot.slot(name)).collect();
-            search(slots.len(), |at| slots[at], all, pod, terms)
+            search(slots.len(), |at| slots[at], check, terms)
         }
     };
     let evaluated = search.feasible.len() + search.rejections.len();
@@ -123,15 +125,14 @@ struct Search {
 fn search(
     count: usize,
     slot: impl Fn(usize) -> usize,
-    all: &[NodeState],
-    pod: &PodInfo,
+    check: impl Fn(usize) -> Result<(), Rejection>,
     terms: Terms,
 ) -> Search {
     let wanted = sampling::wanted(count, terms.percentage);
     let mut found = Search { feasible: Vec::with_capacity(wanted), rejections: Vec::new() };
     for step in 0..count {
         let slot = slot((terms.start + step) % count);
-        match filter::check(pod, &all[slot]) {
+        match check(slot) {
             Ok(()) if found.feasible.len() == wanted => break,
             Ok(()) => found.feasible.push(slot),
             Err(rejection) => found.rejections.push((slot, rejection)),

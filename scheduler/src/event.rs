@@ -16,6 +16,10 @@ pub enum ClusterEvent<'a> {
         /// After.
         new: &'a NodeInfo,
     },
+    /// A node is gone, and with it, to the filters, whoever was on it.
+    NodeRemoved(&'a NodeInfo),
+    /// A pod came to a node.
+    PodPlaced(&'a PodInfo),
     /// A placed pod left its node, or shrank: what it held (here: before) is free, in whole or in part.
     PodFreed(&'a PodInfo),
 }

@@ -7,12 +7,14 @@
 pub mod affinity;
 mod bind;
 pub mod cache;
+pub mod companions;
 pub mod decide;
 pub mod event;
 pub mod explain;
 pub mod filter;
 mod lanes;
 pub mod limits;
+pub mod namespace;
 pub mod node;
 mod node_order;
 pub mod pod;

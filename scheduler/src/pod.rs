@@ -8,6 +8,7 @@ use std::sync::Arc;
 use kstore_informer::{Key, Object, Revision};
 
 use crate::affinity::NodeAffinity;
+use crate::companions::{Companions, Labels, Spread};
 use crate::ports::HostPort;
 use crate::resources::Resources;
 use crate::taint::Toleration;
@@ -72,6 +73,12 @@ pub struct PodInfo {
     pub tolerations: Vec<Toleration>,
     /// The nodes it wants.
     pub affinity: NodeAffinity,
+    /// Its labels, by which other pods' terms mean it.
+    pub labels: Labels,
+    /// What it requires of other pods.
+    pub companions: Companions,
+    /// How it must be spread among its like.
+    pub spread: Vec<Spread>,
     /// Its condition `PodScheduled`, if it has one.
     pub scheduled: Option<ScheduledCondition>,
 }
@@ -100,8 +107,8 @@ impl PodInfo {
 
     /// Whether the two hold the same on a node, so that one can stand for the other there.
     pub fn holds_like(&self, other: &Self) -> bool {
-        (&self.requests, self.nonzero, &self.ports, self.priority, self.deleting)
-            == (&other.requests, other.nonzero, &other.ports, other.priority, other.deleting)
+        (&self.requests, self.nonzero, &self.ports, self.priority, self.deleting, &self.labels)
+            == (&other.requests, other.nonzero, &other.ports, other.priority, other.deleting, &other.labels)
     }
 }
 

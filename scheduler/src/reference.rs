@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::companions::{AffinityTerm, Namespaces};
 use crate::decide::Terms;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
@@ -146,7 +147,75 @@ impl World {
         if taken.clone().any(|t| pod.ports.iter().any(|p| p.clashes(t))) {
             return vec!["node(s) didn't have free ports for the requested pod ports".to_owned()];
         }
-        self.shortages(pod, node)
+        let shortages = self.shortages(pod, node);
+        if !shortages.is_empty() {
+            return shortages;
+        }
+        let reason = self.uneven(pod, node).or_else(|| self.unwelcome(pod, node));
+        reason.map(str::to_owned).into_iter().collect()
+    }
+
+    fn uneven(&self, pod: &PodInfo, node: &NodeInfo) -> Option<&'static str> {
+        for spread in &pod.spread {
+            let key = &spread.topology_key;
+            let Some(here) = node.labels.get(key) else {
+                return Some("node(s) didn't match pod topology spread constraints (missing required label)");
+            };
+            let mut domains: BTreeMap<&str, i64> = BTreeMap::new();
+            for other in &self.nodes {
+                let everywhere = pod.spread.iter().all(|s| other.labels.contains_key(&s.topology_key));
+                let chosen = pod.affinity.admits(&other.name, &other.labels) || !spread.honor_affinity;
+                let hard = other.taints.iter().filter(|t| t.effect != Effect::PreferNoSchedule);
+                let mut untolerated = hard.filter(|taint| !pod.tolerations.iter().any(|t| t.covers(taint)));
+                if everywhere && chosen && (!spread.honor_taints || untolerated.next().is_none()) {
+                    let like = |p: &&PodInfo| {
+                        let labels = spread.selector.as_ref().is_some_and(|s| s.matches(&p.labels));
+                        labels && !p.deleting && p.key.namespace() == pod.key.namespace()
+                    };
+                    let count = self.pods_on(other).into_iter().filter(like).count() as i64;
+                    *domains.entry(&other.labels[key]).or_default() += count;
+                }
+            }
+            let few = (domains.len() as i64) < spread.min_domains;
+            let least = if few { 0 } else { domains.values().copied().min().unwrap_or(0) };
+            let own = i64::from(spread.selector.as_ref().is_some_and(|s| s.matches(&pod.labels)));
+            let there = domains.get(here.as_str()).copied().unwrap_or(0);
+            if there + own - least > spread.max_skew {
+                return Some("node(s) didn't match pod topology spread constraints");
+            }
+        }
+        None
+    }
+
+    fn unwelcome(&self, pod: &PodInfo, node: &NodeInfo) -> Option<&'static str> {
+        let means = |t: &AffinityTerm, p: &PodInfo| t.means(p.key.namespace(), &p.labels, &Namespaces::new());
+        let near = |t: &AffinityTerm, other: &NodeInfo| {
+            let (here, there) = (node.labels.get(&t.topology_key), other.labels.get(&t.topology_key));
+            here.is_some() && here == there
+        };
+        let mut placed: Vec<(&NodeInfo, &PodInfo)> = Vec::new();
+        for other in &self.nodes {
+            placed.extend(self.pods_on(other).into_iter().map(|p| (&**other, p)));
+        }
+        let wanted = &pod.companions.wanted;
+        let all_wanted: Vec<_> = placed.iter().filter(|(_, p)| wanted.iter().all(|t| means(t, p))).collect();
+        let in_domain = |t: &&AffinityTerm| all_wanted.iter().any(|(other, _)| near(t, other));
+        let labelled = wanted.iter().all(|t| node.labels.contains_key(&t.topology_key));
+        let somewhere =
+            |t: &AffinityTerm| all_wanted.iter().any(|(other, _)| other.labels.contains_key(&t.topology_key));
+        let nobody = !wanted.iter().any(somewhere);
+        let first = nobody && wanted.iter().all(|t| means(t, pod));
+        if !(labelled && (first || wanted.iter().all(|t| in_domain(&t)))) {
+            return Some("node(s) didn't match pod affinity rules");
+        }
+        let shuns = |t: &AffinityTerm| placed.iter().any(|(other, p)| means(t, p) && near(t, other));
+        if pod.companions.shunned.iter().any(shuns) {
+            return Some("node(s) didn't match pod anti-affinity rules");
+        }
+        let shunned = |(other, p): &(&NodeInfo, &PodInfo)| {
+            p.companions.shunned.iter().any(|t| means(t, pod) && near(t, other))
+        };
+        placed.iter().any(shunned).then_some("node(s) didn't satisfy existing pods anti-affinity rules")
     }
 
     fn shortages(&self, pod: &PodInfo, node: &NodeInfo) -> Vec<String> {

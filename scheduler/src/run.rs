@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
 use kstore_informer::{Builder, Causes, Delta, Object, Recorder, Reference, Subscription};
 use kstore_nondet::{Clock, Nondet};
@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::bind::{Done, Writes};
 use crate::explain;
 use crate::limits::DECISIONS_PER_TURN;
+use crate::namespace::{self, NamespaceInfo};
 use crate::node::{self, NodeInfo};
 use crate::pod::{self, PodInfo};
 use crate::scheduler::{Binding, Change, Notice, Scheduler, Verdict};
@@ -49,6 +50,10 @@ pub async fn run(client: Client, nondet: Nondet, config: Config, stop: Cancellat
     let source = client.api::<Node>().project(WatchParams::default(), node::decode);
     let (nodes, driver) = Builder::new(source).name("scheduler-nodes").rng(&nondet.rng).build(&stop);
     tasks.spawn(driver);
+    let source = client.api::<Namespace>().project(WatchParams::default(), namespace::decode);
+    let (namespaces, driver) =
+        Builder::new(source).name("scheduler-namespaces").rng(&nondet.rng).build(&stop);
+    tasks.spawn(driver);
     let source = client.api::<Pod>().project(WatchParams::default(), pod::decode);
     let (pods, driver) = Builder::new(source).name("scheduler-pods").rng(&nondet.rng).build(&stop);
     tasks.spawn(driver);
@@ -57,10 +62,12 @@ pub async fn run(client: Client, nondet: Nondet, config: Config, stop: Cancellat
     tasks.spawn(driver);
 
     // A pod must not be refused by a cluster that is only half known.
-    if nodes.synced().await.is_ok() && pods.synced().await.is_ok() {
+    let known = async { (namespaces.synced().await, nodes.synced().await, pods.synced().await) };
+    if let (Ok(()), Ok(()), Ok(())) = known.await {
         let rng = nondet.rng.fork("scheduler");
         let edge = Edge {
             scheduler: Scheduler::new(&config.scheduler_name, config.percentage_of_nodes_to_score, &rng),
+            namespaces: namespaces.subscribe(),
             nodes: nodes.subscribe(),
             pods: pods.subscribe(),
             writes: Writes::new(client),
@@ -75,6 +82,7 @@ pub async fn run(client: Client, nondet: Nondet, config: Config, stop: Cancellat
 
 struct Edge {
     scheduler: Scheduler,
+    namespaces: Subscription<NamespaceInfo>,
     nodes: Subscription<NodeInfo>,
     pods: Subscription<PodInfo>,
     writes: Writes,
@@ -96,8 +104,10 @@ impl Edge {
         self.writes.shutdown().await;
     }
 
-    /// Takes in all that has happened, nodes first: pods refer to them.
+    /// Takes in all that has happened, namespaces and nodes first: pods refer to them.
     fn absorb(&mut self) {
+        let namespaces = self.namespaces.try_next();
+        self.take_namespaces(namespaces);
         let nodes = self.nodes.try_next();
         self.take_nodes(nodes);
         let pods = self.pods.try_next();
@@ -113,6 +123,10 @@ impl Edge {
         tokio::select! {
             biased;
             () = stop.cancelled() => return None,
+            deltas = self.namespaces.next() => {
+                let deltas = deltas?;
+                self.take_namespaces(deltas);
+            }
             deltas = self.nodes.next() => {
                 let deltas = deltas?;
                 self.take_nodes(deltas);
@@ -175,6 +189,10 @@ impl Edge {
         let message = explain::for_event(&notice.message);
         recorder.warning(&reference(&notice.pod), "FailedScheduling", message);
         self.writes.tell(notice, now);
+    }
+
+    fn take_namespaces(&mut self, deltas: Vec<Delta<NamespaceInfo>>) {
+        deltas.into_iter().for_each(|delta| self.scheduler.namespace(change(delta)));
     }
 
     fn take_nodes(&mut self, deltas: Vec<Delta<NodeInfo>>) {

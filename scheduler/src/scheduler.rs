@@ -13,6 +13,7 @@ use crate::cache::Cache;
 use crate::decide::{Choice, Outcome, Refusal, Terms, decide};
 use crate::event::ClusterEvent;
 use crate::explain;
+use crate::namespace::NamespaceInfo;
 use crate::node::NodeInfo;
 use crate::pod::{PodInfo, Standing, Uid};
 use crate::queue::{Depths, Queue, QueuedPod};
@@ -127,12 +128,24 @@ impl Scheduler {
     /// Takes in what a node has come to.
     pub fn node(&mut self, change: Change<NodeInfo>, now: Timestamp) {
         match change {
-            Change::Gone(node) => self.cache.remove_node(&node.name),
+            Change::Gone(node) => {
+                if let Some(known) = self.cache.remove_node(&node.name) {
+                    self.wake(ClusterEvent::NodeRemoved(&known), node.revision, now);
+                }
+            }
             Change::Set(new) => match self.cache.set_node(Arc::clone(&new)) {
                 None => self.wake(ClusterEvent::NodeAdded(&new), new.revision, now),
                 Some(old) if old.is_like(&new) => {}
                 Some(old) => self.wake(ClusterEvent::NodeChanged { old: &old, new: &new }, new.revision, now),
             },
+        }
+    }
+
+    /// Takes in what a namespace has come to. Its labels matter to decisions to come; they wake nobody.
+    pub fn namespace(&mut self, change: Change<NamespaceInfo>) {
+        match change {
+            Change::Set(ns) => self.cache.set_namespace(ns.key.name(), Some(ns.labels.clone())),
+            Change::Gone(ns) => self.cache.set_namespace(ns.key.name(), None),
         }
     }
 
@@ -144,7 +157,7 @@ impl Scheduler {
         let decision = decide(&self.snapshot, &queued.pod, terms);
         self.start = decision.next_start;
         Some(match decision.outcome {
-            Outcome::Fits(choice) => Verdict::Bind(self.assume(queued, choice)),
+            Outcome::Fits(choice) => Verdict::Bind(self.assume(queued, choice, now)),
             Outcome::Unfit(refusal) => Verdict::Refuse(self.refuse(queued, refusal, now)),
         })
     }
@@ -198,9 +211,13 @@ impl Scheduler {
 
     fn assigned(&mut self, pod: Arc<PodInfo>, node: &Arc<str>, now: Timestamp) {
         self.queue.remove(&pod.uid);
-        let revision = pod.revision;
-        if let Some(before) = self.cache.set_pod(pod, node) {
-            self.wake(ClusterEvent::PodFreed(&before), revision, now);
+        let known = self.cache.holds(&pod.uid);
+        let before = self.cache.set_pod(Arc::clone(&pod), node);
+        if let Some(before) = &before {
+            self.wake(ClusterEvent::PodFreed(before), pod.revision, now);
+        }
+        if !known || before.is_some() {
+            self.wake(ClusterEvent::PodPlaced(&pod), pod.revision, now);
         }
     }
 
@@ -225,10 +242,11 @@ impl Scheduler {
         self.queue.on_event(event, revision, now);
     }
 
-    fn assume(&mut self, queued: QueuedPod, choice: Choice) -> Binding {
+    fn assume(&mut self, queued: QueuedPod, choice: Choice, now: Timestamp) -> Binding {
         let (pod, attempts, cause) = (Arc::clone(&queued.pod), queued.attempts, queued.cause);
         self.cache.assume(Arc::clone(&pod), &choice.node);
         self.binding.insert(Arc::clone(&pod.uid), queued);
+        self.wake(ClusterEvent::PodPlaced(&pod), cause, now);
         Binding { pod, choice, attempts, cause }
     }
 

@@ -6,12 +6,16 @@ use std::sync::Arc;
 use kstore_nondet::HashMap;
 
 use crate::cache::{Cache, NodeState};
+use crate::companions::Namespaces;
 
 /// See the module.
 #[derive(Default)]
 pub struct Snapshot {
     nodes: Vec<NodeState>,
     slots: HashMap<Arc<str>, usize>,
+    namespaces: Arc<Namespaces>,
+    /// How many nodes have pods with required anti-affinity terms.
+    shunning_nodes: usize,
     generation: u64,
     order_generation: u64,
 }
@@ -23,20 +27,35 @@ impl Snapshot {
         if self.order_generation == cache.order_generation() {
             for state in cache.changed_since(self.generation) {
                 let slot = self.slots[&state.info().name];
-                self.nodes[slot].clone_from(state);
+                let node = &mut self.nodes[slot];
+                self.shunning_nodes -= usize::from(node.shunning_pods() > 0);
+                node.clone_from(state);
+                self.shunning_nodes += usize::from(node.shunning_pods() > 0);
             }
         } else {
             self.nodes = cache.nodes().cloned().collect();
             let names = self.nodes.iter().map(|node| Arc::clone(&node.info().name));
             self.slots = names.enumerate().map(|(slot, name)| (name, slot)).collect();
+            self.shunning_nodes = self.nodes.iter().filter(|node| node.shunning_pods() > 0).count();
             self.order_generation = cache.order_generation();
         }
         self.generation = cache.generation();
+        self.namespaces = Arc::clone(cache.namespaces());
     }
 
     /// The nodes, in order of search.
     pub fn nodes(&self) -> &[NodeState] {
         &self.nodes
+    }
+
+    /// The labels of the namespaces.
+    pub fn namespaces(&self) -> &Namespaces {
+        &self.namespaces
+    }
+
+    /// Whether any pod on any node has required anti-affinity terms.
+    pub fn anyone_shuns(&self) -> bool {
+        self.shunning_nodes > 0
     }
 
     /// The place of the node of this name.

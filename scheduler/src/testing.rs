@@ -93,35 +93,62 @@ pub(crate) fn any_pod(name: String) -> impl Strategy<Value = Arc<PodInfo>> {
     let port = maybe(one_of(&["", "10.0.0.1"]).prop_map(|ip| json!([{ "hostPort": 80, "hostIP": ip }])));
     let key = one_of(&["red", "blue", "node.kubernetes.io/unschedulable"]);
     let toleration = key.prop_map(|key| json!({ "key": key, "operator": "Exists" }));
+    let tolerations = proptest::collection::vec(toleration, 0..3);
+    let needs = (cpu, memory, gpu, port, tolerations, 0i32..3);
+    (needs, any_places(), any_company(), one_of(&["a", "b"])).prop_map(
+        move |((cpu, memory, gpu, port, tolerations, priority), (selector, nodes), (spread, near, far), app)| {
+            let mut requests = json!({ "cpu": cpu, "memory": memory, "x.io/gpu": gpu });
+            requests.as_object_mut().unwrap().retain(|_, amount| !amount.is_null());
+            let mut affinity = json!({ "nodeAffinity": nodes });
+            for (kind, terms) in [("podAffinity", near), ("podAntiAffinity", far)] {
+                affinity[kind] = json!({ "requiredDuringSchedulingIgnoredDuringExecution": terms });
+            }
+            let spec = json!({
+                "priority": priority, "tolerations": tolerations, "nodeSelector": selector, "affinity": affinity,
+                "containers": [{ "resources": { "requests": requests }, "ports": port }],
+                "topologySpreadConstraints": spread, "schedulerName": NAME
+            });
+            let meta = json!({ "name": name, "namespace": "ns", "uid": name, "labels": { "app": app } });
+            decode_pod(&json!({ "metadata": meta, "spec": spec }))
+        },
+    )
+}
+
+/// Node selector and node affinity.
+fn any_places() -> impl Strategy<Value = (Value, Value)> {
     let selector = maybe(one_of(&["ssd", "hdd"]).prop_map(|disk| json!({ "disk": disk })));
     let names = proptest::collection::vec(0usize..6, 0..3);
     let pinned = maybe(names.prop_map(|names| {
         let names: Vec<String> = names.into_iter().map(|n| format!("n{n}")).collect();
-        json!([{ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": names }] }])
+        let field = json!({ "key": "metadata.name", "operator": "In", "values": names });
+        json!({ "nodeSelectorTerms": [{ "matchFields": [field] }] })
     }));
     let wish = (1i64..101, one_of(&["ssd", "hdd"])).prop_map(|(weight, disk)| {
         let term = json!({ "matchExpressions": [{ "key": "disk", "operator": "In", "values": [disk] }] });
         json!({ "weight": weight, "preference": term })
     });
-    let places = (selector, pinned, proptest::collection::vec(wish, 0..3));
-    let tolerations = proptest::collection::vec(toleration, 0..3);
-    let priority = 0i32..3;
-    (cpu, memory, gpu, port, tolerations, places, priority).prop_map(move |(cpu, memory, gpu, port, tol, places, priority)| {
-        let mut requests = json!({});
-        for (name, amount) in [("cpu", cpu), ("memory", memory), ("x.io/gpu", gpu)] {
-            if !amount.is_null() {
-                requests[name] = amount;
-            }
-        }
-        let (selector, pinned, wishes) = places;
-        let mut affinity = json!({ "preferredDuringSchedulingIgnoredDuringExecution": wishes });
-        if !pinned.is_null() {
-            affinity["requiredDuringSchedulingIgnoredDuringExecution"] = json!({ "nodeSelectorTerms": pinned });
-        }
-        let spec = json!({
-            "priority": priority, "tolerations": tol, "nodeSelector": selector, "affinity": { "nodeAffinity": affinity },
-            "containers": [{ "resources": { "requests": requests }, "ports": port }]
+    (selector, pinned, proptest::collection::vec(wish, 0..3)).prop_map(|(selector, pinned, wishes)| {
+        let nodes = json!({
+            "requiredDuringSchedulingIgnoredDuringExecution": pinned,
+            "preferredDuringSchedulingIgnoredDuringExecution": wishes
         });
-        pod(&name, spec)
+        (selector, nodes)
     })
+}
+
+/// Spread constraints, affinity terms and anti-affinity terms.
+fn any_company() -> impl Strategy<Value = (Value, Value, Value)> {
+    let key = || one_of(&["topology.kubernetes.io/zone", "disk"]);
+    let selector = || one_of(&["a", "b"]).prop_map(|app| json!({ "matchLabels": { "app": app } }));
+    let policy = || maybe(one_of(&["Honor", "Ignore"]).prop_map(Value::from));
+    let spread = (key(), selector(), 1i64..3, 1i64..4, policy(), policy());
+    let spread = spread.prop_map(|(key, selector, skew, domains, nodes, taints)| {
+        json!([{
+            "topologyKey": key, "labelSelector": selector, "maxSkew": skew, "minDomains": domains,
+            "whenUnsatisfiable": "DoNotSchedule", "nodeAffinityPolicy": nodes, "nodeTaintsPolicy": taints
+        }])
+    });
+    let term = || (key(), selector()).prop_map(|(key, s)| json!({ "topologyKey": key, "labelSelector": s }));
+    let terms = move || maybe(proptest::collection::vec(term(), 1..3).prop_map(Value::from));
+    (maybe(spread), terms(), terms())
 }

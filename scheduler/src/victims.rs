@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::cache::NodeState;
 use crate::decide::Refusal;
 use crate::explain::{count, counted};
-use crate::filter;
+use crate::filter::{self, Rejection, Surroundings};
 use crate::pod::PodInfo;
 use crate::snapshot::Snapshot;
 
@@ -29,7 +30,7 @@ pub fn why_not(snapshot: &Snapshot, pod: &PodInfo, refusal: &Refusal) -> Option<
         examined += 1;
         match snapshot.nodes()[*slot].without_lower(pod.priority) {
             None => count(&mut reasons, NO_VICTIMS, 1),
-            Some(stripped) => match filter::check(pod, &stripped) {
+            Some(stripped) => match check_without(snapshot, pod, *slot, &stripped) {
                 Ok(()) => return None,
                 Err(rejection) => rejection.reasons(&mut |reason| count(&mut reasons, reason, 1)),
             },
@@ -37,6 +38,19 @@ pub fn why_not(snapshot: &Snapshot, pod: &PodInfo, refusal: &Refusal) -> Option<
     }
     count(&mut reasons, NOT_HELPFUL, refusal.nodes - examined);
     Some(counted(refusal.nodes, &reasons))
+}
+
+/// The filters' answer for one node if it were `stripped`, which others' counts of its pods must then reflect, too.
+fn check_without(
+    snapshot: &Snapshot,
+    pod: &PodInfo,
+    slot: usize,
+    stripped: &NodeState,
+) -> Result<(), Rejection> {
+    let nodes = snapshot.nodes().iter().enumerate();
+    let nodes = nodes.map(|(at, node)| if at == slot { stripped } else { node });
+    let around = Surroundings::of(pod, nodes, snapshot.anyone_shuns(), snapshot.namespaces());
+    filter::check(pod, &around, stripped)
 }
 
 #[cfg(test)]

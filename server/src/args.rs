@@ -40,6 +40,14 @@ Examples:
   kstore-server run --nodes 0 --components apiserver -- go test ./...
   kstore-server run -- sh -c 'kubectl create deployment web --image=nginx && kubectl rollout status deployment/web'";
 
+const EXPLAIN_HELP: &str = "\
+Each line is one write: the time since the first, the revision, who did it, and what it did. A write stands under the one
+that caused it. The server is the one of --kubeconfig, of KUBECONFIG, or the one whose data is in ./kstore-data.
+
+Examples:
+  kstore-server explain deployment/web
+  kstore-server explain pod/web-6d4cf56db6-x2x5v -n shop";
+
 /// The whole command line.
 #[derive(Debug, Parser)]
 #[command(name = "kstore-server", version, about = "A Kubernetes-style control plane in one process")]
@@ -59,6 +67,9 @@ pub enum Command {
     /// Run a command against a fresh in-memory cluster that ends with it
     #[command(after_help = RUN_HELP)]
     Run(RunArgs),
+    /// Print what led to an object and what followed from it, as a tree
+    #[command(after_help = EXPLAIN_HELP)]
+    Explain(ExplainArgs),
     /// Become another program that dies with its parent (used by `run`)
     #[command(name = "exec-guarded", hide = true)]
     ExecGuarded(ExecArgs),
@@ -100,6 +111,20 @@ pub struct RunArgs {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+}
+
+/// Arguments of `explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// The object; the kind as kubectl takes it: deployment, deploy, deployments.apps
+    #[arg(value_name = "KIND/NAME")]
+    pub object: String,
+    /// Its namespace [default: the kubeconfig's]
+    #[arg(long, short, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// Which server, and as whom
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
 }
 
 /// Arguments of the hidden `exec-guarded`.

@@ -3,7 +3,7 @@
 use crate::args::{Api, Component, Config, Durability, Engine, History, Storage};
 use crate::phase::Phase;
 use crate::{pki, retention, wiring};
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::{ApiServer, Options};
@@ -46,7 +46,12 @@ pub(crate) struct Door {
 }
 
 /// Store, apiserver and the configured loops; returns when the API answers. The store closes at the end of `core`.
-pub(crate) async fn everything(parts: Parts<'_>, core: &Phase, doors: &Phase, loops: &Phase) -> anyhow::Result<()> {
+pub(crate) async fn everything(
+    parts: Parts<'_>,
+    core: &Phase,
+    doors: &Phase,
+    loops: &Phase,
+) -> anyhow::Result<()> {
     let Api::Here { storage, history, .. } = &parts.config.api else { unreachable!("the apiserver is here") };
     let store = Store::open(store_config(storage, parts.data_dir.as_deref()), parts.nondet.clone()).await?;
     let door = parts.door.context("an apiserver has a door")?;
@@ -76,7 +81,7 @@ pub(crate) async fn everything(parts: Parts<'_>, core: &Phase, doors: &Phase, lo
 
 /// The configured loops, as clients of the apiserver that the kubeconfig names.
 pub(crate) async fn loops_only(parts: Parts<'_>, kubeconfig: &Path, loops: &Phase) -> anyhow::Result<()> {
-    let config = Kubeconfig::read(kubeconfig)?;
+    let config = Kubeconfig::read(kubeconfig).map_err(|error| anyhow!("cannot use --kubeconfig: {error}"))?;
     for component in &parts.config.loops {
         let who = wiring::identity(*component);
         let client = Client::connect(&config, who.file).await?;
@@ -86,7 +91,14 @@ pub(crate) async fn loops_only(parts: Parts<'_>, kubeconfig: &Path, loops: &Phas
     Ok(())
 }
 
-fn start_loop(component: Component, client: Client, config: &Config, nondet: &Nondet, ca_pem: &str, loops: &Phase) {
+fn start_loop(
+    component: Component,
+    client: Client,
+    config: &Config,
+    nondet: &Nondet,
+    ca_pem: &str,
+    loops: &Phase,
+) {
     let (nondet, stop) = (nondet.clone(), loops.stop());
     match component {
         Component::Apiserver => unreachable!("the apiserver is no loop"),

@@ -4,6 +4,7 @@
 pub mod args;
 mod assembly;
 mod data_dir;
+mod explain;
 mod files;
 mod kubeconfig;
 mod listen;
@@ -28,6 +29,7 @@ pub fn main(cli: Cli) -> ExitCode {
     let outcome = match cli.command {
         None => cli.serve.into_config().map_err(Into::into).and_then(wiring::serve),
         Some(Command::Run(run)) => run::run(run),
+        Some(Command::Explain(args)) => explain::explain(args),
         Some(Command::ExecGuarded(exec)) => return run::guard::exec(&exec),
     };
     outcome.unwrap_or_else(|error| {

@@ -49,7 +49,8 @@ fn due(history: History, samples: &mut VecDeque<(Timestamp, Revision)>, now: Tim
         History::Revisions(kept) => {
             let newest = samples.pop_back()?.1;
             samples.clear();
-            Some(Revision(newest.0.saturating_sub(i64::try_from(kept).unwrap_or(i64::MAX)))).filter(|r| r.0 > 0)
+            Some(Revision(newest.0.saturating_sub(i64::try_from(kept).unwrap_or(i64::MAX))))
+                .filter(|r| r.0 > 0)
         }
         History::For(kept) => {
             let kept = SignedDuration::try_from(kept).unwrap_or(SignedDuration::MAX);
@@ -73,7 +74,8 @@ mod tests {
 
     #[test]
     fn a_time_keeps_what_is_younger_and_a_count_what_is_newer() {
-        let samples = || VecDeque::from([(at(0), Revision(5)), (at(60), Revision(9)), (at(400), Revision(30))]);
+        let samples =
+            || VecDeque::from([(at(0), Revision(5)), (at(60), Revision(9)), (at(400), Revision(30))]);
         let five = History::For(Duration::from_secs(300));
         assert_eq!(due(five, &mut samples(), at(299)), None);
         assert_eq!(due(five, &mut samples(), at(361)), Some(Revision(9)));

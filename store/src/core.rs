@@ -89,9 +89,14 @@ impl Core {
         self.state.load(Ordering::Acquire) == FAILED
     }
 
-    /// No more calls; watches end in order.
-    pub(crate) fn close(&self) {
+    /// No more calls.
+    pub(crate) fn refuse(&self) {
         let _ = self.state.compare_exchange(SERVING, CLOSED, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Delivers what is left; then watches end in order.
+    pub(crate) fn close(&self) {
+        self.refuse();
         self.hub.end(Ending::Closed);
         self.leases.changed.notify_one();
     }

@@ -6,21 +6,27 @@
 //!
 //! This crate knows nothing of Kubernetes or gRPC. Start at [`Store`].
 
+mod checkpoint;
 mod codec;
 mod commit;
+mod committer;
 mod compact;
 mod config;
 mod core;
+mod disk;
 mod driver;
 mod engine;
 mod error;
 mod event;
+mod feed;
 mod index;
 mod key_range;
 mod kv;
 mod lease;
 mod limits;
+mod manifest;
 mod metrics;
+mod queue;
 mod range;
 mod recover;
 mod request;
@@ -29,6 +35,7 @@ mod staged;
 mod store;
 mod txn;
 mod view;
+mod wal;
 mod watch;
 mod window;
 mod writer;

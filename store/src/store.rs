@@ -26,9 +26,38 @@ impl Store {
     /// Opens the store that `config` describes, making it if the directory is empty. On return it is recovered, locked
     /// against other processes, and serves. Call it inside a tokio runtime: leases expire on its timer.
     pub async fn open(config: Config, nondet: Nondet) -> Result<Self, OpenError> {
-        let driver = Arc::new(recover::open(config, &nondet)?);
+        Ok(Self::start(recover::open(config, &nondet)?))
+    }
+
+    /// Opens a store without threads on a disk of the test's own.
+    #[cfg(test)]
+    pub(crate) fn open_stepped(
+        disk: Arc<dyn crate::disk::Disk>,
+        config: &Config,
+        rng: &kstore_nondet::Rng,
+    ) -> Result<Self, OpenError> {
+        Ok(Self::start(recover::open_stepped(disk, config, rng)?))
+    }
+
+    /// The same with threads.
+    #[cfg(test)]
+    pub(crate) fn open_threads(
+        disk: Arc<dyn crate::disk::Disk>,
+        config: &Config,
+        rng: &kstore_nondet::Rng,
+    ) -> Result<Self, OpenError> {
+        Ok(Self::start(recover::open_threads(disk, config, rng)?))
+    }
+
+    fn start(driver: Driver) -> Self {
+        let driver = Arc::new(driver);
         tokio::spawn(crate::lease::expire::run(driver.core().clone(), Arc::downgrade(&driver)));
-        Ok(Self { driver })
+        Self { driver }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn driver(&self) -> &Driver {
+        &self.driver
     }
 
     /// The revision that readers see; everything up to it is durable. Never goes back.
@@ -140,6 +169,13 @@ impl Store {
     /// Finishes what is queued, syncs, checkpoints and releases the directory. Watches end; later calls are refused as
     /// stopped. Other handles are closed with it.
     pub async fn close(&self) {
-        self.driver.close();
+        if !self.driver.has_threads() {
+            self.driver.close();
+            return;
+        }
+        let driver = self.driver.clone();
+        if tokio::task::spawn_blocking(move || driver.close()).await.is_err() {
+            tracing::error!("closing the store panicked");
+        }
     }
 }

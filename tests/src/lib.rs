@@ -1,1 +1,14 @@
-//! End-to-end and property tests in one binary
+//! What the end-to-end tests stand on: [`Cluster`], a whole control plane on one thread under virtual time and a seed, and
+//! [`Server`], the real program under a guard. The tests themselves are in `it/`; nothing here judges.
+
+mod cluster;
+mod history;
+pub mod manifests;
+mod rest;
+mod server;
+pub mod wait;
+
+pub use cluster::{Cluster, Loops, Setup, simulate};
+pub use history::Change;
+pub use rest::{Reply, Rest};
+pub use server::{Launch, Server};

@@ -4,6 +4,7 @@
 //! [`apply`] keeps the books on who owns which field. None of them checks the result: decode, default and validate it
 //! as any other body.
 
+pub mod apply;
 pub mod json;
 pub mod merge;
 pub mod strategic;

@@ -174,10 +174,13 @@ impl fmt::Display for Quantity {
         if self.is_zero() {
             return f.write_str("0");
         }
-        // Below 1024 units a binary suffix cannot be used, and fractions print better as decimals.
+        // Below 1024 units a binary suffix cannot be used, and fractions print better as decimals. What is no multiple of
+        // 1024 has no binary suffix either and would be read back as a decimal, so it is printed as one.
+        let units = div_away(self.nanos, NANO);
         let small = self.nanos.abs() < 1024 * NANO;
         match self.format {
-            Format::BinarySi if !small => fmt_binary(div_away(self.nanos, NANO), f),
+            Format::BinarySi if !small && units % 1024 == 0 => fmt_binary(units, f),
+            Format::BinarySi if !small => Self::new(units * NANO, Format::DecimalSi).fmt(f),
             Format::BinarySi | Format::DecimalSi => {
                 let (mantissa, exponent) = decimal(self.nanos);
                 const SUFFIX: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];

@@ -17,3 +17,6 @@ pub(crate) const MAX_JSON_PATCH_OPERATIONS: usize = 10_000;
 
 /// Bytes that the copy operations of one JSON patch may add; without a bound each could double the object.
 pub(crate) const MAX_COPY_BYTES: usize = 3 << 20;
+
+/// Update entries in managedFields; the oldest are merged into one beyond it, as in Kubernetes.
+pub(crate) const MAX_UPDATE_MANAGERS: usize = 10;

@@ -95,6 +95,7 @@ impl Caller {
             field_manager: self.field_manager.clone(),
             field_validation: FieldValidation::Ignore,
             force,
+            books_kept: false,
         }
     }
 }

@@ -5,22 +5,22 @@ use http::header::ACCEPT;
 
 /// One clause of an Accept header.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Clause {
+pub(super) struct Clause {
     /// `type/subtype`, lower case; `*/*` for anything.
-    pub media: String,
+    pub(super) media: String,
     /// Parameters but `q`, in the order given.
-    pub parameters: Vec<(String, String)>,
+    pub(super) parameters: Vec<(String, String)>,
     quality: f32,
 }
 
 impl Clause {
     /// The value of a parameter; empty if absent.
-    pub fn parameter(&self, name: &str) -> &str {
+    pub(super) fn parameter(&self, name: &str) -> &str {
         self.parameters.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 
     /// Whether it accepts this media type.
-    pub fn accepts(&self, media: &str) -> bool {
+    pub(super) fn accepts(&self, media: &str) -> bool {
         let (kind, subtype) = self.media.split_once('/').unwrap_or((&self.media, "*"));
         let (wanted, wanted_subtype) = media.split_once('/').unwrap_or((media, ""));
         (kind == "*" || kind == wanted) && (subtype == "*" || subtype == wanted_subtype)
@@ -28,7 +28,7 @@ impl Clause {
 }
 
 /// The clauses, by quality and then in the order given; `*/*` alone if there is no header. Clauses of quality 0 are left out.
-pub fn clauses(headers: &HeaderMap) -> Vec<Clause> {
+pub(super) fn clauses(headers: &HeaderMap) -> Vec<Clause> {
     let texts: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect();
     let mut clauses: Vec<Clause> =
         texts.iter().flat_map(|text| text.split(',')).filter_map(parse).filter(|c| c.quality > 0.0).collect();

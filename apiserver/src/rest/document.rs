@@ -18,7 +18,7 @@ const COMPRESS_FROM: usize = 128 * 1024;
 
 /// The bytes, their type and their tag.
 #[derive(Debug)]
-pub struct Document {
+pub(super) struct Document {
     content_type: &'static str,
     tag: String,
     content: Content,
@@ -32,7 +32,7 @@ enum Content {
 
 impl Document {
     /// A document of this type and content.
-    pub fn new(content_type: &'static str, content: Vec<u8>) -> Self {
+    pub(super) fn new(content_type: &'static str, content: Vec<u8>) -> Self {
         let tag = Sha512::digest(&content).iter().fold(String::with_capacity(128), |mut hex, byte| {
             let _ = write!(hex, "{byte:02X}");
             hex
@@ -42,13 +42,8 @@ impl Document {
         Self { content_type, tag, content }
     }
 
-    /// A hash of the content, in hexadecimal.
-    pub fn tag(&self) -> &str {
-        &self.tag
-    }
-
     /// The answer to a GET: 304 if the caller has it already.
-    pub fn respond(&self, headers: &HeaderMap) -> Response<Bytes> {
+    pub(super) fn respond(&self, headers: &HeaderMap) -> Response<Bytes> {
         let quoted = format!("\"{}\"", self.tag);
         let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|v| v.to_str().ok());
         let mut known = known.flat_map(|list| list.split(',')).map(str::trim);
@@ -65,7 +60,7 @@ impl Document {
     }
 
     /// As [`Document::respond`], for an address that contains the tag: it may be kept for a year.
-    pub fn respond_immutable(&self, headers: &HeaderMap) -> Response<Bytes> {
+    pub(super) fn respond_immutable(&self, headers: &HeaderMap) -> Response<Bytes> {
         let mut response = self.respond(headers);
         let forever = HeaderValue::from_static("public, immutable, max-age=31536000");
         response.headers_mut().insert(CACHE_CONTROL, forever);
@@ -92,7 +87,7 @@ impl Document {
 }
 
 /// An answer with a type and a body.
-pub fn reply(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Bytes> {
+pub(super) fn reply(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Bytes> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

@@ -26,6 +26,7 @@ use http::header::USER_AGENT;
 use http::request::Parts;
 use http::{HeaderMap, Method, Response};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
 use query::Query;
 use respond::{Reply, refusal};
@@ -141,7 +142,11 @@ impl Rest {
             Operation::Watch => Action::Watch(query.watch_options(filter()?)?),
             Operation::Create => Action::Create(read_body(headers, body).await?, options),
             Operation::Update => Action::Update(read_body(headers, body).await?, options),
-            Operation::Patch => Action::Patch(content::patch_type(headers)?, read(body).await?, options),
+            Operation::Patch => {
+                let patch = content::patch_type(headers)?;
+                check_apply(patch, query)?;
+                Action::Patch(patch, read(body).await?, options)
+            }
             Operation::Delete => {
                 let (delete, options) = delete_options(headers, body, query, options).await?;
                 Action::Delete(delete, options)
@@ -178,6 +183,15 @@ async fn read(body: HttpBody) -> Result<Bytes, Status> {
             Err(Status::too_large(&format!("limit is {}", limits::BODY_BYTES)))
         }
         Err(error) => Err(Status::bad_request(format!("the request body could not be read: {error}"))),
+    }
+}
+
+/// An apply says who applies; nothing else may be forced.
+fn check_apply(patch: PatchType, query: &Query) -> Result<(), Status> {
+    match (patch, query.get("fieldManager"), query.get("force")) {
+        (PatchType::Apply, "", _) => Err(crate::error::invalid_option("fieldManager", "Required value: is required for apply patch")),
+        (PatchType::Apply, _, _) | (_, _, "") => Ok(()),
+        (_, _, _) => Err(crate::error::invalid_option("force", "Forbidden: may not be specified for non-apply patch")),
     }
 }
 

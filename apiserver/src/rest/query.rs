@@ -174,7 +174,7 @@ impl Query {
             }
             manager => manager.to_owned(),
         };
-        Ok(WriteOptions { dry_run, field_manager, field_validation, force: self.flag("force") })
+        Ok(WriteOptions { dry_run, field_manager, field_validation, force: self.flag("force"), books_kept: false })
     }
 
     /// Delete options as query parameters, for clients that send no body.

@@ -1,17 +1,22 @@
 //! The filters: which nodes a pod may run on, and why not on the others. Pure; one file per plugin, each with its check and
 //! with its queueing hint. They run in upstream's default order and the first refusal per node counts.
 
+pub mod inter_pod_affinity;
 pub mod node_affinity;
 pub mod node_name;
 pub mod node_ports;
 pub mod node_resources_fit;
 pub mod node_unschedulable;
+pub mod pod_topology_spread;
 pub mod taint_toleration;
 
 use crate::cache::NodeState;
+use crate::companions::Namespaces;
 use crate::event::ClusterEvent;
 use crate::pod::PodInfo;
+use inter_pod_affinity::{Neighbours, Unwelcome};
 use node_resources_fit::Shortage;
+use pod_topology_spread::{Counts, Uneven};
 
 /// The filters, in the order in which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,17 +33,23 @@ pub enum Plugin {
     NodePorts,
     /// The node has room for the pod and its requests.
     NodeResourcesFit,
+    /// The pod's like stay evenly spread.
+    PodTopologySpread,
+    /// The pod is near whom it wants, and nobody near shuns the other.
+    InterPodAffinity,
 }
 
 impl Plugin {
     /// All of them, in order.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::NodeUnschedulable,
         Self::NodeName,
         Self::TaintToleration,
         Self::NodeAffinity,
         Self::NodePorts,
         Self::NodeResourcesFit,
+        Self::PodTopologySpread,
+        Self::InterPodAffinity,
     ];
 
     /// The name that upstream's configuration and metrics use.
@@ -50,6 +61,8 @@ impl Plugin {
             Self::NodeAffinity => "NodeAffinity",
             Self::NodePorts => "NodePorts",
             Self::NodeResourcesFit => "NodeResourcesFit",
+            Self::PodTopologySpread => "PodTopologySpread",
+            Self::InterPodAffinity => "InterPodAffinity",
         }
     }
 }
@@ -108,6 +121,10 @@ pub enum Rejection {
     NodePorts,
     /// Something does not suffice.
     NodeResourcesFit(Shortage),
+    /// The pod's like would be spread too unevenly.
+    PodTopologySpread(Uneven),
+    /// Other pods stand against it.
+    InterPodAffinity(Unwelcome),
 }
 
 impl Rejection {
@@ -120,6 +137,8 @@ impl Rejection {
             Self::NodeAffinity => Plugin::NodeAffinity,
             Self::NodePorts => Plugin::NodePorts,
             Self::NodeResourcesFit(_) => Plugin::NodeResourcesFit,
+            Self::PodTopologySpread(_) => Plugin::PodTopologySpread,
+            Self::InterPodAffinity(_) => Plugin::InterPodAffinity,
         }
     }
 
@@ -129,6 +148,8 @@ impl Rejection {
             Self::NodeUnschedulable | Self::NodeName | Self::TaintToleration | Self::NodeAffinity => false,
             Self::NodePorts => true,
             Self::NodeResourcesFit(shortage) => shortage.is_resolvable(),
+            Self::PodTopologySpread(uneven) => *uneven == Uneven::TooMany,
+            Self::InterPodAffinity(unwelcome) => *unwelcome != Unwelcome::Lonely,
         }
     }
 
@@ -141,15 +162,40 @@ impl Rejection {
             Self::NodeAffinity => emit(node_affinity::REASON),
             Self::NodePorts => emit(node_ports::REASON),
             Self::NodeResourcesFit(shortage) => shortage.reasons(emit),
+            Self::PodTopologySpread(Uneven::TooMany) => emit(pod_topology_spread::REASON),
+            Self::PodTopologySpread(Uneven::NoDomain) => emit(pod_topology_spread::NO_DOMAIN),
+            Self::InterPodAffinity(Unwelcome::Lonely) => emit(inter_pod_affinity::LONELY),
+            Self::InterPodAffinity(Unwelcome::Shuns) => emit(inter_pod_affinity::SHUNS),
+            Self::InterPodAffinity(Unwelcome::Shunned) => emit(inter_pod_affinity::SHUNNED),
         }
     }
 }
 
-/// Runs every filter for `pod` on `node`, in order.
+/// What must be known of all nodes before one can be judged.
+#[derive(Debug)]
+pub struct Surroundings {
+    counts: Counts,
+    neighbours: Neighbours,
+}
+
+impl Surroundings {
+    /// Looks around for `pod`. `anyone_shuns`: whether any pod on any of `nodes` has required anti-affinity terms.
+    pub fn of<'a>(
+        pod: &PodInfo,
+        nodes: impl Iterator<Item = &'a NodeState> + Clone,
+        anyone_shuns: bool,
+        namespaces: &Namespaces,
+    ) -> Self {
+        let counts = pod_topology_spread::count(pod, nodes.clone());
+        Self { counts, neighbours: inter_pod_affinity::look(pod, nodes, anyone_shuns, namespaces) }
+    }
+}
+
+/// Runs every filter for `pod`, whose surroundings these are, on `node`, in order.
 ///
 /// # Errors
 /// The first refusal.
-pub fn check(pod: &PodInfo, node: &NodeState) -> Result<(), Rejection> {
+pub fn check(pod: &PodInfo, around: &Surroundings, node: &NodeState) -> Result<(), Rejection> {
     if !node_unschedulable::admits(pod, node.info()) {
         return Err(Rejection::NodeUnschedulable);
     }
@@ -165,7 +211,9 @@ pub fn check(pod: &PodInfo, node: &NodeState) -> Result<(), Rejection> {
     if !node_ports::admits(pod, node) {
         return Err(Rejection::NodePorts);
     }
-    node_resources_fit::check(pod, node).map_err(Rejection::NodeResourcesFit)
+    node_resources_fit::check(pod, node).map_err(Rejection::NodeResourcesFit)?;
+    pod_topology_spread::check(&around.counts, node.info()).map_err(Rejection::PodTopologySpread)?;
+    inter_pod_affinity::check(&around.neighbours, node.info()).map_err(Rejection::InterPodAffinity)
 }
 
 /// Whether `event` may have changed what `plugin` said of `pod`. A wrong yes costs an attempt; a wrong no costs the pod
@@ -178,6 +226,8 @@ pub fn may_help(plugin: Plugin, pod: &PodInfo, event: ClusterEvent<'_>) -> bool 
         Plugin::NodeAffinity => node_affinity::may_help(pod, event),
         Plugin::NodePorts => node_ports::may_help(pod, event),
         Plugin::NodeResourcesFit => node_resources_fit::may_help(pod, event),
+        Plugin::PodTopologySpread => pod_topology_spread::may_help(pod, event),
+        Plugin::InterPodAffinity => inter_pod_affinity::may_help(pod, event),
     }
 }
 
@@ -187,6 +237,7 @@ pub fn own_change_may_help(plugin: Plugin, old: &PodInfo, new: &PodInfo) -> bool
         Plugin::NodeUnschedulable | Plugin::TaintToleration => old.tolerations != new.tolerations,
         Plugin::NodeAffinity => old.affinity != new.affinity,
         Plugin::NodeResourcesFit => old.requests.exceeds(&new.requests),
+        Plugin::PodTopologySpread | Plugin::InterPodAffinity => old.labels != new.labels,
         Plugin::NodeName | Plugin::NodePorts => false,
     }
 }

@@ -16,6 +16,9 @@ pub fn admits(pod: &PodInfo, node: &NodeInfo) -> bool {
 pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
     match event {
         ClusterEvent::NodeAdded(node) => admits(pod, node),
-        ClusterEvent::NodeChanged { .. } | ClusterEvent::PodFreed(_) => false,
+        ClusterEvent::NodeChanged { .. }
+        | ClusterEvent::NodeRemoved(_)
+        | ClusterEvent::PodPlaced(_)
+        | ClusterEvent::PodFreed(_) => false,
     }
 }

@@ -17,7 +17,7 @@ pub fn admits(pod: &PodInfo, node: &NodeState) -> bool {
 pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
     match event {
         ClusterEvent::NodeAdded(_) => true,
-        ClusterEvent::NodeChanged { .. } => false,
+        ClusterEvent::NodeChanged { .. } | ClusterEvent::NodeRemoved(_) | ClusterEvent::PodPlaced(_) => false,
         ClusterEvent::PodFreed(freed) => any_clash(&pod.ports, &freed.ports),
     }
 }

@@ -79,6 +79,7 @@ pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
     let fits_empty = |node| fit(pod, node, 0, &Resources::default()).is_ok();
     match event {
         ClusterEvent::PodFreed(_) => true,
+        ClusterEvent::NodeRemoved(_) | ClusterEvent::PodPlaced(_) => false,
         ClusterEvent::NodeAdded(node) => fits_empty(node),
         ClusterEvent::NodeChanged { old, new } => fits_empty(new) && has_more(pod, old, new),
     }

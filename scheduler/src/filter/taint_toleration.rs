@@ -22,6 +22,6 @@ pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
     match event {
         ClusterEvent::NodeAdded(node) => admits(pod, node),
         ClusterEvent::NodeChanged { old, new } => !admits(pod, old) && admits(pod, new),
-        ClusterEvent::PodFreed(_) => false,
+        ClusterEvent::NodeRemoved(_) | ClusterEvent::PodPlaced(_) | ClusterEvent::PodFreed(_) => false,
     }
 }

@@ -6,7 +6,8 @@ use kstore_informer::{Key, Revision};
 use serde::Deserialize;
 
 use super::{NonZero, PodInfo, ScheduledCondition};
-use crate::affinity::{NodeAffinity, Preference, Term};
+use crate::affinity::{NodeAffinity, Operator, Preference, Requirement, Term};
+use crate::companions::{AffinityTerm, Companions, LabelSelector, Labels, Spread};
 use crate::limits::{DEFAULT_MEMORY, DEFAULT_MILLI_CPU};
 use crate::ports::HostPort;
 use crate::quantity::Amount;
@@ -43,6 +44,8 @@ struct MetaDoc {
     #[serde(default)]
     generation: Option<i64>,
     #[serde(default)]
+    labels: Option<Labels>,
+    #[serde(default)]
     deletion_timestamp: Option<serde::de::IgnoredAny>,
 }
 
@@ -61,6 +64,7 @@ struct SpecDoc {
     tolerations: Option<Vec<Toleration>>,
     node_selector: Option<BTreeMap<String, String>>,
     affinity: Option<AffinityDoc>,
+    topology_spread_constraints: Option<Vec<SpreadDoc>>,
 }
 
 type Amounts = BTreeMap<String, Amount>;
@@ -92,6 +96,8 @@ struct PortDoc {
 #[serde(rename_all = "camelCase", default)]
 struct AffinityDoc {
     node_affinity: Option<NodeAffinityDoc>,
+    pod_affinity: Option<TermsDoc>,
+    pod_anti_affinity: Option<TermsDoc>,
 }
 
 #[derive(Default, Deserialize)]
@@ -105,6 +111,25 @@ struct NodeAffinityDoc {
 #[serde(rename_all = "camelCase", default)]
 struct RequiredDoc {
     node_selector_terms: Vec<Term>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct TermsDoc {
+    required_during_scheduling_ignored_during_execution: Option<Vec<AffinityTerm>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SpreadDoc {
+    max_skew: i64,
+    topology_key: String,
+    when_unsatisfiable: String,
+    label_selector: Option<LabelSelector>,
+    min_domains: Option<i64>,
+    node_affinity_policy: Option<String>,
+    node_taints_policy: Option<String>,
+    match_label_keys: Option<Vec<String>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -126,8 +151,9 @@ struct ConditionDoc {
 
 impl PodDoc {
     fn into_info(self) -> PodInfo {
-        let Self { metadata, spec, status } = self;
+        let Self { metadata, mut spec, status } = self;
         let (requests, nonzero) = spec.requests();
+        let labels = metadata.labels.unwrap_or_default();
         PodInfo {
             key: Key::new(&metadata.namespace, &metadata.name),
             uid: metadata.uid.into(),
@@ -142,8 +168,11 @@ impl PodDoc {
             requests,
             nonzero,
             ports: spec.host_ports(),
+            companions: spec.companions(&metadata.namespace),
+            spread: spec.spread(&labels),
             tolerations: spec.tolerations.unwrap_or_default(),
             affinity: node_affinity(spec.node_selector, spec.affinity),
+            labels,
             scheduler_name: spec.scheduler_name.unwrap_or_default(),
             scheduled: status.scheduled(),
         }
@@ -228,6 +257,51 @@ impl SpecDoc {
         let containers = self.containers.iter().flatten().chain(sidecars);
         let ports = containers.flat_map(|c| c.ports.iter().flatten());
         ports.filter_map(PortDoc::host_port).collect()
+    }
+}
+
+impl SpecDoc {
+    /// A term that names no namespaces means the pod's own.
+    fn companions(&mut self, namespace: &str) -> Companions {
+        let terms = |doc: Option<TermsDoc>| {
+            let terms = doc.and_then(|d| d.required_during_scheduling_ignored_during_execution);
+            let mut terms = terms.unwrap_or_default();
+            let nowhere = |t: &&mut AffinityTerm| t.namespaces.is_empty() && t.namespace_selector.is_none();
+            terms.iter_mut().filter(nowhere).for_each(|t| t.namespaces.push(namespace.to_owned()));
+            terms
+        };
+        let Some(affinity) = &mut self.affinity else { return Companions::default() };
+        let (wanted, shunned) = (affinity.pod_affinity.take(), affinity.pod_anti_affinity.take());
+        Companions { wanted: terms(wanted), shunned: terms(shunned) }
+    }
+
+    fn spread(&mut self, labels: &Labels) -> Vec<Spread> {
+        let constraints = self.topology_spread_constraints.take().unwrap_or_default().into_iter();
+        constraints
+            .filter(|c| c.when_unsatisfiable == "DoNotSchedule")
+            .map(|c| c.into_spread(labels))
+            .collect()
+    }
+}
+
+impl SpreadDoc {
+    /// `matchLabelKeys` narrow the selector to the pod's own values.
+    fn into_spread(self, labels: &Labels) -> Spread {
+        let mut selector = self.label_selector;
+        for key in self.match_label_keys.unwrap_or_default() {
+            if let (Some(selector), Some(value)) = (&mut selector, labels.get(&key)) {
+                let values = vec![value.clone()];
+                selector.match_expressions.push(Requirement { key, operator: Operator::In, values });
+            }
+        }
+        Spread {
+            topology_key: self.topology_key,
+            max_skew: self.max_skew,
+            min_domains: self.min_domains.unwrap_or(1),
+            selector,
+            honor_affinity: self.node_affinity_policy.as_deref() != Some("Ignore"),
+            honor_taints: self.node_taints_policy.as_deref() == Some("Honor"),
+        }
     }
 }
 

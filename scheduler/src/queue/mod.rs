@@ -252,6 +252,11 @@ impl Queue {
         self.put(Place::Unschedulable(place.0, place.1), queued);
     }
 
+    #[cfg(test)]
+    pub(crate) fn unschedulable(&self) -> impl Iterator<Item = &PodInfo> {
+        self.unschedulable.values().map(|uid| &*self.pods[uid].1.pod)
+    }
+
     fn next_entry(&mut self) -> u64 {
         self.entries += 1;
         self.entries

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::decide::tests::answer;
-use crate::reference::World;
+use crate::reference::{Answer, World};
 use crate::testing::{NAME, any_node, any_pod, at, cpu_pod, node, on, with};
 
 fn scheduler() -> Scheduler {
@@ -52,6 +52,33 @@ fn a_pod_that_nothing_wakes_is_tried_again_after_five_minutes() {
     assert_eq!(s.deadline(), Some(at(300)));
     assert!(s.next(at(299)).is_none());
     refuse(&mut s, 300);
+}
+
+#[test]
+fn a_pod_that_must_be_spread_wakes_when_the_empty_domain_it_cannot_use_goes() {
+    let mut s = scheduler();
+    let zone = |name: &str, cordoned: bool| {
+        let mut node = NodeInfo::clone(&node(name, json!({ "unschedulable": cordoned })));
+        node.labels.insert("topology.kubernetes.io/zone".to_owned(), name.to_owned());
+        Arc::new(node)
+    };
+    s.node(Change::Set(zone("open", false)), at(0));
+    s.node(Change::Set(zone("cordoned", true)), at(0));
+    let spec = json!({ "topologySpreadConstraints": [{
+        "topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {}
+    }] });
+    s.pod(Change::Set(crate::testing::pod("a", spec.clone())), at(0));
+    bind(&mut s, 0);
+    s.pod(Change::Set(crate::testing::pod("b", spec)), at(0));
+    assert_eq!(
+        refuse(&mut s, 0).message,
+        "0/2 nodes are available: 1 node(s) didn't match pod topology spread constraints, \
+         1 node(s) were unschedulable. preemption: 0/2 nodes are available: \
+         1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling."
+    );
+    s.node(Change::Gone(zone("cordoned", true)), at(20));
+    assert_eq!(&*bind(&mut s, 20).choice.node, "open");
 }
 
 #[test]
@@ -300,6 +327,10 @@ impl Run {
         for pod in self.pods.values().filter(|pod| pod.node_name.is_none()) {
             let held = self.scheduler.cache.is_assumed(&pod.uid);
             assert!(held != self.scheduler.queue.contains(&pod.uid), "{} waits or is assumed", pod.uid);
+        }
+        for pod in self.scheduler.queue.unschedulable() {
+            let (answer, _) = self.world.decide(pod, Terms { start: 0, tie: 0, percentage: 0 });
+            assert!(matches!(answer, Answer::Nowhere { .. }), "{} sleeps although it fits", pod.uid);
         }
         let held = self.world.placed.iter().filter(|(pod, _)| self.scheduler.cache.holds(&pod.uid)).count();
         assert_eq!(held, self.world.placed.len(), "what is placed is counted");

@@ -1,3 +1,48 @@
 //! Every stored byte is made and read here, one file per kind of record. Pure: no files, no clock.
+//!
+//! A version of a key has etcd's own form (`kv`). What frames such versions is bincode, pinned to 2.0.1, whose layout has a
+//! specification; each record begins with a version byte, so that another encoding can follow.
 
+pub(crate) mod frame;
+pub(crate) mod history;
 pub(crate) mod kv;
+pub(crate) mod manifest;
+pub(crate) mod record;
+
+use bincode::config::{Configuration, standard};
+use bincode::{BorrowDecode, Encode};
+
+/// The version that is written.
+const VERSION: u8 = 1;
+
+/// Little-endian, variable-length integers.
+const LAYOUT: Configuration = standard();
+
+/// Why bytes cannot be read. Their checksum was right, so another version or a bug wrote them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum DecodeError {
+    /// An unknown version.
+    #[error("version {0} is not known")]
+    Version(u8),
+    /// Not the form that the version promises.
+    #[error("the form is not right")]
+    Malformed,
+}
+
+/// Appends version byte and value.
+fn put<T: Encode>(out: &mut Vec<u8>, value: &T) {
+    out.push(VERSION);
+    bincode::encode_into_std_write(value, out, LAYOUT).expect("a vector takes everything");
+}
+
+/// Reads what [`put`] appended, and what it occupied.
+fn take<'a, T: BorrowDecode<'a, ()>>(bytes: &'a [u8]) -> Result<(T, usize), DecodeError> {
+    match bytes.split_first() {
+        Some((&VERSION, body)) => {
+            let decoded = bincode::borrow_decode_from_slice(body, LAYOUT);
+            decoded.map(|(value, len)| (value, len + 1)).map_err(|_| DecodeError::Malformed)
+        }
+        Some((other, _)) => Err(DecodeError::Version(*other)),
+        None => Err(DecodeError::Malformed),
+    }
+}

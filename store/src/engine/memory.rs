@@ -80,4 +80,6 @@ impl Engine for MemoryEngine {
         let bytes = self.records.read().bytes;
         EngineSize { allocated: bytes, live: bytes }
     }
+
+    fn close(&self) {}
 }

@@ -2,6 +2,10 @@
 //! transactions or watchers, and it is disposable: what it holds can be made again from older state and the log.
 
 pub(crate) mod memory;
+pub(crate) mod segments;
+pub(crate) mod sled;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 
@@ -89,4 +93,7 @@ pub(crate) trait Engine: Send + Sync {
 
     /// What it occupies.
     fn size(&self) -> EngineSize;
+
+    /// Lets go of its files. Nothing is asked of it afterwards.
+    fn close(&self);
 }

@@ -10,6 +10,8 @@ use crate::LeaseId;
 #[derive(Debug, Default)]
 pub(crate) struct LeaseTable {
     leases: BTreeMap<LeaseId, Lease>,
+    /// Which lease a key hangs on.
+    attached: BTreeMap<Bytes, LeaseId>,
 }
 
 #[derive(Debug)]
@@ -31,8 +33,11 @@ impl LeaseTable {
         self.leases.entry(id).or_insert_with(|| Lease { ttl, keys: BTreeSet::new() }).ttl = ttl;
     }
 
+    /// Forgets a lease. Its keys, if any are left, hang on nothing.
     pub(crate) fn remove(&mut self, id: LeaseId) {
-        self.leases.remove(&id);
+        for key in self.leases.remove(&id).into_iter().flat_map(|lease| lease.keys) {
+            self.attached.remove(&key);
+        }
     }
 
     /// The time to live a lease was granted with, in seconds.
@@ -50,16 +55,23 @@ impl LeaseTable {
         self.leases.iter().map(|(id, lease)| (*id, lease.ttl))
     }
 
-    /// A key's lease went from one to another (or none).
-    pub(crate) fn moved(&mut self, key: &[u8], from: LeaseId, to: LeaseId) {
+    /// Hangs a key on a lease, or on none.
+    pub(crate) fn attach(&mut self, key: &[u8], to: LeaseId) {
+        if to.is_none() && self.attached.is_empty() {
+            return;
+        }
+        let from = self.attached.get(key).copied().unwrap_or_default();
         if from == to {
             return;
         }
         if let Some(lease) = self.leases.get_mut(&from) {
             lease.keys.remove(key);
+            self.attached.remove(key);
         }
         if let Some(lease) = self.leases.get_mut(&to) {
-            lease.keys.insert(Bytes::copy_from_slice(key));
+            let key = Bytes::copy_from_slice(key);
+            lease.keys.insert(key.clone());
+            self.attached.insert(key, to);
         }
     }
 }

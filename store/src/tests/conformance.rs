@@ -1,14 +1,18 @@
 //! The suite that every engine and durability passes: random actions on a store and on the model, all answers compared.
 
-use kstore_nondet::Nondet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kstore_nondet::{Nondet, Rng};
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, any, proptest};
 
 use super::actions::{Action, Part, action};
 use super::model::{self, Change, Model};
+use crate::disk::sim::SimDisk;
 use crate::{
-    CompactError, Config, KeyRange, LeaseError, Limits, Range, RangeError, Revision, Store, Txn, TxnError,
-    WatchError, WatchRequest, Watcher,
+    CompactError, Config, Durability, EngineKind, KeyRange, LeaseError, Limits, Range, RangeError, Revision,
+    Store, Txn, TxnError, WatchError, WatchRequest, Watcher,
 };
 
 /// Tiny bounds, so that the rare branches are common.
@@ -26,9 +30,41 @@ pub(super) fn tiny(config: Config, dice: u8) -> Config {
     Config { limits, ..config }
 }
 
+/// What a store stands on.
+#[derive(Clone)]
+pub(super) enum Bed {
+    /// What any caller gets.
+    Plain(Config),
+    /// No threads, on a simulated disk.
+    Stepped(SimDisk, Config),
+}
+
+impl Bed {
+    pub(super) fn stepped(engine: EngineKind, dice: u8) -> Self {
+        let config = Config { engine, ..Config::durable("/data") };
+        Self::Stepped(SimDisk::default(), tiny(config, dice))
+    }
+
+    async fn open(&self, seed: u64) -> Store {
+        match self {
+            Self::Plain(config) => Store::open(config.clone(), Nondet::simulated(seed)).await.unwrap(),
+            Self::Stepped(disk, config) => {
+                Store::open_stepped(Arc::new(disk.clone()), config, &Rng::seeded(seed)).unwrap()
+            }
+        }
+    }
+
+    fn is_durable(&self) -> bool {
+        match self {
+            Self::Plain(config) | Self::Stepped(_, config) => config.dir.is_some(),
+        }
+    }
+}
+
 /// One store, the model of it, and the watches on it.
 pub(super) struct Bench {
-    config: Config,
+    bed: Bed,
+    opened: u64,
     pub(super) store: Store,
     pub(super) model: Model,
     watches: Vec<Watched>,
@@ -42,9 +78,9 @@ struct Watched {
 }
 
 impl Bench {
-    pub(super) async fn open(config: Config) -> Self {
-        let store = Store::open(config.clone(), Nondet::simulated(1)).await.unwrap();
-        Self { config, store, model: Model::new(), watches: vec![] }
+    pub(super) async fn open(bed: Bed) -> Self {
+        let store = bed.open(1).await;
+        Self { bed, opened: 1, store, model: Model::new(), watches: vec![] }
     }
 
     pub(super) async fn act(&mut self, action: Action) {
@@ -163,14 +199,15 @@ impl Bench {
 
     async fn reopen(&mut self) {
         self.drain().await;
-        if self.config.dir.is_none() {
+        if !self.bed.is_durable() {
             return;
         }
         self.store.close().await;
         for mut watched in self.watches.drain(..) {
             assert!(watched.watcher.next().await.is_none(), "a watch ends with its store");
         }
-        self.store = Store::open(self.config.clone(), Nondet::simulated(2)).await.unwrap();
+        self.opened += 1;
+        self.store = self.bed.open(self.opened).await;
         self.check_state().await;
     }
 
@@ -251,9 +288,9 @@ impl Watched {
     }
 }
 
-/// Runs actions on a fresh store of `config`, and looks at everything in the end.
-pub(super) async fn run(config: Config, actions: Vec<Action>) {
-    let mut bench = Bench::open(config).await;
+/// Runs actions on a fresh store, and looks at everything in the end.
+pub(super) async fn run(bed: Bed, actions: Vec<Action>) {
+    let mut bench = Bench::open(bed).await;
     for action in actions {
         bench.act(action).await;
     }
@@ -263,15 +300,59 @@ pub(super) async fn run(config: Config, actions: Vec<Action>) {
     bench.store.close().await;
 }
 
+/// On one thread, with time that only moves when nothing else can.
 pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.unwrap().block_on(future)
 }
 
+/// With real time: virtual time would run ahead of the store's threads.
+pub(super) fn block_on_real<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+}
+
+fn in_a_directory(config: impl FnOnce(std::path::PathBuf) -> Config, actions: Vec<Action>, dice: u8) {
+    let dir = tempfile::tempdir().unwrap();
+    let config = tiny(config(dir.path().join("data")), dice);
+    block_on_real(run(Bed::Plain(config), actions));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
     #[test]
     fn in_memory_the_store_does_as_the_model(actions in vec(action(), 1..120), dice in any::<u8>()) {
-        block_on(run(tiny(Config::memory(), dice), actions));
+        block_on(run(Bed::Plain(tiny(Config::memory(), dice)), actions));
+    }
+
+    #[test]
+    fn with_segments_the_store_does_as_the_model(actions in vec(action(), 1..120), dice in any::<u8>()) {
+        block_on(run(Bed::stepped(EngineKind::Segments, dice), actions));
+    }
+
+    #[test]
+    fn with_a_log_alone_the_store_does_as_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
+        block_on(run(Bed::stepped(EngineKind::Memory, dice), actions));
+    }
+}
+
+proptest! {
+    // Real files and threads: fewer cases.
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn on_disk_the_store_does_as_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
+        in_a_directory(Config::durable, actions, dice);
+    }
+
+    #[test]
+    fn relaxed_the_store_does_as_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
+        let durability = Durability::Relaxed { interval: Duration::from_millis(3) };
+        in_a_directory(|dir| Config { durability, ..Config::durable(dir) }, actions, dice);
+    }
+
+    #[test]
+    fn with_sled_the_store_does_as_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {
+        in_a_directory(|dir| Config { engine: EngineKind::Sled, ..Config::durable(dir) }, actions, dice);
     }
 }

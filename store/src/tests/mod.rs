@@ -3,7 +3,9 @@
 
 mod actions;
 mod conformance;
+mod crash;
 mod leases;
 mod model;
+mod process;
 mod semantics;
 mod watch;

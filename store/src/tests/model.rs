@@ -133,7 +133,11 @@ impl Run {
                 let prev = self.map.get(&put.key[..]).cloned();
                 let old = prev.as_ref();
                 let kv = ModelKv {
-                    value: if put.ignore_value { old.map(|old| old.value.clone()).unwrap_or_default() } else { put.value.to_vec() },
+                    value: if put.ignore_value {
+                        old.map(|old| old.value.clone()).unwrap_or_default()
+                    } else {
+                        put.value.to_vec()
+                    },
                     create: old.map_or(self.base + 1, |old| old.create),
                     modified: self.base + 1,
                     version: old.map_or(1, |old| old.version + 1),

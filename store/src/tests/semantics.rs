@@ -1,1 +1,222 @@
 //! Answers that clients rely on to the letter, as tables.
+
+use kstore_nondet::Nondet;
+
+use super::conformance::block_on;
+use crate::{
+    Compare, CompareOp, Config, Delete, KeyRange, LeaseId, Limits, Op, OpResult, Put, Range, RangeError,
+    Revision, Store, Target, Txn, TxnError,
+};
+
+async fn store() -> Store {
+    Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap()
+}
+
+fn delete(keys: KeyRange) -> Op {
+    Op::Delete(Delete { keys, prev_kv: false })
+}
+
+fn range(key: &'static str) -> Op {
+    Op::Range(Range::key(key))
+}
+
+async fn put(store: &Store, key: &'static str, value: &'static str) -> Revision {
+    store.txn(Txn::of(vec![Op::put(key, value)])).await.unwrap().revision
+}
+
+/// The revision in each answer.
+fn revisions(responses: &[OpResult]) -> Vec<i64> {
+    let revision = |response: &OpResult| match response {
+        OpResult::Range(range) => range.revision.0,
+        OpResult::Put(put) => put.revision.0,
+        OpResult::Delete(delete) => delete.revision.0,
+        OpResult::Txn(inner) => inner.revision.0,
+    };
+    responses.iter().map(revision).collect()
+}
+
+#[test]
+fn a_fresh_store_is_at_one_and_only_changes_move_it() {
+    block_on(async {
+        let store = store().await;
+        assert_eq!((store.revision(), store.compacted()), (Revision(1), Revision(-1)));
+        assert_eq!(put(&store, "a", "1").await, Revision(2));
+        let nothing = [
+            Txn::default(),
+            Txn::of(vec![Op::delete("missing")]),
+            Txn::of(vec![range("a")]),
+            Txn::if_unchanged("a", Revision(9), Op::put("a", "2")),
+        ];
+        for txn in nothing {
+            assert_eq!(store.txn(txn).await.unwrap().revision, Revision(2));
+        }
+        assert_eq!(put(&store, "a", "1").await, Revision(3), "the same value is a change");
+    });
+}
+
+#[test]
+fn an_operation_answers_with_the_revision_that_the_transaction_has_reached() {
+    block_on(async {
+        let store = store().await;
+        let ops = vec![range("no"), Op::delete("no"), Op::put("o1", "x"), range("no"), Op::delete("no")];
+        let result = store.txn(Txn::of(ops)).await.unwrap();
+        assert_eq!(revisions(&result.responses), [1, 1, 2, 2, 2]);
+        assert_eq!(result.revision, Revision(2));
+    });
+}
+
+#[test]
+fn the_dominant_transaction_takes_or_reads() {
+    block_on(async {
+        let store = store().await;
+        let create = || Txn::if_unchanged("k", Revision(0), Op::put("k", "1")).noted("who");
+        assert!(store.txn(create()).await.unwrap().succeeded);
+        let lost = store.txn(create()).await.unwrap();
+        assert!(!lost.succeeded);
+        let found = lost.responses.into_iter().next().unwrap().into_range().unwrap();
+        assert_eq!((found.kvs[0].value(), found.kvs[0].mod_revision()), (&b"1"[..], Revision(2)));
+        assert_eq!(store.note(Revision(2)).as_deref(), Some(&b"who"[..]));
+    });
+}
+
+#[test]
+fn compares_of_a_missing_key_see_zeros_and_no_value() {
+    block_on(async {
+        let store = store().await;
+        put(&store, "k", "v").await;
+        let missing = KeyRange::single("missing");
+        let none = KeyRange::prefix("none/");
+        let table = [
+            (missing.clone(), CompareOp::Equal, Target::Version(0), true),
+            (missing.clone(), CompareOp::Greater, Target::Version(0), false),
+            (missing.clone(), CompareOp::Less, Target::Mod(Revision(1)), true),
+            (missing.clone(), CompareOp::Equal, Target::Lease(LeaseId(0)), true),
+            (missing.clone(), CompareOp::Equal, Target::Value("".into()), false),
+            (missing, CompareOp::NotEqual, Target::Value("x".into()), false),
+            (none.clone(), CompareOp::Equal, Target::Version(0), true),
+            (none, CompareOp::Greater, Target::Version(0), false),
+            (KeyRange::prefix("k"), CompareOp::Equal, Target::Value("v".into()), true),
+            (KeyRange::all(), CompareOp::Equal, Target::Create(Revision(2)), true),
+        ];
+        for (keys, op, target, expected) in table {
+            let compare = Compare { keys, op, target };
+            let txn = Txn { compares: vec![compare.clone()], ..Txn::default() };
+            assert_eq!(store.txn(txn).await.unwrap().succeeded, expected, "{compare:?}");
+        }
+    });
+}
+
+#[test]
+fn nested_guards_see_the_state_before_everything() {
+    block_on(async {
+        let store = store().await;
+        let inner = Txn {
+            compares: vec![Compare::key("n", CompareOp::Equal, Target::Version(0))],
+            success: vec![range("n")],
+            ..Txn::default()
+        };
+        let result = store.txn(Txn::of(vec![Op::put("n", "1"), Op::Txn(inner)])).await.unwrap();
+        let OpResult::Txn(inner) = &result.responses[1] else { panic!("{result:?}") };
+        assert!(inner.succeeded);
+        let OpResult::Range(read) = &inner.responses[0] else { panic!("{inner:?}") };
+        assert_eq!(read.kvs[0].version(), 1, "but its reads see what was done");
+    });
+}
+
+#[test]
+fn what_is_malformed_is_refused_before_anything_is_done() {
+    let limits = Limits::default();
+    let many = |n| Txn::of((0..n).map(|at| Op::put(format!("k{at}"), "")).collect());
+    let keep = |value: &'static str, lease| {
+        let put =
+            Put { ignore_value: true, ignore_lease: true, lease: LeaseId(lease), ..Put::new("k", value) };
+        Txn::of(vec![Op::Put(put)])
+    };
+    let nested = |ops| Op::Txn(Txn::of(ops));
+    let twice = || vec![Op::put("a", "1"), Op::put("a", "2")];
+    let table = [
+        (Txn::of(vec![Op::put("", "v")]), Err(TxnError::EmptyKey)),
+        (Txn::of(vec![range("")]), Err(TxnError::EmptyKey)),
+        (keep("v", 0), Err(TxnError::ValueProvided)),
+        (keep("", 1), Err(TxnError::LeaseProvided)),
+        (many(limits.txn_ops), Ok(())),
+        (many(limits.txn_ops + 1), Err(TxnError::TooManyOps)),
+        (Txn::of(vec![Op::Txn(many(limits.txn_ops - 1))]), Ok(())),
+        (Txn::of(vec![Op::Txn(many(limits.txn_ops))]), Err(TxnError::TooManyOps)),
+        (Txn::of(vec![Op::put("k", vec![0; limits.request_bytes])]), Err(TxnError::TooLarge)),
+        (Txn::of(twice()), Err(TxnError::DuplicateKey)),
+        (Txn::of(vec![Op::put("a", "1"), Op::delete("a")]), Err(TxnError::DuplicateKey)),
+        (Txn::of(vec![Op::put("a", "1"), nested(vec![Op::put("a", "2")])]), Err(TxnError::DuplicateKey)),
+        (Txn::of(vec![nested(vec![Op::delete("a")]), Op::put("a", "1")]), Err(TxnError::DuplicateKey)),
+        (Txn::of(vec![nested(vec![Op::put("a", "1")]), nested(vec![Op::delete("a")])]), Ok(())),
+        (Txn::of(vec![delete(KeyRange::prefix("a")), delete(KeyRange::prefix("a"))]), Ok(())),
+        (Txn::of(vec![Op::put("x", ""), delete(KeyRange::from_key("w"))]), Ok(())),
+        (Txn { success: twice(), ..Txn::default() }, Err(TxnError::DuplicateKey)),
+        (Txn { failure: twice(), ..Txn::default() }, Err(TxnError::DuplicateKey)),
+        (Txn { success: vec![Op::put("a", "")], failure: vec![Op::put("a", "")], ..Txn::default() }, Ok(())),
+    ];
+    for (txn, expected) in table {
+        assert_eq!(crate::txn::check::check(&txn, &limits).map(drop), expected, "{txn:?}");
+    }
+}
+
+#[test]
+fn only_the_path_taken_can_fail_and_then_nothing_was_done() {
+    block_on(async {
+        let store = store().await;
+        put(&store, "k", "v").await;
+        let leased = Op::Put(Put { lease: LeaseId(5), ..Put::new("l", "v") });
+        let kept = Op::Put(Put { ignore_value: true, ..Put::new("missing", "") });
+        let future = Op::Range(Range::key("k").at(Revision(9)));
+        let past = Op::Range(Range::key("k").at(Revision(-1)));
+        let current = store.revision();
+        let ahead = RangeError::Future { requested: Revision(9), current };
+        let behind = RangeError::Compacted { requested: Revision(-1), compacted: Revision(-1) };
+        let table = [
+            (leased, TxnError::LeaseNotFound(LeaseId(5))),
+            (kept, TxnError::KeyNotFound),
+            (future, TxnError::Range(ahead)),
+            (past, TxnError::Range(behind)),
+        ];
+        for (op, error) in table {
+            let taken = Txn::of(vec![Op::put("other", "v"), op.clone()]);
+            assert_eq!(store.txn(taken).await, Err(error));
+            let untaken = Txn { failure: vec![op], ..Txn::default() };
+            assert!(store.txn(untaken).await.unwrap().succeeded);
+        }
+        assert_eq!(store.revision(), Revision(2));
+    });
+}
+
+#[test]
+fn compaction_spares_the_compacted_revision() {
+    block_on(async {
+        let store = store().await;
+        for value in ["1", "2", "3"] {
+            put(&store, "k", value).await;
+        }
+        store.compact(Revision(3)).await.unwrap();
+        let read = |at| store.range(&Range::key("k").at(Revision(at)));
+        assert_eq!(read(3).unwrap().kvs[0].value(), b"2");
+        assert_eq!(read(3).unwrap().revision, Revision(4), "the header says where the store is");
+        let (requested, compacted) = (Revision(2), Revision(3));
+        assert_eq!(read(2), Err(RangeError::Compacted { requested, compacted }));
+    });
+}
+
+#[test]
+fn a_limit_cuts_and_the_count_does_not_care() {
+    block_on(async {
+        let store = store().await;
+        for key in ["p/1", "p/2", "p/3", "q"] {
+            put(&store, key, "v").await;
+        }
+        let page = store.range(&Range::new(KeyRange::prefix("p/")).limit(2)).unwrap();
+        assert_eq!((page.kvs.len(), page.more, page.count), (2, true, 3));
+        let filtered = Range { min_mod_revision: Revision(4), ..Range::new(KeyRange::prefix("p/")).limit(1) };
+        let page = store.range(&filtered).unwrap();
+        assert_eq!((page.kvs[0].key(), page.more, page.count), (&b"p/3"[..], false, 3));
+        let bare = store.range(&Range { keys_only: true, ..Range::key("q") }).unwrap();
+        assert_eq!((bare.kvs[0].value(), bare.kvs[0].mod_revision()), (&b""[..], Revision(5)));
+    });
+}

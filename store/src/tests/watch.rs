@@ -1,1 +1,174 @@
-//! Answers that clients rely on to the letter, as tables.
+//! Watches: what comes, when, and what does not.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use kstore_nondet::Nondet;
+
+use super::conformance::block_on;
+use crate::{
+    Batch, Config, EventKind, KeyRange, Limits, Op, Revision, Stopped, Store, Txn, WatchError, WatchRequest,
+    Watcher,
+};
+
+async fn store_with(limits: Limits) -> Store {
+    Store::open(Config { limits, ..Config::memory() }, Nondet::simulated(1)).await.unwrap()
+}
+
+async fn store() -> Store {
+    store_with(Limits::default()).await
+}
+
+async fn put(store: &Store, key: &'static str) -> Revision {
+    store.txn(Txn::of(vec![Op::put(key, "v")])).await.unwrap().revision
+}
+
+fn all() -> WatchRequest {
+    WatchRequest::new(KeyRange::all())
+}
+
+fn now(watcher: &mut Watcher) -> Option<Result<Batch, WatchError>> {
+    watcher.next().now_or_never().flatten()
+}
+
+#[test]
+fn a_watch_from_now_sees_what_comes_and_one_from_the_past_what_was() {
+    block_on(async {
+        let store = store().await;
+        put(&store, "a").await;
+        let mut live = store.watch(all()).unwrap();
+        let mut past = store.watch(all().from(Revision(2))).unwrap();
+        assert_eq!(live.created_at(), Revision(2));
+        put(&store, "b").await;
+        assert_eq!(now(&mut live).unwrap().unwrap().revision, Revision(3));
+        for revision in [2, 3] {
+            assert_eq!(now(&mut past).unwrap().unwrap().revision, Revision(revision));
+        }
+        assert!(now(&mut live).is_none() && past.try_next().is_none());
+    });
+}
+
+#[test]
+fn a_watch_from_the_future_waits_for_it() {
+    block_on(async {
+        let store = store().await;
+        let mut watcher = store.watch(all().from(Revision(4))).unwrap();
+        assert_eq!(watcher.progress(), None);
+        for key in ["a", "b"] {
+            put(&store, key).await;
+        }
+        assert!(now(&mut watcher).is_none());
+        put(&store, "c").await;
+        assert_eq!(now(&mut watcher).unwrap().unwrap().revision, Revision(4));
+        assert_eq!(watcher.progress(), Some(Revision(4)));
+    });
+}
+
+#[test]
+fn watchers_share_their_events_and_get_whole_revisions_of_what_they_want() {
+    block_on(async {
+        let store = store().await;
+        let mut everything = store.watch(all()).unwrap();
+        let mut prefix = store.watch(WatchRequest::new(KeyRange::prefix("a/"))).unwrap();
+        let mut single = store.watch(WatchRequest::new(KeyRange::single("b"))).unwrap();
+        let mut interval = store.watch(WatchRequest::new(KeyRange::between("a/2", "b"))).unwrap();
+        let mut deletions = store.watch(WatchRequest { no_put: true, ..all() }).unwrap();
+        let ops = vec![Op::put("a/1", "1"), Op::put("a/2", "2"), Op::put("b", "3")];
+        store.txn(Txn::of(ops)).await.unwrap();
+        let whole = now(&mut everything).unwrap().unwrap();
+        let keys = |batch: &Batch| batch.events.iter().map(|event| event.kv.key_bytes()).collect::<Vec<_>>();
+        assert_eq!(keys(&whole), ["a/1", "a/2", "b"]);
+        assert_eq!(keys(&now(&mut prefix).unwrap().unwrap()), ["a/1", "a/2"]);
+        assert_eq!(keys(&now(&mut interval).unwrap().unwrap()), ["a/2"]);
+        let one = now(&mut single).unwrap().unwrap();
+        assert!(Arc::ptr_eq(&one.events[0], &whole.events[2]), "an event exists once");
+        assert!(now(&mut deletions).is_none());
+        store.txn(Txn::of(vec![Op::delete("b")])).await.unwrap();
+        let gone = now(&mut deletions).unwrap().unwrap();
+        assert_eq!((gone.events[0].kind, gone.events[0].revision()), (EventKind::Delete, Revision(3)));
+        assert_eq!(gone.events[0].prev_kv.as_ref().unwrap().value(), b"3");
+    });
+}
+
+#[test]
+fn progress_is_told_when_asked_for_behind_all_events() {
+    block_on(async {
+        let store = store().await;
+        let mut watcher = store.watch(WatchRequest::new(KeyRange::prefix("a"))).unwrap();
+        let handle = watcher.handle();
+        put(&store, "other").await;
+        put(&store, "a").await;
+        handle.request_progress();
+        handle.request_progress();
+        assert_eq!(watcher.progress(), None, "an event is outstanding");
+        assert_eq!(now(&mut watcher).unwrap().unwrap().events.len(), 1);
+        let told = now(&mut watcher).unwrap().unwrap();
+        assert_eq!((told.revision, told.events.len()), (Revision(3), 0));
+        assert!(now(&mut watcher).is_none());
+    });
+}
+
+#[test]
+fn a_slow_watcher_misses_nothing_and_is_bounded() {
+    block_on(async {
+        let limits =
+            Limits { watcher_events: 4, window_revisions: 8, history_revisions: 3, ..Limits::default() };
+        let store = store_with(limits).await;
+        let mut watcher = store.watch(all()).unwrap();
+        for _ in 0..100 {
+            put(&store, "k").await;
+        }
+        assert_eq!(store.metrics().watchers_lagged, 1);
+        assert_eq!(store.metrics().events_delivered, 4);
+        for revision in 2..=101 {
+            assert_eq!(now(&mut watcher).unwrap().unwrap().revision, Revision(revision));
+        }
+        put(&store, "k").await;
+        assert_eq!(now(&mut watcher).unwrap().unwrap().revision, Revision(102));
+        assert_eq!(store.metrics().events_delivered, 5, "it is live again");
+    });
+}
+
+#[test]
+fn a_watcher_overtaken_by_compaction_learns_it_and_ends() {
+    block_on(async {
+        let limits = Limits { watcher_events: 1, window_revisions: 2, ..Limits::default() };
+        let store = store_with(limits).await;
+        let mut slow = store.watch(all()).unwrap();
+        for _ in 0..10 {
+            put(&store, "k").await;
+        }
+        store.compact(Revision(8)).await.unwrap();
+        let mut late = store.watch(all().from(Revision(7))).unwrap();
+        let mut exact = store.watch(all().from(Revision(8)).with_prev_kv()).unwrap();
+        assert_eq!(now(&mut slow).unwrap().unwrap().revision, Revision(2), "what was queued still comes");
+        let compacted = Some(Err(WatchError::Compacted { compacted: Revision(8) }));
+        for watcher in [&mut slow, &mut late] {
+            assert_eq!(now(watcher), compacted);
+            assert_eq!(watcher.next().await, None);
+        }
+        let first = now(&mut exact).unwrap().unwrap();
+        assert_eq!(first.revision, Revision(8));
+        assert!(first.events[0].prev_kv.is_some(), "even here it is known what was before");
+    });
+}
+
+#[test]
+fn watches_end_with_their_store_and_an_empty_range_is_refused() {
+    block_on(async {
+        let store = store().await;
+        let empty = store.watch(WatchRequest::new(KeyRange::between("b", "a")));
+        assert_eq!(empty.err(), Some(WatchError::EmptyRange));
+        let mut watcher = store.watch(all()).unwrap();
+        put(&store, "k").await;
+        let waiting = tokio::spawn(async move {
+            let first = watcher.next().await;
+            (first, watcher.next().await)
+        });
+        tokio::task::yield_now().await;
+        store.close().await;
+        let (first, second) = waiting.await.unwrap();
+        assert!(first.is_none_or(|batch| batch.is_ok()) && second.is_none());
+        assert_eq!(store.watch(all()).err(), Some(WatchError::Stopped(Stopped)));
+    });
+}

@@ -142,7 +142,7 @@ impl Execution<'_> {
             Some(_) | None => &put.value,
         };
         let kv = Arc::new(KeyValue::new(&put.key, value, stamp));
-        self.leases.moved(&put.key, prev.as_ref().map(|prev| prev.lease()).unwrap_or_default(), stamp.lease);
+        self.leases.attach(&put.key, stamp.lease);
         self.change(EventKind::Put, kv.clone(), prev.clone());
         PutResult { revision: own, kv, prev_kv: prev.filter(|_| put.prev_kv) }
     }
@@ -164,7 +164,7 @@ impl Execution<'_> {
 
     fn delete_key(&mut self, key: &Bytes) -> Option<Arc<KeyValue>> {
         let prev = self.staged().live(key)?.clone();
-        self.leases.moved(key, prev.lease(), crate::LeaseId::NONE);
+        self.leases.attach(key, crate::LeaseId::NONE);
         let kv = Arc::new(KeyValue::tombstone(key, self.own()));
         self.change(EventKind::Delete, kv, Some(prev.clone()));
         Some(prev)

@@ -3,8 +3,6 @@
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod execute;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 

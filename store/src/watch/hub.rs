@@ -143,6 +143,11 @@ impl Hub {
             inner.interests.visit_all(|slot| slot.end(ending));
         }
         drop(inner);
+        self.stop();
+    }
+
+    /// Tells the delivering thread that nothing more will be published.
+    pub(crate) fn stop(&self) {
         self.bell.lock().ended = true;
         self.rung.notify_all();
     }
@@ -156,7 +161,7 @@ impl Hub {
         }
     }
 
-    /// Waits for [`Hub::ring`]; false when the hub has ended.
+    /// Waits for [`Hub::ring`]; false when nothing more will be published after what was.
     pub(crate) fn wait(&self) -> bool {
         let mut bell = self.bell.lock();
         while !bell.published && !bell.ended {

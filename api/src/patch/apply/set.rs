@@ -1,0 +1,187 @@
+//! Sets of field paths, the content of `fieldsV1`.
+//!
+//! A path element is kept in its wire spelling: `f:<name>`, `k:{"key":"value"}` (keys sorted), `v:<scalar>`, `i:<n>`.
+//! A path can be a member, have members below it, or both (`.` says so on the wire).
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+/// A set of paths below some point.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct FieldSet(BTreeMap<String, Entry>);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Entry {
+    member: bool,
+    below: FieldSet,
+}
+
+impl FieldSet {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn insert(&mut self, path: &[String]) {
+        let Some((first, rest)) = path.split_first() else { return };
+        let entry = self.0.entry(first.clone()).or_default();
+        if rest.is_empty() {
+            entry.member = true;
+        } else {
+            entry.below.insert(rest);
+        }
+    }
+
+    /// The set of these paths, members separated by dots.
+    pub(super) fn of_names(paths: &[&str]) -> Self {
+        let mut set = Self::default();
+        for path in paths {
+            let elements: Vec<String> = path.split('.').map(|name| format!("f:{name}")).collect();
+            set.insert(&elements);
+        }
+        set
+    }
+
+    /// Whether this very element is a member.
+    pub(super) fn has(&self, element: &str) -> bool {
+        self.0.get(element).is_some_and(|entry| entry.member)
+    }
+
+    /// What is below an element.
+    pub(super) fn below(&self, element: &str) -> Option<&Self> {
+        self.0.get(element).map(|entry| &entry.below).filter(|below| !below.is_empty())
+    }
+
+    pub(super) fn union(&self, other: &Self) -> Self {
+        let mut out = self.clone();
+        out.extend(other);
+        out
+    }
+
+    pub(super) fn extend(&mut self, other: &Self) {
+        for (element, entry) in &other.0 {
+            let own = self.0.entry(element.clone()).or_default();
+            own.member |= entry.member;
+            own.below.extend(&entry.below);
+        }
+    }
+
+    pub(super) fn intersection(&self, other: &Self) -> Self {
+        self.combine(|element, entry| {
+            let (member, below) = match other.0.get(element) {
+                Some(theirs) => (entry.member && theirs.member, entry.below.intersection(&theirs.below)),
+                None => (false, Self::default()),
+            };
+            Entry { member, below }
+        })
+    }
+
+    /// Members that `other` does not have; what is below a shared member stays.
+    pub(super) fn difference(&self, other: &Self) -> Self {
+        self.combine(|element, entry| match other.0.get(element) {
+            Some(theirs) => {
+                Entry { member: entry.member && !theirs.member, below: entry.below.difference(&theirs.below) }
+            }
+            None => entry.clone(),
+        })
+    }
+
+    /// Without the members of `other` and everything below them.
+    pub(super) fn without(&self, other: &Self) -> Self {
+        self.combine(|element, entry| match other.0.get(element) {
+            Some(theirs) if theirs.member => Entry::default(),
+            Some(theirs) => Entry { member: entry.member, below: entry.below.without(&theirs.below) },
+            None => entry.clone(),
+        })
+    }
+
+    /// Makes elements members which only have members below them, where `is_named` says so; `is_named` gets the element
+    /// and returns whether it is a named field, and the judge of what is below it.
+    pub(super) fn with_named<N: Copy>(&self, node: N, step: &impl Fn(N, &str) -> (bool, N)) -> Self {
+        let entries = self.0.iter().map(|(element, entry)| {
+            let (named, below) = step(node, element);
+            let member = entry.member || (named && !entry.below.is_empty());
+            (element.clone(), Entry { member, below: entry.below.with_named(below, step) })
+        });
+        Self(entries.collect())
+    }
+
+    fn combine(&self, entry: impl Fn(&str, &Entry) -> Entry) -> Self {
+        let entries = self.0.iter().map(|(element, own)| (element.clone(), entry(element, own)));
+        Self(entries.filter(|(_, entry)| entry.member || !entry.below.is_empty()).collect())
+    }
+
+    /// All member paths, in order.
+    pub(super) fn paths(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        self.collect("", &mut out);
+        out
+    }
+
+    fn collect(&self, prefix: &str, out: &mut Vec<String>) {
+        for (element, entry) in &self.0 {
+            let path = format!("{prefix}{}", readable(element));
+            if entry.member {
+                out.push(path.clone());
+            }
+            entry.below.collect(&path, out);
+        }
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let entries = self.0.iter().map(|(element, entry)| {
+            let mut below = match entry.below.to_json() {
+                Value::Object(map) => map,
+                _ => Map::new(),
+            };
+            if entry.member && !below.is_empty() {
+                below.insert(".".to_owned(), Value::Object(Map::new()));
+            }
+            (element.clone(), Value::Object(below))
+        });
+        Value::Object(entries.collect())
+    }
+
+    /// `None` if this is not the JSON of a set.
+    pub(super) fn from_json(value: &Value) -> Option<Self> {
+        let mut out = Self::default();
+        for (element, below) in value.as_object()? {
+            if element == "." {
+                continue;
+            }
+            let element = canonical(element)?;
+            let map = below.as_object()?;
+            let member = map.is_empty() || map.contains_key(".");
+            out.0.insert(element, Entry { member, below: Self::from_json(below)? });
+        }
+        Some(out)
+    }
+}
+
+/// An element with the keys of its JSON in order; `None` if it is none.
+fn canonical(element: &str) -> Option<String> {
+    match element.get(..2)? {
+        "f:" => Some(element.to_owned()),
+        kind @ ("k:" | "v:") => {
+            let value: Value = serde_json::from_str(&element[2..]).ok()?;
+            Some(format!("{kind}{value}"))
+        }
+        "i:" => element[2..].parse::<i64>().ok().map(|at| format!("i:{at}")),
+        _ => None,
+    }
+}
+
+/// An element as messages show it: `.name`, `[key="value"]`, `[="value"]`, `[0]`.
+fn readable(element: &str) -> String {
+    let (kind, rest) = element.split_at_checked(2).unwrap_or(("", element));
+    match kind {
+        "f:" => format!(".{rest}"),
+        "k:" => {
+            let keys: Map<String, Value> = serde_json::from_str(rest).unwrap_or_default();
+            let keys: Vec<String> = keys.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            format!("[{}]", keys.join(","))
+        }
+        "v:" => format!("[={rest}]"),
+        _ => format!("[{rest}]"),
+    }
+}

@@ -1,0 +1,348 @@
+//! Who owns what, told as short stories.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{ApplyError, Conflict, ObjectType, Write, apply, reset_fields, track_update};
+use crate::schema::fill::fill;
+use crate::{kind, schema};
+
+const NOW: &str = "2024-05-01T10:00:00Z";
+const LATER: &str = "2024-05-01T11:00:00Z";
+
+fn by<'a>(manager: &'a str, now: &'a str) -> Write<'a> {
+    Write { manager, subresource: "", api_version: "apps/v1", now, reset: &["status"] }
+}
+
+fn deployment() -> ObjectType<'static> {
+    ObjectType::BuiltIn(schema::of("apps", "v1", "Deployment").unwrap())
+}
+
+fn config(spec: &Value) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec})
+}
+
+fn applied(live: Option<&Value>, manager: &str, spec: &Value) -> Result<Value, ApplyError> {
+    apply(live, &config(spec), &by(manager, NOW), false, deployment())
+}
+
+fn owned(object: &Value, manager: &str) -> Value {
+    let entries = object["metadata"]["managedFields"].as_array().unwrap();
+    let found: Vec<_> = entries.iter().filter(|e| e["manager"] == manager).collect();
+    assert!(found.len() <= 1, "{manager} has {} entries", found.len());
+    found.first().map_or(Value::Null, |e| e["fieldsV1"].clone())
+}
+
+#[test]
+fn a_created_deployment_has_the_entry_that_kubernetes_writes() {
+    let ports = json!([{"containerPort": 80, "protocol": "TCP"}]);
+    let container = json!({"name": "nginx", "image": "nginx", "imagePullPolicy": "Always", "resources": {}, "ports": ports});
+    let mut new = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "default", "labels": {"app": "web"}, "uid": "u", "generation": 1},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "web"}},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}},
+            "template": {"metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [container], "dnsPolicy": "ClusterFirst", "securityContext": {}}}},
+        "status": {},
+    });
+    track_update(None, &mut new, &by("kubectl-create", NOW), deployment());
+    let port = json!({".": {}, "f:containerPort": {}, "f:protocol": {}});
+    let container = json!({".": {}, "f:image": {}, "f:imagePullPolicy": {}, "f:name": {}, "f:resources": {},
+        "f:ports": {".": {}, "k:{\"containerPort\":80,\"protocol\":\"TCP\"}": port}});
+    let labels = json!({".": {}, "f:app": {}});
+    let want = json!({
+        "f:metadata": {"f:labels": labels},
+        "f:spec": {"f:replicas": {}, "f:selector": {},
+            "f:strategy": {"f:rollingUpdate": {".": {}, "f:maxSurge": {}}, "f:type": {}},
+            "f:template": {"f:metadata": {"f:labels": labels}, "f:spec": {"f:dnsPolicy": {}, "f:securityContext": {},
+                "f:containers": {"k:{\"name\":\"nginx\"}": container}}}},
+    });
+    assert_eq!(owned(&new, "kubectl-create"), want);
+    let entry = &new["metadata"]["managedFields"][0];
+    let rest = (&entry["operation"], &entry["apiVersion"], &entry["time"], &entry["fieldsType"]);
+    assert_eq!(rest, (&json!("Update"), &json!("apps/v1"), &json!(NOW), &json!("FieldsV1")));
+}
+
+#[test]
+fn applying_creates_and_applying_again_changes_nothing() {
+    let spec = json!({"replicas": 2, "template": {"spec": {"containers": [{"name": "c", "image": "x"}]}}});
+    let first = applied(None, "me", &spec).unwrap();
+    let want = json!({"f:spec": {"f:replicas": {}, "f:template": {"f:spec": {"f:containers":
+        {"k:{\"name\":\"c\"}": {".": {}, "f:image": {}, "f:name": {}}}}}}});
+    assert_eq!(owned(&first, "me"), want);
+    let again = apply(Some(&first), &config(&spec), &by("me", LATER), false, deployment()).unwrap();
+    assert_eq!(again, first);
+}
+
+#[test]
+fn another_managers_value_is_a_conflict_unless_equal_or_forced() {
+    let live = applied(None, "one", &json!({"replicas": 1, "paused": true})).unwrap();
+    let error = applied(Some(&live), "two", &json!({"replicas": 2})).unwrap_err();
+    assert_eq!(error.to_string(), "Apply failed with 1 conflict: conflict with \"one\": .spec.replicas");
+    let shared = applied(Some(&live), "two", &json!({"replicas": 1})).unwrap();
+    assert_eq!(owned(&shared, "two"), json!({"f:spec": {"f:replicas": {}}}));
+    assert_eq!(owned(&shared, "one"), json!({"f:spec": {"f:paused": {}, "f:replicas": {}}}));
+    let forced =
+        apply(Some(&live), &config(&json!({"replicas": 2})), &by("two", LATER), true, deployment()).unwrap();
+    assert_eq!(forced["spec"], json!({"replicas": 2, "paused": true}));
+    assert_eq!(owned(&forced, "one"), json!({"f:spec": {"f:paused": {}}}));
+}
+
+#[test]
+fn conflicts_are_listed_by_owner_and_become_a_status() {
+    let mut live = applied(None, "one", &json!({"paused": true})).unwrap();
+    let before = live.clone();
+    live["spec"]["replicas"] = json!(3);
+    live["spec"]["minReadySeconds"] = json!(5);
+    track_update(Some(&before), &mut live, &by("kubectl-scale", NOW), deployment());
+    let error = applied(Some(&live), "two", &json!({"paused": false, "replicas": 1, "minReadySeconds": 1}))
+        .unwrap_err();
+    let want = "Apply failed with 3 conflicts: conflicts with \"kubectl-scale\" using apps/v1:\n- .spec.minReadySeconds\n\
+        - .spec.replicas\nconflicts with \"one\":\n- .spec.paused";
+    assert_eq!(error.to_string(), want);
+    let row = kind::lookup("apps", "v1", "deployments").unwrap();
+    let status = serde_json::to_value(error.to_status(row, "web")).unwrap();
+    assert_eq!((&status["code"], &status["reason"]), (&json!(409), &json!("Conflict")));
+    let cause = json!({"reason": "FieldManagerConflict", "field": ".spec.minReadySeconds",
+        "message": "conflict with \"kubectl-scale\" using apps/v1"});
+    assert_eq!(status["details"]["causes"][0], cause);
+}
+
+#[test]
+fn what_the_configuration_no_longer_states_goes_unless_someone_owns_it() {
+    let two = json!([{"name": "a", "image": "x", "env": [{"name": "E", "value": "1"}]}, {"name": "b", "image": "y"}]);
+    let live =
+        applied(None, "one", &json!({"replicas": 1, "template": {"spec": {"containers": two}}})).unwrap();
+    let other = json!({"template": {"spec": {"containers": [{"name": "a", "image": "x"}]}}});
+    let live = applied(Some(&live), "two", &other).unwrap();
+    let less = applied(Some(&live), "one", &json!({"paused": true})).unwrap();
+    let want = json!({"paused": true, "template": {"spec": {"containers": [{"name": "a", "image": "x"}]}}});
+    assert_eq!(less["spec"], want);
+    assert_eq!(owned(&less, "one"), json!({"f:spec": {"f:paused": {}}}));
+}
+
+#[test]
+fn a_list_element_goes_with_its_last_owner_and_order_follows_the_configuration() {
+    let containers = |names: &[&str]| {
+        let items: Vec<_> = names.iter().map(|n| json!({"name": n, "image": "x"})).collect();
+        json!({"template": {"spec": {"containers": items}}})
+    };
+    let names = |object: &Value| -> Vec<String> {
+        let items = object["spec"]["template"]["spec"]["containers"].as_array().unwrap();
+        items.iter().map(|c| c["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let live = applied(None, "one", &containers(&["a", "b", "c"])).unwrap();
+    let live = applied(Some(&live), "sidecar", &containers(&["s"])).unwrap();
+    assert_eq!(names(&live), ["a", "b", "c", "s"]);
+    let live = applied(Some(&live), "one", &containers(&["new", "c", "a"])).unwrap();
+    assert_eq!(names(&live), ["new", "c", "s", "a"], "s keeps its place after c");
+    let live = applied(Some(&live), "one", &containers(&[])).unwrap();
+    assert_eq!(names(&live), ["s"]);
+}
+
+#[test]
+fn a_write_takes_what_it_changes_and_frees_what_it_removes() {
+    let live = applied(None, "one", &json!({"replicas": 1, "paused": true, "minReadySeconds": 3})).unwrap();
+    let mut new = live.clone();
+    new["spec"] = json!({"replicas": 5, "minReadySeconds": 3});
+    track_update(Some(&live), &mut new, &by("hpa", LATER), deployment());
+    assert_eq!(owned(&new, "one"), json!({"f:spec": {"f:minReadySeconds": {}}}));
+    assert_eq!(owned(&new, "hpa"), json!({"f:spec": {"f:replicas": {}}}));
+    let order: Vec<_> =
+        new["metadata"]["managedFields"].as_array().unwrap().iter().map(|e| &e["manager"]).collect();
+    assert_eq!(order, ["one", "hpa"], "apply entries come first");
+    let mut same = new.clone();
+    track_update(Some(&new), &mut same, &by("hpa", "2030-01-01T00:00:00Z"), deployment());
+    assert_eq!(same, new, "a write that changes nothing leaves the books alone");
+}
+
+#[test]
+fn status_and_spec_have_separate_entries_and_endpoints_ignore_what_they_do_not_write() {
+    let row = kind::lookup("apps", "v1", "deployments").unwrap();
+    let live = applied(None, "one", &json!({"replicas": 1})).unwrap();
+    let mut new = live.clone();
+    new["status"] = json!({"replicas": 1});
+    new["spec"]["replicas"] = json!(7);
+    let reset = reset_fields(row, "status");
+    let write = Write { manager: "kcm", subresource: "status", api_version: "apps/v1", now: NOW, reset };
+    track_update(Some(&live), &mut new, &write, deployment());
+    assert_eq!(owned(&new, "kcm"), json!({"f:status": {"f:replicas": {}}}));
+    assert_eq!(owned(&new, "one"), json!({"f:spec": {"f:replicas": {}}}));
+}
+
+#[test]
+fn what_was_there_before_the_first_apply_has_an_owner() {
+    let mut live = json!({"metadata": {"name": "web", "uid": "u"}, "spec": {"replicas": 1, "paused": true}});
+    fill(&mut live, schema::of("apps", "v1", "Deployment").unwrap());
+    let mut written = live.clone();
+    track_update(Some(&live), &mut written, &by("old", NOW), deployment());
+    assert_eq!(written, live, "an object without books keeps none");
+    let error = applied(Some(&live), "one", &json!({"replicas": 2})).unwrap_err();
+    let owner = "\"before-first-apply\" using apps/v1".to_owned();
+    assert_eq!(error, ApplyError::Conflicts(vec![Conflict { owner, path: ".spec.replicas".into() }]));
+    let agreed = applied(Some(&live), "one", &json!({"replicas": 1})).unwrap();
+    assert_eq!(owned(&agreed, "before-first-apply"), json!({"f:spec": {"f:paused": {}, "f:replicas": {}}}));
+}
+
+#[test]
+fn kubectl_takes_over_what_its_client_side_apply_set() {
+    let last = config(&json!({"replicas": 1})).to_string();
+    let mut live = config(&json!({"replicas": 1, "paused": true}));
+    live["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/last-applied-configuration": last});
+    let mut tracked = live.clone();
+    track_update(None, &mut tracked, &by("kubectl-client-side-apply", NOW), deployment());
+    let taken = applied(Some(&tracked), "kubectl", &json!({"replicas": 4})).unwrap();
+    assert_eq!(taken["spec"]["replicas"], 4);
+    let error = applied(Some(&tracked), "kubectl", &json!({"replicas": 4, "paused": false})).unwrap_err();
+    assert!(matches!(error, ApplyError::Conflicts(c) if c.len() == 1 && c[0].path == ".spec.paused"));
+}
+
+#[test]
+fn clients_can_make_the_object_forget_its_owners() {
+    let live = applied(None, "one", &json!({"replicas": 1})).unwrap();
+    let mut new = live.clone();
+    new["metadata"]["managedFields"] = json!([{}]);
+    track_update(Some(&live), &mut new, &by("two", NOW), deployment());
+    assert_eq!(new["metadata"].get("managedFields"), None);
+    let mut on_status = live.clone();
+    on_status["metadata"]["managedFields"] = json!([{}]);
+    track_update(
+        Some(&live),
+        &mut on_status,
+        &Write { subresource: "status", ..by("two", NOW) },
+        deployment(),
+    );
+    assert_eq!(on_status, live, "a subresource does not touch the books");
+}
+
+#[test]
+fn old_update_entries_are_merged_when_there_are_too_many() {
+    let mut live = applied(None, "one", &json!({"replicas": 0})).unwrap();
+    for at in 0..15 {
+        let mut new = live.clone();
+        new["metadata"]["labels"][format!("l{at}")] = json!("x");
+        let (manager, now) = (format!("m{at:02}"), format!("2024-05-01T10:00:{at:02}Z"));
+        track_update(Some(&live), &mut new, &by(&manager, &now), deployment());
+        live = new;
+    }
+    let entries = live["metadata"]["managedFields"].as_array().unwrap();
+    assert_eq!(entries.len(), 11, "ten updates and one apply");
+    let ancient = owned(&live, "ancient-changes");
+    assert!(ancient["f:metadata"]["f:labels"]["f:l0"].is_object());
+    for at in 0..15 {
+        let label = format!("f:l{at}");
+        let owners = entries.iter().filter(|e| e["fieldsV1"]["f:metadata"]["f:labels"].get(&label).is_some());
+        assert_eq!(owners.count(), 1, "{label}");
+    }
+}
+
+#[test]
+fn malformed_configurations_are_refused() {
+    let containers = |items: Value| json!({"template": {"spec": {"containers": items}}});
+    let cases = [
+        (
+            containers(json!([{"image": "x"}])),
+            "failed to create typed patch object: .spec.template.spec.containers: element 0: \
+            associative list with keys has an element that omits key field \"name\" (and doesn't have default value)",
+        ),
+        (
+            containers(json!([{"name": "a"}, {"name": "a"}])),
+            "failed to create typed patch object: .spec.template.spec.containers: duplicate entries for key [name=\"a\"]",
+        ),
+    ];
+    for (spec, want) in cases {
+        assert_eq!(applied(None, "me", &spec).unwrap_err().to_string(), want);
+    }
+    let mut with_books = config(&json!({}));
+    with_books["metadata"]["managedFields"] = json!([]);
+    let error = apply(None, &with_books, &by("me", NOW), false, deployment()).unwrap_err();
+    assert_eq!(error.to_string(), "metadata.managedFields must be nil");
+}
+
+#[test]
+fn service_ports_without_protocol_are_tcp_ports() {
+    let service = ObjectType::BuiltIn(schema::of("", "v1", "Service").unwrap());
+    let write = Write { api_version: "v1", ..by("me", NOW) };
+    let config = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    let mut live = apply(None, &config, &write, false, service).unwrap();
+    live["spec"]["ports"][0]["protocol"] = json!("TCP");
+    let again = apply(Some(&live), &config, &write, false, service).unwrap();
+    assert_eq!(again["spec"]["ports"], json!([{"port": 80, "protocol": "TCP"}]));
+}
+
+#[test]
+fn custom_resources_follow_their_schema() {
+    let crd = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "rules": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id"],
+            "items": {"type": "object", "properties": {"id": {"type": "string"}, "v": {"type": "integer"}}}},
+        "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+        "plain": {"type": "array", "items": {"type": "string"}},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}});
+    let ty = ObjectType::Custom(Some(&crd));
+    let write = Write { api_version: "example.com/v1", ..by("one", NOW) };
+    let config = |spec: Value| json!({"metadata": {"name": "x"}, "spec": spec});
+    let spec =
+        json!({"rules": [{"id": "a", "v": 1}], "tags": ["x"], "plain": ["p"], "free": {"k": {"l": 1}}});
+    let live = apply(None, &config(spec), &write, false, ty).unwrap();
+    let two = Write { manager: "two", ..write };
+    let merged = apply(
+        Some(&live),
+        &config(json!({"rules": [{"id": "b"}], "tags": ["y"], "free": {"m": 1}})),
+        &two,
+        false,
+        ty,
+    );
+    let merged = merged.unwrap();
+    let want = json!({"rules": [{"id": "a", "v": 1}, {"id": "b"}], "tags": ["x", "y"], "plain": ["p"], "free": {"k": {"l": 1}, "m": 1}});
+    assert_eq!(merged["spec"], want);
+    assert_eq!(owned(&merged, "two")["f:spec"]["f:tags"], json!({"v:\"y\"": {}}));
+    let conflict = apply(Some(&merged), &config(json!({"plain": ["q"]})), &two, false, ty).unwrap_err();
+    assert!(conflict.to_string().ends_with("conflict with \"one\": .spec.plain"), "{conflict}");
+}
+
+fn spec() -> impl Strategy<Value = Value> {
+    // An empty list has no owner, so it comes and goes; configurations state none.
+    let env = prop::collection::btree_map("[A-C]", "[0-1]", 1..3).prop_map(|m| {
+        m.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect::<Vec<_>>()
+    });
+    let containers = prop::collection::btree_map("[a-c]", env, 1..3)
+        .prop_map(|m| m.into_iter().map(|(name, env)| json!({"name": name, "env": env})).collect::<Vec<_>>());
+    let replicas = prop::option::of(0..3);
+    (containers.prop_shuffle(), replicas).prop_map(|(containers, replicas)| {
+        let mut spec = json!({"template": {"spec": {"containers": containers}}});
+        if let Some(replicas) = replicas {
+            spec["replicas"] = json!(replicas);
+        }
+        spec
+    })
+}
+
+fn force(live: Option<&Value>, manager: &str, spec: &Value) -> Value {
+    apply(live, &config(spec), &by(manager, NOW), true, deployment()).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn a_forced_apply_is_idempotent_and_its_values_hold(a in spec(), b in spec(), c in spec()) {
+        let live = force(Some(&force(None, "one", &a)), "two", &b);
+        let new = force(Some(&live), "one", &c);
+        prop_assert_eq!(&force(Some(&new), "one", &c), &new);
+        prop_assert_eq!(&apply(Some(&new), &config(&c), &by("one", LATER), false, deployment()).unwrap(), &new);
+        if let Some(replicas) = c.get("replicas") {
+            prop_assert_eq!(&new["spec"]["replicas"], replicas);
+        }
+    }
+
+    #[test]
+    fn the_only_manager_gets_exactly_what_it_states(a in spec(), b in spec()) {
+        let live = force(Some(&force(None, "one", &a)), "one", &b);
+        let fresh = force(None, "one", &b);
+        let containers = |v: &Value| v["spec"]["template"]["spec"]["containers"].as_array().cloned().unwrap_or_default();
+        let plain = |items: Vec<Value>| -> Vec<(Value, Value)> {
+            items.into_iter().map(|c| (c["name"].clone(), c.get("env").cloned().unwrap_or(json!([])))).collect()
+        };
+        prop_assert_eq!(plain(containers(&live)), plain(containers(&fresh)));
+        prop_assert_eq!(live["spec"].get("replicas"), fresh["spec"].get("replicas"));
+    }
+}

@@ -1,0 +1,66 @@
+//! Reading a path outside the resource API, such as `/version` or `/kstore/v1/trace`. Over the same transport as everything
+//! else, but plain HTTP and not gRPC.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Limited};
+use tower::ServiceExt as _;
+
+use crate::{
+    ApiError, Client,
+    limits::{CALL_TIMEOUT, MAX_MESSAGE},
+};
+
+impl Client {
+    /// What a GET of `path` (with its query) answers.
+    ///
+    /// # Errors
+    /// When the answer is a refusal, there is none in time, or it is larger than a message may be.
+    pub async fn get_path(&self, path: &str) -> Result<Bytes, ApiError> {
+        let request = http::Request::get(path).header(http::header::ACCEPT, "application/json");
+        let request = request.body(tonic::body::Body::empty()).map_err(|e| ApiError::Transport(e.to_string()))?;
+        match tokio::time::timeout(CALL_TIMEOUT, answer(self.transport.clone(), request)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(ApiError::timeout()),
+        }
+    }
+}
+
+async fn answer(
+    transport: crate::client::Transport,
+    request: http::Request<tonic::body::Body>,
+) -> Result<Bytes, ApiError> {
+    let response = transport.oneshot(request).await.map_err(|e| ApiError::Transport(e.to_string()))?;
+    let status = response.status();
+    let body = Limited::new(response.into_body(), MAX_MESSAGE).collect().await;
+    let body = body.map_err(|e| ApiError::Transport(e.to_string()))?.to_bytes();
+    if status.is_success() {
+        return Ok(body);
+    }
+    match serde_json::from_slice(&body) {
+        Ok(refusal) => Err(ApiError::Status(Box::new(refusal))),
+        Err(_) => Err(ApiError::Transport(format!("the server answered {status}: {}", String::from_utf8_lossy(&body)))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(status: u16, body: &'static str) -> Client {
+        let service = tower::service_fn(move |request: http::Request<tonic::body::Body>| async move {
+            assert_eq!(request.uri(), "/a?b=c");
+            let body = http_body_util::Full::new(Bytes::from_static(body.as_bytes()));
+            Ok::<_, std::convert::Infallible>(http::Response::builder().status(status).body(body).unwrap())
+        });
+        Client::over(service, "test")
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_its_body_and_a_refusal_its_status() {
+        assert_eq!(client(200, "{}").get_path("/a?b=c").await.unwrap(), "{}");
+        let refusal = r#"{"kind":"Status","apiVersion":"v1","code":404,"reason":"NotFound","message":"gone"}"#;
+        assert!(client(404, refusal).get_path("/a?b=c").await.unwrap_err().is_not_found());
+        let text = client(502, "bad gateway").get_path("/a?b=c").await.unwrap_err().to_string();
+        assert!(text.contains("bad gateway"), "{text}");
+    }
+}

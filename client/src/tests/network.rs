@@ -1,0 +1,149 @@
+//! The client behind TLS, with certificates made for the test.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto::Builder,
+    service::TowerToHyperService,
+};
+use k8s_openapi::api::core::v1::Pod;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::{
+    RootCertStore, ServerConfig,
+    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
+    server::WebPkiClientVerifier,
+};
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use super::{fake::Fake, pod};
+use crate::{ApiError, Client, Identity, Kubeconfig};
+
+/// A certificate authority and what it signed.
+struct Pki {
+    ca: Vec<u8>,
+    server: Arc<ServerConfig>,
+    client: Identity,
+}
+
+fn pki() -> Pki {
+    let ca_key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = params.self_signed(&ca_key).unwrap();
+    let issuer = Issuer::from_params(&params, &ca_key);
+    let sign = |name: &str| {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &issuer);
+        (certificate.unwrap(), key)
+    };
+    let (server, server_key) = sign("127.0.0.1");
+    let (client, client_key) = sign("admin");
+    let mut roots = RootCertStore::empty();
+    roots.add(ca.der().clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build().unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(server_key.serialize_der()));
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(vec![server.der().clone()], key)
+        .unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Pki {
+        ca: ca.pem().into_bytes(),
+        server: Arc::new(config),
+        client: Identity {
+            certificate: client.pem().into_bytes(),
+            key: client_key.serialize_pem().into_bytes(),
+        },
+    }
+}
+
+/// Serves until `stop`, then drops the listener and all connections.
+async fn serve(fake: Fake, pki: &Pki, listener: TcpListener, stop: CancellationToken) {
+    let acceptor = TlsAcceptor::from(pki.server.clone());
+    let mut connections = JoinSet::new();
+    while let Some(Ok((tcp, _))) = stop.run_until_cancelled(listener.accept()).await {
+        let (acceptor, service) = (acceptor.clone(), TowerToHyperService::new(fake.service()));
+        connections.spawn(async move {
+            if let Ok(tls) = acceptor.accept(tcp).await {
+                let builder = Builder::new(TokioExecutor::new());
+                let _ = builder.serve_connection(TokioIo::new(tls), service).await;
+            }
+        });
+    }
+}
+
+fn kubeconfig(address: SocketAddr, pki: &Pki) -> Kubeconfig {
+    Kubeconfig {
+        server: format!("https://{address}"),
+        ca: Some(pki.ca.clone()),
+        tls_server_name: None,
+        insecure: false,
+        identity: Some(pki.client.clone()),
+        token: Some("secret".into()),
+        namespace: "default".into(),
+    }
+}
+
+#[tokio::test]
+async fn a_connection_proves_both_sides_and_comes_back_after_a_restart() {
+    let (fake, pki, stop) = (Fake::default(), Arc::new(pki()), CancellationToken::new());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let start = |listener, stop: CancellationToken| {
+        let (fake, pki) = (fake.clone(), pki.clone());
+        tokio::spawn(async move { serve(fake, &pki, listener, stop).await })
+    };
+    let server = start(listener, stop.clone());
+    let good = kubeconfig(address, &pki);
+    let client = Client::connect(&good, "test").await.unwrap();
+    client.api::<Pod>().create("default", &pod("a")).await.unwrap();
+    let call = fake.calls().remove(0);
+    assert!(call.agent.starts_with("test/kstore"), "{call:?}");
+    assert_eq!(call.authorization, "Bearer secret");
+
+    let other = super::network::pki();
+    let wrong_ca = Kubeconfig { ca: Some(other.ca.clone()), ..good.clone() };
+    assert!(Client::connect(&wrong_ca, "test").await.is_err(), "a server of another authority is refused");
+    let insecure = Kubeconfig { insecure: true, ..wrong_ca };
+    Client::connect(&insecure, "test").await.unwrap().api::<Pod>().get("default", "a").await.unwrap();
+    let stranger = Kubeconfig { identity: Some(other.client), ..good.clone() };
+    let refused = match Client::connect(&stranger, "test").await {
+        Ok(client) => client.api::<Pod>().get("default", "a").await.is_err(),
+        Err(_) => true,
+    };
+    assert!(refused, "a client of another authority is refused");
+
+    stop.cancel();
+    server.await.unwrap();
+    let error = client.api::<Pod>().get("default", "a").await.unwrap_err();
+    assert!(matches!(error, ApiError::Transport(_)), "{error:?}");
+    let listener = TcpListener::bind(address).await.unwrap();
+    start(listener, CancellationToken::new());
+    let back = async {
+        while client.api::<Pod>().get("default", "a").await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), back).await.unwrap();
+}
+
+#[test]
+fn addresses_and_credentials_that_cannot_work_are_named() {
+    let pki = pki();
+    let good = kubeconfig("127.0.0.1:1".parse().unwrap(), &pki);
+    let fails = |config: Kubeconfig| match Client::connect_lazy(&config, "test") {
+        Ok(_) => panic!("accepted"),
+        Err(error) => error.to_string(),
+    };
+    assert!(fails(Kubeconfig { server: "http://a".into(), ..good.clone() }).contains("https"));
+    assert!(fails(Kubeconfig { ca: None, ..good.clone() }).contains("certificate authority"));
+    let identity = Identity { key: b"x".to_vec(), ..pki.client };
+    assert!(fails(Kubeconfig { identity: Some(identity), ..good }).contains("client key"));
+}

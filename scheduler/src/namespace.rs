@@ -1,0 +1,58 @@
+//! A namespace as the scheduler sees it: its labels, which pods' terms may ask for.
+
+use kstore_informer::{Key, Object, Revision};
+use serde::Deserialize;
+
+use crate::companions::Labels;
+
+/// What the scheduler keeps of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespaceInfo {
+    /// Its name.
+    pub key: Key,
+    /// Its identity.
+    pub uid: String,
+    /// The revision of the object these facts come from.
+    pub revision: Revision,
+    /// Its labels.
+    pub labels: Labels,
+}
+
+impl Object for NamespaceInfo {
+    fn key(&self) -> Key {
+        self.key.clone()
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+}
+
+/// Reads a namespace.
+///
+/// # Errors
+/// When `json` is none.
+pub fn decode(json: &[u8]) -> Result<NamespaceInfo, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Doc {
+        metadata: Meta,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Meta {
+        name: String,
+        #[serde(default)]
+        uid: String,
+        #[serde(default)]
+        resource_version: String,
+        #[serde(default)]
+        labels: Option<Labels>,
+    }
+    let Meta { name, uid, resource_version, labels } = serde_json::from_slice::<Doc>(json)?.metadata;
+    let revision = Revision(resource_version.parse().unwrap_or(0));
+    Ok(NamespaceInfo { key: Key::new("", &name), uid, revision, labels: labels.unwrap_or_default() })
+}

@@ -1,0 +1,201 @@
+//! The binary as its users meet it: starting, ending, `run`, and the errors of its command line. Behaviour of the API itself is
+//! tested elsewhere.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+/// A started server that does not outlive its test.
+struct Server {
+    process: Child,
+    stdout: BufReader<ChildStdout>,
+    address: String,
+    kubeconfig: PathBuf,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn binary() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kstore-server"));
+    command.env_remove("KUBECONFIG").env_remove("RUST_LOG");
+    command
+}
+
+/// Starts a server and waits for its ready block.
+fn start(arguments: &[&str]) -> Server {
+    let mut command = binary();
+    command.args(arguments);
+    start_command(command)
+}
+
+fn start_command(mut command: Command) -> Server {
+    let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdout = BufReader::new(process.stdout.take().unwrap());
+    let mut next = || {
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    };
+    let first = next();
+    assert!(first.starts_with("kstore is ready"), "{first}");
+    let address = next().strip_prefix("address").unwrap().trim().strip_prefix("https://").unwrap().to_owned();
+    let kubeconfig = next().strip_prefix("kubeconfig").unwrap().trim().into();
+    assert!(next().contains("kubectl"));
+    Server { process, stdout, address, kubeconfig }
+}
+
+fn output(arguments: &[&str]) -> Output {
+    binary().args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn terminate(process: &Child) {
+    let id = rustix::process::Pid::from_child(process);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+}
+
+#[test]
+fn a_polite_kill_ends_a_server_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let mut server = start(&[
+        "--listen",
+        "127.0.0.1:0",
+        "--data-dir",
+        data.to_str().unwrap(),
+        "--components",
+        "apiserver",
+    ]);
+    assert!(server.kubeconfig.ends_with("data/admin.kubeconfig"));
+    let first = std::fs::read_to_string(&server.kubeconfig).unwrap();
+    terminate(&server.process);
+    assert_eq!(server.process.wait().unwrap().code(), Some(0));
+    let mut rest = String::new();
+    server.stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "", "the ready block was all it said");
+
+    let again = start(&[
+        "--listen",
+        &server.address,
+        "--data-dir",
+        data.to_str().unwrap(),
+        "--components",
+        "apiserver",
+    ]);
+    assert_eq!(std::fs::read_to_string(&again.kubeconfig).unwrap(), first, "certificates are kept");
+}
+
+#[test]
+fn a_data_directory_and_a_port_are_used_by_one_server_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().to_str().unwrap();
+    let server = start(&["--listen", "127.0.0.1:0", "--data-dir", data, "--components", "apiserver"]);
+    let second = output(&["--listen", "127.0.0.1:0", "--data-dir", data]);
+    assert_eq!(second.status.code(), Some(1));
+    let expected = format!("is in use by process {}", server.process.id());
+    assert!(text(&second.stderr).contains(&expected), "{}", text(&second.stderr));
+    let third = output(&["--in-memory", "--listen", &server.address]);
+    assert_eq!(third.status.code(), Some(1));
+    assert!(text(&third.stderr).contains("is in use by another process; choose another with --listen"));
+}
+
+#[test]
+fn a_server_in_memory_has_a_kubeconfig_but_writes_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = binary();
+    command.current_dir(dir.path()).args([
+        "--in-memory",
+        "--listen",
+        "127.0.0.1:0",
+        "--components",
+        "apiserver",
+    ]);
+    let server = start_command(command);
+    assert!(std::fs::read_to_string(&server.kubeconfig).unwrap().contains("client-key-data"));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn run_passes_on_the_exit_code_and_a_working_kubeconfig() {
+    let script = "test -r \"$KUBECONFIG\" && grep -q client-key-data \"$KUBECONFIG\" && exit 7";
+    let run = output(&["run", "--components", "apiserver", "--", "sh", "-c", script]);
+    assert_eq!(run.status.code(), Some(7), "{}", text(&run.stderr));
+    let killed = output(&["run", "--components", "apiserver", "--", "sh", "-c", "kill -9 $$"]);
+    assert_eq!(killed.status.code(), Some(137));
+    let missing = output(&["run", "--components", "apiserver", "--", "/does/not/exist"]);
+    assert_eq!(missing.status.code(), Some(127));
+    assert!(text(&missing.stderr).contains("cannot run /does/not/exist"));
+}
+
+/// `run` of a command that tells its process id and its kubeconfig and then waits for ever.
+fn run_waiting() -> (Child, String, PathBuf) {
+    let script = "echo $$; echo \"$KUBECONFIG\"; exec sleep 1000";
+    let mut run = binary()
+        .args(["run", "--components", "apiserver", "--", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(run.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let (id, kubeconfig) = (lines.next().unwrap(), lines.next().unwrap());
+    (run, id, kubeconfig.into())
+}
+
+fn is_alive(id: &str) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    // A killed process whose new parent has not looked yet is no longer alive.
+    !state.is_empty() && !state.contains(") Z ")
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn run_leaves_nothing_behind_even_when_it_is_killed() {
+    let (mut run, command, kubeconfig) = run_waiting();
+    assert!(kubeconfig.exists());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    // The kernel kills the command on the way out of the last thread; it needs a moment to be gone.
+    let gone = (0..1000).any(|_| {
+        std::thread::yield_now();
+        Command::new("true").status().unwrap();
+        !is_alive(&command)
+    });
+    assert!(gone, "the command still runs");
+    assert!(!kubeconfig.exists());
+}
+
+#[test]
+fn run_hands_a_polite_kill_to_the_command() {
+    let (mut run, _, _) = run_waiting();
+    terminate(&run);
+    assert_eq!(run.wait().unwrap().code(), Some(143));
+}
+
+#[test]
+fn meaningless_command_lines_are_refused_with_a_hint() {
+    let refused = |arguments: &[&str]| {
+        let output = output(arguments);
+        assert!(!output.status.success());
+        text(&output.stderr)
+    };
+    assert!(refused(&["--components", "scheduler"]).contains("needs --kubeconfig"));
+    assert!(refused(&["--components", "scheduler", "--kubeconfig", "/none"]).contains("/none"));
+    assert!(refused(&["--components", "everything"]).contains("possible values"));
+    assert!(refused(&["--history", "soon"]).contains("10000revs"));
+    assert!(refused(&["explain", "deployment"]).contains("KIND/NAME"));
+    assert!(refused(&["explain", "gadget/x"]).contains("no kind"));
+    assert!(refused(&["run", "--components", "scheduler", "--", "true"]).contains("apiserver"));
+    for help in [&["--help"][..], &["run", "--help"], &["explain", "--help"]] {
+        assert!(text(&output(help).stdout).contains("Examples:"), "{help:?}");
+    }
+}

@@ -1,0 +1,136 @@
+//! The background's work, in order: feeds published commits to the engine, compacts, prepares log files, and from time to
+//! time makes the engine's state durable, so that old log segments can go. A thread drives it, or a test step by step.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::codec::manifest::Manifest;
+use crate::commit::{Commit, LeaseChange};
+use crate::compact::compact;
+use crate::core::Core;
+use crate::disk::Disk;
+use crate::engine::EngineError;
+use crate::manifest;
+use crate::wal::Segments;
+use crate::{EngineKind, Revision};
+
+/// See the module.
+pub(crate) struct Background {
+    core: Arc<Core>,
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    segments: Arc<Segments>,
+    /// The manifest as it stands.
+    manifest: Manifest,
+    /// What the engine has been given, beyond it.
+    fed: Fed,
+    leases: BTreeMap<i64, i64>,
+    /// The engine keeps nothing over a restart, so the log must stay whole.
+    volatile: bool,
+    /// Bytes of log since the last checkpoint.
+    since: u64,
+}
+
+/// How far the engine is.
+#[derive(Clone, Copy, Debug)]
+struct Fed {
+    seq: u64,
+    revision: Revision,
+    compacted: Revision,
+}
+
+/// Where the background works.
+pub(crate) struct Place {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) dir: PathBuf,
+    pub(crate) segments: Arc<Segments>,
+    pub(crate) engine: EngineKind,
+}
+
+impl Background {
+    /// Begins where recovery ended: the engine has everything up to `seq`.
+    pub(crate) fn new(
+        core: Arc<Core>,
+        place: Place,
+        manifest: Manifest,
+        seq: u64,
+        leases: impl Iterator<Item = (i64, i64)>,
+        since: u64,
+    ) -> Self {
+        let fed = {
+            let visible = core.visible();
+            Fed { seq, revision: visible.revision, compacted: visible.compacted }
+        };
+        let Place { disk, dir, segments, engine } = place;
+        let volatile = engine == EngineKind::Memory;
+        Self { core, disk, dir, segments, manifest, fed, leases: leases.collect(), volatile, since }
+    }
+
+    /// Repeats the physical part of the last compaction, which a crash may have interrupted.
+    pub(crate) fn resume(&mut self) -> Result<(), EngineError> {
+        let compacted = self.fed.compacted;
+        if compacted > Revision::NEVER_COMPACTED { compact(&self.core, compacted) } else { Ok(()) }
+    }
+
+    /// Takes published commits in.
+    pub(crate) fn absorb(&mut self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
+        for commit in commits {
+            self.core.store(commit)?;
+            self.fed.seq = commit.seq;
+            self.fed.revision = commit.revision;
+            for change in &commit.leases {
+                match *change {
+                    LeaseChange::Granted(id, ttl) => drop(self.leases.insert(id.0, ttl)),
+                    LeaseChange::Gone(id) => drop(self.leases.remove(&id.0)),
+                }
+            }
+            if let Some(compacted) = commit.compacted {
+                self.fed.compacted = compacted;
+                compact(&self.core, compacted)?;
+            }
+            self.since += commit.cost() as u64;
+        }
+        if self.since >= self.core.limits.checkpoint_bytes {
+            self.checkpoint()?;
+        }
+        Ok(())
+    }
+
+    /// Prepares the next log file.
+    pub(crate) fn prepare(&self) -> io::Result<()> {
+        self.segments.prepare(self.core.limits.segment_bytes)
+    }
+
+    /// Makes the engine's state durable and drops the log that only older states need. One generation of log more than
+    /// needed is kept, so that the manifest before this one would do as well.
+    pub(crate) fn checkpoint(&mut self) -> Result<(), EngineError> {
+        if self.volatile || self.fed.seq == self.manifest.seq {
+            return Ok(());
+        }
+        let keep_above = self.manifest.seq;
+        let token = self.core.engine.seal()?;
+        let next = Manifest {
+            generation: self.manifest.generation + 1,
+            seq: self.fed.seq,
+            revision: self.fed.revision.0,
+            compacted: self.fed.compacted.0,
+            leases: self.leases.iter().map(|(id, ttl)| (*id, *ttl)).collect(),
+            token: token.to_vec(),
+            ..self.manifest.clone()
+        };
+        manifest::store(&*self.disk, &self.dir, &next)?;
+        self.manifest = next;
+        self.since = 0;
+        self.core.engine.sealed()?;
+        self.segments.remove_upto(keep_above)?;
+        self.core.metrics.checkpoints.add(1);
+        Ok(())
+    }
+
+    /// One bounded step of winning back space; says whether there is more to do.
+    pub(crate) fn tidy(&self) -> Result<bool, EngineError> {
+        self.core.engine.tidy()
+    }
+}

@@ -1,0 +1,122 @@
+//! The log's record: the effects of one commit, complete in themselves.
+
+use bincode::{BorrowDecode, Encode};
+
+use super::DecodeError;
+use crate::commit::{Commit, LeaseChange};
+use crate::event::EventKind;
+
+/// A commit as it is logged. Borrows the versions' own bytes.
+#[derive(Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub(crate) struct LogRecord<'a> {
+    pub(crate) seq: u64,
+    pub(crate) revision: i64,
+    pub(crate) changes: Vec<LogChange<'a>>,
+    pub(crate) note: Option<&'a [u8]>,
+    pub(crate) leases: Vec<LogLease>,
+    pub(crate) compacted: Option<i64>,
+}
+
+/// A changed key: the encoded version, or the encoded deletion.
+#[derive(Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub(crate) enum LogChange<'a> {
+    Put(&'a [u8]),
+    Delete(&'a [u8]),
+}
+
+/// A changed lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub(crate) enum LogLease {
+    Granted { id: i64, ttl: i64 },
+    Gone { id: i64 },
+}
+
+/// Appends a commit's record.
+pub(crate) fn encode(out: &mut Vec<u8>, commit: &Commit) {
+    let changes = commit.events.iter().map(|event| match event.kind {
+        EventKind::Put => LogChange::Put(event.kv.encoded()),
+        EventKind::Delete => LogChange::Delete(event.kv.encoded()),
+    });
+    let leases = commit.leases.iter().map(|change| match *change {
+        LeaseChange::Granted(id, ttl) => LogLease::Granted { id: id.0, ttl },
+        LeaseChange::Gone(id) => LogLease::Gone { id: id.0 },
+    });
+    let record = LogRecord {
+        seq: commit.seq,
+        revision: commit.revision.0,
+        changes: changes.collect(),
+        note: commit.note.as_deref(),
+        leases: leases.collect(),
+        compacted: commit.compacted.map(|revision| revision.0),
+    };
+    super::put(out, &record);
+}
+
+/// Reads one record and says how long it was.
+pub(crate) fn decode(bytes: &[u8]) -> Result<(LogRecord<'_>, usize), DecodeError> {
+    super::take(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::{any, prop_assert_eq, proptest};
+
+    use super::*;
+    use crate::event::Event;
+    use crate::kv::Stamp;
+    use crate::{KeyValue, LeaseId, Revision};
+
+    proptest! {
+        #[test]
+        fn what_is_logged_reads_back(
+            keys in vec((vec(any::<u8>(), 1..9), vec(any::<u8>(), 0..300), any::<bool>()), 0..5),
+            (seq, revision) in any::<(u64, i64)>(),
+            note in option::of(vec(any::<u8>(), 0..9)),
+            leases in vec((any::<i64>(), option::of(any::<i64>())), 0..4),
+            compacted in option::of(any::<i64>()),
+        ) {
+            let event = |(key, value, put): &(Vec<u8>, Vec<u8>, bool)| Arc::new(Event {
+                kind: if *put { EventKind::Put } else { EventKind::Delete },
+                kv: Arc::new(KeyValue::new(key, value, Stamp::default())),
+                prev_kv: None,
+                note: None,
+            });
+            let commit = Commit {
+                seq,
+                revision: Revision(revision),
+                events: keys.iter().map(event).collect(),
+                note: note.clone().map(Into::into),
+                leases: leases.iter().map(|(id, ttl)| match ttl {
+                    Some(ttl) => LeaseChange::Granted(LeaseId(*id), *ttl),
+                    None => LeaseChange::Gone(LeaseId(*id)),
+                }).collect(),
+                compacted: compacted.map(Revision),
+            };
+            let mut bytes = Vec::new();
+            encode(&mut bytes, &commit);
+            let len = bytes.len();
+            bytes.extend_from_slice(b"the next record");
+            let (read, read_len) = decode(&bytes).unwrap();
+            prop_assert_eq!(read_len, len);
+            prop_assert_eq!((read.seq, read.revision, read.compacted), (seq, revision, compacted));
+            prop_assert_eq!(read.note, note.as_deref());
+            prop_assert_eq!(read.leases.len(), leases.len());
+            for (change, event) in read.changes.iter().zip(commit.events.iter()) {
+                let expected = match event.kind {
+                    EventKind::Put => LogChange::Put(event.kv.encoded()),
+                    EventKind::Delete => LogChange::Delete(event.kv.encoded()),
+                };
+                prop_assert_eq!(change, &expected);
+            }
+        }
+
+        #[test]
+        fn anything_else_is_refused_without_panic(bytes in vec(any::<u8>(), 0..200)) {
+            let _ = decode(&bytes);
+        }
+    }
+}

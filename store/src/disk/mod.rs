@@ -1,0 +1,72 @@
+//! The seam to the file system: every file of log, manifest and our own engine goes through it, so that a simulated disk
+//! can lose, tear and refuse what a real one may. What an operation promises before a sync is written here, and no more.
+
+pub(crate) mod real;
+#[cfg(test)]
+pub(crate) mod sim;
+
+use std::fmt::Debug;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A file system. Names survive a crash only after [`Disk::sync_dir`].
+pub(crate) trait Disk: Send + Sync + Debug {
+    /// Makes a directory, and those above it; durable on return.
+    fn create_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Makes an empty file, replacing one of that name.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+
+    /// Opens a file that exists.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+
+    /// The names of the files in a directory, sorted; none if there is no such directory.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+
+    /// Gives a file another name in the same directory, replacing one of that name.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes a directory's names durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+}
+
+/// An open file. Contents survive a crash only after [`File::sync`]; before it, any part of what was written may.
+pub(crate) trait File: Send + Sync + Debug {
+    /// Its length.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Reads as much as there is, up to the buffer's length; says how much.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Writes all of it, growing the file if needed.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes everything written so far durable, length included. After an error nothing is known of what was written since
+    /// the last success, and trying again does not help.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// Reads a whole file.
+pub(crate) fn read_all(file: &dyn File) -> io::Result<Vec<u8>> {
+    let len = usize::try_from(file.len()?).map_err(io::Error::other)?;
+    let mut bytes = vec![0; len];
+    let read = read_full(file, 0, &mut bytes)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// Fills the buffer unless the file ends; says how much there was.
+pub(crate) fn read_full(file: &dyn File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(offset + filled as u64, &mut buffer[filled..])? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    Ok(filled)
+}

@@ -1,0 +1,130 @@
+//! The operating system's files, and the lock that keeps a second process out.
+
+use std::fs::{self, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Disk, File};
+use crate::error::OpenError;
+
+/// The operating system's files.
+#[derive(Debug)]
+pub(crate) struct RealDisk;
+
+/// One of them.
+#[derive(Debug)]
+struct RealFile(fs::File);
+
+impl Disk for RealDisk {
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        if dir.is_dir() {
+            return Ok(());
+        }
+        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if let Some(parent) = parent {
+            self.create_dir(parent)?;
+        }
+        fs::create_dir(dir)?;
+        self.sync_dir(parent.unwrap_or(Path::new(".")))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        Ok(Arc::new(RealFile(file)))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(RealFile(OpenOptions::new().read(true).write(true).open(path)?)))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                names.extend(entry.file_name().into_string());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::File::open(dir)?.sync_all()
+    }
+}
+
+impl File for RealFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match FileExt::read_at(&self.0, buffer, offset) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
+/// Holds a directory against other processes while it lives. The lock goes with the process, however it ends.
+#[derive(Debug)]
+pub(crate) struct DirLock {
+    _file: fs::File,
+}
+
+/// The lock's file.
+const LOCK: &str = "LOCK";
+
+impl DirLock {
+    /// Takes the lock, or says who has it.
+    pub(crate) fn take(dir: &Path) -> Result<Self, OpenError> {
+        let path = dir.join(LOCK);
+        let io = |source| OpenError::Io { path: path.clone(), source };
+        let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = options.map_err(io)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(locked_by(dir, &mut file)),
+            Err(TryLockError::Error(source)) => return Err(io(source)),
+        }
+        file.set_len(0).map_err(io)?;
+        write!(file, "{}", std::process::id()).map_err(io)?;
+        Ok(Self { _file: file })
+    }
+}
+
+fn locked_by(dir: &Path, file: &mut fs::File) -> OpenError {
+    let mut text = String::new();
+    let known = file.read_to_string(&mut text).ok().and_then(|_| text.parse::<u32>().ok());
+    let holder = match known {
+        Some(pid) if pid == std::process::id() => "another store in this process".to_owned(),
+        Some(pid) => format!("process {pid}"),
+        None => "another process".to_owned(),
+    };
+    OpenError::LockedBy { dir: PathBuf::from(dir), holder }
+}

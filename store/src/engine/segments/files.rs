@@ -1,0 +1,244 @@
+//! The engine's files: which there are, what they hold, the one being written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use super::{EngineError, EngineSize, Inner, Place, body_len};
+use crate::codec::history::{self, Entry, FILE_HEADER, FileList};
+use crate::disk::{Disk, File, read_full};
+
+const SUFFIX: &str = ".seg";
+
+/// How many more tokens must be in the manifest before a retired file can go.
+const RETIRE_AFTER: u8 = 2;
+
+/// All files but their contents.
+pub(super) struct Files {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    open: BTreeMap<u32, FileState>,
+    /// Written since the last sync.
+    unsynced: BTreeSet<u32>,
+    /// Files were made since the last sync.
+    names_unsynced: bool,
+    /// Files that newer states do not need, with the number of tokens to wait.
+    retired: Vec<(u32, u8)>,
+}
+
+pub(super) struct FileState {
+    file: Arc<dyn File>,
+    /// What was written.
+    len: u64,
+    /// Bytes of records that are wanted.
+    live: u64,
+}
+
+fn name(number: u32) -> String {
+    format!("{number:08x}{SUFFIX}")
+}
+
+impl Files {
+    /// Opens the files of a list; also says which number is free. Others in the directory are retired: an older token may
+    /// still name them.
+    pub(super) fn open(disk: Arc<dyn Disk>, dir: &Path, list: &FileList) -> Result<(Self, u32), EngineError> {
+        let names = disk.list(dir)?;
+        let parsed = names.iter().filter_map(|name| name.strip_suffix(SUFFIX));
+        let present: BTreeSet<_> = parsed.filter_map(|hex| u32::from_str_radix(hex, 16).ok()).collect();
+        let mut open = BTreeMap::new();
+        for (number, len) in &list.files {
+            let file = disk.open(&dir.join(name(*number))).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => EngineError::Corrupt(format!("{} is missing", name(*number))),
+                _ => EngineError::Io(error),
+            })?;
+            open.insert(*number, FileState { file, len: *len, live: 0 });
+        }
+        let next = present.last().map_or(0, |last| last + 1);
+        let retired = present.into_iter().filter(|number| !open.contains_key(number));
+        let retired = retired.map(|number| (number, RETIRE_AFTER)).collect();
+        let dir = dir.to_owned();
+        Ok((Self { disk, dir, open, unsynced: BTreeSet::new(), names_unsynced: false, retired }, next))
+    }
+
+    /// The bytes of a file that count.
+    pub(super) fn read_whole(&self, number: u32, len: u64) -> Result<Vec<u8>, EngineError> {
+        let mut bytes = vec![0; usize::try_from(len).map_err(io::Error::other)?];
+        let read = read_full(&*self.file(number), 0, &mut bytes)?;
+        if read < bytes.len() || !bytes.starts_with(FILE_HEADER) {
+            return Err(EngineError::Corrupt(format!("{} is not whole", name(number))));
+        }
+        Ok(bytes)
+    }
+
+    pub(super) fn file(&self, number: u32) -> Arc<dyn File> {
+        self.open.get(&number).expect("a place is in an open file").file.clone()
+    }
+
+    fn create(&mut self, number: u32) -> io::Result<Arc<dyn File>> {
+        let file = self.disk.create(&self.dir.join(name(number)))?;
+        file.write_at(0, FILE_HEADER)?;
+        self.names_unsynced = true;
+        self.open.insert(number, FileState { file: file.clone(), len: FILE_HEADER.len() as u64, live: 0 });
+        Ok(file)
+    }
+
+    fn grown(&mut self, number: u32, len: u64) {
+        self.unsynced.insert(number);
+        self.open.get_mut(&number).expect("the tail is open").len = len;
+    }
+
+    pub(super) fn grow_live(&mut self, place: Place) {
+        self.open.get_mut(&place.file).expect("a place is in an open file").live += body_len(place);
+    }
+
+    pub(super) fn shrink_live(&mut self, place: Place) {
+        self.open.get_mut(&place.file).expect("a place is in an open file").live -= body_len(place);
+    }
+
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        for number in &self.unsynced {
+            self.open[number].file.sync()?;
+        }
+        self.unsynced.clear();
+        if self.names_unsynced {
+            self.disk.sync_dir(&self.dir)?;
+            self.names_unsynced = false;
+        }
+        Ok(())
+    }
+
+    pub(super) fn list(&self) -> FileList {
+        FileList { files: self.open.iter().map(|(number, state)| (*number, state.len)).collect() }
+    }
+
+    /// Nothing in the file is wanted any more. Reads that hold it go on.
+    pub(super) fn retire(&mut self, number: u32) {
+        self.open.remove(&number);
+        self.unsynced.remove(&number);
+        self.retired.push((number, RETIRE_AFTER));
+    }
+
+    /// Another token is in the manifest.
+    pub(super) fn remove_retired(&mut self) -> Result<(), EngineError> {
+        let mut gone = false;
+        for (number, wait) in &mut self.retired {
+            *wait -= 1;
+            if *wait == 0 {
+                self.disk.remove(&self.dir.join(name(*number)))?;
+                gone = true;
+            }
+        }
+        self.retired.retain(|(_, wait)| *wait > 0);
+        if gone {
+            self.disk.sync_dir(&self.dir)?;
+        }
+        Ok(())
+    }
+
+    /// Number, length and wanted bytes of every file but the newest.
+    pub(super) fn finished(&self, tail: Option<u32>) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
+        let finished = self.open.iter().filter(move |(number, _)| Some(**number) != tail);
+        finished.map(|(number, state)| (*number, state.len, state.live))
+    }
+
+    pub(super) fn size(&self) -> EngineSize {
+        let sum = |of: fn(&FileState) -> u64| self.open.values().map(of).sum();
+        EngineSize { allocated: sum(|state| state.len), live: sum(|state| state.live) }
+    }
+}
+
+/// Visits the entries of a file's bytes.
+pub(super) fn walk(
+    number: u32,
+    bytes: &[u8],
+    mut visit: impl FnMut(Entry<'_>, Place),
+) -> Result<(), EngineError> {
+    let mut offset = FILE_HEADER.len();
+    while offset < bytes.len() {
+        let Some((entry, len)) = history::read(&bytes[offset..]) else {
+            return Err(EngineError::Corrupt(format!("{} does not check at byte {offset}", name(number))));
+        };
+        visit(entry, Place { file: number, offset: offset as u32, len: len as u32 });
+        offset += len;
+    }
+    Ok(())
+}
+
+/// The file being written, begun when there is something to write.
+pub(super) struct Tail {
+    next: u32,
+    max: u64,
+    open: Option<Open>,
+}
+
+struct Open {
+    number: u32,
+    file: Arc<dyn File>,
+    /// Where `buffer` goes.
+    offset: u64,
+    buffer: Vec<u8>,
+    /// Told when the length changes.
+    grown: u64,
+}
+
+impl Tail {
+    pub(super) fn new(next: u32, max: u64) -> Self {
+        // Offsets in a file are 32 bits.
+        Self { next, max: max.min(1 << 31), open: None }
+    }
+
+    pub(super) fn number(&self) -> Option<u32> {
+        self.open.as_ref().map(|open| open.number)
+    }
+
+    /// Puts an entry into the buffer; says where it will stand after [`Tail::flush`].
+    pub(super) fn append(
+        &mut self,
+        inner: &RwLock<Inner>,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<Place, EngineError> {
+        if self.open.as_ref().is_some_and(|open| open.offset + open.buffer.len() as u64 >= self.max) {
+            self.finish(inner)?;
+        }
+        let open = match &mut self.open {
+            Some(open) => open,
+            None => {
+                let number = self.next;
+                let file = inner.write().files.create(number)?;
+                self.next += 1;
+                let offset = FILE_HEADER.len() as u64;
+                self.open.insert(Open { number, file, offset, buffer: Vec::new(), grown: offset })
+            }
+        };
+        let from = open.buffer.len();
+        encode(&mut open.buffer);
+        let place = Place {
+            file: open.number,
+            offset: (open.offset + from as u64) as u32,
+            len: (open.buffer.len() - from) as u32,
+        };
+        open.grown = open.offset + open.buffer.len() as u64;
+        Ok(place)
+    }
+
+    /// Writes what is in the buffer.
+    pub(super) fn flush(&mut self, inner: &RwLock<Inner>) -> Result<(), EngineError> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        if !open.buffer.is_empty() {
+            open.file.write_at(open.offset, &open.buffer)?;
+            open.offset = open.grown;
+            open.buffer.clear();
+            inner.write().files.grown(open.number, open.offset);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, inner: &RwLock<Inner>) -> Result<(), EngineError> {
+        self.flush(inner)?;
+        self.open = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,247 @@
+//! History in our own files: append-only, each record with its own checksum, a map in memory from record to place. Space
+//! comes back by copying what is still wanted out of files that hold little of it.
+//!
+//! A file is never changed behind what a token names, and never appended to after a restart; so a token describes a state
+//! exactly, removals included, as long as its files exist. They exist until two newer tokens stand in the manifest.
+
+mod files;
+mod tidy;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+
+use self::files::{Files, Tail};
+use super::{Engine, EngineError, EngineSize, Record, Scan};
+use crate::codec::history::{self, Entry, FileList, RECORD_HEADER};
+use crate::commit::RecordKey;
+use crate::disk::{Disk, File, read_full};
+use crate::{Limits, Revision};
+
+/// See the module.
+pub(crate) struct SegmentsEngine {
+    inner: RwLock<Inner>,
+    /// What only the feeding thread touches; locked before `inner`.
+    tail: Mutex<Tail>,
+}
+
+struct Inner {
+    places: BTreeMap<RecordKey, Place>,
+    /// Records that are no longer wanted but still stand in a file: their removal must be remembered as long as they do.
+    removed: BTreeMap<RecordKey, u32>,
+    files: Files,
+}
+
+/// Where a record stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    file: u32,
+    offset: u32,
+    /// Its header included.
+    len: u32,
+}
+
+/// Adjacent records are read together up to this size.
+const RUN: usize = 1 << 20;
+
+impl SegmentsEngine {
+    /// Opens the state that `token` names; without one, a new engine. `dir` exists.
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        token: Option<&[u8]>,
+        limits: &Limits,
+    ) -> Result<Self, EngineError> {
+        let list = match token {
+            Some(token) => {
+                history::decode_list(token).map_err(|error| EngineError::Corrupt(error.to_string()))?
+            }
+            None => FileList::default(),
+        };
+        let (files, next) = Files::open(disk, dir, &list)?;
+        let mut inner = Inner { places: BTreeMap::new(), removed: BTreeMap::new(), files };
+        for (number, len) in &list.files {
+            inner.load(*number, *len)?;
+        }
+        let tail = Mutex::new(Tail::new(next, limits.engine_file_bytes));
+        Ok(Self { inner: RwLock::new(inner), tail })
+    }
+}
+
+impl Inner {
+    /// Reads a file into the map.
+    fn load(&mut self, number: u32, len: u64) -> Result<(), EngineError> {
+        let bytes = self.files.read_whole(number, len)?;
+        files::walk(number, &bytes, |entry, place| match entry {
+            Entry::Record(_, key, _) => self.insert(key, place),
+            Entry::Removed(keys) => history::removed_keys(keys).for_each(|key| {
+                self.forget(key);
+            }),
+        })
+    }
+
+    fn insert(&mut self, key: RecordKey, place: Place) {
+        self.removed.remove(&key);
+        self.files.grow_live(place);
+        if let Some(old) = self.places.insert(key, place) {
+            self.files.shrink_live(old);
+        }
+    }
+
+    /// A record is no longer wanted; says whether it was.
+    fn forget(&mut self, key: RecordKey) -> bool {
+        let Some(place) = self.places.remove(&key) else { return false };
+        self.files.shrink_live(place);
+        self.removed.insert(key, place.file);
+        true
+    }
+}
+
+impl Engine for SegmentsEngine {
+    fn put(&self, records: &[Record]) -> Result<(), EngineError> {
+        let mut tail = self.tail.lock();
+        let known = {
+            let inner = self.inner.read();
+            records.iter().filter(|record| !inner.places.contains_key(&record.key)).collect::<Vec<_>>()
+        };
+        let mut places = Vec::with_capacity(known.len());
+        for record in &known {
+            places.push(
+                tail.append(&self.inner, |out| history::put(out, record.kind, record.key, &record.bytes))?,
+            );
+        }
+        tail.flush(&self.inner)?;
+        let mut inner = self.inner.write();
+        for (record, place) in known.into_iter().zip(places) {
+            inner.insert(record.key, place);
+        }
+        Ok(())
+    }
+
+    fn remove(&self, keys: &[RecordKey]) -> Result<(), EngineError> {
+        let mut tail = self.tail.lock();
+        let wanted: Vec<_> = {
+            let mut inner = self.inner.write();
+            keys.iter().filter(|key| inner.forget(**key)).copied().collect()
+        };
+        if !wanted.is_empty() {
+            tail.append(&self.inner, |out| history::put_removed(out, &wanted))?;
+            tail.flush(&self.inner)?;
+        }
+        Ok(())
+    }
+
+    fn get(&self, key: RecordKey) -> Result<Option<Bytes>, EngineError> {
+        let (place, file) = {
+            let inner = self.inner.read();
+            let Some(place) = inner.places.get(&key).copied() else { return Ok(None) };
+            (place, inner.files.file(place.file))
+        };
+        read_record(&*file, key, place).map(|record| Some(record.bytes))
+    }
+
+    fn scan(&self, from: Revision, to: Revision, budget: usize) -> Result<Scan, EngineError> {
+        let mut scan = Scan { records: Vec::new(), next: to.next() };
+        let mut wanted = Vec::new();
+        {
+            let inner = self.inner.read();
+            let mut bytes = 0;
+            for (key, place) in inner.places.range(RecordKey::new(from, 0)..=RecordKey::note(to)) {
+                let same =
+                    wanted.last().is_some_and(|(last, _, _): &(RecordKey, _, _)| last.main == key.main);
+                if bytes >= budget && !same {
+                    scan.next = key.main;
+                    break;
+                }
+                bytes += place.len as usize;
+                wanted.push((*key, *place, inner.files.file(place.file)));
+            }
+        }
+        scan.records.reserve(wanted.len());
+        let adjacent = |a: &Wanted, b: &Wanted| a.1.file == b.1.file && a.1.offset + a.1.len == b.1.offset;
+        for run in wanted.chunk_by(adjacent) {
+            read_run(run, &mut scan.records)?;
+        }
+        Ok(scan)
+    }
+
+    fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError> {
+        let inner = self.inner.read();
+        let keys = inner.places.range(..RecordKey::new(below, 0)).map(|(key, _)| key);
+        Ok(keys.filter(|key| key.is_note()).map(|key| key.main).collect())
+    }
+
+    fn seal(&self) -> Result<Bytes, EngineError> {
+        let mut tail = self.tail.lock();
+        tail.flush(&self.inner)?;
+        self.inner.write().files.sync()?;
+        let list = self.inner.read().files.list();
+        Ok(history::encode_list(&list).into())
+    }
+
+    fn sealed(&self) -> Result<(), EngineError> {
+        let _tail = self.tail.lock();
+        self.inner.write().files.remove_retired()
+    }
+
+    fn tidy(&self) -> Result<bool, EngineError> {
+        let mut tail = self.tail.lock();
+        tidy::step(&self.inner, &mut tail)
+    }
+
+    fn size(&self) -> EngineSize {
+        self.inner.read().files.size()
+    }
+
+    fn close(&self) {}
+}
+
+type Wanted = (RecordKey, Place, Arc<dyn File>);
+
+/// Reads records that stand side by side.
+fn read_run(run: &[Wanted], records: &mut Vec<Record>) -> Result<(), EngineError> {
+    let mut rest = run;
+    while let Some((_, first, file)) = rest.first() {
+        let mut len = 0;
+        let count = rest.iter().take_while(|(_, place, _)| {
+            let fits = len == 0 || len + place.len as usize <= RUN;
+            len += if fits { place.len as usize } else { 0 };
+            fits
+        });
+        let (now, later) = rest.split_at(count.count());
+        let mut bytes = vec![0; now.iter().map(|(_, place, _)| place.len as usize).sum()];
+        let read = read_full(&**file, u64::from(first.offset), &mut bytes)?;
+        bytes.truncate(read);
+        for (key, place, _) in now {
+            let at = (place.offset - first.offset) as usize;
+            let record = bytes.get(at..at + place.len as usize).and_then(|bytes| check(bytes, *key));
+            records.push(record.ok_or(EngineError::Damaged(*key))?);
+        }
+        rest = later;
+    }
+    Ok(())
+}
+
+fn read_record(file: &dyn File, key: RecordKey, place: Place) -> Result<Record, EngineError> {
+    let mut bytes = vec![0; place.len as usize];
+    let read = read_full(file, u64::from(place.offset), &mut bytes)?;
+    check(&bytes[..read], key).ok_or(EngineError::Damaged(key))
+}
+
+/// The record with that key, if that is what the bytes are. Copied, so that it does not keep its neighbours in memory.
+fn check(bytes: &[u8], expected: RecordKey) -> Option<Record> {
+    match history::read(bytes)? {
+        (Entry::Record(kind, key, body), _) if key == expected => {
+            Some(Record { key, kind, bytes: Bytes::copy_from_slice(body) })
+        }
+        (Entry::Record(..) | Entry::Removed(_), _) => None,
+    }
+}
+
+/// The bytes of a place's record, without what frames them.
+fn body_len(place: Place) -> u64 {
+    u64::from(place.len) - RECORD_HEADER as u64
+}

@@ -1,0 +1,224 @@
+//! History in the embedded database `sled`. Its own flush is no durability point on Linux: it neither syncs the file nor
+//! the blobs that hold large values. So after a flush we sync its files ourselves, the main one through a descriptor that
+//! was open before the writes.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+
+use super::{Engine, EngineError, EngineSize, Record, RecordKind, Scan};
+use crate::Revision;
+use crate::commit::RecordKey;
+
+/// Memory for sled's page cache. The newest versions are in our index; this is for history.
+const CACHE_BYTES: u64 = 64 << 20;
+
+/// Where the number of the last seal stands: in front of every record.
+const SEAL_KEY: &[u8] = b"";
+
+/// Kind and checksum before a record's bytes.
+const HEADER: usize = 5;
+
+/// See the module.
+pub(crate) struct SledEngine {
+    dir: PathBuf,
+    /// None once closed.
+    open: RwLock<Option<Open>>,
+    seals: Mutex<u64>,
+}
+
+/// The database and its main file.
+#[derive(Clone)]
+struct Open {
+    db: sled::Db,
+    main: Arc<File>,
+}
+
+fn failed(error: sled::Error) -> EngineError {
+    match error {
+        sled::Error::Io(error) => EngineError::Io(error),
+        other => EngineError::Corrupt(other.to_string()),
+    }
+}
+
+/// Ascending by revision, then place.
+fn encode_key(key: RecordKey) -> [u8; 12] {
+    let mut bytes = [0; 12];
+    bytes[..8].copy_from_slice(&key.main.0.to_be_bytes());
+    bytes[8..].copy_from_slice(&key.sub.to_be_bytes());
+    bytes
+}
+
+fn decode_key(bytes: &[u8]) -> Option<RecordKey> {
+    let (main, sub) = bytes.split_first_chunk::<8>()?;
+    let sub = u32::from_be_bytes(sub.try_into().ok()?);
+    Some(RecordKey::new(Revision(i64::from_be_bytes(*main)), sub))
+}
+
+fn encode_value(record: &Record) -> Vec<u8> {
+    let kind = match record.kind {
+        RecordKind::Put => 0,
+        RecordKind::Delete => 1,
+        RecordKind::Note => 2,
+    };
+    let mut bytes = Vec::with_capacity(HEADER + record.bytes.len());
+    bytes.push(kind);
+    bytes.extend_from_slice(&checksum(kind, record.key, &record.bytes).to_le_bytes());
+    bytes.extend_from_slice(&record.bytes);
+    bytes
+}
+
+fn checksum(kind: u8, key: RecordKey, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&[kind]);
+    hasher.update(&encode_key(key));
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+fn decode_value(key: RecordKey, bytes: &[u8]) -> Result<Record, EngineError> {
+    let parts = bytes.split_first().and_then(|(kind, rest)| Some((*kind, rest.split_first_chunk::<4>()?)));
+    let (tag, (crc, body)) = parts.ok_or(EngineError::Damaged(key))?;
+    let kind = match tag {
+        0 => RecordKind::Put,
+        1 => RecordKind::Delete,
+        2 => RecordKind::Note,
+        _ => return Err(EngineError::Damaged(key)),
+    };
+    if checksum(tag, key, body) != u32::from_le_bytes(*crc) {
+        return Err(EngineError::Damaged(key));
+    }
+    Ok(Record { key, kind, bytes: Bytes::copy_from_slice(body) })
+}
+
+impl SledEngine {
+    /// Opens the database, which must be at least as new as `token` says; without one, whatever is there is moved aside.
+    pub(crate) fn open(dir: &Path, token: Option<&[u8]>) -> Result<Self, EngineError> {
+        if token.is_none() && dir.exists() {
+            let aside = dir.with_extension("broken");
+            if aside.exists() {
+                fs::remove_dir_all(&aside)?;
+            }
+            fs::rename(dir, &aside)?;
+        }
+        let config = sled::Config::new().path(dir).cache_capacity(CACHE_BYTES).flush_every_ms(None);
+        let db = config.open().map_err(failed)?;
+        let main = File::open(dir.join("db"))?;
+        let seals = db.get(SEAL_KEY).map_err(failed)?;
+        let seals =
+            seals.and_then(|bytes| Some(u64::from_le_bytes(bytes.as_ref().try_into().ok()?))).unwrap_or(0);
+        let wanted = match token {
+            Some(token) => token.try_into().map(u64::from_le_bytes),
+            None => Ok(0),
+        };
+        let wanted = wanted.map_err(|_| EngineError::Corrupt("its token is not one of sled's".to_owned()))?;
+        if seals < wanted {
+            return Err(EngineError::Corrupt(format!("it is at seal {seals}, but {wanted} was confirmed")));
+        }
+        let open = RwLock::new(Some(Open { db, main: Arc::new(main) }));
+        Ok(Self { dir: dir.to_owned(), open, seals: Mutex::new(seals) })
+    }
+
+    fn opened(&self) -> Result<Open, EngineError> {
+        self.open.read().clone().ok_or_else(|| EngineError::Io(io::Error::other("the engine is closed")))
+    }
+
+    fn range(&self, from: RecordKey, to: RecordKey) -> Result<sled::Iter, EngineError> {
+        Ok(self.opened()?.db.range(encode_key(from)..=encode_key(to)))
+    }
+}
+
+/// Syncs a directory with everything below it.
+fn sync_tree(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_tree(&entry.path())?;
+        } else {
+            File::open(entry.path())?.sync_all()?;
+        }
+    }
+    File::open(dir)?.sync_all()
+}
+
+impl Engine for SledEngine {
+    fn put(&self, records: &[Record]) -> Result<(), EngineError> {
+        let mut batch = sled::Batch::default();
+        for record in records {
+            batch.insert(&encode_key(record.key), encode_value(record));
+        }
+        self.opened()?.db.apply_batch(batch).map_err(failed)
+    }
+
+    fn remove(&self, keys: &[RecordKey]) -> Result<(), EngineError> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        // One batch: a deletion never goes without the versions it hides.
+        let mut batch = sled::Batch::default();
+        keys.iter().for_each(|key| batch.remove(&encode_key(*key)));
+        self.opened()?.db.apply_batch(batch).map_err(failed)
+    }
+
+    fn get(&self, key: RecordKey) -> Result<Option<Bytes>, EngineError> {
+        let found = self.opened()?.db.get(encode_key(key)).map_err(failed)?;
+        found.map(|bytes| decode_value(key, &bytes).map(|record| record.bytes)).transpose()
+    }
+
+    fn scan(&self, from: Revision, to: Revision, budget: usize) -> Result<Scan, EngineError> {
+        let (mut records, mut bytes) = (Vec::<Record>::new(), 0);
+        for found in self.range(RecordKey::new(from, 0), RecordKey::note(to))? {
+            let (key, value) = found.map_err(failed)?;
+            let key = decode_key(&key).ok_or_else(|| EngineError::Corrupt("a foreign key".to_owned()))?;
+            if bytes >= budget && records.last().is_some_and(|last| last.key.main != key.main) {
+                return Ok(Scan { records, next: key.main });
+            }
+            bytes += value.len();
+            records.push(decode_value(key, &value)?);
+        }
+        Ok(Scan { records, next: to.next() })
+    }
+
+    fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError> {
+        let mut notes = Vec::new();
+        for found in self.range(RecordKey::new(Revision(0), 0), RecordKey::note(below.previous()))? {
+            let (key, _) = found.map_err(failed)?;
+            notes.extend(decode_key(&key).filter(|key| key.is_note()).map(|key| key.main));
+        }
+        Ok(notes)
+    }
+
+    fn seal(&self) -> Result<Bytes, EngineError> {
+        let mut seals = self.seals.lock();
+        let next = *seals + 1;
+        let Open { db, main } = self.opened()?;
+        db.insert(SEAL_KEY, next.to_le_bytes().as_slice()).map_err(failed)?;
+        db.flush().map_err(failed)?;
+        main.sync_all()?;
+        sync_tree(&self.dir)?;
+        *seals = next;
+        Ok(Bytes::copy_from_slice(&next.to_le_bytes()))
+    }
+
+    fn sealed(&self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn tidy(&self) -> Result<bool, EngineError> {
+        // sled reuses its space, but gives none back.
+        Ok(false)
+    }
+
+    fn size(&self) -> EngineSize {
+        let allocated = self.opened().ok().and_then(|open| open.db.size_on_disk().ok()).unwrap_or(0);
+        EngineSize { allocated, live: allocated }
+    }
+
+    fn close(&self) {
+        self.open.write().take();
+    }
+}

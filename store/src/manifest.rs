@@ -1,0 +1,93 @@
+//! The manifest's files: the newest and the one before, replaced whole.
+
+use std::io;
+use std::path::Path;
+
+use crate::codec::manifest::{Manifest, decode, encode};
+use crate::disk::{Disk, read_all};
+use crate::error::OpenError;
+
+const CURRENT: &str = "MANIFEST";
+const PREVIOUS: &str = "MANIFEST.old";
+const NEXT: &str = "MANIFEST.tmp";
+
+/// What there is.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The newest that is whole.
+    pub(crate) newest: Manifest,
+    /// The one before, if there is one.
+    pub(crate) previous: Option<Manifest>,
+}
+
+/// Reads the manifests of a directory; none if there never was one.
+pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<Found>, OpenError> {
+    let current = read(disk, dir, CURRENT)?;
+    let previous = read(disk, dir, PREVIOUS)?;
+    match (current, previous) {
+        (State::Absent, State::Absent) => Ok(None),
+        (State::Whole(newest), State::Whole(previous)) => {
+            Ok(Some(Found { newest, previous: Some(previous) }))
+        }
+        (State::Whole(newest), State::Absent | State::Broken) => Ok(Some(Found { newest, previous: None })),
+        // A crash between the two renames, or damage; the log reaches back far enough for this one too.
+        (State::Absent | State::Broken, State::Whole(newest)) => {
+            replace(disk, dir, &newest)
+                .map_err(|source| OpenError::Io { path: dir.join(CURRENT), source })?;
+            Ok(Some(Found { newest, previous: None }))
+        }
+        (State::Broken, State::Absent | State::Broken) | (State::Absent, State::Broken) => {
+            Err(OpenError::Damaged {
+                file: dir.join(CURRENT),
+                detail: "the manifest does not check".to_owned(),
+            })
+        }
+    }
+}
+
+enum State {
+    Absent,
+    Broken,
+    Whole(Manifest),
+}
+
+fn read(disk: &dyn Disk, dir: &Path, name: &str) -> Result<State, OpenError> {
+    let path = dir.join(name);
+    let file = match disk.open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::Absent),
+        Err(source) => return Err(OpenError::Io { path, source }),
+    };
+    let bytes = read_all(&*file).map_err(|source| OpenError::Io { path, source })?;
+    match decode(&bytes) {
+        None => Ok(State::Broken),
+        Some(Ok(manifest)) => Ok(State::Whole(manifest)),
+        Some(Err(error)) => {
+            Err(OpenError::Foreign { dir: dir.to_owned(), detail: format!("{name}: {error}") })
+        }
+    }
+}
+
+/// Makes `manifest` the newest and keeps the one it replaces as the previous; durable on return.
+pub(crate) fn store(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> io::Result<()> {
+    write_next(disk, dir, manifest)?;
+    disk.rename(&dir.join(CURRENT), &dir.join(PREVIOUS))?;
+    adopt_next(disk, dir)
+}
+
+/// Makes `manifest` the newest without regard to what is in its place; durable on return.
+pub(crate) fn replace(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> io::Result<()> {
+    write_next(disk, dir, manifest)?;
+    adopt_next(disk, dir)
+}
+
+fn write_next(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> io::Result<()> {
+    let file = disk.create(&dir.join(NEXT))?;
+    file.write_at(0, &encode(manifest))?;
+    file.sync()
+}
+
+fn adopt_next(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    disk.rename(&dir.join(NEXT), &dir.join(CURRENT))?;
+    disk.sync_dir(dir)
+}

@@ -1,0 +1,125 @@
+//! The bounded queue before the writer's thread. Nobody polls: the thread sleeps until something comes.
+
+use std::collections::VecDeque;
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::Limits;
+use crate::request::{Answer, Refused, Request};
+
+/// A request with the way back.
+pub(crate) struct Job {
+    pub(crate) request: Request,
+    pub(crate) bytes: usize,
+    pub(crate) reply: oneshot::Sender<Answer>,
+}
+
+/// See the module.
+pub(crate) struct Queue {
+    inner: Mutex<Inner>,
+    bell: Condvar,
+    max_jobs: usize,
+    max_bytes: usize,
+    group_jobs: usize,
+    group_bytes: usize,
+}
+
+#[derive(Default)]
+struct Inner {
+    jobs: VecDeque<Job>,
+    bytes: usize,
+    closed: bool,
+    asleep: bool,
+}
+
+/// What the writer's thread is woken for.
+pub(crate) enum Wake {
+    /// Jobs are in the list.
+    Jobs,
+    /// The deadline is over.
+    Deadline,
+    /// The queue is closed and empty.
+    Closed,
+}
+
+impl Queue {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            inner: Mutex::default(),
+            bell: Condvar::new(),
+            max_jobs: limits.queue_jobs,
+            max_bytes: limits.queue_bytes,
+            group_jobs: limits.group_jobs,
+            group_bytes: limits.group_bytes,
+        }
+    }
+
+    /// Puts a job in, or says why not.
+    pub(crate) fn push(&self, job: Job) -> Result<(), Refused> {
+        let mut inner = self.inner.lock();
+        if inner.closed {
+            return Err(Refused::Stopped);
+        }
+        if inner.jobs.len() >= self.max_jobs || inner.bytes + job.bytes > self.max_bytes {
+            return Err(Refused::Busy);
+        }
+        inner.bytes += job.bytes;
+        inner.jobs.push_back(job);
+        let wake = std::mem::take(&mut inner.asleep);
+        drop(inner);
+        if wake {
+            self.bell.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Takes what is queued, up to the size of a group, into `jobs`; sleeps while there is nothing, at most until
+    /// `deadline`.
+    pub(crate) fn take(&self, jobs: &mut Vec<Job>, deadline: Option<Instant>) -> Wake {
+        let mut inner = self.inner.lock();
+        while inner.jobs.is_empty() {
+            if inner.closed {
+                return Wake::Closed;
+            }
+            inner.asleep = true;
+            match deadline {
+                None => self.bell.wait(&mut inner),
+                Some(deadline) => {
+                    if self.bell.wait_until(&mut inner, deadline.into_std()).timed_out()
+                        && inner.jobs.is_empty()
+                    {
+                        return Wake::Deadline;
+                    }
+                }
+            }
+        }
+        let mut bytes = 0;
+        while jobs.len() < self.group_jobs && bytes < self.group_bytes {
+            let Some(job) = inner.jobs.pop_front() else { break };
+            bytes += job.bytes;
+            jobs.push(job);
+        }
+        inner.bytes -= bytes;
+        Wake::Jobs
+    }
+
+    /// Takes no more jobs; those in the queue are still done.
+    pub(crate) fn close(&self) {
+        self.inner.lock().closed = true;
+        self.bell.notify_all();
+    }
+
+    /// Takes no more jobs and drops those in the queue: their callers learn that the store stopped.
+    pub(crate) fn abandon(&self) {
+        let jobs = {
+            let mut inner = self.inner.lock();
+            inner.closed = true;
+            inner.bytes = 0;
+            std::mem::take(&mut inner.jobs)
+        };
+        drop(jobs);
+        self.bell.notify_all();
+    }
+}

@@ -1,0 +1,161 @@
+//! The store as a resident of a machine: its directory, its threads, and a disk that fails under them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kstore_nondet::{Nondet, Rng};
+
+use super::conformance::{block_on_real, tiny};
+use crate::disk::sim::{Fault, Policy, SimDisk};
+use crate::{
+    Config, EngineKind, KeyRange, Limits, Op, OpenError, Range, RangeError, Revision, Stopped, Store, Txn,
+    TxnError, WatchError, WatchRequest,
+};
+
+fn put(key: impl Into<bytes::Bytes>) -> Txn {
+    Txn::of(vec![Op::put(key, "v")])
+}
+
+#[test]
+fn a_directory_belongs_to_one_store_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on_real(async {
+        let open = || Store::open(Config::durable(dir.path()), Nondet::real());
+        let store = open().await.unwrap();
+        let refused = open().await.err();
+        assert!(matches!(refused, Some(OpenError::LockedBy { .. })), "{refused:?}");
+        store.txn(put("k")).await.unwrap();
+        store.close().await;
+        assert_eq!(store.txn(put("k")).await, Err(TxnError::Stopped(Stopped)));
+        let again = open().await.unwrap();
+        assert_eq!(again.revision(), Revision(2));
+        drop(again);
+        assert_eq!(open().await.unwrap().revision(), Revision(2), "dropping the last handle frees it too");
+    });
+}
+
+#[test]
+fn another_engine_and_foreign_files_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on_real(async {
+        let config = Config::durable(dir.path());
+        Store::open(config.clone(), Nondet::real()).await.unwrap().close().await;
+        let other = Config { engine: EngineKind::Sled, ..config.clone() };
+        let refused = Store::open(other, Nondet::real()).await.err();
+        assert!(matches!(refused, Some(OpenError::OtherEngine { ref found, .. }) if found == "segments"));
+        std::fs::remove_file(dir.path().join("MANIFEST")).unwrap();
+        let refused = Store::open(config, Nondet::real()).await.err();
+        assert!(matches!(refused, Some(OpenError::Damaged { .. })), "{refused:?}");
+        let nowhere = Config { dir: None, ..Config::durable("") };
+        assert!(matches!(Store::open(nowhere, Nondet::real()).await.err(), Some(OpenError::NoDirectory)));
+    });
+}
+
+#[test]
+fn many_clients_share_a_sync() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on_real(async {
+        let store = Store::open(Config::durable(dir.path()), Nondet::real()).await.unwrap();
+        let write = |n: usize| {
+            let store = store.clone();
+            tokio::spawn(async move { store.txn(put(format!("k{n}"))).await.unwrap().revision })
+        };
+        let tasks: Vec<_> = (0..500).map(write).collect();
+        let mut revisions = Vec::new();
+        for task in tasks {
+            revisions.push(task.await.unwrap().0);
+        }
+        revisions.sort_unstable();
+        assert_eq!(revisions, (2..502).collect::<Vec<_>>(), "each has its own revision");
+        assert!(store.metrics().syncs < 400, "{:?}", store.metrics());
+        assert_eq!(store.range(&Range::new(KeyRange::all())).unwrap().count, 500);
+    });
+}
+
+#[test]
+fn a_full_queue_is_said_and_nothing_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on_real(async {
+        let limits = Limits { queue_jobs: 4, ..Limits::default() };
+        let config = Config { limits, ..Config::durable(dir.path()) };
+        let store = Store::open(config, Nondet::real()).await.unwrap();
+        let write = |n: usize| store.txn(put(format!("k{n}")));
+        let results = futures::future::join_all((0..200).map(write)).await;
+        let done = results.iter().filter(|result| result.is_ok()).count() as i64;
+        assert!(results.iter().all(|result| matches!(result, Ok(_) | Err(TxnError::Busy))));
+        assert!(done >= 4 && done == store.range(&Range::new(KeyRange::all())).unwrap().count);
+    });
+}
+
+#[test]
+fn a_failed_sync_stops_the_store_for_everyone() {
+    block_on_real(async {
+        let disk = SimDisk::default();
+        let config = Config::durable("/data");
+        let store = Store::open_threads(Arc::new(disk.clone()), &config, &Rng::seeded(1)).unwrap();
+        store.txn(put("before")).await.unwrap();
+        let mut watcher = store.watch(WatchRequest::new(KeyRange::all())).unwrap();
+        // The write succeeds, its sync fails.
+        disk.set_fault(Some(Fault::ErrorAt(disk.ops() + 1)));
+        assert_eq!(store.txn(put("lost")).await, Err(TxnError::Stopped(Stopped)));
+        assert_eq!(
+            watcher.next().await,
+            Some(Err(WatchError::Stopped(Stopped))),
+            "nothing unsynced is delivered"
+        );
+        assert_eq!(watcher.next().await, None);
+        assert_eq!(store.range(&Range::key("before")), Err(RangeError::Stopped(Stopped)));
+        assert_eq!(store.txn(put("after")).await, Err(TxnError::Stopped(Stopped)));
+        store.close().await;
+        let disk = disk.crash(Policy::Nothing, 1);
+        let store = Store::open_threads(Arc::new(disk), &config, &Rng::seeded(2)).unwrap();
+        assert_eq!(store.revision(), Revision(2));
+        store.close().await;
+    });
+}
+
+#[test]
+fn a_damaged_newest_state_of_the_engine_is_made_up_for_by_the_one_before() {
+    block_on_real(async {
+        let disk = SimDisk::default();
+        let config = tiny(Config::durable("/data"), 0);
+        let limits = Limits { engine_file_bytes: 1 << 20, ..config.limits.clone() };
+        let config = Config { limits, ..config };
+        // Three checkpoints, each at a clean end, each with a file of its own.
+        for round in 0..3 {
+            let store = Store::open_stepped(Arc::new(disk.clone()), &config, &Rng::seeded(round)).unwrap();
+            store.txn(Txn::of(vec![Op::put(format!("k{round}"), vec![7; 100])])).await.unwrap();
+            store.close().await;
+        }
+        let files = disk.files(Path::new("/data/engine"));
+        let (last, len) = files.last().unwrap();
+        disk.damage(&Path::new("/data/engine").join(last), len - 10);
+        let store = Store::open_stepped(Arc::new(disk.clone()), &config, &Rng::seeded(9)).unwrap();
+        assert_eq!(store.range(&Range::new(KeyRange::all())).unwrap().count, 3);
+        store.txn(put("more")).await.unwrap();
+        store.close().await;
+        let store = Store::open_stepped(Arc::new(disk), &config, &Rng::seeded(10)).unwrap();
+        assert_eq!(store.range(&Range::new(KeyRange::all())).unwrap().count, 4, "and it is whole again");
+    });
+}
+
+#[test]
+fn leases_have_their_full_time_again_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on_real(async {
+        let open = || Store::open(Config::durable(dir.path()), Nondet::real());
+        let store = open().await.unwrap();
+        let id = store.lease_grant(100, crate::LeaseId::NONE).await.unwrap().id;
+        store
+            .txn(Txn::of(vec![Op::Put(crate::Put { lease: id, ..crate::Put::new("k", "v") })]))
+            .await
+            .unwrap();
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        assert_eq!(store.lease_time_to_live(id, false).await.unwrap().ttl, 98);
+        store.close().await;
+        let store = open().await.unwrap();
+        let status = store.lease_time_to_live(id, true).await.unwrap();
+        assert_eq!((status.ttl, status.keys), (99, vec!["k".into()]));
+    });
+}

@@ -1,1 +1,0 @@
-//! Of transactions.

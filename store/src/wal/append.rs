@@ -1,0 +1,144 @@
+//! Writing the log: one write per group, one sync when the caller says so. Owned by the writer.
+
+use std::io;
+use std::sync::Arc;
+
+use kstore_nondet::Rng;
+
+use super::Replayed;
+use super::segment::Segments;
+use crate::Limits;
+use crate::codec::frame::{self, Position, SEGMENT_HEADER, SegmentHeader, Span, group_len};
+use crate::codec::record;
+use crate::commit::Commit;
+use crate::disk::File;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Wal {
+    segments: Arc<Segments>,
+    cluster: u64,
+    rng: Rng,
+    /// The size of a segment that has to be made while the writer waits.
+    fresh_bytes: u64,
+    file: Arc<dyn File>,
+    size: u64,
+    position: Position,
+    /// The last record written.
+    written_seq: u64,
+    /// The last record known to be durable.
+    synced_seq: u64,
+    /// The group being made; kept for its allocation.
+    buffer: Vec<u8>,
+    /// The position behind it.
+    behind: Position,
+}
+
+impl Wal {
+    /// Begins a new segment behind what was replayed. The records that were not yet known to be durable are written again
+    /// into it and synced, for what the cache shows of them may not be what the disk has.
+    pub(crate) fn begin(
+        segments: Arc<Segments>,
+        cluster: u64,
+        rng: Rng,
+        replayed: &Replayed,
+        limits: &Limits,
+    ) -> io::Result<Self> {
+        let (synced_seq, chain) = replayed.confirmed;
+        let epoch = rng.next_u64();
+        let header = SegmentHeader::new(cluster, epoch, synced_seq + 1, chain);
+        let start = Position { epoch, offset: SEGMENT_HEADER as u64, chain };
+        let (mut position, mut tail) = (start, Vec::new());
+        if replayed.tail_records > 0 {
+            let span = Span { count: replayed.tail_records, first_seq: synced_seq + 1, synced_seq };
+            position =
+                frame::encode_group(&mut tail, start, span, |out| out.extend_from_slice(&replayed.tail));
+        }
+        let fresh_bytes = limits.first_segment_bytes;
+        let (file, size) = segments.make(&header, &tail, (position.offset, fresh_bytes))?;
+        let written_seq = replayed.last_seq;
+        let synced_seq = written_seq;
+        Ok(Self {
+            segments,
+            cluster,
+            rng,
+            fresh_bytes,
+            file,
+            size,
+            position,
+            written_seq,
+            synced_seq,
+            buffer: Vec::new(),
+            behind: position,
+        })
+    }
+
+    /// Writes commits as one group; says how many bytes. Not durable until [`Wal::sync`].
+    pub(crate) fn append(&mut self, commits: &[Arc<Commit>]) -> io::Result<usize> {
+        let encode = |out: &mut Vec<u8>| commits.iter().for_each(|commit| record::encode(out, commit));
+        self.make_group(commits.len(), encode);
+        if self.position.offset + self.buffer.len() as u64 > self.size {
+            self.rotate(self.buffer.len())?;
+            self.make_group(commits.len(), encode);
+        }
+        self.write_group()?;
+        self.written_seq += commits.len() as u64;
+        Ok(self.buffer.len())
+    }
+
+    /// Makes everything appended durable.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        self.file.sync()?;
+        self.synced_seq = self.written_seq;
+        Ok(())
+    }
+
+    /// Whether something was appended since the last sync.
+    pub(crate) fn has_unsynced(&self) -> bool {
+        self.synced_seq < self.written_seq
+    }
+
+    /// Whether the segment is full enough to prepare the next.
+    pub(crate) fn wants_spare(&self) -> bool {
+        self.position.offset > self.size / 2
+    }
+
+    /// Notes durably that everything is synced, so that the next start need not doubt the last group.
+    pub(crate) fn mark_clean(&mut self) -> io::Result<()> {
+        if self.has_unsynced() {
+            self.sync()?;
+        }
+        if self.position.offset + group_len(0) as u64 <= self.size {
+            self.make_group(0, |_| ());
+            self.write_group()?;
+            self.file.sync()?;
+        }
+        Ok(())
+    }
+
+    fn make_group(&mut self, count: usize, records: impl FnOnce(&mut Vec<u8>)) {
+        let span = Span { count, first_seq: self.written_seq + 1, synced_seq: self.synced_seq };
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.behind = frame::encode_group(&mut buffer, self.position, span, records);
+        self.buffer = buffer;
+    }
+
+    fn write_group(&mut self) -> io::Result<()> {
+        self.file.write_at(self.position.offset, &self.buffer)?;
+        self.position = self.behind;
+        Ok(())
+    }
+
+    /// Begins the next segment. The old one is synced first: a segment that has a successor is whole.
+    fn rotate(&mut self, group: usize) -> io::Result<()> {
+        if self.has_unsynced() {
+            self.sync()?;
+        }
+        let epoch = self.rng.next_u64();
+        let header = SegmentHeader::new(self.cluster, epoch, self.written_seq + 1, self.position.chain);
+        let least = (SEGMENT_HEADER + group) as u64;
+        (self.file, self.size) = self.segments.make(&header, &[], (least, self.fresh_bytes))?;
+        self.position = Position { epoch, offset: SEGMENT_HEADER as u64, chain: self.position.chain };
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+//! Reading the log at a start, and judging what a crash left: what was never confirmed durable is cut off, what was is
+//! either there or the store does not open.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use super::segment::Segments;
+use crate::codec::frame::{ALIGN, GROUP_MAGIC, Group, SEGMENT_HEADER, SegmentHeader, decode_group};
+use crate::codec::record::{self, LogRecord};
+use crate::disk::read_all;
+use crate::error::OpenError;
+
+/// What the log holds.
+#[derive(Debug, Default)]
+pub(crate) struct Replayed {
+    /// The last record.
+    pub(crate) last_seq: u64,
+    /// The last record known to have been durable, and the checksum of its group: where the next segment joins.
+    pub(crate) confirmed: (u64, u32),
+    /// The records after it, as they stand in the log: read, but perhaps only from the cache.
+    pub(crate) tail: Vec<u8>,
+    pub(crate) tail_records: usize,
+    /// Bytes of groups read.
+    pub(crate) bytes: u64,
+}
+
+/// Reads all segments and gives `visit` every record above `after`, in order. `cluster` is whose log it must be.
+pub(crate) fn replay(
+    segments: &Segments,
+    cluster: u64,
+    after: u64,
+    visit: &mut dyn FnMut(LogRecord<'_>) -> Result<(), String>,
+) -> Result<Replayed, OpenError> {
+    let firsts = segments.first_seqs();
+    match firsts.first() {
+        Some(first) if *first > after + 1 => {
+            return Err(damaged(
+                &segments.path(*first),
+                format!("the log begins at record {first}, not {}", after + 1),
+            ));
+        }
+        None if after > 0 => return Err(damaged(&segments.path(after + 1), "the log is missing".to_owned())),
+        Some(_) | None => {}
+    }
+    let mut reader = Reader {
+        cluster,
+        after,
+        visit,
+        next_seq: 0,
+        chain: 0,
+        groups: VecDeque::new(),
+        synced: 0,
+        bytes: 0,
+        newest: (0, 0),
+    };
+    for (at, first) in firsts.iter().enumerate() {
+        let path = segments.path(*first);
+        let io = |source| OpenError::Io { path: path.clone(), source };
+        let file = segments.open(*first).map_err(io)?;
+        let bytes = read_all(&*file).map_err(io)?;
+        reader
+            .segment(&bytes, *first, firsts.get(at + 1).copied())
+            .map_err(|detail| damaged(&path, detail))?;
+    }
+    if reader.next_seq <= after && after > 0 {
+        let path = segments.path(*firsts.last().expect("there is a segment"));
+        return Err(damaged(&path, format!("it ends before record {after}, which was checkpointed")));
+    }
+    Ok(reader.finish())
+}
+
+fn damaged(path: &Path, detail: String) -> OpenError {
+    OpenError::Damaged { file: path.to_owned(), detail }
+}
+
+/// A group that was read but is not yet known to have been durable.
+struct Doubtful {
+    last_seq: u64,
+    chain: u32,
+    records: usize,
+    payload: Vec<u8>,
+}
+
+struct Reader<'a> {
+    cluster: u64,
+    after: u64,
+    visit: &'a mut dyn FnMut(LogRecord<'_>) -> Result<(), String>,
+    /// The record that comes next; zero before the first segment.
+    next_seq: u64,
+    chain: u32,
+    /// The groups since the one that holds the last record known to be durable; that one is first.
+    groups: VecDeque<Doubtful>,
+    synced: u64,
+    bytes: u64,
+    /// The newest segment's first record, and what it joined.
+    newest: (u64, u32),
+}
+
+impl Reader<'_> {
+    /// Reads one segment; `successor` is where the next one begins.
+    fn segment(&mut self, bytes: &[u8], first: u64, successor: Option<u64>) -> Result<(), String> {
+        let header = SegmentHeader::decode(bytes).ok_or("its header does not check")?;
+        if header.cluster != self.cluster {
+            return Err("it belongs to another store".to_owned());
+        }
+        if header.first_seq != first {
+            return Err(format!("its header says that it begins at record {}", header.first_seq));
+        }
+        self.join(&header)?;
+        self.newest = (header.first_seq, header.chain);
+        let mut offset = SEGMENT_HEADER;
+        loop {
+            let group = decode_group(bytes, offset, header.epoch).filter(|group| self.continues(group));
+            // A successor was begun only after everything before it was synced; what was not, it repeats. Groups without
+            // records may still stand between.
+            if successor.is_some_and(|successor| self.next_seq >= successor)
+                && group.as_ref().is_none_or(|group| group.header.count > 0)
+            {
+                return Ok(());
+            }
+            let Some(group) = group else { break };
+            offset = group.end;
+            self.bytes += (group.payload.len()) as u64;
+            self.group(&group)?;
+        }
+        match successor {
+            Some(successor) => {
+                Err(format!("record {} is missing; the next segment begins at {successor}", self.next_seq))
+            }
+            None => self.judge_tail(bytes, offset, &header),
+        }
+    }
+
+    /// The segment must go on where the last one stopped: at its end, or at a group that it repeats.
+    fn join(&mut self, header: &SegmentHeader) -> Result<(), String> {
+        if self.next_seq == 0 {
+            self.next_seq = header.first_seq;
+            self.chain = header.chain;
+            self.groups.push_back(Doubtful {
+                last_seq: header.first_seq - 1,
+                chain: header.chain,
+                records: 0,
+                payload: Vec::new(),
+            });
+            self.synced = header.first_seq - 1;
+            return Ok(());
+        }
+        let joins = |group: &Doubtful| group.last_seq + 1 == header.first_seq && group.chain == header.chain;
+        let at = self
+            .groups
+            .iter()
+            .rposition(|group| joins(group))
+            .ok_or("it does not continue the one before")?;
+        self.groups.truncate(at + 1);
+        self.next_seq = header.first_seq;
+        self.chain = header.chain;
+        self.confirm(header.first_seq - 1);
+        Ok(())
+    }
+
+    fn continues(&self, group: &Group<'_>) -> bool {
+        group.header.chain == self.chain && group.header.first_seq == self.next_seq
+    }
+
+    fn group(&mut self, group: &Group<'_>) -> Result<(), String> {
+        let mut rest = group.payload;
+        for seq in (self.next_seq..).take(group.header.count as usize) {
+            let (record, len) =
+                record::decode(rest).map_err(|error| format!("record {seq} cannot be read: {error}"))?;
+            if record.seq != seq {
+                return Err(format!("record {} stands where {seq} should", record.seq));
+            }
+            rest = &rest[len..];
+            if seq > self.after {
+                self.after = seq;
+                (self.visit)(record).map_err(|detail| format!("record {seq}: {detail}"))?;
+            }
+        }
+        self.next_seq += u64::from(group.header.count);
+        self.chain = group.chain;
+        self.groups.push_back(Doubtful {
+            last_seq: self.next_seq - 1,
+            chain: group.chain,
+            records: group.header.count as usize,
+            payload: group.payload.to_vec(),
+        });
+        self.confirm(group.header.synced_seq);
+        Ok(())
+    }
+
+    /// Everything up to `seq` was durable.
+    fn confirm(&mut self, seq: u64) {
+        self.synced = self.synced.max(seq);
+        while self.groups.get(1).is_some_and(|group| group.last_seq <= self.synced) {
+            self.groups.pop_front();
+        }
+    }
+
+    /// At the end of the log: whatever is not a whole group must never have been confirmed. A later group that says it was
+    /// proves damage.
+    fn judge_tail(&self, bytes: &[u8], from: usize, header: &SegmentHeader) -> Result<(), String> {
+        let mut offset = from;
+        while let Some(found) = find_group(bytes, offset, header.epoch) {
+            if found.header.synced_seq >= self.next_seq {
+                return Err(format!(
+                    "record {} at byte {from} does not check, and record {} was confirmed after it",
+                    self.next_seq, found.header.synced_seq
+                ));
+            }
+            offset = found.end;
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Replayed {
+        let mut groups = self.groups.into_iter();
+        let mut confirmed = groups.next().map_or((0, 0), |group| (group.last_seq, group.chain));
+        if confirmed.0 + 1 == self.newest.0 {
+            // The next segment takes the newest one's place: it must join what that one joined.
+            confirmed.1 = self.newest.1;
+        }
+        let (mut tail, mut tail_records) = (Vec::new(), 0);
+        for group in groups {
+            tail.extend_from_slice(&group.payload);
+            tail_records += group.records;
+        }
+        let last_seq = confirmed.0 + tail_records as u64;
+        Replayed { last_seq, confirmed, tail, tail_records, bytes: self.bytes }
+    }
+}
+
+/// The next whole group of that epoch at or behind `offset`.
+fn find_group(bytes: &[u8], offset: usize, epoch: u64) -> Option<Group<'_>> {
+    let may_begin = |at: &usize| bytes[*at..].starts_with(&GROUP_MAGIC);
+    (offset..bytes.len()).step_by(ALIGN).filter(may_begin).find_map(|at| decode_group(bytes, at, epoch))
+}

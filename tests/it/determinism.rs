@@ -1,0 +1,49 @@
+//! One thread, virtual time, a seed: the same seed gives the same revisions, byte for byte.
+
+use kstore_client::DeleteParams;
+use kstore_tests::{Change, Cluster, Setup, manifests, simulate};
+
+/// Rolls a Deployment out, updates it, loses a node under it until its pods are evicted, and deletes it.
+async fn life(cluster: &Cluster) -> Vec<Change> {
+    cluster.create(manifests::deployment("web", 6)).await;
+    cluster.wait_rolled_out("web").await;
+    cluster.strategic("deployments", "web", manifests::image("nginx:2")).await;
+    cluster.wait_rolled_out("web").await;
+
+    cluster.nodes().stop_node("node-1").await.unwrap();
+    let there = async || {
+        let pods = cluster.list("pods", "default").await;
+        let live = |pod: &&serde_json::Value| pod["metadata"]["deletionTimestamp"].is_null();
+        pods.iter().filter(live).filter(|pod| pod["spec"]["nodeName"] == "node-1").count()
+    };
+    assert!(there().await > 0, "the node had pods: {}", cluster.picture().await);
+    cluster.wait_until("the node's pods are evicted", async || there().await == 0).await;
+    cluster.wait_rolled_out("web").await;
+
+    cluster.delete("deployments", "web", DeleteParams::default()).await;
+    let gone = async || cluster.list("replicasets", "default").await.is_empty();
+    cluster.wait_until("the ReplicaSets are collected", gone).await;
+    cluster.nodes().resume_node("node-1").await.unwrap();
+    let gone = async || cluster.list("pods", "default").await.is_empty();
+    cluster.wait_until("the pods have ended", gone).await;
+    cluster.history()
+}
+
+#[test]
+fn a_seed_decides_every_byte_of_every_revision() {
+    let run = |seed| simulate(Setup::seed(seed), life);
+    let (first, second, other) = (run(7), run(7), run(8));
+    if let Some(at) = (0..first.len().max(second.len())).find(|at| first.get(*at) != second.get(*at)) {
+        let from = at.saturating_sub(3);
+        panic!(
+            "the runs part at change {at} of {}/{}: after {:#?}\nfirst {:#?}\nsecond {:#?}",
+            first.len(),
+            second.len(),
+            &first[from..at],
+            first.get(at),
+            second.get(at)
+        );
+    }
+    assert_ne!(first, other, "another seed is another run");
+    assert!(first.len() > 100, "a life leaves traces: {}", first.len());
+}

@@ -1,0 +1,212 @@
+//! [`Cluster`]: store, apiserver, controllers, scheduler and simulated kubelets in memory, on one thread, under virtual time
+//! and a seed. Composed like `kstore-server` does it, without sockets, signals and certificates.
+
+use crate::Rest;
+use kstore_api::kind;
+use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::storage::embedded::Embedded;
+use kstore_apiserver::{ApiServer, InProcess, Options};
+use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
+use kstore_kubelet_sim::{Handle, Simulator};
+use kstore_nondet::Nondet;
+use kstore_store::{Config, Store};
+use serde_json::Value;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// What to simulate.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// Which loops run.
+    pub loops: Loops,
+    /// The simulated nodes.
+    pub kubelets: kstore_kubelet_sim::Config,
+}
+
+/// Which loops run beside the apiserver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loops {
+    /// Controllers, scheduler and kubelets.
+    All,
+    /// None: the API alone.
+    None,
+}
+
+impl Setup {
+    /// Everything, with three nodes.
+    pub fn seed(seed: u64) -> Self {
+        Self { seed, loops: Loops::All, kubelets: kstore_kubelet_sim::Config::default() }
+    }
+
+    /// The API alone.
+    pub fn api_alone() -> Self {
+        Self { loops: Loops::None, ..Self::seed(1) }
+    }
+
+    /// With this many nodes.
+    #[must_use]
+    pub fn nodes(mut self, nodes: usize) -> Self {
+        self.kubelets.nodes = nodes;
+        self
+    }
+}
+
+/// Runs `test` against a fresh cluster on a runtime of its own: one thread, paused time. Panics pass through.
+pub fn simulate<T>(setup: Setup, test: impl AsyncFnOnce(&Cluster) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime without I/O needs nothing from the system").block_on(async {
+        let cluster = Cluster::start(setup).await;
+        let outcome = test(&cluster).await;
+        cluster.stop().await;
+        outcome
+    })
+}
+
+/// A control plane in this process. See the module.
+pub struct Cluster {
+    pub(crate) store: Store,
+    api: ApiServer,
+    client: Client,
+    nodes: Handle,
+    nondet: Nondet,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Cluster {
+    /// Starts a cluster on the current runtime, which should be single-threaded and paused. The API answers on return; the
+    /// loops have only begun.
+    pub async fn start(setup: Setup) -> Self {
+        let nondet = Nondet::simulated(setup.seed);
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let store = Store::open(Config::memory(), nondet.clone()).await.expect("a store in memory opens");
+        let options =
+            Options { nondet: nondet.clone(), stop: stop.clone(), advertised: "kstore.invalid:6443".to_owned() };
+        let storage = Arc::new(Embedded::new(store.clone()));
+        let follow = |task| drop(tasks.spawn(task));
+        let api = ApiServer::start(storage, options, follow).await.expect("an empty store is readable");
+        let user = |name: &str, group: Option<&str>| UserInfo::new(name, group);
+        let client = |user, agent| Client::over(api.in_process(user), agent);
+        let kubelet = client(user("system:kstore:kubelet-sim", Some("system:nodes")), "kubelet-sim");
+        let (simulator, nodes) = Simulator::new(kubelet, nondet.clone(), setup.kubelets);
+        if setup.loops == Loops::All {
+            let controllers = client(user("system:kube-controller-manager", None), "controllers");
+            let config = kstore_controllers::Config { root_ca: "test CA".to_owned(), ..Default::default() };
+            tasks.spawn(kstore_controllers::run(controllers, nondet.clone(), config, stop.clone()));
+            let scheduler = client(user("system:kube-scheduler", None), "scheduler");
+            tasks.spawn(kstore_scheduler::run(scheduler, nondet.clone(), Default::default(), stop.clone()));
+            tasks.spawn(simulator.run(stop.clone()));
+        }
+        let client = client(admin(), "kubectl");
+        Self { store, client, api, nodes, nondet, stop, tasks }
+    }
+
+    /// Ends every task and closes the store.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        self.store.close().await;
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// The administrator's client.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Both doors as a tower service, for the administrator.
+    pub fn doors(&self) -> InProcess {
+        self.api.in_process(admin())
+    }
+
+    /// The apiserver.
+    pub fn apiserver(&self) -> &ApiServer {
+        &self.api
+    }
+
+    /// The REST door, for the administrator.
+    pub fn rest(&self) -> Rest {
+        Rest::new(self.doors())
+    }
+
+    /// The REST door, for somebody else.
+    pub fn rest_as(&self, user: UserInfo) -> Rest {
+        Rest::new(self.api.in_process(user))
+    }
+
+    /// The store under everything.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Inflicts faults on nodes.
+    pub fn nodes(&self) -> &Handle {
+        &self.nodes
+    }
+
+    /// Virtual time and seeded chance.
+    pub fn nondet(&self) -> &Nondet {
+        &self.nondet
+    }
+
+    /// The calls of a resource by its plural name.
+    pub fn resource(&self, plural: &str) -> DynamicApi {
+        let row = kind::stored().find(|row| row.plural == plural).expect("a stored resource has this plural");
+        self.client.dynamic(Gvr::new(row.group, row.version, row.plural))
+    }
+
+    fn resource_of(&self, object: &Value) -> DynamicApi {
+        let text = |field: &str| object[field].as_str().unwrap_or_default();
+        let row = kind::lookup_api_version(text("apiVersion"), text("kind")).expect("the manifest's kind is in the table");
+        self.client.dynamic(Gvr::new(row.group, row.version, row.plural))
+    }
+
+    /// Creates an object in the namespace that its metadata names, else `default`.
+    pub async fn create(&self, object: Value) -> Value {
+        self.try_create(object).await.expect("the object is accepted")
+    }
+
+    /// See [`Cluster::create`].
+    pub async fn try_create(&self, object: Value) -> Result<Value, ApiError> {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default").to_owned();
+        self.resource_of(&object).create(&namespace, &object).await
+    }
+
+    /// The newest state of an object, if it exists.
+    pub async fn get(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        match self.resource(plural).get(namespace, name).await {
+            Ok(object) => Some(object),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => panic!("get {plural} {namespace}/{name}: {error}"),
+        }
+    }
+
+    /// All objects of a resource in a namespace, or everywhere if it is empty, in key order.
+    pub async fn list(&self, plural: &str, namespace: &str) -> Vec<Value> {
+        self.resource(plural).list(namespace, &ListParams::default()).await.expect("a list is answered").0
+    }
+
+    /// Patches an object in namespace `default` by merge.
+    pub async fn merge(&self, plural: &str, name: &str, patch: Value) -> Value {
+        let done = self.resource(plural).patch("default", name, "", &Patch::Merge(patch)).await;
+        done.expect("the patch is accepted")
+    }
+
+    /// Patches an object in namespace `default` strategically.
+    pub async fn strategic(&self, plural: &str, name: &str, patch: Value) -> Value {
+        let done = self.resource(plural).patch("default", name, "", &Patch::Strategic(patch)).await;
+        done.expect("the patch is accepted")
+    }
+
+    /// Deletes an object in namespace `default`.
+    pub async fn delete(&self, plural: &str, name: &str, params: DeleteParams) {
+        self.resource(plural).delete("default", name, &params).await.expect("the deletion is accepted");
+    }
+}
+
+fn admin() -> UserInfo {
+    UserInfo::new("kubernetes-admin", ["system:masters"])
+}

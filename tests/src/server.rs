@@ -1,0 +1,146 @@
+//! [`Server`]: the program `kstore-server` as a child process that does not outlive its handle.
+
+use kstore_client::{Client, Kubeconfig};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// A start that takes longer has failed: debug builds on a busy machine need a fraction of it.
+const START: Duration = Duration::from_secs(30);
+
+/// How to start the program.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    program: PathBuf,
+    args: Vec<String>,
+    log: PathBuf,
+}
+
+impl Launch {
+    /// The program at `program` (`env!("CARGO_BIN_EXE_…")`) on a free port, with its data in `dir`, and its log beside it.
+    pub fn on_disk(program: &str, dir: &Path) -> Self {
+        let data = dir.join("data").display().to_string();
+        let args = ["--listen", "127.0.0.1:0", "--data-dir", &data].map(str::to_owned).into();
+        Self { program: program.into(), args, log: dir.join("server.log") }
+    }
+
+    /// With further arguments.
+    #[must_use]
+    pub fn args(mut self, args: &[&str]) -> Self {
+        self.args.extend(args.iter().map(|arg| (*arg).to_owned()));
+        self
+    }
+
+    /// Starts it, waits until it is ready.
+    ///
+    /// # Errors
+    /// What it wrote to its log, when it ended instead.
+    pub fn start(&self) -> Result<Server, String> {
+        let log = File::options().create(true).append(true).open(&self.log).expect("the log can be written");
+        let begin = log.metadata().expect("an open file has a size").len();
+        let mut child = Command::new(&self.program)
+            .args(&self.args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .expect("the program starts");
+        let ready = read_ready(&mut child);
+        let mut server = Server { child, address: String::new(), kubeconfig: PathBuf::new() };
+        match ready {
+            Some((address, kubeconfig)) => {
+                server.address = address;
+                server.kubeconfig = kubeconfig;
+                Ok(server)
+            }
+            None => {
+                // It said nothing: it has ended, or hangs and ends with the guard.
+                drop(server);
+                let log = std::fs::read(&self.log).expect("the log can be read");
+                Err(String::from_utf8_lossy(&log[usize::try_from(begin).expect("a log is small")..]).into_owned())
+            }
+        }
+    }
+}
+
+/// A running server. Killed when dropped.
+pub struct Server {
+    child: Child,
+    address: String,
+    kubeconfig: PathBuf,
+}
+
+impl Server {
+    /// `https://host:port`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// A new connection as the administrator.
+    pub async fn client(&self, agent: &str) -> Client {
+        let kubeconfig = Kubeconfig::read(&self.kubeconfig).expect("the server wrote a good kubeconfig");
+        Client::connect(&kubeconfig, agent).await.expect("a ready server accepts connections")
+    }
+
+    /// A command that runs kubectl as the administrator; nothing if kubectl is not installed.
+    pub fn kubectl(&self, args: &[&str]) -> Option<Command> {
+        let found = Command::new("kubectl").args(["version", "--client"]).output().is_ok_and(|out| out.status.success());
+        found.then(|| {
+            let mut command = Command::new("kubectl");
+            command.arg("--kubeconfig").arg(&self.kubeconfig).args(args);
+            command
+        })
+    }
+
+    /// SIGKILL: the process has no chance to do anything about it. On return it is gone.
+    pub fn kill(mut self) {
+        self.child.kill().expect("the server runs");
+        self.child.wait().expect("a killed process ends");
+    }
+
+    /// SIGTERM; returns how it ended.
+    pub fn terminate(mut self) -> ExitStatus {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process id");
+        kill_process(pid, Signal::TERM).expect("the server runs");
+        self.child.wait().expect("a process can be waited for")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Fails only if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Address and kubeconfig from the block that the server prints when it is ready.
+fn read_ready(child: &mut Child) -> Option<(String, PathBuf)> {
+    let stdout = child.stdout.take().expect("stdout is a pipe");
+    let (found, ready) = mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut address, mut kubeconfig) = (None, None);
+        // To the end, also after it was ready: a full pipe must not stop the server.
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            match line.trim().split_once("  ") {
+                Some(("address", value)) => address = Some(value.trim().to_owned()),
+                Some(("kubeconfig", value)) => kubeconfig = Some(PathBuf::from(value.trim())),
+                _ => {}
+            }
+            if let (Some(address), Some(kubeconfig)) = (&address, &kubeconfig) {
+                // The receiver takes the first only.
+                let _ = found.send((address.clone(), kubeconfig.clone()));
+            }
+        }
+    });
+    ready.recv_timeout(START).ok()
+}

@@ -1,0 +1,76 @@
+//! Waiting for a state of the cluster: looks again after every change, never on a timer.
+
+use crate::Cluster;
+use kstore_store::{KeyRange, WatchRequest};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Virtual time after which a wait has failed.
+const PATIENCE: Duration = Duration::from_secs(30 * 60);
+
+impl Cluster {
+    /// Returns when `holds` does. It is asked now and after every revision.
+    ///
+    /// # Panics
+    /// When it does not hold within half an hour of virtual time; shows all pods and their owners' states.
+    pub async fn wait_until(&self, what: &str, holds: impl AsyncFn() -> bool) {
+        let mut changes = self.store.watch(WatchRequest::new(KeyRange::all())).expect("an open store can be watched");
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while !holds().await {
+            let next = tokio::time::timeout_at(deadline, changes.next()).await;
+            if !matches!(next, Ok(Some(Ok(_)))) {
+                panic!("in vain waited until {what}; {}", self.picture().await);
+            }
+            // What else has been written by now needs no look of its own.
+            while changes.try_next().is_some() {}
+        }
+    }
+
+    /// Returns an object of namespace `default` when it exists and `holds` of it.
+    pub async fn wait_object(&self, plural: &str, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let state = || self.get(plural, "default", name);
+        self.wait_until(&format!("{plural}/{name} {what}"), async || state().await.is_some_and(|object| holds(&object))).await;
+        state().await.expect("it was there a moment ago")
+    }
+
+    /// Returns when a deployment of namespace `default` has been rolled out completely, as `kubectl rollout status` sees it.
+    pub async fn wait_rolled_out(&self, name: &str) -> Value {
+        self.wait_object("deployments", name, "rolled out", rolled_out).await
+    }
+
+    /// Returns when a pod of namespace `default` is ready.
+    pub async fn wait_ready(&self, pod: &str) -> Value {
+        self.wait_object("pods", pod, "ready", is_ready).await
+    }
+
+    /// The workload objects, for failures.
+    pub async fn picture(&self) -> String {
+        let mut text = format!("at revision {}:\n", self.store.revision().0);
+        for plural in ["deployments", "replicasets", "pods", "nodes"] {
+            for object in self.list(plural, "").await {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                text += &format!("{plural}/{name}: {} {}\n", object["metadata"]["deletionTimestamp"], object["status"]);
+            }
+        }
+        text
+    }
+}
+
+/// Whether the status of a deployment says that its newest template runs everywhere, and nothing else does.
+pub fn rolled_out(deployment: &Value) -> bool {
+    let wanted = deployment["spec"]["replicas"].as_i64().unwrap_or(1);
+    let status = &deployment["status"];
+    let is = |field: &str| status[field].as_i64().unwrap_or(0) == wanted;
+    status["observedGeneration"] == deployment["metadata"]["generation"]
+        && ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"].into_iter().all(is)
+}
+
+/// Whether a pod (or a node) says that it is ready.
+pub fn is_ready(object: &Value) -> bool {
+    condition(object, "Ready").is_some_and(|condition| condition["status"] == "True")
+}
+
+/// A condition by its type.
+pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+}
