@@ -166,6 +166,11 @@ impl ErrorList {
         self.0.is_empty()
     }
 
+    /// How many errors there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The errors, in the order found.
     pub fn iter(&self) -> std::slice::Iter<'_, FieldError> {
         self.0.iter()

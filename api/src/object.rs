@@ -68,6 +68,21 @@ pub fn set_type_meta(object: &mut Value, api_version: &str, kind: &str) {
     object["kind"] = kind.into();
 }
 
+/// A member's text; empty where there is none.
+pub fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// A member's integer; 0 where there is none.
+pub fn int(value: &Value) -> i64 {
+    value.as_i64().unwrap_or_default()
+}
+
+/// A member's items; none where there is no list.
+pub fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
 /// The bytes are not in the stored form; they came from another writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("bytes are not an object in the stored form; parse and encode them again")]

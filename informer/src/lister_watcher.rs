@@ -134,7 +134,7 @@ pub enum SourceError {
     /// The source does not stream initial states after all. Reaction: list instead, from now on.
     #[error("streaming lists are not supported")]
     Unsupported,
-    /// It will not work without someone's help: forbidden, unknown kind. Reaction: try again at the slowest pace.
+    /// It will not work before someone changes something: forbidden, unknown kind. Reaction: wait, then the initial state.
     #[error("refused: {0}")]
     Fatal(String),
 }

@@ -1,6 +1,9 @@
 //! [`Reflector`]: decides what to ask of a source next, and what its answers mean for the cache. A state machine without I/O:
 //! [`Reflector::step`] takes what happened and says what to do. The driver in `informer` carries it out.
 
+#[cfg(test)]
+mod tests;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use kstore_nondet::Rng;
@@ -244,9 +247,7 @@ impl<T: Object> Reflector<T> {
                 self.streaming = false;
                 self.whole()
             }
-            SourceError::Unsupported | SourceError::Fatal(_) => {
-                self.wait(Some(SOURCE_BACKOFF_CAP), true, now)
-            }
+            SourceError::Unsupported | SourceError::Fatal(_) => self.wait(None, true, now),
         };
         Step { apply: Vec::new(), next, trouble: Some(error) }
     }

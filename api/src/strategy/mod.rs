@@ -30,7 +30,12 @@ pub fn prepare_create(resource: &Resource, object: &mut Value) {
         ("", "Pod") => pod::prepare_create(object),
         ("", "Namespace") => namespace::prepare_create(object),
         ("", "PersistentVolume" | "PersistentVolumeClaim") => object["status"] = json!({"phase": "Pending"}),
-        ("", "Service") => object["status"] = json!({"loadBalancer": {}}),
+        ("", "Service") => {
+            object["status"] = json!({"loadBalancer": {}});
+            if object["spec"].is_object() {
+                service::first_address(&mut object["spec"]);
+            }
+        }
         ("batch", "Job") => job::prepare_create(object),
         ("apps", "DaemonSet") => daemon_set::prepare_create(object),
         _ => {}

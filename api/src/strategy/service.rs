@@ -1,4 +1,4 @@
-//! Services: what was allocated stays when a writer leaves it out.
+//! Services: what was allocated stays when a writer leaves it out, and goes when the type no longer has it.
 
 use serde_json::Value;
 
@@ -9,14 +9,17 @@ pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
         return;
     }
     let (needed, had) = (kind(new), kind(old));
+    drop_unneeded(new, old, &needed, &had);
     if needed != "ExternalName" && had != "ExternalName" {
         keep(new, old, "clusterIP");
         if new["clusterIP"] == old["clusterIP"] {
             keep(new, old, "clusterIPs");
+        } else if new["clusterIPs"] == old["clusterIPs"] {
+            new["clusterIPs"] = Value::Null;
         }
+        first_address(new);
     }
-    let with_ports = |kind: &str| matches!(kind, "NodePort" | "LoadBalancer");
-    if with_ports(&needed) && with_ports(&had) {
+    if has_node_ports(&needed) && has_node_ports(&had) {
         keep_node_ports(new, old);
     }
     let checked = |spec: &Value| spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local";
@@ -25,8 +28,58 @@ pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
     }
 }
 
+/// A service that changes its type lets go of what only the old type had, unless the writer changed it too.
+fn drop_unneeded(new: &mut Value, old: &Value, needed: &str, had: &str) {
+    let lost = |has: fn(&str) -> bool| has(had) && !has(needed);
+    let mut gone: Vec<&str> = Vec::new();
+    if lost(|kind| kind != "ExternalName") {
+        gone.extend(["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]);
+    }
+    if lost(|kind| kind == "ExternalName") {
+        gone.push("externalName");
+    }
+    if lost(|kind| kind == "LoadBalancer") {
+        gone.extend(["allocateLoadBalancerNodePorts", "loadBalancerClass", "healthCheckNodePort"]);
+    }
+    if lost(has_node_ports) {
+        if new["externalIPs"].as_array().is_none_or(Vec::is_empty) {
+            gone.push("externalTrafficPolicy");
+        }
+        drop_node_ports(new, old);
+    }
+    for member in gone {
+        if new[member] == old[member]
+            && let Some(members) = new.as_object_mut()
+        {
+            members.remove(member);
+        }
+    }
+}
+
+fn drop_node_ports(new: &mut Value, old: &Value) {
+    let before: Vec<&Value> = old["ports"].as_array().into_iter().flatten().map(|p| &p["nodePort"]).collect();
+    for port in new.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        if before.contains(&&port["nodePort"])
+            && let Some(members) = port.as_object_mut()
+        {
+            members.remove("nodePort");
+        }
+    }
+}
+
+fn has_node_ports(kind: &str) -> bool {
+    matches!(kind, "NodePort" | "LoadBalancer")
+}
+
 fn kind(spec: &Value) -> String {
     spec["type"].as_str().unwrap_or("ClusterIP").to_owned()
+}
+
+/// The list of addresses begins with the single one; who gives one of the two gives both.
+pub(super) fn first_address(spec: &mut Value) {
+    if is_empty(&spec["clusterIPs"]) && !is_empty(&spec["clusterIP"]) {
+        spec["clusterIPs"] = Value::Array(vec![spec["clusterIP"].clone()]);
+    }
 }
 
 fn is_empty(value: &Value) -> bool {

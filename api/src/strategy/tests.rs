@@ -103,6 +103,12 @@ fn services_keep_what_was_allocated_to_them() {
     assert_eq!(new["spec"]["clusterIPs"], json!(["10.0.0.1"]));
     assert_eq!(new["spec"]["ports"][0]["nodePort"], 30001);
     assert!(new["spec"]["ports"][1]["nodePort"].is_null());
+    let mut plain = old.clone();
+    plain["spec"]["type"] = "ClusterIP".into();
+    plain["spec"]["externalTrafficPolicy"] = Value::Null;
+    prepare_update(row("", "services"), "", &mut plain, &old);
+    assert_eq!(plain["spec"]["ports"], json!([{"port": 80, "protocol": "TCP"}]));
+    assert_eq!(plain["spec"]["clusterIP"], "10.0.0.1");
     let mut external = json!({"spec": {"type": "ExternalName"}});
     prepare_update(row("", "services"), "", &mut external, &old);
     assert!(external["spec"]["clusterIP"].is_null());

@@ -2,16 +2,12 @@
 
 use serde_json::{Map, Value};
 
+pub(super) use crate::object::{int, list, text as of};
 use crate::selector::label::Selector;
 
 pub(super) const NONE: &str = "<none>";
 pub(super) const UNSET: &str = "<unset>";
 pub(super) const UNKNOWN: &str = "<unknown>";
-
-/// A text, or empty.
-pub(super) fn of(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
 
 /// A text, or a placeholder where there is none or an empty one.
 pub(super) fn or<'v>(value: &'v Value, placeholder: &'v str) -> &'v str {
@@ -23,11 +19,6 @@ pub(super) fn count(value: &Value) -> Value {
     value.as_i64().unwrap_or_default().into()
 }
 
-/// The count as a number.
-pub(super) fn int(value: &Value) -> i64 {
-    value.as_i64().unwrap_or_default()
-}
-
 /// A number or text (IntOrString), or a placeholder.
 pub(super) fn int_or_string(value: &Value, placeholder: &str) -> String {
     match value {
@@ -35,11 +26,6 @@ pub(super) fn int_or_string(value: &Value, placeholder: &str) -> String {
         Value::Number(number) => number.to_string(),
         _ => placeholder.to_owned(),
     }
-}
-
-/// The items of a list, or nothing.
-pub(super) fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// Joined texts, or a placeholder where there are none.

@@ -44,9 +44,9 @@ impl Pipeline {
         for _ in 0..ATTEMPTS {
             let outcome = if self.is_absent(target).await && target.subresource.is_empty() {
                 self.check(&request.user, "create", target, &target.name)?;
-                self.create_object(request, applied(None)?, &options, warnings).await
+                self.create_object(request, applied(None)?, &options).await
             } else {
-                self.change(request, &options, warnings, |live| applied(Some(live))).await
+                self.change(request, &options, |live| applied(Some(live))).await
             };
             match outcome {
                 Err(status) if matches!(status.reason, Reason::AlreadyExists | Reason::NotFound) => last = status,

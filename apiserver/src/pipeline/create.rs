@@ -24,7 +24,7 @@ impl Pipeline {
         let span = tracing::debug_span!("decode").entered();
         let object = decode::object(Expected::of(resource, ""), body, options.field_validation, warnings)?;
         drop(span);
-        self.create_object(request, object, options, warnings).await
+        self.create_object(request, object, options).await
     }
 
     /// Creates a decoded object, drawing new names while generated ones collide.
@@ -33,14 +33,13 @@ impl Pipeline {
         request: &Request,
         object: Value,
         options: &WriteOptions,
-        warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         let generated = meta::name(&object).is_empty() && !meta::generate_name(&object).is_empty();
         let mut attempts = if generated { limits::GENERATE_NAME_ATTEMPTS } else { 1 };
         loop {
             attempts -= 1;
             let mut object = object.clone();
-            let target = self.admit_new(request, &mut object, options, warnings)?;
+            let target = self.admit_new(request, &mut object, options)?;
             let note = self.note(request);
             match self.registry.create(&target, object, note, options.dry_run).await {
                 Ok(entry) => return Ok(Answer::Object(ObjectAnswer { entry, created: true })),
@@ -59,7 +58,6 @@ impl Pipeline {
         request: &Request,
         object: &mut Value,
         options: &WriteOptions,
-        warnings: &mut Vec<String>,
     ) -> Result<Target, Status> {
         let mut target = request.target.clone();
         let resource = target.resource;
@@ -84,7 +82,6 @@ impl Pipeline {
         drop(span);
         self.admission.validate(&subject, Some(object), None)?;
         self.track(resource, None, object, options);
-        warnings.extend(validate::warnings(resource, object));
         to_stored(resource, object);
         target.resource = resource;
         Ok(target)

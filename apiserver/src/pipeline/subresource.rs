@@ -124,8 +124,7 @@ impl Pipeline {
             }
             Ok(next)
         };
-        let mut warnings = Vec::new();
-        match self.change(&parent, options, &mut warnings, rescale).await? {
+        match self.change(&parent, options, rescale).await? {
             Answer::Object(ObjectAnswer { entry, .. }) => {
                 let value = scale::of(&in_version(target.resource, entry.parse()));
                 Ok(Answer::Value { value, created: false })

@@ -39,10 +39,10 @@ impl Pipeline {
         }
         if target.resource.create_on_update && target.subresource.is_empty() && self.is_absent(target).await {
             self.check(&request.user, "create", target, &target.name)?;
-            return self.create_object(request, object, options, warnings).await;
+            return self.create_object(request, object, options).await;
         }
         let change = |_: &Value| Ok(object.clone());
-        self.change(request, options, warnings, change).await
+        self.change(request, options, change).await
     }
 
     pub(super) async fn patch(
@@ -70,7 +70,7 @@ impl Pipeline {
                 .map_err(|status| in_patch(status, validation))?;
             Ok(next)
         };
-        let answer = self.change(request, options, warnings, change).await?;
+        let answer = self.change(request, options, change).await?;
         warnings.extend(dropped);
         Ok(answer)
     }
@@ -85,20 +85,16 @@ impl Pipeline {
         &self,
         request: &Request,
         options: &WriteOptions,
-        warnings: &mut Vec<String>,
         mut change: impl FnMut(&Value) -> Result<Value, Status> + Send,
     ) -> Result<Answer, Status> {
         let target = &request.target;
-        let mut told = Vec::new();
         let decide = |current: Option<&Value>| {
             let current = current.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
             let old = in_version(target.resource, current.clone());
             let next = change(&old)?;
-            told.clear();
-            self.admit_change(request, options, &old, next, &mut told)
+            self.admit_change(request, options, &old, next)
         };
         let updated = self.registry.guaranteed_update(target, self.note(request), options.dry_run, decide).await?;
-        warnings.extend(told);
         let created = updated.effect == UpdateEffect::Created;
         Ok(Answer::Object(ObjectAnswer { entry: updated.entry, created }))
     }
@@ -110,7 +106,6 @@ impl Pipeline {
         options: &WriteOptions,
         old: &Value,
         mut next: Value,
-        warnings: &mut Vec<String>,
     ) -> Result<Next, Status> {
         let target = &request.target;
         let resource = target.resource;
@@ -131,14 +126,16 @@ impl Pipeline {
         decode::canonical(Expected::of(resource, ""), &mut before, FieldValidation::Ignore, &mut Vec::new())?;
         strategy::prepare_update(resource, target.subresource, &mut next, &before);
         let span = tracing::debug_span!("validation").entered();
-        let errors = validate::update(resource, target.subresource, &next, &before);
+        let errors = match target.subresource {
+            "" => validate::update(resource, &next, &before),
+            subresource => validate::update_subresource(resource, subresource, &next, &before),
+        };
         if !errors.is_empty() {
             return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors));
         }
         drop(span);
         self.admission.validate(&subject, Some(&next), Some(old))?;
         self.track(resource, Some((old, target.subresource)), &mut next, options);
-        warnings.extend(validate::warnings(resource, &next));
         let removed = removed_by_update(resource, &next);
         to_stored(resource, &mut next);
         Ok(if removed { Next::Remove(next) } else { Next::Put(next) })

@@ -122,8 +122,8 @@ pub(crate) struct Share {
 }
 
 /// The new sizes when a Deployment is resized in the middle of a rollout; `sets` in the order in which they are served
-/// (larger first). Each gets its share of the change, rounded; what rounding leaves goes to the first. Together they come to
-/// `most` unless that would take one below zero.
+/// (larger first). Each gets its share of the change, rounded; what rounding leaves goes to the first, as far as
+/// it can give. Together they come to what is allowed.
 pub(crate) fn proportional_sizes(bounds: Bounds, sets: &[Share]) -> Vec<i32> {
     let allowed = if bounds.wanted > 0 { bounds.most() } else { 0 };
     let delta = allowed - sets.iter().map(|s| s.size).sum::<i32>();
@@ -136,8 +136,12 @@ pub(crate) fn proportional_sizes(bounds: Bounds, sets: &[Share]) -> Vec<i32> {
             set.size + share
         })
         .collect();
-    if let Some(first) = sizes.first_mut() {
-        *first = (*first + delta - added).max(0);
+    // Rounding can leave more to take away than the first set has.
+    let mut left = delta - added;
+    for size in &mut sizes {
+        let step = left.max(-*size);
+        *size += step;
+        left -= step;
     }
     sizes
 }

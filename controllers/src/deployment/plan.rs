@@ -102,8 +102,9 @@ impl Slot<'_> {
         size(&self.set)
     }
 
+    /// Pods beyond the size are about to go, even if the status still counts them.
     fn available(&self) -> i32 {
-        counts(&self.set).available_replicas.unwrap_or(0)
+        counts(&self.set).available_replicas.unwrap_or(0).min(self.size())
     }
 
     fn annotations(&self) -> Option<&BTreeMap<String, String>> {

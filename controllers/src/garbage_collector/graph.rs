@@ -143,16 +143,18 @@ impl Graph {
         if node.waits_for_dependents() {
             work.extend(self.dependents.get(uid).into_iter().flatten().cloned().map(Work::Collect));
             work.push(Work::Collect(Arc::clone(uid)));
-        } else if !node.deleting && node.owners.iter().any(|o| self.is_in_doubt(o)) {
+        } else if !node.deleting && node.owners.iter().any(|o| self.is_in_doubt(o, &node.namespace)) {
             work.push(Work::Collect(Arc::clone(uid)));
         }
         work
     }
 
-    fn is_in_doubt(&self, owner: &OwnerReference) -> bool {
-        self.nodes
-            .get(owner.uid.as_str())
-            .is_none_or(|n| n.waits_for_dependents() || *n.kind != *owner.kind || n.name != owner.name)
+    /// Not certainly there, in reach, and meant to stay.
+    fn is_in_doubt(&self, owner: &OwnerReference, namespace: &str) -> bool {
+        self.nodes.get(owner.uid.as_str()).is_none_or(|n| {
+            let in_reach = n.namespace.is_empty() || n.namespace == namespace;
+            n.waits_for_dependents() || !in_reach || *n.kind != *owner.kind || n.name != owner.name
+        })
     }
 
     /// Owners that wait for their dependents and are no longer held up by one whose references changed like this.

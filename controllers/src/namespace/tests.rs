@@ -1,1 +1,90 @@
-//! Tests of this controller's plan.
+//! How namespaces end.
+
+use super::plan::{Content, Observed, plan};
+use crate::action::{Action, Object};
+use crate::resource::{CONFIGMAPS, PODS};
+use crate::view::Meta;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use serde_json::{Value, from_value, json};
+
+const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
+
+fn namespace(deleting: bool) -> Namespace {
+    let mut value = json!({"metadata": {"name": "n"}, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
+    if deleting {
+        value["metadata"]["deletionTimestamp"] = json!(START);
+    }
+    from_value(value).unwrap()
+}
+
+fn items(list: Value) -> Vec<Meta> {
+    from_value(list).unwrap()
+}
+
+fn run(ns: &Namespace, contents: &[Content], failures: &[String]) -> (Vec<Action>, Option<u64>) {
+    let plan = plan(Observed { namespace: ns, contents, failures }, START);
+    (plan.actions, plan.wake.map(|w| w.as_secs()))
+}
+
+fn conditions(actions: &[Action]) -> Vec<String> {
+    let Some(Action::UpdateStatus(Object::Namespace(ns))) = actions.last() else { panic!("{actions:?}") };
+    let status = ns.status.as_ref().unwrap();
+    assert_eq!(status.phase.as_deref(), Some("Terminating"));
+    let all = status.conditions.as_ref().unwrap();
+    let trouble = all.iter().filter(|c| c.status == "True");
+    trouble.map(|c| format!("{}: {}", c.reason.as_deref().unwrap(), c.message.as_deref().unwrap())).collect()
+}
+
+#[test]
+fn a_living_namespace_is_left_alone_and_an_empty_one_is_let_go() {
+    assert_eq!(run(&namespace(false), &[], &[]), (vec![], None));
+    let (actions, wake) = run(&namespace(true), &[], &[]);
+    let [Action::Finalize(ns)] = &actions[..] else { panic!("{actions:?}") };
+    assert_eq!((ns.spec.as_ref().unwrap().finalizers.as_deref(), wake), (Some(&[][..]), None));
+    assert_eq!(run(ns, &[], &[]), (vec![], None), "once is enough");
+}
+
+#[test]
+fn pods_go_first_and_with_their_grace() {
+    let pods = items(json!([
+        {"name": "a", "namespace": "n", "uid": "1"},
+        {"name": "b", "namespace": "n", "uid": "2", "deletionTimestamp": START, "deletionGracePeriodSeconds": 30},
+    ]));
+    let maps = items(json!([{"name": "m", "namespace": "n", "uid": "3"}]));
+    let contents = [Content { resource: CONFIGMAPS, items: maps }, Content { resource: PODS, items: pods }];
+    let (actions, wake) = run(&namespace(true), &contents, &[]);
+    let deleted = |actions: &[Action]| -> Vec<String> {
+        let name =
+            |a: &Action| if let Action::Delete { target, .. } = a { Some(target.name.clone()) } else { None };
+        actions.iter().filter_map(name).collect()
+    };
+    assert_eq!((deleted(&actions), wake), (vec!["a".to_owned()], Some(16)));
+    let text = "SomeResourcesRemain: Some resources are remaining: configmaps. has 1 resource instances, pods. has 2 resource instances";
+    assert_eq!(conditions(&actions), [text]);
+    let (actions, _) = run(&namespace(true), &contents[..1], &[]);
+    assert_eq!(deleted(&actions), ["m"]);
+}
+
+#[test]
+fn what_holds_a_namespace_up_is_named() {
+    let maps = items(
+        json!([{"name": "m", "namespace": "n", "uid": "3", "deletionTimestamp": START, "finalizers": ["x/y"]}]),
+    );
+    let contents = [Content { resource: CONFIGMAPS, items: maps }];
+    let (actions, wake) = run(&namespace(true), &contents, &["secrets.: refused".to_owned()]);
+    assert_eq!(wake, Some(8));
+    let said = conditions(&actions);
+    assert!(said[0].contains("secrets.: refused"), "{said:?}");
+    assert!(said[2].contains("x/y in 1 resource instances"), "{said:?}");
+    let Some(Action::UpdateStatus(Object::Namespace(ns))) = actions.last() else { panic!() };
+    let again = run(ns, &contents, &["secrets.: refused".to_owned()]).0;
+    assert_eq!(again, [], "the same trouble is told once");
+}
+
+#[test]
+fn what_could_not_be_listed_counts_as_content() {
+    let (actions, wake) = run(&namespace(true), &[], &["secrets.: refused".to_owned()]);
+    assert!(!actions.iter().any(|a| matches!(a, Action::Finalize(_))));
+    assert_eq!(wake, Some(1));
+}

@@ -1,1 +1,190 @@
-//! Tests of this controller's plan.
+//! The ReplicaSet plan against tables, and against pods that come and go at random.
+
+use super::plan::{Change, Failure, Observed, actions, change, pod_of, report};
+use super::victims::{Neighbours, rank};
+use crate::action::{Action, Object, Plan};
+use crate::limits::REPLICA_BURST;
+use crate::view::Pod;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use kstore_nondet::Rng;
+use proptest::prelude::*;
+use serde_json::{Value, from_value, json};
+use std::sync::Arc;
+
+const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
+
+fn set(replicas: i32, min_ready: i32) -> ReplicaSet {
+    from_value(json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": {"name": "web-1", "namespace": "default", "uid": "rs", "generation": 3},
+        "spec": {
+            "replicas": replicas, "minReadySeconds": min_ready, "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web", "v": "1"}, "annotations": {"a": "b"}},
+                         "spec": {"containers": [{"name": "c", "image": "i"}]}},
+        },
+    }))
+    .unwrap()
+}
+
+fn pod(name: &str, more: Value) -> Arc<Pod> {
+    let mut pod: Pod = from_value(more).unwrap();
+    pod.metadata.name = name.into();
+    pod.metadata.uid = name.into();
+    if pod.metadata.labels.is_empty() {
+        pod.metadata.labels = [("app", "web"), ("v", "1")].map(|(k, v)| (k.into(), v.into())).into();
+    }
+    Arc::new(pod)
+}
+
+fn ready(since: i64) -> Value {
+    let at = START.checked_sub(SignedDuration::from_secs(since)).unwrap();
+    json!([{"type": "Ready", "status": "True", "lastTransitionTime": at}])
+}
+
+fn status_of(plan: &Plan) -> k8s_openapi::api::apps::v1::ReplicaSetStatus {
+    match plan.actions.as_slice() {
+        [Action::UpdateStatus(Object::ReplicaSet(set))] => set.status.clone().unwrap(),
+        other => panic!("one status write, not {other:?}"),
+    }
+}
+
+#[test]
+fn pods_carry_template_name_prefix_and_controller() {
+    let pod = pod_of(&set(1, 0));
+    assert_eq!(pod.metadata.generate_name.as_deref(), Some("web-1-"));
+    assert_eq!(pod.metadata.annotations.as_ref().unwrap()["a"], "b");
+    let owner = &pod.metadata.owner_references.as_ref().unwrap()[0];
+    assert_eq!((owner.kind.as_str(), owner.uid.as_str()), ("ReplicaSet", "rs"));
+    assert_eq!((owner.controller, owner.block_owner_deletion), (Some(true), Some(true)));
+}
+
+#[test]
+fn missing_pods_are_created_in_bursts_and_ended_or_leaving_ones_do_not_count() {
+    let pods = [
+        pod("a", json!({})),
+        pod("b", json!({"status": {"phase": "Failed"}})),
+        pod("c", json!({"metadata": {"deletionTimestamp": START}})),
+    ];
+    let none = Neighbours::new;
+    let of = |replicas| change(Observed { set: &set(replicas, 0), pods: &pods }, START, none);
+    assert_eq!(of(1), Change::None);
+    assert_eq!(of(3), Change::Create(2));
+    assert_eq!(of(5000), Change::Create(REPLICA_BURST));
+    assert_eq!(of(0), Change::Delete(vec![Arc::clone(&pods[0])]));
+    assert!(matches!(actions(&set(3, 0), &of(3))[..], [Action::CreatePods { count: 2, .. }]));
+}
+
+#[test]
+fn victims_go_in_the_documented_order() {
+    let on = |more: Value| {
+        let mut base = json!({"spec": {"nodeName": "n1"}, "status": {"phase": "Running", "conditions": ready(64)},
+            "metadata": {"creationTimestamp": START.checked_sub(SignedDuration::from_secs(100)).unwrap()}});
+        json_patch(&mut base, &more);
+        base
+    };
+    let ordered = [
+        pod("unassigned", on(json!({"spec": {"nodeName": ""}}))),
+        pod("pending", on(json!({"status": {"phase": "Pending"}}))),
+        pod("unknown", on(json!({"status": {"phase": "Unknown"}}))),
+        pod("not-ready", on(json!({"status": {"conditions": []}}))),
+        pod(
+            "cheap",
+            on(json!({"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-5"}}})),
+        ),
+        pod("crowded", on(json!({"spec": {"nodeName": "n2"}}))),
+        pod("ready-lately", on(json!({"status": {"conditions": ready(3)}}))),
+        pod("restarted", on(json!({"status": {"containerStatuses": [{"restartCount": 3}]}}))),
+        pod("young", on(json!({"metadata": {"creationTimestamp": START}}))),
+        pod("y-same", on(json!({}))),
+        pod("z-same", on(json!({}))),
+    ];
+    let neighbours: Neighbours = [("n1".to_owned(), 1), ("n2".to_owned(), 2)].into();
+    let mut shuffled = ordered.to_vec();
+    shuffled.reverse();
+    shuffled.sort_by_key(|p| rank(p, &neighbours, START));
+    let names: Vec<&str> = shuffled.iter().map(|p| p.metadata.name.as_str()).collect();
+    let expected: Vec<&str> = ordered.iter().map(|p| p.metadata.name.as_str()).collect();
+    assert_eq!(names, expected);
+}
+
+fn json_patch(base: &mut Value, more: &Value) {
+    match (base, more) {
+        (Value::Object(base), Value::Object(more)) => {
+            more.iter().for_each(|(k, v)| json_patch(base.entry(k.clone()).or_insert(Value::Null), v));
+        }
+        (base, more) => *base = more.clone(),
+    }
+}
+
+#[test]
+fn the_status_counts_and_wakes_when_a_pod_becomes_available() {
+    let set = set(4, 10);
+    let pods = [
+        pod("a", json!({"status": {"conditions": ready(20)}})),
+        pod("b", json!({"status": {"conditions": ready(4)}})),
+        pod("c", json!({"metadata": {"labels": {"app": "web"}}})),
+        pod("d", json!({"metadata": {"deletionTimestamp": START}})),
+    ];
+    let seen = Observed { set: &set, pods: &pods };
+    let plan = report(seen, None, None, START);
+    let status = status_of(&plan);
+    let numbers =
+        (status.replicas, status.fully_labeled_replicas, status.ready_replicas, status.available_replicas);
+    assert_eq!(numbers, (3, Some(2), Some(2), Some(1)));
+    assert_eq!((status.terminating_replicas, status.observed_generation), (Some(1), Some(3)));
+    assert_eq!(plan.wake.unwrap().as_secs(), 6);
+    let mut written = set.clone();
+    written.status = Some(status);
+    let again = report(Observed { set: &written, pods: &pods }, None, None, START);
+    assert_eq!(again.actions, [], "nothing new, nothing written");
+}
+
+#[test]
+fn status_writes_keep_a_distance_until_there_is_something_final_to_say() {
+    let mut set = set(2, 0);
+    set.status = Some(from_value(json!({"replicas": 0, "observedGeneration": 3})).unwrap());
+    let half = [pod("a", json!({"status": {"conditions": ready(1)}})), pod("b", json!({}))];
+    let soon = START.checked_add(SignedDuration::from_millis(10)).unwrap();
+    let waiting = report(Observed { set: &set, pods: &half }, None, Some(START), soon);
+    assert_eq!((waiting.actions.len(), waiting.wake.unwrap().as_millis()), (0, 15));
+    let failed = Failure { reason: "FailedCreate", message: "quota".into() };
+    let failed = report(Observed { set: &set, pods: &half }, Some(&failed), Some(START), soon);
+    let conditions = status_of(&failed).conditions.unwrap();
+    assert_eq!(
+        (conditions[0].type_.as_str(), conditions[0].reason.as_deref()),
+        ("ReplicaFailure", Some("FailedCreate"))
+    );
+    let full = ["a", "b"].map(|n| pod(n, json!({"status": {"conditions": ready(1)}})));
+    let done = report(Observed { set: &set, pods: &full }, None, Some(START), soon);
+    assert_eq!(status_of(&done).available_replicas, Some(2));
+}
+
+proptest! {
+    #[test]
+    fn any_loss_is_made_good_and_only_own_pods_are_deleted(
+        wanted in 0i32..30,
+        seed in any::<u64>(),
+        losses in prop::collection::vec(0usize..10, 0..10),
+    ) {
+        let rng = Rng::seeded(seed);
+        let set = set(wanted, 0);
+        let mut pods: Vec<Arc<Pod>> = (0..rng.below(40)).map(|i| pod(&format!("p{i}"), json!({}))).collect();
+        let mut made = 0;
+        for lost in losses {
+            (0..lost.min(pods.len())).for_each(|_| drop(pods.swap_remove(rng.below(pods.len() as u64) as usize)));
+            match change(Observed { set: &set, pods: &pods }, START, Neighbours::new) {
+                Change::None => {}
+                Change::Create(n) => {
+                    pods.extend((0..n).map(|i| pod(&format!("m{made}-{i}"), json!({}))));
+                    made += 1;
+                }
+                Change::Delete(victims) => {
+                    prop_assert!(victims.iter().all(|v| pods.iter().any(|p| p.metadata.uid == v.metadata.uid)));
+                    pods.retain(|p| victims.iter().all(|v| v.metadata.uid != p.metadata.uid));
+                }
+            }
+            prop_assert_eq!(pods.len(), wanted as usize);
+        }
+    }
+}

@@ -1,1 +1,75 @@
-//! Tests of this controller's plan.
+//! When pods leave.
+
+use super::plan::{Since, Verdict, evict, judge};
+use crate::action::Action;
+use crate::view::Pod;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, from_value, json};
+use std::time::Duration;
+
+const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
+
+fn pod(tolerations: Value) -> Pod {
+    from_value(json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"nodeName": "x", "tolerations": tolerations}})).unwrap()
+}
+
+fn after(tolerations: Value, seconds: i64) -> Verdict {
+    let taints = ["node.kubernetes.io/unreachable", "dedicated"].map(|key| Since {
+        taint: from_value(json!({"key": key, "value": "v", "effect": "NoExecute"})).unwrap(),
+        at: START,
+    });
+    judge(&pod(tolerations), &taints, START.checked_add(SignedDuration::from_secs(seconds)).unwrap())
+}
+
+#[test]
+fn the_shortest_toleration_counts() {
+    let all = json!({"operator": "Exists"});
+    let unreachable = json!({"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
+    let dedicated = |value: &str| json!({"key": "dedicated", "value": value});
+    let table = [
+        (json!([]), 0, Verdict::Leave),
+        (json!([all]), 100_000, Verdict::Stay),
+        (json!([unreachable]), 0, Verdict::Leave),
+        (json!([unreachable, all]), 0, Verdict::StayFor(Duration::from_secs(300))),
+        (json!([unreachable, dedicated("v")]), 299, Verdict::StayFor(Duration::from_secs(1))),
+        (json!([unreachable, dedicated("v")]), 300, Verdict::Leave),
+        (json!([unreachable, dedicated("w")]), 0, Verdict::Leave),
+        (json!([{"operator": "Exists", "tolerationSeconds": -1}]), 0, Verdict::Leave),
+        (json!([{"operator": "Exists", "effect": "NoSchedule"}]), 0, Verdict::Leave),
+    ];
+    for (tolerations, seconds, expected) in table {
+        assert_eq!(after(tolerations.clone(), seconds), expected, "{tolerations} after {seconds} s");
+    }
+}
+
+#[test]
+fn without_taints_or_on_its_way_out_a_pod_is_left_alone() {
+    assert_eq!(judge(&pod(json!([])), &[], START), Verdict::Stay);
+    let mut leaving = pod(json!([]));
+    leaving.status.phase = crate::view::Phase::Succeeded;
+    let taint = Since { taint: from_value(json!({"key": "k", "effect": "NoExecute"})).unwrap(), at: START };
+    assert_eq!(judge(&leaving, &[taint], START), Verdict::Stay);
+}
+
+#[test]
+fn an_evicted_pod_is_told_why() {
+    let actions = evict(&pod(json!([])), START);
+    let [
+        Action::Event(notice),
+        Action::Patch { patch, status: true, .. },
+        Action::Delete { force: false, .. },
+    ] = &actions[..]
+    else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(
+        (notice.reason, notice.message.as_str()),
+        ("TaintManagerEviction", "Marking for deletion Pod n/p")
+    );
+    let condition = &patch["status"]["conditions"][0];
+    assert_eq!(
+        (condition["type"].as_str(), condition["reason"].as_str()),
+        (Some("DisruptionTarget"), Some("DeletionByTaintManager"))
+    );
+    assert!(patch["status"].get("phase").is_none());
+}

@@ -1,0 +1,169 @@
+//! Checks of single values that many kinds share. Each appends what is wrong to the list it is given.
+
+use serde_json::Value;
+
+use crate::field::{ErrorList, Path};
+use crate::name::{self, Faults};
+use crate::object::{int, list, semantically_equal, text};
+use crate::quantity::Quantity;
+
+/// The text of every field that can be set once.
+pub(super) const IMMUTABLE: &str = "field is immutable";
+/// The text of every number that must not be below zero.
+pub(super) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
+
+/// One `Invalid` per fault of a value's grammar.
+pub(super) fn grammar(errors: &mut ErrorList, path: &Path<'_>, value: &str, faults: Faults) {
+    for fault in faults {
+        errors.invalid(path, value, fault);
+    }
+}
+
+/// As [`grammar`] for a text that must be there.
+pub(super) fn required_grammar(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    value: &Value,
+    grammar_of: fn(&str) -> Faults,
+) {
+    match text(value) {
+        "" => errors.required(path, ""),
+        value => grammar(errors, path, value, grammar_of(value)),
+    }
+}
+
+/// As [`grammar`] for a text that may be missing.
+pub(super) fn optional_grammar(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    value: &Value,
+    grammar_of: fn(&str) -> Faults,
+) {
+    if !text(value).is_empty() {
+        required_grammar(errors, path, value, grammar_of);
+    }
+}
+
+/// A text that must be there.
+pub(super) fn required(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
+    if text(value).is_empty() {
+        errors.required(path, "");
+    }
+}
+
+/// A text that must be one of a few.
+pub(super) fn one_of(errors: &mut ErrorList, path: &Path<'_>, value: &Value, supported: &[&str]) {
+    match text(value) {
+        "" => errors.required(path, ""),
+        _ => optional_one_of(errors, path, value, supported),
+    }
+}
+
+/// A text that, if there, must be one of a few.
+pub(super) fn optional_one_of(errors: &mut ErrorList, path: &Path<'_>, value: &Value, supported: &[&str]) {
+    let value = text(value);
+    if !value.is_empty() && !supported.contains(&value) {
+        errors.not_supported(path, value, supported);
+    }
+}
+
+/// A number that, if there, must not be below zero.
+pub(super) fn not_negative(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
+    if int(value) < 0 {
+        errors.invalid(path, value, NOT_NEGATIVE);
+    }
+}
+
+/// As [`not_negative`] for several members of one object.
+pub(super) fn none_negative(errors: &mut ErrorList, path: &Path<'_>, object: &Value, members: &[&str]) {
+    for member in members {
+        not_negative(errors, &path.child(member), &object[*member]);
+    }
+}
+
+/// A port: a number, or the name of one.
+pub(super) fn port(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
+    match value {
+        Value::String(text) => grammar(errors, path, text, name::port_name(text)),
+        _ => port_number(errors, path, value),
+    }
+}
+
+/// A port's number.
+pub(super) fn port_number(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
+    for fault in name::port_number(int(value)) {
+        errors.invalid(path, &int(value), fault);
+    }
+}
+
+/// A count or a percentage, neither below zero.
+pub(super) fn int_or_percent(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
+    match value {
+        Value::String(text) if percent(value).is_none() => {
+            let fault = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
+            errors.invalid(path, text, fault);
+        }
+        Value::String(_) | Value::Null => {}
+        _ => not_negative(errors, path, value),
+    }
+}
+
+/// A percentage that must not be above one hundred.
+pub(super) fn at_most_all(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
+    if percent(value).is_some_and(|percent| percent > 100) {
+        errors.invalid(path, value, "must not be greater than 100%");
+    }
+}
+
+/// `25` of `"25%"`.
+pub(super) fn percent(value: &Value) -> Option<u64> {
+    let digits = value.as_str()?.strip_suffix('%')?;
+    if digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse().ok() } else { None }
+}
+
+/// A quantity, if there is one; what is none has been refused before.
+pub(super) fn quantity(value: &Value) -> Option<Quantity> {
+    match value {
+        Value::String(text) => Quantity::parse(text).ok(),
+        Value::Number(number) => Quantity::parse(&number.to_string()).ok(),
+        _ => None,
+    }
+}
+
+/// A quantity that must not be below zero.
+pub(super) fn quantity_not_negative(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
+    if quantity(value).is_some_and(Quantity::is_negative) {
+        errors.invalid(path, value, NOT_NEGATIVE);
+    }
+}
+
+/// A dotted member that may be set at create and never again.
+pub(super) fn immutable(errors: &mut ErrorList, member: &str, new: &Value, old: &Value) {
+    let (value, stored) = (at(new, member), at(old, member));
+    if !semantically_equal(value, stored) {
+        errors.invalid(&Path::new(member), value, IMMUTABLE);
+    }
+}
+
+/// The value at a dotted path of members.
+pub(super) fn at<'o>(object: &'o Value, path: &str) -> &'o Value {
+    path.split('.').fold(object, |value, member| &value[member])
+}
+
+/// Calls `each` with every item of a list member and its path.
+pub(super) fn each(path: &Path<'_>, object: &Value, member: &str, mut each: impl FnMut(&Path<'_>, &Value)) {
+    let path = path.child(member);
+    for (i, item) in list(&object[member]).iter().enumerate() {
+        each(&path.index(i), item);
+    }
+}
+
+/// Reports values of a member that occur twice in a list.
+pub(super) fn unique(errors: &mut ErrorList, path: &Path<'_>, items: &[Value], member: &str) {
+    for (i, item) in items.iter().enumerate() {
+        let value = &item[member];
+        if !text(value).is_empty() && items[..i].iter().any(|earlier| earlier[member] == *value) {
+            errors.duplicate(&path.index(i).child(member), value);
+        }
+    }
+}

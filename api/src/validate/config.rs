@@ -1,0 +1,114 @@
+//! What must hold of config maps and secrets.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use super::check::{IMMUTABLE, grammar};
+use crate::field::{ErrorList, Path};
+use crate::limits::DATA_MAX;
+use crate::meta;
+use crate::name;
+use crate::object::{semantically_equal, text};
+
+const FROZEN: &str = "field is immutable when `immutable` is set";
+const REDACTED: &str = "<secret contents redacted>";
+
+fn keys(errors: &mut ErrorList, path: &Path<'_>, data: &Value) {
+    for key in data.as_object().into_iter().flat_map(|data| data.keys()) {
+        grammar(errors, &path.key(key), key, name::config_key(key));
+    }
+}
+
+/// Bytes behind base64 text, without decoding it.
+fn decoded_length(text: &str) -> usize {
+    text.len() / 4 * 3 - text.bytes().rev().take_while(|b| *b == b'=').count().min(2)
+}
+
+fn values(data: &Value) -> impl Iterator<Item = &str> {
+    data.as_object().into_iter().flatten().map(|(_, value)| text(value))
+}
+
+pub(super) fn config_map(object: &Value, errors: &mut ErrorList) {
+    let (data, binary) = (&object["data"], &object["binaryData"]);
+    keys(errors, &Path::new("data"), data);
+    keys(errors, &Path::new("binaryData"), binary);
+    for key in data.as_object().into_iter().flat_map(|data| data.keys()) {
+        if !binary[key].is_null() {
+            let path = Path::new("data");
+            errors.invalid(&path.key(key), key, "duplicate of key present in binaryData");
+        }
+    }
+    let total = values(data).map(str::len).sum::<usize>() + values(binary).map(decoded_length).sum::<usize>();
+    if total > DATA_MAX {
+        errors.too_long(&Path::ROOT, DATA_MAX);
+    }
+}
+
+fn frozen(errors: &mut ErrorList, new: &Value, old: &Value, members: &[&str]) {
+    if old["immutable"] != true {
+        return;
+    }
+    if new["immutable"] != true {
+        errors.forbidden(&Path::new("immutable"), FROZEN);
+    }
+    for member in members {
+        if !semantically_equal(&new[*member], &old[*member]) {
+            errors.forbidden(&Path::new(member), FROZEN);
+        }
+    }
+}
+
+pub(super) fn config_map_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+    frozen(errors, new, old, &["data", "binaryData"]);
+}
+
+pub(super) fn secret_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+    if new["type"] != old["type"] {
+        errors.invalid(&Path::new("type"), &new["type"], IMMUTABLE);
+    }
+    frozen(errors, new, old, &["data"]);
+}
+
+pub(super) fn secret(object: &Value, errors: &mut ErrorList) {
+    let data = &object["data"];
+    keys(errors, &Path::new("data"), data);
+    if values(data).map(decoded_length).sum::<usize>() > DATA_MAX {
+        errors.too_long(&Path::new("data"), DATA_MAX);
+    }
+    let need = |errors: &mut ErrorList, keys: &[&str]| {
+        for key in keys.iter().filter(|key| data[**key].is_null()) {
+            errors.required(&Path::new("data").key(key), "");
+        }
+    };
+    match text(&object["type"]) {
+        "kubernetes.io/service-account-token" => {
+            let key = "kubernetes.io/service-account.name";
+            if meta::annotation(object, key).unwrap_or_default().is_empty() {
+                errors.required(&Path::new("metadata.annotations").key(key), "");
+            }
+        }
+        "kubernetes.io/dockercfg" => json_entry(errors, data, ".dockercfg"),
+        "kubernetes.io/dockerconfigjson" => json_entry(errors, data, ".dockerconfigjson"),
+        "kubernetes.io/basic-auth" if data["username"].is_null() && data["password"].is_null() => {
+            need(errors, &["username", "password"]);
+        }
+        "kubernetes.io/ssh-auth" => need(errors, &["ssh-privatekey"]),
+        "kubernetes.io/tls" => need(errors, &["tls.crt", "tls.key"]),
+        _ => {}
+    }
+}
+
+/// An entry that must be there and hold JSON.
+fn json_entry(errors: &mut ErrorList, data: &Value, key: &str) {
+    let path = Path::new("data");
+    let path = path.key(key);
+    let Some(encoded) = data[key].as_str() else {
+        errors.required(&path, "");
+        return;
+    };
+    let bytes = STANDARD.decode(encoded).unwrap_or_default();
+    if let Err(fault) = serde_json::from_slice::<Value>(&bytes) {
+        errors.invalid(&path, REDACTED, fault.to_string());
+    }
+}

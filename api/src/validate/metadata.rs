@@ -1,0 +1,146 @@
+//! What must hold of every object's metadata.
+
+use serde_json::Value;
+
+use super::check::{IMMUTABLE, grammar};
+use crate::field::{ErrorList, Path};
+use crate::kind::Resource;
+use crate::limits::ANNOTATIONS_MAX;
+use crate::meta::{self, FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
+use crate::name;
+use crate::object::{list, text};
+
+const METADATA: Path<'static> = Path::new("metadata");
+
+pub(super) fn create(resource: &Resource, object: &Value, errors: &mut ErrorList) {
+    let (own, prefix) = (meta::name(object), meta::generate_name(object));
+    if !prefix.is_empty() {
+        let faults = name::object_name_prefix(resource.name_rule, prefix);
+        grammar(errors, &METADATA.child("generateName"), prefix, faults);
+    }
+    if own.is_empty() {
+        errors.required(&METADATA.child("name"), "name or generateName is required");
+    } else {
+        grammar(errors, &METADATA.child("name"), own, name::object_name(resource.name_rule, own));
+    }
+    scope(resource, meta::namespace(object), errors);
+    common(object, errors);
+}
+
+fn scope(resource: &Resource, namespace: &str, errors: &mut ErrorList) {
+    let path = METADATA.child("namespace");
+    match (resource.namespaced, namespace) {
+        (true, "") => errors.required(&path, ""),
+        (true, namespace) => grammar(errors, &path, namespace, name::dns1123_label(namespace)),
+        (false, "") => {}
+        (false, _) => errors.forbidden(&path, "not allowed on this type"),
+    }
+}
+
+pub(super) fn update(resource: &Resource, new: &Value, old: &Value, errors: &mut ErrorList) {
+    if meta::is_being_deleted(old) {
+        no_new_finalizers(new, old, errors);
+    }
+    for member in
+        ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"]
+    {
+        if member == "namespace" && !resource.namespaced {
+            continue;
+        }
+        let (value, stored) = (&new["metadata"][member], &old["metadata"][member]);
+        if value != stored {
+            errors.invalid(&METADATA.child(member), value, IMMUTABLE);
+        }
+    }
+    common(new, errors);
+}
+
+fn no_new_finalizers(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let fresh = meta::finalizers(new).filter(|f| !meta::finalizers(old).any(|old| old == *f));
+    let fresh: Vec<String> = fresh.map(|finalizer| format!("{finalizer:?}")).collect();
+    if !fresh.is_empty() {
+        let detail = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            fresh.join(", ")
+        );
+        errors.forbidden(&METADATA.child("finalizers"), detail);
+    }
+}
+
+fn common(object: &Value, errors: &mut ErrorList) {
+    labels(errors, &METADATA.child("labels"), &object["metadata"]["labels"]);
+    annotations(errors, &METADATA.child("annotations"), &object["metadata"]["annotations"]);
+    owners(object, errors);
+    finalizers(object, errors);
+}
+
+/// A map of labels.
+pub(super) fn labels(errors: &mut ErrorList, path: &Path<'_>, labels: &Value) {
+    for (key, value) in labels.as_object().into_iter().flatten() {
+        grammar(errors, path, key, name::qualified_name(key));
+        grammar(errors, path, text(value), name::label_value(text(value)));
+    }
+}
+
+/// A map of annotations: keys as labels, in either case; the whole bounded.
+pub(super) fn annotations(errors: &mut ErrorList, path: &Path<'_>, annotations: &Value) {
+    let mut total = 0;
+    for (key, value) in annotations.as_object().into_iter().flatten() {
+        grammar(errors, path, key, name::qualified_name(&key.to_lowercase()));
+        total += key.len() + text(value).len();
+    }
+    if total > ANNOTATIONS_MAX {
+        errors.too_long(path, ANNOTATIONS_MAX);
+    }
+}
+
+fn owners(object: &Value, errors: &mut ErrorList) {
+    let path = METADATA.child("ownerReferences");
+    let mut controller: Option<&Value> = None;
+    for (i, owner) in meta::owner_references(object).iter().enumerate() {
+        let path = path.index(i);
+        let version = text(&owner["apiVersion"]);
+        if version.is_empty() {
+            errors.required(&path.child("apiVersion"), "must not be empty");
+        } else if version.matches('/').count() > 1 {
+            errors.invalid(&path.child("apiVersion"), version, "must be <group>/<version> or <version>");
+        }
+        for member in ["kind", "name", "uid"] {
+            if text(&owner[member]).is_empty() {
+                errors.required(&path.child(member), "must not be empty");
+            }
+        }
+        if version == "v1" && owner["kind"] == "Event" {
+            errors.invalid(&path, owner, "/v1, Kind=Event is disallowed from being an owner");
+        }
+        if owner["controller"] == true {
+            if let Some(first) = controller {
+                let name = |owner: &Value| format!("{}/{}", text(&owner["kind"]), text(&owner["name"]));
+                let detail = format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
+                    name(first),
+                    name(owner)
+                );
+                errors.invalid(
+                    &METADATA.child("ownerReferences"),
+                    &object["metadata"]["ownerReferences"],
+                    detail,
+                );
+            } else {
+                controller = Some(owner);
+            }
+        }
+    }
+}
+
+fn finalizers(object: &Value, errors: &mut ErrorList) {
+    let path = METADATA.child("finalizers");
+    for finalizer in meta::finalizers(object) {
+        grammar(errors, &path, finalizer, name::qualified_name(finalizer));
+    }
+    let has = |wanted: &str| meta::finalizers(object).any(|finalizer| finalizer == wanted);
+    if has(FINALIZER_ORPHAN) && has(FINALIZER_FOREGROUND) {
+        let detail = format!("finalizer {FINALIZER_ORPHAN} and {FINALIZER_FOREGROUND} cannot be both set");
+        errors.invalid(&path, list(&object["metadata"]["finalizers"]), detail);
+    }
+}

@@ -1,0 +1,104 @@
+//! What must hold of roles and role bindings.
+
+use serde_json::Value;
+
+use super::check::{each, grammar, one_of};
+use super::selector::label_selector;
+use crate::field::{ErrorList, Path};
+use crate::name;
+use crate::object::{list, semantically_equal, text};
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+pub(super) fn content(kind: &str, object: &Value, errors: &mut ErrorList) {
+    match kind {
+        "Role" => rules(object, true, errors),
+        "ClusterRole" => {
+            rules(object, false, errors);
+            let path = Path::new("aggregationRule");
+            each(&path, &object["aggregationRule"], "clusterRoleSelectors", |path, selector| {
+                label_selector(errors, path, selector);
+            });
+        }
+        "RoleBinding" => binding(object, &["Role", "ClusterRole"], errors),
+        "ClusterRoleBinding" => binding(object, &["ClusterRole"], errors),
+        _ => {}
+    }
+}
+
+fn rules(object: &Value, namespaced: bool, errors: &mut ErrorList) {
+    each(&Path::ROOT, object, "rules", |path, rule| {
+        if list(&rule["verbs"]).is_empty() {
+            errors.required(&path.child("verbs"), "verbs must contain at least one value");
+        }
+        let urls = list(&rule["nonResourceURLs"]);
+        if !urls.is_empty() {
+            let path = path.child("nonResourceURLs");
+            let resources = ["apiGroups", "resources", "resourceNames"];
+            if namespaced {
+                errors.invalid(&path, urls, "namespaced rules cannot apply to non-resource URLs");
+            } else if resources.iter().any(|member| !list(&rule[*member]).is_empty()) {
+                let detail = "rules cannot apply to both regular resources and non-resource URLs";
+                errors.invalid(&path, urls, detail);
+            }
+            return;
+        }
+        if list(&rule["apiGroups"]).is_empty() {
+            errors.required(&path.child("apiGroups"), "resource rules must supply at least one api group");
+        }
+        if list(&rule["resources"]).is_empty() {
+            errors.required(&path.child("resources"), "resource rules must supply at least one resource");
+        }
+    });
+}
+
+fn binding(object: &Value, kinds: &[&str], errors: &mut ErrorList) {
+    let (path, role) = (Path::new("roleRef"), &object["roleRef"]);
+    if role["apiGroup"] != GROUP {
+        errors.not_supported(&path.child("apiGroup"), text(&role["apiGroup"]), &[GROUP]);
+    }
+    if !kinds.contains(&text(&role["kind"])) {
+        errors.not_supported(&path.child("kind"), text(&role["kind"]), kinds);
+    }
+    match text(&role["name"]) {
+        "" => errors.required(&path.child("name"), ""),
+        own => grammar(errors, &path.child("name"), own, name::path_segment(own)),
+    }
+    let namespaced = object["kind"] == "RoleBinding";
+    each(&Path::ROOT, object, "subjects", |path, value| subject(errors, path, value, namespaced));
+}
+
+fn subject(errors: &mut ErrorList, path: &Path<'_>, subject: &Value, namespaced: bool) {
+    let (own, group) = (text(&subject["name"]), text(&subject["apiGroup"]));
+    if own.is_empty() {
+        errors.required(&path.child("name"), "");
+    }
+    match text(&subject["kind"]) {
+        "ServiceAccount" => {
+            if !own.is_empty() {
+                grammar(errors, &path.child("name"), own, name::dns1123_subdomain(own));
+            }
+            if !group.is_empty() {
+                errors.not_supported(&path.child("apiGroup"), group, &[""]);
+            }
+            if text(&subject["namespace"]).is_empty() && !namespaced {
+                errors.required(&path.child("namespace"), "");
+            }
+        }
+        "User" | "Group" => {
+            if group != GROUP {
+                errors.not_supported(&path.child("apiGroup"), group, &[GROUP]);
+            }
+        }
+        _ => one_of(errors, &path.child("kind"), &subject["kind"], &["ServiceAccount", "User", "Group"]),
+    }
+}
+
+/// Who a binding gives a role to may change, the role may not.
+pub(super) fn change(kind: &str, new: &Value, old: &Value, errors: &mut ErrorList) {
+    if matches!(kind, "RoleBinding" | "ClusterRoleBinding")
+        && !semantically_equal(&new["roleRef"], &old["roleRef"])
+    {
+        errors.invalid(&Path::new("roleRef"), &new["roleRef"], "cannot change roleRef");
+    }
+}

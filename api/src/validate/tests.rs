@@ -1,0 +1,108 @@
+//! Objects and what is said about them: `create.yaml` and `update.yaml` beside this file.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::kind::{RESOURCES, Resource, lookup_api_version};
+use crate::{defaults, object, strategy};
+
+#[derive(Deserialize)]
+struct Create {
+    name: String,
+    object: Value,
+    /// `path: body` of each error, in order; a trailing `…` stands for the rest of a long text.
+    #[serde(default)]
+    errors: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Update {
+    name: String,
+    old: Value,
+    /// Merged over `old`.
+    change: Value,
+    #[serde(default)]
+    errors: Vec<String>,
+}
+
+fn row_of(object: &Value) -> &'static Resource {
+    lookup_api_version(object::api_version(object), object::kind(object)).expect("a kind of the table")
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from.clone(),
+    }
+}
+
+fn complete(object: &mut Value) -> &'static Resource {
+    let row = row_of(object);
+    if row.namespaced && object["metadata"]["namespace"].is_null() {
+        object["metadata"]["namespace"] = "ns".into();
+    }
+    defaults::apply(row, object);
+    row
+}
+
+/// What differs, for people.
+fn difference(name: &str, got: &[String], want: &[String]) -> Option<String> {
+    let same = got.len() == want.len()
+        && got.iter().zip(want).all(|(got, want)| match want.strip_suffix('…') {
+            Some(start) => got.starts_with(start),
+            None => got == want,
+        });
+    (!same).then(|| format!("{name}\n got: {got:#?}\nwant: {want:#?}"))
+}
+
+#[test]
+fn new_objects_are_judged_as_kubernetes_judges_them() {
+    let cases: Vec<Create> = serde_yaml_ng::from_str(include_str!("create.yaml")).unwrap();
+    let mut wrong = Vec::new();
+    for mut case in cases {
+        let row = complete(&mut case.object);
+        strategy::prepare_create(row, &mut case.object);
+        let errors = super::create(row, &case.object);
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        wrong.extend(difference(&case.name, &errors, &case.errors));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn changes_are_judged_as_kubernetes_judges_them() {
+    let cases: Vec<Update> = serde_yaml_ng::from_str(include_str!("update.yaml")).unwrap();
+    let mut wrong = Vec::new();
+    for mut case in cases {
+        let mut new = case.old.clone();
+        merge(&mut new, &case.change);
+        complete(&mut case.old);
+        let row = complete(&mut new);
+        let errors = super::update(row, &new, &case.old);
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        wrong.extend(difference(&case.name, &errors, &case.errors));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_kind_panics_on_nothing() {
+    for row in RESOURCES {
+        let object = serde_json::json!({"metadata": {}});
+        assert!(!super::create(row, &object).is_empty(), "{}: a name is missing", row.plural);
+        super::update(row, &object, &object);
+        super::update_subresource(row, "status", &object, &object);
+    }
+}
+
+#[test]
+fn a_status_write_does_not_judge_the_content_again() {
+    let pods = crate::kind::lookup("", "v1", "pods").unwrap();
+    let old = serde_json::json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": []}});
+    assert!(super::update_subresource(pods, "status", &old, &old).is_empty());
+    assert!(!super::update(pods, &old, &old).is_empty());
+}

@@ -1,0 +1,164 @@
+//! The reflector's decisions, step by step, without a source.
+
+use super::*;
+use crate::testing::{Sample, Stored};
+
+/// A reflector and a clock that waits as long as it is told to.
+struct Walk {
+    reflector: Reflector<Sample>,
+    now: Instant,
+}
+
+impl Walk {
+    fn new(streaming: bool) -> Self {
+        Self { reflector: Reflector::new(streaming, Rng::seeded(1)), now: Instant::now() }
+    }
+
+    fn step(&mut self, input: Input<Sample>) -> Step<Sample> {
+        self.reflector.step(input, self.now)
+    }
+
+    /// The next that is not a wait, and how long it waited.
+    fn after_wait(&mut self, input: Input<Sample>) -> (Next, Duration) {
+        let (mut next, mut waited) = (self.step(input).next, Duration::ZERO);
+        while let Next::Wait(time) = next {
+            waited += time;
+            self.now += time;
+            next = self.step(Input::Waited).next;
+        }
+        (next, waited)
+    }
+
+    /// Streams from a first state at revision 10.
+    fn streaming() -> Self {
+        let mut walk = Self::new(true);
+        assert_eq!(walk.step(Input::Begin).next, Next::Watch(Start::Initial));
+        assert_eq!(walk.step(Input::Opened(Ok(()))).next, Next::Read);
+        let step = walk.step(Input::Frames(Ok(vec![put("a", 4), done(10)])));
+        assert!(matches!(step.apply.as_slice(), [Apply::Replace(listing)] if listing.items.len() == 1));
+        walk
+    }
+}
+
+fn put(name: &str, revision: u64) -> Frame<Sample> {
+    let mut sample = Sample::new("", name);
+    sample.stamp(name, Revision(revision));
+    Frame::Put(sample)
+}
+
+fn done(revision: u64) -> Frame<Sample> {
+    Frame::Progress { revision: Revision(revision), initial_done: true }
+}
+
+fn resume(revision: u64) -> Next {
+    Next::Watch(Start::After(Revision(revision)))
+}
+
+const INITIAL: Next = Next::Watch(Start::Initial);
+
+#[test]
+fn each_failure_of_a_stream_has_its_one_reaction() {
+    let cases = [
+        (SourceError::Expired, INITIAL, false),
+        (SourceError::Ahead { retry_after: None }, INITIAL, true),
+        (SourceError::Throttled { retry_after: None }, resume(12), true),
+        (SourceError::Unreachable("gone".into()), resume(12), true),
+        (SourceError::Internal("oops".into()), resume(12), true),
+        (SourceError::Fatal("forbidden".into()), INITIAL, true),
+    ];
+    for (error, expected, waits) in cases {
+        let mut walk = Walk::streaming();
+        walk.step(Input::Frames(Ok(vec![put("b", 12)])));
+        let (next, waited) = walk.after_wait(Input::Frames(Err(error.clone())));
+        assert_eq!((next, waited > Duration::ZERO), (expected, waits), "{error}");
+    }
+}
+
+#[test]
+fn a_source_that_says_when_to_come_back_is_believed() {
+    let mut walk = Walk::streaming();
+    let retry_after = Some(Duration::from_secs(7));
+    let step = walk.step(Input::Frames(Err(SourceError::Throttled { retry_after })));
+    assert_eq!(step.next, Next::Wait(Duration::from_secs(7)));
+}
+
+#[test]
+fn an_old_stream_that_ends_is_reopened_at_once_and_a_young_one_after_a_wait() {
+    let mut walk = Walk::streaming();
+    let (next, waited) = walk.after_wait(Input::Ended);
+    assert_eq!(next, resume(10));
+    assert!(waited > Duration::ZERO);
+    let mut walk = Walk::streaming();
+    walk.now += SHORT_STREAM;
+    assert_eq!(walk.after_wait(Input::Ended), (resume(10), Duration::ZERO));
+    let mut walk = Walk::streaming();
+    assert_eq!(walk.after_wait(Input::Silent).0, resume(10), "a dead connection is opened again");
+}
+
+#[test]
+fn an_initial_state_that_breaks_off_leaves_no_trace() {
+    let mut walk = Walk::new(true);
+    walk.step(Input::Begin);
+    walk.step(Input::Opened(Ok(())));
+    assert!(walk.step(Input::Frames(Ok(vec![put("ghost", 3)]))).apply.is_empty());
+    let (next, _) = walk.after_wait(Input::Frames(Err(SourceError::Unreachable("cut".into()))));
+    assert_eq!(next, INITIAL);
+    walk.step(Input::Opened(Ok(())));
+    let step = walk.step(Input::Frames(Ok(vec![put("a", 4), done(5), put("b", 6)])));
+    let [Apply::Replace(listing), Apply::Frames(rest)] = step.apply.as_slice() else {
+        panic!("the state, then what followed it in one message");
+    };
+    assert_eq!((listing.items.len(), listing.items[0].uid(), rest.len()), (1, "a", 1));
+    assert_eq!(walk.after_wait(Input::Ended).0, resume(6));
+}
+
+#[test]
+fn a_source_that_cannot_stream_states_is_listed_from_then_on() {
+    let mut walk = Walk::new(true);
+    walk.step(Input::Begin);
+    assert_eq!(walk.step(Input::Opened(Err(SourceError::Unsupported))).next, Next::List(Revision(0)));
+    let listing = |revision| Listing { items: vec![], undecodable: vec![], revision: Revision(revision) };
+    assert_eq!(walk.step(Input::Listed(Ok(listing(8)))).next, resume(8));
+    walk.step(Input::Opened(Ok(())));
+    let next = walk.step(Input::Frames(Err(SourceError::Expired))).next;
+    assert_eq!(next, Next::List(Revision(8)), "not older than what is known");
+    let (next, _) = walk.after_wait(Input::Listed(Ok(listing(7))));
+    assert_eq!(next, Next::List(Revision(8)), "an older state is refused");
+}
+
+#[test]
+fn waits_double_to_the_cap_with_jitter_and_start_again_after_a_quiet_time() {
+    let mut walk = Walk::streaming();
+    let unreachable = || Input::Opened(Err(SourceError::Unreachable("down".into())));
+    for n in 0..20 {
+        let least = SOURCE_BACKOFF_BASE.saturating_mul(1 << n.min(16)).min(SOURCE_BACKOFF_CAP);
+        let (next, waited) = walk.after_wait(unreachable());
+        assert_eq!(next, resume(10));
+        assert!(waited >= least && waited <= least * 2, "attempt {n}: {waited:?}");
+    }
+    walk.now += SOURCE_BACKOFF_RESET + Duration::from_secs(1);
+    let (_, waited) = walk.after_wait(unreachable());
+    assert!(waited <= SOURCE_BACKOFF_BASE * 2);
+}
+
+#[test]
+fn expiry_that_repeats_is_waited_for() {
+    let mut walk = Walk::streaming();
+    assert_eq!(walk.after_wait(Input::Frames(Err(SourceError::Expired))), (INITIAL, Duration::ZERO));
+    walk.step(Input::Opened(Ok(())));
+    walk.step(Input::Frames(Ok(vec![done(11)])));
+    let (next, waited) = walk.after_wait(Input::Frames(Err(SourceError::Expired)));
+    assert_eq!(next, INITIAL);
+    assert!(waited > Duration::ZERO, "a server that forgets at once is not asked in a tight loop");
+}
+
+#[test]
+fn internal_errors_that_last_lead_to_a_full_state() {
+    let mut walk = Walk::streaming();
+    let start = walk.now;
+    let internal = || Input::Opened(Err(SourceError::Internal("oops".into())));
+    while walk.after_wait(internal()).0 == resume(10) {
+        assert!(walk.now - start < Duration::from_secs(120));
+    }
+    assert!(walk.now - start > INTERNAL_ERRORS_BEFORE_RELIST);
+}
