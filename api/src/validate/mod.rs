@@ -45,9 +45,14 @@ pub fn create(resource: &Resource, object: &Value) -> ErrorList {
     errors
 }
 
-/// Everything wrong with an object as the successor of a stored one, written through its own path (`subresource` empty) or another.
-/// Paths that write only the status do not judge the content again: what was stored stays acceptable.
-pub fn update(resource: &Resource, subresource: &str, new: &Value, old: &Value) -> ErrorList {
+/// Everything wrong with an object as the successor of a stored one, written through its own path.
+pub fn update(resource: &Resource, new: &Value, old: &Value) -> ErrorList {
+    update_subresource(resource, "", new, old)
+}
+
+/// Everything wrong with an object as a successor, written through a subresource (empty: its own path). Paths that write only the
+/// status do not judge the content again: what was stored stays acceptable.
+pub fn update_subresource(resource: &Resource, subresource: &str, new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     metadata::update(resource, new, old, &mut errors);
     match (resource.group, resource.kind, subresource) {

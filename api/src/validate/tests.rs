@@ -82,7 +82,7 @@ fn changes_are_judged_as_kubernetes_judges_them() {
         merge(&mut new, &case.change);
         complete(&mut case.old);
         let row = complete(&mut new);
-        let errors = super::update(row, "", &new, &case.old);
+        let errors = super::update(row, &new, &case.old);
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
         wrong.extend(difference(&case.name, &errors, &case.errors));
     }
@@ -94,9 +94,9 @@ fn no_kind_panics_on_nothing() {
     for row in RESOURCES {
         let object = serde_json::json!({"metadata": {}});
         assert!(!super::create(row, &object).is_empty(), "{}: a name is missing", row.plural);
-        super::update(row, "", &object, &object);
+        super::update(row, &object, &object);
         super::warnings(row, &object);
-        super::update(row, "status", &object, &object);
+        super::update_subresource(row, "status", &object, &object);
     }
 }
 
@@ -104,8 +104,8 @@ fn no_kind_panics_on_nothing() {
 fn a_status_write_does_not_judge_the_content_again() {
     let pods = crate::kind::lookup("", "v1", "pods").unwrap();
     let old = serde_json::json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": []}});
-    assert!(super::update(pods, "status", &old, &old).is_empty());
-    assert!(!super::update(pods, "", &old, &old).is_empty());
+    assert!(super::update_subresource(pods, "status", &old, &old).is_empty());
+    assert!(!super::update(pods, &old, &old).is_empty());
 }
 
 #[test]
