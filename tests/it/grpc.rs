@@ -308,8 +308,11 @@ fn what_has_been_compacted_is_expired_on_both_doors() {
         cluster.create(manifests::config_map("one", "0")).await;
         for n in 0..17_000 {
             let key = format!("/registry/configmaps/default/fill{}", n % 3);
-            let object = json!({"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":format!("fill{}", n % 3),"namespace":"default"},"data":{"n":n.to_string()}});
-            let put = kstore_store::Op::put(key, object.to_string());
+            let name = format!("fill{}", n % 3);
+            let object = format!(
+                r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"default"}},"data":{{"n":"{n}"}}}}"#
+            );
+            let put = kstore_store::Op::put(key, object);
             let txn = kstore_store::Txn { compares: vec![], success: vec![put], failure: vec![], note: None };
             cluster.store().txn(txn).await.unwrap();
             if n % 100 == 0 {
