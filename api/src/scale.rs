@@ -32,7 +32,10 @@ pub fn of(workload: &Value) -> Value {
 /// 422 when the number is missing or negative, or the name is another's.
 pub fn check(resource: &Resource, name: &str, scale: &Value) -> Result<(), Status> {
     if !meta::name(scale).is_empty() && meta::name(scale) != name {
-        let message = format!("the name of the object ({}) does not match the name on the URL ({name})", meta::name(scale));
+        let message = format!(
+            "the name of the object ({}) does not match the name on the URL ({name})",
+            meta::name(scale)
+        );
         return Err(Status::bad_request(message));
     }
     match scale["spec"]["replicas"].as_i64().unwrap_or(0) {
@@ -56,7 +59,8 @@ fn selector_text(selector: &Value) -> String {
     let mut terms = if is_map { plain(selector) } else { plain(&selector["matchLabels"]) };
     for requirement in selector["matchExpressions"].as_array().into_iter().flatten() {
         let key = requirement["key"].as_str().unwrap_or_default();
-        let values: Vec<&str> = requirement["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let values: Vec<&str> =
+            requirement["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let values = values.join(",");
         terms.push(match requirement["operator"].as_str() {
             Some("In") => format!("{key} in ({values})"),

@@ -163,7 +163,7 @@ pub struct Status {
     pub reason: Reason,
     /// About what.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub details: Option<Details>,
+    pub details: Option<Box<Details>>,
     /// The HTTP status code; 0 where unset.
     #[serde(default, skip_serializing_if = "is_zero_code")]
     pub code: u16,
@@ -270,7 +270,7 @@ impl Status {
     }
 
     fn about(mut self, details: Details) -> Self {
-        self.details = Some(details);
+        self.details = Some(Box::new(details));
         self
     }
 

@@ -105,13 +105,13 @@ fn one_field(group: &str, kind: &str, qualified: &str, name: &str, field: &str, 
     let mut status = Status::bad_request(format!("{qualified} \"{name}\" is invalid: {field}: {problem}"));
     status.code = 422;
     status.reason = Reason::Invalid;
-    status.details = Some(Details {
+    status.details = Some(Box::new(Details {
         name: name.to_owned(),
         group: group.to_owned(),
         kind: kind.to_owned(),
         causes: vec![Cause { reason: reason.to_owned(), message: problem, field: field.to_owned() }],
         ..Details::default()
-    });
+    }));
     status
 }
 
@@ -153,12 +153,12 @@ fn unprocessable(resource: &Resource, name: &str, message: &str) -> Status {
     let mut status = Status::bad_request(message);
     status.code = 422;
     status.reason = Reason::Invalid;
-    status.details = Some(Details {
+    status.details = Some(Box::new(Details {
         name: name.to_owned(),
         group: resource.group.to_owned(),
         kind: resource.kind.to_owned(),
         ..Details::default()
-    });
+    }));
     status
 }
 

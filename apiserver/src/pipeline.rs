@@ -123,6 +123,8 @@ impl Pipeline {
     }
 
     async fn run(&self, request: Request) -> Result<Answered, Status> {
+        // What a request is judged by (roles, namespaces, classes) includes everything that was answered before it came.
+        self.cache().fresh().await;
         self.authorize(&request)?;
         check_method(&request)?;
         let mut warnings = Vec::new();

@@ -11,6 +11,7 @@ use crate::Durability;
 use crate::commit::Commit;
 use crate::core::Core;
 use crate::feed::Feed;
+use crate::invariants;
 use crate::queue::{Job, Queue, Wake};
 use crate::request::Answer;
 use crate::wal::Wal;
@@ -90,15 +91,13 @@ impl Committer {
         self.wal.mark_clean()
     }
 
-    /// The thread: runs until the queue is closed or the disk fails.
+    /// The thread: runs until the queue is closed or the disk fails. Afterwards nobody waits for it.
     pub(crate) fn run(mut self, queue: &Queue, feed: &Feed) {
         let core = self.core().clone();
+        let _ending = Ending { core: &core, queue, feed };
         if let Err(error) = self.serve(queue, feed) {
             core.fail("the log cannot be written", &error);
-            self.answers.clear();
-            queue.abandon();
         }
-        feed.close();
     }
 
     fn serve(&mut self, queue: &Queue, feed: &Feed) -> io::Result<()> {
@@ -126,11 +125,29 @@ impl Committer {
                 }
             }
             if !self.held.is_empty() && !self.wal.has_unsynced() {
+                invariants::log_covers(self.wal.synced_seq(), &self.held);
                 // Asked once per segment.
                 let wants = self.wants_spare();
                 feed.push(std::mem::take(&mut self.held), wants && !asked, core.limits.feed_bytes);
                 asked = wants;
             }
         }
+    }
+}
+
+/// Lets nobody wait for a writer that is gone, also if it panicked.
+struct Ending<'a> {
+    core: &'a Core,
+    queue: &'a Queue,
+    feed: &'a Feed,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.core.fail("the writer panicked", &"see above");
+        }
+        self.queue.abandon();
+        self.feed.close();
     }
 }

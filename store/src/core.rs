@@ -11,6 +11,7 @@ use crate::engine::{Engine, EngineError, Record, RecordKind};
 use crate::error::Stopped;
 use crate::event::EventKind;
 use crate::index::{Index, Version};
+use crate::invariants;
 use crate::lease::clock::LeaseClock;
 use crate::metrics::Metrics;
 use crate::range::{Range, RangeResult};
@@ -36,6 +37,8 @@ pub(crate) struct Core {
     /// The engine has every revision up to this one.
     stored: AtomicI64,
     state: AtomicU8,
+    /// Random, for the life of the data.
+    pub(crate) cluster: u64,
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) hub: Hub,
     pub(crate) leases: LeaseClock,
@@ -48,7 +51,7 @@ const CLOSED: u8 = 1;
 const FAILED: u8 = 2;
 
 impl Core {
-    pub(crate) fn new(visible: Visible, engine: Arc<dyn Engine>, limits: Limits) -> Self {
+    pub(crate) fn new(visible: Visible, engine: Arc<dyn Engine>, cluster: u64, limits: Limits) -> Self {
         let revision = visible.revision;
         Self {
             hub: Hub::new(revision, &limits),
@@ -56,6 +59,7 @@ impl Core {
             revision: AtomicI64::new(revision.0),
             stored: AtomicI64::new(revision.0),
             state: AtomicU8::new(SERVING),
+            cluster,
             engine,
             leases: LeaseClock::default(),
             limits,
@@ -113,6 +117,7 @@ impl Core {
     /// Makes a durable commit visible. Revisions arrive in order.
     pub(crate) fn publish(&self, commit: &Arc<Commit>) {
         let mut visible = self.visible.write();
+        invariants::follows(visible.revision, commit);
         for (sub, event) in commit.events.iter().enumerate() {
             let dead = event.kind == EventKind::Delete;
             let sub = u32::try_from(sub).expect("a commit's changes are numbered by 32 bits");

@@ -204,13 +204,26 @@ fn step(core: &Core, steps: &mut Option<Steps>, requests: Vec<Request>) -> Resul
     answers.collect()
 }
 
-/// The background's thread.
+/// The background's thread. Afterwards nobody waits for it.
 fn run_background(mut background: Background, core: &Core, queue: &Queue, feed: &Feed) {
+    /// Does so also if it panicked.
+    struct Ending<'a>(&'a Core, &'a Queue, &'a Feed);
+    impl Drop for Ending<'_> {
+        fn drop(&mut self) {
+            let Self(core, queue, feed) = self;
+            if thread::panicking() {
+                core.fail("the background panicked", &"see above");
+            }
+            if core.has_failed() {
+                queue.abandon();
+            }
+            feed.break_off();
+        }
+    }
+    let _ending = Ending(core, queue, feed);
     if let Err(error) = serve_background(&mut background, feed) {
         core.fail("the history engine failed", &error);
-        queue.abandon();
     }
-    feed.break_off();
 }
 
 fn serve_background(background: &mut Background, feed: &Feed) -> Result<(), crate::engine::EngineError> {

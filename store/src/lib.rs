@@ -5,6 +5,27 @@
 //! nobody sees it before. The semantics are etcd's; the wire is not here.
 //!
 //! This crate knows nothing of Kubernetes or gRPC. Start at [`Store`].
+//!
+//! ```
+//! use kstore_nondet::Nondet;
+//! use kstore_store::{Config, KeyRange, Op, Range, Revision, Store, Txn, WatchRequest};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = Store::open(Config::memory(), Nondet::real()).await?;
+//! let mut watcher = store.watch(WatchRequest::new(KeyRange::prefix("/users/")))?;
+//!
+//! // Create the key if it does not exist.
+//! let create = || Txn::if_unchanged("/users/ada", Revision(0), Op::put("/users/ada", "1815"));
+//! assert!(store.txn(create()).await?.succeeded);
+//! assert!(!store.txn(create()).await?.succeeded);
+//!
+//! let event = &watcher.next().await.expect("the store is open")?.events[0];
+//! assert_eq!(event.kv.value(), b"1815");
+//! assert_eq!(store.range(&Range::key("/users/ada"))?.kvs[0], event.kv);
+//! # Ok(())
+//! # }
+//! ```
 
 mod checkpoint;
 mod codec;
@@ -20,6 +41,7 @@ mod error;
 mod event;
 mod feed;
 mod index;
+mod invariants;
 mod key_range;
 mod kv;
 mod lease;
@@ -50,7 +72,7 @@ pub use limits::{LEASE_TTL_MAX_SECONDS, Limits};
 pub use metrics::MetricsSnapshot;
 pub use range::{Range, RangeResult, SortOrder, SortTarget};
 pub use revision::{LeaseId, Revision};
-pub use store::Store;
+pub use store::{Store, StoreSize};
 pub use txn::{
     Compare, CompareOp, Delete, DeleteResult, Op, OpResult, Put, PutResult, Target, Txn, TxnResult,
 };

@@ -35,7 +35,7 @@ use crate::{Config, Durability, EngineKind, KeyValue, LeaseId, Limits, Revision,
 pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError> {
     let rng = nondet.rng.fork("store");
     if config.durability == Durability::Memory {
-        let core = Core::new(empty(), Arc::new(MemoryEngine::default()), config.limits);
+        let core = Core::new(empty(), Arc::new(MemoryEngine::default()), identity(&rng), config.limits);
         let recovered = Recovered { seq: 0, leases: LeaseTable::default() };
         return Ok(Driver::in_memory(Writer::new(Arc::new(core), rng, recovered)));
     }
@@ -83,6 +83,11 @@ fn empty() -> Visible {
         index: Index::default(),
         window: Window::after(Revision::FIRST),
     }
+}
+
+/// A name for new data; never zero.
+fn identity(rng: &Rng) -> u64 {
+    rng.next_u64() | 1
 }
 
 fn engine_name(kind: EngineKind) -> &'static str {
@@ -141,7 +146,7 @@ fn manifests(
         return Err(OpenError::Damaged { file: dir.join("MANIFEST"), detail });
     }
     let newest = Manifest {
-        cluster: rng.next_u64() | 1,
+        cluster: identity(rng),
         revision: Revision::FIRST.0,
         compacted: Revision::NEVER_COMPACTED.0,
         engine: engine.to_owned(),
@@ -236,7 +241,7 @@ impl Site<'_> {
         }
         let compacted = Revision(base.compacted);
         let visible = Visible { revision, compacted, index, window: Window::after(revision) };
-        Ok((Core::new(visible, engine, self.config.limits.clone()), leases))
+        Ok((Core::new(visible, engine, base.cluster, self.config.limits.clone()), leases))
     }
 
     /// Does again what the log has beyond the engine.

@@ -22,6 +22,21 @@ pub struct Store {
     driver: Arc<Driver>,
 }
 
+/// What a store's history occupies, log not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreSize {
+    /// Bytes taken up, on disk or in memory.
+    pub allocated: u64,
+    /// Bytes of versions that are wanted.
+    pub live: u64,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("revision", &self.revision()).finish_non_exhaustive()
+    }
+}
+
 impl Store {
     /// Opens the store that `config` describes, making it if the directory is empty. On return it is recovered, locked
     /// against other processes, and serves. Call it inside a tokio runtime: leases expire on its timer.
@@ -159,6 +174,17 @@ impl Store {
             Answer::List(leases) => Ok(leases),
             other => unreachable!("a question about leases was answered with {other:?}"),
         }
+    }
+
+    /// What the store's history occupies.
+    pub fn size(&self) -> StoreSize {
+        let size = self.driver.core().engine.size();
+        StoreSize { allocated: size.allocated, live: size.live }
+    }
+
+    /// A random number that names the data: the same over restarts, never zero.
+    pub fn identity(&self) -> u64 {
+        self.driver.core().cluster
     }
 
     /// Counters since the store was opened.

@@ -24,7 +24,7 @@ pub(super) fn autoscaler(version: &str, object: &mut Value) {
 }
 
 /// Four fifths of the requested CPU: what is meant when no metric is named.
-fn default_metrics() -> Value {
+pub(crate) fn default_metrics() -> Value {
     json!([{"type": "Resource",
         "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}])
 }

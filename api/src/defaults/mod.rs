@@ -21,6 +21,8 @@ use serde_json::{Map, Value};
 
 use crate::kind::Resource;
 
+pub(crate) use autoscaling::default_metrics;
+
 /// Fills in the defaults of a kind. Objects of kinds without defaults stay as they are.
 pub fn apply(resource: &Resource, object: &mut Value) {
     match (resource.group, resource.kind) {

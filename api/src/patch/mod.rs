@@ -72,12 +72,12 @@ impl PatchError {
             Self::Unprocessable(text) => {
                 let mut status = Status::bad_request(text);
                 (status.reason, status.code) = (Reason::Invalid, 422);
-                status.details = Some(Details {
+                status.details = Some(Box::new(Details {
                     name: name.to_owned(),
                     group: resource.group.to_owned(),
                     kind: resource.plural.to_owned(),
                     ..Details::default()
-                });
+                }));
                 status
             }
         }

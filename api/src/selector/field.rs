@@ -167,6 +167,8 @@ enum Read {
     At(&'static [&'static str]),
     /// As `At`, where an absent value counts as this text.
     Or(&'static [&'static str], &'static str),
+    /// As `At`, at the first of two paths where there is something: objects may come in their stored version.
+    Either(&'static [&'static str], &'static [&'static str]),
     /// Something computed.
     By(for<'o> fn(&'o Value) -> Cow<'o, str>),
 }
@@ -197,14 +199,17 @@ const CORE_EVENT: &[(&str, Read)] = &[
 ];
 const EVENT: &[(&str, Read)] = &[
     ("reason", Read::At(&["reason"])),
-    ("regarding.apiVersion", Read::At(&["regarding", "apiVersion"])),
-    ("regarding.fieldPath", Read::At(&["regarding", "fieldPath"])),
-    ("regarding.kind", Read::At(&["regarding", "kind"])),
-    ("regarding.name", Read::At(&["regarding", "name"])),
-    ("regarding.namespace", Read::At(&["regarding", "namespace"])),
-    ("regarding.resourceVersion", Read::At(&["regarding", "resourceVersion"])),
-    ("regarding.uid", Read::At(&["regarding", "uid"])),
-    ("reportingController", Read::At(&["reportingController"])),
+    ("regarding.apiVersion", Read::Either(&["regarding", "apiVersion"], &["involvedObject", "apiVersion"])),
+    ("regarding.fieldPath", Read::Either(&["regarding", "fieldPath"], &["involvedObject", "fieldPath"])),
+    ("regarding.kind", Read::Either(&["regarding", "kind"], &["involvedObject", "kind"])),
+    ("regarding.name", Read::Either(&["regarding", "name"], &["involvedObject", "name"])),
+    ("regarding.namespace", Read::Either(&["regarding", "namespace"], &["involvedObject", "namespace"])),
+    (
+        "regarding.resourceVersion",
+        Read::Either(&["regarding", "resourceVersion"], &["involvedObject", "resourceVersion"]),
+    ),
+    ("regarding.uid", Read::Either(&["regarding", "uid"], &["involvedObject", "uid"])),
+    ("reportingController", Read::Either(&["reportingController"], &["reportingComponent"])),
     ("type", Read::At(&["type"])),
 ];
 const NODE: &[(&str, Read)] = &[("spec.unschedulable", Read::Or(&["spec", "unschedulable"], "false"))];
@@ -272,17 +277,24 @@ pub fn fields_of(resource: &Resource, object: &Value) -> Vec<(&'static str, Stri
 
 impl Read {
     fn of<'o>(&self, object: &'o Value) -> Cow<'o, str> {
-        let (path, absent) = match self {
-            Read::By(compute) => return compute(object),
-            Read::At(path) => (path, ""),
-            Read::Or(path, absent) => (path, *absent),
-        };
-        match path.iter().fold(object, |value, member| &value[*member]) {
-            Value::String(text) => text.as_str().into(),
-            Value::Bool(flag) => flag.to_string().into(),
-            Value::Number(number) => number.to_string().into(),
-            Value::Null | Value::Array(_) | Value::Object(_) => absent.into(),
+        match self {
+            Read::By(compute) => compute(object),
+            Read::At(path) => scalar(object, path).unwrap_or_default(),
+            Read::Or(path, absent) => scalar(object, path).unwrap_or((*absent).into()),
+            Read::Either(path, other) => {
+                scalar(object, path).or_else(|| scalar(object, other)).unwrap_or_default()
+            }
         }
+    }
+}
+
+/// The text of a string, number or boolean.
+fn scalar<'o>(object: &'o Value, path: &[&str]) -> Option<Cow<'o, str>> {
+    match path.iter().fold(object, |value, member| &value[*member]) {
+        Value::String(text) => Some(text.as_str().into()),
+        Value::Bool(flag) => Some(flag.to_string().into()),
+        Value::Number(number) => Some(number.to_string().into()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }
 

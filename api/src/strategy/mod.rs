@@ -48,9 +48,9 @@ fn keeps_status_at_create(resource: &Resource) -> bool {
 }
 
 /// Prepares the successor of a stored object for one path: `subresource` is empty for the object itself. On return `new` holds only
-/// what the path may write, the rest is as in `old`, and the generation has moved if the rule says so. System metadata is carried by
-/// `meta::carry_system_fields`, which callers run first.
+/// what the path may write, the rest (system metadata included) is as in `old`, and the generation has moved if the rule says so.
 pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, old: &Value) {
+    crate::meta::carry_system_fields(new, old);
     match subresource {
         "status" => status_only(resource, new, old),
         "approval" => certificate::approval_only(new, old),

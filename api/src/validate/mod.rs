@@ -17,6 +17,7 @@ mod rbac;
 mod selector;
 mod service;
 mod storage;
+mod warning;
 mod workload;
 
 #[cfg(test)]
@@ -26,6 +27,8 @@ use serde_json::Value;
 
 use crate::field::{ErrorList, FieldError, FieldErrorKind};
 use crate::kind::Resource;
+
+pub use warning::warnings;
 
 /// Everything wrong with a new object: its metadata, then its content. A name has been generated before where one was asked for.
 pub fn create(resource: &Resource, object: &Value) -> ErrorList {
@@ -42,29 +45,25 @@ pub fn create(resource: &Resource, object: &Value) -> ErrorList {
     errors
 }
 
-/// Everything wrong with an object as the successor of a stored one, written through the object's own path.
+/// Everything wrong with an object as the successor of a stored one, written through its own path.
 pub fn update(resource: &Resource, new: &Value, old: &Value) -> ErrorList {
-    let mut errors = ErrorList::new();
-    metadata::update(resource, new, old, &mut errors);
-    content(resource, new, &mut errors);
-    change(resource, new, old, &mut errors);
-    errors
+    update_subresource(resource, "", new, old)
 }
 
-/// Everything wrong with an object as a successor, written through a subresource. Paths that write only the status do not judge the
-/// content again: what was stored stays acceptable.
+/// Everything wrong with an object as a successor, written through a subresource (empty: its own path). Paths that write only the
+/// status do not judge the content again: what was stored stays acceptable.
 pub fn update_subresource(resource: &Resource, subresource: &str, new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     metadata::update(resource, new, old, &mut errors);
     match (resource.group, resource.kind, subresource) {
+        (_, _, "" | "scale") => {
+            content(resource, new, &mut errors);
+            change(resource, new, old, &mut errors);
+        }
         ("", "Pod", "resize") => content(resource, new, &mut errors),
         ("", "Pod", "ephemeralcontainers") => {
             content(resource, new, &mut errors);
             pod::ephemeral_containers(new, old, &mut errors);
-        }
-        (_, _, "scale") => {
-            content(resource, new, &mut errors);
-            change(resource, new, old, &mut errors);
         }
         _ => {}
     }

@@ -95,6 +95,7 @@ fn no_kind_panics_on_nothing() {
         let object = serde_json::json!({"metadata": {}});
         assert!(!super::create(row, &object).is_empty(), "{}: a name is missing", row.plural);
         super::update(row, &object, &object);
+        super::warnings(row, &object);
         super::update_subresource(row, "status", &object, &object);
     }
 }
@@ -105,4 +106,34 @@ fn a_status_write_does_not_judge_the_content_again() {
     let old = serde_json::json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": []}});
     assert!(super::update_subresource(pods, "status", &old, &old).is_empty());
     assert!(!super::update(pods, &old, &old).is_empty());
+}
+
+#[test]
+fn what_is_legal_and_surprising_is_said_as_a_warning() {
+    let warnings = |object: Value| super::warnings(row_of(&object), &object);
+    let env = serde_json::json!([{"name": "A"}, {"name": "B"}, {"name": "A"}]);
+    let ports =
+        serde_json::json!([{"containerPort": 1, "protocol": "TCP"}, {"containerPort": 1, "protocol": "TCP"}]);
+    let spec = serde_json::json!({"containers": [{"name": "a", "env": env, "ports": ports}]});
+    assert_eq!(
+        warnings(
+            serde_json::json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "r"}, "spec": {"template": {"spec": spec}}})
+        ),
+        [
+            "spec.template.spec.containers[0].env[2]: hides previous definition of \"A\", which may be dropped when using apply",
+            "spec.template.spec.containers[0].ports[1]: duplicate port definition with spec.template.spec.containers[0].ports[0]",
+        ]
+    );
+    assert_eq!(
+        warnings(serde_json::json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "e"}})),
+        ["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"]
+    );
+    let dotted =
+        warnings(serde_json::json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a.b"}}));
+    assert_eq!(
+        dotted,
+        [
+            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]"
+        ]
+    );
 }

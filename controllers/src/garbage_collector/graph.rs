@@ -20,7 +20,7 @@ pub(crate) struct Node {
     /// How the API addresses its kind.
     pub resource: Resource,
     /// Its kind as owner references name it.
-    pub kind: Arc<str>,
+    pub kind: &'static str,
     /// Empty for cluster-scoped kinds.
     pub namespace: String,
     /// The name.
@@ -64,7 +64,7 @@ pub(crate) enum Work {
 /// All objects and their ownership.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
-    nodes: HashMap<Uid, Node>,
+    nodes: HashMap<Uid, Arc<Node>>,
     /// By owner, known or not.
     dependents: HashMap<Uid, BTreeSet<Uid>>,
 }
@@ -72,11 +72,11 @@ pub(crate) struct Graph {
 impl Graph {
     /// An object by its uid.
     pub(crate) fn get(&self, uid: &str) -> Option<&Node> {
-        self.nodes.get(uid)
+        self.nodes.get(uid).map(|node| &**node)
     }
 
     /// The objects that name `uid` as an owner, in order of their uids.
-    pub(crate) fn dependents(&self, uid: &str) -> impl Iterator<Item = (&Uid, &Node)> {
+    pub(crate) fn dependents(&self, uid: &str) -> impl Iterator<Item = (&Uid, &Arc<Node>)> {
         self.dependents.get(uid).into_iter().flatten().filter_map(|d| self.nodes.get_key_value(d))
     }
 
@@ -97,7 +97,7 @@ impl Graph {
     }
 
     /// An object came or changed.
-    pub(crate) fn put(&mut self, uid: &str, node: Node) -> Vec<Work> {
+    pub(crate) fn put(&mut self, uid: &str, node: Arc<Node>) -> Vec<Work> {
         let Some((uid, old)) = self.nodes.get_key_value(uid).map(|(u, n)| (Arc::clone(u), n)) else {
             let uid: Uid = uid.into();
             self.link(&uid, &node.owners);
@@ -108,9 +108,7 @@ impl Graph {
         let same =
             old.owners == node.owners && old.finalizers == node.finalizers && old.deleting == node.deleting;
         if same {
-            if let Some(known) = self.nodes.get_mut(&uid) {
-                known.resource_version = node.resource_version;
-            }
+            self.nodes.insert(uid, node);
             return vec![];
         }
         let old_owners = old.owners.clone();
@@ -153,7 +151,7 @@ impl Graph {
     fn is_in_doubt(&self, owner: &OwnerReference, namespace: &str) -> bool {
         self.nodes.get(owner.uid.as_str()).is_none_or(|n| {
             let in_reach = n.namespace.is_empty() || n.namespace == namespace;
-            n.waits_for_dependents() || !in_reach || *n.kind != *owner.kind || n.name != owner.name
+            n.waits_for_dependents() || !in_reach || n.kind != owner.kind || n.name != owner.name
         })
     }
 

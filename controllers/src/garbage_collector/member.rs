@@ -8,7 +8,7 @@ use kstore_api::kind::RESOURCES;
 use kstore_client::{Client, Gvr, Source, WatchParams};
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// Events own nothing, are owned by nothing, and there are many.
 const LEFT_OUT: &str = "events";
@@ -48,12 +48,12 @@ pub(crate) struct Member {
     uid: String,
     revision: Revision,
     /// `None` for a kind that is not watched.
-    node: Option<Node>,
+    node: Option<Arc<Node>>,
 }
 
 impl Member {
     /// What the graph holds of it.
-    pub(crate) fn node(&self) -> Option<&Node> {
+    pub(crate) fn node(&self) -> Option<&Arc<Node>> {
         self.node.as_ref()
     }
 
@@ -79,15 +79,17 @@ fn decode(json: &[u8]) -> Result<Member, serde_json::Error> {
         key: Key::new("", &key),
         uid: metadata.uid,
         revision: Revision(metadata.resource_version.parse().unwrap_or(0)),
-        node: known.map(|((_, kind), row)| Node {
-            resource: row.resource.clone(),
-            kind: kind.as_str().into(),
-            namespace: metadata.namespace,
-            name: metadata.name,
-            resource_version: metadata.resource_version,
-            owners: metadata.owner_references,
-            deleting: metadata.deletion_timestamp.is_some(),
-            finalizers: metadata.finalizers,
+        node: known.map(|((_, kind), row)| {
+            Arc::new(Node {
+                resource: row.resource.clone(),
+                kind,
+                namespace: metadata.namespace,
+                name: metadata.name,
+                resource_version: metadata.resource_version,
+                owners: metadata.owner_references,
+                deleting: metadata.deletion_timestamp.is_some(),
+                finalizers: metadata.finalizers,
+            })
         }),
     })
 }

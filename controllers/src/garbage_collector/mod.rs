@@ -113,7 +113,7 @@ impl Collector {
     async fn attend(&self, work: &Work, causes: &Causes) -> Result<(), ApiError> {
         let actions = match work {
             Work::Orphan(uid) => plan::orphan(&self.graph.lock(), uid),
-            Work::Collect(uid) => self.collect(uid).await?,
+            Work::Collect(uid) => self.collect(uid, causes).await?,
         };
         match self.hands.carry_out(causes, &actions).await.result() {
             Err(error) if error.is_not_found() => Ok(()),
@@ -121,7 +121,7 @@ impl Collector {
         }
     }
 
-    async fn collect(&self, uid: &graph::Uid) -> Result<Vec<Action>, ApiError> {
+    async fn collect(&self, uid: &graph::Uid, causes: &Causes) -> Result<Vec<Action>, ApiError> {
         let mut answers = BTreeMap::new();
         loop {
             let verdict = {
@@ -135,7 +135,7 @@ impl Collector {
             };
             match verdict {
                 Verdict::Act(actions, work) => {
-                    work.into_iter().for_each(|work| self.queue.add(work, Causes::none()));
+                    work.into_iter().for_each(|work| self.queue.add(work, causes.clone()));
                     return Ok(actions);
                 }
                 Verdict::Ask(questions) => {
@@ -166,7 +166,7 @@ impl Collector {
 /// Brings a change into the graph; gives back what it asks for, with the revision that did it.
 fn take(graph: &mut Graph, delta: &Delta<Member>) -> Vec<(Work, Revision)> {
     let put = |graph: &mut Graph, m: &Member| {
-        m.node().map(|node| graph.put(m.uid(), node.clone())).unwrap_or_default()
+        m.node().map(|node| graph.put(m.uid(), Arc::clone(node))).unwrap_or_default()
     };
     let work = match delta {
         Delta::Added(new) => put(graph, new),

@@ -190,7 +190,7 @@ fn resolve(
         if kind.namespaced && node.namespace != item.namespace {
             return Resolved::Misplaced(State::Dangling);
         }
-        let is_it = node.resource.group == group && *node.kind == *owner.kind && node.name == owner.name;
+        let is_it = node.resource.group == group && node.kind == owner.kind && node.name == owner.name;
         return Resolved::Is(match (is_it, node.waits_for_dependents()) {
             (true, false) => State::Solid,
             (true, true) => State::Waiting,

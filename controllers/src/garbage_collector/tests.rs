@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use proptest::prelude::*;
 use serde_json::from_value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 fn kinds() -> Kinds {
     let pod = OwnerKind { resource: PODS, namespaced: true };
@@ -33,7 +34,7 @@ fn owner_of_kind(kind: &str, uid: &str, blocks: bool) -> OwnerReference {
 fn node(uid: &str, owners: &[OwnerReference]) -> Node {
     Node {
         resource: PODS,
-        kind: "Pod".into(),
+        kind: "Pod",
         namespace: "default".into(),
         name: format!("name-{uid}"),
         resource_version: "1".into(),
@@ -56,7 +57,7 @@ struct World {
 
 impl World {
     fn put(&mut self, uid: &str, node: Node) {
-        let work = self.graph.put(uid, node);
+        let work = self.graph.put(uid, Arc::new(node));
         self.queue.extend(work);
     }
 
@@ -224,7 +225,7 @@ fn a_circle_of_foreground_deletions_opens() {
 fn an_owner_is_the_object_of_that_uid_name_and_kind_in_reach() {
     let cluster = |uid: &str, owners: &[OwnerReference]| Node {
         resource: NODES,
-        kind: "Node".into(),
+        kind: "Node",
         namespace: String::new(),
         ..node(uid, owners)
     };
@@ -311,7 +312,7 @@ proptest! {
             let owners: Vec<_> = owners.iter().map(|o| owner(&o.to_string(), o % 2 == 0)).collect();
             let uid = uid.to_string();
             let node = node(&uid, &owners);
-            drop(w.graph.put(&uid, node));
+            drop(w.graph.put(&uid, Arc::new(node)));
         }
         w.queue = w.graph.review();
         for (uid, foreground) in &deleted {

@@ -25,8 +25,12 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
     let controller = cluster
         .controller("pod-gc")
         .watch_deltas(&caches.nodes, |delta: &Delta<Obj<Node>>| {
-            // A lost node, or one taken out of service.
-            (!matches!(delta, Delta::Added(_))).then(sweep)
+            let leaves = match delta {
+                Delta::Added(_) => false,
+                Delta::Updated { old, new } => plan::is_out_of_service(new) && !plan::is_out_of_service(old),
+                Delta::Deleted(_) => true,
+            };
+            leaves.then(sweep)
         })
         .watch_deltas(&caches.pods, move |delta| is_waste(&pods, &nodes, delta).then(sweep))
         .workers(1);

@@ -85,7 +85,8 @@ fn note_missing(seen: Observed<'_>, missing: &mut Missing, now: Timestamp) {
     missing.retain(|node, _| used.binary_search(&node.as_str()).is_ok());
 }
 
-fn is_out_of_service(node: &Node) -> bool {
+/// Not ready, and someone said that its pods will not run again.
+pub(crate) fn is_out_of_service(node: &Node) -> bool {
     let ready = node
         .status
         .iter()

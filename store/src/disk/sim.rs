@@ -206,7 +206,9 @@ impl Disk for SimDisk {
         let inode = world.inodes.len();
         world.inodes.push(Inode::default());
         let (dir, name) = split(path);
-        world.change(dir, |names| drop(names.insert(name.to_owned(), inode)))?;
+        world.change(dir, |names| {
+            names.insert(name.to_owned(), inode);
+        })?;
         Ok(Arc::new(SimFile { disk: self.clone(), inode }))
     }
 
@@ -236,7 +238,9 @@ impl Disk for SimDisk {
         world.step()?;
         world.find(path)?;
         let (dir, name) = split(path);
-        world.change(dir, |names| drop(names.remove(name)))
+        world.change(dir, |names| {
+            names.remove(name);
+        })
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

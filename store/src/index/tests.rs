@@ -81,8 +81,9 @@ proptest! {
 
 #[test]
 fn compaction_keeps_what_a_read_needs_and_one_step_more() {
-    // (versions of one key as (revision, dead), compacted revision, what stays)
-    let table: &[(&[(i64, bool)], i64, &[i64])] = &[
+    /// Versions of one key as (revision, dead), the compacted revision, what stays.
+    type Row = (&'static [(i64, bool)], i64, &'static [i64]);
+    let table: &[Row] = &[
         (&[(2, false), (5, false)], 4, &[2, 5]),
         (&[(2, false), (5, false)], 5, &[2, 5]),
         (&[(2, false), (5, false)], 6, &[5]),

@@ -93,6 +93,11 @@ impl Wal {
         Ok(())
     }
 
+    /// The last record known to be durable.
+    pub(crate) fn synced_seq(&self) -> u64 {
+        self.synced_seq
+    }
+
     /// Whether something was appended since the last sync.
     pub(crate) fn has_unsynced(&self) -> bool {
         self.synced_seq < self.written_seq

@@ -146,11 +146,7 @@ impl Reader<'_> {
             return Ok(());
         }
         let joins = |group: &Doubtful| group.last_seq + 1 == header.first_seq && group.chain == header.chain;
-        let at = self
-            .groups
-            .iter()
-            .rposition(|group| joins(group))
-            .ok_or("it does not continue the one before")?;
+        let at = self.groups.iter().rposition(joins).ok_or("it does not continue the one before")?;
         self.groups.truncate(at + 1);
         self.next_seq = header.first_seq;
         self.chain = header.chain;

@@ -45,6 +45,12 @@ const JOIN_WITHIN: usize = 64;
 /// Parts of history read in vain before other tasks get their turn.
 const READS_PER_POLL: usize = 4;
 
+impl std::fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watcher").field("request", &self.slot.request).finish_non_exhaustive()
+    }
+}
+
 impl Watcher {
     pub(crate) fn new(core: Arc<Core>, request: WatchRequest) -> Result<Self, WatchError> {
         core.serving()?;

@@ -100,7 +100,7 @@ impl ApplyError {
             message: format!("conflict with {}", conflict.owner),
             field: conflict.path.clone(),
         });
-        status.details = Some(Details { causes: causes.collect(), ..Details::default() });
+        status.details = Some(Box::new(Details { causes: causes.collect(), ..Details::default() }));
         status
     }
 }

@@ -190,6 +190,12 @@ impl Tail {
         Self { next, max: max.min(1 << 31), open: None }
     }
 
+    /// The size at which a file is finished.
+    pub(super) fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// The file being written, if one was begun.
     pub(super) fn number(&self) -> Option<u32> {
         self.open.as_ref().map(|open| open.number)
     }

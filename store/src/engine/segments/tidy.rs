@@ -14,6 +14,23 @@ fn wasteful(len: u64, live: u64) -> bool {
     live * 2 < len
 }
 
+/// Every start begins a file; more than so many small ones are joined.
+const SMALL_FILES: usize = 8;
+
+/// The file to copy next, with its length, and whether there are more.
+fn choose(inner: &Inner, tail: &Tail) -> Option<(u32, u64, bool)> {
+    let finished: Vec<_> = inner.files.finished(tail.number()).collect();
+    let mut wasted: Vec<_> = finished.iter().filter(|(_, len, live)| wasteful(*len, *live)).collect();
+    wasted.sort_unstable_by_key(|(_, len, live)| live * 1_000 / len);
+    if let Some((number, len, _)) = wasted.first() {
+        return Some((*number, *len, wasted.len() > 1));
+    }
+    let small = finished.iter().filter(|(_, len, _)| *len < tail.max() / 4);
+    let count = small.clone().count();
+    let (number, len, _) = small.min_by_key(|(_, len, _)| *len).filter(|_| count > SMALL_FILES)?;
+    Some((*number, *len, count > SMALL_FILES + 1))
+}
+
 /// What of a file goes on.
 #[derive(Default)]
 struct Kept {
@@ -27,12 +44,8 @@ struct Kept {
 pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<bool, EngineError> {
     let (number, bytes, more) = {
         let inner = inner.read();
-        let finished = inner.files.finished(tail.number()).filter(|(_, len, live)| wasteful(*len, *live));
-        let mut worst: Vec<_> =
-            finished.map(|(number, len, live)| (live * 1000 / len, number, len)).collect();
-        worst.sort_unstable();
-        let Some((_, number, len)) = worst.first().copied() else { return Ok(false) };
-        (number, inner.files.read_whole(number, len)?, worst.len() > 1)
+        let Some((number, len, more)) = choose(&inner, tail) else { return Ok(false) };
+        (number, inner.files.read_whole(number, len)?, more)
     };
     let kept = sort(&inner.read(), number, &bytes)?;
     let mut places = Vec::with_capacity(kept.records.len());

@@ -1,0 +1,210 @@
+//! Horizontal pod autoscalers: v1 knows one target, CPU utilization; what else v2 says travels through v1 in annotations, in the flat
+//! shape that v1 clients know.
+
+use serde_json::{Map, Value, json};
+
+use super::{put, take};
+use crate::defaults::default_metrics;
+use crate::meta;
+
+const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
+const CURRENT: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
+const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
+const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
+
+/// The member of a metric, by type, and for each its pairs of flat name and nested path. `*` stands for `target` or `current`.
+const SHAPES: [(&str, &[(&str, &str)]); 5] = [
+    (
+        "resource",
+        &[
+            ("name", "name"),
+            ("*AverageUtilization", "*.averageUtilization"),
+            ("*AverageValue", "*.averageValue"),
+        ],
+    ),
+    (
+        "containerResource",
+        &[
+            ("name", "name"),
+            ("container", "container"),
+            ("*AverageUtilization", "*.averageUtilization"),
+            ("*AverageValue", "*.averageValue"),
+        ],
+    ),
+    (
+        "pods",
+        &[
+            ("metricName", "metric.name"),
+            ("selector", "metric.selector"),
+            ("*AverageValue", "*.averageValue"),
+        ],
+    ),
+    (
+        "object",
+        &[
+            ("target", "describedObject"),
+            ("metricName", "metric.name"),
+            ("selector", "metric.selector"),
+            ("*Value", "*.value"),
+            ("averageValue", "*.averageValue"),
+        ],
+    ),
+    (
+        "external",
+        &[
+            ("metricName", "metric.name"),
+            ("metricSelector", "metric.selector"),
+            ("*Value", "*.value"),
+            ("*AverageValue", "*.averageValue"),
+        ],
+    ),
+];
+
+/// Which half of a metric: what it should be, or what it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Target,
+    Current,
+}
+
+impl Side {
+    fn word(self) -> &'static str {
+        match self {
+            Side::Target => "target",
+            Side::Current => "current",
+        }
+    }
+}
+
+fn set_path(object: &mut Value, path: &str, value: Value) {
+    let slot = path.split('.').fold(object, |object, member| {
+        if !object.is_object() {
+            *object = Value::Object(Map::new());
+        }
+        &mut object[member]
+    });
+    *slot = value;
+}
+
+fn reshape(metric: &Value, side: Side, to_nested: bool) -> Value {
+    let mut out = json!({"type": metric["type"]});
+    for (member, pairs) in SHAPES {
+        if metric[member].is_null() {
+            continue;
+        }
+        let mut shaped = Value::Object(Map::new());
+        for (flat, nested) in pairs {
+            let (flat, nested) = (flat.replace('*', side.word()), nested.replace('*', side.word()));
+            let (from, to) = if to_nested { (flat, nested) } else { (nested, flat) };
+            let value = from.split('.').fold(&metric[member], |value, member| &value[member]);
+            if !value.is_null() {
+                set_path(&mut shaped, &to, value.clone());
+            }
+        }
+        if to_nested && side == Side::Target {
+            name_target(&mut shaped["target"]);
+        }
+        out[member] = shaped;
+    }
+    out
+}
+
+/// A nested target says of which type it is; the flat form told by which member is there. An average wins over a plain value, which
+/// the flat form cannot leave out.
+fn name_target(target: &mut Value) {
+    if !target["averageUtilization"].is_null() {
+        target["type"] = "Utilization".into();
+    } else if !target["averageValue"].is_null() {
+        target["type"] = "AverageValue".into();
+        take(target, "value");
+    } else {
+        set_path(target, "type", "Value".into());
+    }
+}
+
+fn is_cpu_utilization(metric: &Value, side: Side) -> bool {
+    metric["type"] == "Resource"
+        && metric["resource"]["name"] == "cpu"
+        && !metric["resource"][side.word()]["averageUtilization"].is_null()
+}
+
+/// Takes an annotation out, as the JSON it holds; what is not JSON is dropped, as it means nothing to v2.
+fn take_annotation(object: &mut Value, key: &str) -> Value {
+    let annotations = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"));
+    let Some(annotations) = annotations.and_then(Value::as_object_mut) else { return Value::Null };
+    let text = annotations.remove(key);
+    if annotations.is_empty() {
+        take(&mut object["metadata"], "annotations");
+    }
+    text.and_then(|text| serde_json::from_str(text.as_str()?).ok()).unwrap_or_default()
+}
+
+fn put_annotation(object: &mut Value, key: &str, value: &Value) {
+    if !value.is_null() {
+        meta::set_annotation(object, key, &value.to_string());
+    }
+}
+
+pub(super) fn to_v2(object: &mut Value) {
+    let others = take_annotation(object, METRICS);
+    let current = take_annotation(object, CURRENT);
+    let conditions = take_annotation(object, CONDITIONS);
+    let behavior = take_annotation(object, BEHAVIOR);
+    if object["spec"].is_object() {
+        let spec = &mut object["spec"];
+        let cpu = take(spec, "targetCPUUtilizationPercentage");
+        let target = json!({"type": "Utilization", "averageUtilization": cpu});
+        let metrics = joined(&cpu, json!({"name": "cpu", "target": target}), &others, Side::Target);
+        let metrics = if metrics.is_null() { default_metrics() } else { metrics };
+        put(spec, "metrics", metrics);
+        put(spec, "behavior", behavior);
+    }
+    if object["status"].is_object() {
+        let status = &mut object["status"];
+        let cpu = take(status, "currentCPUUtilizationPercentage");
+        let resource = json!({"name": "cpu", "current": {"averageUtilization": cpu}});
+        let metrics = joined(&cpu, resource, &current, Side::Current);
+        put(status, "currentMetrics", metrics);
+        put(status, "conditions", conditions);
+    }
+}
+
+/// The CPU metric, if there is one, and the others out of their annotation.
+fn joined(cpu: &Value, resource: Value, others: &Value, side: Side) -> Value {
+    let mut all = Vec::new();
+    if !cpu.is_null() {
+        all.push(json!({"type": "Resource", "resource": resource}));
+    }
+    all.extend(others.as_array().into_iter().flatten().map(|metric| reshape(metric, side, true)));
+    if all.is_empty() { Value::Null } else { all.into() }
+}
+
+pub(super) fn to_v1(object: &mut Value) {
+    if object["spec"].is_object() {
+        let spec = &mut object["spec"];
+        let (cpu, others) = split(take(spec, "metrics"), Side::Target);
+        let behavior = take(spec, "behavior");
+        put(spec, "targetCPUUtilizationPercentage", cpu);
+        put_annotation(object, METRICS, &others);
+        put_annotation(object, BEHAVIOR, &behavior);
+    }
+    if object["status"].is_object() {
+        let status = &mut object["status"];
+        let (cpu, others) = split(take(status, "currentMetrics"), Side::Current);
+        let conditions = take(status, "conditions");
+        put(status, "currentCPUUtilizationPercentage", cpu);
+        put_annotation(object, CURRENT, &others);
+        put_annotation(object, CONDITIONS, &conditions);
+    }
+}
+
+/// The first CPU utilization, and all other metrics in the flat shape.
+fn split(metrics: Value, side: Side) -> (Value, Value) {
+    let Value::Array(mut metrics) = metrics else { return (Value::Null, Value::Null) };
+    let cpu = match metrics.iter().position(|metric| is_cpu_utilization(metric, side)) {
+        Some(at) => metrics.remove(at)["resource"][side.word()]["averageUtilization"].take(),
+        None => Value::Null,
+    };
+    let others: Vec<Value> = metrics.iter().map(|metric| reshape(metric, side, false)).collect();
+    (cpu, if others.is_empty() { Value::Null } else { others.into() })
+}

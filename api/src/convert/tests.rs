@@ -1,0 +1,83 @@
+//! Objects in both versions, and there and back.
+
+use serde_json::json;
+
+use super::*;
+use crate::kind::lookup;
+
+fn turned(group: &str, version: &str, plural: &str, object: &Value) -> Value {
+    let mut object = object.clone();
+    to_version(lookup(group, version, plural).unwrap(), &mut object).unwrap();
+    object
+}
+
+#[test]
+fn an_event_has_two_shapes() {
+    let core = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "involvedObject": {"kind": "Pod"},
+        "reason": "R", "message": "m", "source": {"component": "c", "host": "h"}, "count": 2, "type": "Normal",
+        "firstTimestamp": "2024-01-01T00:00:00Z", "lastTimestamp": "2024-01-01T00:00:01Z", "reportingComponent": "c",
+        "reportingInstance": "i", "series": {"count": 2, "lastObservedTime": "2024-01-01T00:00:01.000000Z"}});
+    let new = turned("events.k8s.io", "v1", "events", &core);
+    assert_eq!(
+        new,
+        json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e"}, "regarding": {"kind": "Pod"},
+            "reason": "R", "note": "m", "deprecatedSource": {"component": "c", "host": "h"}, "deprecatedCount": 2,
+            "type": "Normal", "deprecatedFirstTimestamp": "2024-01-01T00:00:00Z",
+            "deprecatedLastTimestamp": "2024-01-01T00:00:01Z", "reportingController": "c", "reportingInstance": "i",
+            "series": {"count": 2, "lastObservedTime": "2024-01-01T00:00:01.000000Z"}})
+    );
+    assert_eq!(turned("", "v1", "events", &new), core);
+}
+
+const HPA: &str = "horizontalpodautoscalers";
+
+#[test]
+fn a_cpu_target_is_a_metric_in_v2() {
+    let v1 = json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"},
+        "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 50},
+        "status": {"currentReplicas": 1, "currentCPUUtilizationPercentage": 20}});
+    let v2 = turned("autoscaling", "v2", HPA, &v1);
+    assert_eq!(
+        v2,
+        json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"},
+            "spec": {"maxReplicas": 3, "metrics": [{"type": "Resource",
+                "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}]},
+            "status": {"currentReplicas": 1, "currentMetrics": [{"type": "Resource",
+                "resource": {"name": "cpu", "current": {"averageUtilization": 20}}}]}})
+    );
+    assert_eq!(turned("autoscaling", "v1", HPA, &v2), v1);
+}
+
+#[test]
+fn what_v1_cannot_say_survives_it() {
+    let v2 = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"},
+        "spec": {"maxReplicas": 3, "behavior": {"scaleUp": {"selectPolicy": "Max"}}, "metrics": [
+            {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}},
+            {"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}}},
+            {"type": "Pods", "pods": {"metric": {"name": "m", "selector": {"matchLabels": {"a": "b"}}}, "target": {"type": "AverageValue", "averageValue": "1"}}},
+            {"type": "Object", "object": {"describedObject": {"kind": "Service", "name": "s"}, "metric": {"name": "m"}, "target": {"type": "Value", "value": "5"}}},
+            {"type": "External", "external": {"metric": {"name": "q"}, "target": {"type": "AverageValue", "averageValue": "30"}}},
+            {"type": "ContainerResource", "containerResource": {"name": "cpu", "container": "c", "target": {"type": "Utilization", "averageUtilization": 60}}}]},
+        "status": {"conditions": [{"type": "AbleToScale", "status": "True"}], "currentMetrics": [
+            {"type": "Pods", "pods": {"metric": {"name": "m"}, "current": {"averageValue": "2"}}}]}});
+    let v1 = turned("autoscaling", "v1", HPA, &v2);
+    assert_eq!(v1["spec"]["targetCPUUtilizationPercentage"], 50);
+    let metrics = v1["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"].as_str().unwrap();
+    assert!(metrics.contains(r#""resource":{"name":"memory","targetAverageValue":"1Gi"}"#), "{metrics}");
+    assert_eq!(turned("autoscaling", "v2", HPA, &v1), v2);
+}
+
+#[test]
+fn v1_without_a_target_means_the_default_metric() {
+    let v1 = json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "spec": {"maxReplicas": 3}});
+    let v2 = turned("autoscaling", "v2", HPA, &v1);
+    assert_eq!(v2["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 80);
+}
+
+#[test]
+fn strangers_are_refused_and_the_same_version_is_left_alone() {
+    let mut pod = json!({"apiVersion": "v1", "kind": "Pod"});
+    assert_eq!(to_version(lookup("", "v1", "pods").unwrap(), &mut pod), Ok(()));
+    let error = to_version(lookup("apps", "v1", "deployments").unwrap(), &mut pod).unwrap_err();
+    assert_eq!(error.to_string(), "no conversion of Deployment from v1 to apps/v1");
+}
