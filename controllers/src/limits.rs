@@ -11,9 +11,12 @@ pub(crate) const WRITES_IN_FLIGHT: usize = 64;
 /// The first batch of a slow start; each next one is twice as large, so a refusal (quota) costs few calls.
 pub(crate) const SLOW_START: usize = 1;
 
-/// Shortest time between two status writes of one ReplicaSet while its pods are on the way. A set that reached its size,
-/// or failed, is reported at once.
-pub(crate) const STATUS_INTERVAL: Duration = Duration::from_millis(25);
+/// A ReplicaSet rests this long per pod after it has reported: a run costs time in proportion to its pods, and during a
+/// rollout each of them changes several times. A small set never waits noticeably.
+pub(crate) const REST_PER_POD: Duration = Duration::from_micros(50);
+
+/// However large a ReplicaSet is, it rests no longer.
+pub(crate) const LONGEST_REST: Duration = Duration::from_millis(100);
 
 /// Shortest time between two runs of one Service: a rollout changes its endpoints many times a second.
 pub(crate) const SLICE_INTERVAL: Duration = Duration::from_secs(1);

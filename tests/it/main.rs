@@ -4,6 +4,21 @@
 mod story;
 /// The same seed gives the same bytes.
 mod determinism;
+/// From `create deployment` to the status of its pods: the tree of causes.
+mod causality;
+/// Every call of kstore.v1.
+mod grpc;
+/// The dependency table.
+mod architecture;
+/// House rules, read from the source tree.
+mod tidy;
+
+use std::path::{Path, PathBuf};
 
 /// The program under test.
 const SERVER: &str = env!("CARGO_BIN_EXE_kstore-server-under-test");
+
+/// The folder of the workspace.
+fn workspace_root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are a folder of the workspace").to_owned()
+}

@@ -24,8 +24,17 @@ impl Launch {
     /// The program at `program` (`env!("CARGO_BIN_EXE_…")`) on a free port, with its data in `dir`, and its log beside it.
     pub fn on_disk(program: &str, dir: &Path) -> Self {
         let data = dir.join("data").display().to_string();
-        let args = ["--listen", "127.0.0.1:0", "--data-dir", &data].map(str::to_owned).into();
-        Self { program: program.into(), args, log: dir.join("server.log") }
+        Self::new(program, dir).args(&["--listen", "127.0.0.1:0", "--data-dir", &data])
+    }
+
+    /// The program on a free port, in memory, with its log in `dir`.
+    pub fn in_memory(program: &str, dir: &Path) -> Self {
+        Self::new(program, dir).args(&["--listen", "127.0.0.1:0", "--in-memory"])
+    }
+
+    /// The program as it is, with its log in `dir`.
+    pub fn new(program: &str, dir: &Path) -> Self {
+        Self { program: program.into(), args: Vec::new(), log: dir.join("server.log") }
     }
 
     /// With further arguments.

@@ -126,7 +126,10 @@ impl Pipeline {
         decode::canonical(Expected::of(resource, ""), &mut before, FieldValidation::Ignore, &mut Vec::new())?;
         strategy::prepare_update(resource, target.subresource, &mut next, &before);
         let span = tracing::debug_span!("validation").entered();
-        let errors = validate::update(resource, target.subresource, &next, &before);
+        let errors = match target.subresource {
+            "" => validate::update(resource, &next, &before),
+            subresource => validate::update_subresource(resource, subresource, &next, &before),
+        };
         if !errors.is_empty() {
             return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors));
         }

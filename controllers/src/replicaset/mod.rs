@@ -78,6 +78,10 @@ impl ReplicaSets {
             return Ok(Next::Done);
         };
         let Some(spec) = set.spec.as_ref() else { return Ok(Next::Done) };
+        let reported = self.reported.lock().get(&cx.key).copied();
+        if let Some(rest) = plan::rest(&set, reported, self.now()) {
+            return Ok(Next::Again(rest));
+        }
         let uid = set.metadata.uid.clone().unwrap_or_default();
         let mut candidates = caches.pods.by(&caches.pods_held, &Held::By(uid));
         candidates.extend(caches.pods.by(&caches.pods_held, &Held::Free(cx.key.namespace().to_owned())));
@@ -89,10 +93,7 @@ impl ReplicaSets {
         }
         let seen = Observed { set: &set, pods: &claim.owned };
         let (failure, error) = self.resize(&cx, seen).await;
-        let plan = {
-            let last = self.reported.lock().get(&cx.key).copied();
-            plan::report(seen, failure.as_ref(), last, self.now())
-        };
+        let plan = plan::report(seen, failure.as_ref(), self.now());
         if !plan.actions.is_empty() {
             let outcome = self.hands.carry_out(&cx.causes, &plan.actions).await;
             outcome.fence(&cx, &caches.sets, &REPLICASETS);

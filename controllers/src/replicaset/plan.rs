@@ -3,7 +3,7 @@
 use super::victims::{Neighbours, rank};
 use crate::action::{Action, Object, Plan, Propagation, Subject};
 use crate::claim::controller_ref;
-use crate::limits::{REPLICA_BURST, STATUS_INTERVAL};
+use crate::limits::{LONGEST_REST, REPLICA_BURST, REST_PER_POD};
 use crate::selector;
 use crate::view::{Pod, elapsed, seconds, subject};
 use jiff::Timestamp;
@@ -11,6 +11,7 @@ use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetSpec
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use std::sync::Arc;
+use std::time::Duration;
 
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
@@ -109,45 +110,34 @@ pub(crate) fn about(set: &ReplicaSet) -> Subject {
     subject("apps/v1", "ReplicaSet", &set.metadata)
 }
 
-/// The status after a run, and when to look again. `last_write` is when the status was written last: while pods are on
-/// the way, writes keep a distance. `failure` is how the change of this run failed, if it did.
-pub(crate) fn report(
-    seen: Observed<'_>,
-    failure: Option<&Failure>,
-    last_write: Option<Timestamp>,
-    now: Timestamp,
-) -> Plan {
+/// How long a set that reported at `reported` is to rest before it is looked at again. A changed spec does not wait.
+pub(crate) fn rest(set: &ReplicaSet, reported: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
+    let observed = set.status.as_ref().and_then(|s| s.observed_generation);
+    if observed < set.metadata.generation || set.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let pods = u32::try_from(wanted(set)).unwrap_or(u32::MAX);
+    let rest = REST_PER_POD.saturating_mul(pods).min(LONGEST_REST);
+    rest.checked_sub(elapsed(reported?, now)).filter(|left| !left.is_zero())
+}
+
+/// The status after a run, and when to look again. `failure` is how the change of this run failed, if it did.
+pub(crate) fn report(seen: Observed<'_>, failure: Option<&Failure>, now: Timestamp) -> Plan {
     let (status, available_in) = status(seen, failure, now);
     let mut plan = Plan::nothing();
     plan.wake = available_in;
-    if seen.set.status.as_ref() == Some(&status) {
-        return plan;
+    if seen.set.status.as_ref() != Some(&status) {
+        let set = ReplicaSet { status: Some(status), ..seen.set.clone() };
+        plan.actions.push(Action::UpdateStatus(Object::ReplicaSet(Box::new(set))));
     }
-    if failure.is_none() && !is_settled(seen.set, &status) {
-        let since = last_write.map(|at| elapsed(at, now));
-        if let Some(wait) = since.and_then(|s| STATUS_INTERVAL.checked_sub(s)).filter(|w| !w.is_zero()) {
-            plan.wake_in(wait);
-            return plan;
-        }
-    }
-    let set = ReplicaSet { status: Some(status), ..seen.set.clone() };
-    plan.actions.push(Action::UpdateStatus(Object::ReplicaSet(Box::new(set))));
     plan
-}
-
-/// Worth telling at once: the set has what it is to have, or its spec was just seen for the first time.
-fn is_settled(set: &ReplicaSet, status: &ReplicaSetStatus) -> bool {
-    let wanted = i32::try_from(wanted(set)).unwrap_or(i32::MAX);
-    let observed = set.status.as_ref().and_then(|s| s.observed_generation);
-    status.replicas == wanted && status.available_replicas.unwrap_or(0) == wanted
-        || observed < status.observed_generation
 }
 
 fn status(
     seen: Observed<'_>,
     failure: Option<&Failure>,
     now: Timestamp,
-) -> (ReplicaSetStatus, Option<std::time::Duration>) {
+) -> (ReplicaSetStatus, Option<Duration>) {
     let empty = ReplicaSetSpec::default();
     let spec = seen.set.spec.as_ref().unwrap_or(&empty);
     let labels = spec.template.as_ref().and_then(|t| t.metadata.as_ref()?.labels.clone());
@@ -169,7 +159,7 @@ fn status(
             }
             Some(wait) => {
                 ready += 1;
-                wake = Some(wake.map_or(wait, |w: std::time::Duration| w.min(wait)));
+                wake = Some(wake.map_or(wait, |w: Duration| w.min(wait)));
             }
         }
     }

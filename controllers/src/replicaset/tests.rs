@@ -1,6 +1,6 @@
 //! The ReplicaSet plan against tables, and against pods that come and go at random.
 
-use super::plan::{Change, Failure, Observed, actions, change, pod_of, report};
+use super::plan::{Change, Failure, Observed, actions, change, pod_of, report, rest};
 use super::victims::{Neighbours, rank};
 use crate::action::{Action, Object, Plan};
 use crate::limits::REPLICA_BURST;
@@ -127,7 +127,7 @@ fn the_status_counts_and_wakes_when_a_pod_becomes_available() {
         pod("d", json!({"metadata": {"deletionTimestamp": START}})),
     ];
     let seen = Observed { set: &set, pods: &pods };
-    let plan = report(seen, None, None, START);
+    let plan = report(seen, None, START);
     let status = status_of(&plan);
     let numbers =
         (status.replicas, status.fully_labeled_replicas, status.ready_replicas, status.available_replicas);
@@ -136,28 +136,38 @@ fn the_status_counts_and_wakes_when_a_pod_becomes_available() {
     assert_eq!(plan.wake.unwrap().as_secs(), 6);
     let mut written = set.clone();
     written.status = Some(status);
-    let again = report(Observed { set: &written, pods: &pods }, None, None, START);
+    let again = report(Observed { set: &written, pods: &pods }, None, START);
     assert_eq!(again.actions, [], "nothing new, nothing written");
 }
 
 #[test]
-fn status_writes_keep_a_distance_until_there_is_something_final_to_say() {
+fn a_large_set_rests_after_it_has_reported_unless_its_spec_changed() {
+    let rest = |replicas: i32, observed: i64, millis: i64| {
+        let mut set = set(replicas, 0);
+        set.status = Some(from_value(json!({"replicas": 0, "observedGeneration": observed})).unwrap());
+        let now = START.checked_add(SignedDuration::from_millis(millis)).unwrap();
+        rest(&set, Some(START), now).map(|r| r.as_millis())
+    };
+    assert_eq!(rest(500, 3, 10), Some(15));
+    assert_eq!(rest(500, 3, 25), None);
+    assert_eq!(rest(500, 2, 10), None, "the user changed something");
+    assert_eq!(rest(1_000_000, 3, 0), Some(100));
+    assert_eq!(rest(3, 3, 1), None);
+}
+
+#[test]
+fn a_failure_shows_as_a_condition_until_it_is_over() {
     let mut set = set(2, 0);
-    set.status = Some(from_value(json!({"replicas": 0, "observedGeneration": 3})).unwrap());
-    let half = [pod("a", json!({"status": {"conditions": ready(1)}})), pod("b", json!({}))];
-    let soon = START.checked_add(SignedDuration::from_millis(10)).unwrap();
-    let waiting = report(Observed { set: &set, pods: &half }, None, Some(START), soon);
-    assert_eq!((waiting.actions.len(), waiting.wake.unwrap().as_millis()), (0, 15));
     let failed = Failure { reason: "FailedCreate", message: "quota".into() };
-    let failed = report(Observed { set: &set, pods: &half }, Some(&failed), Some(START), soon);
-    let conditions = status_of(&failed).conditions.unwrap();
+    let status = status_of(&report(Observed { set: &set, pods: &[] }, Some(&failed), START));
+    let conditions = status.conditions.clone().unwrap();
     assert_eq!(
         (conditions[0].type_.as_str(), conditions[0].reason.as_deref()),
         ("ReplicaFailure", Some("FailedCreate"))
     );
-    let full = ["a", "b"].map(|n| pod(n, json!({"status": {"conditions": ready(1)}})));
-    let done = report(Observed { set: &set, pods: &full }, None, Some(START), soon);
-    assert_eq!(status_of(&done).available_replicas, Some(2));
+    set.status = Some(status);
+    assert_eq!(report(Observed { set: &set, pods: &[] }, Some(&failed), START), Plan::nothing());
+    assert_eq!(status_of(&report(Observed { set: &set, pods: &[] }, None, START)).conditions, None);
 }
 
 proptest! {

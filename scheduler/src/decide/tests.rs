@@ -1,3 +1,5 @@
+//! What the rule of `decide` promises, against examples and a plain reference.
+
 use proptest::prelude::{ProptestConfig, Strategy, proptest};
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! When a pod comes out of the queue, and what wakes it.
+
 use super::*;
 use crate::filter::Plugin;
 use crate::testing::{at, cpu_pod, node, on, pod, with};

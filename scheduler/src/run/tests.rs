@@ -1,3 +1,5 @@
+//! The loop against a small API server of its own.
+
 use std::time::Duration;
 
 use kstore_proto::kstore::v1::kstore_server::KstoreServer;

@@ -1,3 +1,5 @@
+//! The scheduler as a state machine: changes in, verdicts out.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::{Just, ProptestConfig, Strategy, prop_assert_eq, prop_oneof, proptest};

@@ -300,10 +300,13 @@ pub(super) async fn run(bed: Bed, actions: Vec<Action>) {
     bench.store.close().await;
 }
 
-/// On one thread, with time that only moves when nothing else can.
+/// On one thread, with time that only moves when nothing else can: what waits for ever fails at once.
 pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.unwrap().block_on(future)
+    let patience = Duration::from_secs(1_000_000);
+    runtime
+        .unwrap()
+        .block_on(async { tokio::time::timeout(patience, future).await.expect("nothing waits for ever") })
 }
 
 /// With real time: virtual time would run ahead of the store's threads.

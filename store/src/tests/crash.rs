@@ -1,17 +1,22 @@
 //! Crashes, exhaustively: small workloads, stopped before every single operation on the disk, under every policy for what
 //! was not synced; then once more during recovery. What was answered is there, nothing is half there, nothing goes back.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use kstore_nondet::Rng;
 
 use super::conformance::{block_on, tiny};
 use super::model::{self, Change, Map, Model};
+use crate::codec::history::decode_list;
+use crate::codec::manifest::Manifest;
 use crate::disk::sim::{Fault, Policy, SimDisk};
+use crate::manifest;
 use crate::request::{Answer, Request};
 use crate::txn::check::check;
 use crate::{
-    Config, Delete, EngineKind, KeyRange, LeaseId, Op, Put, Range, Revision, Store, Txn, WatchRequest,
+    Config, Delete, EngineKind, KeyRange, LeaseId, Limits, Op, Put, Range, Revision, Store, Txn, WatchRequest,
 };
 
 /// What is done together, in one write of the log.
@@ -51,6 +56,8 @@ fn workload() -> Vec<Step> {
         Step::Revoke(7),
         Step::Compact(10),
         Step::Txns(vec![put("c", 5_000), put("d", 5_000)]),
+        Step::Txns(vec![put("c", 8_000)]),
+        Step::Txns(vec![put("d", 8_000)]),
         Step::Txns(vec![delete(KeyRange::prefix("x"))]),
     ]
 }
@@ -123,12 +130,19 @@ async fn look(store: &Store) -> Seen {
     }
 }
 
-fn config(engine: EngineKind) -> Config {
-    Config { engine, ..tiny(Config::durable("/data"), 0) }
+/// With a checkpoint whenever so many bytes were logged.
+fn config(engine: EngineKind, checkpoint_bytes: u64) -> Config {
+    let config = tiny(Config::durable("/data"), 0);
+    Config { engine, limits: Limits { checkpoint_bytes, ..config.limits.clone() }, ..config }
 }
 
-fn open(disk: &SimDisk, engine: EngineKind, seed: u64) -> Option<Store> {
-    Store::open_stepped(Arc::new(disk.clone()), &config(engine), &Rng::seeded(seed)).ok()
+/// A checkpoint after almost every step.
+fn often(engine: EngineKind) -> Config {
+    config(engine, 1 << 10)
+}
+
+fn open(disk: &SimDisk, config: &Config, seed: u64) -> Option<Store> {
+    Store::open_stepped(Arc::new(disk.clone()), config, &Rng::seeded(seed)).ok()
 }
 
 /// Does a step; says whether all of it was answered.
@@ -158,12 +172,12 @@ fn act(store: &Store, step: &Step) -> bool {
 }
 
 /// Runs the workload until the disk stops it. Returns how many steps were answered.
-fn run(disk: &SimDisk, engine: EngineKind, steps: &[Step]) -> usize {
-    let Some(mut store) = open(disk, engine, 1) else { return 0 };
+fn run(disk: &SimDisk, config: &Config, steps: &[Step]) -> usize {
+    let Some(mut store) = open(disk, config, 1) else { return 0 };
     for (at, step) in steps.iter().enumerate() {
         if matches!(step, Step::Reopen) {
             block_on_here(store.close());
-            match open(disk, engine, 100 + at as u64) {
+            match open(disk, config, 100 + at as u64) {
                 Some(again) => store = again,
                 None => return at,
             }
@@ -181,9 +195,8 @@ fn block_on_here(future: impl Future<Output = ()>) {
 }
 
 /// The recovered store must look as after the answered steps, or after one more: the one whose answer was cut off.
-async fn judge(disk: &SimDisk, engine: EngineKind, steps: &[Step], answered: usize, what: &str) {
-    let config = config(engine);
-    let store = Store::open_stepped(Arc::new(disk.clone()), &config, &Rng::seeded(7));
+async fn judge(disk: &SimDisk, config: &Config, steps: &[Step], answered: usize, what: &str) {
+    let store = Store::open_stepped(Arc::new(disk.clone()), config, &Rng::seeded(7));
     let store = store.unwrap_or_else(|error| panic!("{what}: {error}"));
     let seen = look(&store).await;
     let mut model = Model::new();
@@ -201,18 +214,18 @@ async fn judge(disk: &SimDisk, engine: EngineKind, steps: &[Step], answered: usi
     assert_eq!(result.revision.0, revision + 1, "{what}");
 }
 
-fn crash_everywhere(engine: EngineKind) {
+fn crash_everywhere(config: &Config) {
     block_on(async {
         let steps = workload();
         let clean = SimDisk::default();
-        assert_eq!(run(&clean, engine, &steps), steps.len());
+        assert_eq!(run(&clean, config, &steps), steps.len());
         for op in 0..clean.ops() {
             let disk = SimDisk::default();
             disk.set_fault(Some(Fault::CrashAt(op)));
-            let answered = run(&disk, engine, &steps);
+            let answered = run(&disk, config, &steps);
             for policy in Policy::ALL {
                 let after = disk.crash(policy, op);
-                judge(&after, engine, &steps, answered, &format!("crash at {op}, {policy:?}")).await;
+                judge(&after, config, &steps, answered, &format!("crash at {op}, {policy:?}")).await;
             }
         }
     });
@@ -220,33 +233,34 @@ fn crash_everywhere(engine: EngineKind) {
 
 #[test]
 fn with_segments_no_crash_loses_or_halves_what_was_answered() {
-    crash_everywhere(EngineKind::Segments);
+    crash_everywhere(&often(EngineKind::Segments));
+    crash_everywhere(&config(EngineKind::Segments, 16 << 10));
 }
 
 #[test]
 fn with_a_log_alone_no_crash_loses_or_halves_what_was_answered() {
-    crash_everywhere(EngineKind::Memory);
+    crash_everywhere(&often(EngineKind::Memory));
 }
 
 #[test]
 fn a_crash_during_recovery_changes_nothing() {
     block_on(async {
-        let steps = workload();
+        let (steps, config) = (workload(), often(EngineKind::Segments));
         let clean = SimDisk::default();
-        run(&clean, EngineKind::Segments, &steps);
+        run(&clean, &config, &steps);
         for op in (0..clean.ops()).step_by(9) {
             let disk = SimDisk::default();
             disk.set_fault(Some(Fault::CrashAt(op)));
-            let answered = run(&disk, EngineKind::Segments, &steps);
+            let answered = run(&disk, &config, &steps);
             for first in [Policy::Everything, Policy::Torn] {
                 for at in 0.. {
                     let again = disk.crash(first, op);
                     again.set_fault(Some(Fault::CrashAt(at)));
-                    let recovered = open(&again, EngineKind::Segments, 3).is_some();
+                    let recovered = open(&again, &config, 3).is_some();
                     for second in [Policy::Nothing, Policy::Torn] {
                         let what = format!("crash at {op}, {first:?}; at {at} of recovery, {second:?}");
                         let after = again.crash(second, at);
-                        judge(&after, EngineKind::Segments, &steps, answered, &what).await;
+                        judge(&after, &config, &steps, answered, &what).await;
                     }
                     if recovered {
                         break;
@@ -257,19 +271,52 @@ fn a_crash_during_recovery_changes_nothing() {
     });
 }
 
+/// The length that each of the engine's files has in a manifest's state.
+fn files_of(manifest: Option<&Manifest>) -> BTreeMap<u32, u64> {
+    let token = manifest.filter(|manifest| manifest.seq > 0).map(|manifest| &manifest.token[..]);
+    token.map(|token| decode_list(token).unwrap().files.into_iter().collect()).unwrap_or_default()
+}
+
+#[test]
+fn damage_in_what_the_newest_checkpoint_added_is_made_up_for_by_the_one_before_and_the_log() {
+    block_on(async {
+        let (steps, mut healed) = (workload(), 0);
+        let configs = [often(EngineKind::Segments), config(EngineKind::Segments, 16 << 10)];
+        let runs =
+            configs.iter().flat_map(|config| (1..=steps.len()).map(move |answered| (config, answered)));
+        for (config, answered) in runs {
+            let disk = SimDisk::default();
+            run(&disk, config, &steps[..answered]);
+            let found = manifest::load(&disk, Path::new("/data")).unwrap().unwrap();
+            let before = files_of(found.previous.as_ref());
+            for (number, len) in files_of(Some(&found.newest)) {
+                if before.get(&number).is_some_and(|before| *before == len) {
+                    continue;
+                }
+                let image = disk.crash(Policy::Everything, 1);
+                image.damage(&Path::new("/data/engine").join(format!("{number:08x}.seg")), len as usize - 1);
+                let what = format!("{answered} steps, file {number}");
+                judge(&image, config, &steps, answered, &what).await;
+                healed += 1;
+            }
+        }
+        assert!(healed > 8, "{healed} cases");
+    });
+}
+
 #[test]
 fn after_any_disk_error_the_store_stops_and_a_restart_has_what_was_answered() {
     block_on(async {
-        let steps = workload();
+        let (steps, config) = (workload(), often(EngineKind::Segments));
         let clean = SimDisk::default();
-        run(&clean, EngineKind::Segments, &steps);
+        run(&clean, &config, &steps);
         for op in 0..clean.ops() {
             let disk = SimDisk::default();
             disk.set_fault(Some(Fault::ErrorAt(op)));
-            let answered = run(&disk, EngineKind::Segments, &steps);
+            let answered = run(&disk, &config, &steps);
             for policy in [Policy::Nothing, Policy::Torn] {
                 let what = format!("error at {op}, {policy:?}");
-                judge(&disk.crash(policy, op), EngineKind::Segments, &steps, answered, &what).await;
+                judge(&disk.crash(policy, op), &config, &steps, answered, &what).await;
             }
         }
     });

@@ -1,0 +1,87 @@
+//! The dependency table of ARCHITECTURE.md, read from `cargo metadata`: arrows go only to a lower level, and only as drawn.
+
+use crate::workspace_root;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+/// Crate, level, and which of ours it may use. The tests may use all.
+const TABLE: [(&str, u8, &[&str]); 12] = [
+    ("nondet", 0, &[]),
+    ("api", 0, &[]),
+    ("proto", 0, &[]),
+    ("store", 1, &["nondet"]),
+    ("informer", 1, &["nondet", "api"]),
+    ("etcd", 2, &["store", "proto", "nondet"]),
+    ("apiserver", 2, &["store", "api", "proto", "nondet"]),
+    ("client", 2, &["informer", "api", "proto", "nondet"]),
+    ("controllers", 3, &["informer", "client", "api", "nondet"]),
+    ("scheduler", 3, &["informer", "client", "api", "nondet"]),
+    ("kubelet-sim", 3, &["informer", "client", "api", "nondet"]),
+    (
+        "server",
+        4,
+        &[
+            "nondet", "api", "proto", "store", "informer", "etcd", "apiserver", "client", "controllers", "scheduler",
+            "kubelet-sim",
+        ],
+    ),
+];
+
+/// The crates at the top, which nothing uses.
+const TOP: [&str; 3] = ["tests", "benches", "fuzz"];
+
+/// Edges that only tests of a crate have.
+const TESTS_ONLY: [(&str, &str); 1] = [
+    // Its loop is tested against a small API server of its own, which speaks the wire.
+    ("scheduler", "proto"),
+];
+
+/// Our crates, each with ours that it names, for its tests or otherwise: a crate's tests stand on the same ground as the crate.
+fn edges() -> BTreeMap<String, BTreeSet<String>> {
+    let cargo = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--format-version=1"])
+        .current_dir(workspace_root())
+        .output()
+        .expect("cargo runs");
+    assert!(cargo.status.success(), "{}", String::from_utf8_lossy(&cargo.stderr));
+    let metadata: Value = serde_json::from_slice(&cargo.stdout).expect("cargo metadata is JSON");
+    let ours = |package: &Value| package["name"].as_str().and_then(|name| name.strip_prefix("kstore-")).map(str::to_owned);
+    let packages = metadata["packages"].as_array().expect("a workspace has packages").iter();
+    packages
+        .map(|package| {
+            let dependencies = package["dependencies"].as_array().into_iter().flatten();
+            (ours(package).expect("every package carries our prefix"), dependencies.filter_map(ours).collect())
+        })
+        .collect()
+}
+
+#[test]
+fn crates_use_only_what_the_table_allows() {
+    let edges = edges();
+    for (name, used) in edges.iter().filter(|(name, _)| !TOP.contains(&name.as_str())) {
+        let row = TABLE.iter().find(|row| row.0 == name);
+        let (_, _, allowed) = row.unwrap_or_else(|| panic!("{name} is not in the table"));
+        let is_allowed = |used: &str| allowed.contains(&used) || TESTS_ONLY.contains(&(name.as_str(), used));
+        let extra: Vec<_> = used.iter().filter(|used| !is_allowed(used)).collect();
+        assert!(extra.is_empty(), "{name} uses {extra:?}: a new edge needs a reason and a line in the table");
+    }
+    for (name, ..) in TABLE {
+        assert!(edges.contains_key(name), "{name} is in the table, but not in the workspace");
+    }
+}
+
+#[test]
+fn the_table_has_the_shape_that_the_architecture_promises() {
+    let level = |name: &str| TABLE.iter().find(|row| row.0 == name).expect("the table is closed").1;
+    for (name, own, uses) in TABLE {
+        for used in uses {
+            assert!(level(used) < own, "{name} → {used} does not go down");
+        }
+    }
+    let users = |of: &str| TABLE.iter().filter(|row| row.2.contains(&of)).map(|row| row.0).collect::<Vec<_>>();
+    assert_eq!(users("store"), ["etcd", "apiserver", "server"]);
+    for component in ["controllers", "scheduler", "kubelet-sim", "apiserver", "etcd"] {
+        assert_eq!(users(component), ["server"], "who uses {component}");
+    }
+}

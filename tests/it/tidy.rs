@@ -1,0 +1,112 @@
+//! House rules that no compiler checks, read from the source tree.
+
+use crate::workspace_root;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The longest that a source file may be, its tests not counted.
+const LINES: usize = 600;
+
+/// A source file: its path below the root, and its text.
+struct Source {
+    path: String,
+    text: String,
+}
+
+impl Source {
+    fn is_test(&self) -> bool {
+        let path = self.path.as_str();
+        path.starts_with("tests/") || path.ends_with("/tests.rs") || path.ends_with("_tests.rs") || path.contains("/tests/")
+    }
+
+    /// The file without a test module at its end.
+    fn code(&self) -> &str {
+        self.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
+    }
+
+    /// Whether the architecture wants this file free of waiting, clocks and clients.
+    fn is_pure(&self) -> bool {
+        let path = Path::new(&self.path);
+        let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let in_folder = |name: &str| path.parent().is_some_and(|parent| parent.components().any(|part| part.as_os_str() == name));
+        matches!(file, "plan.rs" | "decide.rs") || ["filter", "score", "codec"].into_iter().any(in_folder)
+    }
+
+    /// The code's lines that are no comments, with their numbers.
+    fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        let numbered = (1..).zip(self.code().lines());
+        numbered.filter(|(_, line)| !line.trim_start().starts_with("//"))
+    }
+}
+
+fn sources() -> Vec<Source> {
+    let root = workspace_root();
+    let mut folders: Vec<PathBuf> = vec![root.clone()];
+    let mut sources = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
+            let (path, name) = (entry.path(), entry.file_name());
+            let hidden = name.to_string_lossy().starts_with('.');
+            if entry.file_type().unwrap().is_dir() {
+                if !hidden && name != "target" {
+                    folders.push(path);
+                }
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let below = path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
+                sources.push(Source { path: below, text: fs::read_to_string(&path).unwrap() });
+            }
+        }
+    }
+    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    assert!(sources.len() > 100, "the tree was found: {}", sources.len());
+    sources
+}
+
+/// Fails with every offence at once.
+fn check(rule: &str, offences: impl Iterator<Item = String>) {
+    let offences: Vec<_> = offences.collect();
+    assert!(offences.is_empty(), "{rule}:\n  {}", offences.join("\n  "));
+}
+
+#[test]
+fn every_file_begins_by_saying_what_it_is() {
+    let silent = sources().into_iter().filter(|source| !source.text.starts_with("//! "));
+    check("a file opens with `//! `", silent.map(|source| source.path));
+}
+
+#[test]
+fn no_file_is_longer_than_a_reader_can_hold() {
+    let long = sources().into_iter().filter(|source| !source.is_test() && source.code().lines().count() > LINES);
+    check("no more than 600 lines: look for the noun that wants its own file", long.map(|source| source.path));
+}
+
+#[test]
+fn no_test_is_switched_off_and_no_note_to_self_is_left() {
+    let words = [concat!("#[", "ignore"), concat!("FIX", "ME"), concat!("XX", "X")];
+    let marked = sources().into_iter().filter(|source| words.iter().any(|word| source.text.contains(word)));
+    check("no ignored tests, no notes to self", marked.map(|source| source.path));
+}
+
+#[test]
+fn every_select_takes_its_branches_in_order() {
+    let random = |source: &Source| {
+        let mut selects = source.text.match_indices("select! {").map(|(at, found)| &source.text[at + found.len()..]);
+        selects.any(|body| !body.trim_start().starts_with("biased;"))
+    };
+    // This file names the macro without calling it.
+    let others = sources().into_iter().filter(|source| source.path != "tests/it/tidy.rs");
+    check("`select!` is `biased;`: its order must not be random", others.filter(random).map(|source| source.path));
+}
+
+#[test]
+fn judgement_neither_waits_nor_knows_a_runtime() {
+    let sources = sources();
+    let pure: Vec<_> = sources.iter().filter(|source| source.is_pure() && !source.is_test()).collect();
+    assert!(pure.len() > 20, "the pure files were found: {}", pure.len());
+    let impure = |line: &str| ["async ", ".await", "tokio"].into_iter().any(|word| line.contains(word));
+    let offences = pure.iter().flat_map(|source| {
+        let lines = source.lines().filter(|(_, line)| impure(line));
+        lines.map(|(number, line)| format!("{}:{number}: {}", source.path, line.trim()))
+    });
+    check("plan, decide, filter, score and codec are pure", offences);
+}
