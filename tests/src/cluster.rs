@@ -83,8 +83,11 @@ impl Cluster {
         let nondet = Nondet::simulated(setup.seed);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let store = Store::open(Config::memory(), nondet.clone()).await.expect("a store in memory opens");
-        let options =
-            Options { nondet: nondet.clone(), stop: stop.clone(), advertised: "kstore.invalid:6443".to_owned() };
+        let options = Options {
+            nondet: nondet.clone(),
+            stop: stop.clone(),
+            advertised: "kstore.invalid:6443".to_owned(),
+        };
         let storage = Arc::new(Embedded::new(store.clone()));
         let follow = |task| drop(tasks.spawn(task));
         let api = ApiServer::start(storage, options, follow).await.expect("an empty store is readable");
@@ -160,7 +163,8 @@ impl Cluster {
 
     fn resource_of(&self, object: &Value) -> DynamicApi {
         let text = |field: &str| object[field].as_str().unwrap_or_default();
-        let row = kind::lookup_api_version(text("apiVersion"), text("kind")).expect("the manifest's kind is in the table");
+        let row = kind::lookup_api_version(text("apiVersion"), text("kind"))
+            .expect("the manifest's kind is in the table");
         self.client.dynamic(Gvr::new(row.group, row.version, row.plural))
     }
 
