@@ -50,7 +50,7 @@ impl Pipeline {
             };
             match outcome {
                 Err(status) if matches!(status.reason, Reason::AlreadyExists | Reason::NotFound) => {
-                    last = status
+                    last = status;
                 }
                 outcome => return outcome,
             }

@@ -301,7 +301,7 @@ mod tests {
         let ended = pod(json!({"status": {"phase": "Failed"}}));
         let DeletePlan::Mark(marked) = plan(&ended, foreground) else { panic!("it is held") };
         assert_eq!(marked["metadata"]["finalizers"], json!([FOREGROUND]));
-        let mut released = marked.clone();
+        let mut released = marked;
         set_finalizers(&mut released, Vec::new());
         assert!(removed_by_update(kind::lookup("", "v1", "pods").unwrap(), &released));
     }
