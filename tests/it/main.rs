@@ -8,6 +8,10 @@ mod determinism;
 mod causality;
 /// Every call of kstore.v1.
 mod grpc;
+/// Requests and starts that cannot work.
+mod bad_input;
+/// Watches against a model of history.
+mod watch_consistency;
 /// The dependency table.
 mod architecture;
 /// House rules, read from the source tree.
