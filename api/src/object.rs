@@ -271,4 +271,22 @@ mod tests {
             assert!(!semantically_equal(&a, &b) && !semantically_equal(&b, &a), "{a} {b}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_object_comes_back_from_its_stored_form_with_its_revision(
+            name in ".{0,12}", label in ".{0,12}", data in ".{0,12}", revision in 1u64..,
+        ) {
+            let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {&data: &name},
+                "metadata": {"name": &name, "labels": {&label: &data}, "resourceVersion": "old"}});
+            let bytes = splice_revision(&encode_stored(&object), revision).unwrap();
+            object["metadata"]["resourceVersion"] = revision.to_string().into();
+            proptest::prop_assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), object);
+        }
+
+        #[test]
+        fn any_bytes_are_refused_or_spliced_without_a_panic(bytes: Vec<u8>) {
+            let _ = splice_revision(&bytes, 1).is_ok();
+        }
+    }
 }

@@ -71,21 +71,17 @@ impl Selector {
         self.terms.iter().find(|t| !t.negated && t.field == field).map(|t| t.value.as_str())
     }
 
-    /// Checks that a kind can be selected by all fields, and replaces old labels of fields by their present ones.
+    /// Checks that a kind can be selected by all fields, and replaces old labels of fields, and those of a version that is not
+    /// stored, by the ones [`fields_of`] uses.
     ///
     /// # Errors
     /// With the text Kubernetes gives, for the first unknown field.
     pub fn check(mut self, resource: &Resource) -> Result<Self, SelectorError> {
         for term in &mut self.terms {
-            if (resource.group, resource.plural, term.field.as_str()) == ("", "pods", "spec.host") {
-                term.field = "spec.nodeName".to_owned();
-            }
-            if (resource.group, resource.plural, term.field.as_str()) == ("", "namespaces", "name") {
-                term.field = "metadata.name".to_owned();
-            }
-            if !is_selectable(resource, &term.field) {
+            let Some(label) = stored_label(resource, &term.field) else {
                 return Err(unknown_field(resource, &term.field));
-            }
+            };
+            term.field = label.into_owned();
         }
         Ok(self)
     }
@@ -184,32 +180,24 @@ const POD: &[(&str, Read)] = &[
     ("status.podIP", Read::At(&["status", "podIP"])),
     ("status.podIPs", Read::By(pod_ips)),
 ];
-const CORE_EVENT: &[(&str, Read)] = &[
-    ("involvedObject.apiVersion", Read::At(&["involvedObject", "apiVersion"])),
-    ("involvedObject.fieldPath", Read::At(&["involvedObject", "fieldPath"])),
-    ("involvedObject.kind", Read::At(&["involvedObject", "kind"])),
-    ("involvedObject.name", Read::At(&["involvedObject", "name"])),
-    ("involvedObject.namespace", Read::At(&["involvedObject", "namespace"])),
-    ("involvedObject.resourceVersion", Read::At(&["involvedObject", "resourceVersion"])),
-    ("involvedObject.uid", Read::At(&["involvedObject", "uid"])),
-    ("reason", Read::At(&["reason"])),
-    ("reportingComponent", Read::At(&["reportingComponent"])),
-    ("source", Read::By(event_source)),
-    ("type", Read::At(&["type"])),
-];
+/// Events are read in either of their versions.
 const EVENT: &[(&str, Read)] = &[
-    ("reason", Read::At(&["reason"])),
-    ("regarding.apiVersion", Read::Either(&["regarding", "apiVersion"], &["involvedObject", "apiVersion"])),
-    ("regarding.fieldPath", Read::Either(&["regarding", "fieldPath"], &["involvedObject", "fieldPath"])),
-    ("regarding.kind", Read::Either(&["regarding", "kind"], &["involvedObject", "kind"])),
-    ("regarding.name", Read::Either(&["regarding", "name"], &["involvedObject", "name"])),
-    ("regarding.namespace", Read::Either(&["regarding", "namespace"], &["involvedObject", "namespace"])),
     (
-        "regarding.resourceVersion",
-        Read::Either(&["regarding", "resourceVersion"], &["involvedObject", "resourceVersion"]),
+        "involvedObject.apiVersion",
+        Read::Either(&["involvedObject", "apiVersion"], &["regarding", "apiVersion"]),
     ),
-    ("regarding.uid", Read::Either(&["regarding", "uid"], &["involvedObject", "uid"])),
-    ("reportingController", Read::Either(&["reportingController"], &["reportingComponent"])),
+    ("involvedObject.fieldPath", Read::Either(&["involvedObject", "fieldPath"], &["regarding", "fieldPath"])),
+    ("involvedObject.kind", Read::Either(&["involvedObject", "kind"], &["regarding", "kind"])),
+    ("involvedObject.name", Read::Either(&["involvedObject", "name"], &["regarding", "name"])),
+    ("involvedObject.namespace", Read::Either(&["involvedObject", "namespace"], &["regarding", "namespace"])),
+    (
+        "involvedObject.resourceVersion",
+        Read::Either(&["involvedObject", "resourceVersion"], &["regarding", "resourceVersion"]),
+    ),
+    ("involvedObject.uid", Read::Either(&["involvedObject", "uid"], &["regarding", "uid"])),
+    ("reason", Read::At(&["reason"])),
+    ("reportingComponent", Read::Either(&["reportingComponent"], &["reportingController"])),
+    ("source", Read::By(event_source)),
     ("type", Read::At(&["type"])),
 ];
 const NODE: &[(&str, Read)] = &[("spec.unschedulable", Read::Or(&["spec", "unschedulable"], "false"))];
@@ -225,8 +213,7 @@ const CSR: &[(&str, Read)] = &[("spec.signerName", Read::At(&["spec", "signerNam
 fn own_fields(resource: &Resource) -> &'static [(&'static str, Read)] {
     match (resource.group, resource.plural) {
         ("", "pods") => POD,
-        ("", "events") => CORE_EVENT,
-        ("events.k8s.io", "events") => EVENT,
+        ("" | "events.k8s.io", "events") => EVENT,
         ("", "nodes") => NODE,
         ("", "namespaces") => NAMESPACE,
         ("", "secrets") => SECRET,
@@ -241,9 +228,26 @@ fn own_fields(resource: &Resource) -> &'static [(&'static str, Read)] {
 const NAME: &str = "metadata.name";
 const NAMESPACE_FIELD: &str = "metadata.namespace";
 
+/// The label under which the stored version of a kind knows a field; `None` if the kind cannot be selected by it.
+fn stored_label<'f>(resource: &Resource, field: &'f str) -> Option<Cow<'f, str>> {
+    match (resource.group, resource.plural, field) {
+        (_, _, NAME | NAMESPACE_FIELD) => Some(field.into()),
+        ("", "pods", "spec.host") => Some("spec.nodeName".into()),
+        ("", "namespaces", "name") => Some(NAME.into()),
+        ("events.k8s.io", "events", "reportingController") => Some("reportingComponent".into()),
+        ("events.k8s.io", "events", "reason" | "type") => Some(field.into()),
+        ("events.k8s.io", "events", _) => {
+            let part = field.strip_prefix("regarding.")?;
+            let label = format!("involvedObject.{part}");
+            own_fields(resource).iter().any(|(own, _)| *own == label).then_some(label.into())
+        }
+        _ => own_fields(resource).iter().any(|(own, _)| *own == field).then_some(field.into()),
+    }
+}
+
 /// Whether a kind can be selected by a field.
 pub fn is_selectable(resource: &Resource, field: &str) -> bool {
-    matches!(field, NAME | NAMESPACE_FIELD) || own_fields(resource).iter().any(|(label, _)| *label == field)
+    stored_label(resource, field).is_some()
 }
 
 fn unknown_field(resource: &Resource, field: &str) -> SelectorError {
@@ -371,6 +375,13 @@ mod tests {
             "reportingComponent": "kubelet", "type": "Normal"});
         let text = "involvedObject.kind=Node,involvedObject.namespace=,involvedObject.name=n,source=kubelet,type!=Warning";
         assert!(Selector::parse(text).unwrap().check(events).unwrap().matches(events, &event));
+        let new = lookup("events.k8s.io", "v1", "events").unwrap();
+        let text = "regarding.kind=Node,reportingController=kubelet";
+        let selector = Selector::parse(text).unwrap().check(new).unwrap();
+        assert!(selector.matches_fields(&fields_of(events, &event)), "one selector for both versions");
+        let turned = json!({"regarding": {"kind": "Node"}, "reportingController": "kubelet"});
+        assert!(selector.matches(new, &turned));
+        assert!(Selector::parse("involvedObject.kind=Node").unwrap().check(new).is_err());
         assert_eq!(Selector::parse("a=b,c=d").unwrap().required("c"), Some("d"));
     }
 

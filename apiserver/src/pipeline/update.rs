@@ -31,6 +31,7 @@ impl Pipeline {
         if target.subresource == "scale" {
             return self.put_scale(request, &object, options).await;
         }
+        warnings.extend(validate::warnings(target.resource, &object));
         check_namespace(target, &mut object)?;
         match meta::name(&object) {
             "" => meta::set_name(&mut object, &target.name),

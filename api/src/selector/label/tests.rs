@@ -76,3 +76,12 @@ fn selector_objects_read_as_their_meaning() {
     let bad = json!({"matchExpressions": [{"key": "a", "operator": "Near"}]});
     assert_eq!(Selector::from_object(&bad).unwrap_err().0, "\"Near\" is not a valid label selector operator");
 }
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_read_or_refused_and_what_is_read_survives_its_text_form(text in "[ab!=<>(),in 0-9notx]{0,24}") {
+        if let Ok(selector) = Selector::parse(&text) {
+            proptest::prop_assert_eq!(Selector::parse(&selector.to_string()), Ok(selector));
+        }
+    }
+}
