@@ -115,7 +115,11 @@ impl Pipeline {
 
     /// Serves a request. What it answers for a write is durable.
     pub async fn serve(&self, request: Request) -> Result<Answered, Status> {
-        let span = tracing::debug_span!("pipeline", verb = request.action.verb(), resource = request.target.resource.plural);
+        let span = tracing::debug_span!(
+            "pipeline",
+            verb = request.action.verb(),
+            resource = request.target.resource.plural
+        );
         let measured = self.metrics.begin(measured_as(&request));
         let answered = tracing::Instrument::instrument(self.run(request), span).await;
         measured.end(code_of(&answered));
@@ -135,9 +139,13 @@ impl Pipeline {
             Action::Create(body, options) if request.target.subresource.is_empty() => {
                 self.create(&request, body, options, &mut warnings).await
             }
-            Action::Create(body, options) => self.post_subresource(&request, body, options, &mut warnings).await,
+            Action::Create(body, options) => {
+                self.post_subresource(&request, body, options, &mut warnings).await
+            }
             Action::Update(body, options) => self.update(&request, body, options, &mut warnings).await,
-            Action::Patch(kind, patch, options) => self.patch(&request, *kind, patch, options, &mut warnings).await,
+            Action::Patch(kind, patch, options) => {
+                self.patch(&request, *kind, patch, options, &mut warnings).await
+            }
             Action::Delete(delete, options) => self.delete(&request, delete, options).await,
             Action::DeleteCollection(list, delete, options) => {
                 self.delete_collection(&request, list, delete, options).await
@@ -159,7 +167,13 @@ impl Pipeline {
     }
 
     /// May `user` do `verb` to this?
-    pub(crate) fn check(&self, user: &UserInfo, verb: &str, target: &Target, name: &str) -> Result<(), Status> {
+    pub(crate) fn check(
+        &self,
+        user: &UserInfo,
+        verb: &str,
+        target: &Target,
+        name: &str,
+    ) -> Result<(), Status> {
         let resource = target.resource;
         let own = resource.plural == "namespaces" && resource.group.is_empty();
         let attributes = Attributes {

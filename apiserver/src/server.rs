@@ -113,7 +113,13 @@ impl ApiServer {
             };
             match accepted {
                 Ok((socket, address)) => {
-                    connections.spawn(connection(self.router.clone(), acceptor.clone(), socket, address, self.stop.clone()));
+                    connections.spawn(connection(
+                        self.router.clone(),
+                        acceptor.clone(),
+                        socket,
+                        address,
+                        self.stop.clone(),
+                    ));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
@@ -148,7 +154,13 @@ fn router(rest: Arc<Rest>, grpc: Grpc) -> Router {
         })
 }
 
-async fn connection(router: Router, acceptor: TlsAcceptor, socket: TcpStream, address: SocketAddr, stop: CancellationToken) {
+async fn connection(
+    router: Router,
+    acceptor: TlsAcceptor,
+    socket: TcpStream,
+    address: SocketAddr,
+    stop: CancellationToken,
+) {
     let _span = tracing::debug_span!("server", %address);
     // Small answers must not wait for more.
     let _ = socket.set_nodelay(true);
@@ -164,7 +176,10 @@ async fn connection(router: Router, acceptor: TlsAcceptor, socket: TcpStream, ad
         router.clone().oneshot(request)
     });
     let mut http = auto::Builder::new(TokioExecutor::new());
-    http.http2().max_concurrent_streams(STREAMS).max_pending_accept_reset_streams(Some(1024)).timer(TokioTimer::new());
+    http.http2()
+        .max_concurrent_streams(STREAMS)
+        .max_pending_accept_reset_streams(Some(1024))
+        .timer(TokioTimer::new());
     http.http1().timer(TokioTimer::new());
     let serving = http.serve_connection_with_upgrades(TokioIo::new(tls), TowerToHyperService::new(service));
     let mut serving = std::pin::pin!(serving);

@@ -9,7 +9,8 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use kstore_client::Kubeconfig;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use std::sync::Arc;
 use tokio::net::TcpStream;
@@ -107,13 +108,12 @@ impl Stream {
 
 fn tls(kubeconfig: &Kubeconfig) -> anyhow::Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
-    for certificate in rustls_pemfile::certs(&mut kubeconfig.ca.as_deref().unwrap_or_default()) {
+    for certificate in CertificateDer::pem_slice_iter(kubeconfig.ca.as_deref().unwrap_or_default()) {
         roots.add(certificate?)?;
     }
     let identity = kubeconfig.identity.as_ref().context("no client certificate in the kubeconfig")?;
-    let chain = rustls_pemfile::certs(&mut identity.certificate.as_slice()).collect::<Result<_, _>>()?;
-    let key =
-        rustls_pemfile::private_key(&mut identity.key.as_slice())?.context("no key in the kubeconfig")?;
+    let chain = CertificateDer::pem_slice_iter(&identity.certificate).collect::<Result<_, _>>()?;
+    let key = PrivateKeyDer::from_pem_slice(&identity.key)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     Ok(ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?

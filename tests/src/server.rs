@@ -61,7 +61,8 @@ impl Launch {
                 // It said nothing: it has ended, or hangs and ends with the guard.
                 drop(server);
                 let log = std::fs::read(&self.log).expect("the log can be read");
-                Err(String::from_utf8_lossy(&log[usize::try_from(begin).expect("a log is small")..]).into_owned())
+                Err(String::from_utf8_lossy(&log[usize::try_from(begin).expect("a log is small")..])
+                    .into_owned())
             }
         }
     }
@@ -108,7 +109,10 @@ impl Server {
 
     /// A command that runs kubectl as the administrator; nothing if kubectl is not installed.
     pub fn kubectl(&self, args: &[&str]) -> Option<Command> {
-        let found = Command::new("kubectl").args(["version", "--client"]).output().is_ok_and(|out| out.status.success());
+        let found = Command::new("kubectl")
+            .args(["version", "--client"])
+            .output()
+            .is_ok_and(|out| out.status.success());
         found.then(|| {
             let mut command = Command::new("kubectl");
             command.arg("--kubeconfig").arg(&self.kubeconfig).args(args);

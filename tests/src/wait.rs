@@ -17,7 +17,8 @@ impl Cluster {
     /// # Panics
     /// When it does not hold within half an hour of virtual time; shows all pods and their owners' states.
     pub async fn wait_until(&self, what: &str, holds: impl AsyncFn() -> bool) {
-        let mut changes = self.store.watch(WatchRequest::new(KeyRange::all())).expect("an open store can be watched");
+        let mut changes =
+            self.store.watch(WatchRequest::new(KeyRange::all())).expect("an open store can be watched");
         let deadline = tokio::time::Instant::now() + PATIENCE;
         while !holds().await {
             let next = tokio::time::timeout_at(deadline, changes.next()).await;
@@ -30,9 +31,18 @@ impl Cluster {
     }
 
     /// Returns an object of namespace `default` when it exists and `holds` of it.
-    pub async fn wait_object(&self, plural: &str, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    pub async fn wait_object(
+        &self,
+        plural: &str,
+        name: &str,
+        what: &str,
+        holds: impl Fn(&Value) -> bool,
+    ) -> Value {
         let state = || self.get(plural, "default", name);
-        self.wait_until(&format!("{plural}/{name} {what}"), async || state().await.is_some_and(|object| holds(&object))).await;
+        self.wait_until(&format!("{plural}/{name} {what}"), async || {
+            state().await.is_some_and(|object| holds(&object))
+        })
+        .await;
         state().await.expect("it was there a moment ago")
     }
 
@@ -52,7 +62,10 @@ impl Cluster {
         for plural in ["deployments", "replicasets", "pods", "nodes"] {
             for object in self.list(plural, "").await {
                 let name = object["metadata"]["name"].as_str().unwrap_or_default();
-                text += &format!("{plural}/{name}: {} {}\n", object["metadata"]["deletionTimestamp"], object["status"]);
+                text += &format!(
+                    "{plural}/{name}: {} {}\n",
+                    object["metadata"]["deletionTimestamp"], object["status"]
+                );
             }
         }
         text

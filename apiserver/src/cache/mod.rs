@@ -23,8 +23,8 @@ use recent::Recent;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
 use watchers::Watchers;
 
