@@ -12,6 +12,8 @@ mod grpc;
 mod bad_input;
 /// Watches against a model of history.
 mod watch_consistency;
+/// SIGKILL at any moment loses nothing that was answered.
+mod crash;
 /// The dependency table.
 mod architecture;
 /// House rules, read from the source tree.

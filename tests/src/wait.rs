@@ -1,6 +1,9 @@
 //! Waiting for a state of the cluster: looks again after every change, never on a timer.
 
 use crate::Cluster;
+use futures::StreamExt as _;
+use kstore_client::{Client, Gvr, WatchParams};
+use kstore_informer::{Frame, ListerWatcher as _, Start};
 use kstore_store::{KeyRange, WatchRequest};
 use serde_json::Value;
 use std::time::Duration;
@@ -86,4 +89,26 @@ pub fn is_ready(object: &Value) -> bool {
 /// A condition by its type.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+}
+
+/// Watches an object of a real server until `holds` of it; real time.
+///
+/// # Panics
+/// When it does not hold within a minute, which even a busy machine does not need.
+pub async fn watch_until(client: &Client, gvr: Gvr, namespace: &str, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    let source = client.dynamic(gvr).source(WatchParams::default().ns(namespace).name(name));
+    let watching = async {
+        let mut frames = source.watch(Start::Initial).await.expect("a watch begins");
+        while let Some(batch) = frames.next().await {
+            for frame in batch.expect("the watch goes on") {
+                if let Frame::Put(object) = frame
+                    && holds(object.value())
+                {
+                    return object.value().clone();
+                }
+            }
+        }
+        panic!("the watch of {name} ended");
+    };
+    tokio::time::timeout(Duration::from_secs(60), watching).await.unwrap_or_else(|_| panic!("in vain waited for {name}"))
 }
