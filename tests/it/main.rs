@@ -1,4 +1,5 @@
 //! The one integration test binary: every topic is a module, so that all of it links once.
+#![expect(clippy::unwrap_used, reason = "a test says what it misses by panicking")]
 
 /// Deployments, pods, scheduling, garbage collection, namespaces: what the loops make of objects together.
 mod story;
