@@ -132,8 +132,11 @@ fn one_field(group: &str, kind: &str, qualified: &str, name: &str, field: &str, 
 /// 501: the API has the subresource, this server does not serve it.
 pub fn not_served(target: &Target, subresource: &str) -> Status {
     let what = format!("{}/{subresource}", target.resource.qualified());
-    let mut status =
-        Status::bad_request(format!("{what} is not served by kstore yet: simulated nodes run no containers"));
+    let why = match subresource {
+        "log" | "exec" | "attach" | "portforward" | "proxy" => ": simulated nodes run no containers",
+        _ => "",
+    };
+    let mut status = Status::bad_request(format!("{what} is not served by kstore yet{why}"));
     status.code = 501;
     status.reason = Reason::Unknown;
     status

@@ -13,6 +13,7 @@ use crate::admission::Admission;
 use crate::authn::UserInfo;
 use crate::authz::{self, Attributes, Authorizer};
 use crate::cache::{Cache, Entry, Watch};
+use crate::limits;
 use crate::metrics::{self, Metrics};
 use crate::provenance::{Note, Provenance};
 use crate::registry::{Listed, Registry};
@@ -24,6 +25,7 @@ use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use serde_json::Value;
 use std::sync::Arc;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// What a request led to. Encoding it is the door's business.
 pub enum Answer {
@@ -67,6 +69,8 @@ pub struct Pipeline {
     admission: Admission,
     provenance: Arc<Provenance>,
     metrics: Metrics,
+    reads: Semaphore,
+    writes: Semaphore,
     nondet: Nondet,
 }
 
@@ -79,6 +83,8 @@ impl Pipeline {
             registry: Registry::new(cache, nondet.clone()),
             provenance,
             metrics: Metrics::default(),
+            reads: Semaphore::new(limits::READS_IN_FLIGHT),
+            writes: Semaphore::new(limits::WRITES_IN_FLIGHT),
             nondet,
         }
     }
@@ -120,10 +126,26 @@ impl Pipeline {
             verb = request.action.verb(),
             resource = request.target.resource.plural
         );
+        let _place = self.place(&request.action).await;
         let measured = self.metrics.begin(measured_as(&request));
         let answered = tracing::Instrument::instrument(self.run(request), span).await;
         measured.end(code_of(&answered));
         answered
+    }
+
+    /// Waits for a place among the requests in flight, first come first served. Watches take none: they are bounded by what
+    /// they hold back.
+    async fn place(&self, action: &Action) -> Option<SemaphorePermit<'_>> {
+        let places = match action {
+            Action::Watch(_) => return None,
+            Action::Get(_) | Action::List(_) => &self.reads,
+            Action::Create(..)
+            | Action::Update(..)
+            | Action::Patch(..)
+            | Action::Delete(..)
+            | Action::DeleteCollection(..) => &self.writes,
+        };
+        places.acquire().await.ok()
     }
 
     async fn run(&self, request: Request) -> Result<Answered, Status> {

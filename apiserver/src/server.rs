@@ -5,6 +5,7 @@ use crate::authn::{Peer, UserInfo};
 use crate::bootstrap;
 use crate::cache::{Cache, FillError};
 use crate::grpc::Grpc;
+use crate::limits;
 use crate::pipeline::Pipeline;
 use crate::provenance::Provenance;
 use crate::rest::Rest;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -106,17 +108,26 @@ impl ApiServer {
     pub async fn serve(&self, listener: TcpListener, tls: Arc<rustls::ServerConfig>) {
         let acceptor = TlsAcceptor::from(tls);
         let connections = TaskTracker::new();
+        let places = Arc::new(Semaphore::new(limits::CONNECTIONS));
         loop {
-            let accepted = tokio::select! {
+            let next = async {
+                let place = places.clone().acquire_owned().await;
+                (place, listener.accept().await)
+            };
+            let (place, accepted) = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
-                accepted = listener.accept() => accepted,
+                next = next => next,
             };
             match accepted {
                 Ok((socket, address)) => {
                     let span = tracing::debug_span!("server", %address);
                     let (router, acceptor, stop) = (self.router.clone(), acceptor.clone(), self.stop.clone());
-                    connections.spawn(connection(router, acceptor, socket, address, stop).instrument(span));
+                    let serving = connection(router, acceptor, socket, address, stop).instrument(span);
+                    connections.spawn(async move {
+                        serving.await;
+                        drop(place);
+                    });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
@@ -140,7 +151,7 @@ fn router(rest: Arc<Rest>, grpc: Grpc) -> Router {
         .expect("the descriptors were compiled with this program");
     // A fresh reporter says SERVING for the whole server ("" service): true from here on.
     drop(health);
-    let max = crate::limits::BODY_BYTES + 64 * 1024;
+    let max = limits::BODY_BYTES + 64 * 1024;
     tonic::service::Routes::new(KstoreServer::new(grpc).max_decoding_message_size(max))
         .add_service(health_service)
         .add_service(reflection)

@@ -142,7 +142,6 @@ fn bodies() -> Vec<Case> {
     ]
 }
 
-#[expect(clippy::too_many_lines, reason = "a table")]
 fn paths() -> Vec<Case> {
     let there = format!("{CONFIG_MAPS}/there");
     let get = |path: &str, code, reason, message| -> Case {

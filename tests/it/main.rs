@@ -1,5 +1,5 @@
 //! The one integration test binary: every topic is a module, so that all of it links once.
-#![expect(clippy::unwrap_used, reason = "in a test, an unexpected error is a failure")]
+#![expect(clippy::unwrap_used, reason = "a test says what it misses by panicking")]
 
 /// The dependency table.
 mod architecture;

@@ -102,6 +102,11 @@ impl Cache {
         self.revision.load(Ordering::Acquire)
     }
 
+    /// Whether the storage has closed, so that this cache shows nothing new any more.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
     /// The storage below.
     pub fn storage(&self) -> &SharedStorage {
         &self.storage

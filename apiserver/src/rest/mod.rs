@@ -49,7 +49,7 @@ pub struct Rest {
 impl Rest {
     /// Over a pipeline. `advertised` is the `host:port` that discovery tells; `stop` ends open watches.
     pub fn new(pipeline: Arc<Pipeline>, advertised: String, stop: CancellationToken) -> Self {
-        Self { paths: path::Paths::new(pipeline.clone(), &advertised), pipeline, stop }
+        Self { paths: path::Paths::new(pipeline.clone(), &advertised, stop.clone()), pipeline, stop }
     }
 
     /// Serves one HTTP request. The connection has put its [`Peer`] into the extensions.

@@ -17,6 +17,7 @@ use kstore_api::kind;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// The paths and what they need.
 pub(super) struct Paths {
@@ -24,14 +25,16 @@ pub(super) struct Paths {
     discovery: Discovery,
     openapi: OpenApi,
     health: Health,
+    stop: CancellationToken,
 }
 
 impl Paths {
-    /// Over a pipeline that has started; `advertised` is the `host:port` that discovery tells.
-    pub(super) fn new(pipeline: Arc<Pipeline>, advertised: &str) -> Self {
-        let health = Health::new(|| true);
+    /// Over a pipeline that has started; `advertised` is the `host:port` that discovery tells; with `stop` readiness ends.
+    pub(super) fn new(pipeline: Arc<Pipeline>, advertised: &str, stop: CancellationToken) -> Self {
+        let cache = pipeline.cache().clone();
+        let health = Health::new(move || !cache.is_closed());
         health.set_bootstrapped();
-        Self { discovery: Discovery::new(advertised), openapi: OpenApi::new(), health, pipeline }
+        Self { discovery: Discovery::new(advertised), openapi: OpenApi::new(), health, pipeline, stop }
     }
 
     /// Serves a path that is no resource.
@@ -42,6 +45,9 @@ impl Paths {
         }
         if !matches!(parts.method, Method::GET | Method::HEAD) {
             return refusal(&not_allowed(&parts.method));
+        }
+        if self.stop.is_cancelled() {
+            self.health.set_stopping();
         }
         if let Some(found) = self.health.answer(path, parts.uri.query()) {
             return found.map(Body::from);
