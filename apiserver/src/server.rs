@@ -31,6 +31,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::{Service, ServiceExt as _};
+use tracing::Instrument as _;
 
 /// A client has this long to finish its TLS handshake; slower ones are cut.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -120,13 +121,9 @@ impl ApiServer {
             };
             match accepted {
                 Ok((socket, address)) => {
-                    let serving = connection(
-                        self.router.clone(),
-                        acceptor.clone(),
-                        socket,
-                        address,
-                        self.stop.clone(),
-                    );
+                    let span = tracing::debug_span!("server", %address);
+                    let (router, acceptor, stop) = (self.router.clone(), acceptor.clone(), self.stop.clone());
+                    let serving = connection(router, acceptor, socket, address, stop).instrument(span);
                     connections.spawn(async move {
                         serving.await;
                         drop(place);
@@ -172,7 +169,6 @@ async fn connection(
     address: SocketAddr,
     stop: CancellationToken,
 ) {
-    let _span = tracing::debug_span!("server", %address);
     // Small answers must not wait for more.
     let _ = socket.set_nodelay(true);
     let tls = match tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)).await {

@@ -3,8 +3,8 @@
 
 use crate::SERVER;
 use kstore_apiserver::authn::UserInfo;
-use kstore_client::{Gvr, ListParams};
-use kstore_tests::{Cluster, Launch, Reply, Server, Setup, manifests, simulate};
+use kstore_client::{Gvr, Kubeconfig, ListParams};
+use kstore_tests::{Cluster, Https, Launch, Reply, Server, Setup, manifests, simulate};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -25,6 +25,7 @@ fn config_map(metadata: Value) -> String {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {} }).to_string()
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn bodies() -> Vec<Case> {
     let create = |content_type, body: String, code, reason, message| -> Case {
         ("POST", CONFIG_MAPS.into(), content_type, body, code, reason, message)
@@ -52,12 +53,36 @@ fn bodies() -> Vec<Case> {
             "the API version in the data (v2) does not match the expected API version (v1)",
         ),
         create(JSON, r#"{"metadata":{"name":"a"},"data":{"n":1}}"#.into(), 400, "BadRequest", "data"),
-        create(JSON, config_map(json!({ "name": "Not Good" })), 422, "Invalid", "metadata.name: Invalid value: \"Not Good\""),
+        create(
+            JSON,
+            config_map(json!({ "name": "Not Good" })),
+            422,
+            "Invalid",
+            "metadata.name: Invalid value: \"Not Good\"",
+        ),
         create(JSON, config_map(json!({ "name": "a".repeat(254) })), 422, "Invalid", "metadata.name"),
         create(JSON, config_map(json!({})), 422, "Invalid", "name or generateName is required"),
-        create(JSON, config_map(json!({ "name": "a", "labels": { "-": "b" } })), 422, "Invalid", "metadata.labels"),
-        create(JSON, config_map(json!({ "name": "a", "resourceVersion": "1" })), 400, "BadRequest", "resourceVersion should not be set"),
-        create(JSON, config_map(json!({ "name": "a", "namespace": "other" })), 400, "BadRequest", "does not match the namespace"),
+        create(
+            JSON,
+            config_map(json!({ "name": "a", "labels": { "-": "b" } })),
+            422,
+            "Invalid",
+            "metadata.labels",
+        ),
+        create(
+            JSON,
+            config_map(json!({ "name": "a", "resourceVersion": "1" })),
+            400,
+            "BadRequest",
+            "resourceVersion should not be set",
+        ),
+        create(
+            JSON,
+            config_map(json!({ "name": "a", "namespace": "other" })),
+            400,
+            "BadRequest",
+            "does not match the namespace",
+        ),
         create(JSON, "x".repeat(3 * 1024 * 1024 + 1), 413, "RequestEntityTooLarge", "limit is 3145728"),
         (
             "POST",
@@ -68,8 +93,24 @@ fn bodies() -> Vec<Case> {
             "BadRequest",
             "unknown field \"dada\"",
         ),
-        ("POST", format!("{CONFIG_MAPS}?fieldValidation=Maybe"), JSON, config_map(json!({ "name": "a" })), 422, "Invalid", "fieldValidation"),
-        ("POST", format!("{CONFIG_MAPS}?dryRun=Some"), JSON, config_map(json!({ "name": "a" })), 422, "Invalid", "dryRun"),
+        (
+            "POST",
+            format!("{CONFIG_MAPS}?fieldValidation=Maybe"),
+            JSON,
+            config_map(json!({ "name": "a" })),
+            422,
+            "Invalid",
+            "fieldValidation",
+        ),
+        (
+            "POST",
+            format!("{CONFIG_MAPS}?dryRun=Some"),
+            JSON,
+            config_map(json!({ "name": "a" })),
+            422,
+            "Invalid",
+            "dryRun",
+        ),
         (
             "POST",
             "/api/v1/namespaces/none/configmaps".into(),
@@ -79,12 +120,21 @@ fn bodies() -> Vec<Case> {
             "NotFound",
             "namespaces \"none\" not found",
         ),
-        ("POST", CONFIG_MAPS.into(), JSON, config_map(json!({ "name": "there" })), 409, "AlreadyExists", "configmaps \"there\" already exists"),
+        (
+            "POST",
+            CONFIG_MAPS.into(),
+            JSON,
+            config_map(json!({ "name": "there" })),
+            409,
+            "AlreadyExists",
+            "configmaps \"there\" already exists",
+        ),
         (
             "POST",
             DEPLOYMENTS.into(),
             JSON,
-            r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"replicas":-1}}"#.into(),
+            r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"replicas":-1}}"#
+                .into(),
             422,
             "Invalid",
             "spec.replicas",
@@ -94,7 +144,9 @@ fn bodies() -> Vec<Case> {
 
 fn paths() -> Vec<Case> {
     let there = format!("{CONFIG_MAPS}/there");
-    let get = |path: &str, code, reason, message| -> Case { ("GET", path.into(), JSON, String::new(), code, reason, message) };
+    let get = |path: &str, code, reason, message| -> Case {
+        ("GET", path.into(), JSON, String::new(), code, reason, message)
+    };
     vec![
         get("/api/v1/dogs", 404, "NotFound", "the server could not find the requested resource"),
         get("/apis/none.io/v1/dogs", 404, "NotFound", "the server could not find the requested resource"),
@@ -102,8 +154,18 @@ fn paths() -> Vec<Case> {
         get(&format!("{CONFIG_MAPS}/none"), 404, "NotFound", "configmaps \"none\" not found"),
         get(&format!("{DEPLOYMENTS}/none"), 404, "NotFound", "deployments.apps \"none\" not found"),
         get(&format!("{there}/none"), 404, "NotFound", ""),
-        get(&format!("{CONFIG_MAPS}?labelSelector=a%3D%3D%3Db"), 400, "BadRequest", "unable to parse requirement: found '='"),
-        get(&format!("{CONFIG_MAPS}?fieldSelector=data.a%3Db"), 400, "BadRequest", "\"data.a\" is not a known field selector"),
+        get(
+            &format!("{CONFIG_MAPS}?labelSelector=a%3D%3D%3Db"),
+            400,
+            "BadRequest",
+            "unable to parse requirement: found '='",
+        ),
+        get(
+            &format!("{CONFIG_MAPS}?fieldSelector=data.a%3Db"),
+            400,
+            "BadRequest",
+            "\"data.a\" is not a known field selector",
+        ),
         get(&format!("{CONFIG_MAPS}?resourceVersion=new"), 400, "BadRequest", "resource version"),
         get(&format!("{CONFIG_MAPS}?resourceVersionMatch=Exact"), 422, "Invalid", "resourceVersionMatch"),
         get(&format!("{CONFIG_MAPS}?continue=x&limit=1"), 400, "BadRequest", "continue"),
@@ -111,8 +173,24 @@ fn paths() -> Vec<Case> {
         get(&format!("{CONFIG_MAPS}?resourceVersion=99999999"), 504, "Timeout", "Too large resource version"),
         ("PUT", CONFIG_MAPS.into(), JSON, "{}".into(), 405, "MethodNotAllowed", ""),
         ("POST", there.clone(), JSON, "{}".into(), 405, "MethodNotAllowed", ""),
-        ("PATCH", there.clone(), JSON, "{}".into(), 415, "UnsupportedMediaType", "application/merge-patch+json"),
-        ("DELETE", format!("{CONFIG_MAPS}/none"), JSON, String::new(), 404, "NotFound", "configmaps \"none\" not found"),
+        (
+            "PATCH",
+            there.clone(),
+            JSON,
+            "{}".into(),
+            415,
+            "UnsupportedMediaType",
+            "application/merge-patch+json",
+        ),
+        (
+            "DELETE",
+            format!("{CONFIG_MAPS}/none"),
+            JSON,
+            String::new(),
+            404,
+            "NotFound",
+            "configmaps \"none\" not found",
+        ),
         (
             "DELETE",
             there.clone(),
@@ -122,8 +200,16 @@ fn paths() -> Vec<Case> {
             "Conflict",
             "the UID in the precondition (another) does not match the UID in record",
         ),
-        ("DELETE", there.clone(), JSON, r#"{"propagationPolicy":"Sideways"}"#.into(), 422, "Invalid", "Sideways"),
-        ("DELETE", "/api/v1/namespaces/default".into(), JSON, String::new(), 403, "Forbidden", "may not be deleted"),
+        ("DELETE", there, JSON, r#"{"propagationPolicy":"Sideways"}"#.into(), 422, "Invalid", "Sideways"),
+        (
+            "DELETE",
+            "/api/v1/namespaces/default".into(),
+            JSON,
+            String::new(),
+            403,
+            "Forbidden",
+            "may not be deleted",
+        ),
     ]
 }
 
@@ -132,7 +218,9 @@ fn changes(stale: &Value) -> Vec<Case> {
     let patch = |content_type, body: &str, code, reason, message| -> Case {
         ("PATCH", there.clone(), content_type, body.into(), code, reason, message)
     };
-    let put = |body: String, code, reason, message| -> Case { ("PUT", there.clone(), JSON, body, code, reason, message) };
+    let put = |body: String, code, reason, message| -> Case {
+        ("PUT", there.clone(), JSON, body, code, reason, message)
+    };
     vec![
         put(
             stale.to_string(),
@@ -140,13 +228,30 @@ fn changes(stale: &Value) -> Vec<Case> {
             "Conflict",
             "Operation cannot be fulfilled on configmaps \"there\": the object has been modified; please apply your changes to the latest version and try again",
         ),
-        put(config_map(json!({ "name": "else" })), 400, "BadRequest", "does not match the name on the URL (there)"),
+        put(
+            config_map(json!({ "name": "else" })),
+            400,
+            "BadRequest",
+            "does not match the name on the URL (there)",
+        ),
         put(config_map(json!({ "name": "there", "uid": "another" })), 409, "Conflict", "UID"),
         put(config_map(json!({ "name": "there", "resourceVersion": "new" })), 400, "BadRequest", "resource"),
         patch(MERGE, "{", 400, "BadRequest", ""),
         patch(MERGE, "[]", 400, "BadRequest", ""),
-        patch(MERGE, r#"{"metadata":{"resourceVersion":"1"}}"#, 409, "Conflict", "the object has been modified"),
-        patch(MERGE, r#"{"metadata":{"name":"else"}}"#, 400, "BadRequest", "does not match the name on the URL (there)"),
+        patch(
+            MERGE,
+            r#"{"metadata":{"resourceVersion":"1"}}"#,
+            409,
+            "Conflict",
+            "the object has been modified",
+        ),
+        patch(
+            MERGE,
+            r#"{"metadata":{"name":"else"}}"#,
+            400,
+            "BadRequest",
+            "does not match the name on the URL (there)",
+        ),
         patch(JSON_PATCH, r#"{"op":"add"}"#, 400, "BadRequest", ""),
         patch(JSON_PATCH, r#"[{"op":"test","path":"/data/value","value":"9"}]"#, 422, "Invalid", ""),
         patch(JSON_PATCH, r#"[{"op":"remove","path":"/data/none"}]"#, 422, "Invalid", ""),
@@ -161,11 +266,21 @@ async fn send(cluster: &Cluster, case: &Case) -> Reply {
 
 fn judge(case: &Case, reply: &Reply) -> Option<String> {
     let (method, path, _, body, code, reason, message) = case;
-    let is_status = reply.text("/kind") == "Status" && reply.text("/status") == "Failure" && reply.json()["code"] == reply.code;
-    let right = reply.code == *code && reply.text("/reason") == *reason && reply.text("/message").contains(message) && is_status;
+    let is_status = reply.text("/kind") == "Status"
+        && reply.text("/status") == "Failure"
+        && reply.json()["code"] == reply.code;
+    let right = reply.code == *code
+        && reply.text("/reason") == *reason
+        && reply.text("/message").contains(message)
+        && is_status;
     let shown: String = body.chars().take(120).collect();
     let answer: String = String::from_utf8_lossy(&reply.body).chars().take(400).collect();
-    (!right).then(|| format!("{method} {path} {shown}\n    wanted {code} {reason} … {message}\n    got {} {answer}", reply.code))
+    (!right).then(|| {
+        format!(
+            "{method} {path} {shown}\n    wanted {code} {reason} … {message}\n    got {} {answer}",
+            reply.code
+        )
+    })
 }
 
 #[test]
@@ -204,7 +319,8 @@ fn unknown_fields_are_dropped_with_a_warning_unless_they_are_refused() {
         assert_eq!((reply.code, reply.json().get("dada")), (201, None));
         let warning = reply.headers["warning"].to_str().unwrap();
         assert_eq!(warning, "299 - \"unknown field \\\"dada\\\"\"");
-        let quiet = cluster.rest().call("PUT", &format!("{CONFIG_MAPS}/a?fieldValidation=Ignore"), body).await;
+        let quiet =
+            cluster.rest().call("PUT", &format!("{CONFIG_MAPS}/a?fieldValidation=Ignore"), body).await;
         assert_eq!((quiet.code, quiet.headers.get("warning")), (200, None));
     });
 }
@@ -212,6 +328,19 @@ fn unknown_fields_are_dropped_with_a_warning_unless_they_are_refused() {
 /// Runs `test` on a runtime with I/O.
 fn connected<T>(test: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test)
+}
+
+#[test]
+fn a_body_beyond_the_limit_is_refused_over_a_real_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Launch::in_memory(SERVER, dir.path()).args(&["--components", "apiserver"]).start().unwrap();
+    let door = Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap());
+    connected(async {
+        let reply = door.call("POST", CONFIG_MAPS, &"x".repeat(3 * 1024 * 1024 + 1)).await;
+        assert_eq!((reply.code, reply.text("/reason").as_str()), (413, "RequestEntityTooLarge"));
+        let fits = config_map(json!({ "name": "fits", "annotations": { "a": "x".repeat(200_000) } }));
+        assert_eq!(door.call("POST", CONFIG_MAPS, &fits).await.code, 201);
+    });
 }
 
 #[test]
@@ -230,7 +359,11 @@ fn a_port_in_use_is_said_so() {
     let dir = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
-    let said = Launch::new(SERVER, dir.path()).args(&["--in-memory", "--listen", &address.to_string()]).start().err().unwrap();
+    let said = Launch::new(SERVER, dir.path())
+        .args(&["--in-memory", "--listen", &address.to_string()])
+        .start()
+        .err()
+        .unwrap();
     assert!(said.contains(&address.port().to_string()) && said.contains("in use"), "{said}");
 }
 
@@ -253,7 +386,8 @@ fn flags_without_meaning_are_refused_before_anything_starts() {
 /// The segment of the write-ahead log that was written last, and where its last group of records ends.
 fn tail(dir: &Path) -> (PathBuf, u64) {
     let entries = fs::read_dir(dir.join("data/wal")).unwrap().map(|entry| entry.unwrap().path());
-    let mut segments: Vec<_> = entries.filter(|path| path.extension().is_some_and(|extension| extension == "wal")).collect();
+    let mut segments: Vec<_> =
+        entries.filter(|path| path.extension().is_some_and(|extension| extension == "wal")).collect();
     segments.sort();
     let newest = segments.pop().expect("a log has a segment");
     // Segments are made ahead, full of zeros. A group ends with a checksum, which may end with zeros, at a multiple of eight.
@@ -285,7 +419,11 @@ fn a_torn_tail_of_the_log_loses_nothing_that_was_answered() {
     let launch = Launch::on_disk(SERVER, dir.path()).args(&["--components", "apiserver"]);
     let mut answered = Vec::new();
     let half_a_header = [b"kGRP".as_slice(), &[7; 30]].concat();
-    for (round, torn) in [&b"\x01\x02\x03"[..], &half_a_header, &[0xff; 300], b"nothing that ever was a record"].iter().enumerate() {
+    for (round, torn) in
+        [&b"\x01\x02\x03"[..], &half_a_header, &[0xff; 300], b"nothing that ever was a record"]
+            .iter()
+            .enumerate()
+    {
         let server = launch.start().unwrap();
         connected(async {
             assert_eq!(list(&server).await, answered, "round {round}");

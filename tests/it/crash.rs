@@ -31,7 +31,7 @@ struct Ledger {
 /// Object `n` of a life: every fifth is a Service, whose address is claimed by further keys in the same transaction.
 fn object(life: usize, n: usize) -> Value {
     let name = format!("life{life}-{n:03}");
-    if n % 5 == 0 {
+    if n.is_multiple_of(5) {
         let spec = json!({ "ports": [{ "port": 80 }], "selector": { "app": name } });
         return json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": name }, "spec": spec });
     }
@@ -57,7 +57,8 @@ async fn burst(server: Server, life: usize, until: usize, ledger: &mut Ledger) {
         }
         answers.borrow_mut().push((name, outcome.ok()));
     });
-    let creating = futures::stream::iter(creates).buffer_unordered(CONNECTIONS * IN_FLIGHT).for_each(async |()| {});
+    let creating =
+        futures::stream::iter(creates).buffer_unordered(CONNECTIONS * IN_FLIGHT).for_each(async |()| {});
     let killing = async {
         full.notified().await;
         server.kill();
@@ -82,7 +83,9 @@ async fn stored(client: &Client) -> (BTreeMap<String, Value>, u64) {
     for gvr in [Gvr::of::<ConfigMap>(), Gvr::of::<Service>()] {
         let (objects, at) = client.dynamic(gvr).list("default", &ListParams::default()).await.unwrap();
         newest = newest.max(at.0);
-        let ours = objects.into_iter().map(|object| (object["metadata"]["name"].as_str().unwrap().to_owned(), object));
+        let ours = objects
+            .into_iter()
+            .map(|object| (object["metadata"]["name"].as_str().unwrap().to_owned(), object));
         all.extend(ours.filter(|(name, _)| name.starts_with("life")));
     }
     (all, newest)
@@ -97,12 +100,21 @@ async fn check(client: &Client, ledger: &mut Ledger) {
     let mut addresses = BTreeSet::new();
     let mut revisions = BTreeSet::new();
     for (name, object) in &stored {
-        assert!(ledger.answered.contains_key(name) || ledger.unknown.contains(name), "nobody asked for {name}");
-        assert!(revisions.insert(revision(object)) && revision(object) <= newest, "{name} has a revision of its own");
+        assert!(
+            ledger.answered.contains_key(name) || ledger.unknown.contains(name),
+            "nobody asked for {name}"
+        );
+        assert!(
+            revisions.insert(revision(object)) && revision(object) <= newest,
+            "{name} has a revision of its own"
+        );
         match object["kind"].as_str().unwrap() {
             "Service" => {
                 let address = object["spec"]["clusterIP"].as_str().unwrap();
-                assert!(address.starts_with("10.") && addresses.insert(address.to_owned()), "{name}: {address}");
+                assert!(
+                    address.starts_with("10.") && addresses.insert(address.to_owned()),
+                    "{name}: {address}"
+                );
             }
             _ => assert_eq!(object["data"]["value"], name.repeat(20), "{name} is whole"),
         }
@@ -115,7 +127,8 @@ async fn check(client: &Client, ledger: &mut Ledger) {
 /// The cluster works: a deployment of this life becomes ready, and those of the lives before still are.
 async fn go_on(client: &Client, life: usize, ledger: &Ledger) {
     let deployments = client.dynamic(Gvr::of::<Deployment>());
-    let created = deployments.create("default", &manifests::deployment(&format!("app{life}"), 2)).await.unwrap();
+    let created =
+        deployments.create("default", &manifests::deployment(&format!("app{life}"), 2)).await.unwrap();
     let last = ledger.answered.values().map(revision).max().unwrap_or_default();
     assert!(revision(&created) > last, "revisions go on");
     for n in 0..=life {

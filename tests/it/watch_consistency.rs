@@ -45,7 +45,11 @@ impl View {
             ..Default::default()
         };
         let labels = if self.color.is_empty() { String::new() } else { format!("color={}", self.color) };
-        let selector = pb::WatchSelector { r#ref: Some(reference), label_selector: labels, field_selector: String::new() };
+        let selector = pb::WatchSelector {
+            r#ref: Some(reference),
+            label_selector: labels,
+            field_selector: String::new(),
+        };
         pb::WatchRequest { selectors: vec![selector], after_revision, progress }
     }
 
@@ -147,13 +151,24 @@ struct Seen {
 }
 
 /// Watches until everything up to the final revision has been seen, at its own pace; breaks off and resumes now and then.
-async fn watch(mut door: KstoreClient<InProcess>, rng: Rng, newest: impl AsyncFn() -> i64, last: impl AsyncFn() -> i64) -> Seen {
+async fn watch(
+    mut door: KstoreClient<InProcess>,
+    rng: Rng,
+    newest: impl AsyncFn() -> i64,
+    last: impl AsyncFn() -> i64,
+) -> Seen {
     tokio::time::sleep(Duration::from_millis(rng.below(600))).await;
     let view = View::random(&rng);
     let current = newest().await;
     let after = (rng.below(2) == 0).then(|| current - rng.below(40.min(current as u64)) as i64);
-    let mut seen =
-        Seen { view: view.clone(), after, initial: BTreeMap::new(), initial_at: 0, events: Vec::new(), at: after.unwrap_or(0) };
+    let mut seen = Seen {
+        view: view.clone(),
+        after,
+        initial: BTreeMap::new(),
+        initial_at: 0,
+        events: Vec::new(),
+        at: after.unwrap_or(0),
+    };
     let mut stream = door.watch(view.request(seen.at, true)).await.unwrap().into_inner();
     loop {
         if rng.below(12) == 0 && seen.at > 0 {
@@ -215,7 +230,8 @@ async fn race(cluster: &Cluster, seed: u64) {
     let doors = [cluster.doors(), cluster.another_apiserver().await];
     let door = |n: usize| KstoreClient::new(doors[n % 2].clone());
     let watchers = (0..WATCHERS).map(|n| watch(door(n), rng.fork(&format!("watcher {n}")), newest, last));
-    let (_, seen) = futures::future::join(futures::future::join_all(writers), futures::future::join_all(watchers)).await;
+    let (_, seen) =
+        futures::future::join(futures::future::join_all(writers), futures::future::join_all(watchers)).await;
 
     let mut history = cluster.history();
     history.retain(|change| change.key.starts_with("/registry/configmaps/"));
@@ -223,7 +239,8 @@ async fn race(cluster: &Cluster, seed: u64) {
     for seen in seen {
         let objects = cluster.list("configmaps", "").await;
         let shown = objects.iter().filter(|object| seen.view.shows(object));
-        let version = |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+        let version =
+            |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
         check(&seen, &history, &shown.map(|object| (key_of(object), version(object))).collect());
     }
 }
@@ -233,6 +250,17 @@ fn every_watch_shows_the_history_as_its_selector_sees_it() {
     for seed in 1..=6 {
         simulate(Setup { seed, ..Setup::api_alone() }, async |cluster| race(cluster, seed).await);
     }
+}
+
+#[test]
+fn it_does_so_on_threads_too() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
+    runtime.block_on(async {
+        let cluster = Cluster::start(Setup::api_alone()).await;
+        race(&cluster, 1).await;
+        cluster.stop().await;
+    });
 }
 
 #[test]

@@ -161,7 +161,8 @@ impl Cluster {
 
     fn resource_of(&self, object: &Value) -> DynamicApi {
         let text = |field: &str| object[field].as_str().unwrap_or_default();
-        let row = kind::lookup_api_version(text("apiVersion"), text("kind")).expect("the manifest's kind is in the table");
+        let row = kind::lookup_api_version(text("apiVersion"), text("kind"))
+            .expect("the manifest's kind is in the table");
         self.client.dynamic(Gvr::new(row.group, row.version, row.plural))
     }
 
@@ -208,7 +209,12 @@ impl Cluster {
     }
 }
 
-async fn apiserver(store: &Store, nondet: &Nondet, stop: &CancellationToken, tasks: &TaskTracker) -> ApiServer {
+async fn apiserver(
+    store: &Store,
+    nondet: &Nondet,
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+) -> ApiServer {
     let advertised = "kstore.invalid:6443".to_owned();
     let options = Options { nondet: nondet.clone(), stop: stop.clone(), advertised };
     let storage = Arc::new(Embedded::new(store.clone()));

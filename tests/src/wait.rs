@@ -95,7 +95,13 @@ pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
 ///
 /// # Panics
 /// When it does not hold within a minute, which even a busy machine does not need.
-pub async fn watch_until(client: &Client, gvr: Gvr, namespace: &str, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
+pub async fn watch_until(
+    client: &Client,
+    gvr: Gvr,
+    namespace: &str,
+    name: &str,
+    holds: impl Fn(&Value) -> bool,
+) -> Value {
     let source = client.dynamic(gvr).source(WatchParams::default().ns(namespace).name(name));
     let watching = async {
         let mut frames = source.watch(Start::Initial).await.expect("a watch begins");
@@ -110,5 +116,7 @@ pub async fn watch_until(client: &Client, gvr: Gvr, namespace: &str, name: &str,
         }
         panic!("the watch of {name} ended");
     };
-    tokio::time::timeout(Duration::from_secs(60), watching).await.unwrap_or_else(|_| panic!("in vain waited for {name}"))
+    tokio::time::timeout(Duration::from_secs(60), watching)
+        .await
+        .unwrap_or_else(|_| panic!("in vain waited for {name}"))
 }

@@ -161,6 +161,7 @@ impl Cache {
 
     /// Takes in one revision: contents, then watchers, then whoever waits for the revision.
     fn apply(&self, batch: &RawBatch) {
+        let _span = tracing::debug_span!("cache", revision = batch.revision).entered();
         let mut state = self.state.write();
         for event in &batch.events {
             if let Some((resource, change)) = state.change(batch.revision, event) {
