@@ -49,6 +49,9 @@ pub const CAUSES: usize = 16;
 /// Provenance records that `trace` keeps at hand. Older writes are still in the store but not in the tree.
 pub const TRACE_RECORDS: usize = 50_000;
 
+/// How deep the tree of a trace goes: JSON readers commonly stop at 128 levels, and a write takes two.
+pub const TRACE_DEPTH: usize = 48;
+
 /// Kinds that one gRPC watch may select.
 pub const WATCH_SELECTORS: usize = 128;
 

@@ -92,7 +92,7 @@ struct Log {
     records: BTreeMap<i64, Arc<Record>>,
     order: VecDeque<i64>,
     effects: BTreeMap<i64, Vec<i64>>,
-    by_key: BTreeMap<String, Vec<i64>>,
+    by_key: BTreeMap<String, VecDeque<i64>>,
 }
 
 /// A write in the tree of what followed from it.
@@ -117,6 +117,9 @@ pub struct TraceNode {
     pub causes: Vec<i64>,
     /// What followed, by revision. A write with several causes is shown once, under the latest of them that is in the tree.
     pub children: Vec<TraceNode>,
+    /// More followed, deeper than [`limits::TRACE_DEPTH`]; trace an object of this write to see it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
 }
 
 impl Provenance {
@@ -158,7 +161,7 @@ impl Provenance {
         revisions
             .iter()
             .filter(is_root)
-            .filter_map(|revision| log.node(*revision, Some(key), &parents))
+            .filter_map(|revision| log.node(*revision, Some(key), &parents, limits::TRACE_DEPTH))
             .collect()
     }
 }
@@ -167,7 +170,7 @@ impl Log {
     fn insert(&mut self, record: Record) {
         let revision = record.revision;
         for (key, _) in &record.keys {
-            self.by_key.entry(key.clone()).or_default().push(revision);
+            self.by_key.entry(key.clone()).or_default().push_back(revision);
         }
         for cause in &record.note.causes {
             self.effects.entry(*cause).or_default().push(revision);
@@ -182,10 +185,14 @@ impl Log {
     fn forget_oldest(&mut self) {
         let Some(revision) = self.order.pop_front() else { return };
         let Some(record) = self.records.remove(&revision) else { return };
-        self.effects.remove(&revision);
+        // Also what was filed under causes that were forgotten before.
+        while self.effects.first_key_value().is_some_and(|(cause, _)| *cause <= revision) {
+            self.effects.pop_first();
+        }
         for (key, _) in &record.keys {
             if let Some(revisions) = self.by_key.get_mut(key) {
-                revisions.retain(|r| *r != revision);
+                // Revisions are filed and forgotten in rising order.
+                revisions.pop_front_if(|first| *first == revision);
                 if revisions.is_empty() {
                     self.by_key.remove(key);
                 }
@@ -194,8 +201,8 @@ impl Log {
     }
 
     /// For every write that follows from `roots`: the cause under which it is shown.
-    fn parents(&self, roots: &[i64]) -> BTreeMap<i64, i64> {
-        let mut reached: Vec<i64> = roots.to_vec();
+    fn parents(&self, roots: &VecDeque<i64>) -> BTreeMap<i64, i64> {
+        let mut reached: Vec<i64> = roots.iter().copied().collect();
         let mut parents = BTreeMap::new();
         let mut next = 0;
         while let Some(&revision) = reached.get(next) {
@@ -212,17 +219,25 @@ impl Log {
         parents
     }
 
-    fn node(&self, revision: i64, key: Option<&str>, parents: &BTreeMap<i64, i64>) -> Option<TraceNode> {
+    fn node(
+        &self,
+        revision: i64,
+        key: Option<&str>,
+        parents: &BTreeMap<i64, i64>,
+        depth: usize,
+    ) -> Option<TraceNode> {
         let record = self.records.get(&revision)?;
         let (object, effect) = match key {
             Some(key) => record.keys.iter().find(|(k, _)| k == key)?,
             None => record.keys.first()?,
         };
         let followed = self.effects.get(&revision).into_iter().flatten();
-        let children = followed
-            .filter(|effect| parents.get(effect) == Some(&revision))
-            .filter_map(|effect| self.node(*effect, None, parents))
-            .collect();
+        let mut followed = followed.filter(|effect| parents.get(effect) == Some(&revision)).peekable();
+        let truncated = depth == 0 && followed.peek().is_some();
+        let children = match depth {
+            0 => Vec::new(),
+            _ => followed.filter_map(|effect| self.node(*effect, None, parents, depth - 1)).collect(),
+        };
         let time = jiff::Timestamp::from_microsecond(record.note.time_us).unwrap_or_default();
         Some(TraceNode {
             revision,
@@ -234,6 +249,7 @@ impl Log {
             agent: record.note.agent.clone(),
             causes: record.note.causes.clone(),
             children,
+            truncated,
         })
     }
 }
@@ -270,6 +286,32 @@ mod tests {
         assert_eq!(Note::decode(&note.encode()), Some(note));
         assert_eq!(Note::decode(b""), None);
         assert_eq!(Note::decode(&[9, 1, 2]), None);
+    }
+
+    #[test]
+    fn a_long_chain_is_cut_and_says_so() {
+        let log = Provenance::default();
+        for revision in 2..200 {
+            log.0.write().insert(record(revision, &format!("k{revision}"), &[revision - 1]));
+        }
+        let mut node = &log.trace("k2")[0];
+        let mut depth = 0;
+        while let Some(child) = node.children.first() {
+            (node, depth) = (child, depth + 1);
+        }
+        assert_eq!((depth, node.truncated), (limits::TRACE_DEPTH, true));
+    }
+
+    #[test]
+    fn what_is_forgotten_leaves_nothing_behind() {
+        let log = Provenance::default();
+        for revision in 2..(2 + limits::TRACE_RECORDS as i64 + 100) {
+            log.0.write().insert(record(revision, "k", &[revision - 1]));
+        }
+        let log = log.0.read();
+        assert_eq!(log.records.len(), limits::TRACE_RECORDS);
+        assert!(log.effects.len() <= limits::TRACE_RECORDS);
+        assert_eq!(log.by_key["k"].len(), limits::TRACE_RECORDS);
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(crate) struct Node {
     user: String,
     agent: String,
     children: Vec<Node>,
+    #[serde(default)]
+    truncated: bool,
 }
 
 /// The text, one tree per root.
@@ -54,7 +56,8 @@ impl Node {
         };
         let (_, subresource) = self.verb.split_once('/').unwrap_or_default();
         let part = if subresource.is_empty() { String::new() } else { format!(" [{subresource}]") };
-        format!("#{}  {who} {} {}{part}", self.revision, self.effect, self.object)
+        let more = if self.truncated { "  … and more; explain this object to see it" } else { "" };
+        format!("#{}  {who} {} {}{part}{more}", self.revision, self.effect, self.object)
     }
 }
 
