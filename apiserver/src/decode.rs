@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// The kind that a body must be of.
 #[derive(Clone, Copy, Debug)]
-pub struct Expected {
+pub(crate) struct Expected {
     /// API group.
     pub group: &'static str,
     /// API version.
@@ -21,7 +21,7 @@ pub struct Expected {
 
 impl Expected {
     /// The body of the resource itself, or of one of its subresources.
-    pub fn of(resource: &'static Resource, subresource: &str) -> Self {
+    pub(crate) fn of(resource: &'static Resource, subresource: &str) -> Self {
         match resource.subresource(subresource) {
             Some(sub) => Self { group: sub.group, version: sub.version, kind: sub.kind },
             None => Self { group: resource.group, version: resource.version, kind: resource.kind },
@@ -29,13 +29,22 @@ impl Expected {
     }
 
     /// `apiVersion`.
-    pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+    pub(crate) fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 }
 
 /// Decodes a whole object. What strict validation would refuse is dropped, and reported as `validation` says.
-pub fn object(expected: Expected, body: &Body, validation: FieldValidation, warnings: &mut Vec<String>) -> Result<Value, Status> {
+pub(crate) fn object(
+    expected: Expected,
+    body: &Body,
+    validation: FieldValidation,
+    warnings: &mut Vec<String>,
+) -> Result<Value, Status> {
     let mut value = parse(expected, body)?;
     check_kind(expected, &mut value)?;
     let mut problems = match body.format {
@@ -48,17 +57,25 @@ pub fn object(expected: Expected, body: &Body, validation: FieldValidation, warn
 }
 
 /// Brings an object that was computed (by a patch, by admission) into canonical form; what it says wrongly is a 422 or 400.
-pub fn canonical(expected: Expected, value: &mut Value, validation: FieldValidation, warnings: &mut Vec<String>) -> Result<(), Status> {
+pub(crate) fn canonical(
+    expected: Expected,
+    value: &mut Value,
+    validation: FieldValidation,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
     check_kind(expected, value)?;
     let problems = normalize(expected, value)?;
     report(expected, problems.iter().map(ToString::to_string).collect(), validation, warnings)
 }
 
 /// YAML or JSON without a schema.
-pub fn tree(body: &Body) -> Result<Value, Status> {
+pub(crate) fn tree(body: &Body) -> Result<Value, Status> {
     match body.format {
-        Format::Json => serde_json::from_slice(&body.bytes).map_err(|e| Status::bad_request(format!("error decoding JSON: {e}"))),
-        Format::Yaml => yaml(&body.bytes).map_err(|e| Status::bad_request(format!("error decoding YAML: {e}"))),
+        Format::Json => serde_json::from_slice(&body.bytes)
+            .map_err(|e| Status::bad_request(format!("error decoding JSON: {e}"))),
+        Format::Yaml => {
+            yaml(&body.bytes).map_err(|e| Status::bad_request(format!("error decoding YAML: {e}")))
+        }
         Format::Protobuf => wire::protobuf::decode(&body.bytes)
             .map(|(_, value)| value)
             .map_err(|e| Status::bad_request(format!("error decoding protobuf: {e}"))),
@@ -73,11 +90,13 @@ fn parse(expected: Expected, body: &Body) -> Result<Value, Status> {
         ))
     };
     match body.format {
-        Format::Json => serde_json::from_slice(&body.bytes).map_err(|e| unrecognized(format!("json parse error: {e}"))),
+        Format::Json => {
+            serde_json::from_slice(&body.bytes).map_err(|e| unrecognized(format!("json parse error: {e}")))
+        }
         Format::Yaml => yaml(&body.bytes).map_err(|e| unrecognized(format!("yaml parse error: {e}"))),
         Format::Protobuf => {
-            let (meta, mut value) =
-                wire::protobuf::decode(&body.bytes).map_err(|e| unrecognized(format!("protobuf parse error: {e}")))?;
+            let (meta, mut value) = wire::protobuf::decode(&body.bytes)
+                .map_err(|e| unrecognized(format!("protobuf parse error: {e}")))?;
             let object = value.as_object_mut().expect("a protobuf message is an object");
             object.insert("apiVersion".into(), json!(meta.api_version));
             object.insert("kind".into(), json!(meta.kind));
@@ -93,7 +112,10 @@ fn yaml(bytes: &[u8]) -> Result<Value, serde_yaml_ng::Error> {
 /// Missing type information comes from the URL; present type information must agree with it.
 fn check_kind(expected: Expected, value: &mut Value) -> Result<(), Status> {
     let Some(object) = value.as_object_mut() else {
-        return Err(Status::bad_request(format!("the object provided is unrecognized (must be of type {}): not an object", expected.kind)));
+        return Err(Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): not an object",
+            expected.kind
+        )));
     };
     let wanted = expected.api_version();
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -117,7 +139,12 @@ fn check_kind(expected: Expected, value: &mut Value) -> Result<(), Status> {
 
 /// Checks an apply configuration: types and fields as for a whole object, but what its author wrote stays, zero or not, and
 /// the kind must be said.
-pub fn partial(expected: Expected, value: &mut Value, validation: FieldValidation, warnings: &mut Vec<String>) -> Result<(), Status> {
+pub(crate) fn partial(
+    expected: Expected,
+    value: &mut Value,
+    validation: FieldValidation,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
     let says = |key: &str| value.get(key).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
     if !says("apiVersion") || !says("kind") {
         return Err(Status::bad_request("an apply configuration must have apiVersion and kind"));
@@ -131,7 +158,11 @@ fn normalize(expected: Expected, value: &mut Value) -> Result<Vec<decode::FieldP
     normalize_as(expected, value, decode::Mode::Whole)
 }
 
-fn normalize_as(expected: Expected, value: &mut Value, mode: decode::Mode) -> Result<Vec<decode::FieldProblem>, Status> {
+fn normalize_as(
+    expected: Expected,
+    value: &mut Value,
+    mode: decode::Mode,
+) -> Result<Vec<decode::FieldProblem>, Status> {
     let Some(ty) = schema::of(expected.group, expected.version, expected.kind) else {
         return Err(Status::internal(format!("no schema for {} {}", expected.api_version(), expected.kind)));
     };
@@ -141,7 +172,12 @@ fn normalize_as(expected: Expected, value: &mut Value, mode: decode::Mode) -> Re
     })
 }
 
-fn report(expected: Expected, problems: Vec<String>, validation: FieldValidation, warnings: &mut Vec<String>) -> Result<(), Status> {
+fn report(
+    expected: Expected,
+    problems: Vec<String>,
+    validation: FieldValidation,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
     match validation {
         FieldValidation::Strict if !problems.is_empty() => {
             let Expected { version, kind, .. } = expected;

@@ -13,7 +13,9 @@ use tonic::Code;
 /// A refused read.
 pub fn of_read(error: ReadError) -> Status {
     match error {
-        ReadError::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
+        ReadError::Compacted { .. } => {
+            Status::expired("The resourceVersion for the provided list is too old.")
+        }
         ReadError::Future { current } => revision_too_large(i64::MAX, current),
         ReadError::Failed(message) => Status::internal(message),
     }
@@ -22,7 +24,9 @@ pub fn of_read(error: ReadError) -> Status {
 /// A refused commit.
 pub fn of_commit(error: CommitError) -> Status {
     match error {
-        CommitError::Overloaded => Status::too_many_requests("the storage is overloaded, please try again later", 1),
+        CommitError::Overloaded => {
+            Status::too_many_requests("the storage is overloaded, please try again later", 1)
+        }
         CommitError::TooLarge(message) => Status::too_large(&message),
         CommitError::Failed(message) | CommitError::Unknown(message) => Status::internal(message),
     }
@@ -67,7 +71,10 @@ pub fn version_precondition(target: &Target, wanted: i64, version: &str) -> Stat
 /// 413: the object would not fit into the store.
 pub fn object_too_large(target: &Target, bytes: usize) -> Status {
     let what = format!("{} {:?}", target.resource.qualified(), target.name);
-    Status::too_large(&format!("{what} is too large: {bytes} bytes, limit is {}", crate::limits::OBJECT_BYTES))
+    Status::too_large(&format!(
+        "{what} is too large: {bytes} bytes, limit is {}",
+        crate::limits::OBJECT_BYTES
+    ))
 }
 
 /// 409: the body names another object's uid.
@@ -86,7 +93,14 @@ pub fn version_required(target: &Target) -> Status {
 
 /// 422 about one field. `problem` is the body of a field error: its class, and for most classes a value and a detail.
 pub fn invalid_field(target: &Target, field: &str, problem: impl Into<String>) -> Status {
-    one_field(target.resource.group, target.resource.kind, &target.resource.qualified_kind(), &target.name, field, problem.into())
+    one_field(
+        target.resource.group,
+        target.resource.kind,
+        &target.resource.qualified_kind(),
+        &target.name,
+        field,
+        problem.into(),
+    )
 }
 
 /// 422 about one request option.
@@ -118,7 +132,11 @@ fn one_field(group: &str, kind: &str, qualified: &str, name: &str, field: &str, 
 /// 501: the API has the subresource, this server does not serve it.
 pub fn not_served(target: &Target, subresource: &str) -> Status {
     let what = format!("{}/{subresource}", target.resource.qualified());
-    let mut status = Status::bad_request(format!("{what} is not served by kstore yet: simulated nodes run no containers"));
+    let why = match subresource {
+        "log" | "exec" | "attach" | "portforward" | "proxy" => ": simulated nodes run no containers",
+        _ => "",
+    };
+    let mut status = Status::bad_request(format!("{what} is not served by kstore yet{why}"));
     status.code = 501;
     status.reason = Reason::Unknown;
     status
@@ -132,9 +150,11 @@ pub fn binding_without_node(pod: &str) -> Status {
 /// 429: the pod's disruption budget is used up.
 pub fn budget_exhausted(budget: &serde_json::Value) -> Status {
     let status = &budget["status"];
-    let (needed, healthy) = (status["desiredHealthy"].as_i64().unwrap_or(0), status["currentHealthy"].as_i64().unwrap_or(0));
+    let (needed, healthy) =
+        (status["desiredHealthy"].as_i64().unwrap_or(0), status["currentHealthy"].as_i64().unwrap_or(0));
     let name = budget["metadata"]["name"].as_str().unwrap_or_default();
-    let detail = format!("The disruption budget {name} needs {needed} healthy pods and has {healthy} currently");
+    let detail =
+        format!("The disruption budget {name} needs {needed} healthy pods and has {healthy} currently");
     Status::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
         .cause("DisruptionBudget", detail)
 }
@@ -168,7 +188,10 @@ pub fn to_grpc(status: &Status) -> tonic::Status {
     let details = RpcStatus {
         code: grpc_code(status) as i32,
         message: status.message.clone(),
-        details: vec![Any { type_url: "type.googleapis.com/k8s.io.apimachinery.pkg.apis.meta.v1.Status".into(), value: json }],
+        details: vec![Any {
+            type_url: "type.googleapis.com/k8s.io.apimachinery.pkg.apis.meta.v1.Status".into(),
+            value: json,
+        }],
     };
     tonic::Status::with_details(grpc_code(status), status.message.clone(), details.encode_to_vec().into())
 }

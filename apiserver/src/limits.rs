@@ -54,3 +54,14 @@ pub const WATCH_SELECTORS: usize = 128;
 
 /// Items in one chunk of a streamed gRPC list: large enough to amortise framing, small enough to start early.
 pub const LIST_CHUNK_ITEMS: usize = 500;
+
+/// Reads that are being answered at a time; more wait their turn. Kubernetes' default.
+pub const READS_IN_FLIGHT: usize = 400;
+
+/// Writes that are being answered at a time; more wait their turn. Kubernetes' default is 200; one process with a group commit
+/// serves more of them at once, and its own components write in parallel.
+pub const WRITES_IN_FLIGHT: usize = 400;
+
+/// Connections that are open at a time; more wait in the kernel's backlog. Far above what clients of a large cluster open, far
+/// below the usual limit of open files.
+pub const CONNECTIONS: usize = 8192;

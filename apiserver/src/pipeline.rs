@@ -13,6 +13,7 @@ use crate::admission::Admission;
 use crate::authn::UserInfo;
 use crate::authz::{self, Attributes, Authorizer};
 use crate::cache::{Cache, Entry, Watch};
+use crate::limits;
 use crate::metrics::{self, Metrics};
 use crate::provenance::{Note, Provenance};
 use crate::registry::{Listed, Registry};
@@ -24,6 +25,7 @@ use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use serde_json::Value;
 use std::sync::Arc;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// What a request led to. Encoding it is the door's business.
 pub enum Answer {
@@ -67,6 +69,8 @@ pub struct Pipeline {
     admission: Admission,
     provenance: Arc<Provenance>,
     metrics: Metrics,
+    reads: Semaphore,
+    writes: Semaphore,
     nondet: Nondet,
 }
 
@@ -79,6 +83,8 @@ impl Pipeline {
             registry: Registry::new(cache, nondet.clone()),
             provenance,
             metrics: Metrics::default(),
+            reads: Semaphore::new(limits::READS_IN_FLIGHT),
+            writes: Semaphore::new(limits::WRITES_IN_FLIGHT),
             nondet,
         }
     }
@@ -115,11 +121,31 @@ impl Pipeline {
 
     /// Serves a request. What it answers for a write is durable.
     pub async fn serve(&self, request: Request) -> Result<Answered, Status> {
-        let span = tracing::debug_span!("pipeline", verb = request.action.verb(), resource = request.target.resource.plural);
+        let span = tracing::debug_span!(
+            "pipeline",
+            verb = request.action.verb(),
+            resource = request.target.resource.plural
+        );
+        let _place = self.place(&request.action).await;
         let measured = self.metrics.begin(measured_as(&request));
         let answered = tracing::Instrument::instrument(self.run(request), span).await;
         measured.end(code_of(&answered));
         answered
+    }
+
+    /// Waits for a place among the requests in flight, first come first served. Watches take none: they are bounded by what
+    /// they hold back.
+    async fn place(&self, action: &Action) -> Option<SemaphorePermit<'_>> {
+        let places = match action {
+            Action::Watch(_) => return None,
+            Action::Get(_) | Action::List(_) => &self.reads,
+            Action::Create(..)
+            | Action::Update(..)
+            | Action::Patch(..)
+            | Action::Delete(..)
+            | Action::DeleteCollection(..) => &self.writes,
+        };
+        places.acquire().await.ok()
     }
 
     async fn run(&self, request: Request) -> Result<Answered, Status> {
@@ -135,9 +161,13 @@ impl Pipeline {
             Action::Create(body, options) if request.target.subresource.is_empty() => {
                 self.create(&request, body, options, &mut warnings).await
             }
-            Action::Create(body, options) => self.post_subresource(&request, body, options, &mut warnings).await,
+            Action::Create(body, options) => {
+                self.post_subresource(&request, body, options, &mut warnings).await
+            }
             Action::Update(body, options) => self.update(&request, body, options, &mut warnings).await,
-            Action::Patch(kind, patch, options) => self.patch(&request, *kind, patch, options, &mut warnings).await,
+            Action::Patch(kind, patch, options) => {
+                self.patch(&request, *kind, patch, options, &mut warnings).await
+            }
             Action::Delete(delete, options) => self.delete(&request, delete, options).await,
             Action::DeleteCollection(list, delete, options) => {
                 self.delete_collection(&request, list, delete, options).await
@@ -159,7 +189,13 @@ impl Pipeline {
     }
 
     /// May `user` do `verb` to this?
-    pub(crate) fn check(&self, user: &UserInfo, verb: &str, target: &Target, name: &str) -> Result<(), Status> {
+    pub(crate) fn check(
+        &self,
+        user: &UserInfo,
+        verb: &str,
+        target: &Target,
+        name: &str,
+    ) -> Result<(), Status> {
         let resource = target.resource;
         let own = resource.plural == "namespaces" && resource.group.is_empty();
         let attributes = Attributes {

@@ -155,7 +155,11 @@ impl Provenance {
         let Some(revisions) = log.by_key.get(key) else { return Vec::new() };
         let parents = log.parents(revisions);
         let is_root = |revision: &&i64| !parents.contains_key(*revision);
-        revisions.iter().filter(is_root).filter_map(|revision| log.node(*revision, Some(key), &parents)).collect()
+        revisions
+            .iter()
+            .filter(is_root)
+            .filter_map(|revision| log.node(*revision, Some(key), &parents))
+            .collect()
     }
 }
 
@@ -271,12 +275,14 @@ mod tests {
     #[test]
     fn a_trace_is_a_tree_in_which_each_write_occurs_once_under_its_latest_cause() {
         let log = Provenance::default();
-        for r in [record(2, "d", &[]), record(3, "rs", &[2]), record(4, "pod", &[3]), record(5, "d", &[3, 4])] {
+        for r in [record(2, "d", &[]), record(3, "rs", &[2]), record(4, "pod", &[3]), record(5, "d", &[3, 4])]
+        {
             log.0.write().insert(r);
         }
         let trace = log.trace("d");
         assert_eq!(trace.len(), 1);
-        let chain = (trace[0].revision, trace[0].children[0].revision, trace[0].children[0].children[0].revision);
+        let chain =
+            (trace[0].revision, trace[0].children[0].revision, trace[0].children[0].children[0].revision);
         assert_eq!(chain, (2, 3, 4));
         assert_eq!(trace[0].children[0].children[0].children[0].revision, 5);
     }

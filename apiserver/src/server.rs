@@ -5,6 +5,7 @@ use crate::authn::{Peer, UserInfo};
 use crate::bootstrap;
 use crate::cache::{Cache, FillError};
 use crate::grpc::Grpc;
+use crate::limits;
 use crate::pipeline::Pipeline;
 use crate::provenance::Provenance;
 use crate::rest::Rest;
@@ -25,10 +26,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::{Service, ServiceExt as _};
+use tracing::Instrument as _;
 
 /// A client has this long to finish its TLS handshake; slower ones are cut.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -105,15 +108,26 @@ impl ApiServer {
     pub async fn serve(&self, listener: TcpListener, tls: Arc<rustls::ServerConfig>) {
         let acceptor = TlsAcceptor::from(tls);
         let connections = TaskTracker::new();
+        let places = Arc::new(Semaphore::new(limits::CONNECTIONS));
         loop {
-            let accepted = tokio::select! {
+            let next = async {
+                let place = places.clone().acquire_owned().await;
+                (place, listener.accept().await)
+            };
+            let (place, accepted) = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
-                accepted = listener.accept() => accepted,
+                next = next => next,
             };
             match accepted {
                 Ok((socket, address)) => {
-                    connections.spawn(connection(self.router.clone(), acceptor.clone(), socket, address, self.stop.clone()));
+                    let span = tracing::debug_span!("server", %address);
+                    let (router, acceptor, stop) = (self.router.clone(), acceptor.clone(), self.stop.clone());
+                    let serving = connection(router, acceptor, socket, address, stop).instrument(span);
+                    connections.spawn(async move {
+                        serving.await;
+                        drop(place);
+                    });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
@@ -137,7 +151,7 @@ fn router(rest: Arc<Rest>, grpc: Grpc) -> Router {
         .expect("the descriptors were compiled with this program");
     // A fresh reporter says SERVING for the whole server ("" service): true from here on.
     drop(health);
-    let max = crate::limits::BODY_BYTES + 64 * 1024;
+    let max = limits::BODY_BYTES + 64 * 1024;
     tonic::service::Routes::new(KstoreServer::new(grpc).max_decoding_message_size(max))
         .add_service(health_service)
         .add_service(reflection)
@@ -148,8 +162,13 @@ fn router(rest: Arc<Rest>, grpc: Grpc) -> Router {
         })
 }
 
-async fn connection(router: Router, acceptor: TlsAcceptor, socket: TcpStream, address: SocketAddr, stop: CancellationToken) {
-    let _span = tracing::debug_span!("server", %address);
+async fn connection(
+    router: Router,
+    acceptor: TlsAcceptor,
+    socket: TcpStream,
+    address: SocketAddr,
+    stop: CancellationToken,
+) {
     // Small answers must not wait for more.
     let _ = socket.set_nodelay(true);
     let tls = match tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)).await {
@@ -164,7 +183,10 @@ async fn connection(router: Router, acceptor: TlsAcceptor, socket: TcpStream, ad
         router.clone().oneshot(request)
     });
     let mut http = auto::Builder::new(TokioExecutor::new());
-    http.http2().max_concurrent_streams(STREAMS).max_pending_accept_reset_streams(Some(1024)).timer(TokioTimer::new());
+    http.http2()
+        .max_concurrent_streams(STREAMS)
+        .max_pending_accept_reset_streams(Some(1024))
+        .timer(TokioTimer::new());
     http.http1().timer(TokioTimer::new());
     let serving = http.serve_connection_with_upgrades(TokioIo::new(tls), TowerToHyperService::new(service));
     let mut serving = std::pin::pin!(serving);

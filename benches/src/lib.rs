@@ -1,1 +1,65 @@
-//! Benchmarks that print a table
+//! Figures of the release binary, from outside: a process, a TLS connection, a watch. No microbenchmarks, and no judgement:
+//! a figure is printed beside the bound it is held to, and people compare.
+//!
+//! Each figure is one file, which says what exactly is measured. [`main`] runs those whose names contain the words of the
+//! command line: `cargo bench -p kstore-benches -- startup idle`.
+
+mod binary;
+mod connection;
+mod figure;
+mod get;
+mod idle;
+mod limits;
+mod list;
+mod machine;
+mod process;
+mod rollout;
+mod spread;
+mod startup;
+mod writes;
+
+use figure::Figure;
+use process::Storage;
+use std::pin::Pin;
+
+type Outcome = Pin<Box<dyn Future<Output = anyhow::Result<Vec<Figure>>>>>;
+
+/// Builds the release binary if needed, measures, and prints a table in Markdown.
+///
+/// # Errors
+/// If the binary cannot be built or does not do what is measured.
+pub fn main() -> anyhow::Result<()> {
+    // Cargo adds flags such as `--bench`.
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let binary = binary::locate()?;
+    println!("{}\n", machine::describe());
+    println!("{}", figure::HEAD);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        for (name, measure) in figures(&binary) {
+            if words.is_empty() || words.iter().any(|word| name.contains(word.as_str())) {
+                for figure in measure.await? {
+                    println!("{figure}");
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// All figures, in the order of the table. Nothing is started before its turn.
+fn figures(binary: &binary::Binary) -> Vec<(&'static str, Outcome)> {
+    let b = || binary.clone();
+    vec![
+        ("startup memory", Box::pin(startup::measure(b(), Storage::Memory))),
+        ("startup disk", Box::pin(startup::measure(b(), Storage::Disk))),
+        ("idle memory", Box::pin(idle::measure(b(), Storage::Memory))),
+        ("idle disk", Box::pin(idle::measure(b(), Storage::Disk))),
+        ("rollout memory", Box::pin(rollout::measure(b(), Storage::Memory))),
+        ("rollout disk", Box::pin(rollout::measure(b(), Storage::Disk))),
+        ("writes memory", Box::pin(writes::measure(b(), Storage::Memory))),
+        ("writes disk", Box::pin(writes::measure(b(), Storage::Disk))),
+        ("get", Box::pin(get::measure(b()))),
+        ("list", Box::pin(list::measure(b()))),
+    ]
+}

@@ -6,7 +6,10 @@ use http::Uri;
 use hyper_util::rt::TokioIo;
 use rustls::{
     ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName},
+    pki_types::{
+        CertificateDer, PrivateKeyDer, ServerName,
+        pem::{self, PemObject},
+    },
 };
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
@@ -152,21 +155,22 @@ fn tls(kubeconfig: &Kubeconfig) -> Result<ClientConfig, ConnectError> {
     Ok(config)
 }
 
-fn certificates(what: &'static str, mut pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, ConnectError> {
+fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, ConnectError> {
     let bad = |error: String| ConnectError::Credentials { what, error };
-    let all =
-        rustls_pemfile::certs(&mut pem).collect::<Result<Vec<_>, _>>().map_err(|e| bad(e.to_string()))?;
+    let all = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+    let all = all.map_err(|e| bad(e.to_string()))?;
     match all.is_empty() {
         true => Err(bad("holds no certificate".into())),
         false => Ok(all),
     }
 }
 
-fn private_key(mut pem: &[u8]) -> Result<PrivateKeyDer<'static>, ConnectError> {
+fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, ConnectError> {
     let bad = |error: String| ConnectError::Credentials { what: "client key", error };
-    rustls_pemfile::private_key(&mut pem)
-        .map_err(|e| bad(e.to_string()))?
-        .ok_or_else(|| bad("holds no private key".into()))
+    PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
+        pem::Error::NoItemsFound => bad("holds no private key".into()),
+        other => bad(other.to_string()),
+    })
 }
 
 /// `insecure-skip-tls-verify`: the connection is encrypted, but to anyone.

@@ -17,7 +17,8 @@ impl Client {
     /// When the answer is a refusal, there is none in time, or it is larger than a message may be.
     pub async fn get_path(&self, path: &str) -> Result<Bytes, ApiError> {
         let request = http::Request::get(path).header(http::header::ACCEPT, "application/json");
-        let request = request.body(tonic::body::Body::empty()).map_err(|e| ApiError::Transport(e.to_string()))?;
+        let request =
+            request.body(tonic::body::Body::empty()).map_err(|e| ApiError::Transport(e.to_string()))?;
         match tokio::time::timeout(CALL_TIMEOUT, answer(self.transport.clone(), request)).await {
             Ok(answer) => answer,
             Err(_) => Err(ApiError::timeout()),
@@ -38,7 +39,10 @@ async fn answer(
     }
     match serde_json::from_slice(&body) {
         Ok(refusal) => Err(ApiError::Status(Box::new(refusal))),
-        Err(_) => Err(ApiError::Transport(format!("the server answered {status}: {}", String::from_utf8_lossy(&body)))),
+        Err(_) => Err(ApiError::Transport(format!(
+            "the server answered {status}: {}",
+            String::from_utf8_lossy(&body)
+        ))),
     }
 }
 
@@ -58,7 +62,8 @@ mod tests {
     #[tokio::test]
     async fn an_answer_is_its_body_and_a_refusal_its_status() {
         assert_eq!(client(200, "{}").get_path("/a?b=c").await.unwrap(), "{}");
-        let refusal = r#"{"kind":"Status","apiVersion":"v1","code":404,"reason":"NotFound","message":"gone"}"#;
+        let refusal =
+            r#"{"kind":"Status","apiVersion":"v1","code":404,"reason":"NotFound","message":"gone"}"#;
         assert!(client(404, refusal).get_path("/a?b=c").await.unwrap_err().is_not_found());
         let text = client(502, "bad gateway").get_path("/a?b=c").await.unwrap_err().to_string();
         assert!(text.contains("bad gateway"), "{text}");

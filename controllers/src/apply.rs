@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kstore_client::{ApiError, Client, DeleteParams, Gvr, Kind, Patch, revision_of};
 use kstore_informer::{Causes, Context, EventType, Informer, Recorder, Reference, Revision};
 use std::collections::BTreeMap;
+use tracing::Instrument as _;
 
 /// What one component writes with: its client, and its recorder of events.
 #[derive(Clone)]
@@ -91,6 +92,11 @@ type Written = (Resource, Revision);
 impl Hands {
     /// Carries `actions` out; the writes say that `causes` led to them.
     pub(crate) async fn carry_out(&self, causes: &Causes, actions: &[Action]) -> Outcome {
+        let span = tracing::debug_span!("apply", actions = actions.len());
+        self.in_order(causes, actions).instrument(span).await
+    }
+
+    async fn in_order(&self, causes: &Causes, actions: &[Action]) -> Outcome {
         let hands = Self { client: self.client.causes(causes), recorder: self.recorder.causes(causes) };
         let mut outcome = Outcome::default();
         let mut at = 0;

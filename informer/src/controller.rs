@@ -180,7 +180,10 @@ async fn pump<T, I>(
 {
     let enqueue = |delta: &Delta<T>| {
         let causes = Causes::one(delta.object().revision());
-        keys(delta).into_iter().for_each(|key| queue.add(key, causes.clone()));
+        for key in keys(delta) {
+            let span = tracing::debug_span!("queue", %key, %causes);
+            span.in_scope(|| queue.add(key, causes.clone()));
+        }
     };
     if subscription.informer().synced().await.is_err() {
         return;

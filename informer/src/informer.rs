@@ -254,7 +254,8 @@ impl<S: ListerWatcher> Driver<S> {
         let _end = Ending(ending);
         let mut input = Input::Begin;
         loop {
-            let step = self.reflector.step(input, Instant::now());
+            let span = tracing::debug_span!("reflector", informer = self.shared.name);
+            let step = span.in_scope(|| self.reflector.step(input, Instant::now()));
             if let Some(error) = &step.trouble {
                 tracing::debug!(informer = self.shared.name, %error, next = ?step.next, "source failed");
             }

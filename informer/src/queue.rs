@@ -204,7 +204,7 @@ impl<K: Ord + Hash + Clone> Lease<K> {
         self.finish(Verdict::Retry);
     }
 
-    /// The run succeeded and wants another one in `delay`.
+    /// The run succeeded and wants another one in `delay`, which then has the causes of this one, too.
     pub fn again_in(mut self, delay: Duration) {
         self.finish(Verdict::Again(delay));
     }

@@ -57,6 +57,7 @@ impl<T: Object> Shared<T> {
     /// Moves the cache, then tells everyone.
     pub(crate) fn apply(&self, apply: Apply<T>) {
         let replaced = matches!(apply, Apply::Replace(_));
+        let _span = tracing::debug_span!("indexer", informer = self.name).entered();
         let mut hub = self.hub.lock();
         let (changes, revision) = {
             let mut cache = self.cache.write();

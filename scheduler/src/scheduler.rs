@@ -152,6 +152,7 @@ impl Scheduler {
     /// Decides on the next pod that is ready; `None` when there is none.
     pub fn next(&mut self, now: Timestamp) -> Option<Verdict> {
         let queued = self.queue.pop(now)?;
+        let _span = tracing::debug_span!("decide", pod = %queued.pod.key).entered();
         self.snapshot.update(&self.cache);
         let terms = Terms { start: self.start, tie: self.tie(&queued), percentage: self.percentage };
         let decision = decide(&self.snapshot, &queued.pod, terms);
@@ -226,7 +227,8 @@ impl Scheduler {
         if let Some(queued) = self.binding.get_mut(&pod.uid) {
             queued.pod = pod;
         } else if !self.cache.holds(&pod.uid) {
-            self.queue.add(pod, now);
+            let span = tracing::debug_span!("queue", pod = %pod.key);
+            span.in_scope(|| self.queue.add(pod, now));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::args::{Api, Component, Config, Durability, Engine, History, Storage};
 use crate::phase::Phase;
-use crate::{pki, retention, wiring};
+use crate::{retention, wiring};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::storage::embedded::Embedded;

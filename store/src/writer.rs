@@ -61,6 +61,7 @@ impl Writer {
 
     /// Evaluates a request. Its effects are staged: the answer may go out only after [`Writer::publish`].
     pub(crate) fn execute(&mut self, request: &Request) -> Answer {
+        let _span = tracing::debug_span!("writer", step = "execute").entered();
         match request {
             Request::Txn(txn) => Answer::Txn(self.txn(txn)),
             Request::Grant { id, ttl, now } => Answer::Grant(self.grant(*id, *ttl, *now)),
@@ -80,6 +81,7 @@ impl Writer {
 
     /// The staged commits are durable: makes them visible and hands them out. The caller delivers and feeds the engine.
     pub(crate) fn publish(&mut self) -> Vec<Arc<Commit>> {
+        let _span = tracing::debug_span!("writer", step = "publish", revision = self.revision.0).entered();
         for commit in &self.group {
             self.core.publish(commit);
             for change in &commit.leases {

@@ -22,7 +22,16 @@ const TABLE: [(&str, u8, &[&str]); 12] = [
         "server",
         4,
         &[
-            "nondet", "api", "proto", "store", "informer", "etcd", "apiserver", "client", "controllers", "scheduler",
+            "nondet",
+            "api",
+            "proto",
+            "store",
+            "informer",
+            "etcd",
+            "apiserver",
+            "client",
+            "controllers",
+            "scheduler",
             "kubelet-sim",
         ],
     ),
@@ -46,12 +55,17 @@ fn edges() -> BTreeMap<String, BTreeSet<String>> {
         .expect("cargo runs");
     assert!(cargo.status.success(), "{}", String::from_utf8_lossy(&cargo.stderr));
     let metadata: Value = serde_json::from_slice(&cargo.stdout).expect("cargo metadata is JSON");
-    let ours = |package: &Value| package["name"].as_str().and_then(|name| name.strip_prefix("kstore-")).map(str::to_owned);
+    let ours = |package: &Value| {
+        package["name"].as_str().and_then(|name| name.strip_prefix("kstore-")).map(str::to_owned)
+    };
     let packages = metadata["packages"].as_array().expect("a workspace has packages").iter();
     packages
         .map(|package| {
             let dependencies = package["dependencies"].as_array().into_iter().flatten();
-            (ours(package).expect("every package carries our prefix"), dependencies.filter_map(ours).collect())
+            (
+                ours(package).expect("every package carries our prefix"),
+                dependencies.filter_map(ours).collect(),
+            )
         })
         .collect()
 }
@@ -79,7 +93,8 @@ fn the_table_has_the_shape_that_the_architecture_promises() {
             assert!(level(used) < own, "{name} → {used} does not go down");
         }
     }
-    let users = |of: &str| TABLE.iter().filter(|row| row.2.contains(&of)).map(|row| row.0).collect::<Vec<_>>();
+    let users =
+        |of: &str| TABLE.iter().filter(|row| row.2.contains(&of)).map(|row| row.0).collect::<Vec<_>>();
     assert_eq!(users("store"), ["etcd", "apiserver", "server"]);
     for component in ["controllers", "scheduler", "kubelet-sim", "apiserver", "etcd"] {
         assert_eq!(users(component), ["server"], "who uses {component}");

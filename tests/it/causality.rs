@@ -18,7 +18,8 @@ struct Write {
 /// The tree as a list in which every write comes after its parent.
 fn flatten(trace: &Value) -> Vec<Write> {
     let mut writes = Vec::new();
-    let mut open: Vec<(&Value, Option<usize>)> = trace["writes"].as_array().unwrap().iter().map(|w| (w, None)).collect();
+    let mut open: Vec<(&Value, Option<usize>)> =
+        trace["writes"].as_array().unwrap().iter().map(|w| (w, None)).collect();
     while let Some((node, parent)) = open.pop() {
         let text = |field: &str| node[field].as_str().unwrap().to_owned();
         let object = text("object");
@@ -38,17 +39,26 @@ fn a_trace_leads_from_the_deployment_to_the_status_of_its_pods() {
     simulate(Setup::seed(1), async |cluster| {
         cluster.create(manifests::deployment("web", 2)).await;
         cluster.wait_rolled_out("web").await;
-        let reply = cluster.rest().call("GET", "/kstore/v1/trace?resource=deployments&namespace=default&name=web", "").await;
+        let reply = cluster
+            .rest()
+            .call("GET", "/kstore/v1/trace?resource=deployments&namespace=default&name=web", "")
+            .await;
         assert_eq!(reply.code, 200, "{reply:?}");
         let writes = flatten(&reply.json());
 
         let root = &writes.iter().min_by_key(|write| write.revision).unwrap();
-        assert_eq!((root.kind.as_str(), root.verb.as_str(), root.agent.as_str()), ("deployments", "create", "kubectl"));
+        assert_eq!(
+            (root.kind.as_str(), root.verb.as_str(), root.agent.as_str()),
+            ("deployments", "create", "kubectl")
+        );
         assert_eq!((root.user.as_str(), root.parent.is_none()), ("kubernetes-admin", true));
         assert_eq!(writes.iter().filter(|write| write.parent.is_none()).count(), 1, "one root: {writes:#?}");
         for write in &writes {
             let parent = write.parent.map(|parent| &writes[parent]);
-            assert!(parent.is_none_or(|parent| parent.revision < write.revision), "{write:?} before its cause");
+            assert!(
+                parent.is_none_or(|parent| parent.revision < write.revision),
+                "{write:?} before its cause"
+            );
         }
 
         let of = |kind: &str, verb: &str, agent: &str| {
@@ -66,9 +76,13 @@ fn a_trace_leads_from_the_deployment_to_the_status_of_its_pods() {
         assert_eq!((binds.len(), parents(&binds, &writes)), (2, ["pods".to_owned()].into()));
         assert!(binds.iter().all(|bind| writes[bind.parent.unwrap()].verb == "create"), "{binds:?}");
         let kubelet = writes.iter().filter(|write| write.agent == "kubelet").collect::<Vec<_>>();
-        assert!(kubelet.len() >= 2 && kubelet.iter().all(|write| write.kind == "pods" && write.verb.ends_with("/status")));
+        assert!(
+            kubelet.len() >= 2
+                && kubelet.iter().all(|write| write.kind == "pods" && write.verb.ends_with("/status"))
+        );
         assert!(parents(&kubelet, &writes).contains("pods"), "{kubelet:?}");
-        let told = writes.iter().filter(|write| write.kind == "deployments" && write.verb.ends_with("/status"));
+        let told =
+            writes.iter().filter(|write| write.kind == "deployments" && write.verb.ends_with("/status"));
         assert!(told.count() > 0, "the deployment's status follows from its pods");
     });
 }
@@ -76,7 +90,8 @@ fn a_trace_leads_from_the_deployment_to_the_status_of_its_pods() {
 #[test]
 fn a_trace_of_nothing_says_so() {
     simulate(Setup::api_alone(), async |cluster| {
-        let trace = async |query: &str| cluster.rest().call("GET", &format!("/kstore/v1/trace?{query}"), "").await;
+        let trace =
+            async |query: &str| cluster.rest().call("GET", &format!("/kstore/v1/trace?{query}"), "").await;
         assert_eq!(trace("resource=deployments&name=none").await.code, 404);
         assert_eq!(trace("resource=dogs&name=none").await.code, 400);
         assert_eq!(trace("resource=deployments").await.code, 400);

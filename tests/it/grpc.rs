@@ -32,7 +32,11 @@ fn reference(resource: &str, name: &str) -> Option<pb::Ref> {
 
 fn value(object: &pb::Object) -> Value {
     let value: Value = serde_json::from_slice(&object.json).unwrap();
-    assert_eq!(value["metadata"]["resourceVersion"], object.revision.to_string(), "both say the same revision");
+    assert_eq!(
+        value["metadata"]["resourceVersion"],
+        object.revision.to_string(),
+        "both say the same revision"
+    );
     value
 }
 
@@ -63,7 +67,11 @@ fn an_object_is_created_read_replaced_and_deleted() {
         let dry = pb::CreateRequest { dry_run: true, ..create("configmaps", &object) };
         door.create(dry).await.unwrap();
         let get = |revision| pb::GetRequest { r#ref: reference("configmaps", "one"), revision };
-        assert_eq!(door.get(get(0)).await.unwrap_err().code(), tonic::Code::NotFound, "a dry run stores nothing");
+        assert_eq!(
+            door.get(get(0)).await.unwrap_err().code(),
+            tonic::Code::NotFound,
+            "a dry run stores nothing"
+        );
 
         let created = door.create(create("configmaps", &object)).await.unwrap().into_inner();
         let again = door.create(create("configmaps", &object)).await.unwrap_err();
@@ -74,9 +82,14 @@ fn an_object_is_created_read_replaced_and_deleted() {
         assert!(updated.revision > created.revision);
         assert_eq!(value(&door.get(get(0)).await.unwrap().into_inner())["data"]["value"], "2");
         let old = door.get(get(created.revision)).await.unwrap().into_inner();
-        assert_eq!((value(&old)["data"]["value"].as_str(), old.revision), (Some("1"), created.revision), "history is readable");
+        assert_eq!(
+            (value(&old)["data"]["value"].as_str(), old.revision),
+            (Some("1"), created.revision),
+            "history is readable"
+        );
 
-        let delete = pb::DeleteRequest { r#ref: reference("configmaps", "one"), options_json: Default::default() };
+        let delete =
+            pb::DeleteRequest { r#ref: reference("configmaps", "one"), options_json: Default::default() };
         door.delete(delete).await.unwrap();
         assert_eq!(door.get(get(0)).await.unwrap_err().code(), tonic::Code::NotFound);
     });
@@ -96,15 +109,27 @@ fn a_refusal_carries_the_status_that_the_rest_door_answers() {
         let path = "/api/v1/namespaces/default/configmaps";
         let bad = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "Not Good" } });
         let cases = [
-            (api.update(&stale).await.unwrap_err(), cluster.rest().call("PUT", &format!("{path}/one"), stale.to_string()).await),
-            (api.create("default", &bad).await.unwrap_err(), cluster.rest().call("POST", path, bad.to_string()).await),
-            (api.get("default", "none").await.unwrap_err(), cluster.rest().call("GET", &format!("{path}/none"), "").await),
+            (
+                api.update(&stale).await.unwrap_err(),
+                cluster.rest().call("PUT", &format!("{path}/one"), stale.to_string()).await,
+            ),
+            (
+                api.create("default", &bad).await.unwrap_err(),
+                cluster.rest().call("POST", path, bad.to_string()).await,
+            ),
+            (
+                api.get("default", "none").await.unwrap_err(),
+                cluster.rest().call("GET", &format!("{path}/none"), "").await,
+            ),
         ];
         for (grpc, rest) in cases {
             assert_eq!(grpc.code(), Some(rest.code));
             assert_eq!(grpc.to_string(), rest.text("/message"));
             assert_eq!(grpc.reason(), rest.text("/reason"));
-            assert_eq!(json!(grpc.causes()), rest.json().pointer("/details/causes").cloned().unwrap_or(json!([])));
+            assert_eq!(
+                json!(grpc.causes()),
+                rest.json().pointer("/details/causes").cloned().unwrap_or(json!([]))
+            );
         }
     });
 }
@@ -117,13 +142,19 @@ fn every_kind_of_patch_does_what_it_does_elsewhere() {
         let mut send = async |kind, document: Value| {
             value(&door.patch(patch("deployments", "web", kind, &document)).await.unwrap().into_inner())
         };
-        let merged = send(PatchType::Merge, json!({ "metadata": { "labels": { "a": "1", "app": null } } })).await;
+        let merged =
+            send(PatchType::Merge, json!({ "metadata": { "labels": { "a": "1", "app": null } } })).await;
         assert_eq!(merged["metadata"]["labels"], json!({ "a": "1" }));
-        let edited = send(PatchType::Json, json!([{ "op": "replace", "path": "/spec/replicas", "value": 4 }])).await;
+        let edited =
+            send(PatchType::Json, json!([{ "op": "replace", "path": "/spec/replicas", "value": 4 }])).await;
         assert_eq!(edited["spec"]["replicas"], 4);
         let added = json!({ "spec": { "template": { "spec": { "containers": [{ "name": "side", "image": "side:1" }] } } } });
         let strategic = send(PatchType::Strategic, added).await;
-        assert_eq!(strategic["spec"]["template"]["spec"]["containers"].as_array().unwrap().len(), 2, "lists merge by name");
+        assert_eq!(
+            strategic["spec"]["template"]["spec"]["containers"].as_array().unwrap().len(),
+            2,
+            "lists merge by name"
+        );
         let applied = send(
             PatchType::Apply,
             json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web", "labels": { "b": "2" } } }),
@@ -178,7 +209,9 @@ fn a_list_comes_in_chunks_of_one_revision() {
             let page = collect(door.list(request(400, 0, &token)).await.unwrap().into_inner()).await;
             token = page.last().unwrap().r#continue.clone();
             pages.extend(page);
-            cluster.delete("configmaps", &format!("c{:04}", 1099 - pages.len()), DeleteParams::default()).await;
+            cluster
+                .delete("configmaps", &format!("c{:04}", 1099 - pages.len()), DeleteParams::default())
+                .await;
             if token.is_empty() {
                 break;
             }
@@ -199,16 +232,25 @@ async fn collect<T>(mut stream: tonic::Streaming<T>) -> Vec<T> {
 
 fn names(chunks: &[pb::ListChunk]) -> Vec<String> {
     let items = chunks.iter().flat_map(|chunk| &chunk.items);
-    items.map(|json| serde_json::from_slice::<Value>(json).unwrap()["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    items
+        .map(|json| {
+            serde_json::from_slice::<Value>(json).unwrap()["metadata"]["name"].as_str().unwrap().to_owned()
+        })
+        .collect()
 }
 
 fn watch(resources: &[&str], after_revision: i64) -> pb::WatchRequest {
-    let selectors = resources.iter().map(|resource| pb::WatchSelector { r#ref: reference(resource, ""), ..Default::default() });
+    let selectors = resources
+        .iter()
+        .map(|resource| pb::WatchSelector { r#ref: reference(resource, ""), ..Default::default() });
     pb::WatchRequest { selectors: selectors.collect(), after_revision, progress: false }
 }
 
 /// The next `count` events of a stream: (revision, selector, type, name).
-async fn events(stream: &mut tonic::Streaming<pb::WatchBatch>, count: usize) -> Vec<(i64, u32, Type, String)> {
+async fn events(
+    stream: &mut tonic::Streaming<pb::WatchBatch>,
+    count: usize,
+) -> Vec<(i64, u32, Type, String)> {
     let (mut seen, mut at) = (Vec::new(), 0);
     while seen.len() < count {
         let batch = stream.message().await.unwrap().expect("the stream goes on");
@@ -278,7 +320,8 @@ fn an_object_that_stops_matching_is_gone_and_one_that_begins_to_match_is_put() {
         let mut stream = door.watch(request).await.unwrap().into_inner();
         cluster.create(manifests::config_map("one", "1")).await;
         for tier in ["front", "front", "back", "front"] {
-            let patch = json!({ "metadata": { "labels": { "tier": tier } }, "data": { "value": format!("{tier}") } });
+            let patch =
+                json!({ "metadata": { "labels": { "tier": tier } }, "data": { "value": format!("{tier}") } });
             cluster.merge("configmaps", "one", patch).await;
         }
         let seen: Vec<_> = events(&mut stream, 3).await.into_iter().map(|event| event.2).collect();
@@ -308,8 +351,11 @@ fn what_has_been_compacted_is_expired_on_both_doors() {
         cluster.create(manifests::config_map("one", "0")).await;
         for n in 0..17_000 {
             let key = format!("/registry/configmaps/default/fill{}", n % 3);
-            let object = json!({"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":format!("fill{}", n % 3),"namespace":"default"},"data":{"n":n.to_string()}});
-            let put = kstore_store::Op::put(key, object.to_string());
+            let name = format!("fill{}", n % 3);
+            let object = format!(
+                r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"default"}},"data":{{"n":"{n}"}}}}"#
+            );
+            let put = kstore_store::Op::put(key, object);
             let txn = kstore_store::Txn { compares: vec![], success: vec![put], failure: vec![], note: None };
             cluster.store().txn(txn).await.unwrap();
             if n % 100 == 0 {
@@ -325,7 +371,10 @@ fn what_has_been_compacted_is_expired_on_both_doors() {
         assert_eq!(refused.code(), tonic::Code::OutOfRange, "{refused}");
         let get = pb::GetRequest { r#ref: reference("configmaps", "one"), revision: old };
         assert_eq!(door.get(get).await.unwrap_err().code(), tonic::Code::OutOfRange);
-        let reply = cluster.rest().call("GET", &format!("/api/v1/configmaps?resourceVersion={old}&resourceVersionMatch=Exact"), "").await;
+        let reply = cluster
+            .rest()
+            .call("GET", &format!("/api/v1/configmaps?resourceVersion={old}&resourceVersionMatch=Exact"), "")
+            .await;
         assert_eq!((reply.code, reply.text("/reason")), (410, "Expired".to_owned()));
     });
 }
@@ -334,7 +383,8 @@ fn what_has_been_compacted_is_expired_on_both_doors() {
 fn a_pod_is_bound_once_and_only_if_it_is_the_one_that_was_meant() {
     simulate(Setup::api_alone(), async |cluster| {
         let mut door = door(cluster);
-        let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } });
+        let account =
+            json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } });
         cluster.create(account).await;
         let pod = cluster.create(manifests::pod("one", json!({}))).await;
         let bind = |uid: &str| pb::BindRequest {
@@ -347,13 +397,19 @@ fn a_pod_is_bound_once_and_only_if_it_is_the_one_that_was_meant() {
         door.bind(bind(pod["metadata"]["uid"].as_str().unwrap())).await.unwrap();
         let bound = cluster.get("pods", "default", "one").await.unwrap();
         assert_eq!(bound["spec"]["nodeName"], "node-7");
-        assert_eq!(door.bind(bind("")).await.unwrap_err().code(), tonic::Code::Aborted, "a pod is bound once");
+        assert_eq!(
+            door.bind(bind("")).await.unwrap_err().code(),
+            tonic::Code::Aborted,
+            "a pod is bound once"
+        );
     });
 }
 
 #[test]
 fn reflection_names_the_services_and_health_says_serving() {
-    use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
+    use tonic_health::pb::{
+        HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+    };
     use tonic_reflection::pb::v1 as reflection;
     simulate(Setup::api_alone(), async |cluster| {
         let mut health = HealthClient::new(cluster.doors());
@@ -363,9 +419,11 @@ fn reflection_names_the_services_and_health_says_serving() {
         let mut client = reflection::server_reflection_client::ServerReflectionClient::new(cluster.doors());
         let ask = reflection::server_reflection_request::MessageRequest::ListServices(String::new());
         let request = reflection::ServerReflectionRequest { host: String::new(), message_request: Some(ask) };
-        let answers = client.server_reflection_info(futures::stream::iter([request])).await.unwrap().into_inner();
+        let answers =
+            client.server_reflection_info(futures::stream::iter([request])).await.unwrap().into_inner();
         let answer = collect(answers).await.remove(0).message_response.unwrap();
-        let reflection::server_reflection_response::MessageResponse::ListServicesResponse(list) = answer else {
+        let reflection::server_reflection_response::MessageResponse::ListServicesResponse(list) = answer
+        else {
             panic!("not a list of services: {answer:?}")
         };
         assert!(list.service.iter().any(|service| service.name == "kstore.v1.Kstore"), "{list:?}");
@@ -387,7 +445,11 @@ fn the_client_does_over_tls_what_it_does_in_process() {
         let patched = api.patch("default", "one", "", &patch).await.unwrap();
         assert!(api.update(&created).await.unwrap_err().is_conflict());
         let mut puts = Vec::new();
-        while puts.last() != Some(&kstore_client::revision_of(&serde_json::from_value::<ConfigMap>(patched.clone()).unwrap())) {
+        while puts.last()
+            != Some(&kstore_client::revision_of(
+                &serde_json::from_value::<ConfigMap>(patched.clone()).unwrap(),
+            ))
+        {
             for frame in frames.next().await.unwrap().unwrap() {
                 if let Frame::Put(object) = frame {
                     puts.push(kstore_client::revision_of(&*object));

@@ -1,17 +1,28 @@
 //! The one integration test binary: every topic is a module, so that all of it links once.
+#![expect(clippy::unwrap_used, reason = "a test says what it misses by panicking")]
 
-/// Deployments, pods, scheduling, garbage collection, namespaces: what the loops make of objects together.
-mod story;
-/// The same seed gives the same bytes.
-mod determinism;
-/// From `create deployment` to the status of its pods: the tree of causes.
-mod causality;
-/// Every call of kstore.v1.
-mod grpc;
 /// The dependency table.
 mod architecture;
+/// Requests and starts that cannot work.
+mod bad_input;
+/// From `create deployment` to the status of its pods: the tree of causes.
+mod causality;
+/// SIGKILL at any moment loses nothing that was answered.
+mod crash;
+/// The same seed gives the same bytes.
+mod determinism;
+/// Every call of kstore.v1.
+mod grpc;
+/// kubectl, where it is installed.
+mod kubectl;
+/// Deployments, pods, scheduling, garbage collection, namespaces: what the loops make of objects together.
+mod story;
 /// House rules, read from the source tree.
 mod tidy;
+/// The way of one request, hop by hop.
+mod walkthrough;
+/// Watches against a model of history.
+mod watch_consistency;
 
 use std::path::{Path, PathBuf};
 
@@ -20,5 +31,8 @@ const SERVER: &str = env!("CARGO_BIN_EXE_kstore-server-under-test");
 
 /// The folder of the workspace.
 fn workspace_root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are a folder of the workspace").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the tests are a folder of the workspace")
+        .to_owned()
 }

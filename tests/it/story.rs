@@ -44,7 +44,8 @@ fn a_deployment_becomes_a_replica_set_and_ready_pods_on_nodes() {
             assert!(pod["status"]["containerStatuses"][0]["state"]["running"].is_object(), "{pod}");
             assert_eq!(pod["status"]["qosClass"], "BestEffort");
         }
-        let nodes: std::collections::BTreeSet<_> = pods.iter().map(|pod| pod["spec"]["nodeName"].to_string()).collect();
+        let nodes: std::collections::BTreeSet<_> =
+            pods.iter().map(|pod| pod["spec"]["nodeName"].to_string()).collect();
         assert_eq!(nodes.len(), 3, "pods spread over the nodes");
     });
 }
@@ -67,7 +68,8 @@ fn scaling_adds_and_removes_pods() {
 fn a_rolling_update_keeps_the_promised_number_of_pods_available() {
     let mut setup = Setup::seed(3);
     // Starting takes its time, as in life.
-    setup.kubelets.delays.ready = kstore_kubelet_sim::behavior::Delay::Fixed(std::time::Duration::from_secs(5));
+    setup.kubelets.delays.ready =
+        kstore_kubelet_sim::behavior::Delay::Fixed(std::time::Duration::from_secs(5));
     simulate(setup, async |cluster| {
         roll_out(cluster, 4).await;
         cluster.strategic("deployments", "web", manifests::image("nginx:2")).await;
@@ -135,7 +137,9 @@ fn background_deletion_removes_the_owner_first_and_then_what_it_owned() {
         roll_out(cluster, 2).await;
         cluster.delete("deployments", "web", DeleteParams::default()).await;
         assert_eq!(cluster.get("deployments", "default", "web").await, None);
-        let gone = async || replica_sets(cluster).await.is_empty() && cluster.list("pods", "default").await.is_empty();
+        let gone = async || {
+            replica_sets(cluster).await.is_empty() && cluster.list("pods", "default").await.is_empty()
+        };
         cluster.wait_until("nothing is left", gone).await;
     });
 }
@@ -181,7 +185,8 @@ fn orphaning_deletion_leaves_what_the_owner_owned_without_an_owner() {
 #[test]
 fn a_deleted_pod_is_replaced_and_ends_gracefully() {
     let mut setup = Setup::seed(9);
-    setup.kubelets.delays.stop = kstore_kubelet_sim::behavior::Delay::Fixed(std::time::Duration::from_secs(3));
+    setup.kubelets.delays.stop =
+        kstore_kubelet_sim::behavior::Delay::Fixed(std::time::Duration::from_secs(3));
     simulate(setup, async |cluster| {
         roll_out(cluster, 1).await;
         let pod = live_pods(cluster).await.remove(0);
@@ -272,7 +277,8 @@ fn a_service_gets_an_address_and_the_addresses_of_its_pods() {
         let complete = async || {
             let slices = cluster.list("endpointslices", "default").await;
             let of_web = |slice: &&Value| slice["metadata"]["labels"]["kubernetes.io/service-name"] == "web";
-            let endpoints = slices.iter().filter(of_web).flat_map(|slice| slice["endpoints"].as_array().cloned());
+            let endpoints =
+                slices.iter().filter(of_web).flat_map(|slice| slice["endpoints"].as_array().cloned());
             endpoints.flatten().filter(|endpoint| endpoint["conditions"]["ready"] == true).count() == 2
         };
         cluster.wait_until("both pods are endpoints", complete).await;
@@ -283,7 +289,8 @@ fn a_service_gets_an_address_and_the_addresses_of_its_pods() {
 async fn refusal(cluster: &Cluster, pod: Value) -> String {
     let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
     cluster.create(pod).await;
-    let is_refused = |pod: &Value| condition(pod, "PodScheduled").is_some_and(|c| c["reason"] == "Unschedulable");
+    let is_refused =
+        |pod: &Value| condition(pod, "PodScheduled").is_some_and(|c| c["reason"] == "Unschedulable");
     let pod = cluster.wait_object("pods", &name, "is refused", is_refused).await;
     assert_eq!(pod["status"]["phase"], "Pending");
     condition(&pod, "PodScheduled").unwrap()["message"].as_str().unwrap().to_owned()
@@ -292,7 +299,11 @@ async fn refusal(cluster: &Cluster, pod: Value) -> String {
 #[test]
 fn a_pod_that_fits_nowhere_waits_and_says_why_until_something_changes() {
     simulate(Setup::seed(13).nodes(2), async |cluster| {
-        cluster.wait_until("both nodes are ready", async || cluster.list("nodes", "").await.iter().filter(|n| is_ready(n)).count() == 2).await;
+        cluster
+            .wait_until("both nodes are ready", async || {
+                cluster.list("nodes", "").await.iter().filter(|n| is_ready(n)).count() == 2
+            })
+            .await;
         let large = json!({ "containers": [{ "name": "main", "image": "a", "resources": { "requests": { "cpu": "100" } } }] });
         let message = refusal(cluster, manifests::pod("large", large)).await;
         assert!(message.starts_with("0/2 nodes are available: 2 Insufficient cpu."), "{message}");
@@ -305,7 +316,9 @@ fn a_pod_that_fits_nowhere_waits_and_says_why_until_something_changes() {
         let pod = cluster.wait_ready("elsewhere").await;
         assert_eq!(pod["spec"]["nodeName"], "node-1");
 
-        let taint = Patch::Merge(json!({ "spec": { "taints": [{ "key": "team", "value": "a", "effect": "NoSchedule" }] } }));
+        let taint = Patch::Merge(
+            json!({ "spec": { "taints": [{ "key": "team", "value": "a", "effect": "NoSchedule" }] } }),
+        );
         for node in ["node-0", "node-1"] {
             cluster.resource("nodes").patch("", node, "", &taint).await.unwrap();
         }

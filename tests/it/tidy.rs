@@ -16,7 +16,10 @@ struct Source {
 impl Source {
     fn is_test(&self) -> bool {
         let path = self.path.as_str();
-        path.starts_with("tests/") || path.ends_with("/tests.rs") || path.ends_with("_tests.rs") || path.contains("/tests/")
+        path.starts_with("tests/")
+            || path.ends_with("/tests.rs")
+            || path.ends_with("_tests.rs")
+            || path.contains("/tests/")
     }
 
     /// The file without a test module at its end.
@@ -28,7 +31,9 @@ impl Source {
     fn is_pure(&self) -> bool {
         let path = Path::new(&self.path);
         let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let in_folder = |name: &str| path.parent().is_some_and(|parent| parent.components().any(|part| part.as_os_str() == name));
+        let in_folder = |name: &str| {
+            path.parent().is_some_and(|parent| parent.components().any(|part| part.as_os_str() == name))
+        };
         matches!(file, "plan.rs" | "decide.rs") || ["filter", "score", "codec"].into_iter().any(in_folder)
     }
 
@@ -76,8 +81,12 @@ fn every_file_begins_by_saying_what_it_is() {
 
 #[test]
 fn no_file_is_longer_than_a_reader_can_hold() {
-    let long = sources().into_iter().filter(|source| !source.is_test() && source.code().lines().count() > LINES);
-    check("no more than 600 lines: look for the noun that wants its own file", long.map(|source| source.path));
+    let long =
+        sources().into_iter().filter(|source| !source.is_test() && source.code().lines().count() > LINES);
+    check(
+        "no more than 600 lines: look for the noun that wants its own file",
+        long.map(|source| source.path),
+    );
 }
 
 #[test]
@@ -90,12 +99,16 @@ fn no_test_is_switched_off_and_no_note_to_self_is_left() {
 #[test]
 fn every_select_takes_its_branches_in_order() {
     let random = |source: &Source| {
-        let mut selects = source.text.match_indices("select! {").map(|(at, found)| &source.text[at + found.len()..]);
+        let mut selects =
+            source.text.match_indices("select! {").map(|(at, found)| &source.text[at + found.len()..]);
         selects.any(|body| !body.trim_start().starts_with("biased;"))
     };
     // This file names the macro without calling it.
     let others = sources().into_iter().filter(|source| source.path != "tests/it/tidy.rs");
-    check("`select!` is `biased;`: its order must not be random", others.filter(random).map(|source| source.path));
+    check(
+        "`select!` is `biased;`: its order must not be random",
+        others.filter(random).map(|source| source.path),
+    );
 }
 
 #[test]

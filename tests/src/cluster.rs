@@ -83,11 +83,7 @@ impl Cluster {
         let nondet = Nondet::simulated(setup.seed);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let store = Store::open(Config::memory(), nondet.clone()).await.expect("a store in memory opens");
-        let options =
-            Options { nondet: nondet.clone(), stop: stop.clone(), advertised: "kstore.invalid:6443".to_owned() };
-        let storage = Arc::new(Embedded::new(store.clone()));
-        let follow = |task| drop(tasks.spawn(task));
-        let api = ApiServer::start(storage, options, follow).await.expect("an empty store is readable");
+        let api = apiserver(&store, &nondet, &stop, &tasks).await;
         let user = |name: &str, group: Option<&str>| UserInfo::new(name, group);
         let client = |user, agent| Client::over(api.in_process(user), agent);
         let kubelet = client(user("system:kstore:kubelet-sim", Some("system:nodes")), "kubelet-sim");
@@ -127,6 +123,11 @@ impl Cluster {
         &self.api
     }
 
+    /// Both doors of one more apiserver on the same store, which knows no history but what it reads. Ends with the cluster.
+    pub async fn another_apiserver(&self) -> InProcess {
+        apiserver(&self.store, &self.nondet, &self.stop, &self.tasks).await.in_process(admin())
+    }
+
     /// The REST door, for the administrator.
     pub fn rest(&self) -> Rest {
         Rest::new(self.doors())
@@ -160,7 +161,8 @@ impl Cluster {
 
     fn resource_of(&self, object: &Value) -> DynamicApi {
         let text = |field: &str| object[field].as_str().unwrap_or_default();
-        let row = kind::lookup_api_version(text("apiVersion"), text("kind")).expect("the manifest's kind is in the table");
+        let row = kind::lookup_api_version(text("apiVersion"), text("kind"))
+            .expect("the manifest's kind is in the table");
         self.client.dynamic(Gvr::new(row.group, row.version, row.plural))
     }
 
@@ -205,6 +207,19 @@ impl Cluster {
     pub async fn delete(&self, plural: &str, name: &str, params: DeleteParams) {
         self.resource(plural).delete("default", name, &params).await.expect("the deletion is accepted");
     }
+}
+
+async fn apiserver(
+    store: &Store,
+    nondet: &Nondet,
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+) -> ApiServer {
+    let advertised = "kstore.invalid:6443".to_owned();
+    let options = Options { nondet: nondet.clone(), stop: stop.clone(), advertised };
+    let storage = Arc::new(Embedded::new(store.clone()));
+    let follow = |task| drop(tasks.spawn(task));
+    ApiServer::start(storage, options, follow).await.expect("a store in memory is readable")
 }
 
 fn admin() -> UserInfo {

@@ -3,6 +3,7 @@
 
 mod cluster;
 mod history;
+mod https;
 pub mod manifests;
 mod rest;
 mod server;
@@ -10,5 +11,6 @@ pub mod wait;
 
 pub use cluster::{Cluster, Loops, Setup, simulate};
 pub use history::Change;
+pub use https::Https;
 pub use rest::{Reply, Rest};
 pub use server::{Launch, Server};

@@ -44,7 +44,13 @@ impl Rest {
     }
 
     /// Sends a request with a body of this content type.
-    pub async fn call_as(&self, method: &str, path: &str, content_type: &str, body: impl Into<Bytes>) -> Reply {
+    pub async fn call_as(
+        &self,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: impl Into<Bytes>,
+    ) -> Reply {
         let request = http::Request::builder().method(method).uri(path);
         let request = request.header("content-type", content_type).header("user-agent", "rest-test/1.0");
         self.send(request.body(Full::new(body.into())).expect("the request is well formed")).await

@@ -49,18 +49,9 @@ impl Launch {
     /// # Errors
     /// What it wrote to its log, when it ended instead.
     pub fn start(&self) -> Result<Server, String> {
-        let log = File::options().create(true).append(true).open(&self.log).expect("the log can be written");
-        let begin = log.metadata().expect("an open file has a size").len();
-        let mut child = Command::new(&self.program)
-            .args(&self.args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .expect("the program starts");
-        let ready = read_ready(&mut child);
-        let mut server = Server { child, address: String::new(), kubeconfig: PathBuf::new() };
-        match ready {
+        let begin = std::fs::metadata(&self.log).map_or(0, |log| log.len());
+        let mut server = self.spawn();
+        match read_ready(&mut server.child) {
             Some((address, kubeconfig)) => {
                 server.address = address;
                 server.kubeconfig = kubeconfig;
@@ -70,9 +61,25 @@ impl Launch {
                 // It said nothing: it has ended, or hangs and ends with the guard.
                 drop(server);
                 let log = std::fs::read(&self.log).expect("the log can be read");
-                Err(String::from_utf8_lossy(&log[usize::try_from(begin).expect("a log is small")..]).into_owned())
+                Err(String::from_utf8_lossy(&log[usize::try_from(begin).expect("a log is small")..])
+                    .into_owned())
             }
         }
+    }
+
+    /// Starts it and kills it at some moment, whether it was ready or not.
+    pub async fn start_and_kill(&self, moment: impl Future<Output = ()>) {
+        let server = self.spawn();
+        moment.await;
+        server.kill();
+    }
+
+    fn spawn(&self) -> Server {
+        let log = File::options().create(true).append(true).open(&self.log).expect("the log can be written");
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        let child = command.spawn().expect("the program starts");
+        Server { child, address: String::new(), kubeconfig: PathBuf::new() }
     }
 }
 
@@ -102,7 +109,10 @@ impl Server {
 
     /// A command that runs kubectl as the administrator; nothing if kubectl is not installed.
     pub fn kubectl(&self, args: &[&str]) -> Option<Command> {
-        let found = Command::new("kubectl").args(["version", "--client"]).output().is_ok_and(|out| out.status.success());
+        let found = Command::new("kubectl")
+            .args(["version", "--client"])
+            .output()
+            .is_ok_and(|out| out.status.success());
         found.then(|| {
             let mut command = Command::new("kubectl");
             command.arg("--kubeconfig").arg(&self.kubeconfig).args(args);

@@ -1,6 +1,9 @@
 //! Waiting for a state of the cluster: looks again after every change, never on a timer.
 
 use crate::Cluster;
+use futures::StreamExt as _;
+use kstore_client::{Client, Gvr, WatchParams};
+use kstore_informer::{Frame, ListerWatcher as _, Start};
 use kstore_store::{KeyRange, WatchRequest};
 use serde_json::Value;
 use std::time::Duration;
@@ -14,7 +17,8 @@ impl Cluster {
     /// # Panics
     /// When it does not hold within half an hour of virtual time; shows all pods and their owners' states.
     pub async fn wait_until(&self, what: &str, holds: impl AsyncFn() -> bool) {
-        let mut changes = self.store.watch(WatchRequest::new(KeyRange::all())).expect("an open store can be watched");
+        let mut changes =
+            self.store.watch(WatchRequest::new(KeyRange::all())).expect("an open store can be watched");
         let deadline = tokio::time::Instant::now() + PATIENCE;
         while !holds().await {
             let next = tokio::time::timeout_at(deadline, changes.next()).await;
@@ -27,9 +31,18 @@ impl Cluster {
     }
 
     /// Returns an object of namespace `default` when it exists and `holds` of it.
-    pub async fn wait_object(&self, plural: &str, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    pub async fn wait_object(
+        &self,
+        plural: &str,
+        name: &str,
+        what: &str,
+        holds: impl Fn(&Value) -> bool,
+    ) -> Value {
         let state = || self.get(plural, "default", name);
-        self.wait_until(&format!("{plural}/{name} {what}"), async || state().await.is_some_and(|object| holds(&object))).await;
+        self.wait_until(&format!("{plural}/{name} {what}"), async || {
+            state().await.is_some_and(|object| holds(&object))
+        })
+        .await;
         state().await.expect("it was there a moment ago")
     }
 
@@ -49,7 +62,10 @@ impl Cluster {
         for plural in ["deployments", "replicasets", "pods", "nodes"] {
             for object in self.list(plural, "").await {
                 let name = object["metadata"]["name"].as_str().unwrap_or_default();
-                text += &format!("{plural}/{name}: {} {}\n", object["metadata"]["deletionTimestamp"], object["status"]);
+                text += &format!(
+                    "{plural}/{name}: {} {}\n",
+                    object["metadata"]["deletionTimestamp"], object["status"]
+                );
             }
         }
         text
@@ -73,4 +89,34 @@ pub fn is_ready(object: &Value) -> bool {
 /// A condition by its type.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+}
+
+/// Watches an object of a real server until `holds` of it; real time.
+///
+/// # Panics
+/// When it does not hold within a minute, which even a busy machine does not need.
+pub async fn watch_until(
+    client: &Client,
+    gvr: Gvr,
+    namespace: &str,
+    name: &str,
+    holds: impl Fn(&Value) -> bool,
+) -> Value {
+    let source = client.dynamic(gvr).source(WatchParams::default().ns(namespace).name(name));
+    let watching = async {
+        let mut frames = source.watch(Start::Initial).await.expect("a watch begins");
+        while let Some(batch) = frames.next().await {
+            for frame in batch.expect("the watch goes on") {
+                if let Frame::Put(object) = frame
+                    && holds(object.value())
+                {
+                    return object.value().clone();
+                }
+            }
+        }
+        panic!("the watch of {name} ended");
+    };
+    tokio::time::timeout(Duration::from_secs(60), watching)
+        .await
+        .unwrap_or_else(|_| panic!("in vain waited for {name}"))
 }

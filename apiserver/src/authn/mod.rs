@@ -92,7 +92,11 @@ pub fn authenticate(peer: &Peer, headers: &HeaderMap) -> Result<UserInfo, Status
 ///
 /// # Errors
 /// As both; 500 if the connection did not say who its peer is.
-pub fn authenticate_peer(peer: Option<&Peer>, headers: &HeaderMap, authorizer: &Authorizer) -> Result<UserInfo, Status> {
+pub fn authenticate_peer(
+    peer: Option<&Peer>,
+    headers: &HeaderMap,
+    authorizer: &Authorizer,
+) -> Result<UserInfo, Status> {
     let peer = peer.ok_or_else(|| Status::internal("the connection has no peer"))?;
     let caller = authenticate(peer, headers)?;
     let other = impersonation::identity(&caller, headers, |asked| authorizer.decide(asked))?;

@@ -46,7 +46,8 @@ pub struct Malformed {
 impl Entry {
     /// From stored bytes, which are parsed once for the selector fields.
     pub fn from_raw(resource: &'static Resource, raw: &Raw) -> Result<Self, Malformed> {
-        let malformed = |reason: String| Malformed { key: String::from_utf8_lossy(&raw.key).into_owned(), reason };
+        let malformed =
+            |reason: String| Malformed { key: String::from_utf8_lossy(&raw.key).into_owned(), reason };
         let value: Value = serde_json::from_slice(&raw.value).map_err(|e| malformed(e.to_string()))?;
         let key = std::str::from_utf8(&raw.key).map_err(|e| malformed(e.to_string()))?;
         Self::new(resource, key, &value, &raw.value, raw.revision, raw.created)
@@ -80,7 +81,8 @@ impl Entry {
 
     /// This last state with the revision at which it was deleted: what a DELETED event carries.
     pub fn deleted_at(&self, revision: i64) -> Self {
-        let (json, version_member) = splice(&self.stored(), revision).expect("an entry was made from stored bytes");
+        let (json, version_member) =
+            splice(&self.stored(), revision).expect("an entry was made from stored bytes");
         Self {
             resource: self.resource,
             key: self.key.clone(),
@@ -98,7 +100,8 @@ impl Entry {
 
     /// The object, parsed.
     pub fn parse(&self) -> Value {
-        serde_json::from_slice(&self.json).expect("an entry's bytes were parsed or encoded by us when it was made")
+        serde_json::from_slice(&self.json)
+            .expect("an entry's bytes were parsed or encoded by us when it was made")
     }
 
     /// Whether these are the bytes that are stored for this entry.

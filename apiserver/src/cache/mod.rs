@@ -23,8 +23,8 @@ use recent::Recent;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
 use watchers::Watchers;
 
@@ -102,6 +102,11 @@ impl Cache {
         self.revision.load(Ordering::Acquire)
     }
 
+    /// Whether the storage has closed, so that this cache shows nothing new any more.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
     /// The storage below.
     pub fn storage(&self) -> &SharedStorage {
         &self.storage
@@ -156,6 +161,7 @@ impl Cache {
 
     /// Takes in one revision: contents, then watchers, then whoever waits for the revision.
     fn apply(&self, batch: &RawBatch) {
+        let _span = tracing::debug_span!("cache", revision = batch.revision).entered();
         let mut state = self.state.write();
         for event in &batch.events {
             if let Some((resource, change)) = state.change(batch.revision, event) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// A ring of changes in revision order. Complete for every revision after [`Recent::start`].
 #[derive(Debug)]
-pub struct Recent {
+pub(super) struct Recent {
     changes: VecDeque<Arc<Change>>,
     start: i64,
     bytes: usize,
@@ -15,17 +15,17 @@ pub struct Recent {
 
 impl Recent {
     /// Empty; knows everything after `revision`, which is nothing yet.
-    pub fn starting_at(revision: i64) -> Self {
+    pub(super) fn starting_at(revision: i64) -> Self {
         Self { changes: VecDeque::new(), start: revision, bytes: 0 }
     }
 
     /// Every change after this revision is here.
-    pub fn start(&self) -> i64 {
+    pub(super) fn start(&self) -> i64 {
         self.start
     }
 
     /// Appends a change; the oldest give way at the bounds.
-    pub fn push(&mut self, change: Arc<Change>) {
+    pub(super) fn push(&mut self, change: Arc<Change>) {
         self.bytes += change.weight();
         self.changes.push_back(change);
         while self.bytes > limits::RECENT_BYTES || self.changes.len() > limits::RECENT_CHANGES {
@@ -36,7 +36,7 @@ impl Recent {
     }
 
     /// The changes after `revision`, in order. Complete only if `revision >= self.start()`.
-    pub fn after(&self, revision: i64) -> impl Iterator<Item = &Arc<Change>> {
+    pub(super) fn after(&self, revision: i64) -> impl Iterator<Item = &Arc<Change>> {
         let from = self.changes.partition_point(|change| change.revision <= revision);
         self.changes.range(from..)
     }

@@ -214,7 +214,13 @@ impl super::State {
         self.next_listener += filters.len() as u64;
         for (selector, filter) in (0u32..).zip(filters) {
             if let Some(kind) = self.kinds.get_mut(super::root(filter.resource)) {
-                kind.watchers.add(id + u64::from(selector), selector, filter.clone(), revision, queue.clone());
+                kind.watchers.add(
+                    id + u64::from(selector),
+                    selector,
+                    filter.clone(),
+                    revision,
+                    queue.clone(),
+                );
             }
         }
         Source::Live { id, queue }

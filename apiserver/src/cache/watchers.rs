@@ -22,7 +22,7 @@ pub struct Delivery {
 
 /// The queue of one watch. Bounded by bytes and count; at the bound it is cleared and marked overrun for good.
 #[derive(Debug, Default)]
-pub struct Queue {
+pub(super) struct Queue {
     inner: Mutex<Backlog>,
     wake: Notify,
 }
@@ -37,7 +37,7 @@ struct Backlog {
 
 /// What a look into the queue gives.
 #[derive(Debug)]
-pub enum Taken {
+pub(super) enum Taken {
     /// Everything that was waiting, in order; possibly nothing.
     Deliveries(VecDeque<Delivery>),
     /// The watch fell behind; what was waiting is gone.
@@ -48,14 +48,16 @@ pub enum Taken {
 
 impl Queue {
     /// Appends; wakes the watch.
-    pub fn push(&self, delivery: Delivery) {
+    pub(super) fn push(&self, delivery: Delivery) {
         let mut backlog = self.inner.lock();
         if backlog.overrun {
             return;
         }
         backlog.bytes += delivery.change.weight();
         backlog.deliveries.push_back(delivery);
-        if backlog.bytes > limits::WATCH_BACKLOG_BYTES || backlog.deliveries.len() > limits::WATCH_BACKLOG_CHANGES {
+        if backlog.bytes > limits::WATCH_BACKLOG_BYTES
+            || backlog.deliveries.len() > limits::WATCH_BACKLOG_CHANGES
+        {
             *backlog = Backlog { overrun: true, ..Backlog::default() };
         }
         drop(backlog);
@@ -63,13 +65,13 @@ impl Queue {
     }
 
     /// No more will come.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         self.inner.lock().closed = true;
         self.wake.notify_one();
     }
 
     /// Takes everything that is waiting.
-    pub fn take(&self) -> Taken {
+    pub(super) fn take(&self) -> Taken {
         let mut backlog = self.inner.lock();
         if backlog.overrun {
             return Taken::Overrun;
@@ -82,7 +84,7 @@ impl Queue {
     }
 
     /// Resolves once something was pushed or the queue was closed since the last time it resolved.
-    pub async fn woken(&self) {
+    pub(super) async fn woken(&self) {
         self.wake.notified().await;
     }
 }
@@ -99,7 +101,7 @@ struct Listener {
 
 /// The listeners of one kind. Those that name an object or a namespace are found by it.
 #[derive(Debug, Default)]
-pub struct Watchers {
+pub(super) struct Watchers {
     by_object: BTreeMap<(String, String), BTreeMap<u64, Listener>>,
     by_namespace: BTreeMap<String, BTreeMap<u64, Listener>>,
     everywhere: BTreeMap<u64, Listener>,
@@ -107,7 +109,7 @@ pub struct Watchers {
 
 impl Watchers {
     /// Registers a filter under an id that is unique in this set.
-    pub fn add(&mut self, id: u64, selector: u32, filter: Filter, after: i64, queue: Arc<Queue>) {
+    pub(super) fn add(&mut self, id: u64, selector: u32, filter: Filter, after: i64, queue: Arc<Queue>) {
         let listener = Listener { selector, after, queue, filter };
         let filter = &listener.filter;
         let namespaced = filter.resource.namespaced;
@@ -122,7 +124,7 @@ impl Watchers {
     }
 
     /// Forgets the filter that was registered under `id`.
-    pub fn remove(&mut self, id: u64, filter: &Filter) {
+    pub(super) fn remove(&mut self, id: u64, filter: &Filter) {
         let object = (filter.namespace.clone(), filter.name.clone());
         remove_from(&mut self.by_object, &object, id);
         remove_from(&mut self.by_namespace, &filter.namespace, id);
@@ -130,7 +132,7 @@ impl Watchers {
     }
 
     /// Hands the change to everyone whose filter it passes.
-    pub fn dispatch(&self, change: &Arc<Change>) {
+    pub(super) fn dispatch(&self, change: &Arc<Change>) {
         let entry = change.any();
         let (namespace, name) = (&*entry.namespace, &*entry.name);
         if !self.by_object.is_empty() {
@@ -142,7 +144,7 @@ impl Watchers {
     }
 
     /// Tells every listener that nothing more will come.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         let nested = self.by_object.values().chain(self.by_namespace.values());
         nested.chain([&self.everywhere]).flat_map(BTreeMap::values).for_each(|l| l.queue.close());
     }

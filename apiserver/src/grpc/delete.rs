@@ -22,6 +22,7 @@ fn delete_options(json: &[u8]) -> Result<DeleteOptions, Status> {
     if json.is_empty() {
         return Ok(DeleteOptions::default());
     }
-    let tree = serde_json::from_slice(json).map_err(|e| Status::bad_request(format!("options_json is not JSON: {e}")))?;
+    let tree = serde_json::from_slice(json)
+        .map_err(|e| Status::bad_request(format!("options_json is not JSON: {e}")))?;
     rest::delete_options_of(&tree)
 }

@@ -42,7 +42,9 @@ pub(super) fn filter(target: &Target, labels: &str, fields: &str) -> Result<Filt
         namespace: target.namespace.clone(),
         name: target.name.clone(),
         labels: label::Selector::parse(labels).map_err(|e| refuse(e.to_string()))?,
-        fields: field::Selector::parse(fields).and_then(|selector| selector.check(target.resource)).map_err(|e| refuse(e.to_string()))?,
+        fields: field::Selector::parse(fields)
+            .and_then(|selector| selector.check(target.resource))
+            .map_err(|e| refuse(e.to_string()))?,
     })
 }
 

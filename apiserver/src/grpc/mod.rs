@@ -51,7 +51,8 @@ impl Grpc {
         let headers = request.metadata().clone().into_headers();
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         // What a connection put into the request's extensions, tonic has put into the call's.
-        let identified = authn::authenticate_peer(request.extensions().get(), &headers, self.pipeline.authorizer());
+        let identified =
+            authn::authenticate_peer(request.extensions().get(), &headers, self.pipeline.authorizer());
         let user = identified.map_err(|status| to_grpc(&status))?;
         let agent = text(USER_AGENT.as_str()).to_owned();
         let field_manager = match text("kstore-field-manager") {
@@ -62,7 +63,12 @@ impl Grpc {
     }
 
     /// Runs a unary request and answers with its object.
-    async fn object(&self, caller: Caller, target: Target, action: Action) -> Result<tonic::Response<pb::Object>, tonic::Status> {
+    async fn object(
+        &self,
+        caller: Caller,
+        target: Target,
+        action: Action,
+    ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
         let resource = target.resource;
         let request = caller.request(target, action);
         let served = tokio::time::timeout(limits::REQUEST_TIMEOUT, self.pipeline.serve(request)).await;
@@ -78,7 +84,9 @@ impl Grpc {
             }
             Answer::Value { value, .. } => pb::Object { json: value.to_string().into(), revision: 0 },
             Answer::Status(status) => pb::Object { json: status.to_json().into(), revision: 0 },
-            Answer::List(_) | Answer::Watch(_) => return Err(tonic::Status::internal("a unary call has one object")),
+            Answer::List(_) | Answer::Watch(_) => {
+                return Err(tonic::Status::internal("a unary call has one object"));
+            }
         };
         Ok(tonic::Response::new(object))
     }
@@ -102,11 +110,15 @@ impl Caller {
 
 /// The place that a message names.
 fn target(place: Option<pb::Ref>) -> Result<Target, tonic::Status> {
-    let place = place.ok_or_else(|| tonic::Status::invalid_argument("`ref` is missing: say which resource"))?;
-    let resource = kind::lookup(&place.group, &place.version, &place.resource).ok_or_else(|| to_grpc(&Status::no_such_route()))?;
+    let place =
+        place.ok_or_else(|| tonic::Status::invalid_argument("`ref` is missing: say which resource"))?;
+    let resource = kind::lookup(&place.group, &place.version, &place.resource)
+        .ok_or_else(|| to_grpc(&Status::no_such_route()))?;
     let subresource = match place.subresource.as_str() {
         "" => "",
-        name => resource.subresource(name).map(|sub| sub.name).ok_or_else(|| to_grpc(&Status::no_such_route()))?,
+        name => {
+            resource.subresource(name).map(|sub| sub.name).ok_or_else(|| to_grpc(&Status::no_such_route()))?
+        }
     };
     let namespace = if resource.namespaced { place.namespace } else { String::new() };
     Ok(Target { resource, subresource, namespace, name: place.name })
@@ -125,39 +137,66 @@ impl pb::kstore_server::Kstore for Grpc {
     type ListStream = Streamed<pb::ListChunk>;
     type WatchStream = Streamed<pb::WatchBatch>;
 
-    async fn get(&self, request: tonic::Request<pb::GetRequest>) -> Result<tonic::Response<pb::Object>, tonic::Status> {
+    async fn get(
+        &self,
+        request: tonic::Request<pb::GetRequest>,
+    ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
         get::serve(self, request).await
     }
 
-    async fn list(&self, request: tonic::Request<pb::ListRequest>) -> Result<tonic::Response<Self::ListStream>, tonic::Status> {
+    async fn list(
+        &self,
+        request: tonic::Request<pb::ListRequest>,
+    ) -> Result<tonic::Response<Self::ListStream>, tonic::Status> {
         list::serve(self, request).await
     }
 
-    async fn watch(&self, request: tonic::Request<pb::WatchRequest>) -> Result<tonic::Response<Self::WatchStream>, tonic::Status> {
+    async fn watch(
+        &self,
+        request: tonic::Request<pb::WatchRequest>,
+    ) -> Result<tonic::Response<Self::WatchStream>, tonic::Status> {
         watch::serve(self, request).await
     }
 
-    async fn create(&self, request: tonic::Request<pb::CreateRequest>) -> Result<tonic::Response<pb::Object>, tonic::Status> {
+    async fn create(
+        &self,
+        request: tonic::Request<pb::CreateRequest>,
+    ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
         create::serve(self, request).await
     }
 
-    async fn update(&self, request: tonic::Request<pb::UpdateRequest>) -> Result<tonic::Response<pb::Object>, tonic::Status> {
+    async fn update(
+        &self,
+        request: tonic::Request<pb::UpdateRequest>,
+    ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
         update::serve(self, request, None).await
     }
 
-    async fn update_status(&self, request: tonic::Request<pb::UpdateRequest>) -> Result<tonic::Response<pb::Object>, tonic::Status> {
+    async fn update_status(
+        &self,
+        request: tonic::Request<pb::UpdateRequest>,
+    ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
         update::serve(self, request, Some("status")).await
     }
 
-    async fn patch(&self, request: tonic::Request<pb::PatchRequest>) -> Result<tonic::Response<pb::Object>, tonic::Status> {
+    async fn patch(
+        &self,
+        request: tonic::Request<pb::PatchRequest>,
+    ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
         patch::serve(self, request).await
     }
 
-    async fn delete(&self, request: tonic::Request<pb::DeleteRequest>) -> Result<tonic::Response<pb::Object>, tonic::Status> {
+    async fn delete(
+        &self,
+        request: tonic::Request<pb::DeleteRequest>,
+    ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
         delete::serve(self, request).await
     }
 
-    async fn bind(&self, request: tonic::Request<pb::BindRequest>) -> Result<tonic::Response<pb::Object>, tonic::Status> {
+    async fn bind(
+        &self,
+        request: tonic::Request<pb::BindRequest>,
+    ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
         bind::serve(self, request).await
     }
 }

@@ -93,7 +93,11 @@ fn initial(watch: &mut Watch, resources: &[&'static Resource]) -> Vec<pb::WatchB
     // Chunks of the state claim no progress: only the last one covers its revision.
     let mut chunks: Vec<_> = state
         .chunks(limits::LIST_CHUNK_ITEMS)
-        .map(|chunk| pb::WatchBatch { events: chunk.iter().map(event).collect(), revision: 0, initial_done: false })
+        .map(|chunk| pb::WatchBatch {
+            events: chunk.iter().map(event).collect(),
+            revision: 0,
+            initial_done: false,
+        })
         .collect();
     chunks.push(pb::WatchBatch { events: Vec::new(), revision: watch.revision(), initial_done: true });
     chunks

@@ -6,10 +6,10 @@ use crate::decode::{self, Expected};
 use crate::request::{FieldValidation, Request, WriteOptions};
 use bytes::Bytes;
 use kstore_api::kind::Resource;
+use kstore_api::meta;
 use kstore_api::patch::apply::{self, ObjectType, Write};
 use kstore_api::schema::{self, Type};
 use kstore_api::status::{Reason, Status};
-use kstore_api::meta;
 use serde_json::Value;
 
 /// How often an apply that finds the object created or gone meanwhile starts over.
@@ -49,7 +49,9 @@ impl Pipeline {
                 self.change(request, &options, |live| applied(Some(live))).await
             };
             match outcome {
-                Err(status) if matches!(status.reason, Reason::AlreadyExists | Reason::NotFound) => last = status,
+                Err(status) if matches!(status.reason, Reason::AlreadyExists | Reason::NotFound) => {
+                    last = status;
+                }
                 outcome => return outcome,
             }
         }

@@ -24,6 +24,7 @@ impl Pipeline {
         let span = tracing::debug_span!("decode").entered();
         let object = decode::object(Expected::of(resource, ""), body, options.field_validation, warnings)?;
         drop(span);
+        warnings.extend(validate::warnings(resource, &object));
         self.create_object(request, object, options).await
     }
 

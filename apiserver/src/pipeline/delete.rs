@@ -9,7 +9,12 @@ use kstore_api::status::Status;
 use serde_json::Value;
 
 impl Pipeline {
-    pub(super) async fn delete(&self, request: &Request, delete: &DeleteOptions, options: &WriteOptions) -> Result<Answer, Status> {
+    pub(super) async fn delete(
+        &self,
+        request: &Request,
+        delete: &DeleteOptions,
+        options: &WriteOptions,
+    ) -> Result<Answer, Status> {
         let deleted = self.delete_one(request, &request.target, delete, options).await?;
         let resource = request.target.resource;
         // A kind that does not return its objects answers with a Status once the object is gone.

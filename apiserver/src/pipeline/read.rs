@@ -20,11 +20,17 @@ impl Pipeline {
     }
 
     pub(super) async fn watch(&self, options: &WatchOptions) -> Result<Answer, Status> {
-        self.start_watch(vec![options.filter.clone()], options.start).await.map(|watch| Answer::Watch(Box::new(watch)))
+        self.start_watch(vec![options.filter.clone()], options.start)
+            .await
+            .map(|watch| Answer::Watch(Box::new(watch)))
     }
 
     /// Begins a watch over several kinds; the caller has been authorized for each.
-    pub(crate) async fn start_watch(&self, filters: Vec<crate::cache::Filter>, start: WatchStart) -> Result<Watch, Status> {
+    pub(crate) async fn start_watch(
+        &self,
+        filters: Vec<crate::cache::Filter>,
+        start: WatchStart,
+    ) -> Result<Watch, Status> {
         let current = self.cache().fresh().await;
         let start = match start {
             WatchStart::After(0) => WatchStart::After(current),

@@ -8,9 +8,9 @@ use crate::decode::{self, Expected};
 use crate::error;
 use crate::registry::Next;
 use crate::request::{Body, DeleteOptions, FieldValidation, Request, Target, WriteOptions};
-use kstore_api::patch::PatchType;
 use kstore_api::kind;
 use kstore_api::meta;
+use kstore_api::patch::PatchType;
 use kstore_api::scale;
 use kstore_api::selector::label;
 use kstore_api::status::Status;
@@ -21,7 +21,10 @@ impl Pipeline {
     pub(super) fn get_subresource(&self, request: &Request, entry: &Entry) -> Result<Answer, Status> {
         let target = &request.target;
         match target.subresource {
-            "scale" => Ok(Answer::Value { value: scale::of(&in_version(target.resource, entry.parse())), created: false }),
+            "scale" => Ok(Answer::Value {
+                value: scale::of(&in_version(target.resource, entry.parse())),
+                created: false,
+            }),
             other => Err(error::not_served(target, other)),
         }
     }
@@ -50,14 +53,20 @@ impl Pipeline {
     }
 
     /// Assigns a pod to a node: `spec.nodeName` and the condition PodScheduled.
-    pub(super) async fn bind(&self, request: &Request, binding: &Value, options: &WriteOptions) -> Result<Answer, Status> {
+    pub(super) async fn bind(
+        &self,
+        request: &Request,
+        binding: &Value,
+        options: &WriteOptions,
+    ) -> Result<Answer, Status> {
         let target = &request.target;
         let now = self.nondet.clock.now_seconds().to_string();
         let decide = |pod: Option<&Value>| {
             let pod = pod.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
             bound(target, pod, binding, &now).map(Next::Put)
         };
-        let bound = self.registry.guaranteed_update(target, self.note(request), options.dry_run, decide).await?;
+        let bound =
+            self.registry.guaranteed_update(target, self.note(request), options.dry_run, decide).await?;
         let mut status = Status::success(201);
         status.message = String::new();
         let _ = bound;
@@ -65,7 +74,12 @@ impl Pipeline {
     }
 
     /// Deletes a pod if its disruption budgets allow it.
-    async fn evict(&self, request: &Request, eviction: &Value, options: &WriteOptions) -> Result<Answer, Status> {
+    async fn evict(
+        &self,
+        request: &Request,
+        eviction: &Value,
+        options: &WriteOptions,
+    ) -> Result<Answer, Status> {
         let target = &request.target;
         let entry = self.registry.get(target, &crate::request::GetOptions::default()).await?;
         if let Some(refusal) = self.blocking_budget(target, &entry) {
@@ -83,22 +97,37 @@ impl Pipeline {
 
     fn blocking_budget(&self, target: &Target, pod: &Entry) -> Option<Status> {
         let budgets = kind::lookup("policy", "v1", "poddisruptionbudgets").expect("budgets are in the table");
-        let filter = crate::cache::Filter { namespace: target.namespace.clone(), ..crate::cache::Filter::all(budgets) };
+        let filter = crate::cache::Filter {
+            namespace: target.namespace.clone(),
+            ..crate::cache::Filter::all(budgets)
+        };
         let (budgets, _) = self.cache().scan(&filter);
         budgets.iter().map(|entry| entry.parse()).find_map(|budget| {
             let selector = label::Selector::from_object(&budget["spec"]["selector"]).ok()?;
             let allowed = budget["status"]["disruptionsAllowed"].as_i64().unwrap_or(0);
-            (selector.matches(pod.labels.as_slice()) && allowed <= 0).then(|| error::budget_exhausted(&budget))
+            (selector.matches(pod.labels.as_slice()) && allowed <= 0)
+                .then(|| error::budget_exhausted(&budget))
         })
     }
 
     /// Replaces the scale of a workload.
-    pub(super) async fn put_scale(&self, request: &Request, wanted: &Value, options: &WriteOptions) -> Result<Answer, Status> {
+    pub(super) async fn put_scale(
+        &self,
+        request: &Request,
+        wanted: &Value,
+        options: &WriteOptions,
+    ) -> Result<Answer, Status> {
         self.change_scale(request, options, |_| Ok(wanted.clone())).await
     }
 
     /// Patches the scale of a workload.
-    pub(super) async fn patch_scale(&self, request: &Request, kind: PatchType, patch: &Value, options: &WriteOptions) -> Result<Answer, Status> {
+    pub(super) async fn patch_scale(
+        &self,
+        request: &Request,
+        kind: PatchType,
+        patch: &Value,
+        options: &WriteOptions,
+    ) -> Result<Answer, Status> {
         let target = &request.target;
         let kind = if kind == PatchType::Strategic { PatchType::Merge } else { kind };
         self.change_scale(request, options, |scale| apply_patch(target, kind, scale, patch)).await
@@ -142,7 +171,8 @@ impl Pipeline {
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         let target = &request.target;
-        let review = decode::object(Expected::of(target.resource, ""), body, options.field_validation, warnings)?;
+        let review =
+            decode::object(Expected::of(target.resource, ""), body, options.field_validation, warnings)?;
         let value = crate::rest::review::answer(&self.authorizer, &request.user, target, review)?;
         Ok(Answer::Value { value, created: true })
     }
@@ -178,7 +208,8 @@ fn bound(target: &Target, pod: &Value, binding: &Value, now: &str) -> Result<Val
 }
 
 fn set_scheduled(pod: &mut Value, now: &str) {
-    let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
+    let condition =
+        json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
     if let Some(status) = pod["status"].as_object_mut() {
         status.remove("nominatedNodeName");
     }

@@ -8,8 +8,8 @@ use crate::decode::{self, Expected};
 use crate::error;
 use crate::registry::{Next, UpdateEffect, removed_by_update};
 use crate::request::{Body, FieldValidation, Request, Target, WriteOptions};
-use kstore_api::patch::PatchType;
 use bytes::Bytes;
+use kstore_api::patch::PatchType;
 use kstore_api::patch::{self, PatchError};
 use kstore_api::status::{Reason, Status};
 use kstore_api::{defaults, meta, schema, strategy, validate};
@@ -31,6 +31,7 @@ impl Pipeline {
         if target.subresource == "scale" {
             return self.put_scale(request, &object, options).await;
         }
+        warnings.extend(validate::warnings(target.resource, &object));
         check_namespace(target, &mut object)?;
         match meta::name(&object) {
             "" => meta::set_name(&mut object, &target.name),
@@ -66,8 +67,13 @@ impl Pipeline {
         let change = |current: &Value| {
             dropped.clear();
             let mut next = apply_patch(target, kind, current, &patch)?;
-            decode::canonical(Expected::of(target.resource, target.subresource), &mut next, validation, &mut dropped)
-                .map_err(|status| in_patch(status, validation))?;
+            decode::canonical(
+                Expected::of(target.resource, target.subresource),
+                &mut next,
+                validation,
+                &mut dropped,
+            )
+            .map_err(|status| in_patch(status, validation))?;
             Ok(next)
         };
         let answer = self.change(request, options, change).await?;
@@ -94,7 +100,8 @@ impl Pipeline {
             let next = change(&old)?;
             self.admit_change(request, options, &old, next)
         };
-        let updated = self.registry.guaranteed_update(target, self.note(request), options.dry_run, decide).await?;
+        let updated =
+            self.registry.guaranteed_update(target, self.note(request), options.dry_run, decide).await?;
         let created = updated.effect == UpdateEffect::Created;
         Ok(Answer::Object(ObjectAnswer { entry: updated.entry, created }))
     }
@@ -162,7 +169,9 @@ fn check_version(target: &Target, old: &Value, next: &mut Value) -> Result<(), S
             return Err(error::version_required(target));
         }
     } else if wanted.parse::<u64>().is_err() {
-        return Err(Status::bad_request(format!("invalid resourceVersion {wanted:?}: must be a decimal number")));
+        return Err(Status::bad_request(format!(
+            "invalid resourceVersion {wanted:?}: must be a decimal number"
+        )));
     } else if wanted != meta::resource_version(old) {
         return Err(error::modified(target));
     }
@@ -174,11 +183,17 @@ fn check_version(target: &Target, old: &Value, next: &mut Value) -> Result<(), S
 /// A patch body: JSON, or YAML that says the same.
 pub(super) fn parse_patch(bytes: &[u8]) -> Result<Value, Status> {
     let json = serde_json::from_slice(bytes);
-    json.or_else(|_| serde_yaml_ng::from_slice(bytes)).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))
+    json.or_else(|_| serde_yaml_ng::from_slice(bytes))
+        .map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))
 }
 
 /// What the patch makes of the object.
-pub(super) fn apply_patch(target: &Target, kind: PatchType, current: &Value, patch: &Value) -> Result<Value, Status> {
+pub(super) fn apply_patch(
+    target: &Target,
+    kind: PatchType,
+    current: &Value,
+    patch: &Value,
+) -> Result<Value, Status> {
     let name = &target.name;
     let resource = target.resource;
     let patched = match kind {
@@ -186,7 +201,9 @@ pub(super) fn apply_patch(target: &Target, kind: PatchType, current: &Value, pat
         PatchType::Merge => patch::merge::apply(current, patch),
         PatchType::Strategic => {
             let ty = schema::of(resource.group, resource.version, resource.kind);
-            let ty = ty.ok_or_else(|| Status::unsupported_media_type(&[PatchType::Json.media_type(), PatchType::Merge.media_type()]))?;
+            let ty = ty.ok_or_else(|| {
+                Status::unsupported_media_type(&[PatchType::Json.media_type(), PatchType::Merge.media_type()])
+            })?;
             patch::strategic::apply(current, patch, ty)
         }
         PatchType::Apply => unreachable!("server-side apply does not come this way"),

@@ -12,13 +12,25 @@ use std::sync::Arc;
 
 impl Registry {
     /// Stores a new object, complete and validated, under `target`. 409 AlreadyExists if there is one.
-    pub async fn create(&self, target: &Target, value: Value, note: Bytes, dry_run: bool) -> Result<Arc<Entry>, Status> {
+    pub async fn create(
+        &self,
+        target: &Target,
+        value: Value,
+        note: Bytes,
+        dry_run: bool,
+    ) -> Result<Arc<Entry>, Status> {
         let span = tracing::debug_span!("registry", key = target.key());
         let result = self.try_create(target, value, note, dry_run);
         tracing::Instrument::instrument(result, span).await
     }
 
-    async fn try_create(&self, target: &Target, asked: Value, note: Bytes, dry_run: bool) -> Result<Arc<Entry>, Status> {
+    async fn try_create(
+        &self,
+        target: &Target,
+        asked: Value,
+        note: Bytes,
+        dry_run: bool,
+    ) -> Result<Arc<Entry>, Status> {
         let (key, row) = (target.key(), target.resource.storage_row());
         loop {
             // What a Service needs (addresses, ports) is claimed in the same commit; a lost claim means: choose again.

@@ -13,9 +13,9 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// The finalizer that keeps an owner until its dependents are released.
-pub const ORPHAN: &str = "orphan";
+pub(super) const ORPHAN: &str = "orphan";
 /// The finalizer that keeps an owner until its blocking dependents are gone.
-pub const FOREGROUND: &str = "foregroundDeletion";
+pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
 /// What a DELETE means for an object in a given state.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,7 +64,12 @@ impl Registry {
 }
 
 /// What a DELETE with these options means for `current`.
-pub fn plan_delete(resource: &Resource, current: &Value, options: &DeleteOptions, now: Timestamp) -> DeletePlan {
+pub fn plan_delete(
+    resource: &Resource,
+    current: &Value,
+    options: &DeleteOptions,
+    now: Timestamp,
+) -> DeletePlan {
     if is_namespace(resource) {
         return plan_namespace(current, now);
     }
@@ -83,7 +88,11 @@ pub fn plan_delete(resource: &Resource, current: &Value, options: &DeleteOptions
     match (held, grace) {
         (false, 0) => DeletePlan::Remove(next),
         (true, _) if deleting.is_some() => {
-            if finalizers(&next) == finalizers(current) { DeletePlan::Pending } else { DeletePlan::Mark(next) }
+            if finalizers(&next) == finalizers(current) {
+                DeletePlan::Pending
+            } else {
+                DeletePlan::Mark(next)
+            }
         }
         (true, 0) => mark(next, now, 0),
         (_, grace) if deleting.is_none() => mark(next, now, grace),
@@ -94,7 +103,8 @@ pub fn plan_delete(resource: &Resource, current: &Value, options: &DeleteOptions
 /// Whether an update to `next` ends a deletion that only waited for finalizers: then the object goes instead of being
 /// written.
 pub fn removed_by_update(resource: &Resource, next: &Value) -> bool {
-    let held = !finalizers(next).is_empty() || (is_namespace(resource) && !namespace_finalizers(next).is_empty());
+    let held =
+        !finalizers(next).is_empty() || (is_namespace(resource) && !namespace_finalizers(next).is_empty());
     let grace = next["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
     deletion_timestamp(next).is_some() && grace == 0 && !held
 }
@@ -114,14 +124,25 @@ fn plan_namespace(current: &Value, now: Timestamp) -> DeletePlan {
 }
 
 /// A repeated DELETE of a pod that is in its grace period: only ever sooner.
-fn shorten(current: &Value, options: &DeleteOptions, grace: i64, stored: i64, at: Timestamp, now: Timestamp) -> DeletePlan {
+fn shorten(
+    current: &Value,
+    options: &DeleteOptions,
+    grace: i64,
+    stored: i64,
+    at: Timestamp,
+    now: Timestamp,
+) -> DeletePlan {
     if options.grace_period_seconds.is_none() || grace >= stored {
         return DeletePlan::Pending;
     }
     if grace == 0 {
         let mut next = current.clone();
         metadata(&mut next).insert("deletionGracePeriodSeconds".into(), json!(0));
-        return if finalizers(current).is_empty() { DeletePlan::Remove(next) } else { DeletePlan::Mark(next) };
+        return if finalizers(current).is_empty() {
+            DeletePlan::Remove(next)
+        } else {
+            DeletePlan::Mark(next)
+        };
     }
     let sooner = at.saturating_sub(SignedDuration::from_secs(stored - grace)).unwrap_or(now);
     let (at, grace) = if sooner < now { (now, 1) } else { (sooner, grace) };
@@ -150,7 +171,8 @@ fn grace_seconds(pod: &Value, options: &DeleteOptions) -> i64 {
     if unscheduled || ended {
         return 0;
     }
-    let grace = options.grace_period_seconds.or_else(|| pod["spec"]["terminationGracePeriodSeconds"].as_i64());
+    let grace =
+        options.grace_period_seconds.or_else(|| pod["spec"]["terminationGracePeriodSeconds"].as_i64());
     match grace.unwrap_or(0) {
         negative if negative < 0 => 1,
         grace => grace,
@@ -183,7 +205,9 @@ fn check_preconditions(target: &Target, current: &Value, options: &DeleteOptions
     }
     let version = current["metadata"]["resourceVersion"].as_str().unwrap_or_default();
     match options.resource_version {
-        Some(wanted) if wanted.to_string() != version => Err(error::version_precondition(target, wanted, version)),
+        Some(wanted) if wanted.to_string() != version => {
+            Err(error::version_precondition(target, wanted, version))
+        }
         _ => Ok(()),
     }
 }
@@ -247,7 +271,9 @@ mod tests {
 
     #[test]
     fn a_running_pod_gets_its_grace_once() {
-        let DeletePlan::Mark(marked) = plan(&pod(json!({})), DeleteOptions::default()) else { panic!("it is marked") };
+        let DeletePlan::Mark(marked) = plan(&pod(json!({})), DeleteOptions::default()) else {
+            panic!("it is marked")
+        };
         assert_eq!(marked["metadata"]["deletionTimestamp"], "2026-01-01T00:00:30Z");
         assert_eq!(marked["metadata"]["generation"], 2);
         assert_eq!(plan(&marked, DeleteOptions::default()), DeletePlan::Pending);
@@ -270,11 +296,12 @@ mod tests {
         let DeletePlan::Mark(marked) = plan(&held, DeleteOptions::default()) else { panic!("it is held") };
         assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 0);
         assert!(!removed_by_update(kind::lookup("", "v1", "pods").unwrap(), &marked));
-        let foreground = DeleteOptions { propagation: Some(Propagation::Foreground), ..DeleteOptions::default() };
+        let foreground =
+            DeleteOptions { propagation: Some(Propagation::Foreground), ..DeleteOptions::default() };
         let ended = pod(json!({"status": {"phase": "Failed"}}));
         let DeletePlan::Mark(marked) = plan(&ended, foreground) else { panic!("it is held") };
         assert_eq!(marked["metadata"]["finalizers"], json!([FOREGROUND]));
-        let mut released = marked.clone();
+        let mut released = marked;
         set_finalizers(&mut released, Vec::new());
         assert!(removed_by_update(kind::lookup("", "v1", "pods").unwrap(), &released));
     }

@@ -54,7 +54,13 @@ impl Registry {
     ///
     /// # Errors
     /// Whatever `decide` refused on a current state; 409 Conflict after [`limits::UPDATE_ATTEMPTS`] lost races.
-    pub async fn guaranteed_update<F>(&self, target: &Target, note: Bytes, dry_run: bool, decide: F) -> Result<Updated, Status>
+    pub async fn guaranteed_update<F>(
+        &self,
+        target: &Target,
+        note: Bytes,
+        dry_run: bool,
+        decide: F,
+    ) -> Result<Updated, Status>
     where
         F: FnMut(Option<&Value>) -> Result<Next, Status> + Send,
     {
@@ -62,7 +68,13 @@ impl Registry {
         tracing::Instrument::instrument(self.update_loop(target, note, dry_run, decide), span).await
     }
 
-    async fn update_loop<F>(&self, target: &Target, note: Bytes, dry_run: bool, mut decide: F) -> Result<Updated, Status>
+    async fn update_loop<F>(
+        &self,
+        target: &Target,
+        note: Bytes,
+        dry_run: bool,
+        mut decide: F,
+    ) -> Result<Updated, Status>
     where
         F: FnMut(Option<&Value>) -> Result<Next, Status> + Send,
     {
@@ -72,7 +84,8 @@ impl Registry {
         let mut fresh = false;
         for _ in 0..limits::UPDATE_ATTEMPTS {
             let before = current.as_ref().map(|entry| entry.parse());
-            let step = decide(before.as_ref()).and_then(|next| self.prepare(target, current.as_deref(), before.as_ref(), next));
+            let step = decide(before.as_ref())
+                .and_then(|next| self.prepare(target, current.as_deref(), before.as_ref(), next));
             let step = match step {
                 Ok(Step::Unchanged) | Err(_) if !fresh => {
                     self.cache.fresh().await;
@@ -98,7 +111,13 @@ impl Registry {
     }
 
     /// From a decision to what it would store.
-    fn prepare(&self, target: &Target, current: Option<&Entry>, before: Option<&Value>, next: Next) -> Result<Step, Status> {
+    fn prepare(
+        &self,
+        target: &Target,
+        current: Option<&Entry>,
+        before: Option<&Value>,
+        next: Next,
+    ) -> Result<Step, Status> {
         match (next, current) {
             (Next::Keep, _) | (Next::Remove(_), None) => Ok(Step::Unchanged),
             (Next::Put(mut value), _) => {
@@ -131,7 +150,9 @@ impl Registry {
                 return Ok(Attempt::Done(Updated { entry, effect: UpdateEffect::Unchanged }));
             }
             Step::Put { value, bytes, claims } => (value, bytes.clone(), claims, put(target, bytes)),
-            Step::Remove { last, bytes, claims } => (last, bytes, claims, Write::Delete { key: target.key() }),
+            Step::Remove { last, bytes, claims } => {
+                (last, bytes, claims, Write::Delete { key: target.key() })
+            }
         };
         let effect = match (&write, current) {
             (Write::Delete { .. }, _) => UpdateEffect::Removed,

@@ -84,7 +84,8 @@ impl Registry {
     async fn list_page(&self, options: &ListOptions, token: ContinueToken) -> Result<Listed, Status> {
         if token.rv > 0 {
             let listed = self.list_stored(options, &token.start, token.rv).await;
-            return listed.map_err(|status| if status.code == 410 { inconsistent(status, &token) } else { status });
+            return listed
+                .map_err(|status| if status.code == 410 { inconsistent(status, &token) } else { status });
         }
         // A token of revision −1 asks to go on at the newest revision: complete, but not consistent with earlier pages.
         let revision = self.cache.fresh().await;

@@ -7,7 +7,7 @@ mod guaranteed_update;
 mod list;
 mod service;
 
-pub use delete::{Deleted, DeletePlan, plan_delete, removed_by_update};
+pub use delete::{DeletePlan, Deleted, plan_delete, removed_by_update};
 pub use guaranteed_update::{Next, UpdateEffect, Updated};
 pub use list::{ContinueToken, Listed};
 
@@ -63,7 +63,10 @@ impl Registry {
             return Ok(current);
         }
         let reached = tokio::time::timeout(limits::FRESH_WAIT, self.cache.reached(revision)).await;
-        reached.ok().filter(|now| *now >= revision).ok_or_else(|| error::revision_too_large(revision, self.cache.revision()))
+        reached
+            .ok()
+            .filter(|now| *now >= revision)
+            .ok_or_else(|| error::revision_too_large(revision, self.cache.revision()))
     }
 
     /// Commits one object under its guard, with what belongs to it (see `service`).
@@ -91,7 +94,7 @@ fn put(target: &Target, value: Bytes) -> Write {
 }
 
 fn entry_of(resource: &'static Resource, raw: &Raw) -> Result<Entry, Status> {
-    Entry::from_raw(resource.storage_row(), raw).map_err(|malformed| Status::internal(malformed))
+    Entry::from_raw(resource.storage_row(), raw).map_err(Status::internal)
 }
 
 /// The entry of what was just stored.

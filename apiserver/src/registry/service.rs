@@ -17,9 +17,9 @@ use std::net::Ipv4Addr;
 /// Where claimed node ports are remembered. Not a kind of the API.
 const NODE_PORTS: &str = "/registry/ranges/servicenodeports/";
 /// The service network, Kubernetes' default.
-pub const SERVICE_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 96, 0, 0), 12);
+pub(super) const SERVICE_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 96, 0, 0), 12);
 /// The address of the Service `default/kubernetes`: the first of the network.
-pub const KUBERNETES_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
+pub(super) const KUBERNETES_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 /// Node ports, Kubernetes' default range.
 const NODE_PORT_RANGE: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 /// Random draws before the search for a free address or port becomes a walk.
@@ -27,7 +27,7 @@ const DRAWS: usize = 32;
 
 /// Guards and writes that go into the same commit as the object.
 #[derive(Clone, Debug, Default)]
-pub struct Claims {
+pub(super) struct Claims {
     /// Claimed keys must be free.
     pub guards: Vec<Guard>,
     /// Claims made and claims released.
@@ -36,7 +36,12 @@ pub struct Claims {
 
 impl Registry {
     /// What the step from `before` to `after` (`None`: removed) claims and releases; fills addresses and ports in.
-    pub(super) fn claims(&self, target: &Target, before: Option<&Value>, after: Option<&mut Value>) -> Result<Claims, Status> {
+    pub(super) fn claims(
+        &self,
+        target: &Target,
+        before: Option<&Value>,
+        after: Option<&mut Value>,
+    ) -> Result<Claims, Status> {
         if target.resource.plural != "services" || !target.resource.group.is_empty() {
             return Ok(Claims::default());
         }
@@ -52,7 +57,11 @@ impl Registry {
         let mut claims = Claims::default();
         for key in wanted.difference(&held) {
             claims.guards.push(Guard { key: key.clone(), revision: 0 });
-            claims.writes.push(Write::Put { key: key.clone(), value: self.claim(target, key), ttl_seconds: 0 });
+            claims.writes.push(Write::Put {
+                key: key.clone(),
+                value: self.claim(target, key),
+                ttl_seconds: 0,
+            });
         }
         claims.writes.extend(held.difference(&wanted).map(|key| Write::Delete { key: key.clone() }));
         Ok(claims)
@@ -122,8 +131,16 @@ impl Registry {
         for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
             let chosen = match port["nodePort"].as_i64().unwrap_or(0) {
                 0 => self.free_node_port(&taken).ok_or_else(|| full(target, "node port"))?,
-                given if !NODE_PORT_RANGE.contains(&given) => return Err(bad_node_port(target, given, "provided port is not in the valid range. The range of valid ports is 30000-32767")),
-                given if taken.contains(&given) => return Err(bad_node_port(target, given, "provided port is already allocated")),
+                given if !NODE_PORT_RANGE.contains(&given) => {
+                    return Err(bad_node_port(
+                        target,
+                        given,
+                        "provided port is not in the valid range. The range of valid ports is 30000-32767",
+                    ));
+                }
+                given if taken.contains(&given) => {
+                    return Err(bad_node_port(target, given, "provided port is already allocated"));
+                }
                 given => given,
             };
             taken.insert(chosen);
@@ -136,7 +153,11 @@ impl Registry {
     fn taken_node_ports(&self, target: &Target) -> BTreeSet<i64> {
         let own = target.key();
         let (services, _) = self.cache.scan(&Filter::all(target.resource));
-        services.iter().filter(|entry| *entry.key != *own).flat_map(|entry| node_ports(&entry.parse())).collect()
+        services
+            .iter()
+            .filter(|entry| *entry.key != *own)
+            .flat_map(|entry| node_ports(&entry.parse()))
+            .collect()
     }
 
     fn free_node_port(&self, taken: &BTreeSet<i64>) -> Option<i64> {
@@ -168,12 +189,20 @@ fn node_ports(service: &Value) -> impl Iterator<Item = i64> + use<> {
 
 fn bad_address(target: &Target, address: &str) -> Status {
     let detail = "failed to allocate IP: the provided network does not match the current range 10.96.0.0/12";
-    crate::error::invalid_field(target, "spec.clusterIPs", format!("Invalid value: [\"{address}\"]: {detail}"))
+    crate::error::invalid_field(
+        target,
+        "spec.clusterIPs",
+        format!("Invalid value: [\"{address}\"]: {detail}"),
+    )
 }
 
 fn taken_address(target: &Target, address: &str) -> Status {
     let detail = "failed to allocate IP: provided IP is already allocated";
-    crate::error::invalid_field(target, "spec.clusterIPs", format!("Invalid value: [\"{address}\"]: {detail}"))
+    crate::error::invalid_field(
+        target,
+        "spec.clusterIPs",
+        format!("Invalid value: [\"{address}\"]: {detail}"),
+    )
 }
 
 fn bad_node_port(target: &Target, port: i64, detail: &str) -> Status {

@@ -52,9 +52,10 @@ pub struct Accepted {
 }
 
 /// Agrees on a form: the first clause of `Accept` (by quality, then order) that can be served.
-pub fn accepted(headers: &HeaderMap, pretty: bool) -> Result<Accepted, Status> {
+pub(super) fn accepted(headers: &HeaderMap, pretty: bool) -> Result<Accepted, Status> {
     let header = headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    let mut clauses: Vec<Clause> = header.split(',').map(Clause::parse).filter(|c| !c.media.is_empty()).collect();
+    let mut clauses: Vec<Clause> =
+        header.split(',').map(Clause::parse).filter(|c| !c.media.is_empty()).collect();
     if clauses.is_empty() {
         clauses.push(Clause::parse(JSON));
     }
@@ -68,7 +69,7 @@ pub fn accepted(headers: &HeaderMap, pretty: bool) -> Result<Accepted, Status> {
 }
 
 /// The encoding of a request body; absent means JSON.
-pub fn body_format(headers: &HeaderMap) -> Result<Format, Status> {
+pub(super) fn body_format(headers: &HeaderMap) -> Result<Format, Status> {
     match media_type(headers) {
         "" | JSON | "*/*" => Ok(Format::Json),
         YAML | "application/x-yaml" | "text/yaml" => Ok(Format::Yaml),
@@ -78,14 +79,14 @@ pub fn body_format(headers: &HeaderMap) -> Result<Format, Status> {
 }
 
 /// The algorithm of a patch body.
-pub fn patch_type(headers: &HeaderMap) -> Result<PatchType, Status> {
+pub(super) fn patch_type(headers: &HeaderMap) -> Result<PatchType, Status> {
     let header = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let all = PatchType::ALL.map(PatchType::media_type);
     PatchType::from_content_type(header).ok_or_else(|| Status::unsupported_media_type(&all))
 }
 
 /// Whether the client takes gzip.
-pub fn takes_gzip(headers: &HeaderMap) -> bool {
+pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
     let header = headers.get(ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or_default();
     header.split(',').any(|coding| coding.split(';').next().is_some_and(|c| c.trim() == "gzip"))
 }
@@ -113,7 +114,8 @@ struct Clause<'a> {
 impl<'a> Clause<'a> {
     fn parse(text: &'a str) -> Self {
         let mut parts = text.split(';').map(str::trim);
-        let mut clause = Self { media: parts.next().unwrap_or_default(), quality: 1000, group: "", version: "", kind: "" };
+        let mut clause =
+            Self { media: parts.next().unwrap_or_default(), quality: 1000, group: "", version: "", kind: "" };
         for (key, value) in parts.filter_map(|part| part.split_once('=')) {
             match key {
                 "q" => clause.quality = value.parse::<f64>().map_or(1000, |q| (q * 1000.0) as u32),
@@ -136,7 +138,9 @@ impl<'a> Clause<'a> {
         let transform = match self.kind {
             "" => Transform::None,
             "Table" if of_meta => Transform::Table(self.version.to_owned()),
-            "PartialObjectMetadata" | "PartialObjectMetadataList" if of_meta => Transform::Partial(self.version.to_owned()),
+            "PartialObjectMetadata" | "PartialObjectMetadataList" if of_meta => {
+                Transform::Partial(self.version.to_owned())
+            }
             _ => return None,
         };
         Some(Accepted { encoding, transform })
@@ -161,10 +165,16 @@ mod tests {
             ("", Some((Encoding::Json, Transform::None))),
             ("*/*", Some((Encoding::Json, Transform::None))),
             ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Some((Encoding::Json, table))),
-            ("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Some((Encoding::Json, Transform::None))),
+            (
+                "application/json;as=Table;v=v9;g=meta.k8s.io,application/json",
+                Some((Encoding::Json, Transform::None)),
+            ),
             ("application/vnd.kubernetes.protobuf,application/json", Some((Encoding::Json, Transform::None))),
             ("application/json;q=0.5,application/yaml", Some((Encoding::Yaml, Transform::None))),
-            ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Some((Encoding::Json, partial))),
+            (
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+                Some((Encoding::Json, partial)),
+            ),
             ("image/png", None),
         ];
         for (accept, want) in cases {

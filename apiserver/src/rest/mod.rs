@@ -49,7 +49,7 @@ pub struct Rest {
 impl Rest {
     /// Over a pipeline. `advertised` is the `host:port` that discovery tells; `stop` ends open watches.
     pub fn new(pipeline: Arc<Pipeline>, advertised: String, stop: CancellationToken) -> Self {
-        Self { paths: path::Paths::new(pipeline.clone(), &advertised), pipeline, stop }
+        Self { paths: path::Paths::new(pipeline.clone(), &advertised, stop.clone()), pipeline, stop }
     }
 
     /// Serves one HTTP request. The connection has put its [`Peer`] into the extensions.
@@ -76,7 +76,13 @@ impl Rest {
         authn::authenticate_peer(parts.extensions.get(), &parts.headers, self.pipeline.authorizer())
     }
 
-    async fn resource(&self, parts: &Parts, body: HttpBody, user: UserInfo, path: ResourcePath) -> Response<HttpBody> {
+    async fn resource(
+        &self,
+        parts: &Parts,
+        body: HttpBody,
+        user: UserInfo,
+        path: ResourcePath,
+    ) -> Response<HttpBody> {
         let query = Query::parse(parts.uri.query());
         let resource = path.resource;
         let accepted = match content::accepted(&parts.headers, query.flag("pretty")) {
@@ -189,9 +195,13 @@ async fn read(body: HttpBody) -> Result<Bytes, Status> {
 /// An apply says who applies; nothing else may be forced.
 fn check_apply(patch: PatchType, query: &Query) -> Result<(), Status> {
     match (patch, query.get("fieldManager"), query.get("force")) {
-        (PatchType::Apply, "", _) => Err(crate::error::invalid_option("fieldManager", "Required value: is required for apply patch")),
+        (PatchType::Apply, "", _) => {
+            Err(crate::error::invalid_option("fieldManager", "Required value: is required for apply patch"))
+        }
         (PatchType::Apply, _, _) | (_, _, "") => Ok(()),
-        (_, _, _) => Err(crate::error::invalid_option("force", "Forbidden: may not be specified for non-apply patch")),
+        (_, _, _) => {
+            Err(crate::error::invalid_option("force", "Forbidden: may not be specified for non-apply patch"))
+        }
     }
 }
 
@@ -208,7 +218,8 @@ async fn delete_options(
     }
     let format = content::body_format(headers)?;
     let tree = crate::decode::tree(&Body { format, bytes })?;
-    let dry_run = options.dry_run || tree["dryRun"].as_array().is_some_and(|list| list.iter().any(|v| v == "All"));
+    let dry_run =
+        options.dry_run || tree["dryRun"].as_array().is_some_and(|list| list.iter().any(|v| v == "All"));
     Ok((delete_options_of(&tree)?, WriteOptions { dry_run, ..options }))
 }
 
@@ -226,7 +237,8 @@ pub(crate) fn delete_options_of(tree: &Value) -> Result<DeleteOptions, Status> {
         (None, None) => None,
     };
     let version = text(&tree["preconditions"]["resourceVersion"]);
-    let version = version.map(|v| v.parse().map_err(|_| Status::bad_request("invalid resourceVersion in preconditions")));
+    let version = version
+        .map(|v| v.parse().map_err(|_| Status::bad_request("invalid resourceVersion in preconditions")));
     Ok(DeleteOptions {
         uid: text(&tree["preconditions"]["uid"]),
         resource_version: version.transpose()?,

@@ -17,31 +17,37 @@ use kstore_api::kind;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// The paths and what they need.
-pub struct Paths {
+pub(super) struct Paths {
     pipeline: Arc<Pipeline>,
     discovery: Discovery,
     openapi: OpenApi,
     health: Health,
+    stop: CancellationToken,
 }
 
 impl Paths {
-    /// Over a pipeline that has started; `advertised` is the `host:port` that discovery tells.
-    pub fn new(pipeline: Arc<Pipeline>, advertised: &str) -> Self {
-        let health = Health::new(|| true);
+    /// Over a pipeline that has started; `advertised` is the `host:port` that discovery tells; with `stop` readiness ends.
+    pub(super) fn new(pipeline: Arc<Pipeline>, advertised: &str, stop: CancellationToken) -> Self {
+        let cache = pipeline.cache().clone();
+        let health = Health::new(move || !cache.is_closed());
         health.set_bootstrapped();
-        Self { discovery: Discovery::new(advertised), openapi: OpenApi::new(), health, pipeline }
+        Self { discovery: Discovery::new(advertised), openapi: OpenApi::new(), health, pipeline, stop }
     }
 
     /// Serves a path that is no resource.
-    pub async fn serve(&self, parts: &Parts, user: &UserInfo) -> Response<Body> {
+    pub(super) async fn serve(&self, parts: &Parts, user: &UserInfo) -> Response<Body> {
         let path = parts.uri.path();
         if let Err(status) = self.authorize(parts, user) {
             return refusal(&status);
         }
         if !matches!(parts.method, Method::GET | Method::HEAD) {
             return refusal(&not_allowed(&parts.method));
+        }
+        if self.stop.is_cancelled() {
+            self.health.set_stopping();
         }
         if let Some(found) = self.health.answer(path, parts.uri.query()) {
             return found.map(Body::from);
@@ -55,7 +61,9 @@ impl Paths {
         match path {
             "/version" | "/version/" => json(parts, &version::document()),
             "/metrics" => response(StatusCode::OK, "text/plain; version=0.0.4", Body::from(self.metrics())),
-            "/kstore/v1/trace" => self.trace(parts).await.map_or_else(|status| refusal(&status), |tree| json(parts, &tree)),
+            "/kstore/v1/trace" => {
+                self.trace(parts).await.map_or_else(|status| refusal(&status), |tree| json(parts, &tree))
+            }
             "/" => json(parts, &index()),
             _ => not_found(),
         }
@@ -76,8 +84,10 @@ impl Paths {
     async fn trace(&self, parts: &Parts) -> Result<Value, Status> {
         let query = Query::parse(parts.uri.query());
         let (plural, group) = query.get("resource").split_once('.').unwrap_or((query.get("resource"), ""));
-        let found = kind::stored().find(|row| row.plural == plural && (group.is_empty() || row.group == group));
-        let resource = found.ok_or_else(|| Status::bad_request(format!("unknown resource {:?}", query.get("resource"))))?;
+        let found =
+            kind::stored().find(|row| row.plural == plural && (group.is_empty() || row.group == group));
+        let resource = found
+            .ok_or_else(|| Status::bad_request(format!("unknown resource {:?}", query.get("resource"))))?;
         if query.get("name").is_empty() {
             return Err(Status::bad_request("say which object: resource=, namespace= and name="));
         }
@@ -114,10 +124,20 @@ fn json(parts: &Parts, value: &Value) -> Response<Body> {
 }
 
 fn index() -> Value {
-    let mut paths: Vec<String> =
-        ["/api", "/api/v1", "/apis", "/healthz", "/kstore/v1/trace", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]
-            .map(str::to_owned)
-            .into();
+    let mut paths: Vec<String> = [
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/healthz",
+        "/kstore/v1/trace",
+        "/livez",
+        "/metrics",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ]
+    .map(str::to_owned)
+    .into();
     for group in kind::groups().filter(|group| !group.is_empty()) {
         paths.push(format!("/apis/{group}"));
         paths.extend(kind::versions(group).map(|version| format!("/apis/{group}/{version}")));

@@ -1,19 +1,20 @@
 //! Query parameters → options (apiserver.md §1.4, §3.1). Pure.
 
 use super::router::decode_query;
-use crate::authz::Target;
 use crate::cache::{Filter, WatchStart};
-use crate::request::{DeleteOptions, FieldValidation, GetOptions, ListAt, ListOptions, Propagation, WatchOptions, WriteOptions};
+use crate::request::{
+    DeleteOptions, FieldValidation, GetOptions, ListAt, ListOptions, Propagation, WatchOptions, WriteOptions,
+};
 use kstore_api::selector::{field, label};
 use kstore_api::status::Status;
 
 /// The query of a URL. The last value of a repeated parameter wins.
 #[derive(Clone, Debug, Default)]
-pub struct Query(Vec<(String, String)>);
+pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
     /// From the text behind the `?`.
-    pub fn parse(text: Option<&str>) -> Self {
+    pub(super) fn parse(text: Option<&str>) -> Self {
         let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         Self(
             pairs
@@ -26,12 +27,12 @@ impl Query {
     }
 
     /// The value of a parameter; "" when absent.
-    pub fn get(&self, key: &str) -> &str {
+    pub(super) fn get(&self, key: &str) -> &str {
         self.0.iter().rev().find(|(k, _)| k == key).map_or("", |(_, v)| v)
     }
 
     /// A boolean as Kubernetes reads it: present and neither `false` nor `0`.
-    pub fn flag(&self, key: &str) -> bool {
+    pub(super) fn flag(&self, key: &str) -> bool {
         self.0.iter().rev().find(|(k, _)| k == key).is_some_and(|(_, v)| !matches!(v.as_str(), "false" | "0"))
     }
 
@@ -40,7 +41,9 @@ impl Query {
             "" => Ok(None),
             text => match text.parse::<i64>() {
                 Ok(number) if number >= 0 => Ok(Some(number)),
-                _ => Err(Status::bad_request(format!("invalid value {text:?} for query parameter {key}: must be a number"))),
+                _ => Err(Status::bad_request(format!(
+                    "invalid value {text:?} for query parameter {key}: must be a number"
+                ))),
             },
         }
     }
@@ -49,17 +52,14 @@ impl Query {
     fn resource_version(&self) -> Result<Option<i64>, Status> {
         match self.get("resourceVersion") {
             "" => Ok(None),
-            text => text
-                .parse::<i64>()
-                .ok()
-                .filter(|v| *v >= 0)
-                .map(Some)
-                .ok_or_else(|| Status::bad_request(format!("invalid resource version {text:?}: must be a number"))),
+            text => text.parse::<i64>().ok().filter(|v| *v >= 0).map(Some).ok_or_else(|| {
+                Status::bad_request(format!("invalid resource version {text:?}: must be a number"))
+            }),
         }
     }
 
     /// Options of a GET. With `resourceVersionMatch=Exact` it reads history.
-    pub fn get_options(&self) -> Result<GetOptions, Status> {
+    pub(super) fn get_options(&self) -> Result<GetOptions, Status> {
         let revision = self.resource_version()?.unwrap_or(0);
         Ok(match self.get("resourceVersionMatch") {
             "Exact" => GetOptions { exact: revision, not_older_than: 0 },
@@ -68,10 +68,22 @@ impl Query {
     }
 
     /// What a list, watch or delete-collection selects. `named` is the object name of the path, if any.
-    pub fn filter(&self, resource: &'static kstore_api::kind::Resource, namespace: &str, named: &str) -> Result<Filter, Status> {
-        let labels = label::Selector::parse(self.get("labelSelector")).map_err(|e| Status::bad_request(e.to_string()))?;
-        let fields = field::Selector::parse(self.get("fieldSelector")).and_then(|selector| selector.check(resource)).map_err(|e| Status::bad_request(e.to_string()))?;
-        let name = if named.is_empty() { fields.required("metadata.name").unwrap_or("").to_owned() } else { named.to_owned() };
+    pub(super) fn filter(
+        &self,
+        resource: &'static kstore_api::kind::Resource,
+        namespace: &str,
+        named: &str,
+    ) -> Result<Filter, Status> {
+        let labels = label::Selector::parse(self.get("labelSelector"))
+            .map_err(|e| Status::bad_request(e.to_string()))?;
+        let fields = field::Selector::parse(self.get("fieldSelector"))
+            .and_then(|selector| selector.check(resource))
+            .map_err(|e| Status::bad_request(e.to_string()))?;
+        let name = if named.is_empty() {
+            fields.required("metadata.name").unwrap_or("").to_owned()
+        } else {
+            named.to_owned()
+        };
         let mut namespace = namespace.to_owned();
         if namespace.is_empty() && resource.namespaced {
             fields.required("metadata.namespace").unwrap_or("").clone_into(&mut namespace);
@@ -80,7 +92,7 @@ impl Query {
     }
 
     /// Options of a LIST.
-    pub fn list_options(&self, filter: Filter) -> Result<ListOptions, Status> {
+    pub(super) fn list_options(&self, filter: Filter) -> Result<ListOptions, Status> {
         if self.flag("sendInitialEvents") {
             return Err(invalid("sendInitialEvents", "Forbidden: sendInitialEvents is forbidden for list"));
         }
@@ -94,10 +106,15 @@ impl Query {
         let matching = self.get("resourceVersionMatch");
         let revision = self.resource_version()?;
         if continues && !matching.is_empty() {
-            return Err(invalid("resourceVersionMatch", "Forbidden: resourceVersionMatch is forbidden when continue is provided"));
+            return Err(invalid(
+                "resourceVersionMatch",
+                "Forbidden: resourceVersionMatch is forbidden when continue is provided",
+            ));
         }
         if continues && revision.is_some_and(|r| r != 0) {
-            return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+            return Err(Status::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
         }
         match (matching, revision) {
             ("", None | Some(0)) => Ok(ListAt::Newest),
@@ -120,7 +137,7 @@ impl Query {
     }
 
     /// Options of a WATCH (the watch rows of §3.1).
-    pub fn watch_options(&self, filter: Filter) -> Result<WatchOptions, Status> {
+    pub(super) fn watch_options(&self, filter: Filter) -> Result<WatchOptions, Status> {
         let matching = self.get("resourceVersionMatch");
         let revision = self.resource_version()?;
         let send = match self.get("sendInitialEvents") {
@@ -135,7 +152,10 @@ impl Query {
             ));
         }
         if send.is_none() && !matching.is_empty() {
-            return Err(invalid("resourceVersionMatch", "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"));
+            return Err(invalid(
+                "resourceVersionMatch",
+                "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            ));
         }
         let start = match (send, revision) {
             (Some(true), _) | (None, None | Some(0)) => WatchStart::State,
@@ -152,11 +172,16 @@ impl Query {
     }
 
     /// Options that all writes share. `agent` names the field manager when the query does not.
-    pub fn write_options(&self, agent: &str) -> Result<WriteOptions, Status> {
+    pub(super) fn write_options(&self, agent: &str) -> Result<WriteOptions, Status> {
         let dry_run = match self.get("dryRun") {
             "" => false,
             "All" => true,
-            other => return Err(invalid("dryRun", &format!("Unsupported value: {other:?}: supported values: \"All\""))),
+            other => {
+                return Err(invalid(
+                    "dryRun",
+                    &format!("Unsupported value: {other:?}: supported values: \"All\""),
+                ));
+            }
         };
         let field_validation = match self.get("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
@@ -164,7 +189,10 @@ impl Query {
             "Strict" => FieldValidation::Strict,
             other => {
                 let supported = "supported values: \"Ignore\", \"Strict\", \"Warn\"";
-                return Err(invalid("fieldValidation", &format!("Unsupported value: {other:?}: {supported}")));
+                return Err(invalid(
+                    "fieldValidation",
+                    &format!("Unsupported value: {other:?}: {supported}"),
+                ));
             }
         };
         let field_manager = match self.get("fieldManager") {
@@ -174,11 +202,17 @@ impl Query {
             }
             manager => manager.to_owned(),
         };
-        Ok(WriteOptions { dry_run, field_manager, field_validation, force: self.flag("force"), books_kept: false })
+        Ok(WriteOptions {
+            dry_run,
+            field_manager,
+            field_validation,
+            force: self.flag("force"),
+            books_kept: false,
+        })
     }
 
     /// Delete options as query parameters, for clients that send no body.
-    pub fn delete_options(&self) -> Result<DeleteOptions, Status> {
+    pub(super) fn delete_options(&self) -> Result<DeleteOptions, Status> {
         let propagation = match (self.get("propagationPolicy"), self.get("orphanDependents")) {
             ("", "") => None,
             ("", "true" | "1") => Some(Propagation::Orphan),
@@ -191,14 +225,17 @@ impl Query {
         };
         let grace = match self.get("gracePeriodSeconds") {
             "" => None,
-            text => Some(text.parse().map_err(|_| Status::bad_request(format!("invalid gracePeriodSeconds {text:?}")))?),
+            text => Some(
+                text.parse()
+                    .map_err(|_| Status::bad_request(format!("invalid gracePeriodSeconds {text:?}")))?,
+            ),
         };
         Ok(DeleteOptions { uid: None, resource_version: None, grace_period_seconds: grace, propagation })
     }
 }
 
 /// A propagation policy by name.
-pub fn propagation(policy: &str) -> Result<Propagation, Status> {
+pub(super) fn propagation(policy: &str) -> Result<Propagation, Status> {
     match policy {
         "Orphan" => Ok(Propagation::Orphan),
         "Background" => Ok(Propagation::Background),
@@ -213,18 +250,4 @@ pub fn propagation(policy: &str) -> Result<Propagation, Status> {
 /// 422 about one option.
 fn invalid(field: &str, problem: &str) -> Status {
     crate::error::invalid_option(field, problem)
-}
-
-/// How authorization sees a resource path.
-pub fn authz_target<'a>(target: &'a crate::request::Target, name: &'a str) -> Target<'a> {
-    let resource = target.resource;
-    // A request about a namespace object is also a request in that namespace.
-    let own = resource.plural == "namespaces" && resource.group.is_empty();
-    Target::Resource {
-        group: resource.group,
-        resource: resource.plural,
-        subresource: target.subresource,
-        namespace: if own { &target.name } else { &target.namespace },
-        name,
-    }
 }

@@ -88,7 +88,8 @@ impl Reply {
         match (&self.accepted.transform, self.accepted.encoding) {
             (Transform::None, Encoding::Json) => self.send(StatusCode::OK, self.list_bytes(listed)),
             (Transform::None, _) => {
-                let value: Value = serde_json::from_slice(&self.list_bytes(listed)).expect("a list of objects is JSON");
+                let value: Value =
+                    serde_json::from_slice(&self.list_bytes(listed)).expect("a list of objects is JSON");
                 self.value(&value, StatusCode::OK)
             }
             (Transform::Table(version), _) => {
@@ -97,7 +98,8 @@ impl Reply {
                 self.value(&self.tables(version).of(entries, list_meta(listed), now), StatusCode::OK)
             }
             (Transform::Partial(version), _) => {
-                let items: Vec<Value> = listed.items.iter().map(|entry| partial(&entry.parse(), version)).collect();
+                let items: Vec<Value> =
+                    listed.items.iter().map(|entry| partial(&entry.parse(), version)).collect();
                 let api_version = format!("meta.k8s.io/{version}");
                 let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": api_version,
                     "metadata": list_meta(listed), "items": items});
@@ -111,7 +113,10 @@ impl Reply {
         let size: usize = listed.items.iter().map(|entry| entry.json.len() + 1).sum();
         let mut body = BytesMut::with_capacity(size + 256);
         let (kind, api_version) = (self.resource.kind, self.resource.api_version());
-        let head = format!("{{\"kind\":\"{kind}List\",\"apiVersion\":\"{api_version}\",\"metadata\":{},\"items\":[", list_meta(listed));
+        let head = format!(
+            "{{\"kind\":\"{kind}List\",\"apiVersion\":\"{api_version}\",\"metadata\":{},\"items\":[",
+            list_meta(listed)
+        );
         body.put_slice(head.as_bytes());
         for (at, entry) in listed.items.iter().enumerate() {
             if at > 0 {

@@ -31,7 +31,7 @@ impl Include {
 
 /// How tables are made for one request.
 #[derive(Clone, Debug)]
-pub struct Tables {
+pub(super) struct Tables {
     /// The kind, in the caller's version.
     pub resource: &'static Resource,
     /// The version of `meta.k8s.io`.
@@ -42,19 +42,24 @@ pub struct Tables {
 
 impl Tables {
     /// A table of these entries.
-    pub fn of<'a>(&self, entries: impl Iterator<Item = &'a Entry>, metadata: Value, now: Timestamp) -> Value {
+    pub(super) fn of<'a>(
+        &self,
+        entries: impl Iterator<Item = &'a Entry>,
+        metadata: Value,
+        now: Timestamp,
+    ) -> Value {
         let rows: Vec<Value> = entries.map(|entry| self.row(entry, now)).collect();
         self.table(metadata, Some(self.columns()), rows)
     }
 
     /// One event's object as a table; only the first of a stream says what the columns are.
-    pub fn event(&self, entry: &Entry, first: bool, now: Timestamp) -> Value {
+    pub(super) fn event(&self, entry: &Entry, first: bool, now: Timestamp) -> Value {
         let metadata = json!({"resourceVersion": entry.revision.to_string()});
         self.table(metadata, first.then(|| self.columns()), vec![self.row(entry, now)])
     }
 
     /// A bookmark as a table.
-    pub fn bookmark(&self, object: &Value) -> Value {
+    pub(super) fn bookmark(&self, object: &Value) -> Value {
         let row = json!({"cells": null, "object": object});
         self.table(json!({"resourceVersion": object["metadata"]["resourceVersion"]}), None, vec![row])
     }
@@ -93,6 +98,6 @@ impl Tables {
 }
 
 /// Only the metadata of an object.
-pub fn partial(value: &Value, version: &str) -> Value {
+pub(super) fn partial(value: &Value, version: &str) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": value["metadata"]})
 }

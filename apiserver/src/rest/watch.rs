@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 /// What an event's object is made into.
 #[derive(Clone, Debug)]
-pub enum WatchForm {
+pub(super) enum WatchForm {
     /// The object.
     Objects,
     /// A table with one row.
@@ -41,7 +41,13 @@ pub struct Ending {
 }
 
 /// The body of a watch response.
-pub fn body(watch: Watch, resource: &'static Resource, form: WatchForm, ending: Ending, nondet: Nondet) -> Body {
+pub(super) fn body(
+    watch: Watch,
+    resource: &'static Resource,
+    form: WatchForm,
+    ending: Ending,
+    nondet: Nondet,
+) -> Body {
     let encoder = Encoder { resource, form, first: true, nondet: nondet.clone() };
     Body::from_stream(events(watch, encoder, ending, nondet))
 }
@@ -142,7 +148,9 @@ impl Encoder {
 
     fn event(&mut self, seen: Seen, entry: &Entry) -> Bytes {
         let value = match &self.form {
-            WatchForm::Objects if std::ptr::eq(entry.resource, self.resource) => return watch_line(seen.as_str(), &entry.json),
+            WatchForm::Objects if std::ptr::eq(entry.resource, self.resource) => {
+                return watch_line(seen.as_str(), &entry.json);
+            }
             WatchForm::Objects => in_version(self.resource, entry.parse()),
             WatchForm::Tables(tables) => {
                 let first = std::mem::take(&mut self.first);

@@ -1,12 +1,14 @@
 //! The storage seam over our own store in this process. Translates, and leases keys that go away by themselves; knows nothing
 //! of objects.
 
-use super::{Commit, CommitError, Guard, Outcome, Page, Raw, RawBatch, RawEvent, RawWatch, ReadError, Storage, Write};
+use super::{
+    Commit, CommitError, Guard, Outcome, Page, Raw, RawBatch, RawEvent, RawWatch, ReadError, Storage, Write,
+};
 use async_trait::async_trait;
 use bytes::Bytes;
 use kstore_store::{
-    Compare, CompareOp, EventKind, KeyRange, KeyValue, LeaseId, Op, OpResult, Put, Range, RangeError, Revision, Store, Target,
-    Txn, TxnError, WatchError, WatchRequest, Watcher,
+    Compare, CompareOp, EventKind, KeyRange, KeyValue, LeaseId, Op, OpResult, Put, Range, RangeError,
+    Revision, Store, Target, Txn, TxnError, WatchError, WatchRequest, Watcher,
 };
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -42,7 +44,11 @@ impl Embedded {
             return Ok(lease);
         }
         let ttl = i64::try_from(ttl_seconds + LEASE_SHARE.as_secs()).unwrap_or(i64::MAX);
-        let granted = self.store.lease_grant(ttl, LeaseId::NONE).await.map_err(|e| CommitError::Failed(e.to_string()))?;
+        let granted = self
+            .store
+            .lease_grant(ttl, LeaseId::NONE)
+            .await
+            .map_err(|e| CommitError::Failed(e.to_string()))?;
         self.leases.lock().insert(ttl_seconds, (granted.id, now + LEASE_SHARE));
         Ok(granted.id)
     }
@@ -74,7 +80,9 @@ impl Storage for Embedded {
     }
 
     async fn list(&self, start: &str, end: &str, limit: i64, revision: i64) -> Result<Page, ReadError> {
-        let range = Range::new(KeyRange::between(start.to_owned(), end.to_owned())).limit(limit).at(Revision(revision));
+        let range = Range::new(KeyRange::between(start.to_owned(), end.to_owned()))
+            .limit(limit)
+            .at(Revision(revision));
         let found = self.store.range(&range)?;
         Ok(Page { items: found.kvs.iter().map(|kv| raw(kv)).collect(), more: found.more, count: found.count })
     }
@@ -149,7 +157,9 @@ impl From<RangeError> for ReadError {
         match error {
             RangeError::Compacted { compacted, .. } => Self::Compacted { oldest: compacted.0 },
             RangeError::Future { current, .. } => Self::Future { current: current.0 },
-            RangeError::EmptyKey | RangeError::Damaged { .. } | RangeError::Stopped(_) => Self::Failed(error.to_string()),
+            RangeError::EmptyKey | RangeError::Damaged { .. } | RangeError::Stopped(_) => {
+                Self::Failed(error.to_string())
+            }
         }
     }
 }
@@ -158,7 +168,9 @@ impl From<WatchError> for ReadError {
     fn from(error: WatchError) -> Self {
         match error {
             WatchError::Compacted { compacted } => Self::Compacted { oldest: compacted.0 },
-            WatchError::EmptyRange | WatchError::Damaged { .. } | WatchError::Stopped(_) => Self::Failed(error.to_string()),
+            WatchError::EmptyRange | WatchError::Damaged { .. } | WatchError::Stopped(_) => {
+                Self::Failed(error.to_string())
+            }
         }
     }
 }

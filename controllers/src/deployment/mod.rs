@@ -128,7 +128,8 @@ impl Deployments {
         let sets: Vec<&ReplicaSet> = claim.owned.iter().map(|s| &***s).collect();
         let pods = if recreates(&d) { pods_of(caches, &sets) } else { vec![] };
         let now = self.cluster.nondet.clock.now();
-        let plan = plan::plan(Observed { deployment: &d, sets: &sets, pods: &pods }, now);
+        let observed = Observed { deployment: &d, sets: &sets, pods: &pods };
+        let plan = tracing::debug_span!("plan").in_scope(|| plan::plan(observed, now));
         let mut outcome = self.hands.carry_out(&cx.causes, &plan.actions).await;
         if let Some(Failed { at, error }) = outcome.failure.take() {
             let more = self.explain(&d, &plan.actions[at], &error).await?;

@@ -113,8 +113,11 @@ impl ReplicaSets {
     /// Creates or deletes pods, and tells users about each.
     async fn resize(&self, cx: &Context, seen: Observed<'_>) -> (Option<Failure>, Option<ApiError>) {
         let caches = &self.cluster.caches;
-        let change = plan::change(seen, self.now(), || neighbours(caches, seen.set));
-        let actions = plan::actions(seen.set, &change);
+        let (change, actions) = tracing::debug_span!("plan").in_scope(|| {
+            let change = plan::change(seen, self.now(), || neighbours(caches, seen.set));
+            let actions = plan::actions(seen.set, &change);
+            (change, actions)
+        });
         if actions.is_empty() {
             return (None, None);
         }

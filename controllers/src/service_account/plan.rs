@@ -45,9 +45,7 @@ fn publish(seen: Observed<'_>) -> Option<Action> {
     let data = BTreeMap::from([(CA_FILE.to_owned(), seen.ca.to_owned())]);
     let Some(map) = seen.root_ca else {
         let mut metadata = meta(seen.namespace, ROOT_CA);
-        let why = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as \
-                   the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of \
-                   Kubernetes clusters.";
+        let why = "The certificate authority with which a pod checks the API server.";
         metadata.annotations =
             Some(BTreeMap::from([("kubernetes.io/description".to_owned(), why.to_owned())]));
         let map = ConfigMap { metadata, data: Some(data), ..ConfigMap::default() };

@@ -195,6 +195,8 @@ impl<K: Ord + Hash + Clone> State<K> {
         let at = match verdict {
             Verdict::Done => entry.succeeded(again),
             Verdict::Again(delay) => {
+                // What led to this run leads to the one it asks for.
+                entry.causes.merge(&causes);
                 let at = now + delay;
                 entry.succeeded(Some(again.map_or(at, |other| other.min(at))))
             }

@@ -88,8 +88,7 @@ impl Witness {
                 let key = *lease.key();
                 match how {
                     How::Done => lease.done(),
-                    How::Again(ms) => lease.again_in(Duration::from_millis(*ms)),
-                    How::Retry | How::Drop => {
+                    How::Again(_) | How::Retry | How::Drop => {
                         let again = lease.causes().revisions().iter().map(|revision| revision.0);
                         let causes = self.causes.entry(key).or_default();
                         causes.extend(again);
@@ -98,7 +97,8 @@ impl Witness {
                         }
                         match how {
                             How::Drop => drop(lease),
-                            _ => lease.retry(),
+                            How::Again(ms) => lease.again_in(Duration::from_millis(*ms)),
+                            How::Retry | How::Done => lease.retry(),
                         }
                     }
                 }

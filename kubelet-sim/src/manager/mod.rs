@@ -128,6 +128,7 @@ impl Manager {
 
     fn observe_pod(&mut self, record: Arc<PodRecord>, now: Timestamp) {
         let key = record.key();
+        let _span = tracing::debug_span!("manager", pod = %key).entered();
         let Some(node) = self.nodes.get(&record.pod.spec.node_name) else { return };
         let stopped = node.stopped();
         let same = self.pods.get(&key).is_some_and(|entry| *entry.uid == *record.uid());

@@ -80,7 +80,8 @@ impl PodEntry {
     /// Steps the machine, hands its commands to the runtime and gives back its events.
     pub(super) fn step(&mut self, input: Input, runtime: &mut dyn Runtime, now: Timestamp) -> Vec<PodEvent> {
         let machine = self.machine.take().expect("the machine is put back after each step");
-        let (machine, outputs) = step(machine, &self.record.pod, input, now);
+        let span = tracing::debug_span!("pod", pod = %self.record.key());
+        let (machine, outputs) = span.in_scope(|| step(machine, &self.record.pod, input, now));
         self.machine = Some(machine);
         let mut events = Vec::new();
         for output in outputs {
@@ -142,7 +143,8 @@ impl PodEntry {
         let own = base.conditions.take().unwrap_or_default();
         let own = own.into_iter().filter(|c| status::OWNED.contains(&c.type_.as_str()));
         base.conditions = Some(status::foreign(seen).cloned().chain(own).collect());
-        let status = status::compute(machine, &self.record.pod, host_ip, &base, now);
+        let span = tracing::debug_span!("status", pod = %self.record.key());
+        let status = span.in_scope(|| status::compute(machine, &self.record.pod, host_ip, &base, now));
         if !status::same(self.sent.as_ref().unwrap_or(seen), &status) {
             return Some(status);
         }

@@ -87,6 +87,7 @@ impl File for RealFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        let _span = tracing::debug_span!("disk").entered();
         self.0.sync_data()
     }
 }

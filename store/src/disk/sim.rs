@@ -38,6 +38,8 @@ pub(crate) enum Fault {
     CrashAt(u64),
     /// The n-th operation fails; a failing sync forgets what it should have written, but the cache still shows it.
     ErrorAt(u64),
+    /// Every sync of a file fails from now on.
+    SyncsFail,
 }
 
 /// Cheap to clone; clones are the same disk.
@@ -173,6 +175,11 @@ impl World {
         }
     }
 
+    fn step_sync(&mut self) -> io::Result<()> {
+        self.step()?;
+        if self.fault == Some(Fault::SyncsFail) { Err(io::Error::other("the sync failed")) } else { Ok(()) }
+    }
+
     fn find(&self, path: &Path) -> io::Result<usize> {
         let (dir, name) = split(path);
         let found = self.dirs.get(dir).and_then(|dir| dir.cache.get(name));
@@ -290,7 +297,7 @@ impl File for SimFile {
 
     fn sync(&self) -> io::Result<()> {
         let mut world = self.disk.0.lock();
-        let outcome = world.step();
+        let outcome = world.step_sync();
         let inode = &mut world.inodes[self.inode];
         let pending = std::mem::take(&mut inode.pending);
         if outcome.is_ok() {

@@ -97,7 +97,7 @@ fn a_failed_sync_stops_the_store_for_everyone() {
         store.txn(put("before")).await.unwrap();
         let mut watcher = store.watch(WatchRequest::new(KeyRange::all())).unwrap();
         // The write succeeds, its sync fails.
-        disk.set_fault(Some(Fault::ErrorAt(disk.ops() + 1)));
+        disk.set_fault(Some(Fault::SyncsFail));
         assert_eq!(store.txn(put("lost")).await, Err(TxnError::Stopped(Stopped)));
         assert_eq!(
             watcher.next().await,

@@ -75,6 +75,7 @@ impl Wal {
 
     /// Writes commits as one group; says how many bytes. Not durable until [`Wal::sync`].
     pub(crate) fn append(&mut self, commits: &[Arc<Commit>]) -> io::Result<usize> {
+        let _span = tracing::debug_span!("wal", commits = commits.len()).entered();
         let encode = |out: &mut Vec<u8>| commits.iter().for_each(|commit| record::encode(out, commit));
         self.make_group(commits.len(), encode);
         if self.position.offset + self.buffer.len() as u64 > self.size {

@@ -94,6 +94,7 @@ impl Hub {
 
     /// Puts the events of consecutive commits into the queues of the watchers that want them. One caller at a time.
     pub(crate) fn deliver(&self, commits: &[Arc<Commit>], metrics: &Metrics) {
+        let _span = tracing::debug_span!("hub", commits = commits.len()).entered();
         let mut inner = self.inner.lock();
         for commit in commits {
             debug_assert_eq!(commit.revision, inner.delivered.next(), "revisions are delivered in order");

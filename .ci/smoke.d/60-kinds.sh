@@ -1,0 +1,29 @@
+# One object of every kind that the server can create and patch, through the same verbs. A kind without a manifest fails.
+namespace kinds
+
+step 'for kind in $(kubectl api-resources --verbs=create,get,patch,delete -o name); do
+        [ -e "$MANIFESTS/$kind.yaml" ] || echo "no manifest for $kind"
+    done; echo all' '!no manifest' '^all$'
+for manifest in "$MANIFESTS"/*.yaml; do
+    kind=$(basename "$manifest" .yaml)
+    export manifest kind
+    name="kubectl get -f $manifest -o jsonpath={.metadata.name}"
+    step "kubectl create -f $manifest" ' created$'
+    step "kubectl get -f $manifest" '^NAME|^LAST SEEN'
+    step "kubectl get -f $manifest -o yaml" '^apiVersion: ' '^kind: ' 'creationTimestamp:' 'uid:' 'resourceVersion:'
+    step "kubectl get $kind -A -o name | grep \$($name)" '/'
+    kubectl get -f "$manifest" -w --output-watch-events >"$WORK/watched" 2>&1 &
+    watch=$!
+    step 'until grep -q ADDED $WORK/watched; do sleep 0.05; done; cat $WORK/watched' '^ADDED'
+    step "kubectl patch -f $manifest --type=merge -p '{\"metadata\":{\"labels\":{\"patched\":\"merge\"}}}'" 'patched'
+    step "kubectl patch -f $manifest --type=json -p '[{\"op\":\"replace\",\"path\":\"/metadata/labels/patched\",\"value\":\"json\"}]'" 'patched'
+    step "kubectl label -f $manifest updated=yes" 'labeled'
+    step "kubectl get $kind -A -l patched=json,updated=yes -o name" '/'
+    step "for try in 1 2 3; do kubectl get -f $manifest -o json | kubectl replace -f - && break; done" 'replaced$'
+    # kubectl describes these through beta versions only, before 1.33 or 1.34.
+    case $kind in ipaddresses* | servicecidrs* | volumeattributesclasses*) ;; *) step "kubectl describe -f $manifest" '^Name:' ;; esac
+    step "kubectl delete -f $manifest --timeout=50s" 'deleted'
+    refused "kubectl get -f $manifest" 'not found'
+    step 'until grep -q DELETED $WORK/watched; do sleep 0.05; done; cat $WORK/watched' '^EVENT' '^ADDED' '^MODIFIED' '^DELETED'
+    end TERM "$watch"
+done

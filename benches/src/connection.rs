@@ -1,0 +1,122 @@
+//! [`Connection`]: one TLS connection with the admin's certificate, HTTP/1.1, one request at a time, JSON. As little client as
+//! possible, so that what is measured is the server.
+
+use anyhow::{Context, ensure};
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use kstore_client::Kubeconfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// An open connection.
+pub(crate) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    host: String,
+}
+
+impl Connection {
+    /// Connects and completes the TLS handshake.
+    pub(crate) async fn open(kubeconfig: &Kubeconfig) -> anyhow::Result<Self> {
+        let host = kubeconfig.server.trim_start_matches("https://").trim_end_matches('/').to_owned();
+        let tcp = TcpStream::connect(&host).await.context("cannot connect")?;
+        tcp.set_nodelay(true)?;
+        let name = host.rsplit_once(':').context("no port in the kubeconfig")?.0;
+        let name = ServerName::try_from(name.trim_matches(['[', ']']).to_owned())?;
+        let tls = TlsConnector::from(Arc::new(tls(kubeconfig)?)).connect(name, tcp).await?;
+        let (sender, driver) = handshake(TokioIo::new(tls)).await?;
+        tokio::spawn(async move {
+            // An error of the connection is also the error of the request on it, which is told.
+            let _ = driver.await;
+        });
+        Ok(Self { sender, host })
+    }
+
+    /// `GET`, with the whole body.
+    pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
+        let (status, body) = self.send(Method::GET, path, Bytes::new()).await?;
+        Ok((status, body.collect().await?.to_bytes()))
+    }
+
+    /// `POST` of an object that must be created.
+    pub(crate) async fn create(&mut self, path: &str, object: Bytes) -> anyhow::Result<()> {
+        let (status, body) = self.send(Method::POST, path, object).await?;
+        let body = body.collect().await?.to_bytes();
+        ensure!(status == StatusCode::CREATED, "{path}: {status}: {}", String::from_utf8_lossy(&body));
+        Ok(())
+    }
+
+    /// `GET` of a stream, such as a watch. The connection serves nothing else from then on.
+    pub(crate) async fn stream(mut self, path: &str) -> anyhow::Result<Stream> {
+        let (status, body) = self.send(Method::GET, path, Bytes::new()).await?;
+        ensure!(status == StatusCode::OK, "{path}: {status}");
+        Ok(Stream { body, buffer: Vec::new(), _sender: self.sender })
+    }
+
+    async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> anyhow::Result<(StatusCode, Incoming)> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", &self.host)
+            .header("user-agent", "kstore-benches")
+            .header("accept", "application/json")
+            .header("content-type", "application/json")
+            .body(Full::new(body))?;
+        self.sender.ready().await?;
+        let response = self.sender.send_request(request).await?;
+        Ok((response.status(), response.into_body()))
+    }
+}
+
+/// Lines of a response that does not end.
+pub(crate) struct Stream {
+    body: Incoming,
+    buffer: Vec<u8>,
+    // Dropping it would close the connection.
+    _sender: SendRequest<Full<Bytes>>,
+}
+
+impl Stream {
+    /// The next line, without its end; `None` when the response has ended.
+    pub(crate) async fn line(&mut self) -> anyhow::Result<Option<Vec<u8>>> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let rest = self.buffer.split_off(end + 1);
+                let mut line = std::mem::replace(&mut self.buffer, rest);
+                line.pop();
+                return Ok(Some(line));
+            }
+            match self.body.frame().await.transpose()? {
+                None => return Ok(None),
+                Some(frame) => self.buffer.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
+            }
+        }
+    }
+}
+
+fn tls(kubeconfig: &Kubeconfig) -> anyhow::Result<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(kubeconfig.ca.as_deref().unwrap_or_default()) {
+        roots.add(certificate?)?;
+    }
+    let identity = kubeconfig.identity.as_ref().context("no client certificate in the kubeconfig")?;
+    let chain = CertificateDer::pem_slice_iter(&identity.certificate).collect::<Result<_, _>>()?;
+    let key = PrivateKeyDer::from_pem_slice(&identity.key)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    Ok(ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_client_auth_cert(chain, key)?)
+}

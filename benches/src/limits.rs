@@ -1,0 +1,39 @@
+//! How long and how often is measured, by name, with the reason.
+
+use std::time::Duration;
+
+/// Starts per storage; the median is told, and the worst.
+pub(crate) const STARTS: usize = 11;
+
+/// A cluster that was just started still registers nodes and fills caches; idle is what comes after.
+pub(crate) const SETTLE: Duration = Duration::from_secs(5);
+
+/// How long idling is watched: one lease renewal of each node (10 s) falls into it.
+pub(crate) const IDLE: Duration = Duration::from_secs(20);
+
+/// Rollouts per storage, each on a fresh cluster.
+pub(crate) const ROLLOUTS: usize = 3;
+
+/// Replicas of the Deployment that is rolled out.
+pub(crate) const REPLICAS: u64 = 500;
+
+/// How long requests are repeated for a rate or a latency.
+pub(crate) const REPEAT: Duration = Duration::from_secs(3);
+
+/// Connections for the rate under load.
+pub(crate) const CONNECTIONS: usize = 64;
+
+/// Bytes of data in each ConfigMap.
+pub(crate) const VALUE_BYTES: usize = 1024;
+
+/// Pods in the list.
+pub(crate) const LIST_PODS: usize = 10_000;
+
+/// How many times the list is read.
+pub(crate) const LISTS: usize = 11;
+
+/// A server that is not ready by then has failed.
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A rollout that is not complete by then has failed.
+pub(crate) const ROLLOUT_TIMEOUT: Duration = Duration::from_secs(120);

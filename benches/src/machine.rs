@@ -1,0 +1,19 @@
+//! Where the figures were made, since a figure without its machine says nothing.
+
+/// Processor, cores, memory and kernel, as far as Linux tells them.
+pub(crate) fn describe() -> String {
+    let processor = field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown processor".to_owned());
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let kibibytes: Option<u64> =
+        field("/proc/meminfo", "MemTotal").and_then(|text| text.split(' ').next()?.parse().ok());
+    let memory = kibibytes.map_or_else(String::new, |kib| format!(", {} GiB", (kib + (1 << 19)) >> 20));
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{processor}, {cores} cores{memory}, Linux {}", kernel.trim())
+}
+
+/// The value behind `name` in a file of `name: value` lines.
+pub(crate) fn field(path: &str, name: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = text.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}

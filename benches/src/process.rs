@@ -1,0 +1,106 @@
+//! [`Server`]: a running `kstore-server` of our own, with a directory of its own. Both are gone when it is dropped.
+
+use crate::binary::Binary;
+use crate::connection::Connection;
+use crate::limits::START_TIMEOUT;
+use anyhow::{Context, ensure};
+use kstore_client::Kubeconfig;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+
+/// Where a server keeps its data.
+#[derive(Clone, Copy)]
+pub(crate) enum Storage {
+    /// Nowhere.
+    Memory,
+    /// In a new directory, every write synced.
+    Disk,
+}
+
+impl Storage {
+    /// How the table calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "in memory",
+            Self::Disk => "on disk",
+        }
+    }
+}
+
+/// A server process.
+pub(crate) struct Server {
+    child: Child,
+    dir: TempDir,
+    /// Who we are to it.
+    pub kubeconfig: Kubeconfig,
+    /// From the start of the process to the first answer of `/readyz`, over a new TLS connection.
+    pub ready_after: Duration,
+}
+
+impl Server {
+    /// Starts a server with everything in it; returns when it is ready.
+    pub(crate) async fn start(binary: &Binary, storage: Storage) -> anyhow::Result<Self> {
+        Self::start_with(binary, storage, &[]).await
+    }
+
+    /// The same with further flags.
+    pub(crate) async fn start_with(
+        binary: &Binary,
+        storage: Storage,
+        flags: &[&str],
+    ) -> anyhow::Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let kubeconfig = dir.path().join("kubeconfig");
+        let mut command = Command::new(binary.path());
+        match storage {
+            Storage::Memory => command.arg("--in-memory"),
+            Storage::Disk => command.arg("--data-dir").arg(dir.path().join("data")),
+        };
+        command.args(["--listen", "127.0.0.1:0"]).arg("--write-kubeconfig").arg(&kubeconfig).args(flags);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        let started = Instant::now();
+        let mut child =
+            command.spawn().with_context(|| format!("cannot start {}", binary.path().display()))?;
+        let stdout = child.stdout.take().expect("stdout is piped");
+        let ready = async {
+            // The block that is printed when the server is ready; its last line names a command.
+            let mut lines = BufReader::new(stdout).lines();
+            while let Some(line) = lines.next_line().await? {
+                if line.contains("kubeconfig") {
+                    break;
+                }
+            }
+            let kubeconfig = Kubeconfig::read(&kubeconfig)?;
+            let (status, _) = Connection::open(&kubeconfig).await?.get("/readyz").await?;
+            ensure!(status == 200, "/readyz answered {status}");
+            anyhow::Ok(kubeconfig)
+        };
+        let kubeconfig = tokio::time::timeout(START_TIMEOUT, ready).await.context("not ready in time")??;
+        Ok(Self { child, dir, kubeconfig, ready_after: started.elapsed() })
+    }
+
+    /// A new connection.
+    pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
+        Connection::open(&self.kubeconfig).await
+    }
+
+    /// The kubeconfig as a file.
+    pub(crate) fn kubeconfig_path(&self) -> PathBuf {
+        self.dir.path().join("kubeconfig")
+    }
+
+    /// The process.
+    pub(crate) fn id(&self) -> anyhow::Result<u32> {
+        self.child.id().context("the server has ended")
+    }
+
+    /// Ends the process now. What it would still do is not measured.
+    pub(crate) async fn kill(mut self) -> anyhow::Result<()> {
+        self.child.kill().await.context("cannot end the server")
+    }
+}

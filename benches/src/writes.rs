@@ -1,0 +1,62 @@
+//! ConfigMaps of 1 KiB created over TLS: how many per second with one client that waits for each answer, and with 64 of them.
+//! On disk an answered create has been synced, so that one client sees the disk's latency and 64 share its syncs.
+
+use crate::binary::Binary;
+use crate::connection::Connection;
+use crate::figure::Figure;
+use crate::limits::{CONNECTIONS, REPEAT, VALUE_BYTES};
+use crate::process::{Server, Storage};
+use crate::spread::Spread;
+use bytes::Bytes;
+use serde_json::json;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// Rate and latency of creates.
+pub(crate) async fn measure(binary: Binary, storage: Storage) -> anyhow::Result<Vec<Figure>> {
+    let server = Server::start(&binary, storage).await?;
+    let mut figures = Vec::new();
+    for connections in [1, CONNECTIONS] {
+        let mut clients = JoinSet::new();
+        for client in 0..connections {
+            let connection = server.connect().await?;
+            clients.spawn(create(connection, format!("c{connections}-{client}")));
+        }
+        let started = Instant::now();
+        let mut latencies = Vec::new();
+        while let Some(client) = clients.join_next().await {
+            latencies.append(&mut client??);
+        }
+        let rate = latencies.len() as f64 / started.elapsed().as_secs_f64();
+        let plural = if connections == 1 { "" } else { "s" };
+        figures.push(Figure::new(
+            format!("creates of 1 KiB ConfigMaps, {connections} connection{plural}, {}", storage.name()),
+            "",
+            format!("{rate:.0}/s ({})", Spread::of(latencies).latency()),
+        ));
+    }
+    server.kill().await?;
+    Ok(figures)
+}
+
+/// Creates one after the other for a while; gives back how long each took.
+async fn create(mut connection: Connection, prefix: String) -> anyhow::Result<Vec<Duration>> {
+    let value = "x".repeat(VALUE_BYTES);
+    let mut latencies = Vec::new();
+    let started = Instant::now();
+    while started.elapsed() < REPEAT {
+        let object = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": { "name": format!("{prefix}-{}", latencies.len()) },
+            "data": { "value": value },
+        });
+        let sent = Instant::now();
+        connection.create(CONFIG_MAPS, Bytes::from(object.to_string())).await?;
+        latencies.push(sent.elapsed());
+    }
+    Ok(latencies)
+}

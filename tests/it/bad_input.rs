@@ -1,0 +1,463 @@
+//! What Kubernetes answers to requests that cannot be served, and what a good program says about a start that cannot work.
+//! Nothing is lost or half done by any of it.
+
+use crate::SERVER;
+use kstore_apiserver::authn::UserInfo;
+use kstore_client::{Gvr, Kubeconfig, ListParams};
+use kstore_tests::{Cluster, Https, Launch, Reply, Server, Setup, manifests, simulate};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
+const MERGE: &str = "application/merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+
+/// Method, path, content type and body of a request; code, reason and a part of the message of its answer.
+type Case = (&'static str, String, &'static str, String, u16, &'static str, &'static str);
+
+fn config_map(metadata: Value) -> String {
+    json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {} }).to_string()
+}
+
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn bodies() -> Vec<Case> {
+    let create = |content_type, body: String, code, reason, message| -> Case {
+        ("POST", CONFIG_MAPS.into(), content_type, body, code, reason, message)
+    };
+    vec![
+        create(JSON, "{".into(), 400, "BadRequest", "couldn't get version/kind"),
+        create(JSON, String::new(), 400, "BadRequest", ""),
+        create(JSON, "[]".into(), 400, "BadRequest", "ConfigMap"),
+        create(YAML, "a: b: c".into(), 400, "BadRequest", "yaml"),
+        create(YAML, "metadata: {name: ok".into(), 400, "BadRequest", "yaml"),
+        create("application/vnd.kubernetes.protobuf", "k8s\0\u{1}".into(), 400, "BadRequest", "proto"),
+        create("text/plain", "x".into(), 415, "UnsupportedMediaType", "application/json"),
+        create(
+            JSON,
+            r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"}}"#.into(),
+            400,
+            "BadRequest",
+            "Secret in version \"v1\" cannot be handled as a ConfigMap",
+        ),
+        create(
+            JSON,
+            r#"{"apiVersion":"v2","kind":"ConfigMap","metadata":{"name":"a"}}"#.into(),
+            400,
+            "BadRequest",
+            "the API version in the data (v2) does not match the expected API version (v1)",
+        ),
+        create(JSON, r#"{"metadata":{"name":"a"},"data":{"n":1}}"#.into(), 400, "BadRequest", "data"),
+        create(
+            JSON,
+            config_map(json!({ "name": "Not Good" })),
+            422,
+            "Invalid",
+            "metadata.name: Invalid value: \"Not Good\"",
+        ),
+        create(JSON, config_map(json!({ "name": "a".repeat(254) })), 422, "Invalid", "metadata.name"),
+        create(JSON, config_map(json!({})), 422, "Invalid", "name or generateName is required"),
+        create(
+            JSON,
+            config_map(json!({ "name": "a", "labels": { "-": "b" } })),
+            422,
+            "Invalid",
+            "metadata.labels",
+        ),
+        create(
+            JSON,
+            config_map(json!({ "name": "a", "resourceVersion": "1" })),
+            400,
+            "BadRequest",
+            "resourceVersion should not be set",
+        ),
+        create(
+            JSON,
+            config_map(json!({ "name": "a", "namespace": "other" })),
+            400,
+            "BadRequest",
+            "does not match the namespace",
+        ),
+        create(JSON, "x".repeat(3 * 1024 * 1024 + 1), 413, "RequestEntityTooLarge", "limit is 3145728"),
+        (
+            "POST",
+            format!("{CONFIG_MAPS}?fieldValidation=Strict"),
+            JSON,
+            r#"{"metadata":{"name":"a"},"dada":{},"data":{"a":"1","a":"2"}}"#.into(),
+            400,
+            "BadRequest",
+            "unknown field \"dada\"",
+        ),
+        (
+            "POST",
+            format!("{CONFIG_MAPS}?fieldValidation=Maybe"),
+            JSON,
+            config_map(json!({ "name": "a" })),
+            422,
+            "Invalid",
+            "fieldValidation",
+        ),
+        (
+            "POST",
+            format!("{CONFIG_MAPS}?dryRun=Some"),
+            JSON,
+            config_map(json!({ "name": "a" })),
+            422,
+            "Invalid",
+            "dryRun",
+        ),
+        (
+            "POST",
+            "/api/v1/namespaces/none/configmaps".into(),
+            JSON,
+            config_map(json!({ "name": "a" })),
+            404,
+            "NotFound",
+            "namespaces \"none\" not found",
+        ),
+        (
+            "POST",
+            CONFIG_MAPS.into(),
+            JSON,
+            config_map(json!({ "name": "there" })),
+            409,
+            "AlreadyExists",
+            "configmaps \"there\" already exists",
+        ),
+        (
+            "POST",
+            DEPLOYMENTS.into(),
+            JSON,
+            r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"replicas":-1}}"#
+                .into(),
+            422,
+            "Invalid",
+            "spec.replicas",
+        ),
+    ]
+}
+
+fn paths() -> Vec<Case> {
+    let there = format!("{CONFIG_MAPS}/there");
+    let get = |path: &str, code, reason, message| -> Case {
+        ("GET", path.into(), JSON, String::new(), code, reason, message)
+    };
+    vec![
+        get("/api/v1/dogs", 404, "NotFound", "the server could not find the requested resource"),
+        get("/apis/none.io/v1/dogs", 404, "NotFound", "the server could not find the requested resource"),
+        get("/apis/apps/v9/deployments", 404, "NotFound", "the server could not find the requested resource"),
+        get(&format!("{CONFIG_MAPS}/none"), 404, "NotFound", "configmaps \"none\" not found"),
+        get(&format!("{DEPLOYMENTS}/none"), 404, "NotFound", "deployments.apps \"none\" not found"),
+        get(&format!("{there}/none"), 404, "NotFound", ""),
+        get(
+            &format!("{CONFIG_MAPS}?labelSelector=a%3D%3D%3Db"),
+            400,
+            "BadRequest",
+            "unable to parse requirement: found '='",
+        ),
+        get(
+            &format!("{CONFIG_MAPS}?fieldSelector=data.a%3Db"),
+            400,
+            "BadRequest",
+            "\"data.a\" is not a known field selector",
+        ),
+        get(&format!("{CONFIG_MAPS}?resourceVersion=new"), 400, "BadRequest", "resource version"),
+        get(&format!("{CONFIG_MAPS}?resourceVersionMatch=Exact"), 422, "Invalid", "resourceVersionMatch"),
+        get(&format!("{CONFIG_MAPS}?continue=x&limit=1"), 400, "BadRequest", "continue"),
+        get(&format!("{CONFIG_MAPS}?limit=few"), 400, "BadRequest", "limit"),
+        get(&format!("{CONFIG_MAPS}?resourceVersion=99999999"), 504, "Timeout", "Too large resource version"),
+        ("PUT", CONFIG_MAPS.into(), JSON, "{}".into(), 405, "MethodNotAllowed", ""),
+        ("POST", there.clone(), JSON, "{}".into(), 405, "MethodNotAllowed", ""),
+        (
+            "PATCH",
+            there.clone(),
+            JSON,
+            "{}".into(),
+            415,
+            "UnsupportedMediaType",
+            "application/merge-patch+json",
+        ),
+        (
+            "DELETE",
+            format!("{CONFIG_MAPS}/none"),
+            JSON,
+            String::new(),
+            404,
+            "NotFound",
+            "configmaps \"none\" not found",
+        ),
+        (
+            "DELETE",
+            there.clone(),
+            JSON,
+            r#"{"preconditions":{"uid":"another"}}"#.into(),
+            409,
+            "Conflict",
+            "the UID in the precondition (another) does not match the UID in record",
+        ),
+        ("DELETE", there, JSON, r#"{"propagationPolicy":"Sideways"}"#.into(), 422, "Invalid", "Sideways"),
+        (
+            "DELETE",
+            "/api/v1/namespaces/default".into(),
+            JSON,
+            String::new(),
+            403,
+            "Forbidden",
+            "may not be deleted",
+        ),
+    ]
+}
+
+fn changes(stale: &Value) -> Vec<Case> {
+    let there = format!("{CONFIG_MAPS}/there");
+    let patch = |content_type, body: &str, code, reason, message| -> Case {
+        ("PATCH", there.clone(), content_type, body.into(), code, reason, message)
+    };
+    let put = |body: String, code, reason, message| -> Case {
+        ("PUT", there.clone(), JSON, body, code, reason, message)
+    };
+    vec![
+        put(
+            stale.to_string(),
+            409,
+            "Conflict",
+            "Operation cannot be fulfilled on configmaps \"there\": the object has been modified; please apply your changes to the latest version and try again",
+        ),
+        put(
+            config_map(json!({ "name": "else" })),
+            400,
+            "BadRequest",
+            "does not match the name on the URL (there)",
+        ),
+        put(config_map(json!({ "name": "there", "uid": "another" })), 409, "Conflict", "UID"),
+        put(config_map(json!({ "name": "there", "resourceVersion": "new" })), 400, "BadRequest", "resource"),
+        patch(MERGE, "{", 400, "BadRequest", ""),
+        patch(MERGE, "[]", 400, "BadRequest", ""),
+        patch(
+            MERGE,
+            r#"{"metadata":{"resourceVersion":"1"}}"#,
+            409,
+            "Conflict",
+            "the object has been modified",
+        ),
+        patch(
+            MERGE,
+            r#"{"metadata":{"name":"else"}}"#,
+            400,
+            "BadRequest",
+            "does not match the name on the URL (there)",
+        ),
+        patch(JSON_PATCH, r#"{"op":"add"}"#, 400, "BadRequest", ""),
+        patch(JSON_PATCH, r#"[{"op":"test","path":"/data/value","value":"9"}]"#, 422, "Invalid", ""),
+        patch(JSON_PATCH, r#"[{"op":"remove","path":"/data/none"}]"#, 422, "Invalid", ""),
+        patch(STRATEGIC, r#"{"data":{"$patch":"sideways"}}"#, 400, "BadRequest", ""),
+    ]
+}
+
+async fn send(cluster: &Cluster, case: &Case) -> Reply {
+    let (method, path, content_type, body, ..) = case;
+    cluster.rest().call_as(method, path, content_type, body.clone()).await
+}
+
+fn judge(case: &Case, reply: &Reply) -> Option<String> {
+    let (method, path, _, body, code, reason, message) = case;
+    let is_status = reply.text("/kind") == "Status"
+        && reply.text("/status") == "Failure"
+        && reply.json()["code"] == reply.code;
+    let right = reply.code == *code
+        && reply.text("/reason") == *reason
+        && reply.text("/message").contains(message)
+        && is_status;
+    let shown: String = body.chars().take(120).collect();
+    let answer: String = String::from_utf8_lossy(&reply.body).chars().take(400).collect();
+    (!right).then(|| {
+        format!(
+            "{method} {path} {shown}\n    wanted {code} {reason} … {message}\n    got {} {answer}",
+            reply.code
+        )
+    })
+}
+
+#[test]
+fn every_wrong_request_gets_the_answer_that_kubernetes_gives() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let stale = cluster.create(manifests::config_map("there", "1")).await;
+        let there = cluster.merge("configmaps", "there", json!({ "data": { "value": "2" } })).await;
+        let revision = cluster.store().revision();
+        let mut wrong = Vec::new();
+        for case in [bodies(), paths(), changes(&stale)].into_iter().flatten() {
+            let reply = send(cluster, &case).await;
+            wrong.extend(judge(&case, &reply));
+        }
+        assert!(wrong.is_empty(), "{} answers differ:\n{}", wrong.len(), wrong.join("\n"));
+        assert_eq!(cluster.store().revision(), revision, "nothing was written");
+        assert_eq!(cluster.get("configmaps", "default", "there").await, Some(there));
+    });
+}
+
+#[test]
+fn who_may_not_hears_403_and_nothing_else() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let jane = UserInfo::new("jane", ["system:authenticated"]);
+        let reply = cluster.rest_as(jane).call("GET", &format!("{CONFIG_MAPS}/none"), "").await;
+        assert_eq!(reply.code, 403);
+        let message = "configmaps \"none\" is forbidden: User \"jane\" cannot get resource \"configmaps\" in API group \"\" in the namespace \"default\"";
+        assert_eq!(reply.text("/message"), message);
+    });
+}
+
+#[test]
+fn unknown_fields_are_dropped_with_a_warning_unless_they_are_refused() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let body = r#"{"metadata":{"name":"a"},"dada":{},"data":{"a":"1"}}"#;
+        let reply = cluster.rest().call("POST", &format!("{CONFIG_MAPS}?fieldValidation=Warn"), body).await;
+        assert_eq!((reply.code, reply.json().get("dada")), (201, None));
+        let warning = reply.headers["warning"].to_str().unwrap();
+        assert_eq!(warning, "299 - \"unknown field \\\"dada\\\"\"");
+        let quiet =
+            cluster.rest().call("PUT", &format!("{CONFIG_MAPS}/a?fieldValidation=Ignore"), body).await;
+        assert_eq!((quiet.code, quiet.headers.get("warning")), (200, None));
+    });
+}
+
+/// Runs `test` on a runtime with I/O.
+fn connected<T>(test: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test)
+}
+
+#[test]
+fn a_body_beyond_the_limit_is_refused_over_a_real_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Launch::in_memory(SERVER, dir.path()).args(&["--components", "apiserver"]).start().unwrap();
+    let door = Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap());
+    connected(async {
+        let reply = door.call("POST", CONFIG_MAPS, &"x".repeat(3 * 1024 * 1024 + 1)).await;
+        assert_eq!((reply.code, reply.text("/reason").as_str()), (413, "RequestEntityTooLarge"));
+        let fits = config_map(json!({ "name": "fits", "annotations": { "a": "x".repeat(200_000) } }));
+        assert_eq!(door.call("POST", CONFIG_MAPS, &fits).await.code, 201);
+    });
+}
+
+#[test]
+fn a_data_directory_serves_one_process_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let launch = Launch::on_disk(SERVER, dir.path()).args(&["--components", "apiserver"]);
+    let first = launch.start().unwrap();
+    let said = launch.start().err().expect("the second is refused");
+    assert!(said.contains("data") && said.contains("in use"), "{said}");
+    first.kill();
+    launch.start().expect("a killed process holds nothing");
+}
+
+#[test]
+fn a_port_in_use_is_said_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let said = Launch::new(SERVER, dir.path())
+        .args(&["--in-memory", "--listen", &address.to_string()])
+        .start()
+        .err()
+        .unwrap();
+    assert!(said.contains(&address.port().to_string()) && said.contains("in use"), "{said}");
+}
+
+#[test]
+fn flags_without_meaning_are_refused_before_anything_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    for (args, part) in [
+        (&["--nodes", "many"][..], "many"),
+        (&["--history", "ever"], "ever"),
+        (&["--listen", "here"], "HOST:PORT"),
+        (&["--components", "scheduler"], "--kubeconfig"),
+        (&["--components", "cook"], "cook"),
+        (&["--durability", "hope"], "hope"),
+    ] {
+        let said = Launch::new(SERVER, dir.path()).args(args).start().err().unwrap();
+        assert!(said.contains(part), "{args:?}: {said}");
+    }
+}
+
+/// The segment of the write-ahead log that was written last, and where its last group of records ends.
+fn tail(dir: &Path) -> (PathBuf, u64) {
+    let entries = fs::read_dir(dir.join("data/wal")).unwrap().map(|entry| entry.unwrap().path());
+    let mut segments: Vec<_> =
+        entries.filter(|path| path.extension().is_some_and(|extension| extension == "wal")).collect();
+    segments.sort();
+    let newest = segments.pop().expect("a log has a segment");
+    // Segments are made ahead, full of zeros. A group ends with a checksum, which may end with zeros, at a multiple of eight.
+    let bytes = fs::read(&newest).unwrap();
+    let last = bytes.iter().rposition(|byte| *byte != 0).expect("a segment has a header");
+    (newest, (last as u64 + 4).next_multiple_of(8))
+}
+
+fn overwrite(file: &Path, at: u64, bytes: &[u8]) {
+    let mut file = fs::OpenOptions::new().write(true).open(file).unwrap();
+    file.seek(SeekFrom::Start(at)).unwrap();
+    file.write_all(bytes).unwrap();
+}
+
+/// Creates a ConfigMap; what the server answered.
+async fn create(server: &Server, name: &str) -> Value {
+    let api = server.client("test").await.dynamic(Gvr::new("", "v1", "configmaps"));
+    api.create("default", &manifests::config_map(name, "1")).await.unwrap()
+}
+
+async fn list(server: &Server) -> Vec<Value> {
+    let api = server.client("test").await.dynamic(Gvr::new("", "v1", "configmaps"));
+    api.list("default", &ListParams::default()).await.unwrap().0
+}
+
+#[test]
+fn a_torn_tail_of_the_log_loses_nothing_that_was_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    let launch = Launch::on_disk(SERVER, dir.path()).args(&["--components", "apiserver"]);
+    let mut answered = Vec::new();
+    let half_a_header = [b"kGRP".as_slice(), &[7; 30]].concat();
+    for (round, torn) in
+        [&b"\x01\x02\x03"[..], &half_a_header, &[0xff; 300], b"nothing that ever was a record"]
+            .iter()
+            .enumerate()
+    {
+        let server = launch.start().unwrap();
+        connected(async {
+            assert_eq!(list(&server).await, answered, "round {round}");
+            answered.push(create(&server, &format!("round-{round}")).await);
+        });
+        server.kill();
+        let (segment, end) = tail(dir.path());
+        overwrite(&segment, end, torn);
+    }
+    let server = launch.start().unwrap();
+    connected(async { assert_eq!(list(&server).await, answered) });
+}
+
+#[test]
+fn a_log_that_was_damaged_in_the_middle_is_refused_and_left_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let launch = Launch::on_disk(SERVER, dir.path()).args(&["--components", "apiserver"]);
+    let server = launch.start().unwrap();
+    let first = connected(create(&server, "first"));
+    let (segment, damaged) = tail(dir.path());
+    let mut answered = vec![first];
+    for n in 0..5 {
+        answered.push(connected(create(&server, &format!("more-{n}"))));
+    }
+    server.kill();
+    let at = damaged - 64;
+    let byte = fs::read(&segment).unwrap()[usize::try_from(at).unwrap()];
+    overwrite(&segment, at, &[byte ^ 0x55]);
+    let before = fs::read(&segment).unwrap();
+    let said = launch.start().err().expect("a server that would lose data does not start");
+    assert!(said.contains("damaged") && said.contains(".wal"), "{said}");
+    assert_eq!(fs::read(&segment).unwrap(), before, "nothing was cut off");
+    overwrite(&segment, at, &[byte]);
+    let server = launch.start().unwrap();
+    answered.sort_by_key(|object| object["metadata"]["name"].to_string());
+    connected(async { assert_eq!(list(&server).await, answered) });
+}

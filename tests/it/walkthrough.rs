@@ -1,0 +1,253 @@
+//! The way of one request, walked: `POST` of a Deployment over TLS to the whole program on disk, until the Deployment is
+//! available. [`WALK`] lists the hops as ARCHITECTURE.md tells them; each is a tracing span, and the test asserts that they come
+//! in this order from these files.
+//!
+//! The program runs inside the test, so that the spans can be recorded. They are the process's, so the test starts itself
+//! once more, alone, and walks there.
+
+use kstore_client::{Gvr, Kubeconfig};
+use kstore_tests::wait::{rolled_out, watch_until};
+use kstore_tests::{Https, manifests};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::registry::LookupSpan;
+
+/// One step of the walk.
+struct Hop {
+    /// The line of the table in ARCHITECTURE.md.
+    line: u8,
+    /// The span.
+    span: &'static str,
+    /// Where it is opened.
+    file: &'static str,
+    /// What its fields contain, as `name=value` in their order, spans around it included.
+    fields: &'static [&'static str],
+}
+
+const fn hop(line: u8, span: &'static str, file: &'static str, fields: &'static [&'static str]) -> Hop {
+    Hop { line, span, file, fields }
+}
+
+/// The walk.
+const WALK: &[Hop] = &[
+    hop(1, "server", "apiserver/src/server.rs", &[]),
+    hop(
+        2,
+        "router",
+        "apiserver/src/rest/mod.rs",
+        &["method=POST", "path=\"/apis/apps/v1/namespaces/default/deployments\""],
+    ),
+    hop(3, "authn", "apiserver/src/rest/mod.rs", &["server ", "router "]),
+    hop(
+        3,
+        "pipeline",
+        "apiserver/src/pipeline.rs",
+        &["router ", "verb=\"create\"", "resource=\"deployments\""],
+    ),
+    hop(3, "authz", "apiserver/src/pipeline.rs", &["resource=\"deployments\""]),
+    hop(3, "decode", "apiserver/src/pipeline/create.rs", &["resource=\"deployments\""]),
+    hop(3, "admission", "apiserver/src/admission/mod.rs", &["resource=\"deployments\"", "phase=\"mutate\""]),
+    hop(3, "validation", "apiserver/src/pipeline/create.rs", &["resource=\"deployments\""]),
+    hop(
+        3,
+        "admission",
+        "apiserver/src/admission/mod.rs",
+        &["resource=\"deployments\"", "phase=\"validate\""],
+    ),
+    hop(
+        4,
+        "registry",
+        "apiserver/src/registry/create.rs",
+        &["pipeline ", "key=\"/registry/deployments/default/web\""],
+    ),
+    hop(5, "writer", "store/src/writer.rs", &["step=\"execute\""]),
+    hop(6, "wal", "store/src/wal/append.rs", &[]),
+    hop(6, "disk", "store/src/disk/real.rs", &[]),
+    hop(7, "writer", "store/src/writer.rs", &["step=\"publish\""]),
+    hop(7, "hub", "store/src/watch/hub.rs", &[]),
+    hop(8, "cache", "apiserver/src/cache/mod.rs", &[]),
+    hop(9, "grpc", "client/src/grpc.rs", &[]),
+    hop(9, "reflector", "informer/src/informer.rs", &["informer=\"deployments\""]),
+    hop(9, "indexer", "informer/src/shared.rs", &["informer=\"deployments\""]),
+    hop(9, "queue", "informer/src/controller.rs", &["key=default/web"]),
+    hop(10, "run", "informer/src/controller.rs", &["controller=\"deployment\"", "key=default/web"]),
+    hop(10, "plan", "controllers/src/deployment/mod.rs", &["key=default/web"]),
+    hop(10, "apply", "controllers/src/apply.rs", &["controller=\"deployment\""]),
+    hop(10, "registry", "apiserver/src/registry/create.rs", &["key=\"/registry/replicasets/default/web-"]),
+    hop(10, "run", "informer/src/controller.rs", &["controller=\"replicaset\"", "key=default/web-"]),
+    hop(10, "plan", "controllers/src/replicaset/mod.rs", &["key=default/web-"]),
+    hop(10, "apply", "controllers/src/apply.rs", &["controller=\"replicaset\""]),
+    hop(10, "registry", "apiserver/src/registry/create.rs", &["key=\"/registry/pods/default/web-"]),
+    hop(11, "queue", "scheduler/src/scheduler.rs", &["pod=default/web-"]),
+    hop(11, "decide", "scheduler/src/scheduler.rs", &["pod=default/web-"]),
+    hop(11, "bind", "scheduler/src/bind.rs", &["pod=default/web-", "node=node-0"]),
+    hop(
+        11,
+        "registry",
+        "apiserver/src/registry/guaranteed_update.rs",
+        &["key=\"/registry/pods/default/web-"],
+    ),
+    hop(12, "manager", "kubelet-sim/src/manager/mod.rs", &["pod=default/web-"]),
+    hop(12, "pod", "kubelet-sim/src/manager/pods.rs", &["pod=default/web-"]),
+    hop(12, "status", "kubelet-sim/src/manager/pods.rs", &["pod=default/web-"]),
+    hop(
+        12,
+        "registry",
+        "apiserver/src/registry/guaranteed_update.rs",
+        &["key=\"/registry/pods/default/web-"],
+    ),
+    hop(12, "run", "informer/src/controller.rs", &["controller=\"replicaset\"", "key=default/web-"]),
+    hop(
+        12,
+        "registry",
+        "apiserver/src/registry/guaranteed_update.rs",
+        &["key=\"/registry/replicasets/default/web-"],
+    ),
+    hop(12, "run", "informer/src/controller.rs", &["controller=\"deployment\"", "key=default/web"]),
+    hop(
+        12,
+        "registry",
+        "apiserver/src/registry/guaranteed_update.rs",
+        &["key=\"/registry/deployments/default/web\""],
+    ),
+];
+
+/// A span that was opened.
+#[derive(Clone, Debug)]
+struct Opened {
+    name: &'static str,
+    file: String,
+    /// Names and fields of the spans around it and its own, outermost first.
+    path: String,
+}
+
+/// Records every span in the order of opening.
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<Vec<Opened>>>);
+
+/// What is around a span and in it, as text.
+struct Trail(String);
+
+impl Visit for Trail {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        let _ = write!(self.0, "{}={value:?} ", field.name());
+    }
+}
+
+impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        let around =
+            span.parent().and_then(|parent| parent.extensions().get::<Trail>().map(|path| path.0.clone()));
+        let meta = attributes.metadata();
+        let mut path = Trail(around.unwrap_or_default() + meta.name() + " ");
+        attributes.record(&mut path);
+        let file = meta.file().unwrap_or_default().replace('\\', "/");
+        let opened = Opened { name: meta.name(), file, path: path.0.clone() };
+        span.extensions_mut().insert(path);
+        self.0.lock().unwrap().push(opened);
+    }
+}
+
+impl Hop {
+    fn is(&self, opened: &Opened) -> bool {
+        let mut rest = opened.path.as_str();
+        let in_order = self.fields.iter().all(|field| match rest.split_once(field) {
+            Some((_, behind)) => {
+                rest = behind;
+                true
+            }
+            None => false,
+        });
+        opened.name == self.span && opened.file.ends_with(self.file) && in_order
+    }
+}
+
+/// Follows the walk through what was recorded: each hop is the first that fits after the hop before it.
+fn follow(opened: &[Opened]) {
+    let mut at = 0;
+    for hop in WALK {
+        let found = opened[at..].iter().position(|opened| hop.is(opened));
+        let Some(found) = found else {
+            let seen: Vec<_> = opened
+                .iter()
+                .filter(|opened| opened.name == hop.span)
+                .map(|o| format!("{} {}", o.file, o.path))
+                .collect();
+            panic!(
+                "hop {} ({} in {} with {:?}) is missing after {at} spans; all of its name:\n{}",
+                hop.line,
+                hop.span,
+                hop.file,
+                hop.fields,
+                seen.join("\n")
+            );
+        };
+        at += found + 1;
+    }
+}
+
+/// The walk, in a process of its own.
+fn walk() {
+    let recorder = Recorder::default();
+    let filter = tracing_subscriber::filter::LevelFilter::DEBUG;
+    let subscriber = tracing_subscriber::registry().with(recorder.clone().with_filter(filter));
+    tracing::subscriber::set_global_default(subscriber).expect("nobody else records in this process");
+    let dir = tempfile::tempdir().unwrap();
+    let kubeconfig = dir.path().join("kubeconfig");
+    let data = dir.path().join("data");
+    let arguments = ["--listen", "127.0.0.1:0", "--nodes", "1", "--data-dir", data.to_str().unwrap()];
+    let arguments = ["kstore-server"]
+        .into_iter()
+        .chain(arguments)
+        .chain(["--write-kubeconfig", kubeconfig.to_str().unwrap()]);
+    let cli = <kstore_server::Cli as clap::Parser>::parse_from(arguments);
+    std::thread::spawn(move || kstore_server::main(cli));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let config = ready(&kubeconfig).await;
+        let client = kstore_client::Client::connect(&config, "walk").await.unwrap();
+        let node = Gvr::new("", "v1", "nodes");
+        watch_until(&client, node, "", "node-0", kstore_tests::wait::is_ready).await;
+        let account = Gvr::new("", "v1", "serviceaccounts");
+        watch_until(&client, account, "default", "default", |_| true).await;
+
+        recorder.0.lock().unwrap().clear();
+        let path = "/apis/apps/v1/namespaces/default/deployments";
+        let reply =
+            Https::new(&config).call("POST", path, &manifests::deployment("web", 1).to_string()).await;
+        assert_eq!(reply.code, 201, "{reply:?}");
+        watch_until(&client, Gvr::new("apps", "v1", "deployments"), "default", "web", rolled_out).await;
+        follow(&recorder.0.lock().unwrap());
+    });
+}
+
+/// A kubeconfig that exists works.
+async fn ready(kubeconfig: &Path) -> Kubeconfig {
+    for _ in 0..3000 {
+        if kubeconfig.exists() {
+            return Kubeconfig::read(kubeconfig).unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the server did not come up");
+}
+
+#[test]
+fn a_request_takes_the_way_that_the_guide_tells() {
+    const ALONE: &str = "KSTORE_TEST_WALK";
+    if std::env::var_os(ALONE).is_some() {
+        return walk();
+    }
+    let test = std::env::current_exe().unwrap();
+    let arguments = ["walkthrough::a_request_takes_the_way_that_the_guide_tells", "--exact", "--nocapture"];
+    let alone = Command::new(test).args(arguments).env(ALONE, "1").output().unwrap();
+    let said = String::from_utf8_lossy(&alone.stdout) + String::from_utf8_lossy(&alone.stderr);
+    assert!(alone.status.success() && said.contains("1 passed"), "{said}");
+}

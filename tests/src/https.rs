@@ -1,0 +1,76 @@
+//! The REST door of a real server: one HTTP/1.1 request on a TLS connection of its own, written and read by hand, so that tests
+//! can also send what no client library would.
+
+use crate::Reply;
+use kstore_client::Kubeconfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// Where a server is, and the administrator's certificate.
+#[derive(Clone)]
+pub struct Https {
+    address: String,
+    tls: TlsConnector,
+}
+
+impl Https {
+    /// From the kubeconfig that a server wrote.
+    pub fn new(kubeconfig: &Kubeconfig) -> Self {
+        let mut roots = RootCertStore::empty();
+        let ca = kubeconfig.ca.as_deref().expect("the kubeconfig names the authority");
+        for certificate in CertificateDer::pem_slice_iter(ca) {
+            roots.add(certificate.expect("the authority is PEM")).expect("the authority is a certificate");
+        }
+        let admin = kubeconfig.identity.as_ref().expect("the kubeconfig has a client certificate");
+        let chain = CertificateDer::pem_slice_iter(&admin.certificate).collect::<Result<_, _>>();
+        let key = PrivateKeyDer::from_pem_slice(&admin.key).expect("the key is PEM");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("ring has the default versions")
+            .with_root_certificates(roots)
+            .with_client_auth_cert(chain.expect("the certificate is PEM"), key)
+            .expect("certificate and key fit");
+        let address = kubeconfig.server.strip_prefix("https://").expect("the server speaks https").to_owned();
+        Self { address, tls: TlsConnector::from(Arc::new(config)) }
+    }
+
+    /// Sends a request with a body of JSON and reads the answer.
+    pub async fn call(&self, method: &str, path: &str, body: &str) -> Reply {
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nUser-Agent: https-test/1.0\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.address,
+            body.len()
+        );
+        let socket = TcpStream::connect(&self.address).await.expect("the server listens");
+        let host = self.address.rsplit_once(':').expect("the address has a port").0.to_owned();
+        let name = ServerName::try_from(host).expect("the host is a name or an address");
+        let mut tls = self.tls.connect(name, socket).await.expect("the handshake succeeds");
+        // A server that has heard enough may answer and close before it has read everything.
+        let _ = tls.write_all(request.as_bytes()).await;
+        let mut answer = Vec::new();
+        let _ = tls.read_to_end(&mut answer).await;
+        parse(&answer)
+    }
+}
+
+fn parse(answer: &[u8]) -> Reply {
+    let end = answer.windows(4).position(|window| window == b"\r\n\r\n").expect("an answer has a head");
+    let head = String::from_utf8_lossy(&answer[..end]);
+    let mut lines = head.lines();
+    let code =
+        lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).expect("a status line has a code");
+    let mut headers = http::HeaderMap::new();
+    for (name, value) in lines.filter_map(|line| line.split_once(": ")) {
+        let name: http::HeaderName = name.parse().expect("a header has a name");
+        headers.append(name, value.parse().expect("a header has a value"));
+    }
+    assert!(!headers.contains_key("transfer-encoding"), "answers of one piece have a length");
+    Reply { code, headers, body: answer[end + 4..].to_vec().into() }
+}
