@@ -11,3 +11,18 @@ pub mod kstore {
         pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kstore.v1.bin"));
     }
 }
+
+/// The etcd v3 API. The modules carry the names of the proto packages, which are part of the wire.
+pub mod etcd {
+    /// `mvccpb`: keys and events.
+    #[expect(missing_docs, reason = "generated; the fields are etcd's")]
+    pub mod mvccpb {
+        tonic::include_proto!("mvccpb");
+    }
+
+    /// `etcdserverpb`: the services and their messages.
+    #[expect(missing_docs, clippy::too_many_lines, reason = "generated; the fields are etcd's")]
+    pub mod etcdserverpb {
+        tonic::include_proto!("etcdserverpb");
+    }
+}

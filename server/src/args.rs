@@ -87,6 +87,9 @@ pub struct ServeArgs {
     /// Address for REST and gRPC, on one TLS port; port 0 picks a free one
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN)]
     listen: ListenAddress,
+    /// Also serve the etcd v3 API of the store here: plain text, no authentication, loopback only
+    #[arg(long, value_name = "ADDR")]
+    etcd_listen: Option<ListenAddress>,
     /// Where components without an apiserver in this process find one
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -270,6 +273,8 @@ pub enum Api {
         storage: Storage,
         /// Where it listens.
         listen: ListenAddress,
+        /// Where the etcd API listens, if anywhere.
+        etcd_listen: Option<ListenAddress>,
         /// What automatic compaction keeps.
         history: History,
         /// A second copy of the admin kubeconfig.
@@ -320,6 +325,7 @@ impl ServeArgs {
                 Api::Here {
                     storage,
                     listen: self.listen,
+                    etcd_listen: self.etcd_listen,
                     history: self.cluster.history,
                     write_kubeconfig: self.cluster.write_kubeconfig,
                 }
@@ -329,6 +335,9 @@ impl ServeArgs {
                 return Err(UsageError::NeedsApiserver("--data-dir"));
             }
             (false, Some(_)) if self.in_memory => return Err(UsageError::NeedsApiserver("--in-memory")),
+            (false, Some(_)) if self.etcd_listen.is_some() => {
+                return Err(UsageError::NeedsApiserver("--etcd-listen"));
+            }
             (false, Some(_)) if self.cluster.write_kubeconfig.is_some() => {
                 return Err(UsageError::NeedsApiserver("--write-kubeconfig"));
             }
@@ -348,6 +357,7 @@ impl RunArgs {
         let api = Api::Here {
             storage: Storage::Memory,
             listen: self.listen,
+            etcd_listen: None,
             history: self.cluster.history,
             write_kubeconfig: self.cluster.write_kubeconfig,
         };
@@ -376,14 +386,14 @@ mod tests {
         let config = config("kstore-server").unwrap();
         assert_eq!(config.nodes, 3);
         assert_eq!(config.loops.len(), 3);
-        let Api::Here { storage, listen, history, write_kubeconfig } = config.api else {
+        let Api::Here { storage, listen, etcd_listen, history, write_kubeconfig } = config.api else {
             panic!("no apiserver")
         };
         let dir = DEFAULT_DATA_DIR.into();
         assert_eq!(storage, Storage::Disk { dir, durability: Durability::Sync, engine: Engine::Segments });
         assert_eq!((listen.host.as_str(), listen.port), ("127.0.0.1", 6443));
         assert_eq!(history, History::For(Duration::from_secs(300)));
-        assert_eq!(write_kubeconfig, None);
+        assert_eq!((write_kubeconfig, etcd_listen), (None, None));
     }
 
     #[test]
@@ -392,6 +402,8 @@ mod tests {
         assert_eq!(config("kstore-server --kubeconfig f"), Err(UsageError::TwoApis));
         let wrong = config("kstore-server --components scheduler --kubeconfig f --in-memory");
         assert_eq!(wrong, Err(UsageError::NeedsApiserver("--in-memory")));
+        let wrong = config("kstore-server --components scheduler --kubeconfig f --etcd-listen 127.0.0.1:0");
+        assert_eq!(wrong, Err(UsageError::NeedsApiserver("--etcd-listen")));
         let right =
             config("kstore-server --components scheduler,kubelet-sim --kubeconfig f --nodes 9").unwrap();
         assert_eq!(right.api, Api::Elsewhere("f".into()));

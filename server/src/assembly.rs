@@ -28,6 +28,8 @@ pub(crate) struct Parts<'a> {
     pub nondet: Nondet,
     /// Where clients come in, if the apiserver is here.
     pub door: Option<Door>,
+    /// Where clients of the etcd API come in, if it is served; already bound.
+    pub etcd: Option<TcpListener>,
     /// The data directory, if there is one.
     pub data_dir: Option<PathBuf>,
     /// The certificate of our authority, or "" if the apiserver is elsewhere.
@@ -62,6 +64,9 @@ pub(crate) async fn everything(
     let api = ApiServer::start(embedded, options, follow).await?;
     let server = api.clone();
     doors.spawn("apiserver", async move { server.serve(door.listener, door.tls).await });
+    if let Some(listener) = parts.etcd {
+        doors.spawn("etcd", kstore_etcd::serve(store.clone(), listener, doors.stop()));
+    }
     start_retention(core, &store, *history, &parts.nondet);
     let stop = core.stop();
     core.spawn("store", async move {

@@ -6,21 +6,34 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::net::TcpListener;
 
-/// Binds the address. Errors say which flag helps.
-pub(crate) async fn bind(address: &ListenAddress) -> anyhow::Result<TcpListener> {
+/// Binds the address that `flag` gave. Errors say what helps.
+pub(crate) async fn bind(address: &ListenAddress, flag: &str) -> anyhow::Result<TcpListener> {
     let host = if address.host.is_empty() { "0.0.0.0" } else { &address.host };
     let shown = format!("{}:{}", address.host, address.port);
     TcpListener::bind((host, address.port)).await.map_err(|error| match error.kind() {
         ErrorKind::AddrInUse => anyhow!(
-            "port {} of {host} is in use by another process; choose another with --listen {host}:PORT (0 picks a free one)",
+            "port {} of {host} is in use by another process; choose another with {flag} {host}:PORT (0 picks a free one)",
             address.port
         ),
         ErrorKind::PermissionDenied => {
-            anyhow!("no permission to listen on {shown}; choose a port above 1023 with --listen {host}:PORT")
+            anyhow!("no permission to listen on {shown}; choose a port above 1023 with {flag} {host}:PORT")
         }
-        ErrorKind::AddrNotAvailable => anyhow!("{host} is not an address of this machine; see --listen"),
-        _ => anyhow!(error).context(format!("cannot listen on {shown}; see --listen")),
+        ErrorKind::AddrNotAvailable => anyhow!("{host} is not an address of this machine; see {flag}"),
+        _ => anyhow!(error).context(format!("cannot listen on {shown}; see {flag}")),
     })
+}
+
+/// The same, but only on this machine: for what everybody who can connect may use.
+pub(crate) async fn bind_loopback(address: &ListenAddress, flag: &str) -> anyhow::Result<TcpListener> {
+    let listener = bind(address, flag).await?;
+    let bound = listener.local_addr().context("the listener has no address")?;
+    if bound.ip().is_loopback() {
+        return Ok(listener);
+    }
+    Err(anyhow!(
+        "{flag} is without authentication and takes loopback addresses only, for example 127.0.0.1:{}",
+        address.port
+    ))
 }
 
 /// The address a client on this machine uses: a wildcard becomes loopback.
@@ -40,11 +53,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_taken_port_is_said_so_and_a_wildcard_is_reached_on_loopback() {
-        let any = bind(&":0".parse().unwrap()).await.unwrap();
+        let any = bind(&":0".parse().unwrap(), "--listen").await.unwrap();
         let taken = reachable(&any).unwrap();
         assert_eq!(taken.ip(), Ipv4Addr::LOCALHOST);
-        let again =
-            bind(&format!("0.0.0.0:{}", taken.port()).parse().unwrap()).await.unwrap_err().to_string();
+        let again = bind(&format!("0.0.0.0:{}", taken.port()).parse().unwrap(), "--listen")
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(again.contains("is in use by another process"), "{again}");
+    }
+    #[tokio::test]
+    async fn what_is_open_to_everybody_is_bound_to_loopback_only() {
+        assert!(bind_loopback(&"127.0.0.1:0".parse().unwrap(), "--etcd-listen").await.is_ok());
+        let open = bind_loopback(&":0".parse().unwrap(), "--etcd-listen").await.unwrap_err().to_string();
+        assert!(open.starts_with("--etcd-listen is without authentication"), "{open}");
     }
 }

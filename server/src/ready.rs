@@ -10,6 +10,8 @@ use std::path::PathBuf;
 pub(crate) struct Ready {
     /// Where the API answers.
     pub address: SocketAddr,
+    /// Where the etcd API answers, if it is served.
+    pub etcd: Option<SocketAddr>,
     /// The admin kubeconfig.
     pub kubeconfig: PathBuf,
     /// Whether anything stays when the process ends.
@@ -22,6 +24,9 @@ impl fmt::Display for Ready {
         let memory = if self.in_memory { " (in memory: nothing stays when this process ends)" } else { "" };
         writeln!(f, "kstore is ready{memory}")?;
         writeln!(f, "  address     https://{}", self.address)?;
+        if let Some(etcd) = self.etcd {
+            writeln!(f, "  etcd        http://{etcd}")?;
+        }
         writeln!(f, "  kubeconfig  {kubeconfig}")?;
         write!(f, "  try         kubectl --kubeconfig {kubeconfig} get nodes")
     }

@@ -18,6 +18,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -97,11 +98,16 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
     let nondet = Nondet::real();
     match &config.api {
         Api::Elsewhere(kubeconfig) => {
-            let parts = Parts { config, nondet, door: None, data_dir: None, ca_pem: String::new() };
+            let ca_pem = String::new();
+            let parts = Parts { config, nondet, door: None, etcd: None, data_dir: None, ca_pem };
             assembly::loops_only(parts, kubeconfig, &cluster.loops).await?;
         }
-        Api::Here { storage, listen, write_kubeconfig, .. } => {
-            cluster.start_here(config, nondet, storage, listen, write_kubeconfig.as_deref()).await?;
+        Api::Here { storage, listen, etcd_listen, write_kubeconfig, .. } => {
+            let etcd = match etcd_listen {
+                Some(address) => Some(listen::bind_loopback(address, "--etcd-listen").await?),
+                None => None,
+            };
+            cluster.start_here(config, nondet, storage, listen, etcd, write_kubeconfig.as_deref()).await?;
         }
     }
     Ok(cluster)
@@ -114,13 +120,14 @@ impl Cluster {
         nondet: Nondet,
         storage: &Storage,
         listen: &ListenAddress,
+        etcd: Option<TcpListener>,
         copy: Option<&Path>,
     ) -> anyhow::Result<()> {
         let data_dir = match storage {
             Storage::Memory => None,
             Storage::Disk { dir, .. } => Some(DataDir::open(dir)?),
         };
-        let listener = listen::bind(listen).await?;
+        let listener = listen::bind(listen, "--listen").await?;
         let address = listen::reachable(&listener)?;
         let now = nondet.clock.now();
         let pki = match &data_dir {
@@ -130,7 +137,9 @@ impl Cluster {
         let tls = tls::server(&pki, &pki.serving(&listen.host)?)?;
         let door = Some(Door { listener, tls, advertised: address.to_string() });
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
-        let parts = Parts { config, nondet, door, data_dir: data_path, ca_pem: pki.ca_pem().to_owned() };
+        let etcd_address = etcd.as_ref().map(listen::reachable).transpose()?;
+        let ca_pem = pki.ca_pem().to_owned();
+        let parts = Parts { config, nondet, door, etcd, data_dir: data_path, ca_pem };
         assembly::everything(parts, &self.core, &self.doors, &self.loops).await?;
 
         // Only now: a kubeconfig that exists works.
@@ -151,7 +160,8 @@ impl Cluster {
                 path
             }
         };
-        self.ready = Some(Ready { address, kubeconfig: path, in_memory: data_dir.is_none() });
+        self.ready =
+            Some(Ready { address, etcd: etcd_address, kubeconfig: path, in_memory: data_dir.is_none() });
         self._data_dir = data_dir;
         Ok(())
     }

@@ -1,0 +1,67 @@
+//! The Cluster service: a cluster of one member that stays one.
+
+use kstore_proto::etcd::etcdserverpb::{
+    Member, MemberAddRequest, MemberAddResponse, MemberListRequest, MemberListResponse, MemberPromoteRequest,
+    MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse, MemberUpdateRequest,
+    MemberUpdateResponse, cluster_server::Cluster,
+};
+use kstore_store::Revision;
+use tonic::{Request, Response, Status, async_trait};
+
+use crate::error::{self, EtcdError, unimplemented};
+use crate::node::Node;
+
+/// What is said where the member is right but the change is not possible.
+const ALONE: &str = "a kstore is always a cluster of one member";
+
+#[async_trait]
+impl Cluster for Node {
+    async fn member_list(
+        &self,
+        _: Request<MemberListRequest>,
+    ) -> Result<Response<MemberListResponse>, Status> {
+        let member = Member {
+            id: self.member,
+            name: "kstore".to_owned(),
+            peer_ur_ls: vec![self.url.to_string()],
+            client_ur_ls: vec![self.url.to_string()],
+            is_learner: false,
+        };
+        // Answers about the cluster carry no revision.
+        Ok(Response::new(MemberListResponse { header: self.header(Revision(0)), members: vec![member] }))
+    }
+
+    async fn member_add(&self, _: Request<MemberAddRequest>) -> Result<Response<MemberAddResponse>, Status> {
+        Err(unimplemented(ALONE))
+    }
+
+    async fn member_remove(
+        &self,
+        request: Request<MemberRemoveRequest>,
+    ) -> Result<Response<MemberRemoveResponse>, Status> {
+        self.known(request.into_inner().id)?;
+        Err(error::TOO_FEW_MEMBERS.into())
+    }
+
+    async fn member_update(
+        &self,
+        request: Request<MemberUpdateRequest>,
+    ) -> Result<Response<MemberUpdateResponse>, Status> {
+        self.known(request.into_inner().id)?;
+        Err(unimplemented(ALONE))
+    }
+
+    async fn member_promote(
+        &self,
+        request: Request<MemberPromoteRequest>,
+    ) -> Result<Response<MemberPromoteResponse>, Status> {
+        self.known(request.into_inner().id)?;
+        Err(error::NOT_A_LEARNER.into())
+    }
+}
+
+impl Node {
+    fn known(&self, member: u64) -> Result<(), EtcdError> {
+        if member == self.member { Ok(()) } else { Err(error::MEMBER_NOT_FOUND) }
+    }
+}

@@ -1,0 +1,183 @@
+//! Requests of the wire into requests of the store, and answers back. Pure. What the store checks is not checked here,
+//! only what it cannot express.
+
+use bytes::Bytes;
+use kstore_proto::etcd::etcdserverpb::{
+    self as pb, compare::TargetUnion, request_op::Request, response_op::Response,
+};
+use kstore_proto::etcd::mvccpb;
+use kstore_store::{
+    Compare, CompareOp, Delete, DeleteResult, Event, EventKind, KeyRange, KeyValue, LeaseId, Op, OpResult,
+    Put, PutResult, Range, RangeResult, Revision, SortOrder, SortTarget, Target, Txn, TxnResult,
+};
+
+use crate::error::{EMPTY_KEY, EtcdError, INVALID_SORT, KEY_NOT_FOUND};
+
+/// etcd wants a key even where the range has an end.
+fn keys(key: Bytes, range_end: Bytes) -> Result<KeyRange, EtcdError> {
+    if key.is_empty() { Err(EMPTY_KEY) } else { Ok(KeyRange::from_etcd(key, range_end)) }
+}
+
+pub(crate) fn range(request: pb::RangeRequest) -> Result<Range, EtcdError> {
+    use pb::range_request as wire;
+    let keys = keys(request.key, request.range_end)?;
+    let sort_target = match wire::SortTarget::try_from(request.sort_target) {
+        Ok(wire::SortTarget::Key) => SortTarget::Key,
+        Ok(wire::SortTarget::Version) => SortTarget::Version,
+        Ok(wire::SortTarget::Create) => SortTarget::Create,
+        Ok(wire::SortTarget::Mod) => SortTarget::Mod,
+        Ok(wire::SortTarget::Value) => SortTarget::Value,
+        Err(_) => return Err(INVALID_SORT),
+    };
+    let sort_order = match wire::SortOrder::try_from(request.sort_order) {
+        Ok(wire::SortOrder::None | wire::SortOrder::Ascend) => SortOrder::Ascending,
+        Ok(wire::SortOrder::Descend) => SortOrder::Descending,
+        Err(_) => return Err(INVALID_SORT),
+    };
+    Ok(Range {
+        keys,
+        revision: Revision(request.revision),
+        limit: request.limit,
+        sort_target,
+        sort_order,
+        keys_only: request.keys_only,
+        count_only: request.count_only,
+        min_mod_revision: Revision(request.min_mod_revision),
+        max_mod_revision: Revision(request.max_mod_revision),
+        min_create_revision: Revision(request.min_create_revision),
+        max_create_revision: Revision(request.max_create_revision),
+    })
+}
+
+pub(crate) fn put(request: pb::PutRequest) -> Put {
+    let pb::PutRequest { key, value, lease, prev_kv, ignore_value, ignore_lease } = request;
+    Put { key, value, lease: LeaseId(lease), prev_kv, ignore_value, ignore_lease }
+}
+
+pub(crate) fn delete(request: pb::DeleteRangeRequest) -> Result<Delete, EtcdError> {
+    Ok(Delete { keys: keys(request.key, request.range_end)?, prev_kv: request.prev_kv })
+}
+
+/// Recursion is bounded: the decoder refuses messages that are nested too deeply.
+pub(crate) fn txn(request: pb::TxnRequest) -> Result<Txn, EtcdError> {
+    let ops = |list: Vec<pb::RequestOp>| list.into_iter().map(op).collect::<Result<Vec<_>, _>>();
+    let compares = request.compare.into_iter().map(compare).collect::<Result<_, _>>()?;
+    Ok(Txn { compares, success: ops(request.success)?, failure: ops(request.failure)?, note: None })
+}
+
+fn op(op: pb::RequestOp) -> Result<Op, EtcdError> {
+    match op.request {
+        Some(Request::RequestRange(request)) => range(request).map(Op::Range),
+        Some(Request::RequestPut(request)) => Ok(Op::Put(put(request))),
+        Some(Request::RequestDeleteRange(request)) => delete(request).map(Op::Delete),
+        Some(Request::RequestTxn(request)) => txn(request).map(Op::Txn),
+        None => Err(KEY_NOT_FOUND),
+    }
+}
+
+fn compare(compare: pb::Compare) -> Result<Compare, EtcdError> {
+    use pb::compare::{CompareResult, CompareTarget};
+    let keys = keys(compare.key, compare.range_end)?;
+    let op = match CompareResult::try_from(compare.result) {
+        Ok(CompareResult::Equal) => CompareOp::Equal,
+        Ok(CompareResult::Greater) => CompareOp::Greater,
+        Ok(CompareResult::Less) => CompareOp::Less,
+        Ok(CompareResult::NotEqual) => CompareOp::NotEqual,
+        // An unknown relation holds.
+        Err(_) => return Ok(constant(keys, true)),
+    };
+    // A value of another field than the target's counts as not given, which is zero or empty.
+    let given = compare.target_union;
+    let target = match CompareTarget::try_from(compare.target) {
+        Ok(CompareTarget::Version) => Target::Version(match given {
+            Some(TargetUnion::Version(version)) => version,
+            _ => 0,
+        }),
+        Ok(CompareTarget::Create) => Target::Create(Revision(match given {
+            Some(TargetUnion::CreateRevision(revision)) => revision,
+            _ => 0,
+        })),
+        Ok(CompareTarget::Mod) => Target::Mod(Revision(match given {
+            Some(TargetUnion::ModRevision(revision)) => revision,
+            _ => 0,
+        })),
+        Ok(CompareTarget::Value) => Target::Value(match given {
+            Some(TargetUnion::Value(value)) => value,
+            _ => Bytes::new(),
+        }),
+        Ok(CompareTarget::Lease) => Target::Lease(LeaseId(match given {
+            Some(TargetUnion::Lease(lease)) => lease,
+            _ => 0,
+        })),
+        // An unknown field is equal to whatever is given.
+        Err(_) => return Ok(constant(keys, op == CompareOp::Equal)),
+    };
+    Ok(Compare { keys, op, target })
+}
+
+/// A guard that always or never holds: no version is negative.
+fn constant(keys: KeyRange, holds: bool) -> Compare {
+    let op = if holds { CompareOp::Greater } else { CompareOp::Less };
+    Compare { keys, op, target: Target::Version(-1) }
+}
+
+pub(crate) fn key_value(kv: &KeyValue) -> mvccpb::KeyValue {
+    mvccpb::KeyValue {
+        key: kv.key_bytes(),
+        create_revision: kv.create_revision().0,
+        mod_revision: kv.mod_revision().0,
+        version: kv.version(),
+        value: kv.value_bytes(),
+        lease: kv.lease().0,
+    }
+}
+
+/// An event; with what was before only if `prev_kv`, although the event may know it anyway.
+pub(crate) fn event(event: &Event, prev_kv: bool) -> mvccpb::Event {
+    let kind = match event.kind {
+        EventKind::Put => mvccpb::event::EventType::Put,
+        EventKind::Delete => mvccpb::event::EventType::Delete,
+    };
+    let prev = event.prev_kv.as_ref().filter(|_| prev_kv);
+    mvccpb::Event {
+        r#type: kind.into(),
+        kv: Some(key_value(&event.kv)),
+        prev_kv: prev.map(|kv| key_value(kv)),
+    }
+}
+
+pub(crate) fn range_response(result: &RangeResult, header: Option<pb::ResponseHeader>) -> pb::RangeResponse {
+    let kvs = result.kvs.iter().map(|kv| key_value(kv)).collect();
+    pb::RangeResponse { header, kvs, more: result.more, count: result.count }
+}
+
+pub(crate) fn put_response(result: &PutResult, header: Option<pb::ResponseHeader>) -> pb::PutResponse {
+    pb::PutResponse { header, prev_kv: result.prev_kv.as_ref().map(|kv| key_value(kv)) }
+}
+
+pub(crate) fn delete_response(
+    result: &DeleteResult,
+    header: Option<pb::ResponseHeader>,
+) -> pb::DeleteRangeResponse {
+    let prev_kvs = result.prev_kvs.iter().map(|kv| key_value(kv)).collect();
+    pb::DeleteRangeResponse { header, deleted: result.deleted, prev_kvs }
+}
+
+pub(crate) fn txn_response(result: &TxnResult, header: Option<pb::ResponseHeader>) -> pb::TxnResponse {
+    let responses = result.responses.iter().map(op_response).collect();
+    pb::TxnResponse { header, succeeded: result.succeeded, responses }
+}
+
+/// Inside a transaction a header carries the revision alone, and the one of a nested transaction nothing.
+fn op_response(result: &OpResult) -> pb::ResponseOp {
+    let at = |revision: Revision| Some(pb::ResponseHeader { revision: revision.0, ..Default::default() });
+    let response = match result {
+        OpResult::Range(range) => Response::ResponseRange(range_response(range, at(range.revision))),
+        OpResult::Put(put) => Response::ResponsePut(put_response(put, at(put.revision))),
+        OpResult::Delete(delete) => {
+            Response::ResponseDeleteRange(delete_response(delete, at(delete.revision)))
+        }
+        OpResult::Txn(txn) => Response::ResponseTxn(txn_response(txn, Some(Default::default()))),
+    };
+    pb::ResponseOp { response: Some(response) }
+}

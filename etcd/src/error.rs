@@ -1,0 +1,125 @@
+//! etcd's error texts with their codes. Clients look the text up to recover a typed error, so that texts are interface.
+//! Not for what a watch reports in its stream: that is `watch`, with texts from here.
+
+use kstore_store::{CompactError, LeaseError, RangeError, TxnError};
+use tonic::{Code, Status};
+
+use crate::limits::MESSAGE_BYTES;
+
+/// An error as etcd's clients know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub(crate) struct EtcdError {
+    pub(crate) code: Code,
+    pub(crate) text: &'static str,
+}
+
+const fn error(code: Code, text: &'static str) -> EtcdError {
+    EtcdError { code, text }
+}
+
+pub(crate) const EMPTY_KEY: EtcdError = error(Code::InvalidArgument, "etcdserver: key is not provided");
+pub(crate) const KEY_NOT_FOUND: EtcdError = error(Code::InvalidArgument, "etcdserver: key not found");
+const VALUE_PROVIDED: EtcdError = error(Code::InvalidArgument, "etcdserver: value is provided");
+const LEASE_PROVIDED: EtcdError = error(Code::InvalidArgument, "etcdserver: lease is provided");
+const TOO_MANY_OPS: EtcdError =
+    error(Code::InvalidArgument, "etcdserver: too many operations in txn request");
+const DUPLICATE_KEY: EtcdError =
+    error(Code::InvalidArgument, "etcdserver: duplicate key given in txn request");
+pub(crate) const INVALID_SORT: EtcdError = error(Code::InvalidArgument, "etcdserver: invalid sort option");
+const TOO_LARGE: EtcdError = error(Code::InvalidArgument, "etcdserver: request is too large");
+pub(crate) const INVALID_DOWNGRADE: EtcdError =
+    error(Code::InvalidArgument, "etcdserver: invalid downgrade target version");
+pub(crate) const COMPACTED: EtcdError =
+    error(Code::OutOfRange, "etcdserver: mvcc: required revision has been compacted");
+const FUTURE: EtcdError = error(Code::OutOfRange, "etcdserver: mvcc: required revision is a future revision");
+const TTL_TOO_LARGE: EtcdError = error(Code::OutOfRange, "etcdserver: too large lease TTL");
+pub(crate) const TOO_MANY_REQUESTS: EtcdError =
+    error(Code::ResourceExhausted, "etcdserver: too many requests");
+const LEASE_NOT_FOUND: EtcdError = error(Code::NotFound, "etcdserver: requested lease not found");
+const LEASE_EXISTS: EtcdError = error(Code::FailedPrecondition, "etcdserver: lease already exists");
+pub(crate) const MEMBER_NOT_FOUND: EtcdError = error(Code::NotFound, "etcdserver: member not found");
+pub(crate) const TOO_FEW_MEMBERS: EtcdError =
+    error(Code::FailedPrecondition, "etcdserver: re-configuration failed due to not enough started members");
+pub(crate) const NOT_A_LEARNER: EtcdError =
+    error(Code::FailedPrecondition, "etcdserver: can only promote a learner member");
+pub(crate) const BAD_TRANSFEREE: EtcdError =
+    error(Code::FailedPrecondition, "etcdserver: bad leader transferee");
+pub(crate) const NO_DOWNGRADE: EtcdError =
+    error(Code::FailedPrecondition, "etcdserver: no inflight downgrade job");
+pub(crate) const STOPPED: EtcdError = error(Code::Unavailable, "etcdserver: server stopped");
+pub(crate) const CORRUPT: EtcdError = error(Code::DataLoss, "etcdserver: corrupt cluster");
+
+impl From<EtcdError> for Status {
+    fn from(error: EtcdError) -> Self {
+        Self::new(error.code, error.text)
+    }
+}
+
+impl From<RangeError> for EtcdError {
+    fn from(error: RangeError) -> Self {
+        match error {
+            RangeError::EmptyKey => EMPTY_KEY,
+            RangeError::Compacted { .. } => COMPACTED,
+            RangeError::Future { .. } => FUTURE,
+            RangeError::Damaged { .. } => CORRUPT,
+            RangeError::Stopped(_) => STOPPED,
+        }
+    }
+}
+
+impl From<TxnError> for EtcdError {
+    fn from(error: TxnError) -> Self {
+        match error {
+            TxnError::EmptyKey => EMPTY_KEY,
+            TxnError::TooManyOps => TOO_MANY_OPS,
+            TxnError::TooLarge => TOO_LARGE,
+            TxnError::DuplicateKey => DUPLICATE_KEY,
+            TxnError::ValueProvided => VALUE_PROVIDED,
+            TxnError::LeaseProvided => LEASE_PROVIDED,
+            TxnError::KeyNotFound => KEY_NOT_FOUND,
+            TxnError::LeaseNotFound(_) => LEASE_NOT_FOUND,
+            TxnError::Range(error) => error.into(),
+            TxnError::Busy => TOO_MANY_REQUESTS,
+            TxnError::Stopped(_) => STOPPED,
+        }
+    }
+}
+
+impl From<CompactError> for EtcdError {
+    fn from(error: CompactError) -> Self {
+        match error {
+            CompactError::Compacted { .. } => COMPACTED,
+            CompactError::Future { .. } => FUTURE,
+            CompactError::Busy => TOO_MANY_REQUESTS,
+            CompactError::Stopped(_) => STOPPED,
+        }
+    }
+}
+
+impl From<LeaseError> for EtcdError {
+    fn from(error: LeaseError) -> Self {
+        match error {
+            LeaseError::NotFound(_) => LEASE_NOT_FOUND,
+            LeaseError::Exists(_) => LEASE_EXISTS,
+            LeaseError::TtlTooLarge => TTL_TOO_LARGE,
+            // etcd has no bound, hence no text of its own.
+            LeaseError::TooMany | LeaseError::Busy => TOO_MANY_REQUESTS,
+            LeaseError::Stopped(_) => STOPPED,
+        }
+    }
+}
+
+/// The answer to a call that kstore does not serve; `why` says what to do instead.
+pub(crate) fn unimplemented(why: &str) -> Status {
+    Status::unimplemented(format!("kstore: {why}"))
+}
+
+/// A message that was too large to be taken in, as grpc-go says it. tonic reports it as out of range, which etcd's clients
+/// would take for a compacted or future revision. None if `status` says something else.
+pub(crate) fn oversized(status: &Status) -> Option<Status> {
+    let rest = status.message().strip_prefix("Error, decoded message length too large: found ")?;
+    let bytes = rest.split(' ').next()?;
+    let text = format!("grpc: received message larger than max ({bytes} vs. {MESSAGE_BYTES})");
+    (status.code() == Code::OutOfRange).then(|| Status::resource_exhausted(text))
+}

@@ -1,0 +1,64 @@
+//! The KV service: reads and writes. A write is an owned job of the store, so that a call that is cancelled or runs out of
+//! time never leaves half of it.
+
+use kstore_proto::etcd::etcdserverpb::{
+    self as pb, CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest,
+    PutResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse, kv_server::Kv,
+};
+use kstore_store::{Op, OpResult, Revision, Txn, TxnResult};
+use tonic::{Request, Response, Status, async_trait};
+
+use crate::convert;
+use crate::error::EtcdError;
+use crate::node::Node;
+
+#[async_trait]
+impl Kv for Node {
+    async fn range(&self, request: Request<RangeRequest>) -> Result<Response<RangeResponse>, Status> {
+        let request = convert::range(request.into_inner())?;
+        let result = self.store.range(&request).map_err(EtcdError::from)?;
+        Ok(Response::new(convert::range_response(&result, self.header(result.revision))))
+    }
+
+    async fn put(&self, request: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
+        let (result, header) = self.single(Op::Put(convert::put(request.into_inner()))).await?;
+        let OpResult::Put(result) = result else { unreachable!("a put was answered with {result:?}") };
+        Ok(Response::new(convert::put_response(&result, header)))
+    }
+
+    async fn delete_range(
+        &self,
+        request: Request<DeleteRangeRequest>,
+    ) -> Result<Response<DeleteRangeResponse>, Status> {
+        let (result, header) = self.single(Op::Delete(convert::delete(request.into_inner())?)).await?;
+        let OpResult::Delete(result) = result else {
+            unreachable!("a deletion was answered with {result:?}")
+        };
+        Ok(Response::new(convert::delete_response(&result, header)))
+    }
+
+    async fn txn(&self, request: Request<TxnRequest>) -> Result<Response<TxnResponse>, Status> {
+        let txn = convert::txn(request.into_inner())?;
+        let result = self.store.txn(txn).await.map_err(EtcdError::from)?;
+        Ok(Response::new(convert::txn_response(&result, self.header(result.revision))))
+    }
+
+    /// `physical` is not waited for: space comes back in the background.
+    async fn compact(
+        &self,
+        request: Request<CompactionRequest>,
+    ) -> Result<Response<CompactionResponse>, Status> {
+        let revision = Revision(request.into_inner().revision);
+        self.store.compact(revision).await.map_err(EtcdError::from)?;
+        Ok(Response::new(CompactionResponse { header: self.header_now() }))
+    }
+}
+
+impl Node {
+    /// One operation as a transaction of its own.
+    async fn single(&self, op: Op) -> Result<(OpResult, Option<pb::ResponseHeader>), EtcdError> {
+        let TxnResult { revision, mut responses, .. } = self.store.txn(Txn::of(vec![op])).await?;
+        let result = responses.pop().expect("each operation has an answer");
+        Ok((result, self.header(revision)))
+    }
+}

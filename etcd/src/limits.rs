@@ -1,0 +1,34 @@
+//! Every bound of the façade, by name, with the reason. What a store bounds itself is not here.
+
+use std::time::Duration;
+
+/// The largest message taken in: etcd's 1.5 MiB for a request and 512 KiB for what is around it. A larger one is refused
+/// before it is decoded.
+pub(crate) const MESSAGE_BYTES: usize = (3 << 19) + (512 << 10);
+
+/// Cancelled calls of one connection that may wait to be noticed. Clients cancel in bursts, and the default of 20 would
+/// cost them the connection with all its watches.
+pub(crate) const PENDING_RESETS: usize = 10_000;
+
+/// Streams of one connection. A client has one connection for everything, so that any small number stalls it; etcd has no
+/// bound.
+pub(crate) const STREAMS: u32 = u32::MAX;
+
+/// How long a connection may be silent before it is asked whether the client is there; etcd's value.
+pub(crate) const PING_AFTER: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// How long the answer to that may take; etcd's value.
+pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Watches on one stream; each costs a queue. More are refused.
+pub(crate) const WATCHES_PER_STREAM: usize = 65_536;
+
+/// Revisions of history in one watch response; etcd's value.
+pub(crate) const HISTORY_REVISIONS: usize = 1_000;
+
+/// Bytes of history after which a watch response takes no further revision.
+pub(crate) const HISTORY_BYTES: usize = MESSAGE_BYTES;
+
+/// How often a watch that asked for it hears that nothing happened. etcd's default is ten minutes, but Kubernetes, the
+/// main user, runs it with this.
+pub(crate) const PROGRESS_EVERY: Duration = Duration::from_secs(5);

@@ -1,0 +1,44 @@
+//! What every service shares: the store, and who we are in the one-member cluster that clients see.
+
+use std::sync::Arc;
+
+use kstore_proto::etcd::etcdserverpb::ResponseHeader;
+use kstore_store::{Revision, Store};
+use tokio_util::sync::CancellationToken;
+
+/// The raft term in every header. There is no raft; this is what a fresh etcd of one member says.
+pub(crate) const TERM: u64 = 2;
+
+/// The one member.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) store: Store,
+    /// Names the data: the same over restarts.
+    pub(crate) cluster: u64,
+    /// Names the member: the same over restarts, never zero.
+    pub(crate) member: u64,
+    /// Where clients reach us.
+    pub(crate) url: Arc<str>,
+    /// Streams end when this is cancelled.
+    pub(crate) stop: CancellationToken,
+}
+
+impl Node {
+    pub(crate) fn new(store: Store, url: &str, stop: CancellationToken) -> Self {
+        let cluster = store.identity();
+        // Any fixed function will do, as long as the two differ.
+        let member = cluster.rotate_left(32) ^ 0x6b73_746f_7265;
+        Self { store, cluster, member: member.max(1), url: url.into(), stop }
+    }
+
+    /// The header of an answer given at `revision`.
+    pub(crate) fn header(&self, revision: Revision) -> Option<ResponseHeader> {
+        let (cluster_id, member_id) = (self.cluster, self.member);
+        Some(ResponseHeader { cluster_id, member_id, revision: revision.0, raft_term: TERM })
+    }
+
+    /// The header of an answer given now.
+    pub(crate) fn header_now(&self) -> Option<ResponseHeader> {
+        self.header(self.store.revision())
+    }
+}

@@ -1,0 +1,200 @@
+//! When a stream may say "all of you have seen everything up to here". Pure: it is told what the watches delivered and says
+//! which to ask.
+//!
+//! The announced revision is covered by every watch and is not below anything the stream has sent: clients take it for the
+//! current revision, which must not go back.
+
+use std::collections::BTreeMap;
+
+use kstore_store::Revision;
+
+/// How far one watch is.
+#[derive(Debug)]
+struct Level {
+    /// Everything up to here has been sent.
+    reached: Revision,
+    /// It was asked, and has not answered.
+    asked: bool,
+}
+
+/// The progress of one stream.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    watches: BTreeMap<i64, Level>,
+    /// How many were asked and have not answered.
+    outstanding: usize,
+    /// The client asked at this revision, and has no answer yet.
+    wanted: Option<Revision>,
+    /// It asked again meanwhile.
+    later: Option<Revision>,
+    /// It asked again since [`Progress::next`].
+    again: bool,
+    /// The newest revision sent.
+    sent: Revision,
+}
+
+/// What to do next.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Next {
+    /// Say this to the client.
+    pub(crate) announce: Option<Revision>,
+    /// Ask these watches how far they are; their answer comes through [`Progress::answered`].
+    pub(crate) ask: Vec<i64>,
+}
+
+impl Progress {
+    /// A watch joins, which has nothing to send up to `reached`.
+    pub(crate) fn add(&mut self, id: i64, reached: Revision) {
+        self.watches.insert(id, Level { reached, asked: false });
+    }
+
+    /// A watch leaves.
+    pub(crate) fn remove(&mut self, id: i64) {
+        if self.watches.remove(&id).is_some_and(|level| level.asked) {
+            self.outstanding -= 1;
+        }
+    }
+
+    /// The client asks, the store being at `current`. With no watches there is nobody to tell.
+    pub(crate) fn request(&mut self, current: Revision) {
+        if self.watches.is_empty() {
+            return;
+        }
+        if self.wanted.is_some() {
+            (self.later, self.again) = (Some(current), true);
+        } else {
+            self.wanted = Some(current);
+        }
+    }
+
+    /// Events up to `revision` of a watch are sent.
+    pub(crate) fn sent(&mut self, id: i64, revision: Revision) {
+        self.sent = self.sent.max(revision);
+        if let Some(level) = self.watches.get_mut(&id) {
+            level.reached = revision;
+        }
+    }
+
+    /// A watch has nothing outstanding up to `revision`.
+    pub(crate) fn answered(&mut self, id: i64, revision: Revision) {
+        if let Some(level) = self.watches.get_mut(&id) {
+            level.reached = revision;
+            if std::mem::take(&mut level.asked) {
+                self.outstanding -= 1;
+            }
+        }
+    }
+
+    /// What follows from what has been told. To be called after each change.
+    pub(crate) fn next(&mut self) -> Next {
+        let mut next = Next::default();
+        if std::mem::take(&mut self.again) && self.outstanding > 0 {
+            // A watch that starts in the future answers late; it is reminded at the client's pace.
+            next.ask = self.watches.iter().filter(|(_, level)| level.asked).map(|(id, _)| *id).collect();
+        }
+        // As long as somebody was asked, looking at the others gains nothing.
+        while let Some(wanted) = self.wanted
+            && self.outstanding == 0
+        {
+            let wanted = wanted.max(self.sent);
+            let Some(least) = self.watches.values().map(|level| level.reached).min() else {
+                (self.wanted, self.later) = (None, None);
+                break;
+            };
+            if least < wanted {
+                next.ask = self.behind(wanted);
+                self.outstanding = next.ask.len();
+            } else {
+                self.sent = least;
+                next.announce = Some(least);
+                self.wanted = self.later.take().filter(|later| *later > least);
+            }
+        }
+        next
+    }
+
+    fn behind(&mut self, wanted: Revision) -> Vec<i64> {
+        let behind = self.watches.iter_mut().filter(|(_, level)| level.reached < wanted);
+        behind
+            .map(|(id, level)| {
+                level.asked = true;
+                *id
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(ids: &[i64]) -> Next {
+        Next { announce: None, ask: ids.to_vec() }
+    }
+
+    fn announce(revision: i64) -> Next {
+        Next { announce: Some(Revision(revision)), ask: Vec::new() }
+    }
+
+    #[test]
+    fn it_is_announced_once_all_that_were_behind_have_answered() {
+        let mut progress = Progress::default();
+        progress.add(1, Revision(5));
+        progress.add(2, Revision(3));
+        progress.add(3, Revision(4));
+        progress.request(Revision(5));
+        assert_eq!(progress.next(), ask(&[2, 3]));
+        progress.answered(2, Revision(6));
+        assert_eq!(progress.next(), Next::default());
+        progress.answered(3, Revision(6));
+        assert_eq!(progress.next(), announce(5));
+        assert_eq!(progress.next(), Next::default());
+    }
+
+    #[test]
+    fn it_is_never_below_an_event_that_was_sent() {
+        let mut progress = Progress::default();
+        progress.add(1, Revision(5));
+        progress.add(2, Revision(4));
+        progress.request(Revision(5));
+        assert_eq!(progress.next(), ask(&[2]));
+        progress.sent(1, Revision(9));
+        progress.answered(2, Revision(5));
+        assert_eq!(progress.next(), ask(&[2]));
+        progress.answered(2, Revision(9));
+        assert_eq!(progress.next(), announce(9));
+    }
+
+    #[test]
+    fn a_request_during_a_request_is_answered_after_it_unless_covered() {
+        let mut progress = Progress::default();
+        progress.add(1, Revision(1));
+        progress.request(Revision(5));
+        assert_eq!(progress.next(), ask(&[1]));
+        progress.request(Revision(7));
+        assert_eq!(progress.next(), ask(&[1]), "reminded");
+        progress.answered(1, Revision(6));
+        assert_eq!(progress.next(), Next { announce: Some(Revision(6)), ask: vec![1] });
+        progress.request(Revision(7));
+        progress.answered(1, Revision(8));
+        assert_eq!(progress.next(), announce(8));
+        assert_eq!(progress.next(), Next::default());
+    }
+
+    #[test]
+    fn watches_that_leave_are_not_waited_for_and_without_watches_nothing_is_said() {
+        let mut progress = Progress::default();
+        progress.request(Revision(5));
+        assert_eq!(progress.next(), Next::default());
+        progress.add(1, Revision(5));
+        progress.add(2, Revision(1));
+        progress.request(Revision(5));
+        assert_eq!(progress.next(), ask(&[2]));
+        progress.remove(2);
+        assert_eq!(progress.next(), announce(5));
+        progress.request(Revision(6));
+        assert_eq!(progress.next(), ask(&[1]));
+        progress.remove(1);
+        assert_eq!(progress.next(), Next::default());
+    }
+}
