@@ -6,15 +6,15 @@ step 'for kind in $(kubectl api-resources --verbs=create,get,patch,delete -o nam
     done; echo all' '!no manifest' '^all$'
 for manifest in "$MANIFESTS"/*.yaml; do
     kind=$(basename "$manifest" .yaml)
-    export manifest kind
+    watched=$WORK/watched-$kind
     name="kubectl get -f $manifest -o jsonpath={.metadata.name}"
     step "kubectl create -f $manifest" ' created$'
     step "kubectl get -f $manifest" '^NAME|^LAST SEEN'
     step "kubectl get -f $manifest -o yaml" '^apiVersion: ' '^kind: ' 'creationTimestamp:' 'uid:' 'resourceVersion:'
     step "kubectl get $kind -A -o name | grep \$($name)" '/'
-    kubectl get -f "$manifest" -w --output-watch-events >"$WORK/watched" 2>&1 &
+    kubectl get -f "$manifest" -w --output-watch-events >"$watched" 2>&1 &
     watch=$!
-    step 'until grep -q ADDED $WORK/watched; do sleep 0.05; done; cat $WORK/watched' '^ADDED'
+    step "until grep -q ADDED $watched; do sleep 0.05; done; cat $watched" '^ADDED'
     step "kubectl patch -f $manifest --type=merge -p '{\"metadata\":{\"labels\":{\"patched\":\"merge\"}}}'" 'patched'
     step "kubectl patch -f $manifest --type=json -p '[{\"op\":\"replace\",\"path\":\"/metadata/labels/patched\",\"value\":\"json\"}]'" 'patched'
     step "kubectl label -f $manifest updated=yes" 'labeled'
@@ -24,6 +24,6 @@ for manifest in "$MANIFESTS"/*.yaml; do
     case $kind in ipaddresses* | servicecidrs* | volumeattributesclasses*) ;; *) step "kubectl describe -f $manifest" '^Name:' ;; esac
     step "kubectl delete -f $manifest --timeout=50s" 'deleted'
     refused "kubectl get -f $manifest" 'not found'
-    step 'until grep -q DELETED $WORK/watched; do sleep 0.05; done; cat $WORK/watched' '^EVENT' '^ADDED' '^MODIFIED' '^DELETED'
+    step "until grep -q DELETED $watched; do sleep 0.05; done; cat $watched" '^EVENT' '^ADDED' '^MODIFIED' '^DELETED'
     end TERM "$watch"
 done

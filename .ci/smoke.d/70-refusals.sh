@@ -30,7 +30,7 @@ refused 'kubectl create -f - <<Y
 ---
 {apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: 99999}]}}
 Y' 'spec.ports\[0\].port: Invalid value: 99999.*between 1 and 65535'
-refused 'kubectl create -f - <<Y
+refused 'kubectl create --validate=false -f - <<Y
 ---
 {apiVersion: v1, kind: Nonsense, metadata: {name: a}}
 Y' 'no matches for kind "Nonsense" in version "v1"'
@@ -51,9 +51,9 @@ step 'kubectl create deployment d --image=x && kubectl rollout status deployment
 refused 'kubectl create deployment d --image=x' 'deployments.apps "d" already exists'
 refused "kubectl patch deployment d --type=merge -p '{\"spec\":{\"selector\":{\"matchLabels\":{\"b\":\"c\"}}}}'" 'field is immutable'
 refused "kubectl patch deployment d --type=merge -p '{\"spec\":{\"replicas\":-1}}'" 'must be greater than or equal to 0'
-refused 'kubectl logs deployment/d' 'NotImplemented|not implemented|501|not supported|does not'
-refused 'kubectl exec deployment/d -- true' 'NotImplemented|not implemented|501|not supported|does not'
-refused 'kubectl port-forward deployment/d 18080:80' 'NotImplemented|not implemented|501|not supported|does not|error'
+refused 'kubectl logs deployment/d' 'pods/log is not served by kstore yet'
+refused 'kubectl exec deployment/d -- true' 'pods/exec is not served by kstore yet'
+refused 'kubectl port-forward deployment/d 18080:80' 'not served by kstore yet|error upgrading connection'
 refused 'head -c 1600000 /dev/zero | tr "\0" x >$WORK/large; kubectl create cm large --from-file=$WORK/large' 'Too long|too large|TooLarge|RequestEntityTooLarge'
 refused 'head -c 4000000 /dev/zero | tr "\0" x >$WORK/large; kubectl create cm large --from-file=$WORK/large' 'oo large|TooLarge|RequestEntityTooLarge'
 refused 'kubectl --token=nonsense --client-certificate= --client-key= --kubeconfig=/dev/null --server=$(kubectl config view -o jsonpath="{.clusters[0].cluster.server}") --insecure-skip-tls-verify get pods' 'Unauthorized|must be logged in'

@@ -58,7 +58,7 @@ impl Reply {
     fn answer(&self, answer: Answer) -> Response<Body> {
         match answer {
             Answer::Object(object) => self.object(&object.entry, created(object.created)),
-            Answer::Value { value, created: new } => self.value(&value, created(new)),
+            Answer::Value { value, created: new } => self.unstored(&value, created(new)),
             Answer::Status(status) => status_response(&status),
             Answer::List(listed) => self.list(&listed),
             Answer::Watch(watch) => self.watch(*watch),
@@ -81,6 +81,17 @@ impl Reply {
                 self.value(&self.tables(version).of(std::iter::once(entry), metadata, now), code)
             }
             Transform::Partial(version) => self.value(&partial(&entry.parse(), version), code),
+        }
+    }
+
+    /// An object that is no stored entry. Of these only a Scale has columns.
+    fn unstored(&self, value: &Value, code: StatusCode) -> Response<Body> {
+        match &self.accepted.transform {
+            Transform::Table(version) if value["kind"] == "Scale" => {
+                let now = self.nondet.clock.now();
+                self.value(&self.tables(version).scale(value, now), code)
+            }
+            Transform::None | Transform::Table(_) | Transform::Partial(_) => self.value(value, code),
         }
     }
 

@@ -58,6 +58,14 @@ impl Tables {
         self.table(metadata, first.then(|| self.columns()), vec![self.row(entry, now)])
     }
 
+    /// A Scale as a table.
+    pub(super) fn scale(&self, scale: &Value, now: Timestamp) -> Value {
+        let mut row = json!({"cells": table::scale_cells(scale, now)});
+        self.carry(&mut row, scale.clone());
+        let metadata = json!({"resourceVersion": scale["metadata"]["resourceVersion"]});
+        self.table(metadata, Some(definitions(table::scale_columns())), vec![row])
+    }
+
     /// A bookmark as a table.
     pub(super) fn bookmark(&self, object: &Value) -> Value {
         let row = json!({"cells": null, "object": object});
@@ -75,11 +83,7 @@ impl Tables {
     }
 
     fn columns(&self) -> Value {
-        let columns = table::columns(self.resource).iter().map(|column| {
-            json!({"name": column.name, "type": column.kind, "format": column.format,
-                "description": column.description, "priority": column.priority})
-        });
-        columns.collect()
+        definitions(table::columns(self.resource))
     }
 
     fn row(&self, entry: &Entry, now: Timestamp) -> Value {
@@ -88,13 +92,26 @@ impl Tables {
         if let Some(conditions) = table::row_conditions(self.resource, &value) {
             row["conditions"] = conditions;
         }
-        match self.include {
-            Include::None => {}
-            Include::Metadata => row["object"] = partial(&value, &self.version),
-            Include::Object => row["object"] = value,
-        }
+        self.carry(&mut row, value);
         row
     }
+
+    /// What the row carries besides its cells.
+    fn carry(&self, row: &mut Value, object: Value) {
+        match self.include {
+            Include::None => {}
+            Include::Metadata => row["object"] = partial(&object, &self.version),
+            Include::Object => row["object"] = object,
+        }
+    }
+}
+
+fn definitions(columns: &[table::Column]) -> Value {
+    let definition = |column: &table::Column| {
+        json!({"name": column.name, "type": column.kind, "format": column.format,
+            "description": column.description, "priority": column.priority})
+    };
+    columns.iter().map(definition).collect()
 }
 
 /// Only the metadata of an object.
