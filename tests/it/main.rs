@@ -15,6 +15,8 @@ mod determinism;
 mod grpc;
 /// kubectl, where it is installed.
 mod kubectl;
+/// Every part in its own process.
+mod processes;
 /// Deployments, pods, scheduling, garbage collection, namespaces: what the loops make of objects together.
 mod story;
 /// House rules, read from the source tree.

@@ -74,6 +74,11 @@ impl Launch {
         server.kill();
     }
 
+    /// Starts it without waiting: for what has no apiserver and therefore nothing to say.
+    pub fn start_silent(&self) -> Server {
+        self.spawn()
+    }
+
     fn spawn(&self) -> Server {
         let log = File::options().create(true).append(true).open(&self.log).expect("the log can be written");
         let mut command = Command::new(&self.program);

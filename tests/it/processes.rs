@@ -1,0 +1,75 @@
+//! The parts in processes of their own: each loop reaches the cluster as a client does, survives the apiserver's death, and can be
+//! replaced. And the command that explains what they did.
+
+use crate::SERVER;
+use k8s_openapi::api::apps::v1::Deployment;
+use kstore_client::{Client, Gvr};
+use kstore_tests::wait::{rolled_out, watch_until};
+use kstore_tests::{Launch, Server, manifests};
+use std::path::Path;
+use std::process::Command;
+
+/// One loop against the apiserver whose data is in `dir`.
+fn component(dir: &Path, name: &str) -> Server {
+    let kubeconfig = dir.join("data").join(format!("{name}.kubeconfig"));
+    let args = ["--components", name, "--kubeconfig", kubeconfig.to_str().unwrap()];
+    Launch::new(SERVER, dir).args(&args).start_silent()
+}
+
+async fn roll_out(client: &Client, name: &str) {
+    let deployments = client.dynamic(Gvr::of::<Deployment>());
+    deployments.create("default", &manifests::deployment(name, 2)).await.unwrap();
+    watch_until(client, Gvr::of::<Deployment>(), "default", name, rolled_out).await;
+}
+
+#[test]
+fn every_part_runs_in_its_own_process_and_may_die_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let apiserver = Launch::on_disk(SERVER, dir.path()).args(&["--components", "apiserver"]).start().unwrap();
+    let address = apiserver.address().trim_start_matches("https://").to_owned();
+    let controllers = component(dir.path(), "controllers");
+    let _scheduler = component(dir.path(), "scheduler");
+    let _kubelets = component(dir.path(), "kubelet-sim");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        roll_out(&apiserver.client("test").await, "first").await;
+
+        controllers.kill();
+        let _controllers = component(dir.path(), "controllers");
+        roll_out(&apiserver.client("test").await, "second").await;
+
+        apiserver.kill();
+        let data = dir.path().join("data").display().to_string();
+        let again = ["--components", "apiserver", "--listen", &address, "--data-dir", &data];
+        let apiserver = Launch::new(SERVER, dir.path()).args(&again).start().unwrap();
+        roll_out(&apiserver.client("test").await, "third").await;
+    });
+}
+
+#[test]
+fn explain_prints_the_chain_from_the_deployment_to_its_pods() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Launch::on_disk(SERVER, dir.path()).start().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { roll_out(&server.client("kubectl").await, "web").await });
+    let explain = |object: &str| {
+        let kubeconfig = server.kubeconfig().to_str().unwrap();
+        Command::new(SERVER).args(["explain", object, "--kubeconfig", kubeconfig]).output().unwrap()
+    };
+    let output = explain("deployment/web");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}");
+    // Each line hangs deeper than what caused it.
+    let chain = ["kubectl", "replicasets/default/web-", "pods/default/web-", "kube-scheduler", "kubelet"];
+    let depth = |part: &str| {
+        let line =
+            said.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("no {part} in\n{said}"));
+        line.chars().take_while(|c| !c.is_alphanumeric()).count()
+    };
+    assert!(chain.map(depth).is_sorted_by(|a, b| a < b), "{said}");
+    let none = explain("deployment/none");
+    assert!(
+        !none.status.success() && String::from_utf8_lossy(&none.stderr).contains("not found"),
+        "{none:?}"
+    );
+}
