@@ -61,10 +61,10 @@ async fn a_lease_that_nobody_renews_ends_and_its_keys_are_seen_to_go() {
     let server = Server::start().await;
     server.lease().lease_grant(grant(5, 7)).await.unwrap();
     server.kv().put(pb::PutRequest { lease: 7, ..put("k", "v") }).await.unwrap();
-    let (mut stream, _requests) = super::watch::open(&server).await;
-    super::watch::create(&_requests, super::watch::on("k")).await;
+    let (mut stream, requests) = super::watch::open(&server).await;
+    super::watch::create(&requests, super::watch::on("k")).await;
     assert!(stream.message().await.unwrap().unwrap().created);
-    // From here on time passes only when nothing else can happen.
+    // Only the leap is on a stopped clock: the connection needs a running one.
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(6)).await;
     tokio::time::resume();
