@@ -59,8 +59,8 @@ pub(crate) async fn everything(
     let door = parts.door.context("an apiserver has a door")?;
     let options = Options { nondet: parts.nondet.clone(), stop: doors.stop(), advertised: door.advertised };
     let embedded = Arc::new(Embedded::new(store.clone()));
-    // The follower ends when the store closes, which `core` does below; it is not asked to end by itself.
-    let follow = |task| drop(tokio::spawn(task));
+    // The follower ends when the store closes, which `core` does below; if it ends before, the server must not go on.
+    let follow = |task| core.spawn("watch-cache", task);
     let api = ApiServer::start(embedded, options, follow).await?;
     let server = api.clone();
     doors.spawn("apiserver", async move { server.serve(door.listener, door.tls).await });

@@ -239,7 +239,8 @@ pub fn resource_of(key: &[u8]) -> Option<&'static Resource> {
     let by_root = BY_ROOT.get_or_init(|| kind::stored().map(|resource| (root(resource), resource)).collect());
     let key = std::str::from_utf8(key).ok()?;
     // A kind's root has one or two segments behind ROOT; the longer one is the more specific.
-    let slash = |from: usize| key[from..].find('/').map(|at| from + at);
+    // Other writers' keys (etcd clients') may be anything.
+    let slash = |from: usize| key.get(from..)?.find('/').map(|at| from + at);
     let first = slash(ROOT.len())?;
     let second = slash(first + 1).and_then(|second| by_root.get(&key[..second]));
     second.or_else(|| by_root.get(&key[..first])).copied()
@@ -263,5 +264,28 @@ impl Lookup for Cache {
 
     fn version(&self, resource: &'static Resource) -> i64 {
         self.state.read().kinds.get(root(resource)).map_or(0, |kind| kind.changed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::resource_of;
+
+    #[test]
+    fn keys_of_other_writers_belong_to_no_kind_and_cause_no_panic() {
+        let kind = |key: &[u8]| resource_of(key).map(|resource| resource.plural);
+        for foreign in [
+            &b""[..],
+            b"/t/foo",
+            b"/registry",
+            b"/registr\xc3\xa9/x",
+            b"\xff\xfe",
+            b"/registry/pods",
+            b"/registry/x/y",
+        ] {
+            assert_eq!(kind(foreign), None, "{foreign:?}");
+        }
+        assert_eq!(kind(b"/registry/pods/default/a"), Some("pods"));
+        assert_eq!(kind(b"/registry/services/specs/default/a"), Some("services"));
     }
 }
