@@ -1,7 +1,7 @@
 # What the checks need beyond a Rust toolchain, installed only where it is missing. Sourced by run.
 #
 # kubectl comes from Debian's archive, which carries 1.32 since trixie: downloaded and unpacked under target/, not installed, so
-# that neither root nor another release's sources are needed. cargo-deny comes from crates.io, unoptimised: building it optimised
+# that neither root nor another release's sources are needed. cargo-deny is built from source, unoptimised: building it optimised
 # takes longer than it will ever run.
 
 TOOLS=$ROOT/target/ci-tools
@@ -39,13 +39,19 @@ recent_kubectl() {
     [ "${minor:-0}" -ge "$KUBECTL_MINOR" ]
 }
 
+# Where this machine gets Debian's packages from.
+debian_mirror() {
+    cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{sources,list} 2>/dev/null |
+        sed -nE 's/^(URIs:|deb( \[[^]]*\])?) *(https?:[^ ]+).*/\3/p' | grep -v security | head -n 1
+}
+
 # An apt of its own in the current directory: its own sources, lists and idea of what is installed (nothing).
 download_kubectl() {
     local apt=(-qq -o "Dir::Etc::sourcelist=$PWD/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$PWD/lists"
         -o "Dir::State::status=$PWD/status" -o "Dir::Cache=$PWD/cache" -o APT::Sandbox::User=)
     mkdir -p lists/partial cache/archives/partial
     : >status
-    printf 'deb http://deb.debian.org/debian trixie main\n' >sources.list
+    printf 'deb %s trixie main\n' "$(debian_mirror)" >sources.list
     apt-get "${apt[@]}" update && apt-get "${apt[@]}" download kubectl && dpkg -x kubectl_*.deb kubectl
 }
 
