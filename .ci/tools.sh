@@ -41,8 +41,10 @@ recent_kubectl() {
 
 # Where this machine gets Debian's packages from.
 debian_mirror() {
-    cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{sources,list} 2>/dev/null |
-        sed -nE 's/^(URIs:|deb( \[[^]]*\])?) *(https?:[^ ]+).*/\3/p' | grep -v security | head -n 1
+    local found
+    found=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{sources,list} 2>/dev/null |
+        sed -nE '/security/d; s/^(URIs:|deb( \[[^]]*\])?) *(https?:[^ ]+).*/\3/p') || true
+    printf '%s\n' "${found%%$'\n'*}"
 }
 
 # An apt of its own in the current directory: its own sources, lists and idea of what is installed (nothing).
