@@ -12,6 +12,8 @@ for manifest in "$MANIFESTS"/*.yaml; do
     step "kubectl get -f $manifest" '^NAME|^LAST SEEN'
     step "kubectl get -f $manifest -o yaml" '^apiVersion: ' '^kind: ' 'creationTimestamp:' 'uid:' 'resourceVersion:'
     step "kubectl get $kind -A -o name | grep \$($name)" '/'
+    # Emptied here: the redirection below happens in the background, and an earlier round left its lines.
+    : >"$watched"
     kubectl get -f "$manifest" -w --output-watch-events >"$watched" 2>&1 &
     watch=$!
     step "until grep -q ADDED $watched; do sleep 0.05; done; cat $watched" '^ADDED'
