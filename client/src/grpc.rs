@@ -123,7 +123,8 @@ impl<T: Object> ListerWatcher for Source<T> {
 
 /// A batch as the informer wants it: its events, then how far it has come.
 fn frames<T: Object>(batch: pb::WatchBatch, decode: &Decode<T>) -> Vec<Frame<T>> {
-    let _span = tracing::debug_span!("grpc", revision = batch.revision, events = batch.events.len()).entered();
+    let _span =
+        tracing::debug_span!("grpc", revision = batch.revision, events = batch.events.len()).entered();
     let mut frames = Vec::with_capacity(batch.events.len() + 1);
     frames.extend(batch.events.into_iter().filter_map(|event| frame(&event, decode)));
     frames.push(Frame::Progress { revision: revision(batch.revision), initial_done: batch.initial_done });
