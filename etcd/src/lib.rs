@@ -2,7 +2,7 @@
 //!
 //! It translates; the semantics are the store's. One file per service: `kv`, `watch`, `lease`, `maintenance`, `cluster`;
 //! `error` holds etcd's exact texts and codes, which clients match. There is no authentication here, and no TLS yet: bind
-//! it where only trusted clients come in. Start at [`serve`].
+//! it where only trusted clients come in. Start at [`serve()`].
 
 mod cluster;
 mod convert;

@@ -17,7 +17,7 @@ struct Entry {
 
 impl Backoff {
     /// Until when to wait after a failure at `failed`, and how long that is: zero for the first one, and for one that
-    /// came [`BACKOFF_RESET`] after the last try.
+    /// came `BACKOFF_RESET` after the last try.
     pub fn wait(&self, failed: Timestamp) -> (Timestamp, Duration) {
         match self.live(failed) {
             Some(entry) => (later(failed, entry.delay), entry.delay),

@@ -52,7 +52,7 @@ impl Rest {
         Self { paths: path::Paths::new(pipeline.clone(), &advertised, stop.clone()), pipeline, stop }
     }
 
-    /// Serves one HTTP request. The connection has put its [`Peer`] into the extensions.
+    /// Serves one HTTP request. The connection has put its [`Peer`](authn::Peer) into the extensions.
     pub async fn serve(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
         let span = tracing::debug_span!("router", method = %request.method(), path = request.uri().path());
         tracing::Instrument::instrument(self.dispatch(request), span).await
