@@ -1,7 +1,7 @@
 //! The binary as its users meet it: starting, ending, `run`, and the errors of its command line. Behaviour of the API itself is
 //! tested elsewhere.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;

@@ -1,11 +1,12 @@
 //! What readers, writer and background work share: the published state and the ways to read it. Only the writer publishes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parking_lot::RwLock;
 
+use crate::alarm::Alarms;
 use crate::commit::{Commit, RecordKey};
 use crate::engine::{Engine, EngineError, Record, RecordKind};
 use crate::error::Stopped;
@@ -14,8 +15,10 @@ use crate::index::{Index, Version};
 use crate::invariants;
 use crate::lease::clock::LeaseClock;
 use crate::metrics::Metrics;
+use crate::quota::Usage;
 use crate::range::{Range, RangeResult};
 use crate::view::{self, Pick};
+use crate::wal::Segments;
 use crate::watch::hub::{Ending, Hub};
 use crate::window::Window;
 use crate::{KeyValue, Limits, RangeError, Revision};
@@ -25,6 +28,9 @@ use crate::{KeyValue, Limits, RangeError, Revision};
 pub(crate) struct Visible {
     pub(crate) revision: Revision,
     pub(crate) compacted: Revision,
+    /// The last commit's place in the log.
+    pub(crate) seq: u64,
+    pub(crate) alarms: Alarms,
     pub(crate) index: Index,
     pub(crate) window: Window,
 }
@@ -44,6 +50,9 @@ pub(crate) struct Core {
     pub(crate) leases: LeaseClock,
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
+    pub(crate) usage: Usage,
+    /// The log's files, if there is a log.
+    log: OnceLock<Arc<Segments>>,
 }
 
 const SERVING: u8 = 0;
@@ -64,7 +73,19 @@ impl Core {
             leases: LeaseClock::default(),
             limits,
             metrics: Metrics::default(),
+            usage: Usage::default(),
+            log: OnceLock::new(),
         }
+    }
+
+    /// There is a log.
+    pub(crate) fn set_log(&self, segments: Arc<Segments>) {
+        self.log.set(segments).expect("a store has one log");
+    }
+
+    /// Bytes of the log's files.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.log.get().map_or(0, |segments| segments.bytes())
     }
 
     pub(crate) fn revision(&self) -> Revision {
@@ -126,6 +147,11 @@ impl Core {
         if let Some(compacted) = commit.compacted {
             visible.compacted = compacted;
         }
+        if let Some(alarms) = commit.alarms {
+            visible.alarms = alarms;
+            self.leases.changed.notify_one();
+        }
+        visible.seq = commit.seq;
         if !commit.events.is_empty() {
             visible.revision = commit.revision;
             visible.window.push(commit.clone());
@@ -141,6 +167,11 @@ impl Core {
             self.stored.store(commit.revision.0, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// Counts what the engine keeps, now that it has taken in changes of so many bytes or given something up.
+    pub(crate) fn measure(&self, taken: usize) {
+        self.usage.stored(taken, self.engine.size().live);
     }
 
     /// Hands what was published since the last call to the watchers. One thread at a time.

@@ -27,6 +27,7 @@
 //! # }
 //! ```
 
+mod alarm;
 mod checkpoint;
 mod codec;
 mod commit;
@@ -49,11 +50,13 @@ mod limits;
 mod manifest;
 mod metrics;
 mod queue;
+mod quota;
 mod range;
 mod recover;
 mod request;
 mod revision;
 mod staged;
+mod status;
 mod store;
 mod txn;
 mod view;
@@ -62,8 +65,12 @@ mod watch;
 mod window;
 mod writer;
 
+pub use alarm::Alarm;
 pub use config::{Config, Durability, EngineKind};
-pub use error::{CompactError, LeaseError, OpenError, RangeError, Stopped, TxnError, WatchError};
+pub use error::{
+    AlarmError, CompactError, DefragmentError, LeaseError, OpenError, RangeError, Stopped, TxnError,
+    WatchError,
+};
 pub use event::{Event, EventKind, Events};
 pub use key_range::{End, KeyRange};
 pub use kv::{KeyValue, Stamp};
@@ -72,7 +79,8 @@ pub use limits::{LEASE_TTL_MAX_SECONDS, Limits};
 pub use metrics::MetricsSnapshot;
 pub use range::{Range, RangeResult, SortOrder, SortTarget};
 pub use revision::{LeaseId, Revision};
-pub use store::{Store, StoreSize};
+pub use status::{StoreSize, StoreStatus};
+pub use store::Store;
 pub use txn::{
     Compare, CompareOp, Delete, DeleteResult, Op, OpResult, Put, PutResult, Target, Txn, TxnResult,
 };

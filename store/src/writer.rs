@@ -7,6 +7,7 @@ use bytes::Bytes;
 use kstore_nondet::Rng;
 use tokio::time::Instant;
 
+use crate::alarm::{Alarm, Alarms};
 use crate::commit::{Commit, LeaseChange};
 use crate::core::Core;
 use crate::error::{CompactError, LeaseError, Stopped, TxnError};
@@ -14,6 +15,7 @@ use crate::event::Event;
 use crate::lease::clock::duration;
 use crate::lease::table::LeaseTable;
 use crate::lease::{LeaseGranted, LeaseRenewed};
+use crate::quota::{self, LEASE_COST};
 use crate::request::{Answer, Request};
 use crate::staged::Overlay;
 use crate::txn::execute::Execution;
@@ -27,6 +29,7 @@ pub(crate) struct Writer {
     leases: LeaseTable,
     revision: Revision,
     compacted: Revision,
+    alarms: Alarms,
     seq: u64,
     /// Commits that are staged: evaluated, not yet logged.
     group: Vec<Arc<Commit>>,
@@ -42,9 +45,9 @@ pub(crate) struct Recovered {
 
 impl Writer {
     pub(crate) fn new(core: Arc<Core>, rng: Rng, recovered: Recovered) -> Self {
-        let (revision, compacted) = {
+        let (revision, compacted, alarms) = {
             let visible = core.visible();
-            (visible.revision, visible.compacted)
+            (visible.revision, visible.compacted, visible.alarms)
         };
         Self {
             core,
@@ -53,6 +56,7 @@ impl Writer {
             leases: recovered.leases,
             revision,
             compacted,
+            alarms,
             seq: recovered.seq,
             group: Vec::new(),
             deadlines: Vec::new(),
@@ -71,6 +75,7 @@ impl Writer {
             Request::Inspect { id, keys } => Answer::Inspect(self.inspect(*id, *keys)),
             Request::List => Answer::List(self.leases.iter().map(|(id, _)| id).collect()),
             Request::Compact(revision) => Answer::Compact(self.compact(*revision)),
+            Request::Alarm { alarm, raised } => Answer::Alarm(self.set_alarm(*alarm, *raised)),
         }
     }
 
@@ -111,6 +116,7 @@ impl Writer {
                 return Err(Stopped);
             }
         }
+        self.core.measure(group.iter().map(|commit| commit.cost()).sum());
         self.core.deliver();
         Ok(())
     }
@@ -143,10 +149,44 @@ impl Writer {
         }
         self.seq += 1;
         let commit = Commit { seq: self.seq, revision: self.revision, events: events.into(), ..change };
+        self.core.usage.staged(commit.cost());
         self.group.push(Arc::new(commit));
     }
 
+    /// Raises an alarm or disarms it; says whether that changed it.
+    fn set_alarm(&mut self, alarm: Alarm, raised: bool) -> bool {
+        if self.alarms.contains(alarm) == raised {
+            return false;
+        }
+        tracing::warn!(%alarm, raised, "an alarm changed");
+        self.alarms = self.alarms.with(alarm, raised);
+        self.stage(Vec::new(), Commit { alarms: Some(self.alarms), ..Commit::default() });
+        true
+    }
+
+    /// Whether something that may write `cost` bytes can be afforded. The first time it cannot, the alarm is raised.
+    fn afford(&mut self, cost: u64) -> bool {
+        if cost == 0 {
+            return true;
+        }
+        let reaches = |quota| self.core.usage.used().saturating_add(cost) >= quota;
+        if !self.alarms.contains(Alarm::NoSpace) && self.core.limits.quota_bytes.is_some_and(reaches) {
+            self.set_alarm(Alarm::NoSpace, true);
+        }
+        !self.alarms.contains(Alarm::NoSpace)
+    }
+
+    fn is_corrupt(&self) -> bool {
+        self.alarms.contains(Alarm::Corrupt)
+    }
+
     fn txn(&mut self, txn: &Txn) -> Result<TxnResult, TxnError> {
+        if self.is_corrupt() && !txn.is_read_only() {
+            return Err(TxnError::Corrupt);
+        }
+        if !self.afford(quota::cost(txn)) {
+            return Err(TxnError::NoSpace);
+        }
         let (result, events) = self.evaluate(txn.note.clone(), |execution| execution.txn(txn));
         let metrics = &self.core.metrics;
         metrics.txns.add(1);
@@ -157,12 +197,18 @@ impl Writer {
             let deletes = events.iter().filter(|event| event.kind == crate::EventKind::Delete).count() as u64;
             metrics.deletes.add(deletes);
             metrics.puts.add(events.len() as u64 - deletes);
-            self.stage(events, Commit { note: txn.note.clone(), ..nothing() });
+            self.stage(events, Commit { note: txn.note.clone(), ..Commit::default() });
         }
         result
     }
 
     fn grant(&mut self, id: LeaseId, ttl: i64, now: Instant) -> Result<LeaseGranted, LeaseError> {
+        if self.is_corrupt() {
+            return Err(LeaseError::Corrupt);
+        }
+        if !self.afford(LEASE_COST) {
+            return Err(LeaseError::NoSpace);
+        }
         if self.leases.contains(id) {
             return Err(LeaseError::Exists(id));
         }
@@ -172,7 +218,7 @@ impl Writer {
         let id = if id.is_none() { self.choose_lease_id() } else { id };
         self.leases.grant(id, ttl);
         self.deadlines.push((id, now + duration(ttl)));
-        self.stage(Vec::new(), Commit { leases: vec![LeaseChange::Granted(id, ttl)], ..nothing() });
+        self.stage(Vec::new(), Commit { leases: vec![LeaseChange::Granted(id, ttl)], ..Commit::default() });
         Ok(LeaseGranted { id, ttl, revision: self.revision })
     }
 
@@ -186,13 +232,16 @@ impl Writer {
     }
 
     fn revoke(&mut self, id: LeaseId) -> Result<Revision, LeaseError> {
+        if self.is_corrupt() {
+            return Err(LeaseError::Corrupt);
+        }
         if !self.leases.contains(id) {
             return Err(LeaseError::NotFound(id));
         }
         let keys = self.leases.keys(id);
         let ((), events) = self.evaluate(None, |execution| execution.delete_keys(keys));
         self.leases.remove(id);
-        self.stage(events, Commit { leases: vec![LeaseChange::Gone(id)], ..nothing() });
+        self.stage(events, Commit { leases: vec![LeaseChange::Gone(id)], ..Commit::default() });
         Ok(self.revision)
     }
 
@@ -224,6 +273,9 @@ impl Writer {
     }
 
     fn compact(&mut self, requested: Revision) -> Result<(), CompactError> {
+        if self.is_corrupt() {
+            return Err(CompactError::Corrupt);
+        }
         let (compacted, current) = (self.compacted, self.revision);
         if requested <= compacted {
             return Err(CompactError::Compacted { requested, compacted });
@@ -232,19 +284,7 @@ impl Writer {
             return Err(CompactError::Future { requested, current });
         }
         self.compacted = requested;
-        self.stage(Vec::new(), Commit { compacted: Some(requested), ..nothing() });
+        self.stage(Vec::new(), Commit { compacted: Some(requested), ..Commit::default() });
         Ok(())
-    }
-}
-
-/// A commit without effects, to be filled in.
-fn nothing() -> Commit {
-    Commit {
-        seq: 0,
-        revision: Revision(0),
-        events: Arc::new([]),
-        note: None,
-        leases: Vec::new(),
-        compacted: None,
     }
 }

@@ -7,5 +7,6 @@ mod crash;
 mod leases;
 mod model;
 mod process;
+mod quota;
 mod semantics;
 mod watch;
