@@ -15,6 +15,7 @@ use crate::index::{Index, Version};
 use crate::invariants;
 use crate::lease::clock::LeaseClock;
 use crate::metrics::Metrics;
+use crate::pins::Pins;
 use crate::quota::Usage;
 use crate::range::{Range, RangeResult};
 use crate::view::{self, Pick};
@@ -48,6 +49,8 @@ pub(crate) struct Core {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) hub: Hub,
     pub(crate) leases: LeaseClock,
+    /// Who reads history at length, and what they hold up.
+    pub(crate) pins: Pins,
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
     pub(crate) usage: Usage,
@@ -69,6 +72,7 @@ impl Core {
             stored: AtomicI64::new(revision.0),
             state: AtomicU8::new(SERVING),
             cluster,
+            pins: Pins::new(engine.clone()),
             engine,
             leases: LeaseClock::default(),
             limits,
@@ -264,7 +268,7 @@ impl Core {
 }
 
 /// What the engine keeps of a commit.
-fn records(commit: &Commit) -> Vec<Record> {
+pub(crate) fn records(commit: &Commit) -> Vec<Record> {
     let main = commit.revision;
     let changes = commit.events.iter().zip(0..).map(|(event, sub)| Record {
         key: RecordKey::new(main, sub),

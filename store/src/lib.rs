@@ -41,6 +41,8 @@ mod engine;
 mod error;
 mod event;
 mod feed;
+mod hash;
+mod history;
 mod index;
 mod invariants;
 mod key_range;
@@ -49,6 +51,7 @@ mod lease;
 mod limits;
 mod manifest;
 mod metrics;
+mod pins;
 mod queue;
 mod quota;
 mod range;
@@ -72,6 +75,7 @@ pub use error::{
     WatchError,
 };
 pub use event::{Event, EventKind, Events};
+pub use hash::HashKv;
 pub use key_range::{End, KeyRange};
 pub use kv::{KeyValue, Stamp};
 pub use lease::{LeaseGranted, LeaseRenewed, LeaseStatus};
