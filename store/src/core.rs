@@ -15,6 +15,7 @@ use crate::index::{Index, Version};
 use crate::invariants;
 use crate::lease::clock::LeaseClock;
 use crate::metrics::Metrics;
+use crate::pins::Pins;
 use crate::quota::Usage;
 use crate::range::{Range, RangeResult};
 use crate::view::{self, Pick};
@@ -35,6 +36,26 @@ pub(crate) struct Visible {
     pub(crate) window: Window,
 }
 
+impl Visible {
+    fn publish(&mut self, commit: &Arc<Commit>) {
+        invariants::follows(self.revision, commit);
+        for (sub, event) in commit.events.iter().enumerate() {
+            let dead = event.kind == EventKind::Delete;
+            let sub = u32::try_from(sub).expect("a commit's changes are numbered by 32 bits");
+            self.index.apply(Version { kv: event.kv.clone(), main: commit.revision, sub, dead });
+        }
+        if let Some(compacted) = commit.compacted {
+            self.compacted = compacted;
+        }
+        self.alarms = commit.alarms.unwrap_or(self.alarms);
+        self.seq = commit.seq;
+        if !commit.events.is_empty() {
+            self.revision = commit.revision;
+            self.window.push(commit.clone());
+        }
+    }
+}
+
 /// See the module.
 pub(crate) struct Core {
     visible: RwLock<Visible>,
@@ -48,6 +69,8 @@ pub(crate) struct Core {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) hub: Hub,
     pub(crate) leases: LeaseClock,
+    /// Who reads history at length, and what they hold up.
+    pub(crate) pins: Pins,
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
     pub(crate) usage: Usage,
@@ -69,6 +92,7 @@ impl Core {
             stored: AtomicI64::new(revision.0),
             state: AtomicU8::new(SERVING),
             cluster,
+            pins: Pins::new(engine.clone()),
             engine,
             leases: LeaseClock::default(),
             limits,
@@ -135,28 +159,18 @@ impl Core {
         self.leases.changed.notify_one();
     }
 
-    /// Makes a durable commit visible. Revisions arrive in order.
-    pub(crate) fn publish(&self, commit: &Arc<Commit>) {
-        let mut visible = self.visible.write();
-        invariants::follows(visible.revision, commit);
-        for (sub, event) in commit.events.iter().enumerate() {
-            let dead = event.kind == EventKind::Delete;
-            let sub = u32::try_from(sub).expect("a commit's changes are numbered by 32 bits");
-            visible.index.apply(Version { kv: event.kv.clone(), main: commit.revision, sub, dead });
-        }
-        if let Some(compacted) = commit.compacted {
-            visible.compacted = compacted;
-        }
-        if let Some(alarms) = commit.alarms {
-            visible.alarms = alarms;
-            self.leases.changed.notify_one();
-        }
-        visible.seq = commit.seq;
-        if !commit.events.is_empty() {
-            visible.revision = commit.revision;
-            visible.window.push(commit.clone());
+    /// Makes durable commits visible. Revisions arrive in order.
+    pub(crate) fn publish(&self, commits: &[Arc<Commit>]) {
+        /// Commits per turn of the lock: readers wait for one turn.
+        const TURN: usize = 64;
+        for turn in commits.chunks(TURN) {
+            let mut visible = self.visible.write();
+            turn.iter().for_each(|commit| visible.publish(commit));
             visible.window.trim(&self.limits, self.stored());
-            self.revision.store(commit.revision.0, Ordering::Release);
+            self.revision.store(visible.revision.0, Ordering::Release);
+        }
+        if commits.iter().any(|commit| commit.alarms.is_some()) {
+            self.leases.changed.notify_one();
         }
     }
 
@@ -264,7 +278,7 @@ impl Core {
 }
 
 /// What the engine keeps of a commit.
-fn records(commit: &Commit) -> Vec<Record> {
+pub(crate) fn records(commit: &Commit) -> Vec<Record> {
     let main = commit.revision;
     let changes = commit.events.iter().zip(0..).map(|(event, sub)| Record {
         key: RecordKey::new(main, sub),

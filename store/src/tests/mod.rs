@@ -4,6 +4,7 @@
 mod actions;
 mod conformance;
 mod crash;
+mod hash;
 mod leases;
 mod model;
 mod process;
