@@ -11,6 +11,7 @@ use tonic::{Request, Response, Status, async_trait};
 use crate::convert;
 use crate::error::EtcdError;
 use crate::node::Node;
+use crate::range_stream::{self, RangeStream};
 
 #[async_trait]
 impl Kv for Node {
@@ -18,6 +19,12 @@ impl Kv for Node {
         let request = convert::range(request.into_inner())?;
         let result = self.store.range(&request).map_err(EtcdError::from)?;
         Ok(Response::new(convert::range_response(&result, self.header(result.revision))))
+    }
+
+    type RangeStreamStream = RangeStream;
+
+    async fn range_stream(&self, request: Request<RangeRequest>) -> Result<Response<RangeStream>, Status> {
+        range_stream::range_stream(self, request)
     }
 
     async fn put(&self, request: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {

@@ -41,6 +41,12 @@ pub(crate) const HISTORY_REVISIONS: usize = 1_000;
 /// Bytes of history after which a watch response takes no further revision.
 pub(crate) const HISTORY_BYTES: usize = MESSAGE_BYTES;
 
+/// Keys of the first part of a streamed read: little, so that the first answer comes soon. Later ones follow their size.
+pub(crate) const CHUNK_KEYS: i64 = 10;
+
+/// About how many bytes a part of a streamed read has.
+pub(crate) const CHUNK_BYTES: usize = 3 << 19;
+
 /// How often a watch that asked for it hears that nothing happened. etcd's default is ten minutes, but Kubernetes, the
 /// main user, runs it with this.
 pub(crate) const PROGRESS_EVERY: Duration = Duration::from_secs(5);
