@@ -1,5 +1,6 @@
 //! The Auth service, as a server answers that knows no users: whoever comes in can do everything, and nobody can be added.
 
+use kstore_proto::etcd::authpb::Permission;
 use kstore_proto::etcd::etcdserverpb as pb;
 use tonic::{Request, Response, Status, async_trait};
 
@@ -99,6 +100,7 @@ impl pb::auth_server::Auth for Node {
     ) -> Answer<pb::AuthRoleGrantPermissionResponse> {
         match request.into_inner().perm {
             None => Err(error::PERMISSION_NOT_GIVEN.into()),
+            Some(permission) if !is_range(&permission) => Err(error::INVALID_PERMISSION.into()),
             Some(_) => Err(error::ROLE_NOT_FOUND.into()),
         }
     }
@@ -109,4 +111,10 @@ impl pb::auth_server::Auth for Node {
     ) -> Answer<pb::AuthRoleRevokePermissionResponse> {
         Err(error::ROLE_NOT_FOUND.into())
     }
+}
+
+/// Whether a permission is about any key.
+fn is_range(permission: &Permission) -> bool {
+    let Permission { key, range_end, .. } = permission;
+    !key.is_empty() && (range_end.is_empty() || range_end[..] == [0] || key < range_end)
 }

@@ -20,9 +20,9 @@ const fn error(code: Code, text: &'static str) -> EtcdError {
 
 pub(crate) const EMPTY_KEY: EtcdError = error(Code::InvalidArgument, "etcdserver: key is not provided");
 pub(crate) const KEY_NOT_FOUND: EtcdError = error(Code::InvalidArgument, "etcdserver: key not found");
-const VALUE_PROVIDED: EtcdError = error(Code::InvalidArgument, "etcdserver: value is provided");
-const LEASE_PROVIDED: EtcdError = error(Code::InvalidArgument, "etcdserver: lease is provided");
-const TOO_MANY_OPS: EtcdError =
+pub(crate) const VALUE_PROVIDED: EtcdError = error(Code::InvalidArgument, "etcdserver: value is provided");
+pub(crate) const LEASE_PROVIDED: EtcdError = error(Code::InvalidArgument, "etcdserver: lease is provided");
+pub(crate) const TOO_MANY_OPS: EtcdError =
     error(Code::InvalidArgument, "etcdserver: too many operations in txn request");
 const DUPLICATE_KEY: EtcdError =
     error(Code::InvalidArgument, "etcdserver: duplicate key given in txn request");
@@ -71,6 +71,8 @@ pub(crate) const USER_NOT_FOUND: EtcdError =
 pub(crate) const ROLE_EMPTY: EtcdError = error(Code::InvalidArgument, "etcdserver: role name is empty");
 pub(crate) const ROLE_NOT_FOUND: EtcdError =
     error(Code::FailedPrecondition, "etcdserver: role name not found");
+pub(crate) const INVALID_PERMISSION: EtcdError =
+    error(Code::InvalidArgument, "etcdserver: invalid auth management");
 pub(crate) const PERMISSION_NOT_GIVEN: EtcdError =
     error(Code::InvalidArgument, "etcdserver: permission not given");
 

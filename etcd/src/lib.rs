@@ -6,6 +6,7 @@
 
 mod auth;
 mod calls;
+mod check;
 mod cluster;
 mod connection;
 mod convert;

@@ -80,7 +80,8 @@ impl Execution<'_> {
 
     fn check_range(&self, range: &Range) -> Result<(), TxnError> {
         let (requested, compacted) = (range.revision, self.compacted);
-        if requested.0 < 0 {
+        // Unlike in a plain read, a negative revision is one of the past here; as old as it gets is what was never compacted.
+        if requested.0 < 0 && requested < compacted {
             return Err(TxnError::Range(RangeError::Compacted { requested, compacted }));
         }
         view::resolve(range, self.base, compacted).map(drop).map_err(TxnError::Range)
