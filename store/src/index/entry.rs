@@ -68,6 +68,27 @@ impl Entry {
         self.add_older(older.mark());
     }
 
+    /// Takes a version in any order. Then [`Entry::restored`] must follow.
+    pub(super) fn restore(&mut self, version: Version) {
+        let newer = version.place() > self.newest.place();
+        let older = if newer { std::mem::replace(&mut self.newest, version) } else { version };
+        self.add_older(older.mark());
+    }
+
+    /// Puts the older versions in order; one that came twice is one.
+    pub(super) fn restored(&mut self) {
+        let newest = self.newest.place();
+        if let Some(Older(marks)) = self.older.as_deref_mut() {
+            marks.sort_unstable_by_key(|mark| (mark.main, mark.sub));
+            marks.dedup();
+            marks.pop_if(|mark| (mark.main, mark.sub) == newest);
+            marks.shrink_to_fit();
+            if marks.is_empty() {
+                self.older = None;
+            }
+        }
+    }
+
     fn add_older(&mut self, mark: Mark) {
         self.older.get_or_insert_default().0.push(mark);
     }
@@ -110,7 +131,7 @@ impl Entry {
     pub(crate) fn kept_at(&self, revision: Revision) -> Option<RecordKey> {
         let Version { main, sub, dead, .. } = self.newest;
         let mut kept = None;
-        for mark in self.older.iter().copied().chain([Mark { main, sub, dead }]) {
+        for mark in self.older().iter().copied().chain([Mark { main, sub, dead }]) {
             if mark.main > revision {
                 break;
             }

@@ -4,6 +4,8 @@
 //! counting costs the depth of the tree, however many keys there are.
 
 mod entry;
+mod leaf;
+mod restore;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -11,10 +13,13 @@ mod tree;
 use std::slice;
 
 pub(crate) use entry::{Entry, Found, Version};
+pub(crate) use restore::Restore;
 
-use self::tree::{Node, Swept, rank};
+use self::leaf::Leaf;
+use self::tree::{Node, Swept};
 use crate::commit::RecordKey;
 use crate::{End, KeyRange, Revision};
+pub(crate) use leaf::{alike, lead};
 
 /// See the module.
 #[derive(Debug)]
@@ -31,13 +36,17 @@ impl Default for Index {
 impl Index {
     /// The entry of a key.
     pub(crate) fn get(&self, key: &[u8]) -> Option<&Entry> {
-        let (entries, _) = self.root.leaf(key);
-        entries.get(rank(entries, key)).filter(|entry| entry.key() == key)
+        let (leaf, _) = self.root.leaf(key);
+        leaf.entries().get(leaf.rank(key)).filter(|entry| entry.key() == key)
     }
 
     /// Makes `version` the newest of its key. Versions of a key arrive in order.
     pub(crate) fn apply(&mut self, version: Version) {
-        if let Some(upper) = self.root.apply(version, true).split() {
+        self.insert(version, Entry::push);
+    }
+
+    fn insert(&mut self, version: Version, push: fn(&mut Entry, Version)) {
+        if let Some(upper) = self.root.apply(version, true, push).split() {
             self.root.grow(upper);
         }
     }
@@ -48,9 +57,9 @@ impl Index {
             let found = self.get(&keys.start).map_or(&[][..], slice::from_ref);
             return Walk { index: self, keys, entries: found.iter(), next: None };
         }
-        let (entries, next) = self.root.leaf(&keys.start);
-        let entries = &entries[rank(entries, &keys.start)..];
-        Walk { index: self, keys, entries: inside(keys, entries, next).iter(), next }
+        let (leaf, next) = self.root.leaf(&keys.start);
+        let entries = inside(keys, leaf, next).get(leaf.rank(&keys.start)..).unwrap_or_default();
+        Walk { index: self, keys, entries: entries.iter(), next }
     }
 
     /// How many keys of a range exist at a revision. Follows the size of the range only as far as keys in it have
@@ -72,9 +81,9 @@ impl Index {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
         let mut next = Some(&[][..]);
         let leaves = std::iter::from_fn(move || {
-            let (entries, behind) = self.root.leaf(next?);
+            let (leaf, behind) = self.root.leaf(next?);
             next = behind;
-            Some(entries)
+            Some(leaf.entries())
         });
         leaves.flatten()
     }
@@ -82,8 +91,8 @@ impl Index {
     /// The entries of the leaf where `from` lies, and where the next leaf begins: a walk in steps, between which the index
     /// may change.
     pub(crate) fn step(&self, from: &[u8]) -> (&[Entry], Option<Box<[u8]>>) {
-        let (entries, next) = self.root.leaf(from);
-        (entries, next.map(Into::into))
+        let (leaf, next) = self.root.leaf(from);
+        (leaf.entries(), next.map(Into::into))
     }
 
     /// Removes what no read at or above `revision` needs from the first leaf that has such and is not wholly before
@@ -108,11 +117,12 @@ impl Index {
 }
 
 /// The part of a leaf's entries that is before the end of a range; `next` is where the next leaf begins.
-fn inside<'a>(keys: &KeyRange, entries: &'a [Entry], next: Option<&[u8]>) -> &'a [Entry] {
-    if next.is_some_and(|next| !keys.is_past(next)) {
-        return entries;
+fn inside<'a>(keys: &KeyRange, leaf: &'a Leaf, next: Option<&[u8]>) -> &'a [Entry] {
+    let entries = leaf.entries();
+    match &keys.end {
+        End::Before(end) if next.is_none_or(|next| next > &end[..]) => &entries[..leaf.rank(end)],
+        End::Before(_) | End::Single | End::Unbounded => entries,
     }
-    &entries[..entries.partition_point(|entry| !keys.is_past(entry.key()))]
 }
 
 /// See [`Index::range`].
@@ -134,8 +144,8 @@ impl<'a> Iterator for Walk<'a> {
                 return Some(entry);
             }
             let from = self.next.take().filter(|from| !self.keys.is_past(from))?;
-            let (entries, next) = self.index.root.leaf(from);
-            self.entries = inside(self.keys, entries, next).iter();
+            let (leaf, next) = self.index.root.leaf(from);
+            self.entries = inside(self.keys, leaf, next).iter();
             self.next = next;
         }
     }

@@ -5,12 +5,22 @@ use std::sync::Arc;
 
 use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 
-use super::{Found, Index, Version};
+use super::{Found, Index, Restore, Version};
 use crate::kv::Stamp;
 use crate::{KeyRange, KeyValue, Revision};
 
 /// Per key, what it was from each revision on: alive or not.
 type Model = BTreeMap<Vec<u8>, BTreeMap<i64, bool>>;
+
+/// Keys that differ early, late, and by being longer.
+fn key(n: u16) -> Vec<u8> {
+    match n % 4 {
+        0 => format!("{n:03}").into_bytes(),
+        1 => format!("{:02}/what-many-keys-have-in-common/{n:03}", n / 100).into_bytes(),
+        2 => format!("{:02}/what-many-keys-have-in-common/", n / 100).into_bytes(),
+        _ => [format!("{:02}", n / 50).as_bytes(), &[0].repeat(usize::from(n % 13))].concat(),
+    }
+}
 
 fn version(key: &[u8], main: i64, dead: bool) -> Version {
     let stamp = Stamp { mod_revision: Revision(main), ..Stamp::default() };
@@ -34,7 +44,7 @@ fn found(index: &Index, keys: &KeyRange, revision: i64) -> Vec<(Vec<u8>, i64)> {
 }
 
 fn ranges() -> impl Strategy<Value = KeyRange> {
-    let key = || (0u16..900).prop_map(|n| format!("{n:03}").into_bytes());
+    let key = || (0u16..900).prop_map(key);
     prop_oneof![
         Just(KeyRange::all()),
         key().prop_map(KeyRange::single),
@@ -108,8 +118,8 @@ impl Both {
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Write(key, dice) => {
-                let key = format!("{key:03}").into_bytes();
+            Action::Write(key_number, dice) => {
+                let key = key(key_number);
                 let exists = self.index.get(&key).is_some_and(super::Entry::is_live);
                 self.write(&key, exists && dice < 90);
             }
@@ -155,6 +165,33 @@ proptest! {
                 prop_assert_eq!(both.index.count(&keys, Revision(revision)), expected.len());
                 prop_assert_eq!(found(&both.index, &keys, revision), expected);
             }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn restored_from_any_order_is_as_it_was(
+        versions in proptest::collection::btree_map(0i64..1000, (0u16..200, any::<bool>()), 0..400)
+            .prop_flat_map(|versions| {
+                let versions: Vec<_> = versions.into_iter().collect();
+                (Just(versions.clone()), Just(versions).prop_shuffle())
+            }),
+        twice in 0usize..50,
+    ) {
+        let (ordered, shuffled) = versions;
+        let (mut index, mut restore) = (Index::default(), Restore::default());
+        ordered.iter().for_each(|(main, (n, dead))| index.apply(version(&key(*n), *main, *dead)));
+        for (main, (n, dead)) in shuffled.iter().chain(shuffled.iter().take(twice)) {
+            restore.add(version(&key(*n), *main, *dead));
+        }
+        let restored = restore.finish();
+        restored.check();
+        prop_assert_eq!(histories(&restored), histories(&index));
+        for revision in (0..1000).step_by(37) {
+            let all = KeyRange::all();
+            prop_assert_eq!(found(&restored, &all, revision), found(&index, &all, revision));
+            prop_assert_eq!(restored.count(&all, Revision(revision)), index.count(&all, Revision(revision)));
         }
     }
 }

@@ -1,26 +1,25 @@
 //! The shape of the index: a tree of leaves full of entries, where every node knows sums over what is below it, so that
 //! counting and compaction pass by subtrees instead of visiting keys. Knows no requests.
 
-use super::Entry;
+use super::leaf::Leaf;
+use super::{Entry, Version};
 use crate::Revision;
 use crate::commit::RecordKey;
-use crate::index::Version;
 
 /// A full leaf splits. Large enough that a scan runs over dense memory, small enough that an insert moves little of it.
 /// Tests have deep trees of few keys.
-const LEAF: usize = if cfg!(test) { 8 } else { 128 };
+pub(super) const LEAF: usize = if cfg!(test) { 8 } else { 128 };
 
 /// A full inner node splits.
 const FANOUT: usize = if cfg!(test) { 6 } else { 64 };
 
 /// Vectors grow by this much, not to twice their size: memory per key counts for more than a few copies.
-const GROW: usize = 16;
+pub(super) const GROW: usize = 16;
 
 /// A subtree; all leaves are equally deep.
 #[derive(Debug)]
 pub(super) enum Node {
-    /// Ascending by key.
-    Leaf(Vec<Entry>),
+    Leaf(Leaf),
     /// Never empty, ascending by `from`.
     Inner(Vec<Child>),
 }
@@ -104,39 +103,39 @@ pub(super) fn child_of(children: &[Child], key: &[u8]) -> usize {
     children.partition_point(|child| *child.from <= *key).saturating_sub(1)
 }
 
-/// The number of entries below `key`.
-pub(super) fn rank(entries: &[Entry], key: &[u8]) -> usize {
-    entries.partition_point(|entry| entry.key() < key)
-}
-
-/// Inserts into a vector that is at most `most` long, splitting it first if it is full. What splits off is returned.
-fn insert<T>(items: &mut Vec<T>, at: usize, item: T, most: usize, last: bool) -> Option<Vec<T>> {
-    let split = (items.len() >= most).then(|| {
+/// The upper part of a vector that is full.
+pub(super) fn split_off<T>(items: &mut Vec<T>, most: usize, last: bool) -> Option<Vec<T>> {
+    (items.len() >= most).then(|| {
         // Keys often arrive in ascending order: then the lower part is as good as finished.
         let middle = if last { most - most.div_ceil(8) } else { most / 2 };
         let upper = items.split_off(middle);
         items.shrink_to(middle + GROW);
         upper
-    });
-    let lower = items.len();
-    match split {
-        Some(mut upper) if at > lower => {
-            grow(&mut upper);
-            upper.insert(at - lower, item);
-            Some(upper)
-        }
-        other => {
-            grow(items);
-            items.insert(at, item);
-            other
-        }
-    }
+    })
 }
 
-fn grow<T>(items: &mut Vec<T>) {
+/// Makes room for one more.
+pub(super) fn grow<T>(items: &mut Vec<T>) {
     if items.len() == items.capacity() {
         items.reserve_exact(GROW);
     }
+}
+
+/// Puts a child at its place. A full node splits first; its upper part is returned.
+fn insert(children: &mut Vec<Child>, at: usize, child: Child, last: bool) -> Option<Vec<Child>> {
+    let mut split = split_off(children, FANOUT, last);
+    let lower = children.len();
+    match &mut split {
+        Some(upper) if at > lower => {
+            grow(upper);
+            upper.insert(at - lower, child);
+        }
+        Some(_) | None => {
+            grow(children);
+            children.insert(at, child);
+        }
+    }
+    split
 }
 
 impl Child {
@@ -147,30 +146,30 @@ impl Child {
 }
 
 impl Node {
-    pub(super) const fn empty() -> Self {
-        Self::Leaf(Vec::new())
+    pub(super) fn empty() -> Self {
+        Self::Leaf(Leaf::default())
     }
 
     fn is_empty(&self) -> bool {
         match self {
-            Self::Leaf(entries) => entries.is_empty(),
+            Self::Leaf(leaf) => leaf.entries().is_empty(),
             Self::Inner(children) => children.is_empty(),
         }
     }
 
     pub(super) fn sum(&self) -> Sum {
         match self {
-            Self::Leaf(entries) => entries.iter().map(Sum::of).fold(Sum::EMPTY, Sum::and),
+            Self::Leaf(leaf) => leaf.entries().iter().map(Sum::of).fold(Sum::EMPTY, Sum::and),
             Self::Inner(children) => children.iter().map(|child| child.sum).fold(Sum::EMPTY, Sum::and),
         }
     }
 
     /// The leaf that has `key`, or would have it, and where the next leaf begins.
-    pub(super) fn leaf(&self, key: &[u8]) -> (&[Entry], Option<&[u8]>) {
+    pub(super) fn leaf(&self, key: &[u8]) -> (&Leaf, Option<&[u8]>) {
         let (mut node, mut next) = (self, None);
         loop {
             match node {
-                Self::Leaf(entries) => return (entries, next),
+                Self::Leaf(leaf) => return (leaf, next),
                 Self::Inner(children) => {
                     let at = child_of(children, key);
                     next = children.get(at + 1).map(|child| &*child.from).or(next);
@@ -180,20 +179,25 @@ impl Node {
         }
     }
 
-    /// Gives `version` to its entry, or to a new one. `last`: no subtree is to the right of this one.
-    pub(super) fn apply(&mut self, version: Version, last: bool) -> Applied {
+    /// Gives `version` to its entry by `push`, or to a new one. `last`: no subtree is to the right of this one.
+    pub(super) fn apply(
+        &mut self,
+        version: Version,
+        last: bool,
+        push: impl Fn(&mut Entry, Version),
+    ) -> Applied {
         match self {
-            Self::Leaf(entries) => apply_to_leaf(entries, version, last),
+            Self::Leaf(leaf) => apply_to_leaf(leaf, version, last, push),
             Self::Inner(children) => {
                 let at = child_of(children, version.kv.key());
                 let below = last && at + 1 == children.len();
                 let revision = version.main;
-                let mut applied = children[at].node.apply(version, below);
+                let mut applied = children[at].node.apply(version, below, push);
                 match applied.split.take() {
                     None => children[at].sum.apply(revision, &applied),
                     Some(upper) => {
                         children[at].sum = children[at].node.sum();
-                        let split = insert(children, at + 1, upper, FANOUT, last);
+                        let split = insert(children, at + 1, upper, last);
                         applied.split = split.map(|mut upper| {
                             // In the leftmost place the name of the subtree is that of its parent.
                             let from = std::mem::take(&mut upper[0].from);
@@ -215,9 +219,10 @@ impl Node {
     /// How many keys of `from..to` existed at `revision`; none is no bound.
     pub(super) fn count(&self, from: Option<&[u8]>, to: Option<&[u8]>, revision: Revision) -> usize {
         match self {
-            Self::Leaf(entries) => {
-                let first = from.map_or(0, |from| rank(entries, from));
-                let behind = to.map_or(entries.len(), |to| rank(entries, to));
+            Self::Leaf(leaf) => {
+                let entries = leaf.entries();
+                let first = from.map_or(0, |from| leaf.rank(from));
+                let behind = to.map_or(entries.len(), |to| leaf.rank(to));
                 entries[first..behind].iter().filter(|entry| entry.at(revision).is_some()).count()
             }
             Self::Inner(children) => {
@@ -246,9 +251,8 @@ impl Node {
         removed: &mut Vec<RecordKey>,
     ) -> Swept {
         match self {
-            Self::Leaf(entries) => {
-                entries.retain_mut(|entry| entry.compact(revision, removed));
-                entries.shrink_to(entries.len() + GROW);
+            Self::Leaf(leaf) => {
+                leaf.retain(|entry| entry.compact(revision, removed));
                 Swept::Leaf(None)
             }
             Self::Inner(children) => {
@@ -282,10 +286,23 @@ impl Node {
         }
     }
 
+    /// Visits all entries, which may change, in order; then makes the sums anew.
+    pub(super) fn visit_mut(&mut self, visit: &mut impl FnMut(&mut Entry)) {
+        match self {
+            Self::Leaf(leaf) => leaf.entries_mut().iter_mut().for_each(visit),
+            Self::Inner(children) => {
+                for child in children {
+                    child.node.visit_mut(visit);
+                    child.sum = child.node.sum();
+                }
+            }
+        }
+    }
+
     /// Whether together with a neighbour it is thin enough to be one with it.
     fn joins(&self, right: &Self) -> bool {
         match (self, right) {
-            (Self::Leaf(left), Self::Leaf(right)) => left.len() + right.len() <= LEAF / 2,
+            (Self::Leaf(left), Self::Leaf(right)) => left.entries().len() + right.entries().len() <= LEAF / 2,
             (Self::Inner(left), Self::Inner(right)) => left.len() + right.len() <= FANOUT / 2,
             (Self::Leaf(_), Self::Inner(_)) | (Self::Inner(_), Self::Leaf(_)) => {
                 unreachable!("neighbours are equally deep")
@@ -294,19 +311,28 @@ impl Node {
     }
 }
 
-fn apply_to_leaf(entries: &mut Vec<Entry>, version: Version, last: bool) -> Applied {
-    let (at, dead) = (rank(entries, version.kv.key()), version.dead);
-    if let Some(entry) = entries.get_mut(at)
-        && entry.key() == version.kv.key()
-    {
-        let before = entry.is_live();
-        entry.push(version);
-        let after = entry.is_live();
-        return Applied { gained: after && !before, lost: before && !after, garbage: true, split: None };
+fn apply_to_leaf(
+    leaf: &mut Leaf,
+    version: Version,
+    last: bool,
+    push: impl Fn(&mut Entry, Version),
+) -> Applied {
+    let dead = version.dead;
+    match leaf.find(version.kv.key()) {
+        Ok(entry) => {
+            let before = entry.is_live();
+            push(entry, version);
+            let after = entry.is_live();
+            Applied { gained: after && !before, lost: before && !after, garbage: true, split: None }
+        }
+        Err(at) => {
+            let split = leaf.insert(at, version, last).map(|upper| {
+                let from = upper.entries()[0].key().into();
+                Child::new(from, Node::Leaf(upper))
+            });
+            Applied { gained: !dead, lost: false, garbage: dead, split }
+        }
     }
-    let split = insert(entries, at, Entry::new(version), LEAF, last);
-    let split = split.map(|upper| Child::new(upper[0].key().into(), Node::Leaf(upper)));
-    Applied { gained: !dead, lost: false, garbage: dead, split }
 }
 
 /// A child has become smaller: its sum is made anew, an empty one goes, a thin one joins the one behind it.
@@ -320,7 +346,7 @@ fn settle(children: &mut Vec<Child>, at: usize) {
         let left = &mut children[at];
         left.sum = left.sum.and(right.sum);
         match (&mut left.node, right.node) {
-            (Node::Leaf(left), Node::Leaf(mut right)) => left.append(&mut right),
+            (Node::Leaf(left), Node::Leaf(right)) => left.append(right),
             (Node::Inner(left), Node::Inner(mut upper)) => {
                 upper[0].from = right.from;
                 left.append(&mut upper);
@@ -337,13 +363,11 @@ fn settle(children: &mut Vec<Child>, at: usize) {
 pub(super) fn check(root: &Node) {
     fn depth(node: &Node, from: Option<&[u8]>, to: Option<&[u8]>) -> usize {
         match node {
-            Node::Leaf(entries) => {
+            Node::Leaf(leaf) => {
+                leaf.check();
                 let within = |key: &[u8]| from.is_none_or(|from| from <= key) && to.is_none_or(|to| key < to);
-                assert!(
-                    entries.iter().all(|entry| within(entry.key())),
-                    "keys lie between what their leaf begins with and the next"
-                );
-                assert!(entries.len() <= LEAF, "a leaf is bounded");
+                let mut keys = leaf.entries().iter().map(Entry::key);
+                assert!(keys.all(within), "keys lie between what their leaf begins with and the next");
                 0
             }
             Node::Inner(children) => {
