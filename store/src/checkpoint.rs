@@ -76,26 +76,31 @@ impl Background {
 
     /// Takes published commits in.
     pub(crate) fn absorb(&mut self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
-        for commit in commits {
-            self.core.store(commit)?;
-            self.fed.seq = commit.seq;
-            self.fed.revision = commit.revision;
-            for change in &commit.leases {
-                match *change {
-                    LeaseChange::Granted(id, ttl) => drop(self.leases.insert(id.0, ttl)),
-                    LeaseChange::Gone(id) => drop(self.leases.remove(&id.0)),
-                }
-            }
-            if let Some(compacted) = commit.compacted {
-                self.fed.compacted = compacted;
+        // Stored together, but a compaction comes before what follows it.
+        for together in commits.chunk_by(|commit, _| commit.compacted.is_none()) {
+            self.core.store(together)?;
+            together.iter().for_each(|commit| self.note(commit));
+            if let Some(compacted) = together.last().and_then(|commit| commit.compacted) {
                 compact(&self.core, compacted)?;
             }
-            self.since += commit.cost() as u64;
         }
         if self.since >= self.core.limits.checkpoint_bytes {
             self.checkpoint()?;
         }
         Ok(())
+    }
+
+    fn note(&mut self, commit: &Commit) {
+        self.fed.seq = commit.seq;
+        self.fed.revision = commit.revision;
+        self.fed.compacted = commit.compacted.unwrap_or(self.fed.compacted);
+        for change in &commit.leases {
+            match *change {
+                LeaseChange::Granted(id, ttl) => drop(self.leases.insert(id.0, ttl)),
+                LeaseChange::Gone(id) => drop(self.leases.remove(&id.0)),
+            }
+        }
+        self.since += commit.cost() as u64;
     }
 
     /// Prepares the next log file.

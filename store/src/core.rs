@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 
 use bytes::Bytes;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::commit::{Commit, RecordKey};
 use crate::engine::{Engine, EngineError, Record, RecordKind};
@@ -55,6 +55,8 @@ pub(crate) struct Core {
     /// The engine has every revision up to this one.
     stored: AtomicI64,
     state: AtomicU8,
+    /// Whose turn it is to hand out what was published.
+    delivering: Mutex<()>,
     /// Random, for the life of the data.
     pub(crate) cluster: u64,
     pub(crate) engine: Arc<dyn Engine>,
@@ -77,6 +79,7 @@ impl Core {
             revision: AtomicI64::new(revision.0),
             stored: AtomicI64::new(revision.0),
             state: AtomicU8::new(SERVING),
+            delivering: Mutex::default(),
             cluster,
             engine,
             leases: LeaseClock::default(),
@@ -144,17 +147,44 @@ impl Core {
         }
     }
 
-    /// Gives a published commit to the engine.
-    pub(crate) fn store(&self, commit: &Commit) -> Result<(), EngineError> {
-        if !commit.events.is_empty() {
-            self.engine.put(&records(commit))?;
-            self.stored.store(commit.revision.0, Ordering::Release);
+    /// Gives published commits to the engine, in few writes.
+    pub(crate) fn store(&self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
+        /// Commits per write. The engine copies them once more, so this bounds memory too.
+        const PUT: usize = 64;
+        let mut records = Vec::new();
+        for part in commits.chunks(PUT) {
+            records.clear();
+            let changing = part.iter().filter(|commit| !commit.events.is_empty());
+            let last = changing.inspect(|commit| push_records(&mut records, commit)).last();
+            if let Some(last) = last {
+                self.engine.put(&records)?;
+                self.stored.store(last.revision.0, Ordering::Release);
+            }
         }
         Ok(())
     }
 
-    /// Hands what was published since the last call to the watchers. One thread at a time.
+    /// Sees to it that what was published is handed to the watchers: at once if that is little work, else on the thread
+    /// that is there for it. A thread more would cost a lone write more than its delivery.
+    pub(crate) fn deliver_soon(&self) {
+        const REVISIONS: i64 = 32;
+        const WATCHERS: usize = 32;
+        let outstanding = self.revision().0 - self.hub.delivered().0;
+        let little = outstanding <= REVISIONS && self.hub.watchers() <= WATCHERS;
+        match self.delivering.try_lock() {
+            _ if outstanding == 0 => {}
+            Some(_turn) if little => self.hand_out(),
+            Some(_) | None => self.hub.ring(),
+        }
+    }
+
+    /// Hands what was published to the watchers.
     pub(crate) fn deliver(&self) {
+        let _turn = self.delivering.lock();
+        self.hand_out();
+    }
+
+    fn hand_out(&self) {
         /// Commits per turn of the hub's lock.
         const TURN: usize = 64;
         loop {
@@ -243,20 +273,19 @@ impl Core {
 }
 
 /// What the engine keeps of a commit.
-fn records(commit: &Commit) -> Vec<Record> {
+fn push_records(records: &mut Vec<Record>, commit: &Commit) {
     let main = commit.revision;
-    let changes = commit.events.iter().zip(0..).map(|(event, sub)| Record {
+    records.extend(commit.events.iter().zip(0..).map(|(event, sub)| Record {
         key: RecordKey::new(main, sub),
         kind: match event.kind {
             EventKind::Put => RecordKind::Put,
             EventKind::Delete => RecordKind::Delete,
         },
         bytes: event.kv.encoded().clone(),
-    });
-    let note = commit.note.iter().map(|note| Record {
+    }));
+    records.extend(commit.note.iter().map(|note| Record {
         key: RecordKey::note(main),
         kind: RecordKind::Note,
         bytes: note.clone(),
-    });
-    changes.chain(note).collect()
+    }));
 }

@@ -6,6 +6,7 @@ mod conformance;
 mod crash;
 mod leases;
 mod model;
+mod pipeline;
 mod process;
 mod semantics;
 mod watch;
