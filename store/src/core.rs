@@ -1,11 +1,12 @@
 //! What readers, writer and background work share: the published state and the ways to read it. Only the writer publishes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
+use crate::alarm::Alarms;
 use crate::commit::{Commit, RecordKey};
 use crate::engine::{Engine, EngineError, Record, RecordKind};
 use crate::error::Stopped;
@@ -14,8 +15,11 @@ use crate::index::{Index, Version};
 use crate::invariants;
 use crate::lease::clock::LeaseClock;
 use crate::metrics::Metrics;
+use crate::pins::Pins;
+use crate::quota::Usage;
 use crate::range::{Range, RangeResult};
 use crate::view::{self, Pick};
+use crate::wal::Segments;
 use crate::watch::hub::{Ending, Hub};
 use crate::window::Window;
 use crate::{KeyValue, Limits, RangeError, Revision};
@@ -25,6 +29,9 @@ use crate::{KeyValue, Limits, RangeError, Revision};
 pub(crate) struct Visible {
     pub(crate) revision: Revision,
     pub(crate) compacted: Revision,
+    /// The last commit's place in the log.
+    pub(crate) seq: u64,
+    pub(crate) alarms: Alarms,
     pub(crate) index: Index,
     pub(crate) window: Window,
 }
@@ -40,6 +47,8 @@ impl Visible {
         if let Some(compacted) = commit.compacted {
             self.compacted = compacted;
         }
+        self.alarms = commit.alarms.unwrap_or(self.alarms);
+        self.seq = commit.seq;
         if !commit.events.is_empty() {
             self.revision = commit.revision;
             self.window.push(commit.clone());
@@ -62,8 +71,13 @@ pub(crate) struct Core {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) hub: Hub,
     pub(crate) leases: LeaseClock,
+    /// Who reads history at length, and what they hold up.
+    pub(crate) pins: Pins,
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
+    pub(crate) usage: Usage,
+    /// The log's files, if there is a log.
+    log: OnceLock<Arc<Segments>>,
 }
 
 const SERVING: u8 = 0;
@@ -81,11 +95,24 @@ impl Core {
             state: AtomicU8::new(SERVING),
             delivering: Mutex::default(),
             cluster,
+            pins: Pins::new(engine.clone()),
             engine,
             leases: LeaseClock::default(),
             limits,
             metrics: Metrics::default(),
+            usage: Usage::default(),
+            log: OnceLock::new(),
         }
+    }
+
+    /// There is a log.
+    pub(crate) fn set_log(&self, segments: Arc<Segments>) {
+        self.log.set(segments).expect("a store has one log");
+    }
+
+    /// Bytes of the log's files.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.log.get().map_or(0, |segments| segments.bytes())
     }
 
     pub(crate) fn revision(&self) -> Revision {
@@ -145,20 +172,20 @@ impl Core {
             visible.window.trim(&self.limits, self.stored());
             self.revision.store(visible.revision.0, Ordering::Release);
         }
+        if commits.iter().any(|commit| commit.alarms.is_some()) {
+            self.leases.changed.notify_one();
+        }
     }
 
     /// Gives published commits to the engine, in few writes.
     pub(crate) fn store(&self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
         /// Commits per write. The engine copies them once more, so this bounds memory too.
         const PUT: usize = 64;
-        let mut records = Vec::new();
         for part in commits.chunks(PUT) {
-            records.clear();
-            let changing = part.iter().filter(|commit| !commit.events.is_empty());
-            let last = changing.inspect(|commit| push_records(&mut records, commit)).last();
-            if let Some(last) = last {
+            let records: Vec<_> = part.iter().flat_map(|commit| records(commit)).collect();
+            if let Some(last) = records.last() {
                 self.engine.put(&records)?;
-                self.stored.store(last.revision.0, Ordering::Release);
+                self.stored.store(last.key.main.0, Ordering::Release);
             }
         }
         Ok(())
@@ -176,6 +203,11 @@ impl Core {
             Some(_turn) if little => self.hand_out(),
             Some(_) | None => self.hub.ring(),
         }
+    }
+
+    /// Counts what the engine keeps, now that it has taken in changes of so many bytes or given something up.
+    pub(crate) fn measure(&self, taken: usize) {
+        self.usage.stored(taken, self.engine.size().live);
     }
 
     /// Hands what was published to the watchers.
@@ -273,19 +305,20 @@ impl Core {
 }
 
 /// What the engine keeps of a commit.
-fn push_records(records: &mut Vec<Record>, commit: &Commit) {
+pub(crate) fn records(commit: &Commit) -> impl Iterator<Item = Record> {
     let main = commit.revision;
-    records.extend(commit.events.iter().zip(0..).map(|(event, sub)| Record {
+    let changes = commit.events.iter().zip(0..).map(move |(event, sub)| Record {
         key: RecordKey::new(main, sub),
         kind: match event.kind {
             EventKind::Put => RecordKind::Put,
             EventKind::Delete => RecordKind::Delete,
         },
         bytes: event.kv.encoded().clone(),
-    }));
-    records.extend(commit.note.iter().map(|note| Record {
+    });
+    let note = commit.note.iter().map(move |note| Record {
         key: RecordKey::note(main),
         kind: RecordKind::Note,
         bytes: note.clone(),
-    }));
+    });
+    changes.chain(note)
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use kstore_nondet::{Nondet, Rng};
 use tokio::time::Instant;
 
+use crate::alarm::Alarms;
 use crate::checkpoint::{Background, Place};
 use crate::codec::manifest::Manifest;
 use crate::codec::record::{LogChange, LogLease, LogRecord};
@@ -91,6 +92,8 @@ fn empty() -> Visible {
     Visible {
         revision: Revision::FIRST,
         compacted: Revision::NEVER_COMPACTED,
+        seq: 0,
+        alarms: Alarms::default(),
         index: Index::default(),
         window: Window::after(Revision::FIRST),
     }
@@ -123,6 +126,7 @@ fn recover(disk: Arc<dyn Disk>, dir: &Path, config: &Config, rng: &Rng) -> Resul
     let state = site.load(&found)?;
     let State { manifest, core, leases, replayed } = state;
     let core = Arc::new(core);
+    core.set_log(segments.clone());
     let wal = Wal::begin(segments.clone(), manifest.cluster, rng.fork("wal"), &replayed, &config.limits);
     let wal = wal.map_err(io(&wal_dir))?;
     let now = Instant::now();
@@ -160,6 +164,7 @@ fn manifests(
         cluster: identity(rng),
         revision: Revision::FIRST.0,
         compacted: Revision::NEVER_COMPACTED.0,
+        swept: Revision::NEVER_COMPACTED.0,
         engine: engine.to_owned(),
         ..Manifest::default()
     };
@@ -194,6 +199,8 @@ impl Site<'_> {
             revision: Revision::FIRST.0,
             compacted: Revision::NEVER_COMPACTED.0,
             leases: Vec::new(),
+            alarms: Alarms::default(),
+            swept: Revision::NEVER_COMPACTED.0,
             token: Vec::new(),
             ..found.newest.clone()
         };
@@ -251,7 +258,8 @@ impl Site<'_> {
             from = scan.next;
         }
         let compacted = Revision(base.compacted);
-        let visible = Visible { revision, compacted, index, window: Window::after(revision) };
+        let window = Window::after(revision);
+        let visible = Visible { revision, compacted, seq: base.seq, alarms: base.alarms, index, window };
         Ok((Core::new(visible, engine, base.cluster, self.config.limits.clone()), leases))
     }
 
@@ -266,8 +274,9 @@ impl Site<'_> {
         let mut visit = |record: LogRecord<'_>| redo(&core, &mut leases, &record);
         let replayed = wal::replay(self.segments, newest.cluster, base.seq, &mut visit)?;
         core.deliver();
+        core.measure(0);
         // If an older state had to do, the log it needed stays until the next checkpoint.
-        let manifest = Manifest { seq: base.seq, ..newest.clone() };
+        let manifest = Manifest { seq: base.seq, swept: base.swept, ..newest.clone() };
         Ok(State { manifest, core, leases, replayed })
     }
 }
@@ -327,5 +336,6 @@ fn revive(visible: &Visible, record: &LogRecord<'_>) -> Result<Commit, String> {
         note,
         leases: leases.collect(),
         compacted: record.compacted.map(Revision),
+        alarms: record.alarms,
     })
 }
