@@ -290,8 +290,9 @@ fn redo(core: &Core, leases: &mut LeaseTable, record: &LogRecord<'_>) -> Result<
     }
     commit.events.iter().for_each(|event| leases.attach(event.key(), event.kv.lease()));
     let commit = Arc::new(commit);
-    core.publish(std::slice::from_ref(&commit));
-    core.store(&commit).map_err(|error| error.to_string())
+    let commit = std::slice::from_ref(&commit);
+    core.publish(commit);
+    core.store(commit).map_err(|error| error.to_string())
 }
 
 /// The commit that a record logged.
