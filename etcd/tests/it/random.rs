@@ -78,7 +78,8 @@ fn put() -> impl Strategy<Value = pb::PutRequest> {
         |(key, value, lease, prev_kv, ignore_value, ignore_lease)| pb::PutRequest {
             key,
             value,
-            lease,
+            // Of a key to be kept and a lease, both of them missing, etcd names the one or the other by how it was asked.
+            lease: if ignore_value && !ignore_lease { 0 } else { lease },
             prev_kv,
             ignore_value,
             ignore_lease,
