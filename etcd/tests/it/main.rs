@@ -10,5 +10,9 @@ mod calls;
 mod duel;
 /// The real etcd as a child process.
 mod etcd_process;
+/// What etcdctl prints.
+mod etcdctl;
 /// Random calls from a seed.
 mod random;
+/// Watch streams.
+mod watch;

@@ -16,12 +16,12 @@ const SEEDS: [u8; 3] = [1, 2, 3];
 /// Where the history is when a call is made; revisions are chosen around it.
 type At = i64;
 
-fn key() -> impl Strategy<Value = bytes::Bytes> {
+pub(crate) fn key() -> impl Strategy<Value = bytes::Bytes> {
     let keys: [&'static [u8]; 10] = [b"a", b"b", b"c", b"d", b"e", b"ab", b"\0", b"\xff", b"b\0", b""];
     prop::sample::select(keys.to_vec()).prop_map(bytes::Bytes::from_static)
 }
 
-fn end() -> impl Strategy<Value = bytes::Bytes> {
+pub(crate) fn end() -> impl Strategy<Value = bytes::Bytes> {
     prop_oneof![3 => Just(bytes::Bytes::new()), 2 => key(), 1 => Just(bytes::Bytes::from_static(b"\0"))]
 }
 
@@ -29,7 +29,7 @@ fn value() -> impl Strategy<Value = bytes::Bytes> {
     prop::sample::select(vec!["", "1", "2", "longer"]).prop_map(|value| value.into())
 }
 
-fn flag() -> impl Strategy<Value = bool> {
+pub(crate) fn flag() -> impl Strategy<Value = bool> {
     prop::bool::weighted(0.2)
 }
 
@@ -134,7 +134,7 @@ fn txn(at: At) -> impl Strategy<Value = pb::TxnRequest> {
         .prop_map(|(compare, success, failure)| pb::TxnRequest { compare, success, failure })
 }
 
-fn call(at: At) -> BoxedStrategy<Call> {
+pub(crate) fn call(at: At) -> BoxedStrategy<Call> {
     let keys = flag();
     prop_oneof![
         8 => range(at).prop_map(Call::Range),
@@ -175,7 +175,7 @@ async fn random_calls_have_the_same_answers_and_end_with_the_same_history() {
 }
 
 /// Of the header, which comes first.
-fn revision_in(answer: &str) -> Option<i64> {
+pub(crate) fn revision_in(answer: &str) -> Option<i64> {
     let (_, rest) = answer.split_once(" revision: ")?;
     rest.split(',').next()?.parse().ok()
 }
