@@ -13,6 +13,7 @@ use crate::event::EventKind;
 use crate::index::{Index, Version};
 use crate::invariants;
 use crate::lease::clock::LeaseClock;
+use crate::lease::granted::Granted;
 use crate::metrics::Metrics;
 use crate::pins::Pins;
 use crate::range::{Range, RangeResult};
@@ -43,6 +44,7 @@ pub(crate) struct Core {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) hub: Hub,
     pub(crate) leases: LeaseClock,
+    pub(crate) granted: Granted,
     /// Who reads history at length, and what they hold up.
     pub(crate) pins: Pins,
     pub(crate) limits: Limits,
@@ -66,6 +68,7 @@ impl Core {
             pins: Pins::new(engine.clone()),
             engine,
             leases: LeaseClock::default(),
+            granted: Granted::default(),
             limits,
             metrics: Metrics::default(),
         }
@@ -127,6 +130,7 @@ impl Core {
             let sub = u32::try_from(sub).expect("a commit's changes are numbered by 32 bits");
             visible.index.apply(Version { kv: event.kv.clone(), main: commit.revision, sub, dead });
         }
+        self.granted.apply(&commit.leases);
         if let Some(compacted) = commit.compacted {
             visible.compacted = compacted;
         }

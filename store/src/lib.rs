@@ -27,6 +27,7 @@
 //! # }
 //! ```
 
+mod bbolt;
 mod checkpoint;
 mod codec;
 mod commit;
@@ -48,6 +49,7 @@ mod key_range;
 mod kv;
 mod lease;
 mod limits;
+pub mod maintenance;
 mod manifest;
 mod metrics;
 mod pins;
@@ -56,6 +58,7 @@ mod range;
 mod recover;
 mod request;
 mod revision;
+mod snapshot;
 mod staged;
 mod store;
 mod txn;
@@ -76,6 +79,7 @@ pub use limits::{LEASE_TTL_MAX_SECONDS, Limits};
 pub use metrics::MetricsSnapshot;
 pub use range::{Range, RangeResult, SortOrder, SortTarget};
 pub use revision::{LeaseId, Revision};
+pub use snapshot::{SnapshotError, SnapshotInfo};
 pub use store::{Store, StoreSize};
 pub use txn::{
     Compare, CompareOp, Delete, DeleteResult, Op, OpResult, Put, PutResult, Target, Txn, TxnResult,

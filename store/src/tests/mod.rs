@@ -2,7 +2,7 @@
 //! `conformance` the suite that every engine and durability passes.
 
 mod actions;
-mod conformance;
+pub(crate) mod conformance;
 mod crash;
 mod hash;
 mod leases;
