@@ -1,11 +1,12 @@
 //! What readers, writer and background work share: the published state and the ways to read it. Only the writer publishes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parking_lot::RwLock;
 
+use crate::alarm::Alarms;
 use crate::commit::{Commit, RecordKey};
 use crate::engine::{Engine, EngineError, Record, RecordKind};
 use crate::error::Stopped;
@@ -16,8 +17,10 @@ use crate::lease::clock::LeaseClock;
 use crate::lease::granted::Granted;
 use crate::metrics::Metrics;
 use crate::pins::Pins;
+use crate::quota::Usage;
 use crate::range::{Range, RangeResult};
 use crate::view::{self, Pick};
+use crate::wal::Segments;
 use crate::watch::hub::{Ending, Hub};
 use crate::window::Window;
 use crate::{KeyValue, Limits, RangeError, Revision};
@@ -27,8 +30,31 @@ use crate::{KeyValue, Limits, RangeError, Revision};
 pub(crate) struct Visible {
     pub(crate) revision: Revision,
     pub(crate) compacted: Revision,
+    /// The last commit's place in the log.
+    pub(crate) seq: u64,
+    pub(crate) alarms: Alarms,
     pub(crate) index: Index,
     pub(crate) window: Window,
+}
+
+impl Visible {
+    fn publish(&mut self, commit: &Arc<Commit>) {
+        invariants::follows(self.revision, commit);
+        for (sub, event) in commit.events.iter().enumerate() {
+            let dead = event.kind == EventKind::Delete;
+            let sub = u32::try_from(sub).expect("a commit's changes are numbered by 32 bits");
+            self.index.apply(Version { kv: event.kv.clone(), main: commit.revision, sub, dead });
+        }
+        if let Some(compacted) = commit.compacted {
+            self.compacted = compacted;
+        }
+        self.alarms = commit.alarms.unwrap_or(self.alarms);
+        self.seq = commit.seq;
+        if !commit.events.is_empty() {
+            self.revision = commit.revision;
+            self.window.push(commit.clone());
+        }
+    }
 }
 
 /// See the module.
@@ -49,6 +75,9 @@ pub(crate) struct Core {
     pub(crate) pins: Pins,
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
+    pub(crate) usage: Usage,
+    /// The log's files, if there is a log.
+    log: OnceLock<Arc<Segments>>,
 }
 
 const SERVING: u8 = 0;
@@ -71,7 +100,19 @@ impl Core {
             granted: Granted::default(),
             limits,
             metrics: Metrics::default(),
+            usage: Usage::default(),
+            log: OnceLock::new(),
         }
+    }
+
+    /// There is a log.
+    pub(crate) fn set_log(&self, segments: Arc<Segments>) {
+        self.log.set(segments).expect("a store has one log");
+    }
+
+    /// Bytes of the log's files.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.log.get().map_or(0, |segments| segments.bytes())
     }
 
     pub(crate) fn revision(&self) -> Revision {
@@ -121,24 +162,21 @@ impl Core {
         self.leases.changed.notify_one();
     }
 
-    /// Makes a durable commit visible. Revisions arrive in order.
-    pub(crate) fn publish(&self, commit: &Arc<Commit>) {
-        let mut visible = self.visible.write();
-        invariants::follows(visible.revision, commit);
-        for (sub, event) in commit.events.iter().enumerate() {
-            let dead = event.kind == EventKind::Delete;
-            let sub = u32::try_from(sub).expect("a commit's changes are numbered by 32 bits");
-            visible.index.apply(Version { kv: event.kv.clone(), main: commit.revision, sub, dead });
-        }
-        self.granted.apply(&commit.leases);
-        if let Some(compacted) = commit.compacted {
-            visible.compacted = compacted;
-        }
-        if !commit.events.is_empty() {
-            visible.revision = commit.revision;
-            visible.window.push(commit.clone());
+    /// Makes durable commits visible. Revisions arrive in order.
+    pub(crate) fn publish(&self, commits: &[Arc<Commit>]) {
+        /// Commits per turn of the lock: readers wait for one turn.
+        const TURN: usize = 64;
+        for turn in commits.chunks(TURN) {
+            let mut visible = self.visible.write();
+            for commit in turn {
+                visible.publish(commit);
+                self.granted.apply(&commit.leases);
+            }
             visible.window.trim(&self.limits, self.stored());
-            self.revision.store(commit.revision.0, Ordering::Release);
+            self.revision.store(visible.revision.0, Ordering::Release);
+        }
+        if commits.iter().any(|commit| commit.alarms.is_some()) {
+            self.leases.changed.notify_one();
         }
     }
 
@@ -149,6 +187,11 @@ impl Core {
             self.stored.store(commit.revision.0, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// Counts what the engine keeps, now that it has taken in changes of so many bytes or given something up.
+    pub(crate) fn measure(&self, taken: usize) {
+        self.usage.stored(taken, self.engine.size().live);
     }
 
     /// Hands what was published since the last call to the watchers. One thread at a time.

@@ -27,6 +27,7 @@
 //! # }
 //! ```
 
+mod alarm;
 mod bbolt;
 mod checkpoint;
 mod codec;
@@ -41,6 +42,7 @@ mod engine;
 mod error;
 mod event;
 mod feed;
+mod group;
 mod hash;
 mod history;
 mod index;
@@ -49,18 +51,25 @@ mod key_range;
 mod kv;
 mod lease;
 mod limits;
+mod log;
 pub mod maintenance;
 mod manifest;
 mod metrics;
 mod pins;
+mod pipe;
 mod queue;
+mod quota;
 mod range;
 mod recover;
 mod request;
 mod revision;
 mod snapshot;
 mod staged;
+mod status;
+#[cfg(test)]
+mod stepped;
 mod store;
+mod threads;
 mod txn;
 mod view;
 mod wal;
@@ -68,8 +77,12 @@ mod watch;
 mod window;
 mod writer;
 
+pub use alarm::Alarm;
 pub use config::{Config, Durability, EngineKind};
-pub use error::{CompactError, LeaseError, OpenError, RangeError, Stopped, TxnError, WatchError};
+pub use error::{
+    AlarmError, CompactError, DefragmentError, LeaseError, OpenError, RangeError, Stopped, TxnError,
+    WatchError,
+};
 pub use event::{Event, EventKind, Events};
 pub use hash::HashKv;
 pub use key_range::{End, KeyRange};
@@ -80,7 +93,8 @@ pub use metrics::MetricsSnapshot;
 pub use range::{Range, RangeResult, SortOrder, SortTarget};
 pub use revision::{LeaseId, Revision};
 pub use snapshot::{SnapshotError, SnapshotInfo};
-pub use store::{Store, StoreSize};
+pub use status::{StoreSize, StoreStatus};
+pub use store::Store;
 pub use txn::{
     Compare, CompareOp, Delete, DeleteResult, Op, OpResult, Put, PutResult, Target, Txn, TxnResult,
 };

@@ -68,6 +68,10 @@ impl<'w, W: Write + Seek> Builder<'w, W> {
         let notes = std::mem::take(&mut self.notes).finish(&mut self.pages);
         let mut buckets = vec![(layout::KEY, keys), (layout::NOTES, notes), self.leases(closing)?];
         buckets.extend(EMPTY.map(|name| self.small(name, &[])));
+        let alarms = closing.alarms.iter().map(|alarm| layout::encode_alarm(closing.cluster, alarm));
+        let alarms: Vec<_> = alarms.collect();
+        let alarms: Vec<_> = alarms.iter().map(|key| (key.as_slice(), Vec::new())).collect();
+        buckets.push(self.small(layout::ALARM, &alarms));
         buckets.push(self.small(layout::META, &meta(closing)));
         buckets.push(self.small(layout::AUTH, &[(layout::AUTH_REVISION, 1_u64.to_be_bytes().to_vec())]));
         buckets.push(self.small(layout::CLUSTER, &[(layout::CLUSTER_VERSION, layout::VERSION.to_vec())]));

@@ -3,7 +3,7 @@
 
 use prost::encoding::{decode_varint, encode_varint};
 
-use crate::{LeaseId, Revision};
+use crate::{Alarm, LeaseId, Revision};
 
 /// History: revision to version.
 pub(crate) const KEY: &str = "key";
@@ -13,12 +13,14 @@ pub(crate) const LEASE: &str = "lease";
 pub(crate) const META: &str = "meta";
 /// The notes of revisions; ours, and ignored by etcd.
 pub(crate) const NOTES: &str = "kstore_notes";
+/// Alarms: the member and the alarm to nothing.
+pub(crate) const ALARM: &str = "alarm";
 /// Who may do what; nobody is asked here.
 pub(crate) const AUTH: &str = "auth";
 /// Which version's features the members agreed on.
 pub(crate) const CLUSTER: &str = "cluster";
 /// Buckets that are there and empty. Members are not part of what is restored.
-pub(crate) const EMPTY: [&str; 5] = ["alarm", "authRoles", "authUsers", "members", "members_removed"];
+pub(crate) const EMPTY: [&str; 4] = ["authRoles", "authUsers", "members", "members_removed"];
 
 /// In [`META`]: the revision that compaction was last asked for.
 pub(crate) const SCHEDULED_COMPACTION: &[u8] = b"scheduledCompactRev";
@@ -76,6 +78,41 @@ pub(crate) fn decode_lease(bytes: &[u8]) -> Option<(LeaseId, i64)> {
         }
     }
     (!id.is_none()).then_some((id, ttl))
+}
+
+/// Field numbers of etcd's `AlarmMember`, and its alarms' numbers.
+const ALARM_MEMBER: u8 = 0x08;
+const ALARM_KIND: u8 = 0x10;
+const NO_SPACE: u64 = 1;
+const CORRUPT: u64 = 2;
+
+/// An alarm's key.
+pub(crate) fn encode_alarm(member: u64, alarm: Alarm) -> Vec<u8> {
+    let mut out = vec![ALARM_MEMBER];
+    encode_varint(member, &mut out);
+    out.push(ALARM_KIND);
+    let kind = match alarm {
+        Alarm::NoSpace => NO_SPACE,
+        Alarm::Corrupt => CORRUPT,
+    };
+    encode_varint(kind, &mut out);
+    out
+}
+
+/// Reads an alarm's key; whose it is does not matter.
+pub(crate) fn decode_alarm(bytes: &[u8]) -> Option<Alarm> {
+    let (mut alarm, mut rest) = (None, bytes);
+    while let Some((tag, tail)) = rest.split_first() {
+        rest = tail;
+        let number = decode_varint(&mut rest).ok()?;
+        alarm = match (*tag, number) {
+            (ALARM_KIND, NO_SPACE) => Some(Alarm::NoSpace),
+            (ALARM_KIND, CORRUPT) => Some(Alarm::Corrupt),
+            (ALARM_MEMBER, _) => alarm,
+            _ => return None,
+        };
+    }
+    alarm
 }
 
 /// A note's key.

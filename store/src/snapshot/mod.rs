@@ -8,6 +8,7 @@ mod tests;
 
 use std::io::{self, Seek, Write};
 
+use crate::alarm::Alarms;
 use crate::core::Core;
 use crate::engine::EngineError;
 use crate::error::Stopped;
@@ -64,6 +65,7 @@ pub(crate) struct Closing {
     pub(crate) compacted: Revision,
     /// With their times to live, ascending.
     pub(crate) leases: Vec<(LeaseId, i64)>,
+    pub(crate) alarms: Alarms,
 }
 
 /// Writes the current state. Blocks no writer.
@@ -77,6 +79,7 @@ pub(crate) fn snapshot(core: &Core, to: &mut (impl Write + Seek)) -> Result<Snap
             revision: visible.revision,
             compacted: visible.compacted,
             leases: core.granted.list(),
+            alarms: visible.alarms,
         }
     };
     let mut history = History::upto(core, closing.revision, pin);

@@ -17,7 +17,9 @@ use crate::commit::RecordKey;
 use crate::disk::Disk;
 use crate::disk::sim::SimDisk;
 use crate::tests::conformance::block_on;
-use crate::{Config, KeyRange, LeaseId, Op, Put, Range, Revision, SnapshotError, Store, Txn, maintenance};
+use crate::{
+    Alarm, Config, KeyRange, LeaseId, Op, Put, Range, Revision, SnapshotError, Store, Txn, maintenance,
+};
 
 async fn memory() -> Store {
     Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap()
@@ -123,6 +125,7 @@ fn etcd_serves_what_was_restored_from_our_snapshot() {
         let store = memory().await;
         fill(&store).await;
         let dir = tempfile::tempdir().unwrap();
+        store.alarm_raise(Alarm::NoSpace).await.unwrap();
         let (file, data) = (dir.path().join("snapshot.db"), dir.path().join("data"));
         fs::File::create(&file).unwrap().write_all(&image(&store)).unwrap();
         let theirs = output(Command::new(&utl).args(["snapshot", "status", "-w", "json"]).arg(&file));
@@ -145,6 +148,8 @@ fn etcd_serves_what_was_restored_from_our_snapshot() {
         assert!(leases.contains("found 2 leases") && leases.contains("-000000000000005"), "{leases}");
         let ttl = etcd.ctl(&["lease", "timetolive", "4d", "--keys"]);
         assert!(ttl.contains("granted with TTL(1000s)") && ttl.contains("key/0294"), "{ttl}");
+        assert!(etcd.ctl(&["alarm", "list"]).contains("alarm:NOSPACE"));
+        etcd.ctl(&["alarm", "disarm"]);
         let put = etcd.ctl(&["put", "key/0001", "new", "-w", "json"]);
         assert!(put.contains(&format!(r#""revision":{}"#, store.revision().next())), "{put}");
     });

@@ -8,5 +8,6 @@ mod hash;
 mod leases;
 mod model;
 mod process;
+mod quota;
 mod semantics;
 mod watch;
