@@ -1,10 +1,8 @@
 //! The format against itself, and against hostile bytes.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-use parking_lot::Mutex;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::{any, prop_assert_eq, proptest};
 
@@ -13,32 +11,7 @@ use super::page::decode_meta;
 use super::read::{Image, ReadError};
 use super::tree::{Pages, Tree};
 use crate::disk::File;
-
-/// Bytes as a file.
-#[derive(Debug, Default)]
-struct Memory(Mutex<Vec<u8>>);
-
-impl File for Memory {
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.0.lock().len() as u64)
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let bytes = self.0.lock();
-        let rest = bytes.get(offset as usize..).unwrap_or(&[]);
-        let len = rest.len().min(buffer.len());
-        buffer[..len].copy_from_slice(&rest[..len]);
-        Ok(len)
-    }
-
-    fn write_at(&self, _: u64, _: &[u8]) -> io::Result<()> {
-        unreachable!("an image is only read")
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-}
+use crate::maintenance::fuzz::Held;
 
 type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -57,8 +30,8 @@ fn image(buckets: &[(&str, &Entries)]) -> Vec<u8> {
 }
 
 fn read(bytes: Vec<u8>) -> Result<BTreeMap<Vec<u8>, Entries>, ReadError> {
-    let file = Arc::new(Memory(Mutex::new(bytes)));
-    let image = Image::open(&*file, file.len().unwrap())?;
+    let file = Held(bytes);
+    let image = Image::open(&file, file.len().unwrap())?;
     let mut all: BTreeMap<Vec<u8>, Entries> = BTreeMap::new();
     for bucket in image.buckets() {
         let entries = all.entry(bucket.to_owned()).or_default();

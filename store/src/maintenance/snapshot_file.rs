@@ -11,7 +11,7 @@ use crate::Revision;
 use crate::bbolt::read::{Image, ReadError};
 use crate::codec::etcd::parse_key;
 use crate::disk::real::RealDisk;
-use crate::disk::{Disk, File, read_full};
+use crate::disk::{File, read_full};
 use crate::hash::CASTAGNOLI;
 use crate::snapshot::layout;
 
@@ -66,7 +66,8 @@ pub struct SnapshotStatus {
 
 /// Reads a whole snapshot file and says what it holds.
 pub fn snapshot_status(path: &Path) -> Result<SnapshotStatus, SnapshotFileError> {
-    let file = SnapshotFile::open(&RealDisk, path)?;
+    let io = |source| SnapshotFileError::Io { path: path.to_owned(), source };
+    let file = SnapshotFile::of(path, RealDisk.open_read(path).map_err(io)?).map_err(io)?;
     file.check()?;
     let image = file.image()?;
     let mut status = SnapshotStatus {
@@ -110,12 +111,6 @@ pub(super) struct SnapshotFile {
 }
 
 impl SnapshotFile {
-    pub(super) fn open(disk: &dyn Disk, path: &Path) -> Result<Self, SnapshotFileError> {
-        let io = |source| SnapshotFileError::Io { path: path.to_owned(), source };
-        let file = disk.open(path).map_err(io)?;
-        Self::of(path, file).map_err(io)
-    }
-
     /// `path` is for messages.
     pub(super) fn of(path: &Path, file: Arc<dyn File>) -> io::Result<Self> {
         let mut len = file.len()?;
@@ -127,6 +122,11 @@ impl SnapshotFile {
             checksum = Some(bytes);
         }
         Ok(Self { path: path.to_owned(), file, len, checksum })
+    }
+
+    /// The database's length.
+    pub(super) fn len(&self) -> u64 {
+        self.len
     }
 
     pub(super) fn has_checksum(&self) -> bool {

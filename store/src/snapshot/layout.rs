@@ -17,10 +17,12 @@ pub(crate) const NOTES: &str = "kstore_notes";
 pub(crate) const ALARM: &str = "alarm";
 /// Who may do what; nobody is asked here.
 pub(crate) const AUTH: &str = "auth";
+/// The users of an etcd with authentication.
+pub(crate) const AUTH_USERS: &str = "authUsers";
 /// Which version's features the members agreed on.
 pub(crate) const CLUSTER: &str = "cluster";
 /// Buckets that are there and empty. Members are not part of what is restored.
-pub(crate) const EMPTY: [&str; 4] = ["authRoles", "authUsers", "members", "members_removed"];
+pub(crate) const EMPTY: [&str; 4] = ["authRoles", AUTH_USERS, "members", "members_removed"];
 
 /// In [`META`]: the revision that compaction was last asked for.
 pub(crate) const SCHEDULED_COMPACTION: &[u8] = b"scheduledCompactRev";

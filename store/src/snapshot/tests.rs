@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Cursor, Seek, SeekFrom, Write};
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
+use std::process::Command;
 
 use futures::FutureExt;
-use kstore_nondet::Nondet;
 
 use super::layout;
 use crate::bbolt::read::Image;
@@ -17,105 +15,9 @@ use crate::commit::RecordKey;
 use crate::disk::Disk;
 use crate::disk::sim::SimDisk;
 use crate::tests::conformance::block_on;
-use crate::{
-    Alarm, Config, KeyRange, LeaseId, Op, Put, Range, Revision, SnapshotError, Store, Txn, maintenance,
-};
-
-async fn memory() -> Store {
-    Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap()
-}
-
-fn image(store: &Store) -> Vec<u8> {
-    let mut to = Cursor::new(Vec::new());
-    let info = store.snapshot(&mut to).unwrap();
-    assert_eq!((info.revision, info.bytes), (store.revision(), to.get_ref().len() as u64));
-    to.into_inner()
-}
-
-/// History of every kind: rewritten, deleted and leased keys, large and empty values, notes, a compaction.
-async fn fill(store: &Store) {
-    let lease = store.lease_grant(1_000, LeaseId(77)).await.unwrap().id;
-    store.lease_grant(2_000, LeaseId(-5)).await.unwrap();
-    for round in 0..3 {
-        for at in 0..300 {
-            let value = vec![b'a' + round; 1 + at * usize::from(round) * 20];
-            let put = Put { lease, ..Put::new(format!("key/{at:04}"), value) };
-            let op = if at % 7 == 0 { Op::Put(put) } else { Op::put(put.key, put.value) };
-            let txn = Txn { note: (at % 5 == 0).then(|| "because".into()), ..Txn::of(vec![op]) };
-            store.txn(txn).await.unwrap();
-        }
-        store.txn(Txn::of(vec![Op::delete(format!("key/{round:04}")), Op::put("empty", "")])).await.unwrap();
-    }
-    store.compact(Revision(store.revision().0 - 200)).await.unwrap();
-}
-
-/// The path of one of etcd's programs. Without it a test that needs it says so and passes, unless it must not.
-fn program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|dir| dir.join(name)).find(|path| path.exists());
-    if found.is_none() {
-        assert!(std::env::var_os("KSTORE_REQUIRE_ETCD").is_none(), "{name} is required but not in PATH");
-        eprintln!("skipped: {name} is not in PATH");
-    }
-    found
-}
-
-fn output(command: &mut Command) -> String {
-    let Output { status, stdout, stderr } = command.output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(status.success(), "{command:?}: {}{}", text(&stdout), text(&stderr));
-    text(&stdout)
-}
-
-/// A running etcd that does not outlive its test.
-struct Etcd {
-    process: Child,
-    endpoint: String,
-    ctl: PathBuf,
-}
-
-impl Drop for Etcd {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-impl Etcd {
-    fn start(etcd: &Path, ctl: &Path, data: &Path) -> Self {
-        let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let endpoint = format!("http://{}", free());
-        let peer = PEER;
-        let log = fs::File::create(data.with_extension("log")).unwrap();
-        let process = Command::new(etcd)
-            .arg("--data-dir")
-            .arg(data)
-            .args(["--listen-client-urls", &endpoint, "--advertise-client-urls", &endpoint])
-            .args(["--listen-peer-urls", &format!("http://{}", free())])
-            .args(["--initial-advertise-peer-urls", peer])
-            .args(["--initial-cluster", &format!("default={peer}")])
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let etcd = Self { process, endpoint, ctl: ctl.to_owned() };
-        etcd.ctl(&["endpoint", "health", "--command-timeout", "20s"]);
-        etcd
-    }
-
-    fn ctl(&self, arguments: &[&str]) -> String {
-        output(Command::new(&self.ctl).args(["--endpoints", &self.endpoint]).args(arguments))
-    }
-
-    /// The hash of everything, as etcd sees it.
-    fn hash(&self) -> u32 {
-        let line = self.ctl(&["endpoint", "hashkv"]);
-        line.trim().rsplit(' ').next().unwrap().parse().unwrap()
-    }
-}
-
-/// What the member is called by others, of which there are none.
-const PEER: &str = "http://127.0.0.1:1";
+use crate::tests::etcd::{Etcd, PEER, output, program};
+use crate::tests::samples::{fill, image, memory};
+use crate::{Alarm, KeyRange, LeaseId, Op, Range, Revision, SnapshotError, Txn, maintenance};
 
 #[test]
 fn etcd_serves_what_was_restored_from_our_snapshot() {

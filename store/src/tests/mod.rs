@@ -4,10 +4,12 @@
 mod actions;
 pub(crate) mod conformance;
 mod crash;
+pub(crate) mod etcd;
 mod hash;
 mod leases;
 mod model;
 mod process;
 mod quota;
+pub(crate) mod samples;
 mod semantics;
 mod watch;
