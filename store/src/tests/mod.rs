@@ -8,6 +8,7 @@ pub(crate) mod etcd;
 mod hash;
 mod leases;
 mod model;
+mod pipeline;
 mod process;
 mod quota;
 pub(crate) mod samples;
