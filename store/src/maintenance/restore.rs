@@ -247,7 +247,7 @@ impl Target<'_> {
         snapshot: &SnapshotFile,
         progress: &mut Progress<'_>,
     ) -> Result<(Contents, Vec<u8>), RestoreError> {
-        let engine = site::open_engine(self.disk, &self.engine(), self.engine, None);
+        let engine = site::new_engine(self.disk, &self.engine(), self.engine);
         let engine = engine.map_err(|error| write_error(self.dir, engine_error(error)))?;
         let mut batch = Batch::new(&*engine, snapshot.len(), progress);
         let read = contents::read(snapshot, &mut |record| batch.add(record));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::disk::Disk;
 use crate::engine::memory::MemoryEngine;
+use crate::engine::reader::Reader;
 use crate::engine::segments::SegmentsEngine;
 use crate::engine::sled::SledEngine;
 use crate::engine::{Engine, EngineError};
@@ -24,16 +25,26 @@ pub(super) fn sled_dir(engine: &Path) -> PathBuf {
     engine.join("sled")
 }
 
-/// Opens the state of an engine that `token` names; without one, a new engine.
-pub(super) fn open_engine(
+/// The engine of that name.
+pub(super) fn engine_kind(name: &str) -> Option<EngineKind> {
+    [EngineKind::Segments, EngineKind::Sled, EngineKind::Memory]
+        .into_iter()
+        .find(|kind| engine_name(*kind) == name)
+}
+
+/// A new engine in a directory that holds nothing of one.
+pub(super) fn new_engine(
     disk: &Arc<dyn Disk>,
     dir: &Path,
     kind: EngineKind,
-    token: Option<&[u8]>,
 ) -> Result<Arc<dyn Engine>, EngineError> {
     Ok(match kind {
-        EngineKind::Segments => Arc::new(SegmentsEngine::open(disk.clone(), dir, token, &Limits::default())?),
-        EngineKind::Sled => Arc::new(SledEngine::open(&sled_dir(dir), token)?),
+        EngineKind::Segments => {
+            let mut nothing = Reader { prepare: |_| Ok(Vec::new()), take: &mut |_, _| () };
+            let limits = Limits::default();
+            Arc::new(SegmentsEngine::open_reading(disk.clone(), dir, None, &limits, &mut nothing)?)
+        }
+        EngineKind::Sled => Arc::new(SledEngine::open(&sled_dir(dir), None)?),
         EngineKind::Memory => Arc::new(MemoryEngine::default()),
     })
 }
