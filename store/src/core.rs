@@ -14,6 +14,7 @@ use crate::event::EventKind;
 use crate::index::{Index, Version};
 use crate::invariants;
 use crate::lease::clock::LeaseClock;
+use crate::lease::granted::Granted;
 use crate::metrics::Metrics;
 use crate::pins::Pins;
 use crate::quota::Usage;
@@ -71,6 +72,7 @@ pub(crate) struct Core {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) hub: Hub,
     pub(crate) leases: LeaseClock,
+    pub(crate) granted: Granted,
     /// Who reads history at length, and what they hold up.
     pub(crate) pins: Pins,
     pub(crate) limits: Limits,
@@ -98,6 +100,7 @@ impl Core {
             pins: Pins::new(engine.clone()),
             engine,
             leases: LeaseClock::default(),
+            granted: Granted::default(),
             limits,
             metrics: Metrics::default(),
             usage: Usage::default(),
@@ -168,7 +171,10 @@ impl Core {
         const TURN: usize = 64;
         for turn in commits.chunks(TURN) {
             let mut visible = self.visible.write();
-            turn.iter().for_each(|commit| visible.publish(commit));
+            for commit in turn {
+                visible.publish(commit);
+                self.granted.apply(&commit.leases);
+            }
             visible.window.trim(&self.limits, self.stored());
             self.revision.store(visible.revision.0, Ordering::Release);
         }
