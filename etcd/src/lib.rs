@@ -20,6 +20,7 @@ mod node;
 mod pages;
 mod range_stream;
 mod serve;
+mod snapshot;
 mod watch;
 
 pub use serve::{Options, serve};

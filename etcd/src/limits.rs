@@ -54,6 +54,12 @@ pub(crate) const CHUNK_KEYS: i64 = 10;
 /// About how many bytes a part of a streamed read has.
 pub(crate) const CHUNK_BYTES: usize = 3 << 19;
 
+/// Bytes of a snapshot in one message; etcd's value.
+pub(crate) const SNAPSHOT_PIECE: usize = 32 << 10;
+
+/// Snapshots sent at one time, each with a file as large as the store. More are refused.
+pub(crate) const SNAPSHOTS: usize = 4;
+
 /// How often a watch that asked for it hears that nothing happened. etcd's default is ten minutes, but Kubernetes, the
 /// main user, runs it with this.
 pub(crate) const PROGRESS_EVERY: Duration = Duration::from_secs(5);

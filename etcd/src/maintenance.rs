@@ -1,15 +1,11 @@
 //! The Maintenance service: how the member is, and what can be done about it. What has no meaning for one kstore answers as
 //! a cluster of one member does.
 
-use std::pin::Pin;
-
-use futures::stream::Stream;
 use kstore_proto::etcd::etcdserverpb::{
     AlarmMember, AlarmRequest, AlarmResponse, AlarmType, DefragmentRequest, DefragmentResponse,
     DowngradeInfo, DowngradeRequest, DowngradeResponse, HashKvRequest, HashKvResponse, HashRequest,
-    HashResponse, MoveLeaderRequest, MoveLeaderResponse, SnapshotRequest, SnapshotResponse, StatusRequest,
-    StatusResponse, alarm_request::AlarmAction, downgrade_request::DowngradeAction,
-    maintenance_server::Maintenance,
+    HashResponse, MoveLeaderRequest, MoveLeaderResponse, SnapshotRequest, StatusRequest, StatusResponse,
+    alarm_request::AlarmAction, downgrade_request::DowngradeAction, maintenance_server::Maintenance,
 };
 use kstore_store::{Alarm, HashKv, Revision, StoreStatus};
 use tonic::{Request, Response, Status, async_trait};
@@ -17,10 +13,11 @@ use tonic::{Request, Response, Status, async_trait};
 use crate::error::{self, EtcdError, unimplemented};
 use crate::node::{CLUSTER_VERSION, Node, TERM, VERSION};
 use crate::pages::alarm_name;
+use crate::snapshot::{self, SnapshotStream};
 
 #[async_trait]
 impl Maintenance for Node {
-    type SnapshotStream = Pin<Box<dyn Stream<Item = Result<SnapshotResponse, Status>> + Send + 'static>>;
+    type SnapshotStream = SnapshotStream;
 
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
         let StoreStatus { revision, seq, size, quota, alarms, .. } = self.store.status();
@@ -97,7 +94,7 @@ impl Maintenance for Node {
     }
 
     async fn snapshot(&self, _: Request<SnapshotRequest>) -> Result<Response<Self::SnapshotStream>, Status> {
-        Err(unimplemented("snapshots are not served; copy the data directory of a stopped server"))
+        snapshot::snapshot(self).await
     }
 
     async fn move_leader(

@@ -18,12 +18,7 @@ pub(crate) struct Ours {
 impl Ours {
     /// An empty store in memory behind the façade.
     pub(crate) async fn start() -> Self {
-        Self::over(Config::memory()).await
-    }
-
-    /// A store of this kind behind the façade.
-    pub(crate) async fn over(config: Config) -> Self {
-        let store = Store::open(config, Nondet::real()).await.unwrap();
+        let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let stop = CancellationToken::new();
@@ -48,10 +43,13 @@ pub(crate) struct Duel {
 impl Duel {
     /// Both sides, empty; none if no etcd is installed.
     pub(crate) async fn begin() -> Option<Self> {
-        let etcd = EtcdProcess::start(&[])?;
-        let ours = Ours::start().await;
+        Some(Self::between(EtcdProcess::start()?, Ours::start().await).await)
+    }
+
+    /// These two.
+    pub(crate) async fn between(etcd: EtcdProcess, ours: Ours) -> Self {
         let channels = [connect(etcd.url()).await, connect(&ours.url).await];
-        Some(Self { etcd, ours, channels })
+        Self { etcd, ours, channels }
     }
 
     /// The same call to both; fails if the answers differ. Returns the answer.
@@ -70,6 +68,6 @@ impl Duel {
     }
 }
 
-async fn connect(url: &str) -> Channel {
+pub(crate) async fn connect(url: &str) -> Channel {
     Endpoint::new(url.to_owned()).unwrap().connect().await.unwrap()
 }

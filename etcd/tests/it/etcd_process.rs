@@ -26,23 +26,34 @@ pub(crate) struct EtcdProcess {
 }
 
 impl EtcdProcess {
-    /// Starts one with further flags and waits until it answers; none if there is none to start.
-    pub(crate) fn start(flags: &[&str]) -> Option<Self> {
-        let program = program("etcd")?;
-        // Between the choice of a port and its use somebody else may take it.
-        (0..5).find_map(|_| Self::try_start(&program, flags)).or_else(|| panic!("etcd does not start"))
+    /// Starts an empty one and waits until it answers; none if there is none to start.
+    pub(crate) fn start() -> Option<Self> {
+        Self::start_over(None)
     }
 
-    fn try_start(program: &Path, flags: &[&str]) -> Option<Self> {
+    /// Starts one over what its own tool made of a snapshot.
+    pub(crate) fn restore(snapshot: &Path) -> Option<Self> {
+        Self::start_over(Some(snapshot))
+    }
+
+    fn start_over(snapshot: Option<&Path>) -> Option<Self> {
+        let program = program("etcd")?;
+        // Between the choice of a port and its use somebody else may take it.
+        (0..5).find_map(|_| Self::try_start(&program, snapshot)).or_else(|| panic!("etcd does not start"))
+    }
+
+    fn try_start(program: &Path, snapshot: Option<&Path>) -> Option<Self> {
         let data = tempfile::tempdir().unwrap();
         let [client, peer] = free_ports().map(|port| format!("http://127.0.0.1:{port}"));
+        if let Some(snapshot) = snapshot {
+            unpack(snapshot, &data.path().join("data"), &peer);
+        }
         let mut process = Command::new(program)
             .arg("--data-dir")
             .arg(data.path().join("data"))
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", &format!("default={peer}"), "--logger", "zap"])
-            .args(flags)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -72,6 +83,18 @@ impl Drop for EtcdProcess {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+fn unpack(snapshot: &Path, data: &Path, peer: &str) {
+    let output = Command::new(program("etcdutl").expect("etcdutl comes with etcd"))
+        .args(["snapshot", "restore"])
+        .arg(snapshot)
+        .arg("--data-dir")
+        .arg(data)
+        .args(["--initial-advertise-peer-urls", peer, "--initial-cluster", &format!("default={peer}")])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn free_ports() -> [u16; 2] {

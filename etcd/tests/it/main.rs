@@ -14,5 +14,7 @@ mod etcd_process;
 mod etcdctl;
 /// Random calls from a seed.
 mod random;
+/// Back to etcd.
+mod snapshot;
 /// Watch streams.
 mod watch;

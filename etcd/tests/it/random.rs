@@ -74,7 +74,7 @@ fn range(at: At) -> impl Strategy<Value = pb::RangeRequest> {
 
 fn put() -> impl Strategy<Value = pb::PutRequest> {
     let ignore = prop::bool::weighted(0.1);
-    (key(), value(), lease(), flag(), ignore.clone(), ignore).prop_map(
+    (key(), value(), lease(), flag(), ignore, ignore).prop_map(
         |(key, value, lease, prev_kv, ignore_value, ignore_lease)| pb::PutRequest {
             key,
             value,
