@@ -23,6 +23,10 @@ async fn send(requests: &Requests, union: RequestUnion) {
     requests.send(WatchRequest { request_union: Some(union) }).await.unwrap();
 }
 
+pub(super) fn request(create: WatchCreateRequest) -> WatchRequest {
+    WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) }
+}
+
 pub(super) async fn create(requests: &Requests, create: WatchCreateRequest) {
     send(requests, RequestUnion::CreateRequest(create)).await;
 }
