@@ -35,6 +35,26 @@ pub(crate) struct Visible {
     pub(crate) window: Window,
 }
 
+impl Visible {
+    fn publish(&mut self, commit: &Arc<Commit>) {
+        invariants::follows(self.revision, commit);
+        for (sub, event) in commit.events.iter().enumerate() {
+            let dead = event.kind == EventKind::Delete;
+            let sub = u32::try_from(sub).expect("a commit's changes are numbered by 32 bits");
+            self.index.apply(Version { kv: event.kv.clone(), main: commit.revision, sub, dead });
+        }
+        if let Some(compacted) = commit.compacted {
+            self.compacted = compacted;
+        }
+        self.alarms = commit.alarms.unwrap_or(self.alarms);
+        self.seq = commit.seq;
+        if !commit.events.is_empty() {
+            self.revision = commit.revision;
+            self.window.push(commit.clone());
+        }
+    }
+}
+
 /// See the module.
 pub(crate) struct Core {
     visible: RwLock<Visible>,
@@ -135,28 +155,18 @@ impl Core {
         self.leases.changed.notify_one();
     }
 
-    /// Makes a durable commit visible. Revisions arrive in order.
-    pub(crate) fn publish(&self, commit: &Arc<Commit>) {
-        let mut visible = self.visible.write();
-        invariants::follows(visible.revision, commit);
-        for (sub, event) in commit.events.iter().enumerate() {
-            let dead = event.kind == EventKind::Delete;
-            let sub = u32::try_from(sub).expect("a commit's changes are numbered by 32 bits");
-            visible.index.apply(Version { kv: event.kv.clone(), main: commit.revision, sub, dead });
-        }
-        if let Some(compacted) = commit.compacted {
-            visible.compacted = compacted;
-        }
-        if let Some(alarms) = commit.alarms {
-            visible.alarms = alarms;
-            self.leases.changed.notify_one();
-        }
-        visible.seq = commit.seq;
-        if !commit.events.is_empty() {
-            visible.revision = commit.revision;
-            visible.window.push(commit.clone());
+    /// Makes durable commits visible. Revisions arrive in order.
+    pub(crate) fn publish(&self, commits: &[Arc<Commit>]) {
+        /// Commits per turn of the lock: readers wait for one turn.
+        const TURN: usize = 64;
+        for turn in commits.chunks(TURN) {
+            let mut visible = self.visible.write();
+            turn.iter().for_each(|commit| visible.publish(commit));
             visible.window.trim(&self.limits, self.stored());
-            self.revision.store(commit.revision.0, Ordering::Release);
+            if turn.iter().any(|commit| commit.alarms.is_some()) {
+                self.leases.changed.notify_one();
+            }
+            self.revision.store(visible.revision.0, Ordering::Release);
         }
     }
 

@@ -27,6 +27,8 @@ use crate::event::{Event, EventKind};
 use crate::index::{Index, Version};
 use crate::lease::clock::duration;
 use crate::lease::table::LeaseTable;
+use crate::log::Log;
+use crate::threads::Threads;
 use crate::wal::{self, Replayed, Segments, Wal};
 use crate::window::Window;
 use crate::writer::{Recovered, Writer};
@@ -45,8 +47,7 @@ pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError>
     disk.create_dir(&dir).map_err(|source| OpenError::Io { path: dir.clone(), source })?;
     let lock = DirLock::take(&dir)?;
     let parts = recover(disk, &dir, &config, &rng)?;
-    let started = Driver::threads(parts.core, parts.committer, parts.background, Some(lock));
-    started.map_err(|source| OpenError::Io { path: dir, source })
+    parts.start(Some(lock)).map_err(|source| OpenError::Io { path: dir, source })
 }
 
 /// The same without threads, on any disk.
@@ -56,7 +57,9 @@ pub(crate) fn open_stepped(disk: Arc<dyn Disk>, config: &Config, rng: &Rng) -> R
     disk.create_dir(&dir).map_err(|source| OpenError::Io { path: dir.clone(), source })?;
     let mut parts = recover(disk, &dir, config, rng)?;
     parts.background.resume().map_err(|error| OpenError::EngineLost { dir, detail: error.to_string() })?;
-    Ok(Driver::stepped(parts.core, parts.committer, parts.background))
+    let Parts { core, committer, log, background } = parts;
+    let stepped = crate::stepped::Stepped::new(core.clone(), committer, log, background);
+    Ok(Driver::stepped(core, stepped))
 }
 
 /// The same with threads.
@@ -65,15 +68,23 @@ pub(crate) fn open_threads(disk: Arc<dyn Disk>, config: &Config, rng: &Rng) -> R
     let dir = config.dir.clone().ok_or(OpenError::NoDirectory)?;
     disk.create_dir(&dir).map_err(|source| OpenError::Io { path: dir.clone(), source })?;
     let parts = recover(disk, &dir, config, rng)?;
-    let started = Driver::threads(parts.core, parts.committer, parts.background, None);
-    started.map_err(|source| OpenError::Io { path: dir, source })
+    parts.start(None).map_err(|source| OpenError::Io { path: dir, source })
 }
 
 /// A recovered store, ready to be driven.
 struct Parts {
     core: Arc<Core>,
     committer: Committer,
+    log: Log,
     background: Background,
+}
+
+impl Parts {
+    fn start(self, lock: Option<DirLock>) -> io::Result<Driver> {
+        let Self { core, committer, log, background } = self;
+        let threads = Threads::start(core.clone(), committer, log, background, lock)?;
+        Ok(Driver::threads(core, threads))
+    }
 }
 
 /// The state of a store that never saw a write.
@@ -125,8 +136,8 @@ fn recover(disk: Arc<dyn Disk>, dir: &Path, config: &Config, rng: &Rng) -> Resul
     let background =
         Background::new(core.clone(), place, manifest, replayed.last_seq, known.into_iter(), replayed.bytes);
     let writer = Writer::new(core.clone(), rng.fork("leases"), Recovered { seq: replayed.last_seq, leases });
-    let committer = Committer::new(writer, wal, config.durability);
-    Ok(Parts { core, committer, background })
+    let log = Log::new(core.clone(), wal, config.durability);
+    Ok(Parts { core, committer: Committer::new(writer), log, background })
 }
 
 /// The manifests of the directory; a first one is made if it is empty.
@@ -288,7 +299,7 @@ fn redo(core: &Core, leases: &mut LeaseTable, record: &LogRecord<'_>) -> Result<
     }
     commit.events.iter().for_each(|event| leases.attach(event.key(), event.kv.lease()));
     let commit = Arc::new(commit);
-    core.publish(&commit);
+    core.publish(std::slice::from_ref(&commit));
     core.store(&commit).map_err(|error| error.to_string())
 }
 

@@ -1,5 +1,5 @@
-//! The one owner of what will be: evaluates requests in order on staged state, logs their effects, publishes them. Driven
-//! by a thread (see `queue`) or, in memory, by the caller; it neither waits nor keeps time.
+//! The one owner of what will be: evaluates requests in order on staged state and hands their effects on, to be logged and
+//! published. Driven by a thread (see `committer`) or, in memory, by the caller; it neither waits nor keeps time.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use crate::commit::{Commit, LeaseChange};
 use crate::core::Core;
 use crate::error::{CompactError, LeaseError, Stopped, TxnError};
 use crate::event::Event;
+use crate::group::Group;
 use crate::lease::clock::duration;
 use crate::lease::table::LeaseTable;
 use crate::lease::{LeaseGranted, LeaseRenewed};
@@ -31,10 +32,10 @@ pub(crate) struct Writer {
     compacted: Revision,
     alarms: Alarms,
     seq: u64,
-    /// Commits that are staged: evaluated, not yet logged.
-    group: Vec<Arc<Commit>>,
-    /// Deadlines to set when the group is published.
-    deadlines: Vec<(LeaseId, Instant)>,
+    /// Commits that are staged and not yet handed over.
+    staged: Vec<Arc<Commit>>,
+    /// When each lease granted by them ends, in order.
+    deadlines: Vec<Instant>,
 }
 
 /// What recovery found.
@@ -58,12 +59,13 @@ impl Writer {
             compacted,
             alarms,
             seq: recovered.seq,
-            group: Vec::new(),
+            staged: Vec::new(),
             deadlines: Vec::new(),
         }
     }
 
-    /// Evaluates a request. Its effects are staged: the answer may go out only after [`Writer::publish`].
+    /// Evaluates a request. Its effects are staged: the answer may go out only when everything staged so far
+    /// is durable and published, for it may tell of it.
     pub(crate) fn execute(&mut self, request: &Request) -> Answer {
         let _span = tracing::debug_span!("writer", step = "execute").entered();
         match request {
@@ -79,35 +81,18 @@ impl Writer {
         }
     }
 
-    /// The staged commits, to be logged.
-    pub(crate) fn group(&self) -> &[Arc<Commit>] {
-        &self.group
-    }
-
-    /// The staged commits are durable: makes them visible and hands them out. The caller delivers and feeds the engine.
-    pub(crate) fn publish(&mut self) -> Vec<Arc<Commit>> {
-        let _span = tracing::debug_span!("writer", step = "publish", revision = self.revision.0).entered();
-        for commit in &self.group {
-            self.core.publish(commit);
-            for change in &commit.leases {
-                if let LeaseChange::Gone(id) = change {
-                    self.core.leases.remove(*id);
-                }
-            }
-        }
-        for (id, deadline) in self.deadlines.drain(..) {
-            if self.leases.contains(id) {
-                self.core.leases.extend(id, deadline);
-            }
-        }
-        self.overlay.clear();
-        std::mem::take(&mut self.group)
+    /// Hands over what was staged since the last time: to be logged and published behind all that was handed over before.
+    pub(crate) fn hand_over(&mut self, group: &mut Group) {
+        group.commits.append(&mut self.staged);
+        group.deadlines.append(&mut self.deadlines);
     }
 
     /// Everything after [`Writer::execute`], for a store without a log.
     pub(crate) fn commit_in_memory(&mut self) -> Result<(), Stopped> {
-        let group = self.publish();
-        for commit in &group {
+        let mut group = Group::default();
+        self.hand_over(&mut group);
+        group.publish(&self.core);
+        for commit in &group.commits {
             let stored = self.core.store(commit);
             let compacted =
                 commit.compacted.map_or(Ok(()), |revision| crate::compact::compact(&self.core, revision));
@@ -116,7 +101,7 @@ impl Writer {
                 return Err(Stopped);
             }
         }
-        self.core.measure(group.iter().map(|commit| commit.cost()).sum());
+        self.core.measure(group.commits.iter().map(|commit| commit.cost()).sum());
         self.core.deliver();
         Ok(())
     }
@@ -129,6 +114,7 @@ impl Writer {
     ) -> (T, Vec<Arc<Event>>) {
         let core = self.core.clone();
         let visible = core.visible();
+        self.overlay.forget(visible.revision);
         let mut execution = Execution {
             index: &visible.index,
             overlay: &mut self.overlay,
@@ -150,7 +136,7 @@ impl Writer {
         self.seq += 1;
         let commit = Commit { seq: self.seq, revision: self.revision, events: events.into(), ..change };
         self.core.usage.staged(commit.cost());
-        self.group.push(Arc::new(commit));
+        self.staged.push(Arc::new(commit));
     }
 
     /// Raises an alarm or disarms it; says whether that changed it.
@@ -217,7 +203,7 @@ impl Writer {
         }
         let id = if id.is_none() { self.choose_lease_id() } else { id };
         self.leases.grant(id, ttl);
-        self.deadlines.push((id, now + duration(ttl)));
+        self.deadlines.push(now + duration(ttl));
         self.stage(Vec::new(), Commit { leases: vec![LeaseChange::Granted(id, ttl)], ..Commit::default() });
         Ok(LeaseGranted { id, ttl, revision: self.revision })
     }
