@@ -7,6 +7,7 @@ use bytes::Bytes;
 use parking_lot::RwLock;
 
 use crate::alarm::Alarms;
+use crate::chores::Chores;
 use crate::commit::{Commit, RecordKey};
 use crate::engine::{Engine, EngineError, Record, RecordKind};
 use crate::error::Stopped;
@@ -21,7 +22,7 @@ use crate::view::{self, Pick};
 use crate::wal::Segments;
 use crate::watch::hub::{Ending, Hub};
 use crate::window::Window;
-use crate::{KeyValue, Limits, RangeError, Revision};
+use crate::{KeyRange, KeyValue, Limits, RangeError, Revision};
 
 /// Published state: durable, and what every reader sees.
 #[derive(Debug)]
@@ -71,6 +72,7 @@ pub(crate) struct Core {
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
     pub(crate) usage: Usage,
+    pub(crate) chores: Chores,
     /// The log's files, if there is a log.
     log: OnceLock<Arc<Segments>>,
 }
@@ -94,6 +96,7 @@ impl Core {
             limits,
             metrics: Metrics::default(),
             usage: Usage::default(),
+            chores: Chores::default(),
             log: OnceLock::new(),
         }
     }
@@ -144,6 +147,7 @@ impl Core {
         self.refuse();
         self.hub.end(Ending::Closed);
         self.leases.changed.notify_one();
+        self.chores.ring();
     }
 
     /// The disk failed: nothing is acknowledged, published or delivered any more.
@@ -153,6 +157,7 @@ impl Core {
         }
         self.hub.end(Ending::Failed);
         self.leases.changed.notify_one();
+        self.chores.ring();
     }
 
     /// Makes durable commits visible. Revisions arrive in order.
@@ -182,6 +187,12 @@ impl Core {
     /// Counts what the engine keeps, now that it has taken in changes of so many bytes or given something up.
     pub(crate) fn measure(&self, taken: usize) {
         self.usage.stored(taken, self.engine.size().live);
+    }
+
+    /// How many keys there are.
+    pub(crate) fn keys(&self) -> u64 {
+        let visible = self.visible.read();
+        visible.index.count(&KeyRange::all(), visible.revision) as u64
     }
 
     /// Hands what was published since the last call to the watchers. One thread at a time.

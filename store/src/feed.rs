@@ -21,6 +21,7 @@ struct Inner {
     commits: Vec<Arc<Commit>>,
     bytes: usize,
     prepare: bool,
+    nudged: bool,
     closed: bool,
     /// The background is gone; nothing is taken any more.
     broken: bool,
@@ -51,7 +52,7 @@ impl Feed {
     /// Takes everything; waits for something unless `idle` is false.
     pub(crate) fn take(&self, wait: bool) -> Work {
         let mut inner = self.inner.lock();
-        while wait && inner.commits.is_empty() && !inner.prepare && !inner.closed {
+        while wait && inner.commits.is_empty() && !inner.prepare && !inner.nudged && !inner.closed {
             self.filled.wait(&mut inner);
         }
         let work = Work {
@@ -60,9 +61,16 @@ impl Feed {
             closed: inner.closed,
         };
         inner.bytes = 0;
+        inner.nudged = false;
         drop(inner);
         self.drained.notify_one();
         work
+    }
+
+    /// Wakes whoever takes: there is something else to do.
+    pub(crate) fn nudge(&self) {
+        self.inner.lock().nudged = true;
+        self.filled.notify_one();
     }
 
     /// Nothing more comes.

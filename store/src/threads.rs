@@ -68,6 +68,11 @@ impl Threads {
         &self.shared.queue
     }
 
+    /// Lets the background look what there is to do.
+    pub(crate) fn nudge(&self) {
+        self.shared.feed.nudge();
+    }
+
     /// Lets the threads finish what they have and waits for them. One of them cannot do that: for it (a waker that it calls
     /// may drop the last handle) another thread waits.
     pub(crate) fn close(&self) {
@@ -195,10 +200,9 @@ impl Shared {
     }
 
     fn serve_background(&self, background: &mut Background) -> Result<(), EngineError> {
-        background.resume()?;
-        let mut untidy = true;
+        let mut busy = true;
         loop {
-            let work = self.feed.take(!untidy);
+            let work = self.feed.take(!busy);
             if work.prepare
                 && let Err(error) = background.prepare()
             {
@@ -210,14 +214,7 @@ impl Shared {
             if work.closed && idle {
                 return background.checkpoint();
             }
-            untidy = !work.closed
-                && match background.tidy() {
-                    Ok(more) => more,
-                    Err(error) => {
-                        tracing::error!(%error, "space cannot be won back");
-                        false
-                    }
-                };
+            busy = !work.closed && background.work()?;
         }
     }
 

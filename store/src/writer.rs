@@ -93,10 +93,7 @@ impl Writer {
         self.hand_over(&mut group);
         group.publish(&self.core);
         for commit in &group.commits {
-            let stored = self.core.store(commit);
-            let compacted =
-                commit.compacted.map_or(Ok(()), |revision| crate::compact::compact(&self.core, revision));
-            if let Err(error) = stored.and(compacted) {
+            if let Err(error) = self.core.store(commit) {
                 self.core.fail("the engine failed", &error);
                 return Err(Stopped);
             }
