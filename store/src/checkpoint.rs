@@ -113,7 +113,7 @@ impl Background {
     /// Makes the engine's state durable and drops the log that only older states need. One generation of log more than
     /// needed is kept, so that the manifest before this one would do as well.
     pub(crate) fn checkpoint(&mut self) -> Result<(), EngineError> {
-        let swept = self.sweeper.done().0;
+        let swept = self.swept();
         if self.volatile || (self.fed.seq, swept) == (self.manifest.seq, self.manifest.swept) {
             return Ok(());
         }
@@ -131,7 +131,7 @@ impl Background {
             leases: self.leases.iter().map(|(id, ttl)| (*id, *ttl)).collect(),
             token: token.to_vec(),
             alarms: self.fed.alarms,
-            swept: self.sweeper.done().0,
+            swept: self.swept(),
             ..self.manifest.clone()
         };
         manifest::store(&*self.disk, &self.dir, &next)?;
@@ -140,8 +140,13 @@ impl Background {
         self.core.engine.sealed()?;
         self.segments.remove_upto(keep_above)?;
         self.core.metrics.checkpoints.add(1);
-        self.core.chores.swept(self.sweeper.done());
+        self.core.chores.swept(Revision(self.manifest.swept));
         Ok(())
+    }
+
+    /// As far as everything superfluous is gone.
+    fn swept(&self) -> i64 {
+        if self.core.pins.is_clear() { self.sweeper.done().0 } else { self.manifest.swept }
     }
 
     /// One bounded step of what is not urgent; says whether there is more to do.
@@ -150,6 +155,7 @@ impl Background {
             self.core.measure(0);
             return Ok(true);
         }
+        self.core.pins.settle()?;
         if self.core.chores.is_hurried() {
             self.confirm_sweep()?;
         }
@@ -173,7 +179,7 @@ impl Background {
     fn confirm_sweep(&mut self) -> Result<(), EngineError> {
         if self.volatile {
             // The log has the compaction; the engine is made anew from it.
-            self.core.chores.swept(self.sweeper.done());
+            self.core.chores.swept(Revision(self.swept()));
         }
         self.checkpoint()
     }

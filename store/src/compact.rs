@@ -130,7 +130,7 @@ impl Versions {
         }
         let batch: Vec<_> = self.backlog.drain(..self.backlog.len().min(RECORDS)).collect();
         if !batch.is_empty() {
-            core.engine.remove(&batch)?;
+            core.pins.remove(&batch)?;
         }
         core.metrics.compacted_versions.add(batch.len() as u64);
         Ok(batch.len() as u64)
@@ -167,7 +167,7 @@ impl Notes {
         let seen = std::mem::replace(&mut self.notes, rest);
         let unused = seen.into_iter().filter(|(_, used)| !used);
         let keys: Vec<_> = unused.map(|(revision, _)| RecordKey::note(revision)).collect();
-        if keys.is_empty() { Ok(()) } else { core.engine.remove(&keys) }
+        if keys.is_empty() { Ok(()) } else { core.pins.remove(&keys) }
     }
 }
 

@@ -12,10 +12,12 @@ use crate::commit::{Commit, RecordKey};
 use crate::engine::{Engine, EngineError, Record, RecordKind};
 use crate::error::Stopped;
 use crate::event::EventKind;
+use crate::feed::Feed;
 use crate::index::{Index, Version};
 use crate::invariants;
 use crate::lease::clock::LeaseClock;
 use crate::metrics::Metrics;
+use crate::pins::Pins;
 use crate::quota::Usage;
 use crate::range::{Range, RangeResult};
 use crate::view::{self, Pick};
@@ -69,6 +71,10 @@ pub(crate) struct Core {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) hub: Hub,
     pub(crate) leases: LeaseClock,
+    /// Who reads history at length, and what they hold up.
+    pub(crate) pins: Pins,
+    /// What the background is given.
+    pub(crate) feed: Arc<Feed>,
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
     pub(crate) usage: Usage,
@@ -84,6 +90,7 @@ const FAILED: u8 = 2;
 impl Core {
     pub(crate) fn new(visible: Visible, engine: Arc<dyn Engine>, cluster: u64, limits: Limits) -> Self {
         let revision = visible.revision;
+        let feed = Arc::new(Feed::default());
         Self {
             hub: Hub::new(revision, &limits),
             visible: RwLock::new(visible),
@@ -91,6 +98,8 @@ impl Core {
             stored: AtomicI64::new(revision.0),
             state: AtomicU8::new(SERVING),
             cluster,
+            pins: Pins::new(engine.clone(), feed.clone()),
+            feed,
             engine,
             leases: LeaseClock::default(),
             limits,
@@ -172,6 +181,9 @@ impl Core {
                 self.leases.changed.notify_one();
             }
             self.revision.store(visible.revision.0, Ordering::Release);
+        }
+        if commits.iter().any(|commit| commit.alarms.is_some()) {
+            self.leases.changed.notify_one();
         }
     }
 
@@ -285,7 +297,7 @@ impl Core {
 }
 
 /// What the engine keeps of a commit.
-fn records(commit: &Commit) -> Vec<Record> {
+pub(crate) fn records(commit: &Commit) -> Vec<Record> {
     let main = commit.revision;
     let changes = commit.events.iter().zip(0..).map(|(event, sub)| Record {
         key: RecordKey::new(main, sub),

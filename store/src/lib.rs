@@ -43,6 +43,8 @@ mod error;
 mod event;
 mod feed;
 mod group;
+mod hash;
+mod history;
 mod index;
 mod invariants;
 mod key_range;
@@ -52,6 +54,7 @@ mod limits;
 mod log;
 mod manifest;
 mod metrics;
+mod pins;
 mod pipe;
 mod queue;
 mod quota;
@@ -79,6 +82,7 @@ pub use error::{
     WatchError,
 };
 pub use event::{Event, EventKind, Events};
+pub use hash::HashKv;
 pub use key_range::{End, KeyRange};
 pub use kv::{KeyValue, Stamp};
 pub use lease::{LeaseGranted, LeaseRenewed, LeaseStatus};

@@ -16,8 +16,8 @@ use crate::metrics::MetricsSnapshot;
 use crate::request::{Answer, Request};
 use crate::watch::{WatchRequest, Watcher};
 use crate::{
-    Alarm, Config, LEASE_TTL_MAX_SECONDS, LeaseId, Range, RangeResult, Revision, StoreSize, StoreStatus, Txn,
-    TxnResult, recover, txn,
+    Alarm, Config, HashKv, LEASE_TTL_MAX_SECONDS, LeaseId, Range, RangeResult, Revision, StoreSize,
+    StoreStatus, Txn, TxnResult, recover, txn,
 };
 
 /// A handle on an open store. Cheap to clone; the store closes when the last handle is dropped, or by [`Store::close`].
@@ -126,6 +126,13 @@ impl Store {
         let wish = core.chores.ask();
         self.driver.nudge();
         core.chores.answered(core, wish).await?.map_err(DefragmentError::Engine)
+    }
+
+    /// etcd's hash of the history up to `revision` ([`Revision::CURRENT`]: everything): equal in every store, etcd's own
+    /// included, that holds the same history compacted at the same revision. Reads the whole history, in steps that block
+    /// nobody: call it where blocking is allowed.
+    pub fn hash_kv(&self, revision: Revision) -> Result<HashKv, RangeError> {
+        crate::hash::hash_kv(self.driver.core(), revision)
     }
 
     /// The note of the transaction that made `revision`, if it carried one. Goes with compaction, but not while the

@@ -12,7 +12,6 @@ use crate::committer::Committer;
 use crate::core::Core;
 use crate::disk::real::DirLock;
 use crate::engine::EngineError;
-use crate::feed::Feed;
 use crate::group::Group;
 use crate::log::Log;
 use crate::pipe::{Call, Pipe};
@@ -25,7 +24,6 @@ pub(crate) struct Shared {
     pub(crate) pipe: Pipe,
     /// Belongs to whom the pipe says; the lock is never waited for.
     log: Mutex<Log>,
-    feed: Feed,
 }
 
 /// The threads, to be ended.
@@ -53,7 +51,7 @@ impl Threads {
     ) -> io::Result<Self> {
         let queue = Queue::new(&core.limits);
         let pipe = Pipe::new(&core.limits);
-        let shared = Arc::new(Shared { core, queue, pipe, log: Mutex::new(log), feed: Feed::default() });
+        let shared = Arc::new(Shared { core, queue, pipe, log: Mutex::new(log) });
         let running = Running {
             writer: spawn("kstore-writer", &shared, move |shared| shared.evaluate(committer))?,
             log: spawn("kstore-log", &shared, Shared::log)?,
@@ -70,7 +68,7 @@ impl Threads {
 
     /// Lets the background look what there is to do.
     pub(crate) fn nudge(&self) {
-        self.shared.feed.nudge();
+        self.shared.core.feed.nudge();
     }
 
     /// Lets the threads finish what they have and waits for them. One of them cannot do that: for it (a waker that it calls
@@ -127,7 +125,7 @@ impl Shared {
     pub(crate) fn step(&self, group: &mut Group) -> io::Result<()> {
         let mut log = self.log.lock();
         log.step(group)?;
-        log.feed(&self.feed);
+        log.feed(&self.core.feed);
         self.pipe.leave(log.deadline());
         Ok(())
     }
@@ -167,12 +165,12 @@ impl Shared {
                 Call::Closed if self.core.has_failed() => return Ok(()),
                 Call::Closed => {
                     log.finish()?;
-                    log.feed(&self.feed);
+                    log.feed(&self.core.feed);
                     return Ok(());
                 }
             }
             log.visit()?;
-            log.feed(&self.feed);
+            log.feed(&self.core.feed);
             deadline = log.deadline();
         }
     }
@@ -181,7 +179,7 @@ impl Shared {
     fn leave_log(&self) {
         self.pipe.break_off();
         self.queue.abandon();
-        self.feed.close();
+        self.core.feed.close();
     }
 
     fn deliver(&self) {
@@ -202,7 +200,7 @@ impl Shared {
     fn serve_background(&self, background: &mut Background) -> Result<(), EngineError> {
         let mut busy = true;
         loop {
-            let work = self.feed.take(!busy);
+            let work = self.core.feed.take(!busy);
             if work.prepare
                 && let Err(error) = background.prepare()
             {
@@ -223,7 +221,7 @@ impl Shared {
         if self.core.has_failed() {
             self.queue.abandon();
         }
-        self.feed.break_off();
+        self.core.feed.break_off();
     }
 }
 

@@ -3,6 +3,7 @@
 //! A version of a key has etcd's own form (`kv`). What frames such versions is bincode, pinned to 2.0.1, whose layout has a
 //! specification; each record begins with a version byte, so that another encoding can follow.
 
+pub(crate) mod etcd;
 pub(crate) mod frame;
 pub(crate) mod history;
 pub(crate) mod kv;

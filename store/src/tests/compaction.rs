@@ -224,10 +224,16 @@ fn the_background_thread_sweeps_and_defragments_for_those_who_wait() {
         history(&store).await;
         store.compact_physical(Revision(8)).await.unwrap();
         assert_eq!(kept(&store), [4, 7, 8, 9]);
+        let pin = store.driver().core().pins.pin();
+        let mut waiting = store.compact_physical(Revision(9)).boxed_local();
+        assert!(futures::poll!(&mut waiting).is_pending());
+        let reader = std::thread::scope(|scope| scope.spawn(|| drop(pin)).join());
+        reader.unwrap();
+        assert_eq!((waiting.await, kept(&store)), (Ok(()), vec![4, 9]));
         let other = store.clone();
         let (first, second) = futures::join!(store.defragment(), other.defragment());
         assert_eq!((first, second), (Ok(()), Ok(())));
-        assert_eq!(kept(&store), [4, 7, 8, 9]);
+        assert_eq!(kept(&store), [4, 9]);
         store.close().await;
         assert!(store.defragment().await.is_err() && store.compact_physical(Revision(9)).await.is_err());
     });

@@ -5,6 +5,7 @@ mod actions;
 mod compaction;
 mod conformance;
 mod crash;
+mod hash;
 mod leases;
 mod model;
 mod process;
