@@ -73,6 +73,11 @@ impl SimDisk {
         Self(Arc::new(Mutex::new(self.0.lock().after_crash(policy, &Rng::seeded(seed)))))
     }
 
+    /// The same for disks that would behave the same from here on.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.0.lock().fingerprint()
+    }
+
     /// Flips the bits of a byte of a durable file.
     pub(crate) fn damage(&self, path: &Path, offset: usize) {
         let byte = self.content(path).get(offset).map(|byte| byte ^ 0xff);

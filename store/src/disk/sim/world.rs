@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -221,6 +222,18 @@ impl World {
             buffer[rng.below(read as u64) as usize] ^= 1 << rng.below(8);
         }
         Ok(read)
+    }
+
+    pub(super) fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for (path, dir) in &self.dirs {
+            path.hash(&mut hasher);
+            for (name, inode) in &dir.cache {
+                let inode = &self.inodes[*inode];
+                (name, &inode.cache, &inode.durable, inode.pending.len()).hash(&mut hasher);
+            }
+        }
+        hasher.finish()
     }
 
     pub(super) fn used(&self) -> u64 {
