@@ -5,6 +5,8 @@ pub(crate) mod memory;
 pub(crate) mod segments;
 pub(crate) mod sled;
 #[cfg(test)]
+pub(crate) mod stub;
+#[cfg(test)]
 mod tests;
 
 use std::io;
