@@ -16,6 +16,7 @@ use crate::feed::Feed;
 use crate::index::{Index, Version};
 use crate::invariants;
 use crate::lease::clock::LeaseClock;
+use crate::lease::granted::Granted;
 use crate::metrics::Metrics;
 use crate::pins::Pins;
 use crate::quota::Usage;
@@ -73,6 +74,7 @@ pub(crate) struct Core {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) hub: Hub,
     pub(crate) leases: LeaseClock,
+    pub(crate) granted: Granted,
     /// Who reads history at length, and what they hold up.
     pub(crate) pins: Pins,
     /// What the background is given.
@@ -105,6 +107,7 @@ impl Core {
             feed,
             engine,
             leases: LeaseClock::default(),
+            granted: Granted::default(),
             limits,
             metrics: Metrics::default(),
             usage: Usage::default(),
@@ -178,7 +181,10 @@ impl Core {
         const TURN: usize = 64;
         for turn in commits.chunks(TURN) {
             let mut visible = self.visible.write();
-            turn.iter().for_each(|commit| visible.publish(commit));
+            for commit in turn {
+                visible.publish(commit);
+                self.granted.apply(&commit.leases);
+            }
             visible.window.trim(&self.limits, self.stored());
             if turn.iter().any(|commit| commit.alarms.is_some()) {
                 self.leases.changed.notify_one();

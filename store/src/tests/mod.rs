@@ -3,13 +3,15 @@
 
 mod actions;
 mod compaction;
-mod conformance;
+pub(crate) mod conformance;
 mod crash;
+pub(crate) mod etcd;
 mod hash;
 mod leases;
 mod model;
 mod pipeline;
 mod process;
 mod quota;
+pub(crate) mod samples;
 mod semantics;
 mod watch;
