@@ -31,6 +31,8 @@
 mod describe;
 mod evidence;
 mod fingerprint;
+#[cfg(feature = "grpc")]
+pub mod grpc;
 pub mod history;
 mod judge;
 mod lease;
