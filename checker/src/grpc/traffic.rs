@@ -229,7 +229,7 @@ impl Traffic {
             }
             (Operation::Txn(_), Outcome::Failed(_)) if self.rng.below(2) == 0 => drop(self.leases.pop()),
             (Operation::Range(range), Outcome::Ok(Reply::Range(reply))) if range.revision == 0 => {
-                self.see(reply)
+                self.see(reply);
             }
             (Operation::Txn(txn), Outcome::Ok(Reply::Txn { revision, succeeded, results })) => {
                 let ops = if *succeeded { &txn.then } else { &txn.or_else };
