@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::alarm::Alarms;
 use crate::codec::manifest::Manifest;
 use crate::commit::{Commit, LeaseChange};
 use crate::compact::compact;
@@ -39,6 +40,7 @@ struct Fed {
     seq: u64,
     revision: Revision,
     compacted: Revision,
+    alarms: Alarms,
 }
 
 /// Where the background works.
@@ -61,7 +63,8 @@ impl Background {
     ) -> Self {
         let fed = {
             let visible = core.visible();
-            Fed { seq, revision: visible.revision, compacted: visible.compacted }
+            let alarms = visible.alarms;
+            Fed { seq, revision: visible.revision, compacted: visible.compacted, alarms }
         };
         let Place { disk, dir, segments, engine } = place;
         let volatile = engine == EngineKind::Memory;
@@ -76,26 +79,36 @@ impl Background {
 
     /// Takes published commits in.
     pub(crate) fn absorb(&mut self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
-        for commit in commits {
-            self.core.store(commit)?;
-            self.fed.seq = commit.seq;
-            self.fed.revision = commit.revision;
-            for change in &commit.leases {
-                match *change {
-                    LeaseChange::Granted(id, ttl) => drop(self.leases.insert(id.0, ttl)),
-                    LeaseChange::Gone(id) => drop(self.leases.remove(&id.0)),
-                }
-            }
-            if let Some(compacted) = commit.compacted {
-                self.fed.compacted = compacted;
+        // Stored together, but a compaction comes before what follows it.
+        let mut taken = 0;
+        for together in commits.chunk_by(|commit, _| commit.compacted.is_none()) {
+            self.core.store(together)?;
+            taken += together.iter().map(|commit| self.note(commit)).sum::<usize>();
+            if let Some(compacted) = together.last().and_then(|commit| commit.compacted) {
                 compact(&self.core, compacted)?;
             }
-            self.since += commit.cost() as u64;
         }
+        self.core.measure(taken);
+        self.since += taken as u64;
         if self.since >= self.core.limits.checkpoint_bytes {
             self.checkpoint()?;
         }
         Ok(())
+    }
+
+    /// What is stored is to be in the next manifest; says what the commit costs.
+    fn note(&mut self, commit: &Commit) -> usize {
+        self.fed.seq = commit.seq;
+        self.fed.revision = commit.revision;
+        self.fed.compacted = commit.compacted.unwrap_or(self.fed.compacted);
+        self.fed.alarms = commit.alarms.unwrap_or(self.fed.alarms);
+        for change in &commit.leases {
+            match *change {
+                LeaseChange::Granted(id, ttl) => drop(self.leases.insert(id.0, ttl)),
+                LeaseChange::Gone(id) => drop(self.leases.remove(&id.0)),
+            }
+        }
+        commit.cost()
     }
 
     /// Prepares the next log file.
@@ -118,6 +131,7 @@ impl Background {
             compacted: self.fed.compacted.0,
             leases: self.leases.iter().map(|(id, ttl)| (*id, *ttl)).collect(),
             token: token.to_vec(),
+            alarms: self.fed.alarms,
             ..self.manifest.clone()
         };
         manifest::store(&*self.disk, &self.dir, &next)?;

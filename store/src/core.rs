@@ -1,11 +1,12 @@
 //! What readers, writer and background work share: the published state and the ways to read it. Only the writer publishes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
+use crate::alarm::Alarms;
 use crate::commit::{Commit, RecordKey};
 use crate::engine::{Engine, EngineError, Record, RecordKind};
 use crate::error::Stopped;
@@ -14,8 +15,11 @@ use crate::index::{Index, Version};
 use crate::invariants;
 use crate::lease::clock::LeaseClock;
 use crate::metrics::Metrics;
+use crate::pins::Pins;
+use crate::quota::Usage;
 use crate::range::{Range, RangeResult};
 use crate::view::{self, Pick};
+use crate::wal::Segments;
 use crate::watch::hub::{Ending, Hub};
 use crate::window::Window;
 use crate::{KeyValue, Limits, RangeError, Revision};
@@ -25,8 +29,31 @@ use crate::{KeyValue, Limits, RangeError, Revision};
 pub(crate) struct Visible {
     pub(crate) revision: Revision,
     pub(crate) compacted: Revision,
+    /// The last commit's place in the log.
+    pub(crate) seq: u64,
+    pub(crate) alarms: Alarms,
     pub(crate) index: Index,
     pub(crate) window: Window,
+}
+
+impl Visible {
+    fn publish(&mut self, commit: &Arc<Commit>) {
+        invariants::follows(self.revision, commit);
+        for (sub, event) in commit.events.iter().enumerate() {
+            let dead = event.kind == EventKind::Delete;
+            let sub = u32::try_from(sub).expect("a commit's changes are numbered by 32 bits");
+            self.index.apply(Version { kv: event.kv.clone(), main: commit.revision, sub, dead });
+        }
+        if let Some(compacted) = commit.compacted {
+            self.compacted = compacted;
+        }
+        self.alarms = commit.alarms.unwrap_or(self.alarms);
+        self.seq = commit.seq;
+        if !commit.events.is_empty() {
+            self.revision = commit.revision;
+            self.window.push(commit.clone());
+        }
+    }
 }
 
 /// See the module.
@@ -37,13 +64,20 @@ pub(crate) struct Core {
     /// The engine has every revision up to this one.
     stored: AtomicI64,
     state: AtomicU8,
+    /// Whose turn it is to hand out what was published.
+    delivering: Mutex<()>,
     /// Random, for the life of the data.
     pub(crate) cluster: u64,
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) hub: Hub,
     pub(crate) leases: LeaseClock,
+    /// Who reads history at length, and what they hold up.
+    pub(crate) pins: Pins,
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
+    pub(crate) usage: Usage,
+    /// The log's files, if there is a log.
+    log: OnceLock<Arc<Segments>>,
 }
 
 const SERVING: u8 = 0;
@@ -59,12 +93,26 @@ impl Core {
             revision: AtomicI64::new(revision.0),
             stored: AtomicI64::new(revision.0),
             state: AtomicU8::new(SERVING),
+            delivering: Mutex::default(),
             cluster,
+            pins: Pins::new(engine.clone()),
             engine,
             leases: LeaseClock::default(),
             limits,
             metrics: Metrics::default(),
+            usage: Usage::default(),
+            log: OnceLock::new(),
         }
+    }
+
+    /// There is a log.
+    pub(crate) fn set_log(&self, segments: Arc<Segments>) {
+        self.log.set(segments).expect("a store has one log");
+    }
+
+    /// Bytes of the log's files.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.log.get().map_or(0, |segments| segments.bytes())
     }
 
     pub(crate) fn revision(&self) -> Revision {
@@ -114,37 +162,61 @@ impl Core {
         self.leases.changed.notify_one();
     }
 
-    /// Makes a durable commit visible. Revisions arrive in order.
-    pub(crate) fn publish(&self, commit: &Arc<Commit>) {
-        let mut visible = self.visible.write();
-        invariants::follows(visible.revision, commit);
-        for (sub, event) in commit.events.iter().enumerate() {
-            let dead = event.kind == EventKind::Delete;
-            let sub = u32::try_from(sub).expect("a commit's changes are numbered by 32 bits");
-            visible.index.apply(Version { kv: event.kv.clone(), main: commit.revision, sub, dead });
-        }
-        if let Some(compacted) = commit.compacted {
-            visible.compacted = compacted;
-        }
-        if !commit.events.is_empty() {
-            visible.revision = commit.revision;
-            visible.window.push(commit.clone());
+    /// Makes durable commits visible. Revisions arrive in order.
+    pub(crate) fn publish(&self, commits: &[Arc<Commit>]) {
+        /// Commits per turn of the lock: readers wait for one turn.
+        const TURN: usize = 64;
+        for turn in commits.chunks(TURN) {
+            let mut visible = self.visible.write();
+            turn.iter().for_each(|commit| visible.publish(commit));
             visible.window.trim(&self.limits, self.stored());
-            self.revision.store(commit.revision.0, Ordering::Release);
+            self.revision.store(visible.revision.0, Ordering::Release);
+        }
+        if commits.iter().any(|commit| commit.alarms.is_some()) {
+            self.leases.changed.notify_one();
         }
     }
 
-    /// Gives a published commit to the engine.
-    pub(crate) fn store(&self, commit: &Commit) -> Result<(), EngineError> {
-        if !commit.events.is_empty() {
-            self.engine.put(&records(commit))?;
-            self.stored.store(commit.revision.0, Ordering::Release);
+    /// Gives published commits to the engine, in few writes.
+    pub(crate) fn store(&self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
+        /// Commits per write. The engine copies them once more, so this bounds memory too.
+        const PUT: usize = 64;
+        for part in commits.chunks(PUT) {
+            let records: Vec<_> = part.iter().flat_map(|commit| records(commit)).collect();
+            if let Some(last) = records.last() {
+                self.engine.put(&records)?;
+                self.stored.store(last.key.main.0, Ordering::Release);
+            }
         }
         Ok(())
     }
 
-    /// Hands what was published since the last call to the watchers. One thread at a time.
+    /// Sees to it that what was published is handed to the watchers: at once if that is little work, else on the thread
+    /// that is there for it. A thread more would cost a lone write more than its delivery.
+    pub(crate) fn deliver_soon(&self) {
+        const REVISIONS: i64 = 32;
+        const WATCHERS: usize = 32;
+        let outstanding = self.revision().0 - self.hub.delivered().0;
+        let little = outstanding <= REVISIONS && self.hub.watchers() <= WATCHERS;
+        match self.delivering.try_lock() {
+            _ if outstanding == 0 => {}
+            Some(_turn) if little => self.hand_out(),
+            Some(_) | None => self.hub.ring(),
+        }
+    }
+
+    /// Counts what the engine keeps, now that it has taken in changes of so many bytes or given something up.
+    pub(crate) fn measure(&self, taken: usize) {
+        self.usage.stored(taken, self.engine.size().live);
+    }
+
+    /// Hands what was published to the watchers.
     pub(crate) fn deliver(&self) {
+        let _turn = self.delivering.lock();
+        self.hand_out();
+    }
+
+    fn hand_out(&self) {
         /// Commits per turn of the hub's lock.
         const TURN: usize = 64;
         loop {
@@ -233,9 +305,9 @@ impl Core {
 }
 
 /// What the engine keeps of a commit.
-fn records(commit: &Commit) -> Vec<Record> {
+pub(crate) fn records(commit: &Commit) -> impl Iterator<Item = Record> {
     let main = commit.revision;
-    let changes = commit.events.iter().zip(0..).map(|(event, sub)| Record {
+    let changes = commit.events.iter().zip(0..).map(move |(event, sub)| Record {
         key: RecordKey::new(main, sub),
         kind: match event.kind {
             EventKind::Put => RecordKind::Put,
@@ -243,10 +315,10 @@ fn records(commit: &Commit) -> Vec<Record> {
         },
         bytes: event.kv.encoded().clone(),
     });
-    let note = commit.note.iter().map(|note| Record {
+    let note = commit.note.iter().map(move |note| Record {
         key: RecordKey::note(main),
         kind: RecordKind::Note,
         bytes: note.clone(),
     });
-    changes.chain(note).collect()
+    changes.chain(note)
 }

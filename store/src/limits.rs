@@ -28,8 +28,13 @@ pub struct Limits {
     pub watcher_bytes: usize,
     /// Revisions a lagging watcher reads from history at once.
     pub history_revisions: usize,
-    /// Bytes between the log and the engine. At the bound the writer waits for the engine.
+    /// Bytes between the log and the engine. At the bound the log waits for the engine.
     pub feed_bytes: usize,
+    /// So many bytes are given to the engine together, unless the log is idle before: waking it for every write would cost
+    /// a lone client as much as the sync.
+    pub feed_batch_bytes: usize,
+    /// When nothing was logged for so long, the log notes what is synced, and the engine is given what is left.
+    pub log_idle: Duration,
     /// Size of the log's first segment: small, because opening a store waits for it.
     pub first_segment_bytes: u64,
     /// Size of later log segments, prepared in the background.
@@ -38,6 +43,9 @@ pub struct Limits {
     pub checkpoint_bytes: u64,
     /// Size of the files of the `segments` engine; the unit in which space is won back.
     pub engine_file_bytes: u64,
+    /// Bytes of data that may be kept (what counts is said in `quota`); a write that would reach it raises
+    /// [`crate::Alarm::NoSpace`] and is refused. None is no bound. 2 GiB is etcd's default, and what its clients plan for.
+    pub quota_bytes: Option<u64>,
     /// Leases that may exist. They live in memory and in every checkpoint.
     pub leases: usize,
     /// The smallest time a lease may ask for; less is raised to it. etcd's floor with its default election timeout.
@@ -62,10 +70,13 @@ impl Default for Limits {
             watcher_bytes: 8 << 20,
             history_revisions: 256,
             feed_bytes: 128 << 20,
+            feed_batch_bytes: 256 << 10,
+            log_idle: Duration::from_secs(1),
             first_segment_bytes: 1 << 20,
             segment_bytes: 64 << 20,
             checkpoint_bytes: 64 << 20,
             engine_file_bytes: 32 << 20,
+            quota_bytes: Some(2 << 30),
             leases: 1_000_000,
             lease_ttl_min: Duration::from_secs(2),
         }

@@ -4,8 +4,11 @@
 mod actions;
 mod conformance;
 mod crash;
+mod hash;
 mod leases;
 mod model;
+mod pipeline;
 mod process;
+mod quota;
 mod semantics;
 mod watch;
