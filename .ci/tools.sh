@@ -1,17 +1,18 @@
 # What the checks need beyond a Rust toolchain, installed only where it is missing. Sourced by run.
 #
-# kubectl comes from Debian's archive, which carries 1.32 since trixie: downloaded and unpacked under target/, not installed, so
-# that neither root nor another release's sources are needed. cargo-deny is built from source, unoptimised: building it optimised
-# takes longer than it will ever run.
+# kubectl and etcd (the judge of the store's semantics) come from Debian's archive, which carries kubectl 1.32 and etcd 3.5 since
+# trixie: downloaded and unpacked under target/, not installed, so that neither root nor another release's sources are needed.
+# cargo-deny is built from source, unoptimised: building it optimised takes longer than it will ever run.
 
 TOOLS=$ROOT/target/ci-tools
 KUBECTL_MINOR=32
+ETCD_MINOR=3.5
 CARGO_DENY=0.20.2
 export PATH=$TOOLS/bin:$PATH
 
 install_tools() {
     mkdir -p "$TOOLS/bin"
-    install_c_linker && install_rust_components && install_kubectl && install_cargo_deny
+    install_c_linker && install_rust_components && install_kubectl && install_etcd && install_cargo_deny
 }
 
 install_c_linker() {
@@ -27,8 +28,8 @@ install_rust_components() {
 
 install_kubectl() {
     if ! recent_kubectl; then
-        (cd "$TOOLS" && download_kubectl) || return 1
-        cp "$TOOLS/kubectl/usr/bin/kubectl" "$TOOLS/bin/kubectl"
+        download trixie kubectl || return 1
+        cp "$TOOLS/trixie/root/usr/bin/kubectl" "$TOOLS/bin/kubectl"
     fi
     recent_kubectl && printf 'kubectl: %s\n' "$(command -v kubectl)" && kubectl version --client
 }
@@ -47,14 +48,34 @@ debian_mirror() {
     printf '%s\n' "${found%%$'\n'*}"
 }
 
-# An apt of its own in the current directory: its own sources, lists and idea of what is installed (nothing).
-download_kubectl() {
-    local apt=(-qq -o "Dir::Etc::sourcelist=$PWD/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$PWD/lists"
-        -o "Dir::State::status=$PWD/status" -o "Dir::Cache=$PWD/cache" -o APT::Sandbox::User=)
-    mkdir -p lists/partial cache/archives/partial
-    : >status
-    printf 'deb %s trixie main\n' "$(debian_mirror)" >sources.list
-    apt-get "${apt[@]}" update && apt-get "${apt[@]}" download kubectl && dpkg -x kubectl_*.deb kubectl
+# The newest 3.5 that can be had.
+install_etcd() {
+    local suite
+    for suite in sid trixie; do
+        recent_etcd && break
+        download "$suite" etcd-server etcd-client || continue
+        cp "$TOOLS/$suite"/root/usr/bin/etcd{,ctl,utl} "$TOOLS/bin/"
+    done
+    recent_etcd && printf 'etcd: %s\n' "$(command -v etcd)" && etcd --version | head -n 1
+}
+
+recent_etcd() {
+    etcd --version 2>/dev/null | grep -q "^etcd Version: $ETCD_MINOR\." &&
+        etcdctl version 2>/dev/null | grep -q "^etcdctl version: $ETCD_MINOR\." && command -v etcdutl >/dev/null
+}
+
+# download SUITE PACKAGE…: unpacks packages into $TOOLS/SUITE/root, with an apt that has its own sources, lists and idea of what is
+# installed (nothing).
+download() {
+    local suite=$1 dir=$TOOLS/$1 package
+    shift
+    local apt=(-qq -o "Dir::Etc::sourcelist=$dir/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$dir/lists"
+        -o "Dir::State::status=$dir/status" -o "Dir::Cache=$dir/cache" -o APT::Sandbox::User=)
+    mkdir -p "$dir"/{lists/partial,cache/archives/partial,root}
+    : >"$dir/status"
+    printf 'deb %s %s main\n' "$(debian_mirror)" "$suite" >"$dir/sources.list"
+    apt-get "${apt[@]}" update && (cd "$dir" && apt-get "${apt[@]}" download "$@") || return 1
+    for package in "$dir"/*.deb; do dpkg -x "$package" "$dir/root"; done
 }
 
 install_cargo_deny() {

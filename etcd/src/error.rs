@@ -48,6 +48,8 @@ pub(crate) const BAD_TRANSFEREE: EtcdError =
 pub(crate) const NO_DOWNGRADE: EtcdError =
     error(Code::FailedPrecondition, "etcdserver: no inflight downgrade job");
 pub(crate) const STOPPED: EtcdError = error(Code::Unavailable, "etcdserver: server stopped");
+const NO_SPACE: EtcdError =
+    error(Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded");
 pub(crate) const CORRUPT: EtcdError = error(Code::DataLoss, "etcdserver: corrupt cluster");
 
 impl From<EtcdError> for Status {
@@ -80,6 +82,8 @@ impl From<TxnError> for EtcdError {
             TxnError::KeyNotFound => KEY_NOT_FOUND,
             TxnError::LeaseNotFound(_) => LEASE_NOT_FOUND,
             TxnError::Range(error) => error.into(),
+            TxnError::NoSpace => NO_SPACE,
+            TxnError::Corrupt => CORRUPT,
             TxnError::Busy => TOO_MANY_REQUESTS,
             TxnError::Stopped(_) => STOPPED,
         }
@@ -91,6 +95,7 @@ impl From<CompactError> for EtcdError {
         match error {
             CompactError::Compacted { .. } => COMPACTED,
             CompactError::Future { .. } => FUTURE,
+            CompactError::Corrupt => CORRUPT,
             CompactError::Busy => TOO_MANY_REQUESTS,
             CompactError::Stopped(_) => STOPPED,
         }
@@ -105,6 +110,8 @@ impl From<LeaseError> for EtcdError {
             LeaseError::TtlTooLarge => TTL_TOO_LARGE,
             // etcd has no bound, hence no text of its own.
             LeaseError::TooMany | LeaseError::Busy => TOO_MANY_REQUESTS,
+            LeaseError::NoSpace => NO_SPACE,
+            LeaseError::Corrupt => CORRUPT,
             LeaseError::Stopped(_) => STOPPED,
         }
     }

@@ -1,10 +1,11 @@
 //! The etcd v3 gRPC façade over the store: etcd's clients talk to kstore as to a cluster of one member.
 //!
 //! It translates; the semantics are the store's. One file per service: `kv`, `watch`, `lease`, `maintenance`, `cluster`;
-//! `error` holds etcd's exact texts and codes, which clients match. There is no authentication here, and no TLS yet: bind
-//! it where only trusted clients come in. Start at [`serve()`].
+//! `error` holds etcd's exact texts and codes, which clients match. `serve` puts them behind one port, `connection` speaks
+//! HTTP there, with or without TLS. Nobody is authenticated beyond TLS: who comes in can do everything. Start at [`serve()`].
 
 mod cluster;
+mod connection;
 mod convert;
 mod error;
 mod kv;
@@ -15,7 +16,7 @@ mod node;
 mod serve;
 mod watch;
 
-pub use serve::serve;
+pub use serve::{Options, serve};
 
 #[cfg(test)]
 mod tests;

@@ -20,6 +20,18 @@ pub(crate) const PING_AFTER: Duration = Duration::from_secs(2 * 60 * 60);
 /// How long the answer to that may take; etcd's value.
 pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Connections at one time; each costs buffers. More wait to be accepted.
+pub(crate) const CONNECTIONS: usize = 16_384;
+
+/// A client has this long to finish its TLS handshake; slower ones are cut, since they take up a connection.
+pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// After a failed accept (too many open files) the listener rests this long.
+pub(crate) const ACCEPT_REST: Duration = Duration::from_millis(50);
+
+/// Open calls end by themselves within this time after a stop; then their connections are cut.
+pub(crate) const DRAIN: Duration = Duration::from_millis(800);
+
 /// Watches on one stream; each costs a queue. More are refused.
 pub(crate) const WATCHES_PER_STREAM: usize = 65_536;
 

@@ -30,7 +30,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let stop = CancellationToken::new();
-        tokio::spawn(crate::serve(store.clone(), listener, stop.clone()));
+        tokio::spawn(crate::serve(store.clone(), listener, crate::Options::plain(&url), stop.clone()));
         let channel = Endpoint::new(url.clone()).unwrap().connect().await.unwrap();
         Self { store, stop, url, channel }
     }

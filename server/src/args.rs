@@ -1,7 +1,12 @@
 //! The command line: what a person can ask for, checked and turned into a [`Config`]. The only place that knows flag names.
 //! Not the meaning of a flag: that is `wiring`.
 
+mod etcd;
+
+pub use etcd::{EtcdDoor, EtcdTls};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use etcd::EtcdArgs;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,6 +17,8 @@ use std::time::Duration;
 pub const DEFAULT_DATA_DIR: &str = "./kstore-data";
 const DEFAULT_LISTEN: &str = "127.0.0.1:6443";
 const DEFAULT_COMPONENTS: &str = "apiserver,controllers,scheduler,kubelet-sim";
+/// What a cluster keeps of history: watch caches hold the present, so that only those who fell behind need more.
+const CLUSTER_HISTORY: History = History::For(Duration::from_secs(300));
 /// More simulated nodes than this do not fit in one process; the largest supported Kubernetes cluster has 5 000.
 const MAX_NODES: i64 = 20_000;
 
@@ -26,6 +33,9 @@ Examples:
 
   kstore-server --components apiserver           the apiserver alone, and elsewhere …
   kstore-server --components controllers --kubeconfig kstore-data/controllers.kubeconfig
+
+  kstore-server --components store --etcd-listen 127.0.0.1:2379
+                                                 a plain etcd: the store and its API, nothing of Kubernetes
 
 Logging: RUST_LOG, for example RUST_LOG=info or RUST_LOG=kstore_apiserver=debug.";
 
@@ -87,9 +97,8 @@ pub struct ServeArgs {
     /// Address for REST and gRPC, on one TLS port; port 0 picks a free one
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN)]
     listen: ListenAddress,
-    /// Also serve the etcd v3 API of the store here: plain text, no authentication, loopback only
-    #[arg(long, value_name = "ADDR")]
-    etcd_listen: Option<ListenAddress>,
+    #[command(flatten)]
+    etcd: EtcdArgs,
     /// Where components without an apiserver in this process find one
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -144,15 +153,16 @@ pub struct ExecArgs {
 /// Flags that every way of running a cluster has.
 #[derive(Debug, Args)]
 pub struct ClusterArgs {
-    /// What runs in this process: of apiserver, controllers, scheduler, kubelet-sim
+    /// What runs in this process: of apiserver, controllers, scheduler, kubelet-sim; or the store alone
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = DEFAULT_COMPONENTS)]
     components: Vec<Component>,
     /// Number of simulated nodes
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=MAX_NODES))]
     nodes: u32,
     /// How much history automatic compaction keeps: a time (5m, 2h), a number of revisions (10000revs), or all
-    #[arg(long, value_name = "KEEP", default_value = "5m")]
-    history: History,
+    /// [default: 5m; all with the store alone]
+    #[arg(long, value_name = "KEEP")]
+    history: Option<History>,
     /// Write a second copy of the admin kubeconfig here
     #[arg(long, value_name = "FILE")]
     write_kubeconfig: Option<PathBuf>,
@@ -161,6 +171,8 @@ pub struct ClusterArgs {
 /// A part of the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Component {
+    /// The store alone, for clients of the etcd API.
+    Store,
     /// The store and the API in front of it.
     Apiserver,
     /// The workload controllers.
@@ -273,12 +285,21 @@ pub enum Api {
         storage: Storage,
         /// Where it listens.
         listen: ListenAddress,
-        /// Where the etcd API listens, if anywhere.
-        etcd_listen: Option<ListenAddress>,
+        /// Where the etcd API is, if anywhere.
+        etcd: Option<EtcdDoor>,
         /// What automatic compaction keeps.
         history: History,
         /// A second copy of the admin kubeconfig.
         write_kubeconfig: Option<PathBuf>,
+    },
+    /// Nowhere: this process is a plain etcd.
+    Store {
+        /// Where the keys live.
+        storage: Storage,
+        /// Where the etcd API is.
+        etcd: EtcdDoor,
+        /// What automatic compaction keeps.
+        history: History,
     },
     /// Where this kubeconfig says.
     Elsewhere(PathBuf),
@@ -307,69 +328,115 @@ pub enum UsageError {
     /// A flag of the apiserver without one.
     #[error("{0} only makes sense with `apiserver` in --components")]
     NeedsApiserver(&'static str),
+    /// The store beside other things.
+    #[error(
+        "`store` in --components stands alone: the apiserver brings its own store, and the others know no store"
+    )]
+    StoreAlone,
+    /// A store that nobody can reach.
+    #[error("--components store needs --etcd-listen ADDR, for example 127.0.0.1:2379")]
+    NoEtcdListen,
+    /// A flag of the etcd API without one.
+    #[error("{0} only makes sense with --etcd-listen")]
+    NeedsEtcdListen(&'static str),
 }
 
 impl ServeArgs {
     /// Checks what clap cannot: whether the flags make sense together.
     pub fn into_config(self) -> Result<Config, UsageError> {
-        let (here, loops) = self.cluster.split();
-        let api = match (here, self.kubeconfig) {
-            (true, Some(_)) => return Err(UsageError::TwoApis),
-            (true, None) => {
-                let storage = if self.in_memory {
-                    Storage::Memory
-                } else {
-                    let dir = self.data_dir.unwrap_or_else(|| DEFAULT_DATA_DIR.into());
-                    Storage::Disk { dir, durability: self.durability, engine: self.engine }
-                };
-                Api::Here {
-                    storage,
-                    listen: self.listen,
-                    etcd_listen: self.etcd_listen,
-                    history: self.cluster.history,
-                    write_kubeconfig: self.cluster.write_kubeconfig,
-                }
-            }
-            (false, None) => return Err(UsageError::NoApi),
-            (false, Some(_)) if self.data_dir.is_some() => {
-                return Err(UsageError::NeedsApiserver("--data-dir"));
-            }
-            (false, Some(_)) if self.in_memory => return Err(UsageError::NeedsApiserver("--in-memory")),
-            (false, Some(_)) if self.etcd_listen.is_some() => {
-                return Err(UsageError::NeedsApiserver("--etcd-listen"));
-            }
-            (false, Some(_)) if self.cluster.write_kubeconfig.is_some() => {
-                return Err(UsageError::NeedsApiserver("--write-kubeconfig"));
-            }
-            (false, Some(kubeconfig)) => Api::Elsewhere(kubeconfig),
+        let parts = self.cluster.split()?;
+        let nodes = self.cluster.nodes;
+        let (api, loops) = match parts {
+            Split::Store => (self.into_store()?, BTreeSet::new()),
+            Split::Apiserver(loops) => (self.into_here()?, loops),
+            Split::Loops(loops) => (self.into_elsewhere()?, loops),
         };
-        Ok(Config { api, loops, nodes: self.cluster.nodes })
+        Ok(Config { api, loops, nodes })
+    }
+
+    fn into_store(self) -> Result<Api, UsageError> {
+        if self.kubeconfig.is_some() {
+            return Err(UsageError::NeedsApiserver("--kubeconfig"));
+        }
+        if self.cluster.write_kubeconfig.is_some() {
+            return Err(UsageError::NeedsApiserver("--write-kubeconfig"));
+        }
+        let storage = self.storage();
+        let history = self.cluster.history.unwrap_or(History::All);
+        let etcd = self.etcd.into_door()?.ok_or(UsageError::NoEtcdListen)?;
+        Ok(Api::Store { storage, etcd, history })
+    }
+
+    fn into_here(self) -> Result<Api, UsageError> {
+        if self.kubeconfig.is_some() {
+            return Err(UsageError::TwoApis);
+        }
+        Ok(Api::Here {
+            storage: self.storage(),
+            listen: self.listen,
+            etcd: self.etcd.into_door()?,
+            history: self.cluster.history.unwrap_or(CLUSTER_HISTORY),
+            write_kubeconfig: self.cluster.write_kubeconfig,
+        })
+    }
+
+    fn into_elsewhere(self) -> Result<Api, UsageError> {
+        let flags = [
+            ("--data-dir", self.data_dir.is_some()),
+            ("--in-memory", self.in_memory),
+            ("--etcd-listen", self.etcd.into_door()?.is_some()),
+            ("--write-kubeconfig", self.cluster.write_kubeconfig.is_some()),
+        ];
+        let kubeconfig = self.kubeconfig.ok_or(UsageError::NoApi)?;
+        match flags.into_iter().find(|(_, given)| *given) {
+            Some((flag, _)) => Err(UsageError::NeedsApiserver(flag)),
+            None => Ok(Api::Elsewhere(kubeconfig)),
+        }
+    }
+
+    fn storage(&self) -> Storage {
+        if self.in_memory {
+            return Storage::Memory;
+        }
+        let dir = self.data_dir.clone().unwrap_or_else(|| DEFAULT_DATA_DIR.into());
+        Storage::Disk { dir, durability: self.durability, engine: self.engine }
     }
 }
 
 impl RunArgs {
     /// The cluster of `run`: always in memory, always with an apiserver.
     pub fn into_config(self) -> Result<(Config, Vec<OsString>), UsageError> {
-        let (here, loops) = self.cluster.split();
-        if !here {
+        let Split::Apiserver(loops) = self.cluster.split()? else {
             return Err(UsageError::NeedsApiserver("run"));
-        }
+        };
         let api = Api::Here {
             storage: Storage::Memory,
             listen: self.listen,
-            etcd_listen: None,
-            history: self.cluster.history,
+            etcd: None,
+            history: self.cluster.history.unwrap_or(CLUSTER_HISTORY),
             write_kubeconfig: self.cluster.write_kubeconfig,
         };
         Ok((Config { api, loops, nodes: self.cluster.nodes }, self.command))
     }
 }
 
+/// What runs here.
+enum Split {
+    /// The store alone.
+    Store,
+    /// An apiserver and these loops.
+    Apiserver(BTreeSet<Component>),
+    /// These loops.
+    Loops(BTreeSet<Component>),
+}
+
 impl ClusterArgs {
-    /// Whether the apiserver runs here, and what else does.
-    fn split(&self) -> (bool, BTreeSet<Component>) {
+    fn split(&self) -> Result<Split, UsageError> {
         let mut all: BTreeSet<Component> = self.components.iter().copied().collect();
-        (all.remove(&Component::Apiserver), all)
+        if all.remove(&Component::Store) {
+            return if all.is_empty() { Ok(Split::Store) } else { Err(UsageError::StoreAlone) };
+        }
+        Ok(if all.remove(&Component::Apiserver) { Split::Apiserver(all) } else { Split::Loops(all) })
     }
 }
 
@@ -386,14 +453,14 @@ mod tests {
         let config = config("kstore-server").unwrap();
         assert_eq!(config.nodes, 3);
         assert_eq!(config.loops.len(), 3);
-        let Api::Here { storage, listen, etcd_listen, history, write_kubeconfig } = config.api else {
+        let Api::Here { storage, listen, etcd, history, write_kubeconfig } = config.api else {
             panic!("no apiserver")
         };
         let dir = DEFAULT_DATA_DIR.into();
         assert_eq!(storage, Storage::Disk { dir, durability: Durability::Sync, engine: Engine::Segments });
         assert_eq!((listen.host.as_str(), listen.port), ("127.0.0.1", 6443));
         assert_eq!(history, History::For(Duration::from_secs(300)));
-        assert_eq!((write_kubeconfig, etcd_listen), (None, None));
+        assert_eq!((write_kubeconfig, etcd), (None, None));
     }
 
     #[test]
@@ -408,6 +475,43 @@ mod tests {
             config("kstore-server --components scheduler,kubelet-sim --kubeconfig f --nodes 9").unwrap();
         assert_eq!(right.api, Api::Elsewhere("f".into()));
         assert_eq!(right.loops, [Component::Scheduler, Component::KubeletSim].into());
+    }
+
+    #[test]
+    fn the_store_alone_is_an_etcd_that_keeps_all_history() {
+        let alone = config("kstore-server --components store --etcd-listen :2379 --in-memory").unwrap();
+        let Api::Store { storage, etcd, history } = alone.api else { panic!("no store") };
+        assert_eq!((storage, history, etcd.listen.port), (Storage::Memory, History::All, 2379));
+        assert_eq!((etcd.tls, etcd.advertise, etcd.anyone), (None, None, false));
+        for (line, refusal) in [
+            ("--components store", UsageError::NoEtcdListen),
+            ("--components store,scheduler --etcd-listen :0", UsageError::StoreAlone),
+            (
+                "--components store --etcd-listen :0 --kubeconfig f",
+                UsageError::NeedsApiserver("--kubeconfig"),
+            ),
+            ("--etcd-advertise http://a:1", UsageError::NeedsEtcdListen("--etcd-advertise")),
+        ] {
+            assert_eq!(config(&format!("kstore-server {line}")), Err(refusal), "{line}");
+        }
+    }
+
+    #[test]
+    fn tls_of_the_etcd_api_needs_both_halves_and_client_certificates_an_authority() {
+        let store = "kstore-server --components store --etcd-listen :0";
+        let tls = "--etcd-cert-file c --etcd-key-file k";
+        let Api::Store { etcd, .. } = config(&format!("{store} {tls} --etcd-trusted-ca-file a")).unwrap().api
+        else {
+            panic!("no store")
+        };
+        let files = EtcdTls { certificate: "c".into(), key: "k".into(), clients: Some("a".into()) };
+        assert_eq!(etcd.tls, Some(files));
+        for halves in
+            ["--etcd-cert-file c", "--etcd-trusted-ca-file a", &format!("{tls} --etcd-client-cert-auth")]
+        {
+            let line = format!("{store} {halves}");
+            assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{halves}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Which function of which crate starts which part. Called by `wiring`, which knows the order and the end.
 
 use crate::args::{Api, Component, Config, Durability, Engine, History, Storage};
+use crate::etcd_door::OpenDoor;
 use crate::phase::Phase;
 use crate::{retention, wiring};
 use anyhow::{Context, anyhow};
@@ -28,8 +29,8 @@ pub(crate) struct Parts<'a> {
     pub nondet: Nondet,
     /// Where clients come in, if the apiserver is here.
     pub door: Option<Door>,
-    /// Where clients of the etcd API come in, if it is served; already bound.
-    pub etcd: Option<TcpListener>,
+    /// Where clients of the etcd API come in, if it is served.
+    pub etcd: Option<OpenDoor>,
     /// The data directory, if there is one.
     pub data_dir: Option<PathBuf>,
     /// The certificate of our authority, or "" if the apiserver is elsewhere.
@@ -64,15 +65,10 @@ pub(crate) async fn everything(
     let api = ApiServer::start(embedded, options, follow).await?;
     let server = api.clone();
     doors.spawn("apiserver", async move { server.serve(door.listener, door.tls).await });
-    if let Some(listener) = parts.etcd {
-        doors.spawn("etcd", kstore_etcd::serve(store.clone(), listener, doors.stop()));
+    if let Some(door) = parts.etcd {
+        open_etcd(doors, &store, door);
     }
-    start_retention(core, &store, *history, &parts.nondet);
-    let stop = core.stop();
-    core.spawn("store", async move {
-        stop.cancelled().await;
-        store.close().await;
-    });
+    keep_store(core, store, *history, &parts.nondet);
     let client = |component| {
         let who = wiring::identity(component);
         let user = UserInfo::new(who.user, who.group);
@@ -82,6 +78,35 @@ pub(crate) async fn everything(
         start_loop(*component, client(*component), parts.config, &parts.nondet, &parts.ca_pem, loops);
     }
     Ok(())
+}
+
+/// A store with the etcd API in front of it, and nothing else.
+pub(crate) async fn store_only(
+    parts: Parts<'_>,
+    storage: &Storage,
+    history: History,
+    core: &Phase,
+    doors: &Phase,
+) -> anyhow::Result<()> {
+    let config = store_config(storage, parts.data_dir.as_deref());
+    let store = Store::open(config, parts.nondet.clone()).await?;
+    open_etcd(doors, &store, parts.etcd.context("a store alone has the etcd API")?);
+    keep_store(core, store, history, &parts.nondet);
+    Ok(())
+}
+
+fn open_etcd(doors: &Phase, store: &Store, door: OpenDoor) {
+    doors.spawn("etcd", kstore_etcd::serve(store.clone(), door.listener, door.options, doors.stop()));
+}
+
+/// Compacts the store as long as `core` lives, and closes it at its end.
+fn keep_store(core: &Phase, store: Store, history: History, nondet: &Nondet) {
+    start_retention(core, &store, history, nondet);
+    let stop = core.stop();
+    core.spawn("store", async move {
+        stop.cancelled().await;
+        store.close().await;
+    });
 }
 
 /// The configured loops, as clients of the apiserver that the kubeconfig names.
@@ -106,7 +131,7 @@ fn start_loop(
 ) {
     let (nondet, stop) = (nondet.clone(), loops.stop());
     match component {
-        Component::Apiserver => unreachable!("the apiserver is no loop"),
+        Component::Apiserver | Component::Store => unreachable!("{component:?} is no loop"),
         Component::Controllers => {
             let config = kstore_controllers::Config { root_ca: ca_pem.to_owned(), ..Default::default() };
             loops.spawn("controllers", kstore_controllers::run(client, nondet, config, stop));

@@ -4,6 +4,7 @@
 pub mod args;
 mod assembly;
 mod data_dir;
+mod etcd_door;
 mod explain;
 mod files;
 mod kubeconfig;

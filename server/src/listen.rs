@@ -23,19 +23,6 @@ pub(crate) async fn bind(address: &ListenAddress, flag: &str) -> anyhow::Result<
     })
 }
 
-/// The same, but only on this machine: for what everybody who can connect may use.
-pub(crate) async fn bind_loopback(address: &ListenAddress, flag: &str) -> anyhow::Result<TcpListener> {
-    let listener = bind(address, flag).await?;
-    let bound = listener.local_addr().context("the listener has no address")?;
-    if bound.ip().is_loopback() {
-        return Ok(listener);
-    }
-    Err(anyhow!(
-        "{flag} is without authentication and takes loopback addresses only, for example 127.0.0.1:{}",
-        address.port
-    ))
-}
-
 /// The address a client on this machine uses: a wildcard becomes loopback.
 pub(crate) fn reachable(listener: &TcpListener) -> anyhow::Result<SocketAddr> {
     let mut address = listener.local_addr().context("the listener has no address")?;
@@ -61,11 +48,5 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(again.contains("is in use by another process"), "{again}");
-    }
-    #[tokio::test]
-    async fn what_is_open_to_everybody_is_bound_to_loopback_only() {
-        assert!(bind_loopback(&"127.0.0.1:0".parse().unwrap(), "--etcd-listen").await.is_ok());
-        let open = bind_loopback(&":0".parse().unwrap(), "--etcd-listen").await.unwrap_err().to_string();
-        assert!(open.starts_with("--etcd-listen is without authentication"), "{open}");
     }
 }

@@ -5,29 +5,39 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// What to tell a person who has just started a cluster.
+/// What to tell a person who has just started a cluster or a store.
 #[derive(Debug)]
 pub(crate) struct Ready {
-    /// Where the API answers.
-    pub address: SocketAddr,
+    /// Where the API answers, and the admin kubeconfig, if there is one.
+    pub api: Option<(SocketAddr, PathBuf)>,
     /// Where the etcd API answers, if it is served.
-    pub etcd: Option<SocketAddr>,
-    /// The admin kubeconfig.
-    pub kubeconfig: PathBuf,
+    pub etcd: Option<String>,
     /// Whether anything stays when the process ends.
     pub in_memory: bool,
 }
 
 impl fmt::Display for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kubeconfig = self.kubeconfig.display();
         let memory = if self.in_memory { " (in memory: nothing stays when this process ends)" } else { "" };
-        writeln!(f, "kstore is ready{memory}")?;
-        writeln!(f, "  address     https://{}", self.address)?;
-        if let Some(etcd) = self.etcd {
-            writeln!(f, "  etcd        http://{etcd}")?;
+        write!(f, "kstore is ready{memory}")?;
+        if let Some((address, _)) = &self.api {
+            write!(f, "\n  address     https://{address}")?;
         }
-        writeln!(f, "  kubeconfig  {kubeconfig}")?;
-        write!(f, "  try         kubectl --kubeconfig {kubeconfig} get nodes")
+        if let Some(etcd) = &self.etcd {
+            write!(f, "\n  etcd        {etcd}")?;
+        }
+        match (&self.api, &self.etcd) {
+            (Some((_, kubeconfig)), _) => {
+                let kubeconfig = kubeconfig.display();
+                write!(
+                    f,
+                    "\n  kubeconfig  {kubeconfig}\n  try         kubectl --kubeconfig {kubeconfig} get nodes"
+                )
+            }
+            (None, Some(etcd)) => {
+                write!(f, "\n  try         etcdctl --endpoints {etcd} endpoint status -w table")
+            }
+            (None, None) => Ok(()),
+        }
     }
 }

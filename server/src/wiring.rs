@@ -1,9 +1,10 @@
 //! The composition, top to bottom: what a cluster in one process consists of, in the order in which it starts, and in which
 //! order it ends. Which crate's function starts a part is in `assembly`; rules are nowhere here.
 
-use crate::args::{Api, Component, Config, ListenAddress, Storage};
+use crate::args::{Api, Component, Config, EtcdDoor, History, ListenAddress, Storage};
 use crate::assembly::{self, Door, Parts};
 use crate::data_dir::DataDir;
+use crate::etcd_door::{self, OpenDoor};
 use crate::files::write_private;
 use crate::memory_file::MemoryFile;
 use crate::phase::Phase;
@@ -18,7 +19,6 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -102,9 +102,12 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
             let parts = Parts { config, nondet, door: None, etcd: None, data_dir: None, ca_pem };
             assembly::loops_only(parts, kubeconfig, &cluster.loops).await?;
         }
-        Api::Here { storage, listen, etcd_listen, write_kubeconfig, .. } => {
-            let etcd = match etcd_listen {
-                Some(address) => Some(listen::bind_loopback(address, "--etcd-listen").await?),
+        Api::Store { storage, etcd, history } => {
+            cluster.start_store(config, nondet, storage, etcd, *history).await?;
+        }
+        Api::Here { storage, listen, etcd, write_kubeconfig, .. } => {
+            let etcd = match etcd {
+                Some(door) => Some(etcd_door::open(door).await?),
                 None => None,
             };
             cluster.start_here(config, nondet, storage, listen, etcd, write_kubeconfig.as_deref()).await?;
@@ -114,19 +117,36 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
 }
 
 impl Cluster {
+    async fn start_store(
+        &mut self,
+        config: &Config,
+        nondet: Nondet,
+        storage: &Storage,
+        door: &EtcdDoor,
+        history: History,
+    ) -> anyhow::Result<()> {
+        let data_dir = data_dir(storage)?;
+        let door = etcd_door::open(door).await?;
+        let url = door.options.advertised.clone();
+        let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
+        let ca_pem = String::new();
+        let parts = Parts { config, nondet, door: None, etcd: Some(door), data_dir: data_path, ca_pem };
+        assembly::store_only(parts, storage, history, &self.core, &self.doors).await?;
+        self.ready = Some(Ready { api: None, etcd: Some(url), in_memory: data_dir.is_none() });
+        self._data_dir = data_dir;
+        Ok(())
+    }
+
     async fn start_here(
         &mut self,
         config: &Config,
         nondet: Nondet,
         storage: &Storage,
         listen: &ListenAddress,
-        etcd: Option<TcpListener>,
+        etcd: Option<OpenDoor>,
         copy: Option<&Path>,
     ) -> anyhow::Result<()> {
-        let data_dir = match storage {
-            Storage::Memory => None,
-            Storage::Disk { dir, .. } => Some(DataDir::open(dir)?),
-        };
+        let data_dir = data_dir(storage)?;
         let listener = listen::bind(listen, "--listen").await?;
         let address = listen::reachable(&listener)?;
         let now = nondet.clock.now();
@@ -137,7 +157,7 @@ impl Cluster {
         let tls = tls::server(&pki, &pki.serving(&listen.host)?)?;
         let door = Some(Door { listener, tls, advertised: address.to_string() });
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
-        let etcd_address = etcd.as_ref().map(listen::reachable).transpose()?;
+        let etcd_url = etcd.as_ref().map(|door| door.options.advertised.clone());
         let ca_pem = pki.ca_pem().to_owned();
         let parts = Parts { config, nondet, door, etcd, data_dir: data_path, ca_pem };
         assembly::everything(parts, &self.core, &self.doors, &self.loops).await?;
@@ -161,7 +181,7 @@ impl Cluster {
             }
         };
         self.ready =
-            Some(Ready { address, etcd: etcd_address, kubeconfig: path, in_memory: data_dir.is_none() });
+            Some(Ready { api: Some((address, path)), etcd: etcd_url, in_memory: data_dir.is_none() });
         self._data_dir = data_dir;
         Ok(())
     }
@@ -177,6 +197,13 @@ impl Cluster {
         self.doors.end(deadline).await;
         self.loops.end(deadline).await;
         self.core.end(deadline).await;
+    }
+}
+
+fn data_dir(storage: &Storage) -> anyhow::Result<Option<DataDir>> {
+    match storage {
+        Storage::Memory => Ok(None),
+        Storage::Disk { dir, .. } => DataDir::open(dir).map(Some),
     }
 }
 
@@ -202,7 +229,7 @@ fn write_kubeconfig(path: &Path, text: &str) -> anyhow::Result<()> {
 /// The identity that a loop presents to the apiserver, in this process or in another.
 pub(crate) fn identity(component: Component) -> Identity {
     match component {
-        Component::Apiserver => pki::ADMIN,
+        Component::Apiserver | Component::Store => pki::ADMIN,
         Component::Controllers => pki::CONTROLLERS,
         Component::Scheduler => pki::SCHEDULER,
         Component::KubeletSim => pki::KUBELET_SIM,

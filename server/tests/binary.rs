@@ -1,7 +1,7 @@
 //! The binary as its users meet it: starting, ending, `run`, and the errors of its command line. Behaviour of the API itself is
 //! tested elsewhere.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -126,6 +126,27 @@ fn a_server_in_memory_has_a_kubeconfig_but_writes_no_file() {
 }
 
 #[test]
+fn the_store_alone_is_ready_without_an_apiserver_and_keeps_its_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    for _ in 0..2 {
+        let mut command = binary();
+        command.args(["--components", "store", "--etcd-listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdout = BufReader::new(process.stdout.take().unwrap());
+        let mut block = String::new();
+        while !block.contains("try ") {
+            assert!(stdout.read_line(&mut block).unwrap() > 0, "{block}");
+        }
+        assert!(block.starts_with("kstore is ready\n  etcd        http://127.0.0.1:"), "{block}");
+        assert!(block.contains("etcdctl --endpoints http://127.0.0.1:"), "{block}");
+        terminate(&process);
+        assert_eq!(process.wait().unwrap().code(), Some(0));
+    }
+    assert!(!data.join("pki").exists(), "no certificates were made");
+}
+
+#[test]
 fn run_passes_on_the_exit_code_and_a_working_kubeconfig() {
     let script = "test -r \"$KUBECONFIG\" && grep -q client-key-data \"$KUBECONFIG\" && exit 7";
     let run = output(&["run", "--components", "apiserver", "--", "sh", "-c", script]);
@@ -192,6 +213,9 @@ fn meaningless_command_lines_are_refused_with_a_hint() {
     assert!(refused(&["--components", "scheduler", "--kubeconfig", "/none"]).contains("/none"));
     assert!(refused(&["--components", "everything"]).contains("possible values"));
     assert!(refused(&["--history", "soon"]).contains("10000revs"));
+    assert!(refused(&["--components", "store"]).contains("needs --etcd-listen"));
+    let open = ["--components", "store", "--in-memory", "--etcd-listen", "0.0.0.0:0"];
+    assert!(refused(&open).contains("--etcd-allow-anyone"));
     assert!(refused(&["explain", "deployment"]).contains("KIND/NAME"));
     assert!(refused(&["explain", "gadget/x"]).contains("no kind"));
     assert!(refused(&["run", "--components", "scheduler", "--", "true"]).contains("apiserver"));

@@ -1,8 +1,23 @@
-//! How many transactions a second: in memory, and synced with one and with many clients. A quick look, not a benchmark.
+//! How many transactions a second: in memory, and synced with one and with many clients, beside what the disk alone does
+//! with the same groups. A quick look, not a benchmark.
+//!
+//! `throughput [clients [transactions]]` measures one load only.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
 
 use kstore_nondet::Nondet;
-use kstore_store::{Config, Op, Revision, Store, Txn};
+use kstore_store::{Config, MetricsSnapshot, Op, Revision, Store, Txn};
 use tokio::time::Instant;
+
+/// Bytes of a value.
+const VALUE: usize = 256;
+
+/// The size of the file that the disk is measured with: as the log's, filled with zeros beforehand.
+const FILE: u64 = 64 << 20;
 
 /// Creates, then updates `keys` keys per client, each under the guard that it is unchanged.
 async fn client(store: Store, client: usize, keys: usize) {
@@ -10,7 +25,7 @@ async fn client(store: Store, client: usize, keys: usize) {
     for round in 0..2 {
         for (key, expected) in known.iter_mut().enumerate() {
             let name = format!("/registry/pods/default/client-{client:04}-{key:05}");
-            let value = vec![b'a' + round; 256];
+            let value = vec![b'a' + round; VALUE];
             let result = store.txn(Txn::if_unchanged(name.clone(), *expected, Op::put(name, value))).await;
             let result = result.expect("the store takes the write");
             assert!(result.succeeded, "nobody else writes the key");
@@ -19,34 +34,85 @@ async fn client(store: Store, client: usize, keys: usize) {
     }
 }
 
-async fn measure(what: &str, config: Config, clients: usize, keys: usize) {
+/// Lets clients do so many transactions together; returns how long it took and what was counted.
+async fn load(config: Config, clients: usize, txns: usize) -> (Duration, MetricsSnapshot) {
     let store = Store::open(config, Nondet::real()).await.expect("the store opens");
+    let keys = txns / clients / 2;
     let start = Instant::now();
     let tasks: Vec<_> = (0..clients).map(|n| tokio::spawn(client(store.clone(), n, keys))).collect();
     for task in tasks {
         task.await.expect("a client does not panic");
     }
     let elapsed = start.elapsed();
-    let txns = 2 * clients * keys;
     let metrics = store.metrics();
-    println!(
-        "{what:<28} {:>9.0} txns/s  {:>7.1} µs/txn  {} syncs",
-        txns as f64 / elapsed.as_secs_f64(),
-        elapsed.as_secs_f64() * 1e6 / txns as f64,
-        metrics.syncs
-    );
     store.close().await;
+    (elapsed, metrics)
+}
+
+/// Copies, checksums, writes and syncs as many groups of the same mean size.
+fn disk_alone(path: &Path, metrics: &MetricsSnapshot) -> io::Result<Duration> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+    fill(&file)?;
+    let records = (metrics.txns / metrics.groups.max(1)).max(1);
+    let bytes = metrics.log_bytes / metrics.groups.max(1);
+    let record = vec![b'r'; (bytes / records) as usize];
+    let (mut group, mut offset, mut sum) = (Vec::new(), 0, 0);
+    let start = Instant::now();
+    for _ in 0..metrics.groups {
+        group.clear();
+        (0..records).for_each(|_| group.extend_from_slice(&record));
+        sum ^= crc32fast::hash(&group);
+        if offset + group.len() as u64 > FILE {
+            offset = 0;
+        }
+        file.write_all_at(&group, offset)?;
+        file.sync_data()?;
+        offset += group.len() as u64;
+    }
+    let elapsed = start.elapsed();
+    std::hint::black_box(sum);
+    Ok(elapsed)
+}
+
+fn fill(file: &File) -> io::Result<()> {
+    let zeros = vec![0; 1 << 20];
+    (0..FILE).step_by(zeros.len()).try_for_each(|at| file.write_all_at(&zeros, at))?;
+    file.sync_all()
+}
+
+fn report(what: &str, txns: u64, elapsed: Duration) {
+    let each = elapsed.as_secs_f64() / txns as f64;
+    print!("{what:<24} {:>9.0} txns/s  {:>7.2} µs each", 1.0 / each, each * 1e6);
+}
+
+async fn synced(dir: &Path, clients: usize, txns: usize) -> io::Result<()> {
+    let own = dir.join(clients.to_string());
+    let (elapsed, metrics) = load(Config::durable(&own), clients, txns).await;
+    let alone = disk_alone(&own.join("alone"), &metrics)?;
+    report(&format!("synced, {clients} clients"), metrics.txns, elapsed);
+    println!(
+        "  {:>6} syncs, {:>5.1} to a group; the disk alone {:>9.0}/s ({:.0} %)",
+        metrics.syncs,
+        metrics.txns as f64 / metrics.groups as f64,
+        metrics.txns as f64 / alone.as_secs_f64(),
+        100.0 * alone.as_secs_f64() / elapsed.as_secs_f64(),
+    );
+    std::fs::remove_dir_all(&own)
 }
 
 #[tokio::main]
-async fn main() {
+async fn main() -> io::Result<()> {
     let dir = std::env::temp_dir().join(format!("kstore-throughput-{}", std::process::id()));
-    measure("memory, 1 client", Config::memory(), 1, 50_000).await;
-    for (clients, keys) in [(1, 2_000), (64, 500), (512, 100)] {
-        let what = format!("synced, {clients} clients");
-        measure(&what, Config::durable(dir.join(clients.to_string())), clients, keys).await;
+    let mut args = std::env::args().skip(1).map(|arg| arg.parse().expect("arguments are numbers"));
+    if let Some(clients) = args.next() {
+        synced(&dir, clients, args.next().unwrap_or(200_000)).await?;
+        return std::fs::remove_dir(&dir);
     }
-    if let Err(error) = std::fs::remove_dir_all(&dir) {
-        eprintln!("cannot remove {}: {error}", dir.display());
+    let (elapsed, metrics) = load(Config::memory(), 1, 100_000).await;
+    report("memory, 1 client", metrics.txns, elapsed);
+    println!();
+    for (clients, txns) in [(1, 8_000), (64, 100_000), (1_000, 200_000)] {
+        synced(&dir, clients, txns).await?;
     }
+    std::fs::remove_dir(&dir)
 }

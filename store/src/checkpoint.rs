@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::alarm::Alarms;
 use crate::codec::manifest::Manifest;
 use crate::commit::{Commit, LeaseChange};
 use crate::compact::compact;
@@ -39,6 +40,7 @@ struct Fed {
     seq: u64,
     revision: Revision,
     compacted: Revision,
+    alarms: Alarms,
 }
 
 /// Where the background works.
@@ -61,7 +63,8 @@ impl Background {
     ) -> Self {
         let fed = {
             let visible = core.visible();
-            Fed { seq, revision: visible.revision, compacted: visible.compacted }
+            let alarms = visible.alarms;
+            Fed { seq, revision: visible.revision, compacted: visible.compacted, alarms }
         };
         let Place { disk, dir, segments, engine } = place;
         let volatile = engine == EngineKind::Memory;
@@ -76,6 +79,7 @@ impl Background {
 
     /// Takes published commits in.
     pub(crate) fn absorb(&mut self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
+        let mut taken = 0;
         for commit in commits {
             self.core.store(commit)?;
             self.fed.seq = commit.seq;
@@ -86,12 +90,15 @@ impl Background {
                     LeaseChange::Gone(id) => drop(self.leases.remove(&id.0)),
                 }
             }
+            self.fed.alarms = commit.alarms.unwrap_or(self.fed.alarms);
             if let Some(compacted) = commit.compacted {
                 self.fed.compacted = compacted;
                 compact(&self.core, compacted)?;
             }
-            self.since += commit.cost() as u64;
+            taken += commit.cost();
         }
+        self.core.measure(taken);
+        self.since += taken as u64;
         if self.since >= self.core.limits.checkpoint_bytes {
             self.checkpoint()?;
         }
@@ -118,6 +125,7 @@ impl Background {
             compacted: self.fed.compacted.0,
             leases: self.leases.iter().map(|(id, ttl)| (*id, *ttl)).collect(),
             token: token.to_vec(),
+            alarms: self.fed.alarms,
             ..self.manifest.clone()
         };
         manifest::store(&*self.disk, &self.dir, &next)?;

@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 
+use crate::alarm::Alarms;
 use crate::event::Events;
 use crate::{LeaseId, Revision};
 
 /// The effects of one request, complete in themselves: replaying them needs no evaluation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Commit {
     /// Its place in the log; counts every commit, also those without a revision.
     pub(crate) seq: u64,
@@ -20,6 +21,8 @@ pub(crate) struct Commit {
     pub(crate) leases: Vec<LeaseChange>,
     /// The new compacted revision.
     pub(crate) compacted: Option<Revision>,
+    /// All alarms after it, if it changed them.
+    pub(crate) alarms: Option<Alarms>,
 }
 
 /// A change to the set of leases.

@@ -14,7 +14,7 @@ pub(crate) fn compact(core: &Core, revision: Revision) -> Result<(), EngineError
     let mut from = Some(Box::default());
     while let Some(key) = from {
         from = core.visible_mut().index.compact(&key, revision, &mut removed);
-        core.engine.remove(&removed)?;
+        core.pins.remove(&removed)?;
         core.metrics.compacted_versions.add(removed.len() as u64);
         removed.clear();
     }
@@ -40,5 +40,5 @@ fn compact_notes(core: &Core, revision: Revision) -> Result<(), EngineError> {
         from = next;
     }
     let keys: Vec<_> = unused.into_iter().map(crate::commit::RecordKey::note).collect();
-    core.engine.remove(&keys)
+    core.pins.remove(&keys)
 }

@@ -1,11 +1,12 @@
 //! What readers, writer and background work share: the published state and the ways to read it. Only the writer publishes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parking_lot::RwLock;
 
+use crate::alarm::Alarms;
 use crate::commit::{Commit, RecordKey};
 use crate::engine::{Engine, EngineError, Record, RecordKind};
 use crate::error::Stopped;
@@ -14,8 +15,11 @@ use crate::index::{Index, Version};
 use crate::invariants;
 use crate::lease::clock::LeaseClock;
 use crate::metrics::Metrics;
+use crate::pins::Pins;
+use crate::quota::Usage;
 use crate::range::{Range, RangeResult};
 use crate::view::{self, Pick};
+use crate::wal::Segments;
 use crate::watch::hub::{Ending, Hub};
 use crate::window::Window;
 use crate::{KeyValue, Limits, RangeError, Revision};
@@ -25,8 +29,31 @@ use crate::{KeyValue, Limits, RangeError, Revision};
 pub(crate) struct Visible {
     pub(crate) revision: Revision,
     pub(crate) compacted: Revision,
+    /// The last commit's place in the log.
+    pub(crate) seq: u64,
+    pub(crate) alarms: Alarms,
     pub(crate) index: Index,
     pub(crate) window: Window,
+}
+
+impl Visible {
+    fn publish(&mut self, commit: &Arc<Commit>) {
+        invariants::follows(self.revision, commit);
+        for (sub, event) in commit.events.iter().enumerate() {
+            let dead = event.kind == EventKind::Delete;
+            let sub = u32::try_from(sub).expect("a commit's changes are numbered by 32 bits");
+            self.index.apply(Version { kv: event.kv.clone(), main: commit.revision, sub, dead });
+        }
+        if let Some(compacted) = commit.compacted {
+            self.compacted = compacted;
+        }
+        self.alarms = commit.alarms.unwrap_or(self.alarms);
+        self.seq = commit.seq;
+        if !commit.events.is_empty() {
+            self.revision = commit.revision;
+            self.window.push(commit.clone());
+        }
+    }
 }
 
 /// See the module.
@@ -42,8 +69,13 @@ pub(crate) struct Core {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) hub: Hub,
     pub(crate) leases: LeaseClock,
+    /// Who reads history at length, and what they hold up.
+    pub(crate) pins: Pins,
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
+    pub(crate) usage: Usage,
+    /// The log's files, if there is a log.
+    log: OnceLock<Arc<Segments>>,
 }
 
 const SERVING: u8 = 0;
@@ -60,11 +92,24 @@ impl Core {
             stored: AtomicI64::new(revision.0),
             state: AtomicU8::new(SERVING),
             cluster,
+            pins: Pins::new(engine.clone()),
             engine,
             leases: LeaseClock::default(),
             limits,
             metrics: Metrics::default(),
+            usage: Usage::default(),
+            log: OnceLock::new(),
         }
+    }
+
+    /// There is a log.
+    pub(crate) fn set_log(&self, segments: Arc<Segments>) {
+        self.log.set(segments).expect("a store has one log");
+    }
+
+    /// Bytes of the log's files.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.log.get().map_or(0, |segments| segments.bytes())
     }
 
     pub(crate) fn revision(&self) -> Revision {
@@ -114,23 +159,18 @@ impl Core {
         self.leases.changed.notify_one();
     }
 
-    /// Makes a durable commit visible. Revisions arrive in order.
-    pub(crate) fn publish(&self, commit: &Arc<Commit>) {
-        let mut visible = self.visible.write();
-        invariants::follows(visible.revision, commit);
-        for (sub, event) in commit.events.iter().enumerate() {
-            let dead = event.kind == EventKind::Delete;
-            let sub = u32::try_from(sub).expect("a commit's changes are numbered by 32 bits");
-            visible.index.apply(Version { kv: event.kv.clone(), main: commit.revision, sub, dead });
-        }
-        if let Some(compacted) = commit.compacted {
-            visible.compacted = compacted;
-        }
-        if !commit.events.is_empty() {
-            visible.revision = commit.revision;
-            visible.window.push(commit.clone());
+    /// Makes durable commits visible. Revisions arrive in order.
+    pub(crate) fn publish(&self, commits: &[Arc<Commit>]) {
+        /// Commits per turn of the lock: readers wait for one turn.
+        const TURN: usize = 64;
+        for turn in commits.chunks(TURN) {
+            let mut visible = self.visible.write();
+            turn.iter().for_each(|commit| visible.publish(commit));
             visible.window.trim(&self.limits, self.stored());
-            self.revision.store(commit.revision.0, Ordering::Release);
+            self.revision.store(visible.revision.0, Ordering::Release);
+        }
+        if commits.iter().any(|commit| commit.alarms.is_some()) {
+            self.leases.changed.notify_one();
         }
     }
 
@@ -141,6 +181,11 @@ impl Core {
             self.stored.store(commit.revision.0, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// Counts what the engine keeps, now that it has taken in changes of so many bytes or given something up.
+    pub(crate) fn measure(&self, taken: usize) {
+        self.usage.stored(taken, self.engine.size().live);
     }
 
     /// Hands what was published since the last call to the watchers. One thread at a time.
@@ -233,7 +278,7 @@ impl Core {
 }
 
 /// What the engine keeps of a commit.
-fn records(commit: &Commit) -> Vec<Record> {
+pub(crate) fn records(commit: &Commit) -> Vec<Record> {
     let main = commit.revision;
     let changes = commit.events.iter().zip(0..).map(|(event, sub)| Record {
         key: RecordKey::new(main, sub),

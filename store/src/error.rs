@@ -138,6 +138,13 @@ pub enum TxnError {
     /// A read inside cannot be answered.
     #[error(transparent)]
     Range(RangeError),
+    /// The quota is reached or the disk is full, and the transaction might put something: delete, compact, then disarm
+    /// the alarm.
+    #[error("out of space: delete and compact, then disarm the alarm")]
+    NoSpace,
+    /// Stored data was found damaged, and the transaction might change something: see [`crate::Alarm::Corrupt`].
+    #[error("stored data is damaged; nothing is changed any more")]
+    Corrupt,
     /// The writer's queue is full: try again later.
     #[error("too many requests are waiting; try again later")]
     Busy,
@@ -188,6 +195,9 @@ pub enum CompactError {
         /// Where the store is.
         current: Revision,
     },
+    /// Stored data was found damaged: see [`crate::Alarm::Corrupt`].
+    #[error("stored data is damaged; nothing is changed any more")]
+    Corrupt,
     /// The writer's queue is full: try again later.
     #[error("too many requests are waiting; try again later")]
     Busy,
@@ -211,9 +221,37 @@ pub enum LeaseError {
     /// [`crate::Limits::leases`] is reached.
     #[error("there are too many leases")]
     TooMany,
+    /// The quota is reached or the disk is full: delete, compact, then disarm the alarm.
+    #[error("out of space: delete and compact, then disarm the alarm")]
+    NoSpace,
+    /// Stored data was found damaged: see [`crate::Alarm::Corrupt`].
+    #[error("stored data is damaged; nothing is changed any more")]
+    Corrupt,
     /// The writer's queue is full: try again later.
     #[error("too many requests are waiting; try again later")]
     Busy,
+    /// See [`Stopped`].
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+/// Why an alarm was not raised or disarmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum AlarmError {
+    /// The writer's queue is full: try again later.
+    #[error("too many requests are waiting; try again later")]
+    Busy,
+    /// See [`Stopped`].
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+/// Why space was not won back.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DefragmentError {
+    /// The engine could not go on; no data is lost. The text says what the system said. Free some space and try again.
+    #[error("space cannot be won back: {0}")]
+    Engine(String),
     /// See [`Stopped`].
     #[error(transparent)]
     Stopped(#[from] Stopped),

@@ -27,6 +27,7 @@
 //! # }
 //! ```
 
+mod alarm;
 mod checkpoint;
 mod codec;
 mod commit;
@@ -40,21 +41,32 @@ mod engine;
 mod error;
 mod event;
 mod feed;
+mod group;
+mod hash;
+mod history;
 mod index;
 mod invariants;
 mod key_range;
 mod kv;
 mod lease;
 mod limits;
+mod log;
 mod manifest;
 mod metrics;
+mod pins;
+mod pipe;
 mod queue;
+mod quota;
 mod range;
 mod recover;
 mod request;
 mod revision;
 mod staged;
+mod status;
+#[cfg(test)]
+mod stepped;
 mod store;
+mod threads;
 mod txn;
 mod view;
 mod wal;
@@ -62,9 +74,14 @@ mod watch;
 mod window;
 mod writer;
 
+pub use alarm::Alarm;
 pub use config::{Config, Durability, EngineKind};
-pub use error::{CompactError, LeaseError, OpenError, RangeError, Stopped, TxnError, WatchError};
+pub use error::{
+    AlarmError, CompactError, DefragmentError, LeaseError, OpenError, RangeError, Stopped, TxnError,
+    WatchError,
+};
 pub use event::{Event, EventKind, Events};
+pub use hash::HashKv;
 pub use key_range::{End, KeyRange};
 pub use kv::{KeyValue, Stamp};
 pub use lease::{LeaseGranted, LeaseRenewed, LeaseStatus};
@@ -72,7 +89,8 @@ pub use limits::{LEASE_TTL_MAX_SECONDS, Limits};
 pub use metrics::MetricsSnapshot;
 pub use range::{Range, RangeResult, SortOrder, SortTarget};
 pub use revision::{LeaseId, Revision};
-pub use store::{Store, StoreSize};
+pub use status::{StoreSize, StoreStatus};
+pub use store::Store;
 pub use txn::{
     Compare, CompareOp, Delete, DeleteResult, Op, OpResult, Put, PutResult, Target, Txn, TxnResult,
 };

@@ -38,6 +38,9 @@ pub struct Limits {
     pub checkpoint_bytes: u64,
     /// Size of the files of the `segments` engine; the unit in which space is won back.
     pub engine_file_bytes: u64,
+    /// Bytes of data that may be kept (what counts is said in `quota`); a write that would reach it raises
+    /// [`crate::Alarm::NoSpace`] and is refused. None is no bound. 2 GiB is etcd's default, and what its clients plan for.
+    pub quota_bytes: Option<u64>,
     /// Leases that may exist. They live in memory and in every checkpoint.
     pub leases: usize,
     /// The smallest time a lease may ask for; less is raised to it. etcd's floor with its default election timeout.
@@ -66,6 +69,7 @@ impl Default for Limits {
             segment_bytes: 64 << 20,
             checkpoint_bytes: 64 << 20,
             engine_file_bytes: 32 << 20,
+            quota_bytes: Some(2 << 30),
             leases: 1_000_000,
             lease_ttl_min: Duration::from_secs(2),
         }

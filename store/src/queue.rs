@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 use crate::Limits;
 use crate::request::{Answer, Refused, Request};
@@ -32,16 +31,6 @@ struct Inner {
     bytes: usize,
     closed: bool,
     asleep: bool,
-}
-
-/// What the writer's thread is woken for.
-pub(crate) enum Wake {
-    /// Jobs are in the list.
-    Jobs,
-    /// The deadline is over.
-    Deadline,
-    /// The queue is closed and empty.
-    Closed,
 }
 
 impl Queue {
@@ -75,25 +64,16 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes what is queued, up to the size of a group, into `jobs`; sleeps while there is nothing, at most until
-    /// `deadline`.
-    pub(crate) fn take(&self, jobs: &mut Vec<Job>, deadline: Option<Instant>) -> Wake {
+    /// Takes what is queued, up to the size of a group, into `jobs`; sleeps while there is nothing. False when the queue is
+    /// closed and empty.
+    pub(crate) fn take(&self, jobs: &mut Vec<Job>) -> bool {
         let mut inner = self.inner.lock();
         while inner.jobs.is_empty() {
             if inner.closed {
-                return Wake::Closed;
+                return false;
             }
             inner.asleep = true;
-            match deadline {
-                None => self.bell.wait(&mut inner),
-                Some(deadline) => {
-                    if self.bell.wait_until(&mut inner, deadline.into_std()).timed_out()
-                        && inner.jobs.is_empty()
-                    {
-                        return Wake::Deadline;
-                    }
-                }
-            }
+            self.bell.wait(&mut inner);
         }
         let mut bytes = 0;
         while jobs.len() < self.group_jobs && bytes < self.group_bytes {
@@ -102,7 +82,12 @@ impl Queue {
             jobs.push(job);
         }
         inner.bytes -= bytes;
-        Wake::Jobs
+        true
+    }
+
+    /// Whether nobody waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.inner.lock().jobs.is_empty()
     }
 
     /// Takes no more jobs; those in the queue are still done.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use kstore_nondet::{Nondet, Rng};
 use tokio::time::Instant;
 
+use crate::alarm::Alarms;
 use crate::checkpoint::{Background, Place};
 use crate::codec::manifest::Manifest;
 use crate::codec::record::{LogChange, LogLease, LogRecord};
@@ -26,6 +27,8 @@ use crate::event::{Event, EventKind};
 use crate::index::{Index, Version};
 use crate::lease::clock::duration;
 use crate::lease::table::LeaseTable;
+use crate::log::Log;
+use crate::threads::Threads;
 use crate::wal::{self, Replayed, Segments, Wal};
 use crate::window::Window;
 use crate::writer::{Recovered, Writer};
@@ -44,8 +47,7 @@ pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError>
     disk.create_dir(&dir).map_err(|source| OpenError::Io { path: dir.clone(), source })?;
     let lock = DirLock::take(&dir)?;
     let parts = recover(disk, &dir, &config, &rng)?;
-    let started = Driver::threads(parts.core, parts.committer, parts.background, Some(lock));
-    started.map_err(|source| OpenError::Io { path: dir, source })
+    parts.start(Some(lock)).map_err(|source| OpenError::Io { path: dir, source })
 }
 
 /// The same without threads, on any disk.
@@ -55,7 +57,9 @@ pub(crate) fn open_stepped(disk: Arc<dyn Disk>, config: &Config, rng: &Rng) -> R
     disk.create_dir(&dir).map_err(|source| OpenError::Io { path: dir.clone(), source })?;
     let mut parts = recover(disk, &dir, config, rng)?;
     parts.background.resume().map_err(|error| OpenError::EngineLost { dir, detail: error.to_string() })?;
-    Ok(Driver::stepped(parts.core, parts.committer, parts.background))
+    let Parts { core, committer, log, background } = parts;
+    let stepped = crate::stepped::Stepped::new(core.clone(), committer, log, background);
+    Ok(Driver::stepped(core, stepped))
 }
 
 /// The same with threads.
@@ -64,15 +68,23 @@ pub(crate) fn open_threads(disk: Arc<dyn Disk>, config: &Config, rng: &Rng) -> R
     let dir = config.dir.clone().ok_or(OpenError::NoDirectory)?;
     disk.create_dir(&dir).map_err(|source| OpenError::Io { path: dir.clone(), source })?;
     let parts = recover(disk, &dir, config, rng)?;
-    let started = Driver::threads(parts.core, parts.committer, parts.background, None);
-    started.map_err(|source| OpenError::Io { path: dir, source })
+    parts.start(None).map_err(|source| OpenError::Io { path: dir, source })
 }
 
 /// A recovered store, ready to be driven.
 struct Parts {
     core: Arc<Core>,
     committer: Committer,
+    log: Log,
     background: Background,
+}
+
+impl Parts {
+    fn start(self, lock: Option<DirLock>) -> io::Result<Driver> {
+        let Self { core, committer, log, background } = self;
+        let threads = Threads::start(core.clone(), committer, log, background, lock)?;
+        Ok(Driver::threads(core, threads))
+    }
 }
 
 /// The state of a store that never saw a write.
@@ -80,6 +92,8 @@ fn empty() -> Visible {
     Visible {
         revision: Revision::FIRST,
         compacted: Revision::NEVER_COMPACTED,
+        seq: 0,
+        alarms: Alarms::default(),
         index: Index::default(),
         window: Window::after(Revision::FIRST),
     }
@@ -112,6 +126,7 @@ fn recover(disk: Arc<dyn Disk>, dir: &Path, config: &Config, rng: &Rng) -> Resul
     let state = site.load(&found)?;
     let State { manifest, core, leases, replayed } = state;
     let core = Arc::new(core);
+    core.set_log(segments.clone());
     let wal = Wal::begin(segments.clone(), manifest.cluster, rng.fork("wal"), &replayed, &config.limits);
     let wal = wal.map_err(io(&wal_dir))?;
     let now = Instant::now();
@@ -121,8 +136,8 @@ fn recover(disk: Arc<dyn Disk>, dir: &Path, config: &Config, rng: &Rng) -> Resul
     let background =
         Background::new(core.clone(), place, manifest, replayed.last_seq, known.into_iter(), replayed.bytes);
     let writer = Writer::new(core.clone(), rng.fork("leases"), Recovered { seq: replayed.last_seq, leases });
-    let committer = Committer::new(writer, wal, config.durability);
-    Ok(Parts { core, committer, background })
+    let log = Log::new(core.clone(), wal, config.durability);
+    Ok(Parts { core, committer: Committer::new(writer), log, background })
 }
 
 /// The manifests of the directory; a first one is made if it is empty.
@@ -149,6 +164,7 @@ fn manifests(
         cluster: identity(rng),
         revision: Revision::FIRST.0,
         compacted: Revision::NEVER_COMPACTED.0,
+        swept: Revision::NEVER_COMPACTED.0,
         engine: engine.to_owned(),
         ..Manifest::default()
     };
@@ -183,6 +199,8 @@ impl Site<'_> {
             revision: Revision::FIRST.0,
             compacted: Revision::NEVER_COMPACTED.0,
             leases: Vec::new(),
+            alarms: Alarms::default(),
+            swept: Revision::NEVER_COMPACTED.0,
             token: Vec::new(),
             ..found.newest.clone()
         };
@@ -240,7 +258,8 @@ impl Site<'_> {
             from = scan.next;
         }
         let compacted = Revision(base.compacted);
-        let visible = Visible { revision, compacted, index, window: Window::after(revision) };
+        let window = Window::after(revision);
+        let visible = Visible { revision, compacted, seq: base.seq, alarms: base.alarms, index, window };
         Ok((Core::new(visible, engine, base.cluster, self.config.limits.clone()), leases))
     }
 
@@ -255,8 +274,9 @@ impl Site<'_> {
         let mut visit = |record: LogRecord<'_>| redo(&core, &mut leases, &record);
         let replayed = wal::replay(self.segments, newest.cluster, base.seq, &mut visit)?;
         core.deliver();
+        core.measure(0);
         // If an older state had to do, the log it needed stays until the next checkpoint.
-        let manifest = Manifest { seq: base.seq, ..newest.clone() };
+        let manifest = Manifest { seq: base.seq, swept: base.swept, ..newest.clone() };
         Ok(State { manifest, core, leases, replayed })
     }
 }
@@ -279,7 +299,7 @@ fn redo(core: &Core, leases: &mut LeaseTable, record: &LogRecord<'_>) -> Result<
     }
     commit.events.iter().for_each(|event| leases.attach(event.key(), event.kv.lease()));
     let commit = Arc::new(commit);
-    core.publish(&commit);
+    core.publish(std::slice::from_ref(&commit));
     core.store(&commit).map_err(|error| error.to_string())
 }
 
@@ -315,5 +335,6 @@ fn revive(visible: &Visible, record: &LogRecord<'_>) -> Result<Commit, String> {
         note,
         leases: leases.collect(),
         compacted: record.compacted.map(Revision),
+        alarms: record.alarms,
     })
 }

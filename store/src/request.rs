@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::error::{CompactError, LeaseError, TxnError};
+use crate::error::{AlarmError, CompactError, LeaseError, TxnError};
 use crate::lease::{LeaseGranted, LeaseRenewed};
-use crate::{LeaseId, Revision, Txn, TxnResult};
+use crate::{Alarm, LeaseId, Revision, Txn, TxnResult};
 
 /// A request. Times are the caller's, since the writer's thread has no clock of its own.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub(crate) enum Request {
     List,
     /// Compact.
     Compact(Revision),
+    /// Raise an alarm, or disarm it.
+    Alarm { alarm: Alarm, raised: bool },
 }
 
 /// The answer to the request of the same name.
@@ -40,6 +42,8 @@ pub(crate) enum Answer {
     Inspect(Result<(i64, Vec<Bytes>, Revision), LeaseError>),
     List(Vec<LeaseId>),
     Compact(Result<(), CompactError>),
+    /// Whether that changed it.
+    Alarm(bool),
 }
 
 /// Why a request did not get an answer.
@@ -62,4 +66,4 @@ macro_rules! refused {
     };
 }
 
-refused!(TxnError, LeaseError, CompactError);
+refused!(TxnError, LeaseError, CompactError, AlarmError);

@@ -1,7 +1,7 @@
-//! What the writer sees: the published index with the changes of the current group laid over it. Readers never see the
-//! overlay; that is how nothing unsynced can be observed.
+//! What the writer sees: the published index with the changes laid over it that are not published yet. Readers never see
+//! the overlay; that is how nothing unsynced can be observed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,19 +9,39 @@ use bytes::Bytes;
 use crate::index::{Found, Index, Version};
 use crate::{KeyRange, KeyValue, Revision};
 
-/// The versions made since the last publication, per key in order.
+/// The versions that are not published yet, per key in order. Those that are published since are forgotten when the writer
+/// comes by; until then they hide the same versions of the index.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
     keys: BTreeMap<Bytes, Vec<Version>>,
+    /// The keys of all versions, ascending by revision.
+    order: VecDeque<(Revision, Bytes)>,
 }
 
 impl Overlay {
+    /// Adds a version of the newest revision.
     pub(crate) fn push(&mut self, version: Version) {
-        self.keys.entry(version.kv.key_bytes()).or_default().push(version);
+        let key = version.kv.key_bytes();
+        self.order.push_back((version.main, key.clone()));
+        self.keys.entry(key).or_default().push(version);
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.keys.clear();
+    /// Everything up to `revision` is in the index.
+    pub(crate) fn forget(&mut self, revision: Revision) {
+        if self.order.back().is_none_or(|(newest, _)| *newest <= revision) {
+            self.order.clear();
+            self.keys.clear();
+            return;
+        }
+        while self.order.front().is_some_and(|(main, _)| *main <= revision) {
+            let (_, key) = self.order.pop_front().expect("it is there");
+            let versions = self.keys.get_mut(&key).expect("a staged key has its versions");
+            if versions.len() == 1 {
+                self.keys.remove(&key);
+            } else {
+                versions.remove(0);
+            }
+        }
     }
 
     fn newest(&self, key: &[u8]) -> Option<&Version> {

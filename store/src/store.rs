@@ -7,28 +7,20 @@ use kstore_nondet::Nondet;
 use tokio::time::Instant;
 
 use crate::driver::Driver;
-use crate::error::{CompactError, LeaseError, OpenError, RangeError, TxnError, WatchError};
+use crate::error::{AlarmError, CompactError, LeaseError, OpenError, RangeError, TxnError, WatchError};
 use crate::lease::{LeaseGranted, LeaseRenewed, LeaseStatus, clock};
 use crate::metrics::MetricsSnapshot;
 use crate::request::{Answer, Request};
 use crate::watch::{WatchRequest, Watcher};
 use crate::{
-    Config, LEASE_TTL_MAX_SECONDS, LeaseId, Range, RangeResult, Revision, Txn, TxnResult, recover, txn,
+    Alarm, Config, HashKv, LEASE_TTL_MAX_SECONDS, LeaseId, Range, RangeResult, Revision, StoreSize,
+    StoreStatus, Txn, TxnResult, recover, txn,
 };
 
 /// A handle on an open store. Cheap to clone; the store closes when the last handle is dropped, or by [`Store::close`].
 #[derive(Clone)]
 pub struct Store {
     driver: Arc<Driver>,
-}
-
-/// What a store's history occupies, log not counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StoreSize {
-    /// Bytes taken up, on disk or in memory.
-    pub allocated: u64,
-    /// Bytes of versions that are wanted.
-    pub live: u64,
 }
 
 impl std::fmt::Debug for Store {
@@ -115,6 +107,13 @@ impl Store {
         }
     }
 
+    /// etcd's hash of the history up to `revision` ([`Revision::CURRENT`]: everything): equal in every store, etcd's own
+    /// included, that holds the same history compacted at the same revision. Reads the whole history, in steps that block
+    /// nobody: call it where blocking is allowed.
+    pub fn hash_kv(&self, revision: Revision) -> Result<HashKv, RangeError> {
+        crate::hash::hash_kv(self.driver.core(), revision)
+    }
+
     /// The note of the transaction that made `revision`, if it carried one. Goes with compaction, but not while the
     /// revision is the create or mod revision of a key that exists.
     pub fn note(&self, revision: Revision) -> Option<Bytes> {
@@ -176,10 +175,37 @@ impl Store {
         }
     }
 
-    /// What the store's history occupies.
+    /// The alarms that are raised, ascending. Only durable ones: whoever sees one will still see it after a crash.
+    pub fn alarms(&self) -> Vec<Alarm> {
+        self.driver.core().visible().alarms.iter().collect()
+    }
+
+    /// Raises an alarm by hand; says whether it was not raised before. Durable on return.
+    pub async fn alarm_raise(&self, alarm: Alarm) -> Result<bool, AlarmError> {
+        self.set_alarm(alarm, true).await
+    }
+
+    /// Disarms an alarm; says whether it was raised. Durable on return. If its cause is still there, it comes back with the
+    /// next write that meets it.
+    pub async fn alarm_disarm(&self, alarm: Alarm) -> Result<bool, AlarmError> {
+        self.set_alarm(alarm, false).await
+    }
+
+    async fn set_alarm(&self, alarm: Alarm, raised: bool) -> Result<bool, AlarmError> {
+        match self.driver.submit(Request::Alarm { alarm, raised }, 0).await? {
+            Answer::Alarm(changed) => Ok(changed),
+            other => unreachable!("an alarm was answered with {other:?}"),
+        }
+    }
+
+    /// How the store is: where it stands, what it occupies, what is wrong.
+    pub fn status(&self) -> StoreStatus {
+        StoreStatus::of(self.driver.core())
+    }
+
+    /// What the store occupies.
     pub fn size(&self) -> StoreSize {
-        let size = self.driver.core().engine.size();
-        StoreSize { allocated: size.allocated, live: size.live }
+        StoreSize::of(self.driver.core())
     }
 
     /// A random number that names the data: the same over restarts, never zero.

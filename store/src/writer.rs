@@ -1,5 +1,5 @@
-//! The one owner of what will be: evaluates requests in order on staged state, logs their effects, publishes them. Driven
-//! by a thread (see `queue`) or, in memory, by the caller; it neither waits nor keeps time.
+//! The one owner of what will be: evaluates requests in order on staged state and hands their effects on, to be logged and
+//! published. Driven by a thread (see `committer`) or, in memory, by the caller; it neither waits nor keeps time.
 
 use std::sync::Arc;
 
@@ -7,13 +7,16 @@ use bytes::Bytes;
 use kstore_nondet::Rng;
 use tokio::time::Instant;
 
+use crate::alarm::{Alarm, Alarms};
 use crate::commit::{Commit, LeaseChange};
 use crate::core::Core;
 use crate::error::{CompactError, LeaseError, Stopped, TxnError};
 use crate::event::Event;
+use crate::group::Group;
 use crate::lease::clock::duration;
 use crate::lease::table::LeaseTable;
 use crate::lease::{LeaseGranted, LeaseRenewed};
+use crate::quota::{self, LEASE_COST};
 use crate::request::{Answer, Request};
 use crate::staged::Overlay;
 use crate::txn::execute::Execution;
@@ -27,11 +30,12 @@ pub(crate) struct Writer {
     leases: LeaseTable,
     revision: Revision,
     compacted: Revision,
+    alarms: Alarms,
     seq: u64,
-    /// Commits that are staged: evaluated, not yet logged.
-    group: Vec<Arc<Commit>>,
-    /// Deadlines to set when the group is published.
-    deadlines: Vec<(LeaseId, Instant)>,
+    /// Commits that are staged and not yet handed over.
+    staged: Vec<Arc<Commit>>,
+    /// When each lease granted by them ends, in order.
+    deadlines: Vec<Instant>,
 }
 
 /// What recovery found.
@@ -42,9 +46,9 @@ pub(crate) struct Recovered {
 
 impl Writer {
     pub(crate) fn new(core: Arc<Core>, rng: Rng, recovered: Recovered) -> Self {
-        let (revision, compacted) = {
+        let (revision, compacted, alarms) = {
             let visible = core.visible();
-            (visible.revision, visible.compacted)
+            (visible.revision, visible.compacted, visible.alarms)
         };
         Self {
             core,
@@ -53,13 +57,15 @@ impl Writer {
             leases: recovered.leases,
             revision,
             compacted,
+            alarms,
             seq: recovered.seq,
-            group: Vec::new(),
+            staged: Vec::new(),
             deadlines: Vec::new(),
         }
     }
 
-    /// Evaluates a request. Its effects are staged: the answer may go out only after [`Writer::publish`].
+    /// Evaluates a request. Its effects are staged: the answer may go out only when everything staged so far
+    /// is durable and published, for it may tell of it.
     pub(crate) fn execute(&mut self, request: &Request) -> Answer {
         let _span = tracing::debug_span!("writer", step = "execute").entered();
         match request {
@@ -71,38 +77,22 @@ impl Writer {
             Request::Inspect { id, keys } => Answer::Inspect(self.inspect(*id, *keys)),
             Request::List => Answer::List(self.leases.iter().map(|(id, _)| id).collect()),
             Request::Compact(revision) => Answer::Compact(self.compact(*revision)),
+            Request::Alarm { alarm, raised } => Answer::Alarm(self.set_alarm(*alarm, *raised)),
         }
     }
 
-    /// The staged commits, to be logged.
-    pub(crate) fn group(&self) -> &[Arc<Commit>] {
-        &self.group
-    }
-
-    /// The staged commits are durable: makes them visible and hands them out. The caller delivers and feeds the engine.
-    pub(crate) fn publish(&mut self) -> Vec<Arc<Commit>> {
-        let _span = tracing::debug_span!("writer", step = "publish", revision = self.revision.0).entered();
-        for commit in &self.group {
-            self.core.publish(commit);
-            for change in &commit.leases {
-                if let LeaseChange::Gone(id) = change {
-                    self.core.leases.remove(*id);
-                }
-            }
-        }
-        for (id, deadline) in self.deadlines.drain(..) {
-            if self.leases.contains(id) {
-                self.core.leases.extend(id, deadline);
-            }
-        }
-        self.overlay.clear();
-        std::mem::take(&mut self.group)
+    /// Hands over what was staged since the last time: to be logged and published behind all that was handed over before.
+    pub(crate) fn hand_over(&mut self, group: &mut Group) {
+        group.commits.append(&mut self.staged);
+        group.deadlines.append(&mut self.deadlines);
     }
 
     /// Everything after [`Writer::execute`], for a store without a log.
     pub(crate) fn commit_in_memory(&mut self) -> Result<(), Stopped> {
-        let group = self.publish();
-        for commit in &group {
+        let mut group = Group::default();
+        self.hand_over(&mut group);
+        group.publish(&self.core);
+        for commit in &group.commits {
             let stored = self.core.store(commit);
             let compacted =
                 commit.compacted.map_or(Ok(()), |revision| crate::compact::compact(&self.core, revision));
@@ -111,6 +101,7 @@ impl Writer {
                 return Err(Stopped);
             }
         }
+        self.core.measure(group.commits.iter().map(|commit| commit.cost()).sum());
         self.core.deliver();
         Ok(())
     }
@@ -123,6 +114,7 @@ impl Writer {
     ) -> (T, Vec<Arc<Event>>) {
         let core = self.core.clone();
         let visible = core.visible();
+        self.overlay.forget(visible.revision);
         let mut execution = Execution {
             index: &visible.index,
             overlay: &mut self.overlay,
@@ -143,10 +135,44 @@ impl Writer {
         }
         self.seq += 1;
         let commit = Commit { seq: self.seq, revision: self.revision, events: events.into(), ..change };
-        self.group.push(Arc::new(commit));
+        self.core.usage.staged(commit.cost());
+        self.staged.push(Arc::new(commit));
+    }
+
+    /// Raises an alarm or disarms it; says whether that changed it.
+    fn set_alarm(&mut self, alarm: Alarm, raised: bool) -> bool {
+        if self.alarms.contains(alarm) == raised {
+            return false;
+        }
+        tracing::warn!(%alarm, raised, "an alarm changed");
+        self.alarms = self.alarms.with(alarm, raised);
+        self.stage(Vec::new(), Commit { alarms: Some(self.alarms), ..Commit::default() });
+        true
+    }
+
+    /// Whether something that may write `cost` bytes can be afforded. The first time it cannot, the alarm is raised.
+    fn afford(&mut self, cost: u64) -> bool {
+        if cost == 0 {
+            return true;
+        }
+        let reaches = |quota| self.core.usage.used().saturating_add(cost) >= quota;
+        if !self.alarms.contains(Alarm::NoSpace) && self.core.limits.quota_bytes.is_some_and(reaches) {
+            self.set_alarm(Alarm::NoSpace, true);
+        }
+        !self.alarms.contains(Alarm::NoSpace)
+    }
+
+    fn is_corrupt(&self) -> bool {
+        self.alarms.contains(Alarm::Corrupt)
     }
 
     fn txn(&mut self, txn: &Txn) -> Result<TxnResult, TxnError> {
+        if self.is_corrupt() && !txn.is_read_only() {
+            return Err(TxnError::Corrupt);
+        }
+        if !self.afford(quota::cost(txn)) {
+            return Err(TxnError::NoSpace);
+        }
         let (result, events) = self.evaluate(txn.note.clone(), |execution| execution.txn(txn));
         let metrics = &self.core.metrics;
         metrics.txns.add(1);
@@ -157,12 +183,18 @@ impl Writer {
             let deletes = events.iter().filter(|event| event.kind == crate::EventKind::Delete).count() as u64;
             metrics.deletes.add(deletes);
             metrics.puts.add(events.len() as u64 - deletes);
-            self.stage(events, Commit { note: txn.note.clone(), ..nothing() });
+            self.stage(events, Commit { note: txn.note.clone(), ..Commit::default() });
         }
         result
     }
 
     fn grant(&mut self, id: LeaseId, ttl: i64, now: Instant) -> Result<LeaseGranted, LeaseError> {
+        if self.is_corrupt() {
+            return Err(LeaseError::Corrupt);
+        }
+        if !self.afford(LEASE_COST) {
+            return Err(LeaseError::NoSpace);
+        }
         if self.leases.contains(id) {
             return Err(LeaseError::Exists(id));
         }
@@ -171,8 +203,8 @@ impl Writer {
         }
         let id = if id.is_none() { self.choose_lease_id() } else { id };
         self.leases.grant(id, ttl);
-        self.deadlines.push((id, now + duration(ttl)));
-        self.stage(Vec::new(), Commit { leases: vec![LeaseChange::Granted(id, ttl)], ..nothing() });
+        self.deadlines.push(now + duration(ttl));
+        self.stage(Vec::new(), Commit { leases: vec![LeaseChange::Granted(id, ttl)], ..Commit::default() });
         Ok(LeaseGranted { id, ttl, revision: self.revision })
     }
 
@@ -186,13 +218,16 @@ impl Writer {
     }
 
     fn revoke(&mut self, id: LeaseId) -> Result<Revision, LeaseError> {
+        if self.is_corrupt() {
+            return Err(LeaseError::Corrupt);
+        }
         if !self.leases.contains(id) {
             return Err(LeaseError::NotFound(id));
         }
         let keys = self.leases.keys(id);
         let ((), events) = self.evaluate(None, |execution| execution.delete_keys(keys));
         self.leases.remove(id);
-        self.stage(events, Commit { leases: vec![LeaseChange::Gone(id)], ..nothing() });
+        self.stage(events, Commit { leases: vec![LeaseChange::Gone(id)], ..Commit::default() });
         Ok(self.revision)
     }
 
@@ -224,6 +259,9 @@ impl Writer {
     }
 
     fn compact(&mut self, requested: Revision) -> Result<(), CompactError> {
+        if self.is_corrupt() {
+            return Err(CompactError::Corrupt);
+        }
         let (compacted, current) = (self.compacted, self.revision);
         if requested <= compacted {
             return Err(CompactError::Compacted { requested, compacted });
@@ -232,19 +270,7 @@ impl Writer {
             return Err(CompactError::Future { requested, current });
         }
         self.compacted = requested;
-        self.stage(Vec::new(), Commit { compacted: Some(requested), ..nothing() });
+        self.stage(Vec::new(), Commit { compacted: Some(requested), ..Commit::default() });
         Ok(())
-    }
-}
-
-/// A commit without effects, to be filled in.
-fn nothing() -> Commit {
-    Commit {
-        seq: 0,
-        revision: Revision(0),
-        events: Arc::new([]),
-        note: None,
-        leases: Vec::new(),
-        compacted: None,
     }
 }

@@ -97,7 +97,7 @@ impl Quantity {
 
     /// The value as a float, for ratios and scores.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)] // Ratios need no more than a double holds.
+    // Ratios need no more than a double holds.
     pub fn as_f64(self) -> f64 {
         self.nanos as f64 / NANO as f64
     }
@@ -116,14 +116,17 @@ impl Quantity {
 
     /// Sum; keeps this quantity's suffix family unless this one is zero.
     #[must_use]
-    #[allow(clippy::should_implement_trait)] // Saturates, and takes the format of one side: not what `+` promises.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it saturates, and takes the format of one side: not what `+` promises"
+    )]
     pub fn add(self, other: Self) -> Self {
         Self::new(self.nanos + other.nanos, self.family(other))
     }
 
     /// Difference; keeps this quantity's suffix family unless this one is zero.
     #[must_use]
-    #[allow(clippy::should_implement_trait)] // As for `add`.
+    #[expect(clippy::should_implement_trait, reason = "as for `add`")]
     pub fn sub(self, other: Self) -> Self {
         Self::new(self.nanos - other.nanos, self.family(other))
     }

@@ -182,6 +182,8 @@ impl From<TxnError> for CommitError {
             TxnError::TooLarge | TxnError::TooManyOps => Self::TooLarge(error.to_string()),
             TxnError::Stopped(_) => Self::Unknown(error.to_string()),
             TxnError::EmptyKey
+            | TxnError::NoSpace
+            | TxnError::Corrupt
             | TxnError::DuplicateKey
             | TxnError::ValueProvided
             | TxnError::LeaseProvided

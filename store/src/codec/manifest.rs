@@ -1,11 +1,15 @@
 //! The manifest: the one small file that says which state on disk counts.
+//!
+//! Version 2 adds the alarms and how far compaction has got. Version 1 is still read: no alarm, nothing compacted for sure.
 
 use bincode::{Decode, Encode};
 
-use super::DecodeError;
+use super::{DecodeError, VERSION};
+use crate::Revision;
+use crate::alarm::Alarms;
 
 /// See the module.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Manifest {
     /// Random, for the life of the directory: every file of ours carries it.
     pub(crate) cluster: u64,
@@ -23,6 +27,33 @@ pub(crate) struct Manifest {
     pub(crate) engine: String,
     /// What the engine needs to find that state.
     pub(crate) token: Vec<u8>,
+    /// The alarms then.
+    pub(crate) alarms: Alarms,
+    /// What compaction up to this revision makes superfluous has been removed from the engine.
+    pub(crate) swept: i64,
+}
+
+/// The version that is written.
+const CURRENT: u8 = 2;
+
+/// The form of version 1, with which version 2 begins.
+#[derive(Encode, Decode)]
+struct Basics {
+    cluster: u64,
+    generation: u64,
+    seq: u64,
+    revision: i64,
+    compacted: i64,
+    leases: Vec<(i64, i64)>,
+    engine: String,
+    token: Vec<u8>,
+}
+
+impl Basics {
+    fn with(self, alarms: Alarms, swept: i64) -> Manifest {
+        let Self { cluster, generation, seq, revision, compacted, leases, engine, token } = self;
+        Manifest { cluster, generation, seq, revision, compacted, leases, engine, token, alarms, swept }
+    }
 }
 
 /// What a manifest begins with.
@@ -31,7 +62,15 @@ const MAGIC: &[u8; 8] = b"kstoreMF";
 /// A manifest's file.
 pub(crate) fn encode(manifest: &Manifest) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
-    super::put(&mut out, manifest);
+    let Manifest { cluster, generation, seq, revision, compacted, leases, engine, token, alarms, swept } =
+        manifest.clone();
+    let basics = Basics { cluster, generation, seq, revision, compacted, leases, engine, token };
+    super::put_as(&mut out, CURRENT, &(basics, alarms.bits(), swept));
+    seal(out)
+}
+
+/// Appends the checksum.
+fn seal(mut out: Vec<u8>) -> Vec<u8> {
     let crc = crc32fast::hash(&out);
     out.extend_from_slice(&crc.to_le_bytes());
     out
@@ -44,16 +83,31 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Result<Manifest, DecodeError>> {
     if crc32fast::hash(body) != u32::from_le_bytes(*crc) {
         return None;
     }
-    Some(super::take(rest).map(|(manifest, _)| manifest))
+    Some(decode_body(rest))
+}
+
+fn decode_body(bytes: &[u8]) -> Result<Manifest, DecodeError> {
+    match super::version(bytes)? {
+        (VERSION, body) => {
+            let (basics, _) = super::take_body::<Basics>(body)?;
+            Ok(basics.with(Alarms::default(), Revision::NEVER_COMPACTED.0))
+        }
+        (CURRENT, body) => {
+            let ((basics, bits, swept), _) = super::take_body::<(Basics, u8, i64)>(body)?;
+            let alarms = Alarms::from_bits(bits).ok_or(DecodeError::Malformed)?;
+            Ok(basics.with(alarms, swept))
+        }
+        (other, _) => Err(DecodeError::Version(other)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Alarm;
 
-    #[test]
-    fn a_manifest_reads_back_and_any_flipped_bit_is_noticed() {
-        let manifest = Manifest {
+    fn basics() -> Basics {
+        Basics {
             cluster: 7,
             generation: 3,
             seq: 1 << 33,
@@ -62,7 +116,27 @@ mod tests {
             leases: vec![(5, 60), (-5, 2)],
             engine: "segments".to_owned(),
             token: vec![1, 2, 3],
-        };
+        }
+    }
+
+    #[test]
+    fn version_1_is_still_read() {
+        let mut bytes = MAGIC.to_vec();
+        super::super::put(&mut bytes, &basics());
+        let expected = basics().with(Alarms::default(), -1);
+        assert_eq!(decode(&seal(bytes)), Some(Ok(expected)));
+    }
+
+    #[test]
+    fn a_manifest_of_a_later_version_is_refused_not_called_broken() {
+        let mut bytes = MAGIC.to_vec();
+        super::super::put_as(&mut bytes, CURRENT + 1, &0u8);
+        assert_eq!(decode(&seal(bytes)), Some(Err(DecodeError::Version(CURRENT + 1))));
+    }
+
+    #[test]
+    fn a_manifest_reads_back_and_any_flipped_bit_is_noticed() {
+        let manifest = basics().with(Alarms::default().with(Alarm::Corrupt, true), 9);
         let bytes = encode(&manifest);
         assert_eq!(decode(&bytes), Some(Ok(manifest)));
         for at in 0..bytes.len() {

@@ -3,6 +3,7 @@
 //! A version of a key has etcd's own form (`kv`). What frames such versions is bincode, pinned to 2.0.1, whose layout has a
 //! specification; each record begins with a version byte, so that another encoding can follow.
 
+pub(crate) mod etcd;
 pub(crate) mod frame;
 pub(crate) mod history;
 pub(crate) mod kv;
@@ -12,7 +13,7 @@ pub(crate) mod record;
 use bincode::config::{Configuration, standard};
 use bincode::{BorrowDecode, Encode};
 
-/// The version that is written.
+/// The first version of every record, and the only one of most.
 const VERSION: u8 = 1;
 
 /// Little-endian, variable-length integers.
@@ -31,18 +32,30 @@ pub(crate) enum DecodeError {
 
 /// Appends version byte and value.
 fn put<T: Encode>(out: &mut Vec<u8>, value: &T) {
-    out.push(VERSION);
+    put_as(out, VERSION, value);
+}
+
+/// The same as a later version.
+fn put_as<T: Encode>(out: &mut Vec<u8>, version: u8, value: &T) {
+    out.push(version);
     bincode::encode_into_std_write(value, out, LAYOUT).expect("a vector takes everything");
 }
 
 /// Reads what [`put`] appended, and what it occupied.
 fn take<'a, T: BorrowDecode<'a, ()>>(bytes: &'a [u8]) -> Result<(T, usize), DecodeError> {
-    match bytes.split_first() {
-        Some((&VERSION, body)) => {
-            let decoded = bincode::borrow_decode_from_slice(body, LAYOUT);
-            decoded.map(|(value, len)| (value, len + 1)).map_err(|_| DecodeError::Malformed)
-        }
-        Some((other, _)) => Err(DecodeError::Version(*other)),
-        None => Err(DecodeError::Malformed),
+    match version(bytes)? {
+        (VERSION, body) => take_body(body),
+        (other, _) => Err(DecodeError::Version(other)),
     }
+}
+
+/// The version of what stands there, and what follows it.
+fn version(bytes: &[u8]) -> Result<(u8, &[u8]), DecodeError> {
+    bytes.split_first().map(|(version, body)| (*version, body)).ok_or(DecodeError::Malformed)
+}
+
+/// Reads a value behind its version byte; says what both occupied.
+fn take_body<'a, T: BorrowDecode<'a, ()>>(body: &'a [u8]) -> Result<(T, usize), DecodeError> {
+    let decoded = bincode::borrow_decode_from_slice(body, LAYOUT);
+    decoded.map(|(value, len)| (value, len + 1)).map_err(|_| DecodeError::Malformed)
 }

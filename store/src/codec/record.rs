@@ -1,13 +1,20 @@
 //! The log's record: the effects of one commit, complete in themselves.
+//!
+//! Version 1 has no alarms; version 2 has the set of them behind it. What a commit changes decides which is written, so that
+//! a log in which no alarm was ever raised can still be read by what only knows version 1.
 
 use bincode::{BorrowDecode, Encode};
 
-use super::DecodeError;
+use super::{DecodeError, VERSION};
+use crate::alarm::Alarms;
 use crate::commit::{Commit, LeaseChange};
 use crate::event::EventKind;
 
+/// The version that has alarms.
+const WITH_ALARMS: u8 = 2;
+
 /// A commit as it is logged. Borrows the versions' own bytes.
-#[derive(Debug, PartialEq, Eq, Encode, BorrowDecode)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LogRecord<'a> {
     pub(crate) seq: u64,
     pub(crate) revision: i64,
@@ -15,6 +22,25 @@ pub(crate) struct LogRecord<'a> {
     pub(crate) note: Option<&'a [u8]>,
     pub(crate) leases: Vec<LogLease>,
     pub(crate) compacted: Option<i64>,
+    pub(crate) alarms: Option<Alarms>,
+}
+
+/// The form of version 1, with which version 2 begins.
+#[derive(Encode, BorrowDecode)]
+struct Effects<'a> {
+    seq: u64,
+    revision: i64,
+    changes: Vec<LogChange<'a>>,
+    note: Option<&'a [u8]>,
+    leases: Vec<LogLease>,
+    compacted: Option<i64>,
+}
+
+impl<'a> Effects<'a> {
+    fn with(self, alarms: Option<Alarms>) -> LogRecord<'a> {
+        let Self { seq, revision, changes, note, leases, compacted } = self;
+        LogRecord { seq, revision, changes, note, leases, compacted, alarms }
+    }
 }
 
 /// A changed key: the encoded version, or the encoded deletion.
@@ -41,7 +67,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, commit: &Commit) {
         LeaseChange::Granted(id, ttl) => LogLease::Granted { id: id.0, ttl },
         LeaseChange::Gone(id) => LogLease::Gone { id: id.0 },
     });
-    let record = LogRecord {
+    let effects = Effects {
         seq: commit.seq,
         revision: commit.revision.0,
         changes: changes.collect(),
@@ -49,12 +75,25 @@ pub(crate) fn encode(out: &mut Vec<u8>, commit: &Commit) {
         leases: leases.collect(),
         compacted: commit.compacted.map(|revision| revision.0),
     };
-    super::put(out, &record);
+    match commit.alarms {
+        None => super::put(out, &effects),
+        Some(alarms) => super::put_as(out, WITH_ALARMS, &(effects, alarms.bits())),
+    }
 }
 
 /// Reads one record and says how long it was.
 pub(crate) fn decode(bytes: &[u8]) -> Result<(LogRecord<'_>, usize), DecodeError> {
-    super::take(bytes)
+    match super::version(bytes)? {
+        (VERSION, body) => {
+            super::take_body::<Effects<'_>>(body).map(|(effects, len)| (effects.with(None), len))
+        }
+        (WITH_ALARMS, body) => {
+            let ((effects, bits), len) = super::take_body::<(Effects<'_>, u8)>(body)?;
+            let alarms = Alarms::from_bits(bits).ok_or(DecodeError::Malformed)?;
+            Ok((effects.with(Some(alarms)), len))
+        }
+        (other, _) => Err(DecodeError::Version(other)),
+    }
 }
 
 #[cfg(test)]
@@ -78,6 +117,7 @@ mod tests {
             note in option::of(vec(any::<u8>(), 0..9)),
             leases in vec((any::<i64>(), option::of(any::<i64>())), 0..4),
             compacted in option::of(any::<i64>()),
+            alarms in option::of(0u8..4),
         ) {
             let event = |(key, value, put): &(Vec<u8>, Vec<u8>, bool)| Arc::new(Event {
                 kind: if *put { EventKind::Put } else { EventKind::Delete },
@@ -95,6 +135,7 @@ mod tests {
                     None => LeaseChange::Gone(LeaseId(*id)),
                 }).collect(),
                 compacted: compacted.map(Revision),
+                alarms: alarms.and_then(Alarms::from_bits),
             };
             let mut bytes = Vec::new();
             encode(&mut bytes, &commit);
@@ -103,6 +144,8 @@ mod tests {
             let (read, read_len) = decode(&bytes).unwrap();
             prop_assert_eq!(read_len, len);
             prop_assert_eq!((read.seq, read.revision, read.compacted), (seq, revision, compacted));
+            prop_assert_eq!(read.alarms.map(Alarms::bits), alarms);
+            prop_assert_eq!(bytes[0], if alarms.is_some() { 2 } else { 1 });
             prop_assert_eq!(read.note, note.as_deref());
             prop_assert_eq!(read.leases.len(), leases.len());
             for (change, event) in read.changes.iter().zip(commit.events.iter()) {

@@ -88,6 +88,23 @@ impl Entry {
         (!mark.dead).then_some(Found::Stored(RecordKey::new(mark.main, mark.sub)))
     }
 
+    /// The version that a compaction at `revision` keeps for reads: the newest up to it, unless that is a deletion. A
+    /// deletion at `revision` itself hides what the same revision put behind it, as it does in etcd.
+    pub(crate) fn kept_at(&self, revision: Revision) -> Option<RecordKey> {
+        let Version { main, sub, dead, .. } = self.newest;
+        let mut kept = None;
+        for mark in self.older.iter().copied().chain([Mark { main, sub, dead }]) {
+            if mark.main > revision {
+                break;
+            }
+            kept = (!mark.dead).then_some(RecordKey::new(mark.main, mark.sub));
+            if mark.dead && mark.main == revision {
+                break;
+            }
+        }
+        kept
+    }
+
     /// The revisions of all versions that are kept.
     pub(crate) fn revisions(&self) -> impl Iterator<Item = Revision> + '_ {
         self.older.iter().map(|mark| mark.main).chain([self.newest.main])

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::Alarm;
 use crate::core::Core;
 use crate::driver::Driver;
 use crate::request::{Refused, Request};
@@ -20,6 +21,11 @@ pub(crate) async fn run(core: Arc<Core>, driver: Weak<Driver>) {
             changed.await;
             continue;
         };
+        if core.visible().alarms.contains(Alarm::Corrupt) {
+            // Nothing is deleted any more; disarming rings.
+            changed.await;
+            continue;
+        }
         let now = Instant::now();
         if deadline > now {
             tokio::select! {

@@ -165,7 +165,7 @@ fn act(store: &Store, step: &Step) -> bool {
         Answer::Compact(result) => result.is_ok(),
         Answer::Grant(result) => result.is_ok(),
         Answer::Revoke(result) => result.is_ok(),
-        Answer::KeepAlive(_) | Answer::Inspect(_) | Answer::List(_) => false,
+        Answer::KeepAlive(_) | Answer::Inspect(_) | Answer::List(_) | Answer::Alarm(_) => false,
     });
     assert!(done, "{step:?} is refused: {answers:?}");
     true

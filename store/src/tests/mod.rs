@@ -4,8 +4,10 @@
 mod actions;
 mod conformance;
 mod crash;
+mod hash;
 mod leases;
 mod model;
 mod process;
+mod quota;
 mod semantics;
 mod watch;

@@ -43,6 +43,13 @@ impl Txn {
         }
     }
 
+    /// Whether it cannot change anything, whichever branch it takes. As in etcd, one with a transaction inside counts as one
+    /// that can.
+    pub fn is_read_only(&self) -> bool {
+        let mut ops = self.success.iter().chain(&self.failure);
+        ops.all(|op| matches!(op, Op::Range(_)))
+    }
+
     /// The same with a note.
     #[must_use]
     pub fn noted(self, note: impl Into<Bytes>) -> Self {

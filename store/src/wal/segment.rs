@@ -59,6 +59,17 @@ impl Segments {
         self.dir.join(name(first_seq))
     }
 
+    /// Bytes of all files, the prepared one included.
+    pub(crate) fn bytes(&self) -> u64 {
+        let (first_seqs, spare) = {
+            let inner = self.inner.lock();
+            (inner.first_seqs.clone(), inner.spare.as_ref().map_or(0, |(_, size)| *size))
+        };
+        let len = |first| self.open(first).and_then(|file| file.len());
+        // One that went meanwhile occupies nothing.
+        first_seqs.into_iter().filter_map(|first| len(first).ok()).sum::<u64>() + spare
+    }
+
     pub(crate) fn open(&self, first_seq: u64) -> io::Result<Arc<dyn File>> {
         self.disk.open(&self.path(first_seq))
     }

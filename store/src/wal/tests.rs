@@ -45,14 +45,8 @@ fn begin(disk: &SimDisk, seed: u64) -> Wal {
 }
 
 fn commits(seqs: impl IntoIterator<Item = u64>, note: usize) -> Vec<Arc<Commit>> {
-    let commit = |seq| Commit {
-        seq,
-        revision: Revision(1),
-        events: Arc::new([]),
-        note: Some(vec![7; note].into()),
-        leases: vec![],
-        compacted: None,
-    };
+    let commit =
+        |seq| Commit { seq, revision: Revision(1), note: Some(vec![7; note].into()), ..Commit::default() };
     seqs.into_iter().map(|seq| Arc::new(commit(seq))).collect()
 }
 

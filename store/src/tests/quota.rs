@@ -1,0 +1,217 @@
+//! The quota and the alarms: what they refuse, what they let through, and that they outlive a crash.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kstore_nondet::{Nondet, Rng};
+
+use super::conformance::{block_on, tiny};
+use crate::disk::sim::{Policy, SimDisk};
+use crate::{
+    Alarm, CompactError, Compare, CompareOp, Config, Delete, EngineKind, KeyRange, LeaseError, LeaseId,
+    Limits, Op, Put, Range, Revision, Store, Target, Txn, TxnError,
+};
+
+const LEASE: LeaseId = LeaseId(5);
+
+fn with_quota(config: Config, quota: u64) -> Config {
+    Config { limits: Limits { quota_bytes: Some(quota), ..config.limits }, ..config }
+}
+
+async fn in_memory(quota: u64) -> Store {
+    Store::open(with_quota(Config::memory(), quota), Nondet::simulated(1)).await.unwrap()
+}
+
+fn on_disk(disk: &SimDisk, engine: EngineKind, quota: u64) -> Store {
+    let config = Config { engine, ..Config::durable("/data") };
+    let config = with_quota(tiny(config, 3), quota);
+    Store::open_stepped(Arc::new(disk.clone()), &config, &Rng::seeded(1)).unwrap()
+}
+
+async fn put(store: &Store, key: &'static str, size: usize) -> Result<Revision, TxnError> {
+    store.txn(Txn::of(vec![Op::put(key, vec![7; size])])).await.map(|result| result.revision)
+}
+
+fn delete(keys: KeyRange) -> Op {
+    Op::Delete(Delete { keys, prev_kv: false })
+}
+
+/// Writes one key again and again until it is refused; says how often it was not.
+async fn fill(store: &Store, size: usize) -> usize {
+    let mut written = 0;
+    loop {
+        match put(store, "filler", size).await {
+            Ok(_) => written += 1,
+            Err(error) => {
+                assert_eq!(error, TxnError::NoSpace);
+                return written;
+            }
+        }
+    }
+}
+
+#[test]
+fn the_write_that_would_reach_the_quota_is_refused_and_raises_the_alarm() {
+    block_on(async {
+        let store = in_memory(10_000).await;
+        assert_eq!(fill(&store, 1_000).await, 9);
+        assert_eq!((store.alarms(), store.revision()), (vec![Alarm::NoSpace], Revision(10)));
+        let status = store.status();
+        assert_eq!((status.quota, status.alarms), (Some(10_000), vec![Alarm::NoSpace]));
+        assert!(status.size.live < 10_000 && status.size.live > 9_000, "{:?}", status.size);
+    });
+}
+
+#[test]
+fn nothing_is_refused_without_a_quota() {
+    block_on(async {
+        let mut config = Config::memory();
+        config.limits.quota_bytes = None;
+        let store = Store::open(config, Nondet::simulated(1)).await.unwrap();
+        for _ in 0..50 {
+            put(&store, "k", 100_000).await.unwrap();
+        }
+        assert_eq!(store.alarms(), []);
+    });
+}
+
+#[test]
+fn out_of_space_only_what_could_write_is_refused() {
+    block_on(async {
+        let store = in_memory(10_000).await;
+        store.lease_grant(60, LEASE).await.unwrap();
+        store.txn(Txn::of(vec![Op::Put(Put { lease: LEASE, ..Put::new("leased", "v") })])).await.unwrap();
+        fill(&store, 1_000).await;
+        let current = store.revision();
+
+        // A small write that would fit is refused as well, in either branch, and inside.
+        assert_eq!(put(&store, "tiny", 1).await, Err(TxnError::NoSpace));
+        let exists = Compare::key("filler", CompareOp::Greater, Target::Version(0));
+        let untaken = Txn { compares: vec![exists], failure: vec![Op::put("k", "v")], ..Txn::default() };
+        assert_eq!(store.txn(untaken.clone()).await, Err(TxnError::NoSpace));
+        assert_eq!(store.txn(Txn::of(vec![Op::Txn(untaken)])).await, Err(TxnError::NoSpace));
+        assert_eq!(store.lease_grant(60, LeaseId::NONE).await, Err(LeaseError::NoSpace));
+        assert_eq!(store.revision(), current);
+
+        // Everything else works.
+        assert_eq!(store.range(&Range::key("filler")).unwrap().count, 1);
+        assert!(store.lease_keep_alive(LEASE).await.is_ok());
+        let gone = Txn::of(vec![Op::Range(Range::key("filler")), delete(KeyRange::single("filler"))]);
+        assert!(store.txn(gone).await.is_ok());
+        assert!(store.lease_revoke(LEASE).await.is_ok());
+        let current = store.revision();
+        assert!(store.compact(current).await.is_ok());
+        assert_eq!(store.range(&Range::new(KeyRange::all())).unwrap().count, 0);
+    });
+}
+
+#[test]
+fn the_alarm_stays_until_it_is_disarmed_and_comes_back_if_its_cause_is_still_there() {
+    block_on(async {
+        let store = in_memory(10_000).await;
+        fill(&store, 1_000).await;
+        let refill = store.alarm_disarm(Alarm::NoSpace).await;
+        assert_eq!((refill, store.alarms()), (Ok(true), vec![]));
+        assert_eq!(fill(&store, 1_000).await, 0);
+        assert_eq!(store.alarms(), [Alarm::NoSpace]);
+
+        store.compact(store.revision()).await.unwrap();
+        assert_eq!(
+            put(&store, "k", 1).await,
+            Err(TxnError::NoSpace),
+            "there is space, but the alarm is raised"
+        );
+        assert_eq!(store.alarm_disarm(Alarm::NoSpace).await, Ok(true));
+        assert_eq!(store.alarm_disarm(Alarm::NoSpace).await, Ok(false));
+        assert!(put(&store, "k", 1).await.is_ok());
+    });
+}
+
+#[test]
+fn damaged_data_stops_every_change_but_no_read() {
+    block_on(async {
+        let store = in_memory(1 << 20).await;
+        put(&store, "k", 3).await.unwrap();
+        store.lease_grant(60, LEASE).await.unwrap();
+        assert_eq!(store.alarm_raise(Alarm::Corrupt).await, Ok(true));
+        assert_eq!(store.alarm_raise(Alarm::Corrupt).await, Ok(false));
+        assert_eq!(store.alarms(), [Alarm::Corrupt]);
+
+        assert_eq!(put(&store, "k", 3).await, Err(TxnError::Corrupt));
+        let delete = Txn::of(vec![delete(KeyRange::all())]);
+        assert_eq!(store.txn(delete).await, Err(TxnError::Corrupt));
+        assert_eq!(store.compact(Revision(2)).await, Err(CompactError::Corrupt));
+        assert_eq!(store.lease_grant(60, LeaseId::NONE).await, Err(LeaseError::Corrupt));
+        assert_eq!(store.lease_revoke(LEASE).await, Err(LeaseError::Corrupt));
+
+        assert_eq!(store.range(&Range::key("k")).unwrap().count, 1);
+        let read = Txn::of(vec![Op::Range(Range::key("k"))]);
+        assert!(store.txn(read).await.unwrap().succeeded);
+
+        assert_eq!(store.alarm_raise(Alarm::NoSpace).await, Ok(true));
+        assert_eq!(store.alarms(), [Alarm::NoSpace, Alarm::Corrupt]);
+        assert_eq!(put(&store, "k", 3).await, Err(TxnError::Corrupt), "the worse one answers");
+    });
+}
+
+#[test]
+fn a_lease_that_ends_while_data_is_damaged_ends_when_the_alarm_is_disarmed() {
+    block_on(async {
+        let store = in_memory(1 << 20).await;
+        store.lease_grant(10, LEASE).await.unwrap();
+        store.txn(Txn::of(vec![Op::Put(Put { lease: LEASE, ..Put::new("k", "v") })])).await.unwrap();
+        store.alarm_raise(Alarm::Corrupt).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(store.range(&Range::key("k")).unwrap().count, 1);
+        store.alarm_disarm(Alarm::Corrupt).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(store.range(&Range::key("k")).unwrap().count, 0);
+    });
+}
+
+#[test]
+fn alarms_survive_a_crash_from_the_log_and_from_the_manifest() {
+    for checkpointed in [false, true] {
+        block_on(async {
+            let disk = SimDisk::default();
+            let store = on_disk(&disk, EngineKind::Segments, 20_000);
+            fill(&store, 100).await;
+            assert_eq!(store.alarms(), [Alarm::NoSpace]);
+            if checkpointed {
+                store.close().await;
+            }
+            let disk = disk.crash(Policy::Nothing, 1);
+            let store = on_disk(&disk, EngineKind::Segments, 20_000);
+            assert_eq!(store.alarms(), [Alarm::NoSpace], "checkpointed: {checkpointed}");
+            assert_eq!(put(&store, "k", 1).await, Err(TxnError::NoSpace));
+            assert_eq!(store.alarm_disarm(Alarm::NoSpace).await, Ok(true));
+            let disk = disk.crash(Policy::Nothing, 2);
+            let store = on_disk(&disk, EngineKind::Segments, 20_000);
+            assert_eq!(store.alarms(), [], "checkpointed: {checkpointed}");
+        });
+    }
+}
+
+#[test]
+fn what_is_used_is_the_same_after_a_restart() {
+    for engine in [EngineKind::Segments, EngineKind::Memory] {
+        block_on(async {
+            let disk = SimDisk::default();
+            let store = on_disk(&disk, engine, 1 << 20);
+            for size in [1, 500, 3_000] {
+                put(&store, "k", size).await.unwrap();
+                put(&store, "l", size).await.unwrap();
+            }
+            store.txn(Txn::of(vec![delete(KeyRange::single("l"))])).await.unwrap();
+            store.compact(Revision(5)).await.unwrap();
+            let before = store.status();
+            store.close().await;
+            let after = on_disk(&disk, engine, 1 << 20).status();
+            assert_eq!(after.size.live, before.size.live, "{engine:?}");
+            assert_eq!(
+                (after.seq, after.revision, after.compacted),
+                (before.seq, before.revision, before.compacted)
+            );
+        });
+    }
+}

@@ -1,0 +1,246 @@
+//! The threads of a store with a log: one evaluates, one logs, one delivers, one does the background's work. How they start,
+//! what each leaves behind however it ends, and how all are brought to an end.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use parking_lot::Mutex;
+
+use crate::checkpoint::Background;
+use crate::committer::Committer;
+use crate::core::Core;
+use crate::disk::real::DirLock;
+use crate::engine::EngineError;
+use crate::feed::Feed;
+use crate::group::Group;
+use crate::log::Log;
+use crate::pipe::{Call, Pipe};
+use crate::queue::Queue;
+
+/// What the threads share.
+pub(crate) struct Shared {
+    pub(crate) core: Arc<Core>,
+    pub(crate) queue: Queue,
+    pub(crate) pipe: Pipe,
+    /// Belongs to whom the pipe says; the lock is never waited for.
+    log: Mutex<Log>,
+    feed: Feed,
+}
+
+/// The threads, to be ended.
+pub(crate) struct Threads {
+    shared: Arc<Shared>,
+    /// Until the store is closed.
+    running: Mutex<Option<Running>>,
+}
+
+struct Running {
+    writer: JoinHandle<()>,
+    log: JoinHandle<()>,
+    watch: JoinHandle<()>,
+    background: JoinHandle<()>,
+    _lock: Option<DirLock>,
+}
+
+impl Threads {
+    pub(crate) fn start(
+        core: Arc<Core>,
+        committer: Committer,
+        log: Log,
+        background: Background,
+        lock: Option<DirLock>,
+    ) -> io::Result<Self> {
+        let queue = Queue::new(&core.limits);
+        let pipe = Pipe::new(&core.limits);
+        let shared = Arc::new(Shared { core, queue, pipe, log: Mutex::new(log), feed: Feed::default() });
+        let running = Running {
+            writer: spawn("kstore-writer", &shared, move |shared| shared.evaluate(committer))?,
+            log: spawn("kstore-log", &shared, Shared::log)?,
+            watch: spawn("kstore-watch", &shared, Shared::deliver)?,
+            background: spawn("kstore-background", &shared, move |shared| shared.background(background))?,
+            _lock: lock,
+        };
+        Ok(Self { shared, running: Mutex::new(Some(running)) })
+    }
+
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.shared.queue
+    }
+
+    /// Lets the threads finish what they have and waits for them. One of them cannot do that: for it (a waker that it calls
+    /// may drop the last handle) another thread waits.
+    pub(crate) fn close(&self) {
+        self.shared.queue.close();
+        let mut running = self.running.lock();
+        let Some(threads) = running.take() else { return };
+        let shared = self.shared.clone();
+        if threads.has(thread::current().id()) {
+            let closing = thread::Builder::new().name("kstore-close".to_owned());
+            if let Err(error) = closing.spawn(move || threads.join(&shared)) {
+                tracing::error!(%error, "nobody waits for the store's threads to end");
+            }
+        } else {
+            threads.join(&shared);
+        }
+    }
+}
+
+impl Running {
+    fn has(&self, thread: thread::ThreadId) -> bool {
+        let all = [&self.writer, &self.log, &self.watch, &self.background];
+        all.iter().any(|own| own.thread().id() == thread)
+    }
+
+    fn join(self, shared: &Shared) {
+        let join = |thread: JoinHandle<()>| {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the store panicked");
+            }
+        };
+        join(self.writer);
+        join(self.log);
+        shared.core.hub.stop();
+        join(self.watch);
+        shared.core.close();
+        join(self.background);
+        shared.core.engine.close();
+    }
+}
+
+fn spawn(
+    name: &str,
+    shared: &Arc<Shared>,
+    run: impl FnOnce(&Shared) + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    let shared = shared.clone();
+    thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared))
+}
+
+impl Shared {
+    /// Logs a group on the thread that has the log, and gives the log back.
+    pub(crate) fn step(&self, group: &mut Group) -> io::Result<()> {
+        let mut log = self.log.lock();
+        log.step(group)?;
+        log.feed(&self.feed);
+        self.pipe.leave(log.deadline());
+        Ok(())
+    }
+
+    fn evaluate(&self, mut committer: Committer) {
+        let _ending = Leaving { shared: self, leave: Self::leave_writer };
+        if let Err(error) = committer.serve(self) {
+            self.core.fail("the log cannot be written", &error);
+        }
+    }
+
+    /// Nothing more is evaluated.
+    fn leave_writer(&self) {
+        self.queue.abandon();
+        if self.core.has_failed() {
+            self.pipe.break_off();
+        } else {
+            self.pipe.close();
+        }
+    }
+
+    fn log(&self) {
+        let _ending = Leaving { shared: self, leave: Self::leave_log };
+        if let Err(error) = self.serve_log() {
+            self.core.fail("the log cannot be written", &error);
+        }
+    }
+
+    fn serve_log(&self) -> io::Result<()> {
+        let (mut group, mut deadline) = (Group::default(), None);
+        loop {
+            let call = self.pipe.take(&mut group, deadline);
+            let mut log = self.log.lock();
+            match call {
+                Call::Group => log.step(&mut group)?,
+                Call::Deadline => {}
+                Call::Closed if self.core.has_failed() => return Ok(()),
+                Call::Closed => {
+                    log.finish()?;
+                    log.feed(&self.feed);
+                    return Ok(());
+                }
+            }
+            log.visit()?;
+            log.feed(&self.feed);
+            deadline = log.deadline();
+        }
+    }
+
+    /// Nothing more is logged.
+    fn leave_log(&self) {
+        self.pipe.break_off();
+        self.queue.abandon();
+        self.feed.close();
+    }
+
+    fn deliver(&self) {
+        let mut more = true;
+        while more {
+            more = self.core.hub.wait();
+            self.core.deliver();
+        }
+    }
+
+    fn background(&self, mut background: Background) {
+        let _ending = Leaving { shared: self, leave: Self::leave_background };
+        if let Err(error) = self.serve_background(&mut background) {
+            self.core.fail("the history engine failed", &error);
+        }
+    }
+
+    fn serve_background(&self, background: &mut Background) -> Result<(), EngineError> {
+        background.resume()?;
+        let mut untidy = true;
+        loop {
+            let work = self.feed.take(!untidy);
+            if work.prepare
+                && let Err(error) = background.prepare()
+            {
+                // Not needed yet: the log makes its own file when it has to.
+                tracing::warn!(%error, "the next log file could not be prepared");
+            }
+            let idle = work.commits.is_empty();
+            background.absorb(&work.commits)?;
+            if work.closed && idle {
+                return background.checkpoint();
+            }
+            untidy = !work.closed
+                && match background.tidy() {
+                    Ok(more) => more,
+                    Err(error) => {
+                        tracing::error!(%error, "space cannot be won back");
+                        false
+                    }
+                };
+        }
+    }
+
+    /// The engine is given nothing more.
+    fn leave_background(&self) {
+        if self.core.has_failed() {
+            self.queue.abandon();
+        }
+        self.feed.break_off();
+    }
+}
+
+/// What a thread leaves behind, also if it panicked: nobody waits for one that is gone.
+struct Leaving<'a> {
+    shared: &'a Shared,
+    leave: fn(&Shared),
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.shared.core.fail("one of its threads panicked", &"see above");
+        }
+        (self.leave)(self.shared);
+    }
+}
