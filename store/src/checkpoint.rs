@@ -79,23 +79,14 @@ impl Background {
 
     /// Takes published commits in.
     pub(crate) fn absorb(&mut self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
+        // Stored together, but a compaction comes before what follows it.
         let mut taken = 0;
-        for commit in commits {
-            self.core.store(commit)?;
-            self.fed.seq = commit.seq;
-            self.fed.revision = commit.revision;
-            for change in &commit.leases {
-                match *change {
-                    LeaseChange::Granted(id, ttl) => drop(self.leases.insert(id.0, ttl)),
-                    LeaseChange::Gone(id) => drop(self.leases.remove(&id.0)),
-                }
-            }
-            self.fed.alarms = commit.alarms.unwrap_or(self.fed.alarms);
-            if let Some(compacted) = commit.compacted {
-                self.fed.compacted = compacted;
+        for together in commits.chunk_by(|commit, _| commit.compacted.is_none()) {
+            self.core.store(together)?;
+            taken += together.iter().map(|commit| self.note(commit)).sum::<usize>();
+            if let Some(compacted) = together.last().and_then(|commit| commit.compacted) {
                 compact(&self.core, compacted)?;
             }
-            taken += commit.cost();
         }
         self.core.measure(taken);
         self.since += taken as u64;
@@ -103,6 +94,21 @@ impl Background {
             self.checkpoint()?;
         }
         Ok(())
+    }
+
+    /// What is stored is to be in the next manifest; says what the commit costs.
+    fn note(&mut self, commit: &Commit) -> usize {
+        self.fed.seq = commit.seq;
+        self.fed.revision = commit.revision;
+        self.fed.compacted = commit.compacted.unwrap_or(self.fed.compacted);
+        self.fed.alarms = commit.alarms.unwrap_or(self.fed.alarms);
+        for change in &commit.leases {
+            match *change {
+                LeaseChange::Granted(id, ttl) => drop(self.leases.insert(id.0, ttl)),
+                LeaseChange::Gone(id) => drop(self.leases.remove(&id.0)),
+            }
+        }
+        commit.cost()
     }
 
     /// Prepares the next log file.

@@ -53,7 +53,8 @@ impl Threads {
     ) -> io::Result<Self> {
         let queue = Queue::new(&core.limits);
         let pipe = Pipe::new(&core.limits);
-        let shared = Arc::new(Shared { core, queue, pipe, log: Mutex::new(log), feed: Feed::default() });
+        let feed = Feed::new(core.limits.feed_batch_bytes, core.limits.feed_bytes);
+        let shared = Arc::new(Shared { core, queue, pipe, log: Mutex::new(log), feed });
         let running = Running {
             writer: spawn("kstore-writer", &shared, move |shared| shared.evaluate(committer))?,
             log: spawn("kstore-log", &shared, Shared::log)?,
@@ -152,7 +153,7 @@ impl Shared {
     }
 
     fn serve_log(&self) -> io::Result<()> {
-        let (mut group, mut deadline) = (Group::default(), None);
+        let (mut group, mut deadline) = (Group::default(), self.log.lock().deadline());
         loop {
             let call = self.pipe.take(&mut group, deadline);
             let mut log = self.log.lock();
@@ -166,8 +167,11 @@ impl Shared {
                     return Ok(());
                 }
             }
-            log.visit()?;
+            let idle = log.visit()?;
             log.feed(&self.feed);
+            if idle {
+                self.feed.flush();
+            }
             deadline = log.deadline();
         }
     }

@@ -93,7 +93,7 @@ impl Writer {
         self.hand_over(&mut group);
         group.publish(&self.core);
         for commit in &group.commits {
-            let stored = self.core.store(commit);
+            let stored = self.core.store(std::slice::from_ref(commit));
             let compacted =
                 commit.compacted.map_or(Ok(()), |revision| crate::compact::compact(&self.core, revision));
             if let Err(error) = stored.and(compacted) {

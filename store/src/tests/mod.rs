@@ -7,6 +7,7 @@ mod crash;
 mod hash;
 mod leases;
 mod model;
+mod pipeline;
 mod process;
 mod quota;
 mod semantics;
