@@ -8,9 +8,11 @@ use kstore_proto::etcd::etcdserverpb::{
 use kstore_store::{Op, OpResult, Revision, Txn, TxnResult};
 use tonic::{Request, Response, Status, async_trait};
 
+use crate::check;
 use crate::convert;
 use crate::error::EtcdError;
 use crate::node::Node;
+use crate::range_stream::{self, RangeStream};
 
 #[async_trait]
 impl Kv for Node {
@@ -20,8 +22,17 @@ impl Kv for Node {
         Ok(Response::new(convert::range_response(&result, self.header(result.revision))))
     }
 
+    type RangeStreamStream = RangeStream;
+
+    async fn range_stream(&self, request: Request<RangeRequest>) -> Result<Response<RangeStream>, Status> {
+        range_stream::range_stream(self, request)
+    }
+
     async fn put(&self, request: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
-        let (result, header) = self.single(Op::Put(convert::put(request.into_inner()))).await?;
+        let request = request.into_inner();
+        check::put(&request)?;
+        check::size(&request)?;
+        let (result, header) = self.single(Op::Put(convert::put(request))).await?;
         let OpResult::Put(result) = result else { unreachable!("a put was answered with {result:?}") };
         Ok(Response::new(convert::put_response(&result, header)))
     }
@@ -30,7 +41,9 @@ impl Kv for Node {
         &self,
         request: Request<DeleteRangeRequest>,
     ) -> Result<Response<DeleteRangeResponse>, Status> {
-        let (result, header) = self.single(Op::Delete(convert::delete(request.into_inner())?)).await?;
+        let request = request.into_inner();
+        check::size(&request)?;
+        let (result, header) = self.single(Op::Delete(convert::delete(request)?)).await?;
         let OpResult::Delete(result) = result else {
             unreachable!("a deletion was answered with {result:?}")
         };
@@ -38,7 +51,10 @@ impl Kv for Node {
     }
 
     async fn txn(&self, request: Request<TxnRequest>) -> Result<Response<TxnResponse>, Status> {
-        let txn = convert::txn(request.into_inner())?;
+        let request = request.into_inner();
+        check::txn(&request)?;
+        check::size(&request)?;
+        let txn = convert::txn(request)?;
         let result = self.store.txn(txn).await.map_err(EtcdError::from)?;
         Ok(Response::new(convert::txn_response(&result, self.header(result.revision))))
     }

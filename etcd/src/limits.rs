@@ -6,6 +6,13 @@ use std::time::Duration;
 /// before it is decoded.
 pub(crate) const MESSAGE_BYTES: usize = (3 << 19) + (512 << 10);
 
+/// The largest request that changes something, as it is logged; etcd's value. Between this and [`MESSAGE_BYTES`] clients are
+/// told which of their requests it was.
+pub(crate) const REQUEST_BYTES: usize = 3 << 19;
+
+/// Operations of a transaction, where each level counts with its longest list; the store's value and etcd's.
+pub(crate) const TXN_OPS: usize = 128;
+
 /// Cancelled calls of one connection that may wait to be noticed. Clients cancel in bursts, and the default of 20 would
 /// cost them the connection with all its watches.
 pub(crate) const PENDING_RESETS: usize = 10_000;
@@ -40,6 +47,12 @@ pub(crate) const HISTORY_REVISIONS: usize = 1_000;
 
 /// Bytes of history after which a watch response takes no further revision.
 pub(crate) const HISTORY_BYTES: usize = MESSAGE_BYTES;
+
+/// Keys of the first part of a streamed read: little, so that the first answer comes soon. Later ones follow their size.
+pub(crate) const CHUNK_KEYS: i64 = 10;
+
+/// About how many bytes a part of a streamed read has.
+pub(crate) const CHUNK_BYTES: usize = 3 << 19;
 
 /// How often a watch that asked for it hears that nothing happened. etcd's default is ten minutes, but Kubernetes, the
 /// main user, runs it with this.

@@ -9,6 +9,13 @@ use tokio_util::sync::CancellationToken;
 /// The raft term in every header. There is no raft; this is what a fresh etcd of one member says.
 pub(crate) const TERM: u64 = 2;
 
+/// The etcd whose API this is. Clients decide by it what they ask for: Kubernetes reads consistently from its cache from
+/// 3.5.13 on.
+pub(crate) const VERSION: &str = "3.6.0";
+
+/// The least version that all members have, and the form in which they store.
+pub(crate) const CLUSTER_VERSION: &str = "3.6.0";
+
 /// The one member.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
