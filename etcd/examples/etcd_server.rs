@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use kstore_etcd::Options;
 use kstore_nondet::Nondet;
 use kstore_store::{Config, Durability, EngineKind, Store};
 use tokio::net::TcpListener;
@@ -18,9 +19,10 @@ const RELAXED_INTERVAL: Duration = Duration::from_millis(100);
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (config, address) = config()?;
     let store = Store::open(config, Nondet::real()).await?;
-    let listener = TcpListener::bind(address).await?;
+    let listener = TcpListener::bind(&address).await?;
+    let options = Options::plain(format!("http://{address}"));
     let stop = CancellationToken::new();
-    let server = tokio::spawn(kstore_etcd::serve(store.clone(), listener, stop.clone()));
+    let server = tokio::spawn(kstore_etcd::serve(store.clone(), listener, options, stop.clone()));
     signal(SignalKind::terminate())?.recv().await;
     stop.cancel();
     server.await?;

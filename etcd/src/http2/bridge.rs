@@ -6,17 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
-use axum::Router;
 use bytes::Bytes;
 use http::Request;
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::task::AbortOnDropHandle;
-use tower::ServiceExt;
 
 use super::stream::{Part, Tail};
-use crate::limits::{ANSWER_BYTES, REQUEST_BYTES};
+use crate::connection::Service;
+use crate::limits::{ANSWER_BYTES, STREAM_WINDOW};
 
 /// Parts of answers on their way to the connection, each with its stream.
 pub(super) type Parts = mpsc::Sender<(u32, Part)>;
@@ -35,18 +34,18 @@ pub(super) struct TooMuch;
 
 impl Bridge {
     /// Passes a request on; it has a body unless it is `complete`.
-    pub(super) fn open(router: &Router, request: Request<()>, complete: bool, id: u32, parts: &Parts) -> Self {
+    pub(super) fn open(service: &Service, request: Request<()>, complete: bool, id: u32, parts: &Parts) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
         let queued = Arc::<AtomicUsize>::default();
         let body = RequestBody { pieces: receiver, queued: queued.clone() };
-        let answer = pass(router.clone(), request.map(|()| body), id, parts.clone());
+        let answer = pass(service.clone(), request.map(|()| body), id, parts.clone());
         let task = AbortOnDropHandle::new(tokio::spawn(answer));
         Self { body: (!complete).then_some(sender), queued, _task: task }
     }
 
     /// Hands on a piece of the body, and whether it is the last.
     pub(super) fn push(&mut self, piece: Bytes, last: bool) -> Result<(), TooMuch> {
-        if self.queued.fetch_add(piece.len(), Relaxed) > REQUEST_BYTES {
+        if self.queued.fetch_add(piece.len(), Relaxed) > STREAM_WINDOW {
             return Err(TooMuch);
         }
         if let Some(body) = &self.body
@@ -62,12 +61,8 @@ impl Bridge {
     }
 }
 
-async fn pass(router: Router, request: Request<RequestBody>, id: u32, parts: Parts) {
-    let response = match router.oneshot(request).await {
-        Ok(response) => response,
-        Err(never) => match never {},
-    };
-    let (head, mut body) = response.into_parts();
+async fn pass(service: Service, request: Request<RequestBody>, id: u32, parts: Parts) {
+    let (head, mut body) = service.calls.pass(service.router, request).await.into_parts();
     // The connection has ended if it takes no parts.
     if body.is_end_stream() {
         let _ = parts.send((id, Part::Tail(Tail::HeadOnly(head.status, head.headers)))).await;

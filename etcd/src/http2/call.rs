@@ -1,14 +1,16 @@
 //! The calls that are answered on the connection's own task, without a task, a router or a body of their own: reads and writes
 //! of keys, which are nearly all the calls there are.
 
+use std::sync::LazyLock;
+
 use bytes::{Buf, Bytes};
-use kstore_proto::etcd::etcdserverpb as pb;
-use kstore_store::{Op, OpResult, Revision, Txn};
+use kstore_store::{OpResult, Revision, Txn};
 use prost::Message;
 use tonic::Status;
 
-use crate::convert;
+use crate::calls::Place;
 use crate::error::{self, EtcdError};
+use crate::kv;
 use crate::limits::MESSAGE_BYTES;
 use crate::node::Node;
 
@@ -36,8 +38,17 @@ impl Method {
         })
     }
 
+    /// Where it is counted.
+    pub(super) fn place(self) -> Place {
+        static PLACES: LazyLock<[Place; 4]> = LazyLock::new(|| {
+            [Method::Range, Method::Put, Method::DeleteRange, Method::Txn]
+                .map(|method| Place::of(method.path()).expect("the method is one of ours"))
+        });
+        PLACES[self as usize]
+    }
+
     /// Its name on the wire.
-    pub(super) fn path(self) -> &'static str {
+    fn path(self) -> &'static str {
         match self {
             Self::Range => "/etcdserverpb.KV/Range",
             Self::Put => "/etcdserverpb.KV/Put",
@@ -92,20 +103,18 @@ pub(super) fn begin(node: &Node, method: Method, mut body: Bytes) -> Result<Begu
     body.advance(PREFIX);
     let txn = |op| Begun::Write(Txn::of(vec![op]), Single::Yes);
     Ok(match method {
-        Method::Range => Begun::Answered(range(node, decode(body)?)?),
-        Method::Put => txn(Op::Put(convert::put(decode(body)?))),
-        Method::DeleteRange => txn(Op::Delete(convert::delete(decode(body)?)?)),
-        Method::Txn => Begun::Write(convert::txn(decode(body)?)?, Single::No),
+        Method::Range => {
+            let result = kv::range(node, decode(body)?)?;
+            Begun::Answered((result.revision, OpResult::Range(result)))
+        }
+        Method::Put => txn(kv::put(decode(body)?)?),
+        Method::DeleteRange => txn(kv::delete(decode(body)?)?),
+        Method::Txn => Begun::Write(kv::txn(decode(body)?)?, Single::No),
     })
 }
 
 fn decode<M: Message + Default>(body: Bytes) -> Result<M, Status> {
     M::decode(body).map_err(|error| Status::internal(format!("grpc: error unmarshalling request: {error}")))
-}
-
-fn range(node: &Node, request: pb::RangeRequest) -> Result<Answered, EtcdError> {
-    let result = node.store.range(&convert::range(request)?)?;
-    Ok((result.revision, OpResult::Range(result)))
 }
 
 /// Does a transaction. The store does it even if nobody waits any more.

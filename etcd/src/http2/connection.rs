@@ -6,7 +6,6 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use axum::Router;
 use bytes::{Buf, Bytes, BytesMut};
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -17,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 use tokio_util::io::poll_read_buf;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::bridge::{Bridge, Parts, TooMuch};
 use super::call::{self, Answered, Begun, Method};
@@ -27,20 +26,19 @@ use super::opening::{Opened, Opening};
 use super::outbox::{Outbox, Pumped};
 use super::stream::{Part, Request, Stream, Tail};
 use crate::codec::Answer;
+use crate::connection::Service;
 use crate::limits;
-use crate::node::Node;
 
 /// The client broke the protocol: the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Broken(Reason);
 
-type Finished = (u32, Result<Answered, Status>);
+type Finished = (u32, Method, Result<Answered, Status>);
 
 /// See the module.
 pub(super) struct Connection<T> {
     io: T,
-    node: Node,
-    router: Router,
+    service: Service,
     inbox: BytesMut,
     outbox: Outbox,
     decoder: Decoder,
@@ -64,17 +62,16 @@ pub(super) struct Connection<T> {
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     /// A connection whose preface, and perhaps more, is in `inbox`.
-    pub(super) fn new(io: T, inbox: BytesMut, node: Node, router: Router, stop: CancellationToken) -> Self {
+    pub(super) fn new(io: T, inbox: BytesMut, service: Service, stop: CancellationToken) -> Self {
         let mut outbox = Outbox::default();
         frame::settings(&mut outbox.bytes, &[
-            (Setting::InitialWindowSize, limits::REQUEST_BYTES as u32),
+            (Setting::InitialWindowSize, limits::STREAM_WINDOW as u32),
             (Setting::MaxHeaderListSize, limits::HEADER_BYTES as u32),
         ]);
         frame::window_update(&mut outbox.bytes, 0, limits::RECEIVE_WINDOW - WINDOW as u32);
         Self {
             io,
-            node,
-            router,
+            service,
             inbox,
             outbox,
             decoder: Decoder::default(),
@@ -110,13 +107,17 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             }
             self.poll_writes(cx);
             self.poll_parts(cx);
+            let full = self.outbox.is_full();
             let written = self.poll_write(cx)?;
             if self.stop.is_none() && self.streams.is_empty() && self.outbox.unsent().is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            // A client that does not take its answers is not asked for more.
-            if written.is_pending() && self.outbox.is_full() {
-                return Poll::Pending;
+            match (full, self.outbox.is_full()) {
+                // A client that does not take its answers is not asked for more.
+                (_, true) if written.is_pending() => return Poll::Pending,
+                // What was left undone for want of room can be done now.
+                (true, _) | (_, true) => continue,
+                (false, false) => {}
             }
             if self.poll_alarm(cx).is_ready() || ready!(self.poll_read(cx))? == 0 {
                 return Poll::Ready(Ok(()));
@@ -133,9 +134,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
 
     fn poll_writes(&mut self, cx: &mut Context<'_>) {
         while !self.writes.is_empty()
-            && let Poll::Ready(Some((id, answer))) = self.writes.poll_next_unpin(cx)
+            && let Poll::Ready(Some((id, method, answer))) = self.writes.poll_next_unpin(cx)
         {
-            self.answer(id, answer);
+            self.answer(id, method, answer);
         }
     }
 
@@ -281,13 +282,17 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             return Ok(());
         }
         let request = match opening.finish() {
-            Opened::Call(method) => Request::Call(method, BytesMut::new()),
-            Opened::Other(request) => {
-                Request::Other(Bridge::open(&self.router, request, complete, id, &self.parts.0))
+            Opened::Call(method) => {
+                self.service.calls.began(method.place());
+                Request::Call(method, BytesMut::new())
             }
-            Opened::Refused(_, status) => {
+            Opened::Other(request) => {
+                Request::Other(Bridge::open(&self.service, request, complete, id, &self.parts.0))
+            }
+            Opened::Refused(method, status) => {
+                self.service.calls.began(method.place());
                 self.begin(id, Request::Taken, complete);
-                self.refuse(id, status);
+                self.answer(id, method, Err(status));
                 return Ok(());
             }
             Opened::Bad => {
@@ -351,7 +356,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 } else {
                     body.extend_from_slice(&piece);
                     if let Err(status) = call::check(body) {
-                        self.refuse(id, status);
+                        self.answer(id, method, Err(status));
                     } else if last {
                         let body = std::mem::take(body).freeze();
                         stream.request = Request::Taken;
@@ -364,25 +369,26 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     }
 
     fn call(&mut self, id: u32, method: Method, body: Bytes) {
-        let begun = call::check(&body).and_then(|()| call::begin(&self.node, method, body));
+        let begun = call::check(&body).and_then(|()| call::begin(&self.service.node, method, body));
         match begun {
-            Ok(Begun::Answered(answered)) => self.answer(id, Ok(answered)),
+            Ok(Begun::Answered(answered)) => self.answer(id, method, Ok(answered)),
             Ok(Begun::Write(txn, single)) => {
-                let write = call::write(self.node.clone(), txn, single);
-                self.writes.push(Box::pin(async move { (id, write.await) }));
+                let write = call::write(self.service.node.clone(), txn, single);
+                self.writes.push(Box::pin(async move { (id, method, write.await) }));
             }
-            Err(status) => self.refuse(id, status),
+            Err(status) => self.answer(id, method, Err(status)),
         }
     }
 
-    fn answer(&mut self, id: u32, answer: Result<Answered, Status>) {
+    fn answer(&mut self, id: u32, method: Method, answer: Result<Answered, Status>) {
+        self.service.calls.ended(method.place(), answer.as_ref().map_or_else(Status::code, |_| Code::Ok));
         let (revision, result) = match answer {
             Ok(answered) => answered,
             Err(status) => return self.refuse(id, status),
         };
         // The client may have given up.
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        let header = self.node.header(revision).unwrap_or_default();
+        let header = self.service.node.header(revision).unwrap_or_default();
         let pumped = self.outbox.answer(id, stream, &Answer { header, result: &result });
         self.pumped(id, pumped);
     }

@@ -20,12 +20,11 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use axum::Router;
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
-use crate::node::Node;
+use crate::connection::Service;
 use connection::Connection;
 use frame::PREFACE;
 
@@ -60,8 +59,8 @@ pub(crate) async fn listen<T: AsyncRead + Unpin>(mut io: T) -> io::Result<Spoken
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Http2<T> {
     /// Serves until the client goes or, after `stop`, until all its streams have ended.
-    pub(crate) async fn serve(self, node: Node, router: Router, stop: CancellationToken) -> io::Result<()> {
-        Connection::new(self.io, self.read, node, router, stop).run().await
+    pub(crate) async fn serve(self, service: Service, stop: CancellationToken) -> io::Result<()> {
+        Connection::new(self.io, self.read, service, stop).run().await
     }
 }
 
