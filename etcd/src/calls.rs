@@ -96,6 +96,17 @@ pub(crate) struct Line {
     pub(crate) count: u64,
 }
 
+/// A method of ours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place(usize);
+
+impl Place {
+    /// The method at `path`.
+    pub(crate) fn of(path: &str) -> Option<Self> {
+        METHODS.binary_search_by_key(&path, |(path, _)| path).ok().map(Self)
+    }
+}
+
 impl Default for Calls {
     fn default() -> Self {
         Self(METHODS.iter().map(|_| Count::default()).collect())
@@ -108,22 +119,30 @@ impl Calls {
     where
         Router: tower::Service<Request<B>, Response = Response, Error = std::convert::Infallible>,
     {
-        let method = METHODS.binary_search_by_key(&request.uri().path(), |(path, _)| path).ok();
-        let Some((count, (_, kind))) = method.map(|at| (&self.0[at], METHODS[at])) else {
+        let Some(at) = Place::of(request.uri().path()) else {
             return infallible(tower::ServiceExt::oneshot(router, request).await);
         };
-        count.started.fetch_add(1, Ordering::Relaxed);
+        self.began(at);
         let response = match refusal(request.headers()) {
             Some(status) => status.into_http::<Body>(),
             None => recode_oversized(infallible(tower::ServiceExt::oneshot(router, request).await)),
         };
-        let code = match response.headers().get("grpc-status") {
-            Some(code) => Code::from_bytes(code.as_bytes()),
-            None if kind == Kind::Unary => Code::Ok,
-            None => return response,
-        };
-        count.handled[code as usize].fetch_add(1, Ordering::Relaxed);
+        match response.headers().get("grpc-status") {
+            Some(code) => self.ended(at, Code::from_bytes(code.as_bytes())),
+            None if METHODS[at.0].1 == Kind::Unary => self.ended(at, Code::Ok),
+            None => {}
+        }
         response
+    }
+
+    /// A call of this method began.
+    pub(crate) fn began(&self, Place(at): Place) {
+        self.0[at].started.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It was answered.
+    pub(crate) fn ended(&self, Place(at): Place, code: Code) {
+        self.0[at].handled[code as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// What was counted so far, zeros left out.

@@ -159,7 +159,11 @@ pub(crate) fn unimplemented(why: &str) -> Status {
 /// would take for a compacted or future revision. None if `status` says something else.
 pub(crate) fn oversized(status: &Status) -> Option<Status> {
     let rest = status.message().strip_prefix("Error, decoded message length too large: found ")?;
-    let bytes = rest.split(' ').next()?;
-    let text = format!("grpc: received message larger than max ({bytes} vs. {MESSAGE_BYTES})");
-    (status.code() == Code::OutOfRange).then(|| Status::resource_exhausted(text))
+    let bytes = rest.split(' ').next()?.parse().ok()?;
+    (status.code() == Code::OutOfRange).then(|| too_large(bytes))
+}
+
+/// The answer to a message of so many bytes, in grpc-go's words.
+pub(crate) fn too_large(bytes: usize) -> Status {
+    Status::resource_exhausted(format!("grpc: received message larger than max ({bytes} vs. {MESSAGE_BYTES})"))
 }

@@ -13,13 +13,27 @@ pub(crate) const REQUEST_BYTES: usize = 3 << 19;
 /// Operations of a transaction, where each level counts with its longest list; the store's value and etcd's.
 pub(crate) const TXN_OPS: usize = 128;
 
-/// Cancelled calls of one connection that may wait to be noticed. Clients cancel in bursts, and the default of 20 would
-/// cost them the connection with all its watches.
-pub(crate) const PENDING_RESETS: usize = 10_000;
+/// What a client may send on one stream before it hears that it was taken: more than a message, so that no message waits
+/// for that. What piles up unread beyond it costs the client the stream.
+pub(crate) const STREAM_WINDOW: usize = 4 << 20;
 
-/// Streams of one connection. A client has one connection for everything, so that any small number stalls it; etcd has no
-/// bound.
-pub(crate) const STREAMS: u32 = u32::MAX;
+/// What a client may send on one connection before it hears that it was taken; granted anew at once, as etcd does it.
+pub(crate) const RECEIVE_WINDOW: u32 = 16 << 20;
+
+/// Bytes of one request's headers, as HTTP/2 counts them; more ends the connection.
+pub(crate) const HEADER_BYTES: usize = 64 << 10;
+
+/// Bytes read at once. Holds the largest frame that we let clients send.
+pub(crate) const READ_BYTES: usize = 32 << 10;
+
+/// Bytes made and not yet taken by the client; at the bound neither requests nor answers are looked at.
+pub(crate) const OUTBOX_BYTES: usize = 1 << 20;
+
+/// Bytes of one streamed answer on their way to the connection; at the bound whoever makes them waits.
+pub(crate) const ANSWER_BYTES: usize = 256 << 10;
+
+/// Parts of streamed answers on their way to one connection, as above.
+pub(crate) const PARTS: usize = 64;
 
 /// How long a connection may be silent before it is asked whether the client is there; etcd's value.
 pub(crate) const PING_AFTER: Duration = Duration::from_secs(2 * 60 * 60);

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
 use crate::calls::{self, Calls};
-use crate::connection;
+use crate::connection::{self, Service};
 use crate::limits::MESSAGE_BYTES;
 use crate::node::Node;
 use crate::pages::{self, Pages};
@@ -42,7 +42,7 @@ pub async fn serve(store: Store, listener: TcpListener, options: Options, stop: 
     let node = Node::new(store, &options.advertised, stop.clone());
     let calls = Calls::default();
     let router = router(&node, &calls);
-    connection::accept(listener, options.tls, (router, calls), stop).await;
+    connection::accept(listener, options.tls, Service { node, router, calls }, stop).await;
 }
 
 fn router(node: &Node, calls: &Calls) -> Router {

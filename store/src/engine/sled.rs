@@ -46,7 +46,7 @@ fn failed(error: sled::Error) -> EngineError {
 }
 
 /// Ascending by revision, then place.
-fn encode_key(key: RecordKey) -> [u8; 12] {
+pub(crate) fn encode_key(key: RecordKey) -> [u8; 12] {
     let mut bytes = [0; 12];
     bytes[..8].copy_from_slice(&key.main.0.to_be_bytes());
     bytes[8..].copy_from_slice(&key.sub.to_be_bytes());

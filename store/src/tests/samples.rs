@@ -24,8 +24,8 @@ pub(crate) async fn fill(store: &Store) {
     let lease = store.lease_grant(1_000, LeaseId(77)).await.unwrap().id;
     store.lease_grant(2_000, LeaseId(-5)).await.unwrap();
     for round in 0..3 {
-        for at in 0..300 {
-            let value = vec![b'a' + round; 1 + at * usize::from(round) * 20];
+        for at in 0..100 {
+            let value = vec![b'a' + round; 1 + at * usize::from(round) * 60];
             let put = Put { lease, ..Put::new(format!("key/{at:04}"), value) };
             let op = if at % 7 == 0 { Op::Put(put) } else { Op::put(put.key, put.value) };
             let txn = Txn { note: (at % 5 == 0).then(|| "because".into()), ..Txn::of(vec![op]) };
@@ -33,5 +33,5 @@ pub(crate) async fn fill(store: &Store) {
         }
         store.txn(Txn::of(vec![Op::delete(format!("key/{round:04}")), Op::put("empty", "")])).await.unwrap();
     }
-    store.compact(Revision(store.revision().0 - 200)).await.unwrap();
+    store.compact(Revision(store.revision().0 - 120)).await.unwrap();
 }
