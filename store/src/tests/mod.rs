@@ -3,7 +3,7 @@
 
 mod actions;
 mod concurrent;
-mod conformance;
+pub(crate) mod conformance;
 mod crash;
 mod hash;
 mod leases;
