@@ -18,6 +18,8 @@ pub struct Watcher {
     core: Arc<Core>,
     slot: Arc<Slot>,
     created_at: Revision,
+    /// The newest revision that was handed out. For a moment the hub may not yet say that it has delivered it.
+    last: Revision,
     /// An error or the end was returned.
     done: bool,
     /// The hub knows of it.
@@ -61,7 +63,7 @@ impl Watcher {
         }
         let created_at = core.revision();
         let slot = core.hub.register(request, created_at);
-        Ok(Self { core, slot, created_at, done: false, registered: true })
+        Ok(Self { core, slot, created_at, last: Revision(0), done: false, registered: true })
     }
 
     /// The next revision with events for this watch. None after the store was closed in order, or after an error.
@@ -92,7 +94,7 @@ impl Watcher {
     /// events are queued, history is being read, or the start lies in the future.
     pub fn progress(&self) -> Option<Revision> {
         // Read before the queue is seen empty: whatever is delivered was put into the queue first.
-        let delivered = self.core.hub.delivered();
+        let delivered = self.core.hub.delivered().max(self.last);
         let queue = self.slot.queue();
         let level = matches!(queue.mode, Mode::Live(from) if from <= delivered.next());
         (level && queue.is_empty()).then_some(delivered)
@@ -119,9 +121,10 @@ impl Watcher {
 
     fn look(&mut self, mut reads: usize) -> Look {
         while !self.done {
-            let delivered = self.core.hub.delivered();
+            let delivered = self.core.hub.delivered().max(self.last);
             let mut queue = self.slot.queue();
             if let Some(batch) = queue.pop() {
+                self.last = batch.revision;
                 return Look::Item(Ok(batch));
             }
             match queue.mode {
@@ -139,6 +142,7 @@ impl Watcher {
                         return Look::Nothing;
                     }
                     queue.asked = None;
+                    self.last = delivered;
                     return Look::Item(Ok(Batch { revision: delivered, events: Arc::new([]) }));
                 }
                 Mode::Behind(_) if reads == 0 => return Look::Later,
