@@ -25,8 +25,8 @@ struct Inner {
     commits: Vec<Arc<Commit>>,
     bytes: usize,
     prepare: bool,
-    /// What is there is to be taken now, however little it is.
-    urgent: bool,
+    /// What is there is to be taken now, however little it is; or there is something else to do.
+    nudged: bool,
     closed: bool,
     /// The background is gone; nothing is taken any more.
     broken: bool,
@@ -46,14 +46,14 @@ impl Feed {
     }
 
     /// Puts commits in; waits while the feed is over its bound already. They are taken when there are enough of them, when
-    /// one compacts, or at [`Feed::flush`].
+    /// one compacts, or at [`Feed::nudge`].
     pub(crate) fn push(&self, commits: Vec<Arc<Commit>>, prepare: bool) {
         let mut inner = self.inner.lock();
         while inner.bytes > self.most && !inner.broken {
             self.drained.wait(&mut inner);
         }
         inner.bytes += commits.iter().map(|commit| commit.cost()).sum::<usize>();
-        inner.urgent |= commits.iter().any(|commit| commit.compacted.is_some());
+        inner.nudged |= commits.iter().any(|commit| commit.compacted.is_some());
         inner.commits.extend(commits);
         inner.prepare |= prepare;
         let wake = inner.is_wanted(self.batch);
@@ -61,14 +61,6 @@ impl Feed {
         if wake {
             self.filled.notify_one();
         }
-    }
-
-    /// Lets what is there be taken. Says nothing about when.
-    pub(crate) fn flush(&self) {
-        let mut inner = self.inner.lock();
-        inner.urgent |= !inner.commits.is_empty();
-        drop(inner);
-        self.filled.notify_one();
     }
 
     /// Takes everything; if `wait`, waits until it is worth it.
@@ -83,10 +75,16 @@ impl Feed {
             closed: inner.closed,
         };
         inner.bytes = 0;
-        inner.urgent = false;
+        inner.nudged = false;
         drop(inner);
         self.drained.notify_one();
         work
+    }
+
+    /// Wakes whoever takes: what is there is to be taken, however little it is, or there is something else to do.
+    pub(crate) fn nudge(&self) {
+        self.inner.lock().nudged = true;
+        self.filled.notify_one();
     }
 
     /// Nothing more comes.
@@ -109,6 +107,6 @@ impl Feed {
 
 impl Inner {
     fn is_wanted(&self, batch: usize) -> bool {
-        self.bytes >= batch || self.urgent || self.prepare || self.closed
+        self.bytes >= batch || self.nudged || self.prepare || self.closed
     }
 }

@@ -29,6 +29,7 @@
 
 mod alarm;
 mod checkpoint;
+mod chores;
 mod codec;
 mod commit;
 mod committer;

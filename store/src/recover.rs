@@ -55,10 +55,10 @@ pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError>
 pub(crate) fn open_stepped(disk: Arc<dyn Disk>, config: &Config, rng: &Rng) -> Result<Driver, OpenError> {
     let dir = config.dir.clone().ok_or(OpenError::NoDirectory)?;
     disk.create_dir(&dir).map_err(|source| OpenError::Io { path: dir.clone(), source })?;
-    let mut parts = recover(disk, &dir, config, rng)?;
-    parts.background.resume().map_err(|error| OpenError::EngineLost { dir, detail: error.to_string() })?;
+    let parts = recover(disk, &dir, config, rng)?;
     let Parts { core, committer, log, background } = parts;
-    let stepped = crate::stepped::Stepped::new(core.clone(), committer, log, background);
+    let mut stepped = crate::stepped::Stepped::new(core.clone(), committer, log, background);
+    stepped.work();
     Ok(Driver::stepped(core, stepped))
 }
 

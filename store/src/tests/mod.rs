@@ -2,6 +2,7 @@
 //! `conformance` the suite that every engine and durability passes.
 
 mod actions;
+mod compaction;
 mod conformance;
 mod crash;
 mod hash;
