@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
+use tokio::time::Instant;
 
 use crate::commit::Commit;
 
@@ -32,7 +33,19 @@ struct Inner {
     broken: bool,
 }
 
+/// How long the background waits for work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Not at all: it has something to do.
+    Not,
+    /// Until then.
+    Until(Instant),
+    /// Until there is work.
+    Long,
+}
+
 /// What the background is woken for.
+#[derive(Default)]
 pub(crate) struct Work {
     pub(crate) commits: Vec<Arc<Commit>>,
     pub(crate) prepare: bool,
@@ -63,11 +76,19 @@ impl Feed {
         }
     }
 
-    /// Takes everything; if `wait`, waits until it is worth it.
-    pub(crate) fn take(&self, wait: bool) -> Work {
+    /// Takes everything there is. Waits until that is worth it, but no longer than `wait` says.
+    pub(crate) fn take(&self, wait: Wait) -> Work {
         let mut inner = self.inner.lock();
-        while wait && !inner.is_wanted(self.batch) {
-            self.filled.wait(&mut inner);
+        while !inner.is_wanted(self.batch) {
+            match wait {
+                Wait::Not => break,
+                Wait::Until(deadline) => {
+                    if self.filled.wait_until(&mut inner, deadline.into_std()).timed_out() {
+                        break;
+                    }
+                }
+                Wait::Long => self.filled.wait(&mut inner),
+            }
         }
         let work = Work {
             commits: std::mem::take(&mut inner.commits),
