@@ -48,6 +48,7 @@ mod hash;
 mod history;
 mod index;
 mod invariants;
+mod keeper;
 mod key_range;
 mod kv;
 mod lease;
