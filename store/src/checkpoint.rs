@@ -14,6 +14,7 @@ use crate::core::Core;
 use crate::disk::Disk;
 use crate::engine::EngineError;
 use crate::manifest;
+use crate::pace;
 use crate::wal::Segments;
 use crate::{EngineKind, Revision};
 
@@ -90,7 +91,7 @@ impl Background {
         }
         self.core.measure(taken);
         self.since += taken as u64;
-        if self.since >= self.core.limits.checkpoint_bytes {
+        if self.since >= pace::checkpoint_bytes(&self.core.limits, self.core.engine.size().live) {
             self.checkpoint()?;
         }
         Ok(())
@@ -113,7 +114,7 @@ impl Background {
 
     /// Prepares the next log file.
     pub(crate) fn prepare(&self) -> io::Result<()> {
-        self.segments.prepare(self.core.limits.segment_bytes)
+        self.segments.prepare(pace::segment_bytes(&self.core.limits, self.core.engine.size().live))
     }
 
     /// Makes the engine's state durable and drops the log that only older states need. One generation of log more than
@@ -122,6 +123,10 @@ impl Background {
         if self.volatile || self.fed.seq == self.manifest.seq {
             return Ok(());
         }
+        self.seal()
+    }
+
+    fn seal(&mut self) -> Result<(), EngineError> {
         let keep_above = self.manifest.seq;
         let token = self.core.engine.seal()?;
         let next = Manifest {
@@ -146,5 +151,15 @@ impl Background {
     /// One bounded step of winning back space; says whether there is more to do.
     pub(crate) fn tidy(&self) -> Result<bool, EngineError> {
         self.core.engine.tidy()
+    }
+
+    /// When there is nothing else to do: a checkpoint, if much space waits for it; says whether there was one.
+    pub(crate) fn release(&mut self) -> Result<bool, EngineError> {
+        let engine = &self.core.engine;
+        let worth = pace::is_worth_sealing(&self.core.limits, engine.size().live, engine.retired());
+        if worth && !self.volatile {
+            self.seal()?;
+        }
+        Ok(worth && !self.volatile)
     }
 }

@@ -53,6 +53,7 @@ mod limits;
 mod log;
 mod manifest;
 mod metrics;
+mod pace;
 mod pins;
 mod pipe;
 mod queue;

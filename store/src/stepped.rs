@@ -67,7 +67,7 @@ impl Stepped {
             }
             self.background.absorb(&commits).map_err(boxed)?;
         }
-        while self.background.tidy().map_err(boxed)? {}
+        while self.background.tidy().map_err(boxed)? || self.background.release().map_err(boxed)? {}
         Ok(())
     }
 

@@ -222,6 +222,9 @@ impl Shared {
                         false
                     }
                 };
+            if !untidy && !work.closed {
+                untidy = background.release()?;
+            }
         }
     }
 
