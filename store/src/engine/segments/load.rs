@@ -96,7 +96,17 @@ pub(super) fn load(files: &Files, list: &FileList, reader: &mut Reader<'_>) -> R
             if parts.len() == threads {
                 loaded.take(wait(&mut parts)?, reader);
             }
-            parts.push_back(scope.spawn(move || read(files, run, prepare)));
+            let builder = thread::Builder::new().name("kstore-load".to_owned());
+            match builder.spawn_scoped(scope, move || read(files, run, prepare)) {
+                Ok(handle) => parts.push_back(handle),
+                // No more threads: then without.
+                Err(_) => {
+                    while !parts.is_empty() {
+                        loaded.take(wait(&mut parts)?, reader);
+                    }
+                    loaded.take(read(files, run, prepare)?, reader);
+                }
+            }
         }
         while !parts.is_empty() {
             loaded.take(wait(&mut parts)?, reader);
