@@ -2,13 +2,17 @@
 //! `conformance` the suite that every engine and durability passes.
 
 mod actions;
-mod conformance;
+mod checked;
+mod compaction;
+pub(crate) mod conformance;
 mod crash;
+pub(crate) mod etcd;
 mod hash;
 mod leases;
 mod model;
 mod pipeline;
 mod process;
 mod quota;
+pub(crate) mod samples;
 mod semantics;
 mod watch;
