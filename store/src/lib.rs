@@ -57,6 +57,7 @@ mod log;
 pub mod maintenance;
 mod manifest;
 mod metrics;
+mod pace;
 mod pins;
 mod pipe;
 mod queue;
