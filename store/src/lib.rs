@@ -30,6 +30,7 @@
 mod alarm;
 mod bbolt;
 mod checkpoint;
+mod chores;
 mod codec;
 mod commit;
 mod committer;

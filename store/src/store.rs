@@ -7,8 +7,11 @@ use bytes::Bytes;
 use kstore_nondet::Nondet;
 use tokio::time::Instant;
 
+use crate::chores::Hurry;
 use crate::driver::Driver;
-use crate::error::{AlarmError, CompactError, LeaseError, OpenError, RangeError, TxnError, WatchError};
+use crate::error::{
+    AlarmError, CompactError, DefragmentError, LeaseError, OpenError, RangeError, TxnError, WatchError,
+};
 use crate::lease::{LeaseGranted, LeaseRenewed, LeaseStatus, clock};
 use crate::metrics::MetricsSnapshot;
 use crate::request::{Answer, Request};
@@ -44,7 +47,18 @@ impl Store {
         config: &Config,
         rng: &kstore_nondet::Rng,
     ) -> Result<Self, OpenError> {
-        Ok(Self::start(recover::open_stepped(disk, config, rng)?))
+        Ok(Self::start(recover::open_stepped(disk, config, rng, None)?))
+    }
+
+    /// The same with an engine of the test's own.
+    #[cfg(test)]
+    pub(crate) fn open_stepped_with(
+        disk: Arc<dyn crate::disk::Disk>,
+        config: &Config,
+        rng: &kstore_nondet::Rng,
+        engine: recover::OpenEngine<'_>,
+    ) -> Result<Self, OpenError> {
+        Ok(Self::start(recover::open_stepped(disk, config, rng, Some(engine))?))
     }
 
     /// The same with threads.
@@ -106,6 +120,24 @@ impl Store {
             Answer::Compact(result) => result,
             other => unreachable!("a compaction was answered with {other:?}"),
         }
+    }
+
+    /// As [`Store::compact`], but resolves only when what became superfluous is gone, and gone for good: not even a crash
+    /// brings it back. Dropping the future does not take the compaction back.
+    pub async fn compact_physical(&self, revision: Revision) -> Result<(), CompactError> {
+        let hurry = Hurry::new(self.driver.core().clone());
+        self.compact(revision).await?;
+        Ok(hurry.swept(revision).await?)
+    }
+
+    /// Wins back all space that can be won back, which happens by itself too, but only where it is worth it. Nobody waits
+    /// for it but the caller.
+    pub async fn defragment(&self) -> Result<(), DefragmentError> {
+        let core = self.driver.core();
+        core.serving()?;
+        let wish = core.chores.ask();
+        self.driver.nudge();
+        core.chores.answered(core, wish).await?.map_err(DefragmentError::Engine)
     }
 
     /// etcd's hash of the history up to `revision` ([`Revision::CURRENT`]: everything): equal in every store, etcd's own

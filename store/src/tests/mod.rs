@@ -2,6 +2,8 @@
 //! `conformance` the suite that every engine and durability passes.
 
 mod actions;
+mod checked;
+mod compaction;
 pub(crate) mod conformance;
 mod crash;
 pub(crate) mod etcd;
