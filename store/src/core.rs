@@ -9,6 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::alarm::Alarms;
 use crate::chores::Chores;
 use crate::commit::{Commit, RecordKey};
+use crate::engine::healing::Healing;
 use crate::engine::{Engine, EngineError, Record, RecordKind};
 use crate::error::Stopped;
 use crate::event::EventKind;
@@ -74,6 +75,8 @@ pub(crate) struct Core {
     /// Random, for the life of the data.
     pub(crate) cluster: u64,
     pub(crate) engine: Arc<dyn Engine>,
+    /// The same.
+    pub(crate) healing: Arc<Healing>,
     pub(crate) hub: Hub,
     pub(crate) leases: LeaseClock,
     pub(crate) granted: Granted,
@@ -96,6 +99,7 @@ const FAILED: u8 = 2;
 impl Core {
     pub(crate) fn new(visible: Visible, engine: Arc<dyn Engine>, cluster: u64, limits: Limits) -> Self {
         let revision = visible.revision;
+        let healing = Arc::new(Healing::new(engine));
         let feed = Arc::new(Feed::new(limits.feed_batch_bytes, limits.feed_bytes));
         Self {
             hub: Hub::new(revision, &limits),
@@ -106,9 +110,10 @@ impl Core {
             damaged: AtomicBool::new(false),
             delivering: Mutex::default(),
             cluster,
-            pins: Pins::new(engine.clone(), feed.clone()),
+            pins: Pins::new(healing.clone(), feed.clone()),
             feed,
-            engine,
+            engine: healing.clone(),
+            healing,
             leases: LeaseClock::default(),
             granted: Granted::default(),
             limits,
@@ -121,6 +126,7 @@ impl Core {
 
     /// There is a log.
     pub(crate) fn set_log(&self, segments: Arc<Segments>) {
+        self.healing.set_log(segments.clone());
         self.log.set(segments).expect("a store has one log");
     }
 
@@ -165,6 +171,7 @@ impl Core {
         self.refuse();
         self.hub.end(Ending::Closed);
         self.leases.changed.notify_one();
+        self.healing.lost.notify_one();
         self.chores.ring();
     }
 
@@ -175,6 +182,7 @@ impl Core {
         }
         self.hub.end(Ending::Failed);
         self.leases.changed.notify_one();
+        self.healing.lost.notify_one();
         self.chores.ring();
     }
 

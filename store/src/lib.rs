@@ -37,6 +37,7 @@ mod committer;
 mod compact;
 mod config;
 mod core;
+mod damage;
 mod disk;
 mod driver;
 mod engine;

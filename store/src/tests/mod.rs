@@ -9,6 +9,7 @@ pub(crate) mod conformance;
 mod crash;
 pub(crate) mod etcd;
 mod hash;
+mod healing;
 mod leases;
 mod model;
 mod pipeline;
