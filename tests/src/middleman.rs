@@ -119,6 +119,15 @@ impl Middleman {
 
 #[async_trait]
 impl Kv for Middleman {
+    type RangeStreamStream = BoxStream<'static, Result<pb::RangeStreamResponse, Status>>;
+
+    async fn range_stream(
+        &self,
+        _: Request<pb::RangeRequest>,
+    ) -> Result<Response<Self::RangeStreamStream>, Status> {
+        Err(Status::unimplemented("no checker asks for streamed reads"))
+    }
+
     async fn range(&self, request: Request<pb::RangeRequest>) -> Result<Response<pb::RangeResponse>, Status> {
         let mut request = request.into_inner();
         if request.revision == 0 && !request.serializable && self.does(Wrong::Stale) {

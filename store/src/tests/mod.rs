@@ -3,13 +3,16 @@
 
 mod actions;
 mod checked;
-mod conformance;
+mod compaction;
+pub(crate) mod conformance;
 mod crash;
+pub(crate) mod etcd;
 mod hash;
 mod leases;
 mod model;
 mod pipeline;
 mod process;
 mod quota;
+pub(crate) mod samples;
 mod semantics;
 mod watch;
