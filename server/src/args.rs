@@ -2,8 +2,10 @@
 //! Not the meaning of a flag: that is `wiring`.
 
 mod etcd;
+mod store;
 
 pub use etcd::{EtcdDoor, EtcdTls};
+pub use store::{Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use etcd::EtcdArgs;
@@ -80,6 +82,9 @@ pub enum Command {
     /// Print what led to an object and what followed from it, as a tree
     #[command(after_help = EXPLAIN_HELP)]
     Explain(ExplainArgs),
+    /// Check, save, restore or salvage the store's data while no server runs on it
+    #[command(after_help = store::HELP)]
+    Store(StoreArgs),
     /// Become another program that dies with its parent (used by `run`)
     #[command(name = "exec-guarded", hide = true)]
     ExecGuarded(ExecArgs),
