@@ -200,7 +200,7 @@ async fn progress_covers_all_watches_of_the_stream_and_comes_after_their_events(
     assert!(progress.events.is_empty() && !progress.created && !progress.canceled);
 
     // A watch that starts in the future has no progress, hence the stream neither.
-    create(&requests, from("k", 6)).await;
+    create(&requests, from("k", 5)).await;
     ask_progress(&requests).await;
     assert!(next(&mut stream).await.created);
     server.put("k", "2").await;
