@@ -1,6 +1,6 @@
 //! What readers, writer and background work share: the published state and the ways to read it. Only the writer publishes.
 
-use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -68,6 +68,8 @@ pub(crate) struct Core {
     /// The engine has every revision up to this one.
     stored: AtomicI64,
     state: AtomicU8,
+    /// Somebody read damaged data, and no alarm was raised yet.
+    damaged: AtomicBool,
     /// Whose turn it is to hand out what was published.
     delivering: Mutex<()>,
     /// Random, for the life of the data.
@@ -105,6 +107,7 @@ impl Core {
             revision: AtomicI64::new(revision.0),
             stored: AtomicI64::new(revision.0),
             state: AtomicU8::new(SERVING),
+            damaged: AtomicBool::new(false),
             delivering: Mutex::default(),
             cluster,
             pins: Pins::new(healing.clone(), feed.clone()),
@@ -181,6 +184,19 @@ impl Core {
         self.leases.changed.notify_one();
         self.healing.lost.notify_one();
         self.chores.ring();
+    }
+
+    /// Notes what reading from the engine met. If that was damage, the background raises the alarm.
+    pub(crate) fn met(&self, error: &EngineError) {
+        if matches!(error, EngineError::Damaged(_) | EngineError::Corrupt(_)) {
+            self.damaged.store(true, Ordering::Release);
+            self.feed.nudge();
+        }
+    }
+
+    /// Whether damage was met since the last time this was asked.
+    pub(crate) fn damage_was_met(&self) -> bool {
+        self.damaged.swap(false, Ordering::AcqRel)
     }
 
     /// Makes durable commits visible. Revisions arrive in order.
@@ -319,6 +335,7 @@ impl Core {
         let damaged = RangeError::Damaged { revision: key.main };
         let bytes = self.engine.get(key).map_err(|error| {
             tracing::error!(%error, revision = key.main.0, "a version cannot be read from the engine");
+            self.met(&error);
             damaged
         })?;
         bytes.map(|bytes| KeyValue::decode(bytes).map(Arc::new).ok_or(damaged)).transpose()

@@ -101,6 +101,11 @@ pub(crate) trait Engine: Send + Sync {
     /// One bounded step of winning back space; says whether there is more to do.
     fn tidy(&self) -> Result<bool, EngineError>;
 
+    /// Bytes on disk that go with the next seals, whether anything changes or not.
+    fn retired(&self) -> u64 {
+        0
+    }
+
     /// What it occupies.
     fn size(&self) -> EngineSize;
 

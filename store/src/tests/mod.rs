@@ -4,6 +4,7 @@
 mod actions;
 mod checked;
 mod compaction;
+mod concurrent;
 pub(crate) mod conformance;
 mod crash;
 pub(crate) mod etcd;
