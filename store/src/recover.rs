@@ -48,16 +48,24 @@ pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError>
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     disk.create_dir(&dir).map_err(|source| OpenError::Io { path: dir.clone(), source })?;
     let lock = DirLock::take(&dir)?;
-    let parts = recover(disk, &dir, &config, &rng)?;
+    let parts = recover(disk, &dir, &config, &rng, None)?;
     parts.start(Some(lock)).map_err(|source| OpenError::Io { path: dir, source })
 }
 
-/// The same without threads, on any disk.
+/// Opens an engine of a test's own, given the token.
+pub(crate) type OpenEngine<'a> = &'a dyn Fn(Option<&[u8]>) -> Result<Arc<dyn Engine>, EngineError>;
+
+/// The same without threads, on any disk, with any engine.
 #[cfg(test)]
-pub(crate) fn open_stepped(disk: Arc<dyn Disk>, config: &Config, rng: &Rng) -> Result<Driver, OpenError> {
+pub(crate) fn open_stepped(
+    disk: Arc<dyn Disk>,
+    config: &Config,
+    rng: &Rng,
+    engine: Option<OpenEngine<'_>>,
+) -> Result<Driver, OpenError> {
     let dir = config.dir.clone().ok_or(OpenError::NoDirectory)?;
     disk.create_dir(&dir).map_err(|source| OpenError::Io { path: dir.clone(), source })?;
-    let parts = recover(disk, &dir, config, rng)?;
+    let parts = recover(disk, &dir, config, rng, engine)?;
     let Parts { core, committer, log, background } = parts;
     let mut stepped = crate::stepped::Stepped::new(core.clone(), committer, log, background);
     stepped.work();
@@ -69,7 +77,7 @@ pub(crate) fn open_stepped(disk: Arc<dyn Disk>, config: &Config, rng: &Rng) -> R
 pub(crate) fn open_threads(disk: Arc<dyn Disk>, config: &Config, rng: &Rng) -> Result<Driver, OpenError> {
     let dir = config.dir.clone().ok_or(OpenError::NoDirectory)?;
     disk.create_dir(&dir).map_err(|source| OpenError::Io { path: dir.clone(), source })?;
-    let parts = recover(disk, &dir, config, rng)?;
+    let parts = recover(disk, &dir, config, rng, None)?;
     parts.start(None).map_err(|source| OpenError::Io { path: dir, source })
 }
 
@@ -114,7 +122,13 @@ fn engine_name(kind: EngineKind) -> &'static str {
     }
 }
 
-fn recover(disk: Arc<dyn Disk>, dir: &Path, config: &Config, rng: &Rng) -> Result<Parts, OpenError> {
+fn recover(
+    disk: Arc<dyn Disk>,
+    dir: &Path,
+    config: &Config,
+    rng: &Rng,
+    engine: Option<OpenEngine<'_>>,
+) -> Result<Parts, OpenError> {
     let io = |path: &Path| {
         let path = path.to_owned();
         move |source: io::Error| OpenError::Io { path, source }
@@ -122,9 +136,11 @@ fn recover(disk: Arc<dyn Disk>, dir: &Path, config: &Config, rng: &Rng) -> Resul
     let (wal_dir, engine_dir) = (dir.join("wal"), dir.join("engine"));
     disk.create_dir(&wal_dir).map_err(io(&wal_dir))?;
     disk.create_dir(&engine_dir).map_err(io(&engine_dir))?;
+    // The last process may have ended at a sync that failed: what the cache shows of its names may not be on the disk.
+    disk.sync_dir(dir).map_err(io(dir))?;
     let segments = Arc::new(Segments::list(disk.clone(), &wal_dir).map_err(io(&wal_dir))?);
     let found = manifests(&*disk, dir, config, rng, &segments)?;
-    let site = Site { disk: &disk, dir: &engine_dir, segments: &segments, config };
+    let site = Site { disk: &disk, dir: &engine_dir, segments: &segments, config, engine };
     let state = site.load(&found)?;
     let State { manifest, core, leases, replayed } = state;
     let core = Arc::new(core);
@@ -182,6 +198,8 @@ struct Site<'a> {
     dir: &'a PathBuf,
     segments: &'a Segments,
     config: &'a Config,
+    /// In place of the one that `config` names.
+    engine: Option<OpenEngine<'a>>,
 }
 
 /// What was recovered.
@@ -211,7 +229,11 @@ impl Site<'_> {
         let mut lost = None;
         for base in candidates.into_iter().flatten() {
             match self.load_engine(base) {
-                Ok((core, leases)) => return self.replay(&found.newest, base, core, leases),
+                Ok((core, leases)) => {
+                    let state = self.replay(&found.newest, base, core, leases)?;
+                    self.fall_back(found, &state.manifest)?;
+                    return Ok(state);
+                }
                 // Not a matter of what the engine holds: another state would fare no better.
                 Err(EngineError::Io(source)) => return Err(OpenError::Io { path: self.dir.clone(), source }),
                 Err(error @ (EngineError::Corrupt(_) | EngineError::Damaged(_))) => {
@@ -224,11 +246,23 @@ impl Site<'_> {
         Err(OpenError::EngineLost { dir: self.dir.clone(), detail })
     }
 
+    /// If an older state had to do, it is the newest from now on. Otherwise the next checkpoint would keep the one that cannot
+    /// be used as the one to fall back on.
+    fn fall_back(&self, found: &manifest::Found, base: &Manifest) -> Result<(), OpenError> {
+        if base.seq == found.newest.seq {
+            return Ok(());
+        }
+        let dir = self.dir.parent().expect("the engine is below the store");
+        manifest::replace(&**self.disk, dir, base)
+            .map_err(|source| OpenError::Io { path: dir.to_owned(), source })
+    }
+
     /// Opens the engine; `reader` gets what it holds.
     fn open_engine(&self, base: &Manifest, reader: &mut Reader<'_>) -> Result<Arc<dyn Engine>, EngineError> {
         let limits: &Limits = &self.config.limits;
         let token = (base.seq > 0).then_some(&base.token[..]);
         let engine: Arc<dyn Engine> = match self.config.engine {
+            _ if let Some(open) = self.engine => open(token)?,
             EngineKind::Segments => {
                 let disk = self.disk.clone();
                 return Ok(Arc::new(SegmentsEngine::open_reading(disk, self.dir, token, limits, reader)?));
@@ -264,10 +298,14 @@ impl Site<'_> {
     ) -> Result<State, OpenError> {
         let mut visit = |record: LogRecord<'_>| redo(&core, &mut leases, &record);
         let replayed = wal::replay(self.segments, newest.cluster, base.seq, &mut visit)?;
+        if replayed.last_seq < newest.seq {
+            let detail = format!("it ends before record {}, which was checkpointed", newest.seq);
+            return Err(OpenError::Damaged { file: self.segments.path(replayed.last_seq + 1), detail });
+        }
         core.deliver();
         core.measure(0);
         // If an older state had to do, the log it needed stays until the next checkpoint.
-        let manifest = Manifest { seq: base.seq, swept: base.swept, ..newest.clone() };
+        let manifest = Manifest { generation: newest.generation, ..base.clone() };
         Ok(State { manifest, core, leases, replayed })
     }
 }

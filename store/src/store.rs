@@ -46,7 +46,18 @@ impl Store {
         config: &Config,
         rng: &kstore_nondet::Rng,
     ) -> Result<Self, OpenError> {
-        Ok(Self::start(recover::open_stepped(disk, config, rng)?))
+        Ok(Self::start(recover::open_stepped(disk, config, rng, None)?))
+    }
+
+    /// The same with an engine of the test's own.
+    #[cfg(test)]
+    pub(crate) fn open_stepped_with(
+        disk: Arc<dyn crate::disk::Disk>,
+        config: &Config,
+        rng: &kstore_nondet::Rng,
+        engine: recover::OpenEngine<'_>,
+    ) -> Result<Self, OpenError> {
+        Ok(Self::start(recover::open_stepped(disk, config, rng, Some(engine))?))
     }
 
     /// The same with threads.

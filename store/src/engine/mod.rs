@@ -6,6 +6,8 @@ pub(crate) mod reader;
 pub(crate) mod segments;
 pub(crate) mod sled;
 #[cfg(test)]
+pub(crate) mod stub;
+#[cfg(test)]
 mod tests;
 
 use std::io;

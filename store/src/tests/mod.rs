@@ -3,7 +3,8 @@
 
 mod actions;
 mod compaction;
-mod conformance;
+mod concurrent;
+pub(crate) mod conformance;
 mod crash;
 mod hash;
 mod leases;

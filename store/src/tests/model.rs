@@ -21,7 +21,7 @@ pub(super) type Map = BTreeMap<Vec<u8>, ModelKv>;
 /// Kind, key, what it is now, what it was.
 pub(super) type Change = (EventKind, Vec<u8>, Option<ModelKv>, Option<ModelKv>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Model {
     /// The map at each revision; index 0 is no revision.
     pub(super) maps: Vec<Map>,

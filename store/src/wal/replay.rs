@@ -88,7 +88,8 @@ struct Reader<'a> {
     /// The record that comes next; zero before the first segment.
     next_seq: u64,
     chain: u32,
-    /// The groups since the one that holds the last record known to be durable; that one is first.
+    /// The groups since the one that holds the last record known to be durable; that one is first, then those without
+    /// records behind it.
     groups: VecDeque<Doubtful>,
     synced: u64,
     bytes: u64,
@@ -184,10 +185,11 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Everything up to `seq` was durable.
+    /// Everything up to `seq` was durable. Groups without records behind it may not have been.
     fn confirm(&mut self, seq: u64) {
         self.synced = self.synced.max(seq);
-        while self.groups.get(1).is_some_and(|group| group.last_seq <= self.synced) {
+        let last = self.groups.iter().rev().map(|group| group.last_seq).find(|last| *last <= self.synced);
+        while self.groups.front().is_some_and(|group| Some(group.last_seq) < last) {
             self.groups.pop_front();
         }
     }

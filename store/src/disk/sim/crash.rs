@@ -1,0 +1,106 @@
+//! What a crash leaves of what was not synced.
+
+use kstore_nondet::Rng;
+
+use super::SECTOR;
+use super::world::{Dir, Inode, Names, World, Write, apply};
+
+/// What becomes of unsynced writes and of unsynced changes of names in a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Policy {
+    /// All are lost.
+    Nothing,
+    /// All survive.
+    Everything,
+    /// Those up to some moment survive, each file and directory on its own.
+    Prefix,
+    /// Some survive, each as a whole.
+    Subset,
+    /// Some survive, and where they overlap the later one need not win.
+    Reordered,
+    /// Some sectors of each write survive; where a file grew around a lost one there may be anything. Names as in
+    /// [`Policy::Prefix`].
+    Torn,
+}
+
+impl Policy {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Nothing, Self::Everything, Self::Prefix, Self::Subset, Self::Reordered, Self::Torn];
+
+    /// The changes that survive, in the order in which they take effect.
+    fn survivors<'a, T>(self, pending: &'a [T], rng: &Rng) -> Vec<&'a T> {
+        let prefix = |rng: &Rng| pending[..rng.below(pending.len() as u64 + 1) as usize].iter().collect();
+        let subset = |rng: &Rng| pending.iter().filter(|_| rng.below(2) == 0).collect::<Vec<_>>();
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::Everything => pending.iter().collect(),
+            Self::Prefix | Self::Torn => prefix(rng),
+            Self::Subset => subset(rng),
+            Self::Reordered => {
+                let mut some = subset(rng);
+                for at in (1..some.len()).rev() {
+                    some.swap(at, rng.below(at as u64 + 1) as usize);
+                }
+                some
+            }
+        }
+    }
+}
+
+impl World {
+    pub(super) fn after_crash(&self, policy: Policy, rng: &Rng) -> Self {
+        let inodes = self.inodes.iter().map(|inode| {
+            let image = inode.after_crash(policy, rng);
+            Inode {
+                name: inode.name.clone(),
+                before: inode.before().to_vec(),
+                durable: image.clone(),
+                cache: image,
+                pending: Vec::new(),
+            }
+        });
+        let inodes = inodes.collect();
+        let dirs = self.dirs.iter().map(|(path, dir)| {
+            let names = dir.after_crash(policy, rng);
+            (path.clone(), Dir { durable: names.clone(), pending: Vec::new(), cache: names })
+        });
+        Self { inodes, dirs: dirs.collect(), capacity: self.capacity, ..Self::default() }
+    }
+}
+
+impl Inode {
+    fn after_crash(&self, policy: Policy, rng: &Rng) -> Vec<u8> {
+        let mut image = self.durable.clone();
+        if policy == Policy::Torn {
+            self.pending.iter().for_each(|write| tear(&mut image, write, self.durable.len(), rng));
+        } else {
+            policy.survivors(&self.pending, rng).into_iter().for_each(|write| apply(&mut image, write));
+        }
+        image
+    }
+}
+
+/// Applies some sectors of a write. Sectors lie on the disk, not in the write.
+pub(super) fn tear(image: &mut Vec<u8>, write: &Write, durable: usize, rng: &Rng) {
+    let end = write.offset + write.bytes.len();
+    let mut at = write.offset;
+    while at < end {
+        let next = end.min((at / SECTOR + 1) * SECTOR);
+        let bytes = match rng.below(8) {
+            0..4 => write.bytes[at - write.offset..next - write.offset].to_vec(),
+            // The file system gave the file a block and recorded its length, but the block was never written.
+            4 if at >= durable => (at..next).map(|_| rng.next_u64() as u8).collect(),
+            _ => Vec::new(),
+        };
+        apply(image, &Write { offset: at, bytes });
+        at = next;
+    }
+}
+
+impl Dir {
+    fn after_crash(&self, policy: Policy, rng: &Rng) -> Names {
+        let mut names = self.durable.clone();
+        policy.survivors(&self.pending, rng).into_iter().for_each(|change| change.apply(&mut names));
+        names
+    }
+}

@@ -1,0 +1,194 @@
+//! A disk in memory that does what a real one may: after a crash, what was not synced is there, gone, partly there or torn;
+//! any operation can fail or lie; a failed sync leaves the cache looking as if all were well. Deterministic: the same
+//! operations and seeds give the same disk.
+
+mod crash;
+mod fault;
+#[cfg(test)]
+mod tests;
+mod world;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use kstore_nondet::Rng;
+use parking_lot::Mutex;
+
+pub(crate) use self::crash::Policy;
+pub(crate) use self::fault::{Fault, Shown};
+use self::world::{Change, Inode, World};
+pub(crate) use self::world::{Operation, Verb};
+use super::{Disk, File};
+
+/// The unit in which writes tear.
+pub(crate) const SECTOR: usize = 512;
+
+/// Cheap to clone; clones are the same disk.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SimDisk(Arc<Mutex<World>>);
+
+impl SimDisk {
+    /// How many changing operations there were.
+    pub(crate) fn ops(&self) -> u64 {
+        self.0.lock().log.len() as u64
+    }
+
+    /// How many reads of files there were.
+    pub(crate) fn reads(&self) -> u64 {
+        self.0.lock().reads
+    }
+
+    /// How many operations of one kind were tried.
+    pub(crate) fn count(&self, verb: Verb) -> usize {
+        self.0.lock().log.iter().filter(|operation| operation.verb == verb).count()
+    }
+
+    /// Every changing operation so far, done or failed: the way to a small case of a failure.
+    pub(crate) fn log(&self) -> Vec<Operation> {
+        self.0.lock().log.clone()
+    }
+
+    pub(crate) fn set_fault(&self, fault: Option<Fault>) {
+        self.set_plan(fault.into_iter().collect());
+    }
+
+    /// Several faults at once, in the numbering of operations and reads since this disk began.
+    pub(crate) fn set_plan(&self, plan: Vec<Fault>) {
+        self.0.lock().plan = plan;
+    }
+
+    /// Bytes that all files together may occupy; none is no bound.
+    pub(crate) fn set_capacity(&self, capacity: Option<u64>) {
+        self.0.lock().capacity = capacity;
+    }
+
+    /// Bytes that all files together occupy.
+    pub(crate) fn used(&self) -> u64 {
+        self.0.lock().used()
+    }
+
+    /// The disk that the next start finds.
+    pub(crate) fn crash(&self, policy: Policy, seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(self.0.lock().after_crash(policy, &Rng::seeded(seed)))))
+    }
+
+    /// The same for disks that would behave the same from here on.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.0.lock().fingerprint()
+    }
+
+    /// Flips the bits of a byte of a durable file.
+    pub(crate) fn damage(&self, path: &Path, offset: usize) {
+        let byte = self.content(path).get(offset).map(|byte| byte ^ 0xff);
+        self.overwrite(path, offset, byte.as_slice());
+    }
+
+    /// Puts bytes into a durable file behind everyone's back, within its length.
+    pub(crate) fn overwrite(&self, path: &Path, offset: usize, bytes: &[u8]) {
+        let mut world = self.0.lock();
+        let inode = world.find(path).expect("the file to damage exists");
+        let Inode { durable, cache, .. } = &mut world.inodes[inode];
+        for image in [durable, cache] {
+            let end = image.len().min(offset + bytes.len());
+            if let Some(place) = image.get_mut(offset..end) {
+                place.copy_from_slice(&bytes[..place.len()]);
+            }
+        }
+    }
+
+    /// What a file shows.
+    pub(crate) fn content(&self, path: &Path) -> Vec<u8> {
+        let world = self.0.lock();
+        world.inodes[world.find(path).expect("the file exists")].cache.clone()
+    }
+
+    /// The files of a directory, with their lengths.
+    pub(crate) fn files(&self, dir: &Path) -> Vec<(String, usize)> {
+        let world = self.0.lock();
+        let names = world.dirs.get(dir).map(|dir| dir.cache.clone()).unwrap_or_default();
+        names.into_iter().map(|(name, inode)| (name, world.inodes[inode].cache.len())).collect()
+    }
+
+    fn file(&self, inode: usize) -> Arc<dyn File> {
+        Arc::new(SimFile { disk: self.clone(), inode })
+    }
+}
+
+impl Disk for SimDisk {
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut world = self.0.lock();
+        world.step(Operation::on(Verb::CreateDir, dir))?;
+        world.dirs.entry(dir.to_owned()).or_default();
+        Ok(())
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let mut world = self.0.lock();
+        world.step(Operation::on(Verb::Create, path))?;
+        let inode = world.inodes.len();
+        world.inodes.push(Inode { name: path.to_owned(), ..Inode::default() });
+        let (dir, name) = world::split(path);
+        world.change(dir, Change::Link(name.to_owned(), inode))?;
+        Ok(self.file(inode))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let inode = self.0.lock().find(path)?;
+        Ok(self.file(inode))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let world = self.0.lock();
+        Ok(world.dirs.get(dir).map(|dir| dir.cache.keys().cloned().collect()).unwrap_or_default())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut world = self.0.lock();
+        world.step(Operation::on(Verb::Rename, to))?;
+        let inode = world.find(from)?;
+        let ((dir, old), (_, new)) = (world::split(from), world::split(to));
+        world.change(dir, Change::Rename(old.to_owned(), new.to_owned(), inode))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut world = self.0.lock();
+        world.step(Operation::on(Verb::Remove, path))?;
+        world.find(path)?;
+        let (dir, name) = world::split(path);
+        world.change(dir, Change::Unlink(name.to_owned()))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut world = self.0.lock();
+        world.step(Operation::on(Verb::SyncDir, dir))?;
+        let dir = world.dirs.get_mut(dir).ok_or(io::Error::from(io::ErrorKind::NotFound))?;
+        dir.pending.clear();
+        dir.durable = dir.cache.clone();
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct SimFile {
+    disk: SimDisk,
+    inode: usize,
+}
+
+impl File for SimFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.disk.0.lock().inodes[self.inode].cache.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.disk.0.lock().read(self.inode, offset as usize, buffer)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.disk.0.lock().write(self.inode, offset as usize, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.0.lock().sync(self.inode)
+    }
+}

@@ -1,0 +1,236 @@
+//! An engine that keeps its promises as badly as the seam allows, for tests: after a crash it has lost any suffix of what
+//! was not sealed; as a liar also its last seal; it may not open, and what it kept may have a flipped bit. Like the real
+//! ones it knows how far it is and checks what it reads. It stands in for `sled`, which no simulated disk can carry.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kstore_nondet::Rng;
+use parking_lot::Mutex;
+
+use super::{Engine, EngineError, EngineSize, Record, Scan};
+use crate::Revision;
+use crate::commit::RecordKey;
+use crate::disk::Disk;
+use crate::disk::sim::{Policy, SimDisk};
+
+/// Where a stub keeps things over restarts. Clones are the same place.
+#[derive(Clone, Debug)]
+pub(crate) struct StubSite(Arc<Mutex<Medium>>);
+
+/// How bad a stub is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Malice {
+    /// A crash may also lose the last seal.
+    pub(crate) lies: bool,
+    /// It does not open.
+    pub(crate) stays_shut: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Medium {
+    /// Counts and fails the engine's operations with all others.
+    disk: SimDisk,
+    malice: Malice,
+    /// Everything that was done since the beginning.
+    log: Vec<Done>,
+    /// How much of it came through a crash: that is on the disk, and stays.
+    settled: usize,
+    /// What it comes to.
+    now: State,
+    /// The record whose bytes are not what was put.
+    flipped: Option<RecordKey>,
+}
+
+#[derive(Clone, Debug)]
+enum Done {
+    Put(Vec<Record>),
+    Remove(Vec<RecordKey>),
+    Seal,
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    records: BTreeMap<RecordKey, Record>,
+    seals: u64,
+}
+
+impl State {
+    fn apply(&mut self, done: &Done) {
+        match done {
+            Done::Put(records) => {
+                self.records.extend(records.iter().map(|record| (record.key, record.clone())));
+            }
+            Done::Remove(keys) => keys.iter().for_each(|key| drop(self.records.remove(key))),
+            Done::Seal => self.seals += 1,
+        }
+    }
+}
+
+impl StubSite {
+    pub(crate) fn new(disk: SimDisk, malice: Malice) -> Self {
+        let (log, now) = (Vec::new(), State::default());
+        Self(Arc::new(Mutex::new(Medium { disk, malice, log, settled: 0, now, flipped: None })))
+    }
+
+    /// What the next start finds; `disk` is the rest of that machine.
+    pub(crate) fn crash(&self, disk: SimDisk, policy: Policy, seed: u64) -> Self {
+        let medium = self.0.lock();
+        let safe = medium.safe();
+        let kept = match policy {
+            Policy::Nothing => safe,
+            Policy::Everything => medium.log.len(),
+            Policy::Prefix | Policy::Subset | Policy::Reordered | Policy::Torn => {
+                safe + Rng::seeded(seed).below((medium.log.len() - safe) as u64 + 1) as usize
+            }
+        };
+        let log = medium.log[..kept].to_vec();
+        let mut now = State::default();
+        log.iter().for_each(|done| now.apply(done));
+        Self(Arc::new(Mutex::new(Medium { disk, log, settled: kept, now, ..medium.clone() })))
+    }
+
+    /// The same for sites that would behave the same from here on.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let (medium, mut hasher) = (self.0.lock(), DefaultHasher::new());
+        for (key, record) in &medium.now.records {
+            (key, &record.bytes).hash(&mut hasher);
+        }
+        (medium.now.seals, medium.safe()).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// How it is from now on.
+    pub(crate) fn set_malice(&self, malice: Malice) {
+        self.0.lock().malice = malice;
+    }
+
+    /// The records it has.
+    pub(crate) fn keys(&self) -> Vec<RecordKey> {
+        self.0.lock().now.records.keys().copied().collect()
+    }
+
+    /// As if its files had been removed.
+    pub(crate) fn lose_everything(&self) {
+        let mut medium = self.0.lock();
+        (medium.log, medium.settled, medium.now) = (Vec::new(), 0, State::default());
+    }
+
+    /// Spoils a record.
+    pub(crate) fn flip(&self, key: RecordKey) {
+        self.0.lock().flipped = Some(key);
+    }
+
+    /// Opens it, at least as new as `token` says; without one, what is there is forgotten.
+    pub(crate) fn open(&self, token: Option<&[u8]>) -> Result<Arc<dyn Engine>, EngineError> {
+        let mut medium = self.0.lock();
+        if medium.malice.stays_shut {
+            return Err(EngineError::Corrupt("it does not open".to_owned()));
+        }
+        medium.step()?;
+        match token {
+            None => (medium.log, medium.settled, medium.now) = (Vec::new(), 0, State::default()),
+            Some(token) => {
+                let wanted = token.try_into().map(u64::from_le_bytes).expect("a token is one of ours");
+                let seals = medium.now.seals;
+                if seals < wanted {
+                    let detail = format!("it is at seal {seals}, but {wanted} was confirmed");
+                    return Err(EngineError::Corrupt(detail));
+                }
+            }
+        }
+        Ok(Arc::new(StubEngine(self.clone())))
+    }
+}
+
+impl Medium {
+    /// How much of the log a crash cannot take: up to the last seal, of a liar up to the one before.
+    fn safe(&self) -> usize {
+        let seals = self.log.iter().enumerate().rev().filter(|(_, done)| matches!(done, Done::Seal));
+        seals.map(|(at, _)| at + 1).nth(usize::from(self.malice.lies)).unwrap_or(0).max(self.settled)
+    }
+
+    /// An operation like those of the disk, which may stop or fail.
+    fn step(&self) -> Result<(), EngineError> {
+        Ok(self.disk.create_dir(Path::new("/stub"))?)
+    }
+
+    fn done(&mut self, done: Done) -> Result<(), EngineError> {
+        self.step()?;
+        self.now.apply(&done);
+        self.log.push(done);
+        Ok(())
+    }
+
+    fn checked(&self, record: &Record) -> Result<Record, EngineError> {
+        if self.flipped == Some(record.key) {
+            Err(EngineError::Damaged(record.key))
+        } else {
+            Ok(record.clone())
+        }
+    }
+}
+
+struct StubEngine(StubSite);
+
+impl Engine for StubEngine {
+    fn put(&self, records: &[Record]) -> Result<(), EngineError> {
+        self.0.0.lock().done(Done::Put(records.to_vec()))
+    }
+
+    fn remove(&self, keys: &[RecordKey]) -> Result<(), EngineError> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        self.0.0.lock().done(Done::Remove(keys.to_vec()))
+    }
+
+    fn get(&self, key: RecordKey) -> Result<Option<Bytes>, EngineError> {
+        let medium = self.0.0.lock();
+        let found = medium.now.records.get(&key);
+        found.map(|record| medium.checked(record).map(|record| record.bytes)).transpose()
+    }
+
+    fn scan(&self, from: Revision, to: Revision, budget: usize) -> Result<Scan, EngineError> {
+        let medium = self.0.0.lock();
+        let (mut records, mut bytes) = (Vec::<Record>::new(), 0);
+        for (key, record) in medium.now.records.range(RecordKey::new(from, 0)..=RecordKey::note(to)) {
+            if bytes >= budget && records.last().is_some_and(|last| last.key.main != key.main) {
+                return Ok(Scan { records, next: key.main });
+            }
+            bytes += record.bytes.len();
+            records.push(medium.checked(record)?);
+        }
+        Ok(Scan { records, next: to.next() })
+    }
+
+    fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError> {
+        let medium = self.0.0.lock();
+        let keys = medium.now.records.range(..RecordKey::new(below, 0)).map(|(key, _)| key);
+        Ok(keys.filter(|key| key.is_note()).map(|key| key.main).collect())
+    }
+
+    fn seal(&self) -> Result<Bytes, EngineError> {
+        let mut medium = self.0.0.lock();
+        medium.done(Done::Seal)?;
+        Ok(Bytes::copy_from_slice(&medium.now.seals.to_le_bytes()))
+    }
+
+    fn sealed(&self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn tidy(&self) -> Result<bool, EngineError> {
+        Ok(false)
+    }
+
+    fn size(&self) -> EngineSize {
+        let bytes = self.0.0.lock().now.records.values().map(|record| record.bytes.len() as u64).sum();
+        EngineSize { allocated: bytes, live: bytes }
+    }
+
+    fn close(&self) {}
+}

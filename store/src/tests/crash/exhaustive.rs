@@ -1,0 +1,208 @@
+//! Every place for a crash or a failure in a small workload.
+
+use std::collections::BTreeSet;
+
+use super::machine::{Life, Machine, Setup};
+use super::workload::{Step, churn, everything};
+use crate::disk::sim::{Fault, Policy, Shown, SimDisk};
+use crate::engine::stub::Malice;
+use crate::tests::conformance::block_on;
+use crate::tests::model::Model;
+
+/// Where a workload goes wrong, and what is wrong afterwards.
+struct Failure {
+    what: String,
+    /// The last operations on the disk before.
+    trace: Vec<String>,
+}
+
+/// An attempt to find a failure in a workload.
+type Search<'a> = &'a dyn Fn(&[Step]) -> Option<Failure>;
+
+/// Searches; if there is a failure, makes the workload as small as it can be and reports that.
+fn none(search: Search<'_>, mut steps: Vec<Step>) {
+    let Some(mut failure) = search(&steps) else { return };
+    let mut at = 0;
+    while at < steps.len() {
+        let mut fewer = steps.clone();
+        fewer.remove(at);
+        match is_possible(&fewer).then(|| search(&fewer)).flatten() {
+            Some(smaller) => (steps, failure) = (fewer, smaller),
+            None => at += 1,
+        }
+    }
+    let Failure { what, trace } = failure;
+    let steps: Vec<_> = steps.iter().map(ToString::to_string).collect();
+    panic!("{what}\nthe workload: {steps:#?}\nthe last operations: {trace:#?}");
+}
+
+fn is_possible(steps: &[Step]) -> bool {
+    let mut model = Model::new();
+    steps.iter().all(|step| {
+        let possible = step.is_possible(&model);
+        if possible {
+            step.apply(&mut model, step.len());
+        }
+        possible
+    })
+}
+
+fn trace(disk: &SimDisk) -> Vec<String> {
+    let log = disk.log();
+    log.iter().skip(log.len().saturating_sub(12)).map(ToString::to_string).collect()
+}
+
+/// Judges a machine once per state that it can be in.
+#[derive(Default)]
+struct Judge {
+    known: BTreeSet<((u64, u64), usize, i64)>,
+}
+
+impl Judge {
+    async fn judge(&mut self, machine: &Machine, steps: &[Step], life: &Life) -> Result<(), String> {
+        if !self.known.insert((machine.fingerprint(), life.answered, life.observed)) {
+            return Ok(());
+        }
+        let mut judged = machine.judge(steps, &Model::new(), life).await?;
+        judged.goes_on().await?;
+        // What this start found, and perhaps only in the cache, must be safe now.
+        let again = machine.crash(Policy::Nothing, 1);
+        again
+            .judge(&[], &judged.model, &Life::default())
+            .await
+            .map(drop)
+            .map_err(|error| format!("once more: {error}"))
+    }
+}
+
+/// How many operations the workload takes if nothing goes wrong.
+fn operations(setup: Setup, steps: &[Step]) -> u64 {
+    let machine = setup.machine();
+    assert!(machine.run(steps, Model::new()).whole);
+    machine.disk.ops()
+}
+
+/// Stops the machine before every operation, under every policy.
+fn crashes(setup: Setup, steps: &[Step]) -> Option<Failure> {
+    block_on(async {
+        let mut judge = Judge::default();
+        for op in 0..=operations(setup, steps) {
+            let machine = setup.failing(Fault::CrashAt(op));
+            let life = machine.run(steps, Model::new());
+            for policy in Policy::ALL {
+                let chance = !matches!(policy, Policy::Nothing | Policy::Everything);
+                for seed in [op, op + 1_000].into_iter().take(1 + usize::from(chance)) {
+                    let after = machine.crash(policy, seed);
+                    if let Err(error) = judge.judge(&after, steps, &life).await {
+                        let what = format!("{setup:?}: crash at {op}, {policy:?}, seed {seed}: {error}");
+                        return Some(Failure { what, trace: trace(&machine.disk) });
+                    }
+                }
+            }
+        }
+        None
+    })
+}
+
+/// The same, and again before every operation of the recovery.
+fn crashes_of_recovery(setup: Setup, steps: &[Step]) -> Option<Failure> {
+    block_on(async {
+        let (mut judge, mut known) = (Judge::default(), BTreeSet::new());
+        for op in 0..=operations(setup, steps) {
+            let machine = setup.failing(Fault::CrashAt(op));
+            let life = machine.run(steps, Model::new());
+            for first in [Policy::Everything, Policy::Torn] {
+                if !known.insert((machine.crash(first, op).fingerprint(), life.answered)) {
+                    continue;
+                }
+                for at in 0.. {
+                    let again = machine.crash(first, op);
+                    again.disk.set_fault(Some(Fault::CrashAt(at)));
+                    let recovered = again.open(3).is_ok();
+                    for second in [Policy::Nothing, Policy::Torn, Policy::Reordered] {
+                        if let Err(error) = judge.judge(&again.crash(second, at), steps, &life).await {
+                            let what = format!(
+                                "{setup:?}: crash at {op}, {first:?}; at {at} of recovery, {second:?}: {error}"
+                            );
+                            return Some(Failure { what, trace: trace(&again.disk) });
+                        }
+                    }
+                    if recovered {
+                        break;
+                    }
+                }
+            }
+        }
+        None
+    })
+}
+
+/// Lets every single operation fail, in every way.
+fn failures(setup: Setup, steps: &[Step]) -> Option<Failure> {
+    let ways: [fn(u64) -> Fault; 5] = [
+        Fault::ErrorAt,
+        Fault::NoSpaceAt,
+        Fault::ShortAt,
+        |op| Fault::ForgetAt(op, Shown::New),
+        |op| Fault::ForgetAt(op, Shown::Old),
+    ];
+    block_on(async {
+        let mut judge = Judge::default();
+        for op in 0..operations(setup, steps) {
+            for fault in ways.map(|way| way(op)) {
+                let machine = setup.failing(fault);
+                let life = machine.run(steps, Model::new());
+                // The machine may end; or the process alone, and the next one sees the same cache.
+                for policy in [Some(Policy::Nothing), Some(Policy::Torn), None] {
+                    let after = policy.map_or_else(|| machine.clone(), |policy| machine.crash(policy, op));
+                    after.disk.set_fault(None);
+                    if let Err(error) = judge.judge(&after, steps, &life).await {
+                        let what = format!("{setup:?}: {fault:?}, then {policy:?}: {error}");
+                        let log = machine.disk.log();
+                        let around = log.iter().skip((op as usize).saturating_sub(8)).take(16);
+                        return Some(Failure { what, trace: around.map(ToString::to_string).collect() });
+                    }
+                }
+            }
+        }
+        None
+    })
+}
+
+#[test]
+fn with_segments_no_crash_loses_or_halves_what_was_answered_or_observed() {
+    none(&|steps| crashes(Setup::OFTEN, steps), everything());
+    none(&|steps| crashes(Setup::SELDOM, steps), everything());
+    none(&|steps| crashes(Setup::OFTEN, steps), churn());
+}
+
+#[test]
+fn with_a_log_alone_no_crash_loses_or_halves_what_was_answered_or_observed() {
+    none(&|steps| crashes(Setup::Log, steps), everything());
+}
+
+#[test]
+fn with_an_engine_that_loses_all_it_may_no_crash_loses_or_halves_what_was_answered_or_observed() {
+    for lies in [false, true] {
+        let setup = Setup::Stub(Malice { lies, ..Malice::default() });
+        none(&|steps| crashes(setup, steps), everything());
+        none(&|steps| crashes(setup, steps), churn());
+    }
+}
+
+#[test]
+fn a_crash_during_recovery_changes_nothing() {
+    none(&|steps| crashes_of_recovery(Setup::OFTEN, steps), everything());
+}
+
+#[test]
+fn with_an_engine_that_lies_a_crash_during_recovery_changes_nothing() {
+    let setup = Setup::Stub(Malice { lies: true, ..Malice::default() });
+    none(&|steps| crashes_of_recovery(setup, steps), everything());
+}
+
+#[test]
+fn after_any_failure_of_the_disk_the_store_stops_and_a_restart_has_what_was_answered_and_observed() {
+    none(&|steps| failures(Setup::OFTEN, steps), everything());
+    none(&|steps| failures(Setup::Stub(Malice::default()), steps), everything());
+}

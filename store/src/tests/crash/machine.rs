@@ -1,0 +1,274 @@
+//! A machine on which a store runs, crashes and runs again; and the judge of what it has afterwards.
+
+use std::sync::Arc;
+
+use kstore_nondet::Rng;
+
+use super::workload::{Step, is_done, put};
+use crate::disk::sim::{Fault, Policy, SimDisk};
+use crate::engine::stub::{Malice, StubSite};
+use crate::tests::conformance::tiny;
+use crate::tests::model::{self, Change, Map, Model};
+use crate::{Config, EngineKind, KeyRange, Limits, OpenError, Range, Revision, Store, WatchRequest, Watcher};
+
+/// Disk, configuration and, in place of a real one, perhaps the engine stub.
+#[derive(Clone, Debug)]
+pub(super) struct Machine {
+    pub(super) disk: SimDisk,
+    pub(super) engine: Option<StubSite>,
+    config: Config,
+}
+
+/// What the store runs on, and when it makes a checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Setup {
+    /// Our own engine, with a checkpoint whenever so many bytes were logged.
+    Segments(u64),
+    /// No engine but the log.
+    Log,
+    /// The stub.
+    Stub(Malice),
+}
+
+impl Setup {
+    /// A checkpoint after almost every step.
+    pub(super) const OFTEN: Self = Self::Segments(1 << 10);
+    /// One now and then.
+    pub(super) const SELDOM: Self = Self::Segments(16 << 10);
+
+    pub(super) fn machine(self) -> Machine {
+        let (engine, checkpoint_bytes) = match self {
+            Self::Segments(bytes) => (EngineKind::Segments, bytes),
+            Self::Log => (EngineKind::Memory, 1 << 10),
+            // What the stub stands in for.
+            Self::Stub(_) => (EngineKind::Sled, 1 << 10),
+        };
+        let config = tiny(Config::durable("/data"), 0);
+        let config =
+            Config { engine, limits: Limits { checkpoint_bytes, ..config.limits.clone() }, ..config };
+        let disk = SimDisk::default();
+        let engine = match self {
+            Self::Stub(malice) => Some(StubSite::new(disk.clone(), malice)),
+            Self::Segments(_) | Self::Log => None,
+        };
+        Machine { disk, engine, config }
+    }
+
+    /// The same with something wrong.
+    pub(super) fn failing(self, fault: Fault) -> Machine {
+        let machine = self.machine();
+        machine.disk.set_fault(Some(fault));
+        machine
+    }
+}
+
+/// What a life of a store came to.
+#[derive(Default)]
+pub(super) struct Life {
+    /// Steps that were answered.
+    pub(super) answered: usize,
+    /// The last revision that a watcher or reader saw.
+    pub(super) observed: i64,
+    /// What the watcher saw, revision by revision.
+    pub(super) watched: Vec<(i64, Vec<Change>)>,
+    /// Whether all was done, and not cut off.
+    pub(super) whole: bool,
+}
+
+impl Machine {
+    pub(super) fn open(&self, seed: u64) -> Result<Store, OpenError> {
+        let (disk, rng) = (Arc::new(self.disk.clone()), Rng::seeded(seed));
+        match &self.engine {
+            Some(site) => Store::open_stepped_with(disk, &self.config, &rng, &|token| site.open(token)),
+            None => Store::open_stepped(disk, &self.config, &rng),
+        }
+    }
+
+    /// The machine after a crash.
+    pub(super) fn crash(&self, policy: Policy, seed: u64) -> Self {
+        let disk = self.disk.crash(policy, seed);
+        let engine = self.engine.as_ref().map(|site| site.crash(disk.clone(), policy, seed));
+        Self { disk, engine, config: self.config.clone() }
+    }
+
+    /// The same for machines that would behave the same from here on.
+    pub(super) fn fingerprint(&self) -> (u64, u64) {
+        (self.disk.fingerprint(), self.engine.as_ref().map_or(0, StubSite::fingerprint))
+    }
+
+    /// Opens the store and does the steps until something stops it. `model` is what the store has before.
+    pub(super) fn run(&self, steps: &[Step], mut model: Model) -> Life {
+        let mut life = Life::default();
+        let Ok(mut store) = self.open(1) else { return life };
+        let mut watcher = follow(&store, model.revision() + 1);
+        for (at, step) in steps.iter().enumerate() {
+            assert!(step.is_possible(&model), "{step:?} is no step at {}", model.revision());
+            if !store.alarms().is_empty() {
+                // The disk was full for the engine: writes are refused from here on.
+                return life;
+            }
+            if *step == Step::Reopen {
+                life.look(&store, &mut watcher);
+                block_on_here(store.close());
+                match self.open(100 + at as u64) {
+                    Ok(again) => store = again,
+                    Err(_) => return life,
+                }
+                watcher = follow(&store, model.revision() + 1);
+            } else if !act(&store, step) {
+                life.look(&store, &mut watcher);
+                assert!(store.range(&Range::key("a")).is_err(), "a store that failed serves nothing");
+                return life;
+            }
+            life.answered = at + 1;
+            step.apply(&mut model, step.len());
+            life.look(&store, &mut watcher);
+        }
+        life.whole = true;
+        life
+    }
+
+    /// Opens the store, looks, and finds out which of the possible states it has: what `model` is after the steps that were
+    /// answered, or that and a part of the next. Nothing that was observed may be missing. Leaves the store working.
+    pub(super) async fn judge(&self, steps: &[Step], model: &Model, life: &Life) -> Result<Judged, String> {
+        let store = self.open(7).map_err(|error| format!("it does not open: {error}"))?;
+        let seen = look(&store).await?;
+        let mut model = model.clone();
+        for step in &steps[..life.answered] {
+            step.apply(&mut model, step.len());
+        }
+        let next = steps.get(life.answered);
+        let mut candidates = (0..=next.map_or(0, Step::len)).map(|requests| {
+            let mut candidate = model.clone();
+            next.into_iter().for_each(|step| step.apply(&mut candidate, requests));
+            candidate
+        });
+        let found = candidates.find(|candidate| expected(candidate) == seen);
+        let found =
+            found.ok_or_else(|| format!("it has {seen:?}, but answered was {:?}", expected(&model)))?;
+        if seen.revision < life.observed {
+            return Err(format!("revision {} was observed, but it has {}", life.observed, seen.revision));
+        }
+        for (revision, changes) in &life.watched {
+            if *changes != found.changes[*revision as usize].iter().cloned().map(bare).collect::<Vec<_>>() {
+                return Err(format!("a watcher saw {changes:?} at {revision}"));
+            }
+        }
+        Ok(Judged { store, model: found })
+    }
+}
+
+/// A recovered store, and the state that it has.
+pub(super) struct Judged {
+    pub(super) store: Store,
+    pub(super) model: Model,
+}
+
+impl Judged {
+    /// The store goes on from there.
+    pub(super) async fn goes_on(&mut self) -> Result<(), String> {
+        for alarm in self.store.alarms() {
+            let disarmed = self.store.alarm_disarm(alarm).await;
+            disarmed.map_err(|error| format!("{alarm} cannot be disarmed: {error}"))?;
+        }
+        let result = self.store.txn(put("after", 1)).await;
+        let result = result.map_err(|error| format!("it does not go on: {error}"))?;
+        self.model.txn(&put("after", 1));
+        let expected = self.model.revision();
+        if result.revision.0 == expected { Ok(()) } else { Err(format!("it goes on at {}", result.revision)) }
+    }
+}
+
+impl Life {
+    /// Takes note of all that can be observed.
+    fn look(&mut self, store: &Store, watcher: &mut Watcher) {
+        while let Some(Ok(batch)) = watcher.try_next() {
+            self.watched.push((
+                batch.revision.0,
+                batch.events.iter().map(|event| bare(model::change(event))).collect(),
+            ));
+            self.observed = self.observed.max(batch.revision.0);
+        }
+        self.observed = self.observed.max(watcher.progress().map_or(0, |revision| revision.0));
+        let read = store.range(&Range::new(KeyRange::all()));
+        self.observed = self.observed.max(read.map_or(0, |read| read.revision.0));
+    }
+}
+
+fn follow(store: &Store, from: i64) -> Watcher {
+    store
+        .watch(WatchRequest::new(KeyRange::all()).from(Revision(from)))
+        .expect("a store that opened can be watched")
+}
+
+/// Does a step; says whether all of it was answered.
+fn act(store: &Store, step: &Step) -> bool {
+    let Ok(answers) = store.driver().submit_group(step.requests()) else { return false };
+    assert!(answers.iter().all(is_done), "{step:?} is refused: {answers:?}");
+    true
+}
+
+/// Closing a store without threads never waits.
+pub(super) fn block_on_here(future: impl Future<Output = ()>) {
+    futures::FutureExt::now_or_never(future).expect("closing does not wait");
+}
+
+/// All that can be seen of a store.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) revision: i64,
+    compacted: i64,
+    leases: Vec<i64>,
+    maps: Vec<Map>,
+    history: Vec<(i64, Vec<Change>)>,
+    notes: Vec<Option<Vec<u8>>>,
+}
+
+/// What a watch says, without what was before, which may be compacted.
+fn bare(change: Change) -> Change {
+    (change.0, change.1, change.2, None)
+}
+
+pub(super) fn expected(model: &Model) -> Seen {
+    let first = model.compacted.max(1);
+    let revisions = || first..=model.revision();
+    let history = revisions().map(|revision| {
+        let changes = model.changes[revision as usize].iter().cloned();
+        (revision, changes.map(bare).collect::<Vec<_>>())
+    });
+    Seen {
+        revision: model.revision(),
+        compacted: model.compacted,
+        leases: model.leases.keys().copied().collect(),
+        maps: revisions().map(|revision| model.maps[revision as usize].clone()).collect(),
+        history: history.filter(|(_, changes)| !changes.is_empty()).collect(),
+        notes: revisions().map(|revision| model.notes[revision as usize].clone()).collect(),
+    }
+}
+
+/// Everything that can be seen; an error if the store says that something is damaged.
+pub(super) async fn look(store: &Store) -> Result<Seen, String> {
+    let (revision, compacted) = (store.revision(), store.compacted());
+    let revisions = || compacted.0.max(1)..=revision.0;
+    let read = |at: i64| {
+        let found = store.range(&Range::new(KeyRange::all()).at(Revision(at)));
+        let found = found.map_err(|error| format!("reading at {at}: {error}"))?;
+        Ok::<Map, String>(found.kvs.iter().map(|kv| (kv.key().to_vec(), model::kv(kv))).collect())
+    };
+    let mut watcher = follow(store, compacted.0.max(1));
+    let mut history = Vec::new();
+    while let Some(batch) = watcher.try_next() {
+        let batch = batch.map_err(|error| format!("watching: {error}"))?;
+        let changes = batch.events.iter().map(|event| bare(model::change(event)));
+        history.push((batch.revision.0, changes.collect()));
+    }
+    let leases = store.leases().await.map_err(|error| format!("leases: {error}"))?;
+    Ok(Seen {
+        revision: revision.0,
+        compacted: compacted.0,
+        leases: leases.iter().map(|id| id.0).collect(),
+        maps: revisions().map(read).collect::<Result<_, _>>()?,
+        history,
+        notes: revisions().map(|at| store.note(Revision(at)).map(|note| note.to_vec())).collect(),
+    })
+}
