@@ -14,6 +14,7 @@ use crate::core::Core;
 use crate::disk::Disk;
 use crate::engine::EngineError;
 use crate::manifest;
+use crate::pace;
 use crate::wal::Segments;
 use crate::{EngineKind, Revision};
 
@@ -91,7 +92,8 @@ impl Background {
 
     /// Checkpoints if there is enough for it.
     pub(crate) fn checkpoint_if_due(&mut self) -> Result<(), EngineError> {
-        if self.since >= self.core.limits.checkpoint_bytes { self.checkpoint() } else { Ok(()) }
+        let due = pace::checkpoint_bytes(&self.core.limits, self.core.engine.size().live);
+        if self.since >= due { self.checkpoint() } else { Ok(()) }
     }
 
     /// Bytes of log that no checkpoint covers, though one is wanted.
@@ -99,7 +101,7 @@ impl Background {
         if self.volatile { 0 } else { self.since }
     }
 
-    /// What is stored is to be in the next manifest; says what the commit costs.
+    /// What was stored is to be in the next manifest, and what it compacts is to be swept; says what the commit costs.
     fn note(&mut self, commit: &Commit) -> usize {
         self.fed.seq = commit.seq;
         self.fed.revision = commit.revision;
@@ -119,7 +121,7 @@ impl Background {
 
     /// Prepares the next log file.
     pub(crate) fn prepare(&self) -> io::Result<()> {
-        self.segments.prepare(self.core.limits.segment_bytes)
+        self.segments.prepare(pace::segment_bytes(&self.core.limits, self.core.engine.size().live))
     }
 
     /// Makes the engine's state durable and drops the log that only older states need. One generation of log more than
@@ -177,7 +179,7 @@ impl Background {
         let wish = self.core.chores.wanted();
         match (self.core.engine.tidy(), wish) {
             (Ok(true), _) => return Ok(true),
-            (Ok(false), None) => {}
+            (Ok(false), None) => return self.release(),
             (Ok(false), Some(wish)) => {
                 self.forget_old_states()?;
                 self.core.chores.answer(wish, Ok(()));
@@ -206,5 +208,15 @@ impl Background {
             return Ok(());
         }
         (0..STATES).try_for_each(|_| self.seal())
+    }
+
+    /// When there is nothing else to do: a checkpoint, if much space waits for it; says whether there was one.
+    fn release(&mut self) -> Result<bool, EngineError> {
+        let engine = &self.core.engine;
+        let worth = pace::is_worth_sealing(&self.core.limits, engine.size().live, engine.retired());
+        if worth && !self.volatile {
+            self.seal()?;
+        }
+        Ok(worth && !self.volatile)
     }
 }

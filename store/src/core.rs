@@ -9,6 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::alarm::Alarms;
 use crate::chores::Chores;
 use crate::commit::{Commit, RecordKey};
+use crate::engine::healing::Healing;
 use crate::engine::{Engine, EngineError, Record, RecordKind};
 use crate::error::Stopped;
 use crate::event::EventKind;
@@ -16,6 +17,7 @@ use crate::feed::Feed;
 use crate::index::{Index, Version};
 use crate::invariants;
 use crate::lease::clock::LeaseClock;
+use crate::lease::granted::Granted;
 use crate::metrics::Metrics;
 use crate::pins::Pins;
 use crate::quota::Usage;
@@ -73,8 +75,11 @@ pub(crate) struct Core {
     /// Random, for the life of the data.
     pub(crate) cluster: u64,
     pub(crate) engine: Arc<dyn Engine>,
+    /// The same.
+    pub(crate) healing: Arc<Healing>,
     pub(crate) hub: Hub,
     pub(crate) leases: LeaseClock,
+    pub(crate) granted: Granted,
     /// Who reads history at length, and what they hold up.
     pub(crate) pins: Pins,
     /// What the background is given.
@@ -94,6 +99,7 @@ const FAILED: u8 = 2;
 impl Core {
     pub(crate) fn new(visible: Visible, engine: Arc<dyn Engine>, cluster: u64, limits: Limits) -> Self {
         let revision = visible.revision;
+        let healing = Arc::new(Healing::new(engine));
         let feed = Arc::new(Feed::new(limits.feed_batch_bytes, limits.feed_bytes));
         Self {
             hub: Hub::new(revision, &limits),
@@ -104,10 +110,12 @@ impl Core {
             damaged: AtomicBool::new(false),
             delivering: Mutex::default(),
             cluster,
-            pins: Pins::new(engine.clone(), feed.clone()),
+            pins: Pins::new(healing.clone(), feed.clone()),
             feed,
-            engine,
+            engine: healing.clone(),
+            healing,
             leases: LeaseClock::default(),
+            granted: Granted::default(),
             limits,
             metrics: Metrics::default(),
             usage: Usage::default(),
@@ -118,6 +126,7 @@ impl Core {
 
     /// There is a log.
     pub(crate) fn set_log(&self, segments: Arc<Segments>) {
+        self.healing.set_log(segments.clone());
         self.log.set(segments).expect("a store has one log");
     }
 
@@ -162,6 +171,7 @@ impl Core {
         self.refuse();
         self.hub.end(Ending::Closed);
         self.leases.changed.notify_one();
+        self.healing.lost.notify_one();
         self.chores.ring();
     }
 
@@ -172,6 +182,7 @@ impl Core {
         }
         self.hub.end(Ending::Failed);
         self.leases.changed.notify_one();
+        self.healing.lost.notify_one();
         self.chores.ring();
     }
 
@@ -194,7 +205,10 @@ impl Core {
         const TURN: usize = 64;
         for turn in commits.chunks(TURN) {
             let mut visible = self.visible.write();
-            turn.iter().for_each(|commit| visible.publish(commit));
+            for commit in turn {
+                visible.publish(commit);
+                self.granted.apply(&commit.leases);
+            }
             visible.window.trim(&self.limits, self.stored());
             if turn.iter().any(|commit| commit.alarms.is_some()) {
                 self.leases.changed.notify_one();

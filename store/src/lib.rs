@@ -28,6 +28,7 @@
 //! ```
 
 mod alarm;
+mod bbolt;
 mod checkpoint;
 mod chores;
 mod codec;
@@ -36,6 +37,7 @@ mod committer;
 mod compact;
 mod config;
 mod core;
+mod damage;
 mod disk;
 mod driver;
 mod engine;
@@ -53,8 +55,10 @@ mod kv;
 mod lease;
 mod limits;
 mod log;
+pub mod maintenance;
 mod manifest;
 mod metrics;
+mod pace;
 mod pins;
 mod pipe;
 mod queue;
@@ -64,6 +68,7 @@ mod rebuild;
 mod recover;
 mod request;
 mod revision;
+mod snapshot;
 mod staged;
 mod status;
 #[cfg(test)]
@@ -92,6 +97,7 @@ pub use limits::{LEASE_TTL_MAX_SECONDS, Limits};
 pub use metrics::MetricsSnapshot;
 pub use range::{Range, RangeResult, SortOrder, SortTarget};
 pub use revision::{LeaseId, Revision};
+pub use snapshot::{SnapshotError, SnapshotInfo};
 pub use status::{StoreSize, StoreStatus};
 pub use store::Store;
 pub use txn::{

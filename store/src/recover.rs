@@ -149,6 +149,7 @@ fn recover(
     let wal = wal.map_err(io(&wal_dir))?;
     let now = Instant::now();
     leases.iter().for_each(|(id, ttl)| core.leases.extend(id, now + duration(ttl)));
+    core.granted.seed(leases.iter());
     let place = Place { disk, dir: dir.to_owned(), segments, engine: config.engine };
     let known = leases.iter().map(|(id, ttl)| (id.0, ttl)).collect::<Vec<_>>();
     let background =
@@ -261,14 +262,14 @@ impl Site<'_> {
     fn open_engine(&self, base: &Manifest, reader: &mut Reader<'_>) -> Result<Arc<dyn Engine>, EngineError> {
         let limits: &Limits = &self.config.limits;
         let token = (base.seq > 0).then_some(&base.token[..]);
-        let engine: Arc<dyn Engine> = match self.config.engine {
-            _ if let Some(open) = self.engine => open(token)?,
-            EngineKind::Segments => {
+        let engine: Arc<dyn Engine> = match (self.engine, self.config.engine) {
+            (Some(open), _) => open(token)?,
+            (None, EngineKind::Segments) => {
                 let disk = self.disk.clone();
                 return Ok(Arc::new(SegmentsEngine::open_reading(disk, self.dir, token, limits, reader)?));
             }
-            EngineKind::Sled => Arc::new(SledEngine::open(&self.dir.join("sled"), token)?),
-            EngineKind::Memory => Arc::new(MemoryEngine::default()),
+            (None, EngineKind::Sled) => Arc::new(SledEngine::open(&self.dir.join("sled"), token)?),
+            (None, EngineKind::Memory) => Arc::new(MemoryEngine::default()),
         };
         reader::read(&*engine, Revision(base.revision), reader)?;
         Ok(engine)

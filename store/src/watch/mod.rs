@@ -4,6 +4,7 @@
 mod history;
 pub(crate) mod hub;
 mod interests;
+mod intervals;
 mod slot;
 mod watcher;
 
