@@ -219,7 +219,172 @@ fn meaningless_command_lines_are_refused_with_a_hint() {
     assert!(refused(&["explain", "deployment"]).contains("KIND/NAME"));
     assert!(refused(&["explain", "gadget/x"]).contains("no kind"));
     assert!(refused(&["run", "--components", "scheduler", "--", "true"]).contains("apiserver"));
-    for help in [&["--help"][..], &["run", "--help"], &["explain", "--help"]] {
+    for help in [&["--help"][..], &["run", "--help"], &["explain", "--help"], &["store", "--help"]] {
         assert!(text(&output(help).stdout).contains("Examples:"), "{help:?}");
     }
+}
+
+#[test]
+fn a_store_is_saved_verified_and_restored_without_a_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (data, file, restored) = (path("data"), path("backup.db"), path("restored"));
+    let store = |arguments: &[&str]| {
+        let output = output(&[&["store"], arguments].concat());
+        (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, _, stderr) = store(&["status", "--data-dir", &data]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("holds no store"), "{stderr}");
+
+    let server = start(&["--listen", "127.0.0.1:0", "--data-dir", &data, "--components", "apiserver"]);
+    let (code, _, stderr) = store(&["snapshot", "save", &file, "--data-dir", &data]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("in use by process") && stderr.contains("etcdctl"), "{stderr}");
+    drop(server);
+
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        let (code, stdout, stderr) = store(&[arguments, &["--output", "json"]].concat());
+        assert_eq!(code, 0, "{stderr}");
+        serde_json::from_str(&stdout).unwrap()
+    };
+    let original = json(&["verify", "--data-dir", &data]);
+    assert!(original["keys"].as_u64().unwrap() > 10 && original["problems"] == serde_json::json!([]));
+    let saved = json(&["snapshot", "save", &file, "--data-dir", &data]);
+    assert_eq!(saved["revision"], original["revision"]);
+    let status = json(&["snapshot", "status", &file]);
+    assert_eq!((&status["revision"], &status["checksum"]), (&original["revision"], &"right".into()));
+    json(&["snapshot", "restore", &file, "--data-dir", &restored]);
+    let copy = json(&["status", "--data-dir", &restored]);
+    for same in ["revision", "compacted", "keys", "records", "recordBytes", "leases", "engine"] {
+        assert_eq!(copy[same], original[same], "{same}");
+    }
+    assert_ne!(copy["identity"], original["identity"]);
+    let (code, _, stderr) = store(&["snapshot", "restore", &file, "--data-dir", &restored]);
+    assert!(code == 1 && stderr.contains("holds a store already"), "{stderr}");
+    let bump = ["--bump-revision", "1000", "--mark-compacted", "--data-dir", &path("bumped")];
+    let bumped = json(&[&["snapshot", "restore", &file], &bump[..]].concat());
+    let expected = original["revision"].as_u64().unwrap() + 1000;
+    assert_eq!((bumped["revision"].as_u64(), bumped["compacted"].as_u64()), (Some(expected), Some(expected)));
+    let again = start(&["--listen", "127.0.0.1:0", "--data-dir", &restored, "--components", "apiserver"]);
+    drop(again);
+
+    let wal = std::fs::read_dir(path("data/wal")).unwrap().map(|entry| entry.unwrap().path());
+    wal.for_each(|path| std::fs::write(path, "damaged").unwrap());
+    let (code, stdout, _) = store(&["verify", "--data-dir", &data]);
+    assert_eq!(code, 3);
+    assert!(stdout.contains("its header does not check"), "{stdout}");
+    let (code, stdout, _) = store(&["salvage", &path("salvaged.db"), "--data-dir", &data]);
+    assert!(code == 3 && stdout.contains("lostRecords"), "{stdout}");
+    let (code, _, stderr) = store(&["snapshot", "save", &path("no.db"), "--data-dir", &data]);
+    assert!(code == 1 && stderr.contains("salvage"), "{stderr}");
+    assert!(!store(&["snapshot", "restore", &file, "--bump-revision", "1"]).2.is_empty());
+}
+
+/// A server of the etcd API that does not outlive its test: ours or a real etcd.
+struct Member {
+    process: Child,
+    url: String,
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The peers of a real etcd, of whom there are none.
+const PEER: &str = "http://127.0.0.1:1";
+
+impl Member {
+    /// The store alone.
+    fn kstore(data: &str) -> Self {
+        let mut command = binary();
+        command.args(["--components", "store", "--etcd-listen", "127.0.0.1:0", "--data-dir", data]);
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let url = lines.find_map(|line| Some(line.trim().strip_prefix("etcd")?.trim().to_owned()));
+        // What to try is the block's last line.
+        lines.next().unwrap();
+        Self { process, url: url.unwrap() }
+    }
+
+    fn etcd(data: &str) -> Self {
+        let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (url, peers) = (format!("http://{}", free()), format!("http://{}", free()));
+        let mut command = Command::new("etcd");
+        command.args(["--data-dir", data, "--listen-client-urls", &url, "--advertise-client-urls", &url]);
+        command.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", PEER]);
+        command.args(["--initial-cluster", &format!("default={PEER}"), "--log-level", "fatal"]);
+        let member = Self { process: command.stderr(Stdio::null()).spawn().unwrap(), url };
+        member.ctl(&["endpoint", "health", "--command-timeout", "30s"]);
+        member
+    }
+
+    fn ctl(&self, arguments: &[&str]) -> String {
+        tool("etcdctl", &[&["--endpoints", &self.url], arguments].concat())
+    }
+
+    /// The hash of its whole history.
+    fn hash(&self) -> String {
+        self.ctl(&["endpoint", "hashkv"]).trim().rsplit(' ').next().unwrap().to_owned()
+    }
+}
+
+/// What one of etcd's programs prints.
+fn tool(name: &str, arguments: &[&str]) -> String {
+    let output = Command::new(name).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{name} {arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Whether etcd's programs are there; if not, the test is skipped, unless it must not be.
+fn etcd_is_installed() -> bool {
+    let missing = ["etcd", "etcdctl", "etcdutl"]
+        .into_iter()
+        .find(|name| Command::new(name).arg("--help").output().is_err());
+    if let Some(name) = missing {
+        assert!(std::env::var_os("KSTORE_REQUIRE_ETCD").is_none(), "{name} is required");
+        eprintln!("skipped: {name} is not installed");
+    }
+    missing.is_none()
+}
+
+#[test]
+fn data_moves_to_an_etcd_and_back_with_etcds_own_tools() {
+    if !etcd_is_installed() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (there, back) = (path("there.db"), path("back.db"));
+
+    let kstore = Member::kstore(&path("kstore"));
+    let lease = kstore.ctl(&["lease", "grant", "900"]).split(' ').nth(1).unwrap().to_owned();
+    for at in 0..30 {
+        let (key, value) = (format!("key/{}", at % 7), "v".repeat(at * 300));
+        kstore.ctl(&["put", &key, &value]);
+    }
+    kstore.ctl(&["put", "leased", "1", "--lease", &lease]);
+    kstore.ctl(&["del", "key/3"]);
+    kstore.ctl(&["compact", "20"]);
+    kstore.ctl(&["snapshot", "save", &there]);
+    let theirs = tool("etcdutl", &["snapshot", "status", &there, "-w", "json"]);
+    assert!(theirs.contains(r#""revision":33,"#), "{theirs}");
+    let cluster = format!("default={PEER}");
+    let restore = ["snapshot", "restore", &there, "--data-dir", &path("etcd"), "--initial-cluster", &cluster];
+    tool("etcdutl", &[&restore[..], &["--initial-advertise-peer-urls", PEER]].concat());
+    let etcd = Member::etcd(&path("etcd"));
+    assert_eq!(etcd.hash(), kstore.hash());
+
+    etcd.ctl(&["put", "key/5", "from etcd", "--lease", &lease]);
+    etcd.ctl(&["snapshot", "save", &back]);
+    let restored = output(&["store", "snapshot", "restore", &back, "--data-dir", &path("again")]);
+    assert!(restored.status.success(), "{}", text(&restored.stderr));
+    let again = Member::kstore(&path("again"));
+    assert_eq!(again.hash(), etcd.hash());
+    let all = ["get", "", "--prefix"];
+    assert_eq!(again.ctl(&all), etcd.ctl(&all));
+    assert!(again.ctl(&["lease", "timetolive", &lease, "--keys"]).contains("[key/5 leased]"));
 }
