@@ -1,7 +1,7 @@
 //! The background's work: feeds published commits to the engine, compacts, prepares log files, wins back space, and from time
 //! to time makes the engine's state durable, so that old log segments can go. A thread drives it, or a test step by step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use crate::core::Core;
 use crate::disk::Disk;
 use crate::engine::EngineError;
 use crate::manifest;
+use crate::room::{Room, is_full};
 use crate::wal::Segments;
 use crate::{EngineKind, Revision};
 
@@ -29,6 +30,10 @@ pub(crate) struct Background {
     fed: Fed,
     leases: BTreeMap<i64, i64>,
     sweeper: Sweeper,
+    /// Published commits that the engine had no room for.
+    backlog: VecDeque<Arc<Commit>>,
+    /// Old states were let go of for want of room, and nothing has happened since.
+    cleared: bool,
     /// The engine keeps nothing over a restart, so the log must stay whole.
     volatile: bool,
     /// Bytes of log since the last checkpoint.
@@ -74,28 +79,36 @@ impl Background {
         let mut sweeper = Sweeper::new(Revision(manifest.swept));
         sweeper.want(fed.compacted);
         let leases = leases.collect();
-        Self { core, disk, dir, segments, manifest, fed, leases, sweeper, volatile, since }
+        Self {
+            core,
+            disk,
+            dir,
+            segments,
+            manifest,
+            fed,
+            leases,
+            sweeper,
+            backlog: VecDeque::new(),
+            cleared: false,
+            volatile,
+            since,
+        }
     }
 
-    /// Takes published commits in.
+    /// Takes published commits in. If there is no room for them, they wait here, within a bound, until something is done
+    /// the next time.
     pub(crate) fn absorb(&mut self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
+        self.backlog.extend(commits.iter().cloned());
+        self.cleared &= commits.is_empty();
         let mut taken = 0;
-        for commit in commits {
-            self.core.store(commit)?;
-            self.fed.seq = commit.seq;
-            self.fed.revision = commit.revision;
-            for change in &commit.leases {
-                match *change {
-                    LeaseChange::Granted(id, ttl) => drop(self.leases.insert(id.0, ttl)),
-                    LeaseChange::Gone(id) => drop(self.leases.remove(&id.0)),
-                }
-            }
-            self.fed.alarms = commit.alarms.unwrap_or(self.fed.alarms);
-            if let Some(compacted) = commit.compacted {
-                self.fed.compacted = compacted;
-                self.sweeper.want(compacted);
+        while let Some(commit) = self.backlog.pop_front() {
+            if let Err(error) = self.store(&commit) {
+                self.backlog.push_front(commit);
+                self.fall_behind(error)?;
+                break;
             }
             taken += commit.cost();
+            self.note(&commit);
         }
         self.core.measure(taken);
         self.since += taken as u64;
@@ -105,13 +118,55 @@ impl Background {
         Ok(())
     }
 
-    /// Prepares the next log file.
+    /// Gives a commit to the engine.
+    fn store(&self, commit: &Commit) -> Result<(), EngineError> {
+        match self.core.store(commit) {
+            Err(error) if error.is_full() && self.core.ran_out() => self.core.store(commit),
+            other => other,
+        }
+    }
+
+    /// The engine has everything up to this commit.
+    fn note(&mut self, commit: &Commit) {
+        self.fed.seq = commit.seq;
+        self.fed.revision = commit.revision;
+        for change in &commit.leases {
+            match *change {
+                LeaseChange::Granted(id, ttl) => drop(self.leases.insert(id.0, ttl)),
+                LeaseChange::Gone(id) => drop(self.leases.remove(&id.0)),
+            }
+        }
+        self.fed.alarms = commit.alarms.unwrap_or(self.fed.alarms);
+        if let Some(compacted) = commit.compacted {
+            self.fed.compacted = compacted;
+            self.sweeper.want(compacted);
+        }
+    }
+
+    /// Passes on an error unless it only means that there is no room, and what waits is within bounds.
+    fn fall_behind(&self, error: EngineError) -> Result<(), EngineError> {
+        let within = self.core.usage.pending() <= self.core.limits.behind_bytes;
+        if error.is_full() && within { Ok(()) } else { Err(error) }
+    }
+
+    /// Prepares the next log file, unless room is short: then the space is better left to what frees some.
     pub(crate) fn prepare(&self) -> io::Result<()> {
-        self.segments.prepare(self.core.limits.segment_bytes)
+        let Some(room) = self.core.room() else { return Ok(()) };
+        room.survey();
+        if room.is_short() {
+            return Ok(());
+        }
+        match self.segments.prepare(self.core.limits.segment_bytes) {
+            Err(error) if is_full(&error) => {
+                room.notice();
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     /// Makes the engine's state durable and drops the log that only older states need. One generation of log more than
-    /// needed is kept, so that the manifest before this one would do as well.
+    /// needed is kept, so that the manifest before this one would do as well. If there is no room for it, nothing changes.
     pub(crate) fn checkpoint(&mut self) -> Result<(), EngineError> {
         let swept = self.swept();
         if self.volatile || (self.fed.seq, swept) == (self.manifest.seq, self.manifest.swept) {
@@ -121,7 +176,9 @@ impl Background {
     }
 
     fn seal(&mut self) -> Result<(), EngineError> {
+        self.core.room().into_iter().for_each(Room::survey);
         let keep_above = self.manifest.seq;
+        // Any error ends the store: what a failed sync has written is unknown, and trying again would not tell.
         let token = self.core.engine.seal()?;
         let next = Manifest {
             generation: self.manifest.generation + 1,
@@ -134,7 +191,10 @@ impl Background {
             swept: self.swept(),
             ..self.manifest.clone()
         };
-        manifest::store(&*self.disk, &self.dir, &next)?;
+        if !self.draft(&next)? {
+            return Ok(());
+        }
+        manifest::adopt(&*self.disk, &self.dir)?;
         self.manifest = next;
         self.since = 0;
         self.core.engine.sealed()?;
@@ -144,6 +204,21 @@ impl Background {
         Ok(())
     }
 
+    /// Writes the next manifest down; false if there is no room for it.
+    fn draft(&self, next: &Manifest) -> io::Result<bool> {
+        loop {
+            match manifest::draft(&*self.disk, &self.dir, next) {
+                Ok(()) => return Ok(true),
+                Err(error) if !is_full(&error) => return Err(error),
+                Err(_) if self.core.ran_out() => {}
+                Err(error) => {
+                    tracing::warn!(%error, "there is no room for a checkpoint");
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
     /// As far as everything superfluous is gone.
     fn swept(&self) -> i64 {
         if self.core.pins.is_clear() { self.sweeper.done().0 } else { self.manifest.swept }
@@ -151,11 +226,12 @@ impl Background {
 
     /// One bounded step of what is not urgent; says whether there is more to do.
     pub(crate) fn work(&mut self) -> Result<bool, EngineError> {
-        if self.sweeper.step(&self.core)? {
-            self.core.measure(0);
-            return Ok(true);
+        match self.sweep() {
+            Err(error) if error.is_full() => return Ok(self.core.ran_out()),
+            Err(error) => return Err(error),
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
         }
-        self.core.pins.settle()?;
         if self.core.chores.is_hurried() {
             self.confirm_sweep()?;
         }
@@ -167,12 +243,27 @@ impl Background {
                 self.forget_old_states()?;
                 self.core.chores.answer(wish, Ok(()));
             }
+            (Err(error), _) if error.is_full() && (self.core.ran_out() || self.make_room()?) => {
+                return Ok(true);
+            }
             (Err(error), wish) => {
                 tracing::error!(%error, "space cannot be won back");
                 wish.into_iter().for_each(|wish| self.core.chores.answer(wish, Err(error.to_string())));
+                self.cleared = false;
             }
         }
         Ok(false)
+    }
+
+    /// One step of removing what was compacted.
+    fn sweep(&mut self) -> Result<bool, EngineError> {
+        let more = self.sweeper.step(&self.core)?;
+        if more {
+            self.core.measure(0);
+        } else {
+            self.core.pins.settle()?;
+        }
+        Ok(more)
     }
 
     /// Makes what was swept durable, for those who wait for it.
@@ -182,6 +273,17 @@ impl Background {
             self.core.chores.swept(Revision(self.swept()));
         }
         self.checkpoint()
+    }
+
+    /// Lets go of old states; says whether that gave any space back.
+    fn make_room(&mut self) -> Result<bool, EngineError> {
+        if std::mem::replace(&mut self.cleared, true) {
+            return Ok(false);
+        }
+        let free = |core: &Core| core.room().map_or(0, Room::free);
+        let before = free(&self.core);
+        self.forget_old_states()?;
+        Ok(free(&self.core) > before)
     }
 
     /// Lets go of everything that only older states need. They are two: the manifest before this one, and the engine's.

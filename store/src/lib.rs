@@ -62,6 +62,7 @@ mod range;
 mod recover;
 mod request;
 mod revision;
+mod room;
 mod staged;
 mod status;
 #[cfg(test)]

@@ -28,6 +28,7 @@ use crate::index::{Index, Version};
 use crate::lease::clock::duration;
 use crate::lease::table::LeaseTable;
 use crate::log::Log;
+use crate::room::Room;
 use crate::threads::Threads;
 use crate::wal::{self, Replayed, Segments, Wal};
 use crate::window::Window;
@@ -136,7 +137,9 @@ fn recover(
     disk.create_dir(&engine_dir).map_err(io(&engine_dir))?;
     // The last process may have ended at a sync that failed: what the cache shows of its names may not be on the disk.
     disk.sync_dir(dir).map_err(io(dir))?;
-    let segments = Arc::new(Segments::list(disk.clone(), &wal_dir).map_err(io(&wal_dir))?);
+    let room = Room::open(disk.clone(), dir, &config.limits).map_err(io(dir))?;
+    let segments = Segments::list(disk.clone(), &wal_dir).map_err(io(&wal_dir))?;
+    let segments = Arc::new(segments.within(room));
     let found = manifests(&*disk, dir, config, rng, &segments)?;
     let site = Site { disk: &disk, dir: &engine_dir, segments: &segments, config, engine };
     let state = site.load(&found)?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use crate::Alarm;
 use crate::checkpoint::Background;
 use crate::committer::Committer;
 use crate::core::Core;
@@ -15,6 +16,7 @@ use crate::group::Group;
 use crate::log::Log;
 use crate::queue::Job;
 use crate::request::{Answer, Refused, Request};
+use crate::room::Room;
 
 /// See the module.
 pub(crate) struct Stepped {
@@ -76,10 +78,14 @@ impl Stepped {
         if let Err(error) = self.try_work() {
             self.core.fail("a step failed", &error);
         }
+        while self.log() {}
     }
 
     fn try_work(&mut self) -> Result<(), EngineError> {
         while self.background.work()? {}
+        if self.core.room().is_some_and(Room::take_wish) {
+            self.evaluate(vec![Request::Alarm { alarm: Alarm::NoSpace, raised: true }]);
+        }
         Ok(())
     }
 

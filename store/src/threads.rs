@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
+use crate::Alarm;
 use crate::checkpoint::Background;
 use crate::committer::Committer;
 use crate::core::Core;
@@ -15,7 +17,8 @@ use crate::engine::EngineError;
 use crate::group::Group;
 use crate::log::Log;
 use crate::pipe::{Call, Pipe};
-use crate::queue::Queue;
+use crate::queue::{Job, Queue};
+use crate::request::{Refused, Request};
 
 /// What the threads share.
 pub(crate) struct Shared {
@@ -213,6 +216,18 @@ impl Shared {
                 return background.checkpoint();
             }
             busy = !work.closed && background.work()?;
+            self.raise_alarm();
+        }
+    }
+
+    /// Room is short: lets the writer raise the alarm, so that it is raised before there is none.
+    fn raise_alarm(&self) {
+        let Some(room) = self.core.room().filter(|room| room.take_wish()) else { return };
+        let request = Request::Alarm { alarm: Alarm::NoSpace, raised: true };
+        // Nobody waits for the answer.
+        let (reply, _) = oneshot::channel();
+        if let Err(Refused::Busy) = self.queue.push(Job { request, bytes: 0, reply }) {
+            room.wish_again();
         }
     }
 

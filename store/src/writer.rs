@@ -153,7 +153,9 @@ impl Writer {
             return true;
         }
         let reaches = |quota| self.core.usage.used().saturating_add(cost) >= quota;
-        if !self.alarms.contains(Alarm::NoSpace) && self.core.limits.quota_bytes.is_some_and(reaches) {
+        if !self.alarms.contains(Alarm::NoSpace)
+            && (self.core.limits.quota_bytes.is_some_and(reaches) || self.core.is_short())
+        {
             self.set_alarm(Alarm::NoSpace, true);
         }
         !self.alarms.contains(Alarm::NoSpace)

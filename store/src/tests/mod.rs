@@ -10,5 +10,6 @@ mod leases;
 mod model;
 mod process;
 mod quota;
+mod room;
 mod semantics;
 mod watch;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::codec::frame::SegmentHeader;
-use crate::disk::{Disk, File};
+use crate::disk::{Disk, File, write_zeros};
+use crate::room::{Room, is_full};
 
 /// A file that is not yet a segment has this name; leftovers are overwritten.
 const SPARE: &str = "spare.tmp";
@@ -16,14 +17,13 @@ const SPARE: &str = "spare.tmp";
 const FRESH: &str = "fresh.tmp";
 const SUFFIX: &str = ".wal";
 
-/// Zeros are written in pieces of this size.
-const ZEROS: usize = 1 << 20;
-
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Segments {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
+    /// The file system's, if anybody cares.
+    room: Option<Room>,
     inner: Mutex<Inner>,
 }
 
@@ -48,7 +48,16 @@ impl Segments {
         let mut first_seqs: Vec<_> = parsed.filter_map(|hex| u64::from_str_radix(hex, 16).ok()).collect();
         first_seqs.sort_unstable();
         let inner = Inner { first_seqs, spare: None };
-        Ok(Self { disk, dir: dir.to_owned(), inner: Mutex::new(inner) })
+        Ok(Self { disk, dir: dir.to_owned(), room: None, inner: Mutex::new(inner) })
+    }
+
+    /// The same, aware of how much room there is.
+    pub(crate) fn within(self, room: Room) -> Self {
+        Self { room: Some(room), ..self }
+    }
+
+    pub(crate) fn room(&self) -> Option<&Room> {
+        self.room.as_ref()
     }
 
     pub(crate) fn first_seqs(&self) -> Vec<u64> {
@@ -88,8 +97,7 @@ impl Segments {
         let (temporary, file, size) = match spare.filter(|(_, spare)| *spare >= least) {
             Some((file, size)) => (SPARE, file, size),
             None => {
-                let file = self.disk.create(&self.dir.join(FRESH))?;
-                fill(&*file, size)?;
+                let (file, size) = self.fresh(least, size)?;
                 (FRESH, file, size)
             }
         };
@@ -106,14 +114,36 @@ impl Segments {
         Ok((file, size))
     }
 
+    /// Makes a new file of `size` bytes; if there is no room for it, one that is just large enough.
+    fn fresh(&self, least: u64, size: u64) -> io::Result<(Arc<dyn File>, u64)> {
+        match self.blank(FRESH, size) {
+            Err(error) if is_full(&error) => {
+                if let Some(room) = self.room() {
+                    room.ran_out();
+                }
+                self.blank(FRESH, least).map(|file| (file, least))
+            }
+            other => Ok((other?, size)),
+        }
+    }
+
+    /// A file of zeros: space that was only set aside would cost a change of metadata at every sync that fills a part of it.
+    fn blank(&self, name: &str, size: u64) -> io::Result<Arc<dyn File>> {
+        let file = self.disk.create(&self.dir.join(name))?;
+        write_zeros(&*file, size)?;
+        Ok(file)
+    }
+
     /// Prepares the next file, its zeros written and synced, so that filling it changes no metadata.
     pub(crate) fn prepare(&self, size: u64) -> io::Result<()> {
         if self.inner.lock().spare.is_some() {
             return Ok(());
         }
-        let file = self.disk.create(&self.dir.join(SPARE))?;
-        fill(&*file, size)?;
-        file.sync()?;
+        let blank = self.blank(SPARE, size).and_then(|file| file.sync().map(|()| file));
+        let file = blank.inspect_err(|_| {
+            // What there is of it is only in the way.
+            let _ = self.disk.remove(&self.dir.join(SPARE));
+        })?;
         self.inner.lock().spare = Some((file, size));
         Ok(())
     }
@@ -131,16 +161,4 @@ impl Segments {
         }
         if gone.is_empty() { Ok(()) } else { self.disk.sync_dir(&self.dir) }
     }
-}
-
-/// Writes zeros: space that was only set aside would cost a change of metadata at every sync that fills a part of it.
-fn fill(file: &dyn File, size: u64) -> io::Result<()> {
-    let zeros = vec![0; ZEROS.min(size as usize)];
-    let mut at = 0;
-    while at < size {
-        let piece = (size - at).min(zeros.len() as u64);
-        file.write_at(at, &zeros[..piece as usize])?;
-        at += piece;
-    }
-    Ok(())
 }

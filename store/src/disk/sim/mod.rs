@@ -159,6 +159,11 @@ impl Disk for SimDisk {
         world.change(dir, Change::Unlink(name.to_owned()))
     }
 
+    fn free_space(&self, _: &Path) -> io::Result<u64> {
+        let world = self.0.lock();
+        Ok(world.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(world.used())))
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut world = self.0.lock();
         world.step(Operation::on(Verb::SyncDir, dir))?;
@@ -186,6 +191,10 @@ impl File for SimFile {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.disk.0.lock().write(self.inode, offset as usize, bytes)
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        super::write_zeros(self, bytes)
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -234,9 +234,14 @@ impl Tail {
     pub(super) fn flush(&mut self, inner: &RwLock<Inner>) -> Result<(), EngineError> {
         let Some(open) = &mut self.open else { return Ok(()) };
         if !open.buffer.is_empty() {
-            open.file.write_at(open.offset, &open.buffer)?;
-            open.offset = open.grown;
+            let written = open.file.write_at(open.offset, &open.buffer);
             open.buffer.clear();
+            if written.is_err() {
+                // Whoever wanted it gives up or says it again; what reached the file is overwritten.
+                open.grown = open.offset;
+            }
+            written?;
+            open.offset = open.grown;
             inner.write().files.grown(open.number, open.offset);
         }
         Ok(())

@@ -124,12 +124,18 @@ impl Engine for SegmentsEngine {
     fn remove(&self, keys: &[RecordKey]) -> Result<(), EngineError> {
         let mut tail = self.tail.lock();
         let wanted: Vec<_> = {
-            let mut inner = self.inner.write();
-            keys.iter().filter(|key| inner.forget(**key)).copied().collect()
+            let inner = self.inner.read();
+            keys.iter().filter(|key| inner.places.contains_key(key)).copied().collect()
         };
-        if !wanted.is_empty() {
-            tail.append(&self.inner, |out| history::put_removed(out, &wanted))?;
-            tail.flush(&self.inner)?;
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        // Written first: what could not be is tried again, and must not be taken for done.
+        tail.append(&self.inner, |out| history::put_removed(out, &wanted))?;
+        tail.flush(&self.inner)?;
+        let mut inner = self.inner.write();
+        for key in wanted {
+            inner.forget(key);
         }
         Ok(())
     }
