@@ -32,8 +32,8 @@ pub(crate) struct Background {
     sweeper: Sweeper,
     /// Published commits that the engine had no room for.
     backlog: VecDeque<Arc<Commit>>,
-    /// Old states were let go of for want of room, and nothing has happened since.
-    cleared: bool,
+    /// How often old states were let go of for want of room since something else happened.
+    cleared: u8,
     /// The engine keeps nothing over a restart, so the log must stay whole.
     volatile: bool,
     /// Bytes of log since the last checkpoint.
@@ -89,7 +89,7 @@ impl Background {
             leases,
             sweeper,
             backlog: VecDeque::new(),
-            cleared: false,
+            cleared: 0,
             volatile,
             since,
         }
@@ -99,18 +99,21 @@ impl Background {
     /// the next time.
     pub(crate) fn absorb(&mut self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
         self.backlog.extend(commits.iter().cloned());
-        self.cleared &= commits.is_empty();
+        if !commits.is_empty() {
+            self.cleared = 0;
+        }
+        let stored = self.store();
+        let reach = self.core.stored();
         let mut taken = 0;
         while let Some(commit) = self.backlog.pop_front() {
-            if let Err(error) = self.store(&commit) {
+            if commit.revision > reach {
                 self.backlog.push_front(commit);
-                self.fall_behind(error)?;
                 break;
             }
-            taken += commit.cost();
-            self.note(&commit);
+            taken += self.note(&commit);
         }
         self.core.measure(taken);
+        stored.or_else(|error| self.fall_behind(error))?;
         self.since += taken as u64;
         if self.since >= self.core.limits.checkpoint_bytes {
             self.checkpoint()?;
@@ -118,16 +121,17 @@ impl Background {
         Ok(())
     }
 
-    /// Gives a commit to the engine.
-    fn store(&self, commit: &Commit) -> Result<(), EngineError> {
-        match self.core.store(commit) {
-            Err(error) if error.is_full() && self.core.ran_out() => self.core.store(commit),
+    /// Gives the engine what waits.
+    fn store(&mut self) -> Result<(), EngineError> {
+        let Self { core, backlog, .. } = self;
+        match core.store(backlog.make_contiguous()) {
+            Err(error) if error.is_full() && core.ran_out() => core.store(backlog.make_contiguous()),
             other => other,
         }
     }
 
-    /// The engine has everything up to this commit.
-    fn note(&mut self, commit: &Commit) {
+    /// The engine has everything up to this commit; says what it costs.
+    fn note(&mut self, commit: &Commit) -> usize {
         self.fed.seq = commit.seq;
         self.fed.revision = commit.revision;
         for change in &commit.leases {
@@ -141,6 +145,7 @@ impl Background {
             self.fed.compacted = compacted;
             self.sweeper.want(compacted);
         }
+        commit.cost()
     }
 
     /// Passes on an error unless it only means that there is no room, and what waits is within bounds.
@@ -227,7 +232,7 @@ impl Background {
     /// One bounded step of what is not urgent; says whether there is more to do.
     pub(crate) fn work(&mut self) -> Result<bool, EngineError> {
         match self.sweep() {
-            Err(error) if error.is_full() => return Ok(self.core.ran_out()),
+            Err(error) if error.is_full() => return Ok(self.core.ran_out() || self.make_room()?),
             Err(error) => return Err(error),
             Ok(true) => return Ok(true),
             Ok(false) => {}
@@ -237,7 +242,13 @@ impl Background {
         }
         let wish = self.core.chores.wanted();
         match (self.core.engine.tidy(), wish) {
-            (Ok(true), _) => return Ok(true),
+            (Ok(true), _) => {
+                if self.core.is_short() {
+                    // What was copied stands there twice until then.
+                    self.forget_old_states()?;
+                }
+                return Ok(true);
+            }
             (Ok(false), None) => {}
             (Ok(false), Some(wish)) => {
                 self.forget_old_states()?;
@@ -249,7 +260,7 @@ impl Background {
             (Err(error), wish) => {
                 tracing::error!(%error, "space cannot be won back");
                 wish.into_iter().for_each(|wish| self.core.chores.answer(wish, Err(error.to_string())));
-                self.cleared = false;
+                self.cleared = 0;
             }
         }
         Ok(false)
@@ -277,9 +288,12 @@ impl Background {
 
     /// Lets go of old states; says whether that gave any space back.
     fn make_room(&mut self) -> Result<bool, EngineError> {
-        if std::mem::replace(&mut self.cleared, true) {
+        /// What is given up half-way may take what is given back, so that this must not go on for ever.
+        const TIMES: u8 = 4;
+        if self.cleared >= TIMES {
             return Ok(false);
         }
+        self.cleared += 1;
         let free = |core: &Core| core.room().map_or(0, Room::free);
         let before = free(&self.core);
         self.forget_old_states()?;

@@ -4,10 +4,11 @@
 
 use std::collections::VecDeque;
 
-use crate::Revision;
 use crate::commit::RecordKey;
 use crate::core::Core;
 use crate::engine::EngineError;
+use crate::index::Cut;
+use crate::{Alarm, Revision};
 
 /// Records that one step removes from the engine: a few hundred microseconds of work.
 const RECORDS: usize = 1_000;
@@ -36,7 +37,7 @@ enum Phase {
 /// Removing superseded versions and old deletions.
 #[derive(Debug)]
 struct Versions {
-    revision: Revision,
+    cut: Cut,
     /// The key to go on from; none at the end of the index.
     from: Option<Box<[u8]>>,
     /// Out of the index, not yet out of the engine. Those of one key ascend and leave in that order: a crash in between
@@ -76,7 +77,7 @@ impl Sweeper {
             Phase::Idle => Some(Phase::Versions(Versions::begin(core, self.wanted))),
             Phase::Versions(versions) => {
                 self.removed += versions.step(core)?;
-                let over = versions.is_over().then_some(versions.revision);
+                let over = versions.is_over().then_some(versions.cut.revision);
                 over.map(|revision| self.after_versions(core, revision)).transpose()?
             }
             Phase::Notes(notes) => {
@@ -114,7 +115,10 @@ impl Versions {
     fn begin(core: &Core, revision: Revision) -> Self {
         let reach = core.stored().next().min(revision);
         core.visible_mut().window.drop_below(reach);
-        Self { revision, from: Some(Box::default()), backlog: VecDeque::new() }
+        // Out of space, what was superseded last goes as well: else deleting and compacting would free nothing at first.
+        let out_of_space = core.visible().alarms.contains(Alarm::NoSpace);
+        let cut = if out_of_space { Cut::close(revision) } else { Cut::from(revision) };
+        Self { cut, from: Some(Box::default()), backlog: VecDeque::new() }
     }
 
     fn is_over(&self) -> bool {
@@ -126,7 +130,7 @@ impl Versions {
         let mut removed = Vec::new();
         for _ in 0..LEAVES {
             let Some(from) = self.from.take_if(|_| self.backlog.len() < RECORDS) else { break };
-            self.from = core.visible_mut().index.compact(&from, self.revision, &mut removed);
+            self.from = core.visible_mut().index.compact(&from, self.cut, &mut removed);
             self.backlog.extend(removed.drain(..));
         }
         let batch: Vec<_> = self.backlog.range(..self.backlog.len().min(RECORDS)).copied().collect();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::alarm::Alarms;
 use crate::chores::Chores;
@@ -67,6 +67,8 @@ pub(crate) struct Core {
     /// The engine has every revision up to this one.
     stored: AtomicI64,
     state: AtomicU8,
+    /// Whose turn it is to hand out what was published.
+    delivering: Mutex<()>,
     /// Random, for the life of the data.
     pub(crate) cluster: u64,
     pub(crate) engine: Arc<dyn Engine>,
@@ -91,13 +93,14 @@ const FAILED: u8 = 2;
 impl Core {
     pub(crate) fn new(visible: Visible, engine: Arc<dyn Engine>, cluster: u64, limits: Limits) -> Self {
         let revision = visible.revision;
-        let feed = Arc::new(Feed::default());
+        let feed = Arc::new(Feed::new(limits.feed_batch_bytes, limits.feed_bytes));
         Self {
             hub: Hub::new(revision, &limits),
             visible: RwLock::new(visible),
             revision: AtomicI64::new(revision.0),
             stored: AtomicI64::new(revision.0),
             state: AtomicU8::new(SERVING),
+            delivering: Mutex::default(),
             cluster,
             pins: Pins::new(engine.clone(), feed.clone()),
             feed,
@@ -203,13 +206,32 @@ impl Core {
         }
     }
 
-    /// Gives a published commit to the engine.
-    pub(crate) fn store(&self, commit: &Commit) -> Result<(), EngineError> {
-        if !commit.events.is_empty() {
-            self.engine.put(&records(commit))?;
-            self.stored.store(commit.revision.0, Ordering::Release);
+    /// Gives published commits to the engine, in few writes.
+    pub(crate) fn store(&self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
+        /// Commits per write. The engine copies them once more, so this bounds memory too.
+        const PUT: usize = 64;
+        for part in commits.chunks(PUT) {
+            let records: Vec<_> = part.iter().flat_map(|commit| records(commit)).collect();
+            if let Some(last) = records.last() {
+                self.engine.put(&records)?;
+                self.stored.store(last.key.main.0, Ordering::Release);
+            }
         }
         Ok(())
+    }
+
+    /// Sees to it that what was published is handed to the watchers: at once if that is little work, else on the thread
+    /// that is there for it. A thread more would cost a lone write more than its delivery.
+    pub(crate) fn deliver_soon(&self) {
+        const REVISIONS: i64 = 32;
+        const WATCHERS: usize = 32;
+        let outstanding = self.revision().0 - self.hub.delivered().0;
+        let little = outstanding <= REVISIONS && self.hub.watchers() <= WATCHERS;
+        match self.delivering.try_lock() {
+            _ if outstanding == 0 => {}
+            Some(_turn) if little => self.hand_out(),
+            Some(_) | None => self.hub.ring(),
+        }
     }
 
     /// Counts what the engine keeps, now that it has taken in changes of so many bytes or given something up.
@@ -223,8 +245,13 @@ impl Core {
         visible.index.count(&KeyRange::all(), visible.revision) as u64
     }
 
-    /// Hands what was published since the last call to the watchers. One thread at a time.
+    /// Hands what was published to the watchers.
     pub(crate) fn deliver(&self) {
+        let _turn = self.delivering.lock();
+        self.hand_out();
+    }
+
+    fn hand_out(&self) {
         /// Commits per turn of the hub's lock.
         const TURN: usize = 64;
         loop {
@@ -313,9 +340,9 @@ impl Core {
 }
 
 /// What the engine keeps of a commit.
-pub(crate) fn records(commit: &Commit) -> Vec<Record> {
+pub(crate) fn records(commit: &Commit) -> impl Iterator<Item = Record> {
     let main = commit.revision;
-    let changes = commit.events.iter().zip(0..).map(|(event, sub)| Record {
+    let changes = commit.events.iter().zip(0..).map(move |(event, sub)| Record {
         key: RecordKey::new(main, sub),
         kind: match event.kind {
             EventKind::Put => RecordKind::Put,
@@ -323,10 +350,10 @@ pub(crate) fn records(commit: &Commit) -> Vec<Record> {
         },
         bytes: event.kv.encoded().clone(),
     });
-    let note = commit.note.iter().map(|note| Record {
+    let note = commit.note.iter().map(move |note| Record {
         key: RecordKey::note(main),
         kind: RecordKind::Note,
         bytes: note.clone(),
     });
-    changes.chain(note).collect()
+    changes.chain(note)
 }

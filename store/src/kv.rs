@@ -9,15 +9,11 @@ use crate::{LeaseId, Revision};
 
 /// One version of a key. Encoded once, when it is written, in the form of etcd's `mvccpb.KeyValue`; log, engine, watchers
 /// and façades share those bytes, and key and value are slices of them.
+///
+/// Holds nothing but those bytes: there may be millions of versions, and a number is read from them in a few nanoseconds.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyValue {
     encoded: Bytes,
-    key: codec::Span,
-    value: codec::Span,
-    create_revision: Revision,
-    mod_revision: Revision,
-    version: i64,
-    lease: LeaseId,
 }
 
 /// The numbers of a version.
@@ -36,8 +32,7 @@ pub struct Stamp {
 impl KeyValue {
     /// Encodes a version. Copies key and value once.
     pub fn new(key: &[u8], value: &[u8], stamp: Stamp) -> Self {
-        let (encoded, key, value) = codec::encode(key, value, &stamp);
-        Self::from_parts(encoded, key, value, stamp)
+        Self { encoded: codec::encode(key, value, &stamp) }
     }
 
     /// What stands in the history for a deletion: the key and the revision that deleted it.
@@ -47,33 +42,32 @@ impl KeyValue {
 
     /// Reads the encoded form; shares `encoded`. None if it is not a well-formed version.
     pub fn decode(encoded: Bytes) -> Option<Self> {
-        let (key, value, stamp) = codec::decode(&encoded)?;
-        Some(Self::from_parts(encoded, key, value, stamp))
+        codec::decode(&encoded)?;
+        Some(Self { encoded })
     }
 
-    fn from_parts(encoded: Bytes, key: codec::Span, value: codec::Span, stamp: Stamp) -> Self {
-        let Stamp { create_revision, mod_revision, version, lease } = stamp;
-        Self { encoded, key, value, create_revision, mod_revision, version, lease }
+    fn fields(&self) -> codec::Fields {
+        codec::decode(&self.encoded).expect("a version's bytes were made or checked here")
     }
 
     /// The key.
     pub fn key(&self) -> &[u8] {
-        &self.encoded[self.key.range()]
+        &self.encoded[codec::key(&self.encoded)]
     }
 
     /// The key, sharing this version's bytes.
     pub fn key_bytes(&self) -> Bytes {
-        self.encoded.slice(self.key.range())
+        self.encoded.slice(codec::key(&self.encoded))
     }
 
     /// The value; empty in a deletion or a keys-only answer.
     pub fn value(&self) -> &[u8] {
-        &self.encoded[self.value.range()]
+        &self.encoded[self.fields().value]
     }
 
     /// The value, sharing this version's bytes.
     pub fn value_bytes(&self) -> Bytes {
-        self.encoded.slice(self.value.range())
+        self.encoded.slice(self.fields().value)
     }
 
     /// The whole version as `mvccpb.KeyValue` (key 1, create_revision 2, mod_revision 3, version 4, value 5, lease 6;
@@ -84,54 +78,46 @@ impl KeyValue {
 
     /// The revision of the put that began this generation of the key; zero in a deletion.
     pub fn create_revision(&self) -> Revision {
-        self.create_revision
+        self.stamp().create_revision
     }
 
     /// The revision that made this version.
     pub fn mod_revision(&self) -> Revision {
-        self.mod_revision
+        self.stamp().mod_revision
     }
 
     /// How many puts the key has had since it was created: 1 for the first.
     pub fn version(&self) -> i64 {
-        self.version
+        self.stamp().version
     }
 
     /// The lease the key hangs on, or [`LeaseId::NONE`].
     pub fn lease(&self) -> LeaseId {
-        self.lease
+        self.stamp().lease
     }
 
     /// All the numbers at once.
     pub fn stamp(&self) -> Stamp {
-        let Self { create_revision, mod_revision, version, lease, .. } = *self;
-        Stamp { create_revision, mod_revision, version, lease }
+        self.fields().stamp
     }
 
     /// The same version without its value. Shares the bytes unless a lease follows the value.
     pub(crate) fn without_value(&self) -> Self {
-        if self.value == codec::Span::EMPTY {
+        let codec::Fields { value, stamp, .. } = self.fields();
+        if value.is_empty() {
             return self.clone();
         }
-        if self.lease.is_none() {
-            let encoded = self.encoded.slice(codec::end_before_value(self.value));
-            return Self { encoded, value: codec::Span::EMPTY, ..*self };
+        if stamp.lease.is_none() {
+            return Self { encoded: self.encoded.slice(codec::end_before_value(&value)) };
         }
-        Self::new(self.key(), &[], self.stamp())
+        Self::new(self.key(), &[], stamp)
     }
 }
 
 impl fmt::Debug for KeyValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}={}@{}(c{} v{} l{})",
-            self.key().escape_ascii(),
-            self.value().escape_ascii(),
-            self.mod_revision,
-            self.create_revision,
-            self.version,
-            self.lease
-        )
+        let Stamp { create_revision, mod_revision, version, lease } = self.stamp();
+        let (key, value) = (self.key().escape_ascii(), self.value().escape_ascii());
+        write!(f, "{key}={value}@{mod_revision}(c{create_revision} v{version} l{lease})")
     }
 }

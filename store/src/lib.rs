@@ -59,6 +59,7 @@ mod pipe;
 mod queue;
 mod quota;
 mod range;
+mod rebuild;
 mod recover;
 mod request;
 mod revision;

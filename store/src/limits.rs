@@ -28,8 +28,13 @@ pub struct Limits {
     pub watcher_bytes: usize,
     /// Revisions a lagging watcher reads from history at once.
     pub history_revisions: usize,
-    /// Bytes between the log and the engine. At the bound the writer waits for the engine.
+    /// Bytes between the log and the engine. At the bound the log waits for the engine.
     pub feed_bytes: usize,
+    /// So many bytes are given to the engine together, unless the log is idle before: waking it for every write would cost
+    /// a lone client as much as the sync.
+    pub feed_batch_bytes: usize,
+    /// When nothing was logged for so long, the log notes what is synced, and the engine is given what is left.
+    pub log_idle: Duration,
     /// Size of the log's first segment: small, because opening a store waits for it.
     pub first_segment_bytes: u64,
     /// Size of later log segments, prepared in the background.
@@ -74,6 +79,8 @@ impl Default for Limits {
             watcher_bytes: 8 << 20,
             history_revisions: 256,
             feed_bytes: 128 << 20,
+            feed_batch_bytes: 256 << 10,
+            log_idle: Duration::from_secs(1),
             first_segment_bytes: 1 << 20,
             segment_bytes: 64 << 20,
             checkpoint_bytes: 64 << 20,

@@ -23,6 +23,8 @@ pub(crate) struct Log {
     relaxed: Option<Duration>,
     /// When the next sync is due, if something is unsynced.
     due: Option<Instant>,
+    /// When the log counts as idle, if it does not yet.
+    idle: Option<Instant>,
     /// Published but not yet given to the engine, which must not be ahead of the log.
     held: Vec<Arc<Commit>>,
     /// The next file was asked for; once per segment.
@@ -35,7 +37,8 @@ impl Log {
             Durability::Relaxed { interval } => Some(interval),
             Durability::Sync | Durability::Memory => None,
         };
-        Self { core, wal, relaxed, due: None, held: Vec::new(), asked: false }
+        let idle = wal.owes_note().then(|| Instant::now() + core.limits.log_idle);
+        Self { core, wal, relaxed, due: None, idle, held: Vec::new(), asked: false }
     }
 
     /// Logs a group, publishes and answers it; leaves it empty. On an error nothing of it was published or answered, and
@@ -48,9 +51,7 @@ impl Log {
             return Err(io::Error::other("another part of the store failed"));
         }
         group.publish(&self.core);
-        if !group.commits.is_empty() {
-            self.core.hub.ring();
-        }
+        self.core.deliver_soon();
         group.release();
         self.held.append(&mut group.commits);
         Ok(())
@@ -58,12 +59,12 @@ impl Log {
 
     fn write(&mut self, commits: &[Arc<Commit>]) -> io::Result<()> {
         let bytes = self.wal.append(commits)?;
+        let now = Instant::now();
         match self.relaxed {
             None => self.sync()?,
-            Some(interval) => {
-                self.due.get_or_insert_with(|| Instant::now() + interval);
-            }
+            Some(interval) => drop(self.due.get_or_insert(now + interval)),
         }
+        self.idle = Some(now + self.core.limits.log_idle);
         let metrics = &self.core.metrics;
         metrics.groups.add(1);
         metrics.log_bytes.add(bytes as u64);
@@ -79,17 +80,30 @@ impl Log {
 
     /// When [`Log::visit`] wants to be called.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.due
+        self.due.into_iter().chain(self.idle).min()
     }
 
-    /// Does what is due.
-    pub(crate) fn visit(&mut self) -> io::Result<()> {
-        if self.due.is_some_and(|due| due <= Instant::now()) { self.sync() } else { Ok(()) }
+    /// Does what is due. Says whether the log is idle from now on.
+    pub(crate) fn visit(&mut self) -> io::Result<bool> {
+        let now = Instant::now();
+        if self.due.is_some_and(|due| due <= now) {
+            self.sync()?;
+        }
+        let idle = self.idle.is_some_and(|idle| idle <= now);
+        if idle {
+            self.finish()?;
+        }
+        Ok(idle)
     }
 
-    /// Syncs what is unsynced and notes a clean end.
+    /// Syncs what is unsynced and notes that all is.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
-        self.wal.mark_clean()
+        self.idle = None;
+        self.due = None;
+        let owed = self.wal.owes_note();
+        self.wal.note()?;
+        self.core.metrics.notes_of_sync.add(u64::from(owed));
+        Ok(())
     }
 
     /// What the engine may be given, if anything, and whether the next log file is wanted.
@@ -107,7 +121,7 @@ impl Log {
     /// Passes on what the engine may be given; waits while it has too much.
     pub(crate) fn feed(&mut self, feed: &Feed) {
         if let Some((commits, prepare)) = self.yielded() {
-            feed.push(commits, prepare, self.core.limits.feed_bytes);
+            feed.push(commits, prepare);
         }
     }
 }

@@ -41,6 +41,8 @@ counters! {
     groups,
     /// Log syncs.
     syncs,
+    /// Times the log noted, when idle, what is synced.
+    notes_of_sync,
     /// Bytes written to the log.
     log_bytes,
     /// Events put into watchers' queues.

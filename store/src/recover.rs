@@ -19,15 +19,17 @@ use crate::disk::Disk;
 use crate::disk::real::{DirLock, RealDisk};
 use crate::driver::Driver;
 use crate::engine::memory::MemoryEngine;
+use crate::engine::reader::{self, Reader};
 use crate::engine::segments::SegmentsEngine;
 use crate::engine::sled::SledEngine;
-use crate::engine::{Engine, EngineError, RecordKind};
+use crate::engine::{Engine, EngineError};
 use crate::error::OpenError;
 use crate::event::{Event, EventKind};
-use crate::index::{Index, Version};
+use crate::index::Index;
 use crate::lease::clock::duration;
 use crate::lease::table::LeaseTable;
 use crate::log::Log;
+use crate::rebuild::{self, Rebuild};
 use crate::room::Room;
 use crate::threads::Threads;
 use crate::wal::{self, Replayed, Segments, Wal};
@@ -258,45 +260,32 @@ impl Site<'_> {
             .map_err(|source| OpenError::Io { path: dir.to_owned(), source })
     }
 
-    fn open_engine(&self, base: &Manifest) -> Result<Arc<dyn Engine>, EngineError> {
+    /// Opens the engine; `reader` gets what it holds.
+    fn open_engine(&self, base: &Manifest, reader: &mut Reader<'_>) -> Result<Arc<dyn Engine>, EngineError> {
         let limits: &Limits = &self.config.limits;
         let token = (base.seq > 0).then_some(&base.token[..]);
-        if let Some(open) = self.engine {
-            return open(token);
-        }
-        Ok(match self.config.engine {
-            EngineKind::Segments => {
-                Arc::new(SegmentsEngine::open(self.disk.clone(), self.dir, token, limits)?)
+        let engine: Arc<dyn Engine> = match (self.engine, self.config.engine) {
+            (Some(open), _) => open(token)?,
+            (None, EngineKind::Segments) => {
+                let disk = self.disk.clone();
+                return Ok(Arc::new(SegmentsEngine::open_reading(disk, self.dir, token, limits, reader)?));
             }
-            EngineKind::Sled => Arc::new(SledEngine::open(&self.dir.join("sled"), token)?),
-            EngineKind::Memory => Arc::new(MemoryEngine::default()),
-        })
+            (None, EngineKind::Sled) => Arc::new(SledEngine::open(&self.dir.join("sled"), token)?),
+            (None, EngineKind::Memory) => Arc::new(MemoryEngine::default()),
+        };
+        reader::read(&*engine, Revision(base.revision), reader)?;
+        Ok(engine)
     }
 
     /// Opens the engine and builds the index from it.
     fn load_engine(&self, base: &Manifest) -> Result<(Core, LeaseTable), EngineError> {
-        /// Bytes of records held at once.
-        const STEP: usize = 8 << 20;
-        let engine = self.open_engine(base)?;
+        let mut rebuild = Rebuild::default();
+        let mut take = |prepared, wanted: &dyn Fn(u32) -> bool| rebuild.take(prepared, wanted);
+        let engine = self.open_engine(base, &mut Reader { prepare: rebuild::prepare, take: &mut take })?;
         let mut leases = LeaseTable::default();
         base.leases.iter().for_each(|(id, ttl)| leases.grant(LeaseId(*id), *ttl));
-        let (mut index, mut from) = (Index::default(), Revision(0));
-        let revision = Revision(base.revision);
-        while from <= revision {
-            let scan = engine.scan(from, revision, STEP)?;
-            for record in scan.records {
-                let dead = match record.kind {
-                    RecordKind::Put => false,
-                    RecordKind::Delete => true,
-                    RecordKind::Note => continue,
-                };
-                let kv = KeyValue::decode(record.bytes).ok_or(EngineError::Damaged(record.key))?;
-                leases.attach(kv.key(), kv.lease());
-                index.apply(Version { kv: Arc::new(kv), main: record.key.main, sub: record.key.sub, dead });
-            }
-            from = scan.next;
-        }
-        let compacted = Revision(base.compacted);
+        let index = rebuild.finish(&mut leases);
+        let (revision, compacted) = (Revision(base.revision), Revision(base.compacted));
         let window = Window::after(revision);
         let visible = Visible { revision, compacted, seq: base.seq, alarms: base.alarms, index, window };
         Ok((Core::new(visible, engine, base.cluster, self.config.limits.clone()), leases))
@@ -342,8 +331,9 @@ fn redo(core: &Core, leases: &mut LeaseTable, record: &LogRecord<'_>) -> Result<
     }
     commit.events.iter().for_each(|event| leases.attach(event.key(), event.kv.lease()));
     let commit = Arc::new(commit);
-    core.publish(std::slice::from_ref(&commit));
-    core.store(&commit).map_err(|error| error.to_string())
+    let commit = std::slice::from_ref(&commit);
+    core.publish(commit);
+    core.store(commit).map_err(|error| error.to_string())
 }
 
 /// The commit that a record logged.

@@ -158,7 +158,7 @@ impl Shared {
     }
 
     fn serve_log(&self) -> io::Result<()> {
-        let (mut group, mut deadline) = (Group::default(), None);
+        let (mut group, mut deadline) = (Group::default(), self.log.lock().deadline());
         loop {
             let call = self.pipe.take(&mut group, deadline);
             let mut log = self.log.lock();
@@ -172,8 +172,11 @@ impl Shared {
                     return Ok(());
                 }
             }
-            log.visit()?;
+            let idle = log.visit()?;
             log.feed(&self.core.feed);
+            if idle {
+                self.core.feed.flush();
+            }
             deadline = log.deadline();
         }
     }

@@ -13,7 +13,8 @@ use crate::{Limits, Revision};
 pub(crate) struct Window {
     /// The revision of the first commit, or of the next one if there is none.
     first: Revision,
-    commits: VecDeque<Arc<Commit>>,
+    /// With what each costs: asking the commit would fetch all of it into the cache again.
+    commits: VecDeque<(Arc<Commit>, usize)>,
     bytes: usize,
 }
 
@@ -35,8 +36,9 @@ impl Window {
             self.first.0 + self.commits.len() as i64,
             "revisions are consecutive"
         );
-        self.bytes += commit.cost();
-        self.commits.push_back(commit);
+        let cost = commit.cost();
+        self.bytes += cost;
+        self.commits.push_back((commit, cost));
     }
 
     /// Drops the oldest commits while the window is over its bounds, but none above `stored`, which is as far as the
@@ -57,15 +59,15 @@ impl Window {
     }
 
     fn drop_first(&mut self) {
-        let Some(gone) = self.commits.pop_front() else { return };
-        self.bytes -= gone.cost();
+        let Some((_, cost)) = self.commits.pop_front() else { return };
+        self.bytes -= cost;
         self.first = self.first.next();
     }
 
     /// The commit of a revision, if it is here.
     pub(crate) fn get(&self, revision: Revision) -> Option<&Arc<Commit>> {
         let at = usize::try_from(revision.0 - self.first.0).ok()?;
-        self.commits.get(at)
+        self.commits.get(at).map(|(commit, _)| commit)
     }
 
     /// The change of that name, if it is here.
@@ -76,6 +78,6 @@ impl Window {
     /// The commits from `from` on; none if some of them are no longer here.
     pub(crate) fn since(&self, from: Revision) -> Option<impl Iterator<Item = &Arc<Commit>>> {
         let at = usize::try_from(from.0 - self.first.0).ok()?;
-        Some(self.commits.range(at.min(self.commits.len())..))
+        Some(self.commits.range(at.min(self.commits.len())..).map(|(commit, _)| commit))
     }
 }

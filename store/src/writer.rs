@@ -93,7 +93,7 @@ impl Writer {
         self.hand_over(&mut group);
         group.publish(&self.core);
         for commit in &group.commits {
-            if let Err(error) = self.core.store(commit) {
+            if let Err(error) = self.core.store(std::slice::from_ref(commit)) {
                 self.core.fail("the engine failed", &error);
                 return Err(Stopped);
             }

@@ -122,7 +122,7 @@ pub(crate) fn encode_group(
 }
 
 /// How many bytes a group of records of `len` bytes occupies.
-pub(crate) fn group_len(len: usize) -> usize {
+pub(crate) const fn group_len(len: usize) -> usize {
     (GROUP_HEADER + len + 4).next_multiple_of(ALIGN)
 }
 

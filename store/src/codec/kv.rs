@@ -1,7 +1,7 @@
 //! The encoded form of a version: etcd's `mvccpb.KeyValue`, written by hand because the positions of key and value
 //! inside the bytes are needed. Fields in number order, default fields left out.
 
-use std::ops;
+use std::ops::{Range, RangeTo};
 
 use bytes::Bytes;
 use prost::encoding::{decode_varint, encode_varint, encoded_len_varint};
@@ -9,25 +9,12 @@ use prost::encoding::{decode_varint, encode_varint, encoded_len_varint};
 use crate::kv::Stamp;
 use crate::{LeaseId, Revision};
 
-/// Where a field's bytes lie. 32 bits suffice: requests are bounded far below.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
-    start: u32,
-    len: u32,
-}
-
-impl Span {
-    pub(crate) const EMPTY: Self = Self { start: 0, len: 0 };
-
-    fn new(start: usize, len: usize) -> Self {
-        let fit = |n: usize| u32::try_from(n).expect("a version is far smaller than 4 GiB");
-        Self { start: fit(start), len: fit(len) }
-    }
-
-    pub(crate) fn range(self) -> ops::Range<usize> {
-        let start = self.start as usize;
-        start..start + self.len as usize
-    }
+/// What an encoded version says, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fields {
+    pub(crate) key: Range<usize>,
+    pub(crate) value: Range<usize>,
+    pub(crate) stamp: Stamp,
 }
 
 const KEY: u8 = 0x0a;
@@ -37,7 +24,7 @@ const VERSION: u8 = 0x20;
 const VALUE: u8 = 0x2a;
 const LEASE: u8 = 0x30;
 
-pub(crate) fn encode(key: &[u8], value: &[u8], stamp: &Stamp) -> (Bytes, Span, Span) {
+pub(crate) fn encode(key: &[u8], value: &[u8], stamp: &Stamp) -> Bytes {
     let numbers = [
         (CREATE, stamp.create_revision.0),
         (MOD, stamp.mod_revision.0),
@@ -49,25 +36,22 @@ pub(crate) fn encode(key: &[u8], value: &[u8], stamp: &Stamp) -> (Bytes, Span, S
         |b: &[u8]| if b.is_empty() { 0 } else { 1 + encoded_len_varint(b.len() as u64) + b.len() };
     let len = bytes_len(key) + bytes_len(value) + numbers.iter().map(|(_, n)| number_len(*n)).sum::<usize>();
     let mut out = Vec::with_capacity(len);
-    let key = put_bytes(&mut out, KEY, key);
+    put_bytes(&mut out, KEY, key);
     for (tag, number) in &numbers[..3] {
         put_number(&mut out, *tag, *number);
     }
-    let value = put_bytes(&mut out, VALUE, value);
+    put_bytes(&mut out, VALUE, value);
     put_number(&mut out, LEASE, stamp.lease.0);
     debug_assert_eq!(out.len(), len, "the length was computed from the same fields");
-    (out.into(), key, value)
+    out.into()
 }
 
-fn put_bytes(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) -> Span {
-    if bytes.is_empty() {
-        return Span::EMPTY;
+fn put_bytes(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
+    if !bytes.is_empty() {
+        out.push(tag);
+        encode_varint(bytes.len() as u64, out);
+        out.extend_from_slice(bytes);
     }
-    out.push(tag);
-    encode_varint(bytes.len() as u64, out);
-    let start = out.len();
-    out.extend_from_slice(bytes);
-    Span::new(start, bytes.len())
 }
 
 fn put_number(out: &mut Vec<u8>, tag: u8, number: i64) {
@@ -78,35 +62,50 @@ fn put_number(out: &mut Vec<u8>, tag: u8, number: i64) {
 }
 
 /// Reads what [`encode`] writes; anything else is none.
-pub(crate) fn decode(encoded: &[u8]) -> Option<(Span, Span, Stamp)> {
-    let (mut key, mut value, mut stamp) = (Span::EMPTY, Span::EMPTY, Stamp::default());
-    let mut rest = encoded;
+pub(crate) fn decode(encoded: &[u8]) -> Option<Fields> {
+    let mut fields = Fields::default();
+    let (mut rest, mut before) = (encoded, 0);
     while let Some((tag, tail)) = rest.split_first() {
         rest = tail;
         let number = decode_varint(&mut rest).ok()?;
         match *tag {
-            KEY => key = take(encoded, &mut rest, number)?,
-            VALUE => value = take(encoded, &mut rest, number)?,
-            CREATE => stamp.create_revision = Revision(number as i64),
-            MOD => stamp.mod_revision = Revision(number as i64),
-            VERSION => stamp.version = number as i64,
-            LEASE => stamp.lease = LeaseId(number as i64),
+            tag if tag <= before => return None,
+            KEY => fields.key = take(encoded, &mut rest, number)?,
+            VALUE => fields.value = take(encoded, &mut rest, number)?,
+            CREATE => fields.stamp.create_revision = Revision(number as i64),
+            MOD => fields.stamp.mod_revision = Revision(number as i64),
+            VERSION => fields.stamp.version = number as i64,
+            LEASE => fields.stamp.lease = LeaseId(number as i64),
             _ => return None,
         }
+        before = *tag;
     }
-    Some((key, value, stamp))
+    Some(fields)
 }
 
-fn take(whole: &[u8], rest: &mut &[u8], len: u64) -> Option<Span> {
+fn take(whole: &[u8], rest: &mut &[u8], len: u64) -> Option<Range<usize>> {
     let len = usize::try_from(len).ok().filter(|len| *len <= rest.len())?;
     let start = whole.len() - rest.len();
     *rest = &rest[len..];
-    Some(Span::new(start, len))
+    Some(start..start + len)
+}
+
+/// Where the key of a whole version lies. The first field, so that finding it costs next to nothing: the index compares
+/// keys all the time.
+pub(crate) fn key(encoded: &[u8]) -> Range<usize> {
+    match *encoded {
+        [KEY, len, ..] if len < 0x80 => 2..2 + usize::from(len),
+        [KEY, low, high, ..] if high < 0x80 => {
+            let len = usize::from(low & 0x7f) | usize::from(high) << 7;
+            3..3 + len
+        }
+        _ => decode(encoded).map(|fields| fields.key).unwrap_or_default(),
+    }
 }
 
 /// Where the encoding of a version without a lease ends once its value field is left off. The value is not empty.
-pub(crate) fn end_before_value(value: Span) -> ops::RangeTo<usize> {
-    ..value.start as usize - 1 - encoded_len_varint(u64::from(value.len))
+pub(crate) fn end_before_value(value: &Range<usize>) -> RangeTo<usize> {
+    ..value.start - 1 - encoded_len_varint(value.len() as u64)
 }
 
 #[cfg(test)]
@@ -144,6 +143,9 @@ mod tests {
             (b"a".to_vec(), vec![], stamp(2, 300, 7, 0)),
             (b"long".repeat(50), b"x".repeat(70_000), stamp(1 << 40, i64::MAX, 3, -5)),
             (b"gone".to_vec(), vec![], stamp(0, 9, 0, 0)),
+            (b"k".repeat(127), b"1".to_vec(), stamp(2, 2, 1, 3)),
+            (b"k".repeat(128), b"1".to_vec(), stamp(2, 2, 1, 3)),
+            (b"k".repeat(20_000), b"1".to_vec(), stamp(2, 2, 1, 3)),
             (vec![], vec![], Stamp::default()),
         ]
     }
@@ -173,6 +175,18 @@ mod tests {
             let read = KeyValue::decode(bare.encoded().clone()).unwrap();
             assert_eq!((read.key(), read.value(), read.stamp()), (&key[..], &b""[..], stamp));
         }
+    }
+
+    #[test]
+    fn only_the_one_form_of_a_version_is_read() {
+        let fields: [&[u8]; 4] = [&[KEY, 1, b'a'], &[MOD, 7], &[VERSION, 1], &[VALUE, 1, b'x']];
+        assert!(decode(&fields.concat()).is_some());
+        for (a, b) in [(0, 1), (0, 3), (1, 2), (2, 3)] {
+            let mut swapped = fields;
+            swapped.swap(a, b);
+            assert_eq!(decode(&swapped.concat()), None, "{swapped:?}");
+        }
+        assert_eq!(decode(&[KEY, 1, b'a', KEY, 1, b'b']), None, "a field twice");
     }
 
     #[test]

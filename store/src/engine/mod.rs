@@ -2,6 +2,7 @@
 //! transactions or watchers, and it is disposable: what it holds can be made again from older state and the log.
 
 pub(crate) mod memory;
+pub(crate) mod reader;
 pub(crate) mod segments;
 pub(crate) mod sled;
 #[cfg(test)]

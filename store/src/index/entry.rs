@@ -5,6 +5,35 @@ use std::sync::Arc;
 use crate::commit::RecordKey;
 use crate::{KeyValue, Revision};
 
+/// Where a compaction cuts history off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// The lowest revision that can still be read.
+    pub(crate) revision: Revision,
+    /// Versions superseded below this one go: the same revision, or the next.
+    superseded: Revision,
+}
+
+impl From<Revision> for Cut {
+    /// The version superseded exactly at the revision stays one compaction longer than a read needs it: a watch that begins
+    /// there can still say what was before.
+    fn from(revision: Revision) -> Self {
+        Self { revision, superseded: revision }
+    }
+}
+
+impl Cut {
+    /// One that also removes what was superseded exactly at the revision.
+    pub(crate) fn close(revision: Revision) -> Self {
+        Self { revision, superseded: revision.next() }
+    }
+
+    /// The lowest revision for which there may be something to remove must not be above this one.
+    pub(super) fn reach(self) -> Revision {
+        self.superseded
+    }
+}
+
 /// A version with its place in history.
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
@@ -18,6 +47,14 @@ pub(crate) struct Version {
 impl Version {
     pub(crate) fn live(&self) -> Option<&Arc<KeyValue>> {
         (!self.dead).then_some(&self.kv)
+    }
+
+    fn place(&self) -> (Revision, u32) {
+        (self.main, self.sub)
+    }
+
+    fn mark(&self) -> Mark {
+        Mark { main: self.main, sub: self.sub, dead: self.dead }
     }
 }
 
@@ -38,32 +75,60 @@ pub(crate) enum Found<'a> {
     Stored(RecordKey),
 }
 
+/// The older versions of a key, ascending. Most keys have none, so that there is one word for them in an entry.
+#[derive(Debug, Default)]
+struct Older(Vec<Mark>);
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    key: Box<[u8]>,
     newest: Version,
-    /// Ascending.
-    older: Vec<Mark>,
+    older: Option<Box<Older>>,
 }
 
 impl Entry {
     pub(super) fn new(version: Version) -> Self {
-        Self { key: version.kv.key().into(), newest: version, older: Vec::new() }
+        Self { newest: version, older: None }
     }
 
     pub(super) fn push(&mut self, version: Version) {
-        debug_assert!(
-            (version.main, version.sub) > (self.newest.main, self.newest.sub),
-            "versions of a key arrive in order"
-        );
-        let Version { main, sub, dead, .. } = self.newest;
-        self.older.push(Mark { main, sub, dead });
-        self.newest = version;
+        debug_assert!(version.place() > self.newest.place(), "versions of a key arrive in order");
+        let older = std::mem::replace(&mut self.newest, version);
+        self.add_older(older.mark());
     }
 
+    /// Takes a version in any order. Then [`Entry::restored`] must follow.
+    pub(super) fn restore(&mut self, version: Version) {
+        let newer = version.place() > self.newest.place();
+        let older = if newer { std::mem::replace(&mut self.newest, version) } else { version };
+        self.add_older(older.mark());
+    }
+
+    /// Puts the older versions in order; one that came twice is one.
+    pub(super) fn restored(&mut self) {
+        let newest = self.newest.place();
+        if let Some(Older(marks)) = self.older.as_deref_mut() {
+            marks.sort_unstable_by_key(|mark| (mark.main, mark.sub));
+            marks.dedup();
+            marks.pop_if(|mark| (mark.main, mark.sub) == newest);
+            marks.shrink_to_fit();
+            if marks.is_empty() {
+                self.older = None;
+            }
+        }
+    }
+
+    fn add_older(&mut self, mark: Mark) {
+        self.older.get_or_insert_default().0.push(mark);
+    }
+
+    fn older(&self) -> &[Mark] {
+        self.older.as_ref().map_or(&[], |older| &older.0)
+    }
+
+    /// Its newest version has it: keys are not kept twice.
     pub(crate) fn key(&self) -> &[u8] {
-        &self.key
+        self.newest.kv.key()
     }
 
     pub(crate) fn is_live(&self) -> bool {
@@ -84,7 +149,9 @@ impl Entry {
         if self.newest.main <= revision {
             return self.newest.live().map(Found::Newest);
         }
-        let mark = self.older.iter().rev().find(|mark| mark.main <= revision)?;
+        let older = self.older();
+        let at = older.partition_point(|mark| mark.main <= revision).checked_sub(1)?;
+        let mark = older[at];
         (!mark.dead).then_some(Found::Stored(RecordKey::new(mark.main, mark.sub)))
     }
 
@@ -93,7 +160,7 @@ impl Entry {
     pub(crate) fn kept_at(&self, revision: Revision) -> Option<RecordKey> {
         let Version { main, sub, dead, .. } = self.newest;
         let mut kept = None;
-        for mark in self.older.iter().copied().chain([Mark { main, sub, dead }]) {
+        for mark in self.older().iter().copied().chain([Mark { main, sub, dead }]) {
             if mark.main > revision {
                 break;
             }
@@ -107,42 +174,53 @@ impl Entry {
 
     /// The revisions of all versions that are kept.
     pub(crate) fn revisions(&self) -> impl Iterator<Item = Revision> + '_ {
-        self.older.iter().map(|mark| mark.main).chain([self.newest.main])
+        self.older().iter().map(|mark| mark.main).chain([self.newest.main])
     }
 
     /// The lowest revision whose compaction removes something.
     pub(super) fn garbage_at(&self) -> Option<Revision> {
-        let newest = &self.newest;
-        let successor = self.older.get(1).map_or(newest.main, |mark| mark.main);
+        let (newest, older) = (&self.newest, self.older());
+        let successor = older.get(1).map_or(newest.main, |mark| mark.main);
         let superseded =
-            self.older.first().map(|first| if first.dead { first.main.next() } else { successor.next() });
+            older.first().map(|first| if first.dead { first.main.next() } else { successor.next() });
         superseded.or(newest.dead.then_some(newest.main.next()))
     }
 
-    /// Removes the versions that no read at or above `revision` needs; says whether any is left.
+    /// Removes the versions that no read at or above the cut's revision needs; says whether any is left.
     ///
-    /// A version goes when its successor is older than `revision`; a deletion when it itself is. The version superseded
-    /// exactly at `revision` stays one compaction longer than a read needs it: a watch that begins there can still say
-    /// what was before.
-    pub(super) fn compact(&mut self, revision: Revision, removed: &mut Vec<RecordKey>) -> bool {
-        let Self { older, newest, .. } = self;
-        let mut kept = 0;
-        for at in 0..older.len() {
-            let mark = older[at];
-            let successor = older.get(at + 1).map_or(newest.main, |next| next.main);
-            if successor < revision || mark.dead && mark.main < revision {
-                removed.push(RecordKey::new(mark.main, mark.sub));
-            } else {
-                older[kept] = mark;
-                kept += 1;
+    /// A version goes when its successor is older than `cut` says; a deletion when it itself is older than the revision.
+    pub(super) fn compact(&mut self, cut: Cut, removed: &mut Vec<RecordKey>) -> bool {
+        let newest = &self.newest;
+        if let Some(older) = &mut self.older {
+            older.compact(newest.main, cut, removed);
+            if older.0.is_empty() {
+                self.older = None;
             }
         }
-        older.truncate(kept);
-        older.shrink_to(kept * 2);
-        let gone = older.is_empty() && newest.dead && newest.main < revision;
+        let gone = self.older.is_none() && newest.dead && newest.main < cut.revision;
         if gone {
             removed.push(RecordKey::new(newest.main, newest.sub));
         }
         !gone
+    }
+}
+
+impl Older {
+    /// Does so for all but the newest version, which is of revision `newest`.
+    fn compact(&mut self, newest: Revision, cut: Cut, removed: &mut Vec<RecordKey>) {
+        let Self(marks) = self;
+        let mut kept = 0;
+        for at in 0..marks.len() {
+            let mark = marks[at];
+            let successor = marks.get(at + 1).map_or(newest, |next| next.main);
+            if successor < cut.superseded || mark.dead && mark.main < cut.revision {
+                removed.push(RecordKey::new(mark.main, mark.sub));
+            } else {
+                marks[kept] = mark;
+                kept += 1;
+            }
+        }
+        marks.truncate(kept);
+        marks.shrink_to(kept * 2);
     }
 }

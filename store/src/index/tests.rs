@@ -5,12 +5,22 @@ use std::sync::Arc;
 
 use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 
-use super::{Found, Index, Version};
+use super::{Found, Index, Restore, Version};
 use crate::kv::Stamp;
 use crate::{KeyRange, KeyValue, Revision};
 
 /// Per key, what it was from each revision on: alive or not.
 type Model = BTreeMap<Vec<u8>, BTreeMap<i64, bool>>;
+
+/// Keys that differ early, late, and by being longer.
+fn key(n: u16) -> Vec<u8> {
+    match n % 4 {
+        0 => format!("{n:03}").into_bytes(),
+        1 => format!("{:02}/what-many-keys-have-in-common/{n:03}", n / 100).into_bytes(),
+        2 => format!("{:02}/what-many-keys-have-in-common/", n / 100).into_bytes(),
+        _ => [format!("{:02}", n / 50).as_bytes(), &[0].repeat(usize::from(n % 13))].concat(),
+    }
+}
 
 fn version(key: &[u8], main: i64, dead: bool) -> Version {
     let stamp = Stamp { mod_revision: Revision(main), ..Stamp::default() };
@@ -34,7 +44,7 @@ fn found(index: &Index, keys: &KeyRange, revision: i64) -> Vec<(Vec<u8>, i64)> {
 }
 
 fn ranges() -> impl Strategy<Value = KeyRange> {
-    let key = || (0u16..900).prop_map(|n| format!("{n:03}").into_bytes());
+    let key = || (0u16..900).prop_map(key);
     prop_oneof![
         Just(KeyRange::all()),
         key().prop_map(KeyRange::single),
@@ -44,38 +54,145 @@ fn ranges() -> impl Strategy<Value = KeyRange> {
     ]
 }
 
+/// What compaction leaves of a history: a version goes when its successor is older than `floor`, a deletion when it itself
+/// is.
+fn compact_naively(model: &mut Model, floor: i64) {
+    for history in model.values_mut() {
+        let versions: Vec<_> = history.iter().map(|(r, alive)| (*r, *alive)).collect();
+        let successors = versions.iter().skip(1).map(|next| next.0).chain([i64::MAX]);
+        for ((revision, alive), successor) in versions.iter().zip(successors) {
+            if successor < floor || !alive && *revision < floor {
+                history.remove(revision);
+            }
+        }
+    }
+    model.retain(|_, history| !history.is_empty());
+}
+
+/// Compacts step by step; returns how many versions went.
+fn compact(index: &mut Index, floor: i64) -> usize {
+    let (mut removed, mut from) = (Vec::new(), Some(Box::default()));
+    while let Some(key) = from {
+        from = index.compact(&key, Revision(floor), &mut removed);
+    }
+    removed.len()
+}
+
+fn histories(index: &Index) -> Vec<(Vec<u8>, Vec<i64>)> {
+    let kept = |entry: &super::Entry| entry.revisions().map(|revision| revision.0).collect();
+    index.iter().map(|entry| (entry.key().to_vec(), kept(entry))).collect()
+}
+
+#[derive(Clone, Debug)]
+enum Action {
+    /// Writes a key, or deletes it if it exists and the dice say so.
+    Write(u16, u8),
+    /// Deletes every key of a range that exists, as one revision each.
+    Clear(KeyRange),
+    /// Compacts at that part of what can be.
+    Compact(f64),
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        300 => (0u16..900, any::<u8>()).prop_map(|(key, dice)| Action::Write(key, dice)),
+        1 => ranges().prop_map(Action::Clear),
+        2 => (0.0..1.0).prop_map(Action::Compact),
+    ]
+}
+
+/// Index and model, changed together.
+struct Both {
+    index: Index,
+    model: Model,
+    newest: i64,
+    floor: i64,
+}
+
+impl Both {
+    fn write(&mut self, key: &[u8], dead: bool) {
+        self.newest += 1;
+        self.index.apply(version(key, self.newest, dead));
+        self.model.entry(key.to_vec()).or_default().insert(self.newest, !dead);
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Write(key_number, dice) => {
+                let key = key(key_number);
+                let exists = self.index.get(&key).is_some_and(super::Entry::is_live);
+                self.write(&key, exists && dice < 90);
+            }
+            Action::Clear(keys) => {
+                for (key, _) in alive(&self.model, &keys, self.newest) {
+                    self.write(&key, true);
+                }
+            }
+            Action::Compact(part) => {
+                let kept =
+                    |both: &Self| both.index.iter().map(|entry| entry.revisions().count()).sum::<usize>();
+                let before = kept(self);
+                self.floor = self.at(part);
+                let removed = compact(&mut self.index, self.floor);
+                assert_eq!(kept(self) + removed, before, "what goes is named");
+                assert_eq!(compact(&mut self.index, self.floor), 0, "nothing is left over");
+                compact_naively(&mut self.model, self.floor);
+                self.index.check();
+            }
+        }
+    }
+
+    /// A revision that can be read.
+    fn at(&self, part: f64) -> i64 {
+        self.floor + (part * (self.newest - self.floor + 1) as f64) as i64
+    }
+}
+
 proptest! {
     #[test]
     fn every_revision_reads_as_it_was_written(
-        writes in proptest::collection::vec((0u16..900, any::<u8>()), 1..1500),
+        actions in proptest::collection::vec(action(), 1..1500),
         reads in proptest::collection::vec((ranges(), 0.0..1.0), 20),
-        compact in proptest::option::of(0.0..1.0),
     ) {
-        let (mut index, mut model) = (Index::default(), Model::new());
-        for (at, (key, dice)) in writes.iter().enumerate() {
-            let (main, key) = (at as i64 + 2, format!("{key:03}").into_bytes());
-            let exists = index.get(&key).is_some_and(super::Entry::is_live);
-            let dead = exists && *dice < 60;
-            index.apply(version(&key, main, dead));
-            model.entry(key).or_default().insert(main, !dead);
-        }
-        index.check();
-        let newest = writes.len() as i64 + 1;
-        let floor = compact.map_or(1, |part: f64| 1 + (part * newest as f64) as i64);
-        let mut removed = Vec::new();
-        let mut from = Some(Box::default());
-        while let Some(key) = from {
-            from = index.compact(&key, Revision(floor), &mut removed);
-        }
-        index.check();
+        let mut both = Both { index: Index::default(), model: Model::new(), newest: 1, floor: 1 };
+        actions.into_iter().for_each(|action| both.act(action));
+        both.index.check();
+        let naive = both.model.iter().map(|(key, history)| (key.clone(), history.keys().copied().collect()));
+        prop_assert_eq!(histories(&both.index), naive.collect::<Vec<_>>());
         for (keys, part) in reads {
-            let revision = floor + (part * (newest - floor + 1) as f64) as i64;
-            let expected = alive(&model, &keys, revision);
-            prop_assert_eq!(index.count(&keys, Revision(revision)), expected.len());
-            prop_assert_eq!(found(&index, &keys, revision), expected);
+            for revision in [both.at(part), both.newest] {
+                let expected = alive(&both.model, &keys, revision);
+                prop_assert_eq!(both.index.count(&keys, Revision(revision)), expected.len());
+                prop_assert_eq!(found(&both.index, &keys, revision), expected);
+            }
         }
-        let kept = index.iter().map(|entry| entry.revisions().count()).sum::<usize>();
-        prop_assert_eq!(kept + removed.len(), writes.len());
+    }
+}
+
+proptest! {
+    #[test]
+    fn restored_from_any_order_is_as_it_was(
+        versions in proptest::collection::btree_map(0i64..1000, (0u16..200, any::<bool>()), 0..400)
+            .prop_flat_map(|versions| {
+                let versions: Vec<_> = versions.into_iter().collect();
+                (Just(versions.clone()), Just(versions).prop_shuffle())
+            }),
+        twice in 0usize..50,
+    ) {
+        let (ordered, shuffled) = versions;
+        let (mut index, mut restore) = (Index::default(), Restore::default());
+        ordered.iter().for_each(|(main, (n, dead))| index.apply(version(&key(*n), *main, *dead)));
+        for (main, (n, dead)) in shuffled.iter().chain(shuffled.iter().take(twice)) {
+            restore.add(version(&key(*n), *main, *dead));
+        }
+        let restored = restore.finish();
+        restored.check();
+        prop_assert_eq!(histories(&restored), histories(&index));
+        for revision in (0..1000).step_by(37) {
+            let all = KeyRange::all();
+            prop_assert_eq!(found(&restored, &all, revision), found(&index, &all, revision));
+            prop_assert_eq!(restored.count(&all, Revision(revision)), index.count(&all, Revision(revision)));
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod crash;
 mod hash;
 mod leases;
 mod model;
+mod pipeline;
 mod process;
 mod quota;
 mod room;

@@ -18,7 +18,9 @@ const DIR: &str = "/data";
 
 fn config(disk_free_bytes: u64, reserve_bytes: u64) -> Config {
     let config = tiny(Config { engine: EngineKind::Segments, ..Config::durable(DIR) }, 3);
-    Config { limits: Limits { disk_free_bytes, reserve_bytes, ..config.limits }, ..config }
+    let engine_file_bytes = 16 << 10;
+    let limits = Limits { disk_free_bytes, reserve_bytes, engine_file_bytes, ..config.limits };
+    Config { limits, ..config }
 }
 
 fn open(disk: &SimDisk, config: &Config) -> Store {

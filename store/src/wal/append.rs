@@ -13,6 +13,9 @@ use crate::codec::record;
 use crate::commit::Commit;
 use crate::disk::File;
 
+/// What a group without records occupies.
+const NOTE_BYTES: u64 = group_len(0) as u64;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Wal {
@@ -28,6 +31,8 @@ pub(crate) struct Wal {
     written_seq: u64,
     /// The last record known to be durable.
     synced_seq: u64,
+    /// The last record that the log itself says was durable. What lies behind it a restart must doubt.
+    noted_seq: u64,
     /// The group being made; kept for its allocation.
     buffer: Vec<u8>,
     /// The position behind it.
@@ -44,18 +49,18 @@ impl Wal {
         replayed: &Replayed,
         limits: &Limits,
     ) -> io::Result<Self> {
-        let (synced_seq, chain) = replayed.confirmed;
+        let (noted_seq, chain) = replayed.confirmed;
         let epoch = rng.next_u64();
-        let header = SegmentHeader::new(cluster, epoch, synced_seq + 1, chain);
+        let header = SegmentHeader::new(cluster, epoch, noted_seq + 1, chain);
         let start = Position { epoch, offset: SEGMENT_HEADER as u64, chain };
         let (mut position, mut tail) = (start, Vec::new());
         if replayed.tail_records > 0 {
-            let span = Span { count: replayed.tail_records, first_seq: synced_seq + 1, synced_seq };
+            let span = Span { count: replayed.tail_records, first_seq: noted_seq + 1, synced_seq: noted_seq };
             position =
                 frame::encode_group(&mut tail, start, span, |out| out.extend_from_slice(&replayed.tail));
         }
         let fresh_bytes = limits.first_segment_bytes;
-        let (file, size) = segments.make(&header, &tail, (position.offset, fresh_bytes))?;
+        let (file, size) = segments.make(&header, &tail, (position.offset + NOTE_BYTES, fresh_bytes))?;
         let written_seq = replayed.last_seq;
         let synced_seq = written_seq;
         Ok(Self {
@@ -68,6 +73,7 @@ impl Wal {
             position,
             written_seq,
             synced_seq,
+            noted_seq,
             buffer: Vec::new(),
             behind: position,
         })
@@ -78,7 +84,8 @@ impl Wal {
         let _span = tracing::debug_span!("wal", commits = commits.len()).entered();
         let encode = |out: &mut Vec<u8>| commits.iter().for_each(|commit| record::encode(out, commit));
         self.make_group(commits.len(), encode);
-        if self.position.offset + self.buffer.len() as u64 > self.size {
+        // There is always room left for a note.
+        if self.position.offset + self.buffer.len() as u64 + NOTE_BYTES > self.size {
             self.rotate(self.buffer.len())?;
             self.make_group(commits.len(), encode);
         }
@@ -109,12 +116,17 @@ impl Wal {
         self.position.offset > self.size / 2
     }
 
-    /// Notes durably that everything is synced, so that the next start need not doubt the last group.
-    pub(crate) fn mark_clean(&mut self) -> io::Result<()> {
+    /// Whether the log does not say of everything in it that it was durable.
+    pub(crate) fn owes_note(&self) -> bool {
+        self.noted_seq < self.written_seq
+    }
+
+    /// Syncs what is unsynced and notes durably that all is, so that the next start need not doubt the last group.
+    pub(crate) fn note(&mut self) -> io::Result<()> {
         if self.has_unsynced() {
             self.sync()?;
         }
-        if self.position.offset + group_len(0) as u64 <= self.size {
+        if self.owes_note() {
             self.make_group(0, |_| ());
             self.write_group()?;
             self.file.sync()?;
@@ -132,6 +144,7 @@ impl Wal {
     fn write_group(&mut self) -> io::Result<()> {
         self.file.write_at(self.position.offset, &self.buffer)?;
         self.position = self.behind;
+        self.noted_seq = self.synced_seq;
         Ok(())
     }
 
@@ -142,8 +155,9 @@ impl Wal {
         }
         let epoch = self.rng.next_u64();
         let header = SegmentHeader::new(self.cluster, epoch, self.written_seq + 1, self.position.chain);
-        let least = (SEGMENT_HEADER + group) as u64;
+        let least = (SEGMENT_HEADER + group) as u64 + NOTE_BYTES;
         (self.file, self.size) = self.segments.make(&header, &[], (least, self.fresh_bytes))?;
+        self.noted_seq = self.written_seq;
         self.position = Position { epoch, offset: SEGMENT_HEADER as u64, chain: self.position.chain };
         Ok(())
     }

@@ -62,7 +62,7 @@ fn what_was_synced_reads_back_over_any_number_of_starts_and_segments() {
             next += 2;
         }
         if start % 2 == 0 {
-            wal.mark_clean().unwrap();
+            wal.note().unwrap();
         }
         drop(wal);
         disk = disk.crash(Policy::Torn, start);
@@ -104,7 +104,7 @@ fn judge(case: &Case) -> Result<u64, ()> {
         names = disk.files(Path::new(DIR));
     }
     if matches!(case, Case::DamagedAfterCleanEnd(_)) {
-        wal.mark_clean().unwrap();
+        wal.note().unwrap();
     }
     let disk = disk.crash(Policy::Everything, 1);
     let middle = |n: usize| SEGMENT_HEADER + ends[..n - 1].iter().sum::<usize>() + 500;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -21,6 +21,8 @@ pub(crate) struct Hub {
     inner: Mutex<Inner>,
     /// `Inner::delivered`, to be read without the lock.
     delivered: AtomicI64,
+    /// How many watchers there are.
+    watchers: AtomicUsize,
     /// Something was published, or the hub ends; for a delivering thread.
     bell: Mutex<Bell>,
     rung: Condvar,
@@ -57,6 +59,7 @@ impl Hub {
         Self {
             inner: Mutex::new(inner),
             delivered: AtomicI64::new(revision.0),
+            watchers: AtomicUsize::new(0),
             bell: Mutex::default(),
             rung: Condvar::new(),
             limits: limits.clone(),
@@ -71,6 +74,11 @@ impl Hub {
         Revision(self.delivered.load(Ordering::Acquire))
     }
 
+    /// How many watchers there are.
+    pub(crate) fn watchers(&self) -> usize {
+        self.watchers.load(Ordering::Relaxed)
+    }
+
     /// Takes a watcher in. It is behind if its start has been delivered already.
     pub(crate) fn register(&self, request: WatchRequest, current: Revision) -> Arc<Slot> {
         let mut inner = self.inner.lock();
@@ -83,12 +91,14 @@ impl Hub {
         let slot = Arc::new(Slot::new(inner.next_id, request, mode, &self.limits));
         inner.next_id += 1;
         inner.interests.insert(slot.clone());
+        self.watchers.fetch_add(1, Ordering::Relaxed);
         slot
     }
 
     pub(crate) fn unregister(&self, slot: &Arc<Slot>) {
         let mut inner = self.inner.lock();
         inner.interests.remove(slot);
+        self.watchers.fetch_sub(1, Ordering::Relaxed);
         inner.asking.retain(|(_, asking)| !Arc::ptr_eq(asking, slot));
     }
 

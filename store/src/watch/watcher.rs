@@ -20,6 +20,8 @@ pub struct Watcher {
     created_at: Revision,
     /// An error or the end was returned.
     done: bool,
+    /// The hub knows of it.
+    registered: bool,
 }
 
 /// Asks for progress of a watch from elsewhere. Cheap to clone.
@@ -59,7 +61,7 @@ impl Watcher {
         }
         let created_at = core.revision();
         let slot = core.hub.register(request, created_at);
-        Ok(Self { core, slot, created_at, done: false })
+        Ok(Self { core, slot, created_at, done: false, registered: true })
     }
 
     /// The next revision with events for this watch. None after the store was closed in order, or after an error.
@@ -145,13 +147,19 @@ impl Watcher {
                     reads -= 1;
                     if let Err(error) = self.catch_up(from) {
                         self.done = true;
-                        self.core.hub.unregister(&self.slot);
+                        self.unregister();
                         return Look::Item(Err(error));
                     }
                 }
             }
         }
         Look::End
+    }
+
+    fn unregister(&mut self) {
+        if std::mem::take(&mut self.registered) {
+            self.core.hub.unregister(&self.slot);
+        }
     }
 
     /// Reads a part of history into the queue, and joins the hub when level with it.
@@ -220,6 +228,6 @@ impl Stream for Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.core.hub.unregister(&self.slot);
+        self.unregister();
     }
 }

@@ -151,10 +151,10 @@ impl Files {
 }
 
 /// Visits the entries of a file's bytes.
-pub(super) fn walk(
+pub(super) fn walk<'a>(
     number: u32,
-    bytes: &[u8],
-    mut visit: impl FnMut(Entry<'_>, Place),
+    bytes: &'a [u8],
+    mut visit: impl FnMut(Entry<'a>, Place),
 ) -> Result<(), EngineError> {
     let mut offset = FILE_HEADER.len();
     while offset < bytes.len() {

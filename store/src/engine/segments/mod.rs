@@ -5,6 +5,8 @@
 //! exactly, removals included, as long as its files exist. They exist until two newer tokens stand in the manifest.
 
 mod files;
+mod load;
+mod places;
 mod tidy;
 
 use std::collections::BTreeMap;
@@ -15,6 +17,8 @@ use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
 use self::files::{Files, Tail};
+use self::places::Places;
+use super::reader::Reader;
 use super::{Engine, EngineError, EngineSize, Record, Scan};
 use crate::codec::history::{self, Entry, FileList, RECORD_HEADER};
 use crate::commit::RecordKey;
@@ -29,7 +33,7 @@ pub(crate) struct SegmentsEngine {
 }
 
 struct Inner {
-    places: BTreeMap<RecordKey, Place>,
+    places: Places,
     /// Records that are no longer wanted but still stand in a file: their removal must be remembered as long as they do.
     removed: BTreeMap<RecordKey, u32>,
     files: Files,
@@ -48,12 +52,13 @@ struct Place {
 const RUN: usize = 1 << 20;
 
 impl SegmentsEngine {
-    /// Opens the state that `token` names; without one, a new engine. `dir` exists.
-    pub(crate) fn open(
+    /// Opens the state that `token` names; without one, a new engine. `dir` exists. All records go to `reader`.
+    pub(crate) fn open_reading(
         disk: Arc<dyn Disk>,
         dir: &Path,
         token: Option<&[u8]>,
         limits: &Limits,
+        reader: &mut Reader<'_>,
     ) -> Result<Self, EngineError> {
         let list = match token {
             Some(token) => {
@@ -61,28 +66,29 @@ impl SegmentsEngine {
             }
             None => FileList::default(),
         };
-        let (files, next) = Files::open(disk, dir, &list)?;
-        let mut inner = Inner { places: BTreeMap::new(), removed: BTreeMap::new(), files };
-        for (number, len) in &list.files {
-            inner.load(*number, *len)?;
-        }
+        let (mut files, next) = Files::open(disk, dir, &list)?;
+        let mut loaded = load::load(&files, &list, reader)?;
+        let places = loaded.places();
+        places.iter().for_each(|row| files.grow_live(row.place()));
+        let inner = Inner { places, removed: loaded.removed, files };
         let tail = Mutex::new(Tail::new(next, limits.engine_file_bytes));
         Ok(Self { inner: RwLock::new(inner), tail })
+    }
+
+    /// The same for a test that reads for itself.
+    #[cfg(test)]
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        token: Option<&[u8]>,
+        limits: &Limits,
+    ) -> Result<Self, EngineError> {
+        let mut reader = Reader { prepare: |_| Ok(Vec::new()), take: &mut |_, _| () };
+        Self::open_reading(disk, dir, token, limits, &mut reader)
     }
 }
 
 impl Inner {
-    /// Reads a file into the map.
-    fn load(&mut self, number: u32, len: u64) -> Result<(), EngineError> {
-        let bytes = self.files.read_whole(number, len)?;
-        files::walk(number, &bytes, |entry, place| match entry {
-            Entry::Record(_, key, _) => self.insert(key, place),
-            Entry::Removed(keys) => history::removed_keys(keys).for_each(|key| {
-                self.forget(key);
-            }),
-        })
-    }
-
     fn insert(&mut self, key: RecordKey, place: Place) {
         self.removed.remove(&key);
         self.files.grow_live(place);
@@ -93,7 +99,7 @@ impl Inner {
 
     /// A record is no longer wanted; says whether it was.
     fn forget(&mut self, key: RecordKey) -> bool {
-        let Some(place) = self.places.remove(&key) else { return false };
+        let Some(place) = self.places.remove(key) else { return false };
         self.files.shrink_live(place);
         self.removed.insert(key, place.file);
         true
@@ -105,7 +111,7 @@ impl Engine for SegmentsEngine {
         let mut tail = self.tail.lock();
         let known = {
             let inner = self.inner.read();
-            records.iter().filter(|record| !inner.places.contains_key(&record.key)).collect::<Vec<_>>()
+            records.iter().filter(|record| inner.places.get(record.key).is_none()).collect::<Vec<_>>()
         };
         let mut places = Vec::with_capacity(known.len());
         for record in &known {
@@ -125,7 +131,7 @@ impl Engine for SegmentsEngine {
         let mut tail = self.tail.lock();
         let wanted: Vec<_> = {
             let inner = self.inner.read();
-            keys.iter().filter(|key| inner.places.contains_key(key)).copied().collect()
+            keys.iter().filter(|key| inner.places.get(**key).is_some()).copied().collect()
         };
         if wanted.is_empty() {
             return Ok(());
@@ -143,7 +149,7 @@ impl Engine for SegmentsEngine {
     fn get(&self, key: RecordKey) -> Result<Option<Bytes>, EngineError> {
         let (place, file) = {
             let inner = self.inner.read();
-            let Some(place) = inner.places.get(&key).copied() else { return Ok(None) };
+            let Some(place) = inner.places.get(key) else { return Ok(None) };
             (place, inner.files.file(place.file))
         };
         read_record(&*file, key, place).map(|record| Some(record.bytes))
@@ -155,7 +161,8 @@ impl Engine for SegmentsEngine {
         {
             let inner = self.inner.read();
             let mut bytes = 0;
-            for (key, place) in inner.places.range(RecordKey::new(from, 0)..=RecordKey::note(to)) {
+            for row in inner.places.range(RecordKey::new(from, 0)..=RecordKey::note(to)) {
+                let (key, place) = (row.key(), row.place());
                 let same =
                     wanted.last().is_some_and(|(last, _, _): &(RecordKey, _, _)| last.main == key.main);
                 if bytes >= budget && !same {
@@ -163,7 +170,7 @@ impl Engine for SegmentsEngine {
                     break;
                 }
                 bytes += place.len as usize;
-                wanted.push((*key, *place, inner.files.file(place.file)));
+                wanted.push((key, place, inner.files.file(place.file)));
             }
         }
         scan.records.reserve(wanted.len());
@@ -176,7 +183,7 @@ impl Engine for SegmentsEngine {
 
     fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError> {
         let inner = self.inner.read();
-        let keys = inner.places.range(..RecordKey::new(below, 0)).map(|(key, _)| key);
+        let keys = inner.places.range(..RecordKey::new(below, 0)).map(|row| row.key());
         Ok(keys.filter(|key| key.is_note()).map(|key| key.main).collect())
     }
 

@@ -72,7 +72,7 @@ fn sort(inner: &Inner, number: u32, bytes: &[u8]) -> Result<Kept, EngineError> {
     let mut kept = Kept::default();
     walk(number, bytes, |entry, place: Place| match entry {
         Entry::Record(kind, key, body) => {
-            if inner.places.get(&key) == Some(&place) {
+            if inner.places.get(key) == Some(place) {
                 kept.records.push((kind, key, body.to_vec()));
             } else if inner.removed.get(&key) == Some(&number) {
                 kept.gone.push(key);

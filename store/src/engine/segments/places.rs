@@ -1,0 +1,203 @@
+//! Where each record stands: a sorted map that costs little more than its contents, since records come in ascending order and
+//! there are millions of them.
+
+use std::ops::RangeBounds;
+
+use super::Place;
+use crate::Revision;
+use crate::commit::RecordKey;
+
+/// Rows that lie together. Removing one moves half of them.
+const CHUNK: usize = if cfg!(test) { 8 } else { 256 };
+
+/// A record's key and place, without padding between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    main: Revision,
+    sub: u32,
+    place: Place,
+}
+
+impl Row {
+    pub(super) fn new(key: RecordKey, place: Place) -> Self {
+        Self { main: key.main, sub: key.sub, place }
+    }
+
+    pub(super) fn key(&self) -> RecordKey {
+        RecordKey::new(self.main, self.sub)
+    }
+
+    pub(super) fn place(&self) -> Place {
+        self.place
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// None is empty; ascending.
+    chunks: Vec<Vec<Row>>,
+}
+
+impl Places {
+    /// Of rows in any order; of several rows with one key, the last one counts.
+    pub(super) fn of(mut rows: Vec<Row>) -> Self {
+        // Stable, and fast for what is nearly sorted.
+        rows.sort_by_key(Row::key);
+        rows.reverse();
+        rows.dedup_by_key(|row| row.key());
+        rows.reverse();
+        Self { chunks: rows.chunks(CHUNK).map(<[Row]>::to_vec).collect() }
+    }
+
+    /// The chunk where `key` is or would be, and its place there.
+    fn find(&self, key: RecordKey) -> (usize, Result<usize, usize>) {
+        let chunk = self.chunks.partition_point(|chunk| chunk[0].key() <= key).saturating_sub(1);
+        let slot = self.chunks.get(chunk).map_or(Err(0), |rows| rows.binary_search_by_key(&key, Row::key));
+        (chunk, slot)
+    }
+
+    pub(super) fn get(&self, key: RecordKey) -> Option<Place> {
+        let (chunk, slot) = self.find(key);
+        slot.ok().map(|slot| self.chunks[chunk][slot].place)
+    }
+
+    /// Returns the place that the record had before.
+    pub(super) fn insert(&mut self, key: RecordKey, place: Place) -> Option<Place> {
+        let row = Row::new(key, place);
+        match self.find(key) {
+            (chunk, Ok(slot)) => {
+                let old = std::mem::replace(&mut self.chunks[chunk][slot], row);
+                return Some(old.place);
+            }
+            (chunk, Err(slot)) => self.insert_at(chunk, slot, row),
+        }
+        None
+    }
+
+    fn insert_at(&mut self, chunk: usize, slot: usize, row: Row) {
+        let last = chunk + 1 >= self.chunks.len();
+        match self.chunks.get_mut(chunk) {
+            Some(rows) if rows.len() < CHUNK => rows.insert(slot, row),
+            // Ascending: the full one is finished.
+            Some(rows) if last && slot == rows.len() => {
+                rows.shrink_to_fit();
+                self.chunks.push(begin(row));
+            }
+            Some(rows) => {
+                let mut upper = rows.split_off(CHUNK / 2);
+                let half = if slot <= rows.len() { rows } else { &mut upper };
+                let slot = if slot <= CHUNK / 2 { slot } else { slot - CHUNK / 2 };
+                half.insert(slot, row);
+                self.chunks.insert(chunk + 1, upper);
+            }
+            None => self.chunks.push(begin(row)),
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: RecordKey) -> Option<Place> {
+        let (chunk, Ok(slot)) = self.find(key) else { return None };
+        let rows = &mut self.chunks[chunk];
+        let row = rows.remove(slot);
+        if rows.is_empty() {
+            self.chunks.remove(chunk);
+        } else if rows.len() <= CHUNK / 4 {
+            self.join(chunk);
+        }
+        Some(row.place)
+    }
+
+    /// Joins a thin chunk with the one behind it, if both fit into half a chunk.
+    fn join(&mut self, chunk: usize) {
+        let together = self.chunks[chunk..].iter().take(2).map(Vec::len).sum::<usize>();
+        if chunk + 1 < self.chunks.len() && together <= CHUNK / 2 {
+            let mut upper = self.chunks.remove(chunk + 1);
+            let rows = &mut self.chunks[chunk];
+            rows.append(&mut upper);
+            rows.shrink_to(CHUNK / 2);
+        }
+    }
+
+    /// All rows, ascending.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Row> {
+        self.chunks.iter().flatten()
+    }
+
+    /// The rows of a range, ascending.
+    pub(super) fn range(&self, keys: impl RangeBounds<RecordKey>) -> impl Iterator<Item = &Row> {
+        let from = match keys.start_bound() {
+            std::ops::Bound::Included(key) | std::ops::Bound::Excluded(key) => *key,
+            std::ops::Bound::Unbounded => RecordKey::new(Revision(i64::MIN), 0),
+        };
+        let (chunk, slot) = self.find(from);
+        let slot = slot.unwrap_or_else(|slot| slot);
+        let first = self.chunks.get(chunk).map_or(&[][..], |rows| &rows[slot..]);
+        let rest = self.chunks.get(chunk + 1..).unwrap_or(&[]).iter().flatten();
+        let rows = first.iter().chain(rest).skip_while({
+            let before = (keys.start_bound().cloned(), std::ops::Bound::Unbounded);
+            move |row| !before.contains(&row.key())
+        });
+        let within = (std::ops::Bound::Unbounded, keys.end_bound().cloned());
+        rows.take_while(move |row| within.contains(&row.key()))
+    }
+}
+
+/// A chunk that will be filled.
+fn begin(row: Row) -> Vec<Row> {
+    let mut rows = Vec::with_capacity(CHUNK);
+    rows.push(row);
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::{any, prop_assert_eq, proptest};
+
+    use super::*;
+
+    fn place(n: u32) -> Place {
+        Place { file: n, offset: n, len: n }
+    }
+
+    fn rows<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(RecordKey, Place)> {
+        rows.map(|row| (row.key(), row.place())).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn places_are_a_sorted_map(
+            actions in proptest::collection::vec((0i64..80, 0u32..3, any::<bool>()), 1..400),
+            ascending in 0i64..100,
+            ranges in proptest::collection::vec((0i64..90, 0i64..90), 10),
+        ) {
+            let (mut places, mut model) = (Places::default(), BTreeMap::new());
+            let first = (0..ascending).map(|main| (main, 0, false));
+            let mut log = Vec::new();
+            for ((main, sub, remove), n) in first.chain(actions).zip(0..) {
+                let key = RecordKey::new(Revision(main), sub);
+                if remove {
+                    prop_assert_eq!(places.remove(key), model.remove(&key));
+                    log.retain(|row: &Row| row.key() != key);
+                } else {
+                    prop_assert_eq!(places.insert(key, place(n)), model.insert(key, place(n)));
+                    log.push(Row::new(key, place(n)));
+                }
+                prop_assert_eq!(places.get(key), model.get(&key).copied());
+            }
+            let all: Vec<_> = model.iter().map(|(key, place)| (*key, *place)).collect();
+            prop_assert_eq!(rows(places.iter()), all.clone());
+            prop_assert_eq!(rows(Places::of(log).iter()), all);
+            for (from, to) in ranges {
+                let (from, to) = (RecordKey::new(Revision(from), 0), RecordKey::note(Revision(to)));
+                if from <= to {
+                    let inside: Vec<_> = model.range(from..=to).map(|(key, place)| (*key, *place)).collect();
+                    prop_assert_eq!(rows(places.range(from..=to)), inside);
+                }
+                let below: Vec<_> = model.range(..to).map(|(key, place)| (*key, *place)).collect();
+                prop_assert_eq!(rows(places.range(..to)), below);
+            }
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! The shape of the index: a tree of leaves full of entries, where every node knows sums over what is below it, so that
+//! counting and compaction pass by subtrees instead of visiting keys. Knows no requests.
+
+use super::leaf::Leaf;
+use super::{Cut, Entry, Version};
+use crate::Revision;
+use crate::commit::RecordKey;
+
+/// A full leaf splits. Large enough that a scan runs over dense memory, small enough that an insert moves little of it.
+/// Tests have deep trees of few keys.
+pub(super) const LEAF: usize = if cfg!(test) { 8 } else { 128 };
+
+/// A full inner node splits.
+const FANOUT: usize = if cfg!(test) { 6 } else { 64 };
+
+/// Vectors grow by this much, not to twice their size: memory per key counts for more than a few copies.
+pub(super) const GROW: usize = 16;
+
+/// A subtree; all leaves are equally deep.
+#[derive(Debug)]
+pub(super) enum Node {
+    Leaf(Leaf),
+    /// Never empty, ascending by `from`.
+    Inner(Vec<Child>),
+}
+
+/// A subtree as its parent knows it.
+#[derive(Debug)]
+pub(super) struct Child {
+    /// No key of the subtree is below it, none of those before it is at or above it. Without meaning in the leftmost
+    /// child, which takes all that is lower.
+    pub(super) from: Box<[u8]>,
+    pub(super) sum: Sum,
+    pub(super) node: Node,
+}
+
+/// What can be known of a subtree without looking into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sum {
+    /// Keys whose newest version is not a deletion.
+    pub(super) live: usize,
+    /// The newest revision of any key.
+    pub(super) newest: Revision,
+    /// No compaction below this revision removes anything.
+    pub(super) garbage_at: Revision,
+}
+
+/// What an insertion did to a subtree.
+pub(super) struct Applied {
+    gained: bool,
+    lost: bool,
+    /// A later compaction has something to do.
+    garbage: bool,
+    /// The upper part of the subtree, if it grew too large.
+    split: Option<Child>,
+}
+
+impl Applied {
+    pub(super) fn split(self) -> Option<Child> {
+        self.split
+    }
+}
+
+/// How far a step of compaction came.
+pub(super) enum Swept {
+    /// There was nothing to do.
+    Nothing,
+    /// A leaf was done; the next one, if there is one in this subtree, begins here.
+    Leaf(Option<Box<[u8]>>),
+}
+
+impl Sum {
+    pub(super) const EMPTY: Self = Self { live: 0, newest: Revision(0), garbage_at: Revision(i64::MAX) };
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            live: self.live + other.live,
+            newest: self.newest.max(other.newest),
+            garbage_at: self.garbage_at.min(other.garbage_at),
+        }
+    }
+
+    fn of(entry: &Entry) -> Self {
+        Self {
+            live: usize::from(entry.is_live()),
+            newest: entry.newest_revision(),
+            garbage_at: entry.garbage_at().unwrap_or(Self::EMPTY.garbage_at),
+        }
+    }
+
+    fn apply(&mut self, revision: Revision, applied: &Applied) {
+        self.live += usize::from(applied.gained);
+        self.live -= usize::from(applied.lost);
+        self.newest = self.newest.max(revision);
+        if applied.garbage {
+            self.garbage_at = self.garbage_at.min(revision.next());
+        }
+    }
+}
+
+/// The place of the child that has `key`, or would have it.
+pub(super) fn child_of(children: &[Child], key: &[u8]) -> usize {
+    children.partition_point(|child| *child.from <= *key).saturating_sub(1)
+}
+
+/// The upper part of a vector that is full.
+pub(super) fn split_off<T>(items: &mut Vec<T>, most: usize, last: bool) -> Option<Vec<T>> {
+    (items.len() >= most).then(|| {
+        // Keys often arrive in ascending order: then the lower part is as good as finished.
+        let middle = if last { most - most.div_ceil(8) } else { most / 2 };
+        let upper = items.split_off(middle);
+        items.shrink_to(middle + GROW);
+        upper
+    })
+}
+
+/// Makes room for one more.
+pub(super) fn grow<T>(items: &mut Vec<T>) {
+    if items.len() == items.capacity() {
+        items.reserve_exact(GROW);
+    }
+}
+
+/// Puts a child at its place. A full node splits first; its upper part is returned.
+fn insert(children: &mut Vec<Child>, at: usize, child: Child, last: bool) -> Option<Vec<Child>> {
+    let mut split = split_off(children, FANOUT, last);
+    let lower = children.len();
+    match &mut split {
+        Some(upper) if at > lower => {
+            grow(upper);
+            upper.insert(at - lower, child);
+        }
+        Some(_) | None => {
+            grow(children);
+            children.insert(at, child);
+        }
+    }
+    split
+}
+
+impl Child {
+    /// A subtree whose keys begin with `from`.
+    pub(super) fn new(from: Box<[u8]>, node: Node) -> Self {
+        Self { from, sum: node.sum(), node }
+    }
+}
+
+impl Node {
+    pub(super) fn empty() -> Self {
+        Self::Leaf(Leaf::default())
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Leaf(leaf) => leaf.entries().is_empty(),
+            Self::Inner(children) => children.is_empty(),
+        }
+    }
+
+    pub(super) fn sum(&self) -> Sum {
+        match self {
+            Self::Leaf(leaf) => leaf.entries().iter().map(Sum::of).fold(Sum::EMPTY, Sum::and),
+            Self::Inner(children) => children.iter().map(|child| child.sum).fold(Sum::EMPTY, Sum::and),
+        }
+    }
+
+    /// The leaf that has `key`, or would have it, and where the next leaf begins.
+    pub(super) fn leaf(&self, key: &[u8]) -> (&Leaf, Option<&[u8]>) {
+        let (mut node, mut next) = (self, None);
+        loop {
+            match node {
+                Self::Leaf(leaf) => return (leaf, next),
+                Self::Inner(children) => {
+                    let at = child_of(children, key);
+                    next = children.get(at + 1).map(|child| &*child.from).or(next);
+                    node = &children[at].node;
+                }
+            }
+        }
+    }
+
+    /// Gives `version` to its entry by `push`, or to a new one. `last`: no subtree is to the right of this one.
+    pub(super) fn apply(
+        &mut self,
+        version: Version,
+        last: bool,
+        push: impl Fn(&mut Entry, Version),
+    ) -> Applied {
+        match self {
+            Self::Leaf(leaf) => apply_to_leaf(leaf, version, last, push),
+            Self::Inner(children) => {
+                let at = child_of(children, version.kv.key());
+                let below = last && at + 1 == children.len();
+                let revision = version.main;
+                let mut applied = children[at].node.apply(version, below, push);
+                match applied.split.take() {
+                    None => children[at].sum.apply(revision, &applied),
+                    Some(upper) => {
+                        children[at].sum = children[at].node.sum();
+                        let split = insert(children, at + 1, upper, last);
+                        applied.split = split.map(|mut upper| {
+                            // In the leftmost place the name of the subtree is that of its parent.
+                            let from = std::mem::take(&mut upper[0].from);
+                            Child::new(from, Self::Inner(upper))
+                        });
+                    }
+                }
+                applied
+            }
+        }
+    }
+
+    /// A root grows a level when it splits.
+    pub(super) fn grow(&mut self, upper: Child) {
+        let lower = std::mem::replace(self, Self::empty());
+        *self = Self::Inner(vec![Child::new(Box::default(), lower), upper]);
+    }
+
+    /// How many keys of `from..to` existed at `revision`; none is no bound.
+    pub(super) fn count(&self, from: Option<&[u8]>, to: Option<&[u8]>, revision: Revision) -> usize {
+        match self {
+            Self::Leaf(leaf) => {
+                let entries = leaf.entries();
+                let first = from.map_or(0, |from| leaf.rank(from));
+                let behind = to.map_or(entries.len(), |to| leaf.rank(to));
+                entries[first..behind].iter().filter(|entry| entry.at(revision).is_some()).count()
+            }
+            Self::Inner(children) => {
+                let first = from.map_or(0, |from| child_of(children, from));
+                let last = to.map_or(children.len() - 1, |to| child_of(children, to));
+                let inside = children[first..=last].iter().zip(first..);
+                let counts = inside.map(|(child, at)| {
+                    let (from, to) = (from.filter(|_| at == first), to.filter(|_| at == last));
+                    let whole = from.is_none() && to.is_none();
+                    if whole && child.sum.newest <= revision {
+                        child.sum.live
+                    } else {
+                        child.node.count(from, to, revision)
+                    }
+                });
+                counts.sum()
+            }
+        }
+    }
+
+    /// Compacts the first leaf with something to remove that is not wholly before `from`.
+    pub(super) fn sweep(&mut self, from: Option<&[u8]>, cut: Cut, removed: &mut Vec<RecordKey>) -> Swept {
+        match self {
+            Self::Leaf(leaf) => {
+                leaf.retain(|entry| entry.compact(cut, removed));
+                Swept::Leaf(None)
+            }
+            Self::Inner(children) => {
+                let first = from.map_or(0, |from| child_of(children, from));
+                for at in first..children.len() {
+                    let child = &mut children[at];
+                    if child.sum.garbage_at > cut.reach() {
+                        continue;
+                    }
+                    let from = from.filter(|_| at == first);
+                    if let Swept::Leaf(next) = child.node.sweep(from, cut, removed) {
+                        let next = next.or_else(|| children.get(at + 1).map(|child| child.from.clone()));
+                        settle(children, at);
+                        return Swept::Leaf(next);
+                    }
+                }
+                Swept::Nothing
+            }
+        }
+    }
+
+    /// A root with one subtree gives way to it.
+    pub(super) fn shrink(&mut self) {
+        loop {
+            match self {
+                Self::Inner(children) if children.len() <= 1 => {
+                    *self = children.pop().map_or(Self::empty(), |child| child.node);
+                }
+                Self::Leaf(_) | Self::Inner(_) => return,
+            }
+        }
+    }
+
+    /// Visits all entries, which may change, in order; then makes the sums anew.
+    pub(super) fn visit_mut(&mut self, visit: &mut impl FnMut(&mut Entry)) {
+        match self {
+            Self::Leaf(leaf) => leaf.entries_mut().iter_mut().for_each(visit),
+            Self::Inner(children) => {
+                for child in children {
+                    child.node.visit_mut(visit);
+                    child.sum = child.node.sum();
+                }
+            }
+        }
+    }
+
+    /// Whether together with a neighbour it is thin enough to be one with it.
+    fn joins(&self, right: &Self) -> bool {
+        match (self, right) {
+            (Self::Leaf(left), Self::Leaf(right)) => left.entries().len() + right.entries().len() <= LEAF / 2,
+            (Self::Inner(left), Self::Inner(right)) => left.len() + right.len() <= FANOUT / 2,
+            (Self::Leaf(_), Self::Inner(_)) | (Self::Inner(_), Self::Leaf(_)) => {
+                unreachable!("neighbours are equally deep")
+            }
+        }
+    }
+}
+
+fn apply_to_leaf(
+    leaf: &mut Leaf,
+    version: Version,
+    last: bool,
+    push: impl Fn(&mut Entry, Version),
+) -> Applied {
+    let dead = version.dead;
+    match leaf.find(version.kv.key()) {
+        Ok(entry) => {
+            let before = entry.is_live();
+            push(entry, version);
+            let after = entry.is_live();
+            Applied { gained: after && !before, lost: before && !after, garbage: true, split: None }
+        }
+        Err(at) => {
+            let split = leaf.insert(at, version, last).map(|upper| {
+                let from = upper.entries()[0].key().into();
+                Child::new(from, Node::Leaf(upper))
+            });
+            Applied { gained: !dead, lost: false, garbage: dead, split }
+        }
+    }
+}
+
+/// A child has become smaller: its sum is made anew, an empty one goes, a thin one joins the one behind it.
+fn settle(children: &mut Vec<Child>, at: usize) {
+    let child = &mut children[at];
+    child.sum = child.node.sum();
+    if child.node.is_empty() {
+        children.remove(at);
+    } else if children.get(at + 1).is_some_and(|right| children[at].node.joins(&right.node)) {
+        let right = children.remove(at + 1);
+        let left = &mut children[at];
+        left.sum = left.sum.and(right.sum);
+        match (&mut left.node, right.node) {
+            (Node::Leaf(left), Node::Leaf(right)) => left.append(right),
+            (Node::Inner(left), Node::Inner(mut upper)) => {
+                upper[0].from = right.from;
+                left.append(&mut upper);
+            }
+            (Node::Leaf(_), Node::Inner(_)) | (Node::Inner(_), Node::Leaf(_)) => {
+                unreachable!("neighbours are equally deep")
+            }
+        }
+    }
+}
+
+/// Panics if the tree contradicts itself.
+#[cfg(test)]
+pub(super) fn check(root: &Node) {
+    fn depth(node: &Node, from: Option<&[u8]>, to: Option<&[u8]>) -> usize {
+        match node {
+            Node::Leaf(leaf) => {
+                leaf.check();
+                let within = |key: &[u8]| from.is_none_or(|from| from <= key) && to.is_none_or(|to| key < to);
+                let mut keys = leaf.entries().iter().map(Entry::key);
+                assert!(keys.all(within), "keys lie between what their leaf begins with and the next");
+                0
+            }
+            Node::Inner(children) => {
+                assert!((1..=FANOUT).contains(&children.len()), "an inner node is bounded");
+                let bounds = children.iter().skip(1).map(|child| Some(&*child.from));
+                let lower = [from].into_iter().chain(bounds.clone());
+                let depths = children.iter().zip(lower.zip(bounds.chain([to]))).map(|(child, (from, to))| {
+                    let (sum, again) = (child.sum, child.node.sum());
+                    assert_eq!(
+                        (sum.live, sum.newest),
+                        (again.live, again.newest),
+                        "a node's sums are those below it"
+                    );
+                    assert!(sum.garbage_at <= again.garbage_at, "no garbage is overlooked");
+                    assert!(!child.node.is_empty(), "nothing empty is kept");
+                    depth(&child.node, from, to)
+                });
+                let depths: Vec<_> = depths.collect();
+                assert!(depths.iter().all(|depth| *depth == depths[0]), "leaves are equally deep");
+                depths[0] + 1
+            }
+        }
+    }
+    depth(root, None, None);
+}

@@ -1,0 +1,360 @@
+//! Evaluation ahead of the log: nobody can tell, except by what a crash leaves. Nothing is answered before all it may tell
+//! of is durable, and what was answered or seen is there after a failure.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use futures::FutureExt;
+use kstore_nondet::Rng;
+use parking_lot::Mutex;
+use proptest::collection::vec;
+use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof, proptest};
+
+use super::actions;
+use super::conformance::{block_on, tiny};
+use crate::disk::sim::{Fault, Policy, SimDisk};
+use crate::request::{Answer, Request};
+use crate::stepped::Pending;
+use crate::txn::check::check;
+use crate::{
+    Compare, CompareOp, Config, EngineKind, KeyRange, LeaseId, Limits, Op, OpResult, Range, RangeError,
+    Revision, Stopped, Store, Target, Txn, TxnError, WatchRequest,
+};
+
+fn config() -> Config {
+    tiny(Config::durable("/data"), 0)
+}
+
+fn open(disk: &SimDisk, seed: u64) -> Store {
+    Store::open_stepped(Arc::new(disk.clone()), &config(), &Rng::seeded(seed)).unwrap()
+}
+
+fn put(key: &'static str) -> Request {
+    Request::Txn(Txn::of(vec![Op::put(key, "v")]))
+}
+
+fn one(store: &Store, request: Request) -> Pending {
+    store.driver().evaluate_group(vec![request]).unwrap().pop().unwrap()
+}
+
+fn come(pending: &mut Pending) -> Option<Answer> {
+    pending.try_recv().ok()
+}
+
+/// What is asked on top of a staged change, and tells of it.
+fn tellers() -> Vec<(&'static str, Request, Request)> {
+    let now = tokio::time::Instant::now();
+    let create = |key| Request::Txn(Txn::if_unchanged(key, Revision(0), Op::put(key, "w")));
+    let read = Request::Txn(Txn::of(vec![Op::Range(Range::key("k"))]));
+    let at = Op::Range(Range::key("k").at(Revision(2)));
+    let grant = || Request::Grant { id: LeaseId(8), ttl: 60, now };
+    vec![
+        ("a guard that does not hold", put("k"), create("k")),
+        ("a read", put("k"), read),
+        ("a read at the staged revision", put("k"), Request::Txn(Txn::of(vec![at]))),
+        ("a lease that is gone", Request::Revoke(LeaseId(7)), Request::KeepAlive { id: LeaseId(7), now }),
+        ("a lease that exists", grant(), grant()),
+        ("the leases", grant(), Request::List),
+        ("a revision that is compacted", Request::Compact(Revision(1)), Request::Compact(Revision(1))),
+    ]
+}
+
+#[test]
+fn an_answer_waits_for_the_log_of_all_it_may_tell_of() {
+    block_on(async {
+        for (what, change, tell) in tellers() {
+            let disk = SimDisk::default();
+            let store = open(&disk, 1);
+            store.lease_grant(60, LeaseId(7)).await.unwrap();
+            let mut watcher = store.watch(WatchRequest::new(KeyRange::all())).unwrap();
+            let mut changed = one(&store, change);
+            let mut told = one(&store, tell);
+            let seen = (store.revision(), store.compacted(), watcher.progress());
+            assert_eq!(seen, (Revision(1), Revision(-1), Some(Revision(1))), "{what}");
+            assert!(store.range(&Range::key("k")).unwrap().kvs.is_empty(), "{what}");
+            assert!(come(&mut changed).is_none() && come(&mut told).is_none(), "{what}");
+            assert!(store.driver().log_group().unwrap());
+            assert!(come(&mut changed).is_some() && come(&mut told).is_none(), "{what}");
+            assert_eq!(watcher.next().now_or_never().is_some(), store.revision() > Revision(1), "{what}");
+            assert!(store.driver().log_group().unwrap());
+            assert!(come(&mut told).is_some(), "{what}");
+            assert!(!store.driver().log_group().unwrap());
+        }
+    });
+}
+
+#[test]
+fn nothing_is_told_of_a_change_whose_sync_failed() {
+    block_on(async {
+        for (what, change, tell) in tellers() {
+            for fault in [Fault::SyncsFail, Fault::CrashAt(0)] {
+                let disk = SimDisk::default();
+                let store = open(&disk, 1);
+                store.lease_grant(60, LeaseId(7)).await.unwrap();
+                let mut pending = [one(&store, change_again(&change)), one(&store, change_again(&tell))];
+                disk.set_fault(Some(fault));
+                while store.driver().log_group() == Ok(true) {}
+                for pending in &mut pending {
+                    assert!(pending.await.is_err(), "{what}");
+                }
+                assert_eq!(store.txn(Txn::default()).await, Err(TxnError::Stopped(Stopped)), "{what}");
+                let again = open(&disk.crash(Policy::Nothing, 1), 2);
+                assert_eq!((again.revision(), again.compacted()), (Revision(1), Revision(-1)), "{what}");
+                assert_eq!(again.leases().await.unwrap(), [LeaseId(7)], "{what}");
+            }
+        }
+    });
+}
+
+/// The same request once more.
+fn change_again(request: &Request) -> Request {
+    match request {
+        Request::Txn(txn) => Request::Txn(txn.clone()),
+        Request::Grant { id, ttl, now } => Request::Grant { id: *id, ttl: *ttl, now: *now },
+        Request::KeepAlive { id, now } => Request::KeepAlive { id: *id, now: *now },
+        Request::Revoke(id) => Request::Revoke(*id),
+        Request::Compact(revision) => Request::Compact(*revision),
+        Request::List => Request::List,
+        other => unreachable!("{other:?} is not asked here"),
+    }
+}
+
+/// What the two stores of the comparison are asked.
+#[derive(Clone, Debug)]
+enum Ask {
+    Txn(Txn),
+    /// Reads inside a transaction, at a revision so far back.
+    ReadBack(KeyRange, i64),
+    Grant(i64),
+    Revoke(i64),
+    /// So far back.
+    Compact(i64),
+}
+
+fn ask() -> impl Strategy<Value = Ask> {
+    prop_oneof![
+        12 => actions::txn(2).prop_map(Ask::Txn),
+        3 => (actions::keys(), 0i64..4).prop_map(|(keys, back)| Ask::ReadBack(keys, back)),
+        1 => (1i64..4).prop_map(Ask::Grant),
+        1 => (1i64..4).prop_map(Ask::Revoke),
+        1 => (0i64..4).prop_map(Ask::Compact),
+    ]
+}
+
+/// The request, given how far the store is ahead; none if it would be refused before it is queued.
+fn request(ask: &Ask, revision: i64, now: tokio::time::Instant) -> Option<Request> {
+    Some(match ask {
+        Ask::Txn(txn) => {
+            check(txn, &Limits::default()).ok()?;
+            Request::Txn(txn.clone())
+        }
+        Ask::ReadBack(keys, back) => {
+            let range = Range::new(keys.clone()).at(Revision((revision - back).max(1)));
+            Request::Txn(Txn::of(vec![Op::Range(range)]))
+        }
+        Ask::Grant(id) => Request::Grant { id: LeaseId(*id), ttl: 1_000, now },
+        Ask::Revoke(id) => Request::Revoke(LeaseId(*id)),
+        Ask::Compact(back) => Request::Compact(Revision(revision - back)),
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+
+    /// T10: evaluating ahead of the log is invisible.
+    #[test]
+    fn answers_are_the_same_however_far_the_log_is_behind(
+        asks in vec((ask(), any::<bool>()), 1..60),
+    ) {
+        block_on(async {
+            let (prompt, late) = (open(&SimDisk::default(), 1), open(&SimDisk::default(), 1));
+            let now = tokio::time::Instant::now();
+            let (mut expected, mut pending) = (Vec::new(), Vec::new());
+            for (ask, log) in asks {
+                let revision = prompt.revision().0;
+                if let Some(request) = request(&ask, revision, now) {
+                    pending.push(one(&late, change_again(&request)));
+                    let answer = prompt.driver().submit_group(vec![request]).unwrap().pop().unwrap();
+                    expected.push((ask, answer));
+                }
+                if log {
+                    late.driver().log_group().unwrap();
+                }
+            }
+            while late.driver().log_group().unwrap() {}
+            for ((ask, expected), pending) in expected.iter().zip(pending) {
+                assert_eq!(format!("{:?}", pending.await.unwrap()), format!("{expected:?}"), "{ask:?}");
+            }
+            let all = |store: &Store| store.range(&Range::new(KeyRange::all())).unwrap();
+            assert_eq!(all(&late), all(&prompt));
+        });
+    }
+}
+
+/// The value of a key by the revision that made it.
+type Values = BTreeMap<(i64, Vec<u8>), Vec<u8>>;
+
+/// What clients of a store that is about to fail have learned, whatever way.
+#[derive(Default)]
+struct Learned {
+    /// From answers, failed guards, reads and watches.
+    values: Mutex<Values>,
+    /// The highest revision that was mentioned anywhere.
+    revision: AtomicI64,
+}
+
+impl Learned {
+    fn revision(&self, revision: Revision) {
+        self.revision.fetch_max(revision.0, Ordering::Relaxed);
+    }
+
+    fn value(&self, kv: &crate::KeyValue) {
+        self.revision(kv.mod_revision());
+        let name = (kv.mod_revision().0, kv.key().to_vec());
+        let before = self.values.lock().insert(name, kv.value().to_vec());
+        assert!(before.is_none_or(|before| before == kv.value()), "a version is one value");
+    }
+
+    fn results(&self, results: &[OpResult]) {
+        for result in results {
+            match result {
+                OpResult::Range(range) => {
+                    self.revision(range.revision);
+                    range.kvs.iter().for_each(|kv| self.value(kv));
+                }
+                OpResult::Put(put) => self.value(&put.kv),
+                OpResult::Delete(_) | OpResult::Txn(_) => {}
+            }
+        }
+    }
+}
+
+const KEYS: u64 = 5;
+
+fn key(n: u64) -> String {
+    format!("key-{}", n % KEYS)
+}
+
+/// Tries to change keys under guards that often do not hold, until the store stops.
+async fn writer(store: Store, learned: Arc<Learned>, rng: Rng) {
+    let mut known = vec![Revision(0); KEYS as usize];
+    loop {
+        let n = rng.below(KEYS);
+        let put = Op::put(key(n), format!("{:x}", rng.next_u64()).repeat(1 + rng.below(20) as usize));
+        let guard = Compare::key(key(n), CompareOp::Equal, Target::Mod(known[n as usize]));
+        let txn = Txn {
+            compares: vec![guard],
+            success: vec![put],
+            failure: vec![Op::Range(Range::key(key(n)))],
+            note: None,
+        };
+        match store.txn(txn).await {
+            Ok(result) => {
+                learned.revision(result.revision);
+                learned.results(&result.responses);
+                known[n as usize] = match &result.responses[..] {
+                    [OpResult::Put(put)] => put.revision,
+                    [OpResult::Range(range)] => range.kvs.first().map_or(Revision(0), |kv| kv.mod_revision()),
+                    other => unreachable!("{other:?}"),
+                };
+            }
+            Err(TxnError::Stopped(Stopped)) => return,
+            Err(TxnError::Busy) => tokio::task::yield_now().await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Reads until the store stops.
+async fn reader(store: Store, learned: Arc<Learned>) {
+    loop {
+        match store.range(&Range::new(KeyRange::all())) {
+            Ok(range) => {
+                learned.revision(range.revision);
+                range.kvs.iter().for_each(|kv| learned.value(kv));
+            }
+            Err(RangeError::Stopped(Stopped)) => return,
+            Err(error) => panic!("{error}"),
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Watches until the store stops, asking for progress now and then.
+async fn watcher(store: Store, learned: Arc<Learned>) {
+    let mut watcher = store.watch(WatchRequest::new(KeyRange::all())).unwrap();
+    let mut last = watcher.created_at();
+    while let Some(Ok(batch)) = watcher.next().await {
+        let next = if batch.events.is_empty() { last } else { last.next() };
+        assert!(batch.revision >= next, "revisions ascend");
+        last = batch.revision;
+        learned.revision(batch.revision);
+        batch.events.iter().for_each(|event| learned.value(&event.kv));
+        if batch.revision.0 % 3 == 0 {
+            watcher.handle().request_progress();
+        }
+    }
+}
+
+/// Runs clients against a store until its disk fails, then checks that a restart has all that they learned.
+fn fail_under_load(round: u64) {
+    let rng = Rng::seeded(round);
+    let disk = SimDisk::default();
+    let limits = Limits {
+        group_jobs: 1 + rng.below(8) as usize,
+        queue_jobs: 4 + rng.below(60) as usize,
+        watcher_events: 3,
+        first_segment_bytes: 16 << 10,
+        segment_bytes: 16 << 10,
+        checkpoint_bytes: 32 << 10,
+        ..Limits::default()
+    };
+    let engine = if round.is_multiple_of(2) { EngineKind::Segments } else { EngineKind::Memory };
+    let config = Config { engine, limits, ..Config::durable("/data") };
+    let learned = Arc::new(Learned::default());
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
+    runtime.block_on(async {
+        let store = Store::open_threads(Arc::new(disk.clone()), &config, &Rng::seeded(round)).unwrap();
+        let after = disk.ops() + rng.below(300);
+        let fault = if rng.below(2) == 0 { Fault::CrashAt(after) } else { Fault::ErrorAt(after) };
+        disk.set_fault(Some(fault));
+        let mut tasks = vec![tokio::spawn(watcher(store.clone(), learned.clone()))];
+        tasks.push(tokio::spawn(reader(store.clone(), learned.clone())));
+        tasks.extend((0..6).map(|n| {
+            let rng = Rng::seeded(round * 100 + n);
+            tokio::spawn(writer(store.clone(), learned.clone(), rng))
+        }));
+        for task in tasks {
+            task.await.unwrap();
+        }
+        store.close().await;
+    });
+    let policy = Policy::ALL[rng.below(4) as usize];
+    block_on(judge(&disk.crash(policy, round), &config, &learned, &format!("round {round}, {policy:?}")));
+}
+
+/// R1, R3, X4, X5: what was learned is there.
+async fn judge(disk: &SimDisk, config: &Config, learned: &Learned, what: &str) {
+    let store = Store::open_stepped(Arc::new(disk.clone()), config, &Rng::seeded(7));
+    let store = store.unwrap_or_else(|error| panic!("{what}: {error}"));
+    let told = learned.revision.load(Ordering::Relaxed);
+    assert!(store.revision().0 >= told, "{what}: {} < {told}", store.revision());
+    let mut history = Values::new();
+    let mut watcher = store.watch(WatchRequest::new(KeyRange::all()).from(Revision(1))).unwrap();
+    while let Some(batch) = watcher.try_next() {
+        for event in batch.unwrap().events.iter() {
+            let name = (event.revision().0, event.key().to_vec());
+            history.insert(name, event.kv.value().to_vec());
+        }
+    }
+    for (name, value) in learned.values.lock().iter() {
+        assert_eq!(history.get(name), Some(value), "{what}: {name:?}");
+    }
+}
+
+#[test]
+fn whatever_clients_learned_before_a_disk_failed_is_there_after_a_restart() {
+    (0..40).for_each(fail_under_load);
+}
