@@ -55,6 +55,12 @@ counters! {
     compacted_versions,
     /// Checkpoints completed.
     checkpoints,
+    /// Leases granted.
+    leases_granted,
+    /// Leases that ended, in whatever way.
+    leases_revoked,
+    /// Renewals of leases.
+    leases_renewed,
     /// Leases that expired.
     leases_expired,
 }

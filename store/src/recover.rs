@@ -151,7 +151,7 @@ fn recover(
     let wal = Wal::begin(segments.clone(), manifest.cluster, rng.fork("wal"), &replayed, &config.limits);
     let wal = wal.map_err(io(&wal_dir))?;
     let now = Instant::now();
-    leases.iter().for_each(|(id, ttl)| core.leases.extend(id, now + duration(ttl)));
+    leases.iter().for_each(|(id, ttl)| core.leases.begin(id, ttl, now + duration(ttl)));
     let place = Place { disk, dir: dir.to_owned(), segments, engine: config.engine };
     let known = leases.iter().map(|(id, ttl)| (id.0, ttl)).collect::<Vec<_>>();
     let background =

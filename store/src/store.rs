@@ -11,7 +11,7 @@ use crate::driver::Driver;
 use crate::error::{
     AlarmError, CompactError, DefragmentError, LeaseError, OpenError, RangeError, TxnError, WatchError,
 };
-use crate::lease::{LeaseGranted, LeaseRenewed, LeaseStatus, clock};
+use crate::lease::{LeaseGranted, LeaseRenewed, LeaseStatus};
 use crate::metrics::MetricsSnapshot;
 use crate::request::{Answer, Request};
 use crate::watch::{WatchRequest, Watcher};
@@ -162,7 +162,10 @@ impl Store {
         match self.driver.submit(Request::Grant { id, ttl, now: Instant::now() }, 0).await? {
             Answer::Grant(result) => {
                 // Counted from the answer, not from the question: a lease never ends early.
-                result.inspect(|granted| core.leases.renew(granted.id, Instant::now() + clock::duration(ttl)))
+                if let Ok(granted) = &result {
+                    core.leases.renew(granted.id, Instant::now());
+                }
+                result
             }
             other => unreachable!("a lease grant was answered with {other:?}"),
         }
@@ -176,15 +179,20 @@ impl Store {
         }
     }
 
-    /// Counts a lease's time anew from now.
+    /// Counts a lease's time anew from now. That is remembered in memory only and waits for nothing: over a restart every
+    /// lease gets its whole time again. For a lease that is over but not yet gone, it resolves when it is.
     pub async fn lease_keep_alive(&self, id: LeaseId) -> Result<LeaseRenewed, LeaseError> {
-        match self.driver.submit(Request::KeepAlive { id, now: Instant::now() }, 0).await? {
-            Answer::KeepAlive(result) => {
-                let renew = |renewed: &LeaseRenewed| Instant::now() + clock::duration(renewed.ttl);
-                result.inspect(|renewed| self.driver.core().leases.renew(id, renew(renewed)))
-            }
-            other => unreachable!("a keep-alive was answered with {other:?}"),
-        }
+        let core = self.driver.core();
+        core.serving()?;
+        let (now, revision) = (Instant::now(), core.revision());
+        let renewed = match core.leases.renew(id, now) {
+            Some(ttl) => Ok(LeaseRenewed { ttl, revision }),
+            None => match self.driver.submit(Request::KeepAlive { id, now }, 0).await? {
+                Answer::KeepAlive(result) => result,
+                other => unreachable!("a keep-alive was answered with {other:?}"),
+            },
+        };
+        renewed.inspect(|_| core.metrics.leases_renewed.add(1))
     }
 
     /// What is known of a lease, with its keys if `keys`.
