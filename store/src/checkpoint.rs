@@ -6,6 +6,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use crate::alarm::Alarms;
 use crate::codec::manifest::Manifest;
 use crate::commit::{Commit, LeaseChange};
@@ -182,7 +184,7 @@ impl Background {
 
     fn seal(&mut self) -> Result<(), EngineError> {
         self.core.room().into_iter().for_each(Room::survey);
-        let keep_above = self.manifest.seq;
+        let (began, keep_above) = (Instant::now(), self.manifest.seq);
         // Any error ends the store: what a failed sync has written is unknown, and trying again would not tell.
         let token = self.core.engine.seal()?;
         let next = Manifest {
@@ -205,6 +207,7 @@ impl Background {
         self.core.engine.sealed()?;
         self.segments.remove_upto(keep_above)?;
         self.core.metrics.checkpoints.add(1);
+        self.core.metrics.checkpoint_time.add(began.elapsed());
         self.core.chores.swept(Revision(self.manifest.swept));
         Ok(())
     }

@@ -52,6 +52,13 @@ pub(crate) enum Ending {
     Failed,
 }
 
+impl Queue {
+    /// How many events wait.
+    pub(crate) fn events(&self) -> usize {
+        self.events
+    }
+}
+
 impl Slot {
     pub(crate) fn new(id: u64, request: WatchRequest, mode: Mode, limits: &Limits) -> Self {
         let queue = Queue { batches: VecDeque::new(), events: 0, bytes: 0, mode, asked: None };
