@@ -20,6 +20,12 @@ pub mod etcd {
         tonic::include_proto!("mvccpb");
     }
 
+    /// `authpb`: permissions.
+    #[expect(missing_docs, reason = "generated; the fields are etcd's")]
+    pub mod authpb {
+        tonic::include_proto!("authpb");
+    }
+
     /// `etcdserverpb`: the services and their messages.
     #[expect(missing_docs, clippy::too_many_lines, reason = "generated; the fields are etcd's")]
     pub mod etcdserverpb {

@@ -1,7 +1,7 @@
 //! The background's work: feeds published commits to the engine, compacts, prepares log files, wins back space, and from time
 //! to time makes the engine's state durable, so that old log segments can go. A thread drives it, or a test step by step.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use crate::core::Core;
 use crate::disk::Disk;
 use crate::engine::EngineError;
 use crate::manifest;
+use crate::pace;
 use crate::room::{Room, is_full};
 use crate::wal::Segments;
 use crate::{EngineKind, Revision};
@@ -32,14 +33,15 @@ pub(crate) struct Background {
     fed: Fed,
     leases: BTreeMap<i64, i64>,
     sweeper: Sweeper,
-    /// Published commits that the engine had no room for.
-    backlog: VecDeque<Arc<Commit>>,
     /// How often old states were let go of for want of room since something else happened.
     cleared: u8,
     /// The engine keeps nothing over a restart, so the log must stay whole.
     volatile: bool,
     /// Bytes of log since the last checkpoint.
     since: u64,
+    /// A sync of the engine failed: what is on disk is unknown, and another sync would not tell. Until the next start the
+    /// engine is not relied on for more than the manifest says.
+    untrusted: bool,
 }
 
 /// How far the engine is.
@@ -90,70 +92,60 @@ impl Background {
             fed,
             leases,
             sweeper,
-            backlog: VecDeque::new(),
-            cleared: 0,
             volatile,
             since,
+            untrusted: false,
+            cleared: 0,
         }
     }
 
-    /// Takes published commits in. If there is no room for them, they wait here, within a bound, until something is done
-    /// the next time.
+    /// Takes published commits in. If it fails, all of them may be given again.
     pub(crate) fn absorb(&mut self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
-        self.backlog.extend(commits.iter().cloned());
         if !commits.is_empty() {
             self.cleared = 0;
         }
-        let stored = self.store();
-        let reach = self.core.stored();
-        let mut taken = 0;
-        while let Some(commit) = self.backlog.pop_front() {
-            if commit.revision > reach {
-                self.backlog.push_front(commit);
-                break;
-            }
-            taken += self.note(&commit);
-        }
+        self.store(commits)?;
+        let taken = commits.iter().map(|commit| self.note(commit)).sum();
         self.core.measure(taken);
-        stored.or_else(|error| self.fall_behind(error))?;
         self.since += taken as u64;
-        if self.since >= self.core.limits.checkpoint_bytes {
-            self.checkpoint()?;
-        }
         Ok(())
     }
 
-    /// Gives the engine what waits.
-    fn store(&mut self) -> Result<(), EngineError> {
-        let Self { core, backlog, .. } = self;
-        match core.store(backlog.make_contiguous()) {
-            Err(error) if error.is_full() && core.ran_out() => core.store(backlog.make_contiguous()),
+    /// Gives commits to the engine. If there is no room for them, the reserve is let go of first.
+    fn store(&self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
+        match self.core.store(commits) {
+            Err(error) if error.is_full() && self.core.ran_out() => self.core.store(commits),
             other => other,
         }
     }
 
-    /// The engine has everything up to this commit; says what it costs.
+    /// Checkpoints if there is enough for it.
+    pub(crate) fn checkpoint_if_due(&mut self) -> Result<(), EngineError> {
+        let due = pace::checkpoint_bytes(&self.core.limits, self.core.engine.size().live);
+        if self.since >= due { self.checkpoint() } else { Ok(()) }
+    }
+
+    /// Bytes of log that no checkpoint covers, though one is wanted.
+    pub(crate) fn unsealed_bytes(&self) -> u64 {
+        if self.volatile { 0 } else { self.since }
+    }
+
+    /// What was stored is to be in the next manifest, and what it compacts is to be swept; says what the commit costs.
     fn note(&mut self, commit: &Commit) -> usize {
         self.fed.seq = commit.seq;
         self.fed.revision = commit.revision;
+        if let Some(compacted) = commit.compacted {
+            self.fed.compacted = compacted;
+            self.sweeper.want(compacted);
+        }
+        self.fed.alarms = commit.alarms.unwrap_or(self.fed.alarms);
         for change in &commit.leases {
             match *change {
                 LeaseChange::Granted(id, ttl) => drop(self.leases.insert(id.0, ttl)),
                 LeaseChange::Gone(id) => drop(self.leases.remove(&id.0)),
             }
         }
-        self.fed.alarms = commit.alarms.unwrap_or(self.fed.alarms);
-        if let Some(compacted) = commit.compacted {
-            self.fed.compacted = compacted;
-            self.sweeper.want(compacted);
-        }
         commit.cost()
-    }
-
-    /// Passes on an error unless it only means that there is no room, and what waits is within bounds.
-    fn fall_behind(&self, error: EngineError) -> Result<(), EngineError> {
-        let within = self.core.usage.pending() <= self.core.limits.behind_bytes;
-        if error.is_full() && within { Ok(()) } else { Err(error) }
     }
 
     /// Prepares the next log file, unless room is short: then the space is better left to what frees some.
@@ -163,13 +155,7 @@ impl Background {
         if room.is_short() {
             return Ok(());
         }
-        match self.segments.prepare(self.core.limits.segment_bytes) {
-            Err(error) if is_full(&error) => {
-                room.notice();
-                Ok(())
-            }
-            other => other,
-        }
+        self.segments.prepare(pace::segment_bytes(&self.core.limits, self.core.engine.size().live))
     }
 
     /// Makes the engine's state durable and drops the log that only older states need. One generation of log more than
@@ -183,10 +169,12 @@ impl Background {
     }
 
     fn seal(&mut self) -> Result<(), EngineError> {
+        if self.untrusted {
+            return Ok(());
+        }
         self.core.room().into_iter().for_each(Room::survey);
         let (began, keep_above) = (Instant::now(), self.manifest.seq);
-        // Any error ends the store: what a failed sync has written is unknown, and trying again would not tell.
-        let token = self.core.engine.seal()?;
+        let token = self.core.engine.seal().inspect_err(|_| self.untrusted = true)?;
         let next = Manifest {
             generation: self.manifest.generation + 1,
             seq: self.fed.seq,
@@ -252,7 +240,7 @@ impl Background {
                 }
                 return Ok(true);
             }
-            (Ok(false), None) => {}
+            (Ok(false), None) => return self.release(),
             (Ok(false), Some(wish)) => {
                 self.forget_old_states()?;
                 self.core.chores.answer(wish, Ok(()));
@@ -310,5 +298,15 @@ impl Background {
             return Ok(());
         }
         (0..STATES).try_for_each(|_| self.seal())
+    }
+
+    /// When there is nothing else to do: a checkpoint, if much space waits for it; says whether there was one.
+    fn release(&mut self) -> Result<bool, EngineError> {
+        let engine = &self.core.engine;
+        let worth = pace::is_worth_sealing(&self.core.limits, engine.size().live, engine.retired());
+        if worth && !self.volatile {
+            self.seal()?;
+        }
+        Ok(worth && !self.volatile)
     }
 }

@@ -9,6 +9,7 @@
 #![doc = include_str!("../README.md")]
 
 mod alarm;
+mod bbolt;
 mod checkpoint;
 mod chores;
 mod codec;
@@ -17,6 +18,7 @@ mod committer;
 mod compact;
 mod config;
 mod core;
+mod damage;
 mod disk;
 mod driver;
 mod engine;
@@ -28,13 +30,16 @@ mod hash;
 mod history;
 mod index;
 mod invariants;
+mod keeper;
 mod key_range;
 mod kv;
 mod lease;
 mod limits;
 mod log;
+pub mod maintenance;
 mod manifest;
 mod metrics;
+mod pace;
 mod pins;
 mod pipe;
 mod queue;
@@ -45,6 +50,7 @@ mod recover;
 mod request;
 mod revision;
 mod room;
+mod snapshot;
 mod staged;
 mod status;
 #[cfg(test)]
@@ -73,6 +79,7 @@ pub use limits::{LEASE_TTL_MAX_SECONDS, Limits};
 pub use metrics::{Histogram, MetricsSnapshot};
 pub use range::{Range, RangeResult, SortOrder, SortTarget};
 pub use revision::{LeaseId, Revision};
+pub use snapshot::{SnapshotError, SnapshotInfo};
 pub use status::{StoreSize, StoreStatus};
 pub use store::Store;
 pub use txn::{

@@ -33,6 +33,11 @@ pub struct Limits {
     /// So many bytes are given to the engine together, unless the log is idle before: waking it for every write would cost
     /// a lone client as much as the sync.
     pub feed_batch_bytes: usize,
+    /// Bytes of log that may pile up when the engine takes nothing in or cannot be made durable: memory holds them too, and the
+    /// next start reads them. Past it the store stops.
+    pub log_budget_bytes: u64,
+    /// How long the engine is left alone after it refused something.
+    pub engine_retry: Duration,
     /// When nothing was logged for so long, the log notes what is synced, and the engine is given what is left.
     pub log_idle: Duration,
     /// Size of the log's first segment: small, because opening a store waits for it.
@@ -52,9 +57,6 @@ pub struct Limits {
     /// Size of a file that keeps space in reserve, to be let go of when the file system is full, so that deletions,
     /// compaction and a checkpoint can finish. Zero keeps none.
     pub reserve_bytes: u64,
-    /// Bytes of changes that the engine may be behind the log when the file system is full. They are held in memory, and
-    /// reads of them are served from there. At the bound the store stops.
-    pub behind_bytes: u64,
     /// Leases that may exist. They live in memory and in every checkpoint.
     pub leases: usize,
     /// The smallest time a lease may ask for; less is raised to it. etcd's floor with its default election timeout.
@@ -80,6 +82,8 @@ impl Default for Limits {
             history_revisions: 256,
             feed_bytes: 128 << 20,
             feed_batch_bytes: 256 << 10,
+            log_budget_bytes: 512 << 20,
+            engine_retry: Duration::from_secs(5),
             log_idle: Duration::from_secs(1),
             first_segment_bytes: 1 << 20,
             segment_bytes: 64 << 20,
@@ -88,7 +92,6 @@ impl Default for Limits {
             quota_bytes: Some(2 << 30),
             disk_free_bytes: 256 << 20,
             reserve_bytes: 64 << 20,
-            behind_bytes: 256 << 20,
             leases: 1_000_000,
             lease_ttl_min: Duration::from_secs(2),
         }

@@ -11,6 +11,11 @@ const CURRENT: &str = "MANIFEST";
 const PREVIOUS: &str = "MANIFEST.old";
 const NEXT: &str = "MANIFEST.tmp";
 
+/// Whether a file of that name says that there is a store.
+pub(crate) fn is_manifest(name: &str) -> bool {
+    name == CURRENT || name == PREVIOUS
+}
+
 /// What there is.
 #[derive(Debug)]
 pub(crate) struct Found {
@@ -77,7 +82,11 @@ pub(crate) fn draft(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> io::Res
 
 /// Makes what was drafted the newest and keeps the one it replaces as the previous; durable on return.
 pub(crate) fn adopt(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
-    disk.rename(&dir.join(CURRENT), &dir.join(PREVIOUS))?;
+    match disk.rename(&dir.join(CURRENT), &dir.join(PREVIOUS)) {
+        // An attempt before this one came to here and no further.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        other => other?,
+    }
     adopt_next(disk, dir)
 }
 

@@ -152,6 +152,7 @@ fn recover(
     let wal = wal.map_err(io(&wal_dir))?;
     let now = Instant::now();
     leases.iter().for_each(|(id, ttl)| core.leases.begin(id, ttl, now + duration(ttl)));
+    core.granted.seed(leases.iter());
     let place = Place { disk, dir: dir.to_owned(), segments, engine: config.engine };
     let known = leases.iter().map(|(id, ttl)| (id.0, ttl)).collect::<Vec<_>>();
     let background =

@@ -84,13 +84,8 @@ impl Room {
 
     /// A write failed for want of space. Says whether the reserve was let go of, so that another try makes sense.
     pub(crate) fn ran_out(&self) -> bool {
-        self.notice();
-        self.release()
-    }
-
-    /// The same for a write that can wait.
-    pub(crate) fn notice(&self) {
         self.set_short(true);
+        self.release()
     }
 
     /// Whether room is short. Looks again only if it was.
@@ -104,11 +99,6 @@ impl Room {
     /// Whether the alarm should be raised; says so once.
     pub(crate) fn take_wish(&self) -> bool {
         self.wish.swap(false, Ordering::AcqRel)
-    }
-
-    /// The wish could not be fulfilled yet.
-    pub(crate) fn wish_again(&self) {
-        self.wish.store(true, Ordering::Release);
     }
 
     fn release(&self) -> bool {

@@ -1,5 +1,6 @@
 //! The façade: every operation of a store, without its logic.
 
+use std::io::{Seek, Write};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,7 +18,7 @@ use crate::request::{Answer, Request};
 use crate::watch::{WatchRequest, Watcher};
 use crate::{
     Alarm, Config, Delete, HashKv, KeyRange, KeyValue, LEASE_TTL_MAX_SECONDS, LeaseId, Op, OpResult, Range,
-    RangeResult, Revision, StoreSize, StoreStatus, Txn, TxnResult, recover, txn,
+    RangeResult, Revision, SnapshotError, SnapshotInfo, StoreSize, StoreStatus, Txn, TxnResult, recover, txn,
 };
 
 /// A handle on an open store. Cheap to clone; the store closes when the last handle is dropped, or by [`Store::close`].
@@ -73,6 +74,7 @@ impl Store {
     fn start(driver: Driver) -> Self {
         let driver = Arc::new(driver);
         tokio::spawn(crate::lease::expire::run(driver.core().clone(), Arc::downgrade(&driver)));
+        tokio::spawn(crate::damage::run(driver.core().clone(), Arc::downgrade(&driver)));
         Self { driver }
     }
 
@@ -186,6 +188,14 @@ impl Store {
     /// nobody: call it where blocking is allowed.
     pub fn hash_kv(&self, revision: Revision) -> Result<HashKv, RangeError> {
         crate::hash::hash_kv(self.driver.core(), revision)
+    }
+
+    /// Writes the current state with its history and leases as a bbolt database, which etcd's own tools open and
+    /// `maintenance::restore` reads, notes included. Writers, readers and compaction go on meanwhile; memory use does not
+    /// depend on the size of the store, apart from its leases. What is in `to` is not synced, and not a database before the
+    /// return. Reads and writes files: call it where blocking is allowed.
+    pub fn snapshot(&self, to: &mut (impl Write + Seek)) -> Result<SnapshotInfo, SnapshotError> {
+        crate::snapshot::snapshot(self.driver.core(), to)
     }
 
     /// The note of the transaction that made `revision`, if it carried one. Goes with compaction, but not while the

@@ -58,7 +58,8 @@ pub(crate) fn put_removed(out: &mut Vec<u8>, keys: &[RecordKey]) {
     append(out, REMOVED, RecordKey::new(Revision(0), 0), &bytes);
 }
 
-const REMOVED_KEY: usize = 12;
+/// What the removal of a record occupies.
+pub(crate) const REMOVED_KEY: usize = 12;
 
 /// The keys in [`Entry::Removed`].
 pub(crate) fn removed_keys(bytes: &[u8]) -> impl Iterator<Item = RecordKey> + '_ {
@@ -104,6 +105,15 @@ pub(crate) fn read(bytes: &[u8]) -> Option<(Entry<'_>, usize)> {
         _ => return None,
     };
     Some((entry, RECORD_HEADER + body.len()))
+}
+
+/// What the entry that `bytes` begins with says of itself, unchecked: a record's name, and how long it is. None if no
+/// record begins so.
+pub(crate) fn peek(bytes: &[u8]) -> Option<(RecordKey, usize)> {
+    let header = bytes.get(..HEADER)?;
+    let (fields, _) = bincode::decode_from_slice::<Header, _>(header, legacy()).ok()?;
+    let key = RecordKey::new(Revision(fields.main), fields.sub);
+    (fields.kind < REMOVED).then_some((key, RECORD_HEADER + fields.len as usize))
 }
 
 /// The files that make up a state, with the length that counts of each.

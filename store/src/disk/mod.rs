@@ -49,7 +49,9 @@ pub(crate) trait File: Send + Sync + Debug {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Takes up space for so many bytes from the beginning of an empty file, which then reads as zeros.
-    fn allocate(&self, bytes: u64) -> io::Result<()>;
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        write_zeros(self, bytes)
+    }
 
     /// Makes everything written so far durable, length included. After an error nothing is known of what was written since
     /// the last success, and trying again does not help.
@@ -78,7 +80,7 @@ pub(crate) fn read_full(file: &dyn File, offset: u64, buffer: &mut [u8]) -> io::
 }
 
 /// Writes zeros from the beginning of a file on.
-pub(crate) fn write_zeros(file: &dyn File, bytes: u64) -> io::Result<()> {
+pub(crate) fn write_zeros<F: File + ?Sized>(file: &F, bytes: u64) -> io::Result<()> {
     /// Written at once.
     const PIECE: usize = 1 << 20;
     let zeros = vec![0; PIECE.min(usize::try_from(bytes).unwrap_or(PIECE))];

@@ -2,15 +2,20 @@
 //! `conformance` the suite that every engine and durability passes.
 
 mod actions;
+mod checked;
 mod compaction;
-mod conformance;
+mod concurrent;
+pub(crate) mod conformance;
 mod crash;
+pub(crate) mod etcd;
 mod hash;
+mod healing;
 mod leases;
 mod model;
 mod pipeline;
 mod process;
 mod quota;
 mod room;
+pub(crate) mod samples;
 mod semantics;
 mod watch;

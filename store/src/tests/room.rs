@@ -57,6 +57,11 @@ async fn fill(store: &Store, size: usize) -> BTreeMap<Vec<u8>, usize> {
     acknowledged
 }
 
+/// The engine is tried again.
+async fn retry() {
+    tokio::time::sleep(Limits::default().engine_retry).await;
+}
+
 fn has_reserve(disk: &SimDisk) -> bool {
     disk.files(Path::new(DIR)).iter().any(|(name, _)| name == "RESERVE")
 }
@@ -122,6 +127,7 @@ fn when_others_fill_the_disk_the_reserve_lets_deletions_finish() {
         assert_eq!(state(&store).len(), 0);
 
         disk.set_capacity(None);
+        retry().await;
         store.alarm_disarm(Alarm::NoSpace).await.unwrap();
         for at in 0..200 {
             put(&store, format!("{at:04}"), 500).await.unwrap();
@@ -156,36 +162,10 @@ fn an_engine_without_room_falls_behind_and_catches_up() {
         assert!(waiting > 500, "{waiting} bytes wait");
 
         disk.set_capacity(None);
+        retry().await;
         store.alarm_disarm(Alarm::NoSpace).await.unwrap();
         assert_eq!(store.driver().core().usage.pending(), 0);
         assert_eq!(store.range(&past).unwrap().kvs.len(), 2);
-    });
-}
-
-#[test]
-fn an_engine_that_stays_without_room_stops_the_store_at_a_bound() {
-    block_on(async {
-        let disk = SimDisk::default();
-        let mut config = config(0, 0);
-        config.limits.first_segment_bytes = 256 << 10;
-        config.limits.behind_bytes = 2_000;
-        let store = open(&disk, &config);
-        put(&store, "k".to_owned(), 500).await.unwrap();
-        disk.set_capacity(Some(disk.used()));
-        put(&store, "k".to_owned(), 500).await.unwrap();
-        let read = Range::key("k");
-        let mut deletions = 0;
-        while store.range(&read).is_ok() && deletions < 100 {
-            let nothing = Op::delete(format!("{deletions}"));
-            let _ = store.txn(Txn::of(vec![Op::delete("k"), nothing])).await;
-            let _ = store.alarm_disarm(Alarm::NoSpace).await;
-            let _ = put(&store, "k".to_owned(), 500).await;
-            deletions += 1;
-        }
-        assert!(deletions < 100, "it must stop");
-        disk.set_capacity(None);
-        let store = open(&disk.crash(Policy::Nothing, 1), &config);
-        assert!(store.revision() > Revision(3));
     });
 }
 

@@ -116,22 +116,31 @@ impl Segments {
 
     /// Makes a new file of `size` bytes; if there is no room for it, one that is just large enough.
     fn fresh(&self, least: u64, size: u64) -> io::Result<(Arc<dyn File>, u64)> {
-        match self.blank(FRESH, size) {
+        match self.fill(FRESH, size) {
             Err(error) if is_full(&error) => {
                 if let Some(room) = self.room() {
                     room.ran_out();
                 }
-                self.blank(FRESH, least).map(|file| (file, least))
+                self.fill(FRESH, least).map(|file| (file, least))
             }
             other => Ok((other?, size)),
         }
     }
 
-    /// A file of zeros: space that was only set aside would cost a change of metadata at every sync that fills a part of it.
-    fn blank(&self, name: &str, size: u64) -> io::Result<Arc<dyn File>> {
-        let file = self.disk.create(&self.dir.join(name))?;
-        write_zeros(&*file, size)?;
-        Ok(file)
+    /// Makes a file of zeros, not synced. If there is no room for it, what there was room for is given back.
+    fn fill(&self, name: &str, size: u64) -> io::Result<Arc<dyn File>> {
+        let path = self.dir.join(name);
+        let file = self.disk.create(&path)?;
+        match write_zeros(&*file, size) {
+            Ok(()) => Ok(file),
+            Err(error) => {
+                drop(file);
+                if let Err(error) = self.disk.remove(&path) {
+                    tracing::warn!(%error, "a file that was to become the log's next one stays");
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Prepares the next file, its zeros written and synced, so that filling it changes no metadata.
@@ -139,26 +148,31 @@ impl Segments {
         if self.inner.lock().spare.is_some() {
             return Ok(());
         }
-        let blank = self.blank(SPARE, size).and_then(|file| file.sync().map(|()| file));
-        let file = blank.inspect_err(|_| {
-            // What there is of it is only in the way.
-            let _ = self.disk.remove(&self.dir.join(SPARE));
-        })?;
+        let file = self.fill(SPARE, size)?;
+        file.sync()?;
         self.inner.lock().spare = Some((file, size));
         Ok(())
     }
 
     /// Removes the segments that hold no record above `seq`; the newest always stays.
     pub(crate) fn remove_upto(&self, seq: u64) -> io::Result<()> {
-        let gone: Vec<_> = {
-            let mut inner = self.inner.lock();
-            // A segment ends before the next one's first record.
-            let count = inner.first_seqs.iter().skip(1).take_while(|next| **next <= seq + 1).count();
-            inner.first_seqs.drain(..count).collect()
-        };
-        for first_seq in &gone {
-            self.disk.remove(&self.path(*first_seq))?;
+        let mut removed = false;
+        while let Some(first_seq) = self.superfluous(seq) {
+            // One by one, the oldest first: if this fails half-way, those that are left have no gap.
+            match self.disk.remove(&self.path(first_seq)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => self.inner.lock().first_seqs.retain(|first| *first != first_seq),
+            }
+            removed = true;
         }
-        if gone.is_empty() { Ok(()) } else { self.disk.sync_dir(&self.dir) }
+        if removed { self.disk.sync_dir(&self.dir) } else { Ok(()) }
+    }
+
+    /// The oldest segment, if it holds no record above `seq`: it ends before the next one's first.
+    fn superfluous(&self, seq: u64) -> Option<u64> {
+        match self.inner.lock().first_seqs[..] {
+            [oldest, next, ..] if next <= seq + 1 => Some(oldest),
+            _ => None,
+        }
     }
 }

@@ -193,10 +193,6 @@ impl File for SimFile {
         self.disk.0.lock().write(self.inode, offset as usize, bytes)
     }
 
-    fn allocate(&self, bytes: u64) -> io::Result<()> {
-        super::write_zeros(self, bytes)
-    }
-
     fn sync(&self) -> io::Result<()> {
         self.disk.0.lock().sync(self.inode)
     }

@@ -1,0 +1,80 @@
+//! The judgement of a whole history: every check in its order, and what one gives to the next.
+
+use std::collections::BTreeMap;
+
+use crate::evidence::{Evidence, Sources};
+use crate::history::{History, Outcome, Said};
+use crate::limits::{SEARCH_TRIES, VIOLATIONS_EACH};
+use crate::linearize::{Failure, Order, linearize};
+use crate::timeline::Timeline;
+use crate::verdict::{Counts, Guarantee, Verdict, Violation};
+use crate::{lease, monotonic, serializable, watch};
+
+/// Judges a history. Takes about a second for 10⁵ calls; a bad history with many calls of unknown outcome can take longer
+/// (see [`crate::limits::SEARCH_TRIES`]), and may be left [`Verdict::undecided`].
+pub fn judge(history: &History) -> Verdict {
+    let evidence = Evidence::gather(history, Sources::Everything);
+    let (order, failure) = order(history, &evidence);
+    let timeline = order.as_ref().map(|order| Timeline::replay(&history.start, order));
+    let mut violations = evidence.conflicts;
+    violations.extend(monotonic::check(history));
+    violations.extend(lease::check(history));
+    violations.extend(watch::check(history, timeline.as_ref()));
+    violations
+        .extend(timeline.as_ref().map(|timeline| serializable::check(history, timeline)).unwrap_or_default());
+    let undecided = matches!(failure, Some(Failure::GivenUp));
+    match failure {
+        // What contradicts the calls has been named by what it breaks.
+        Some(Failure::Stuck(stuck)) if order.is_none() || violations.is_empty() => violations.push(*stuck),
+        Some(Failure::Stuck(_) | Failure::GivenUp) | None => {}
+    }
+    let counts = counts(history, order.as_ref(), timeline.as_ref());
+    Verdict { violations: few_of_each(violations), undecided, counts }
+}
+
+/// The order of operations: one that agrees with what everybody saw or, if there is none, one that fewer allow, with the
+/// reason why it had to be that. A watch or a read of the past that contradicts the rest is thereby named by what it breaks.
+fn order(history: &History, evidence: &Evidence<'_>) -> (Option<Order>, Option<Failure>) {
+    let mut failure = match linearize(history, evidence, SEARCH_TRIES) {
+        Ok(order) => return (Some(order), None),
+        Err(Failure::GivenUp) => return (None, Some(Failure::GivenUp)),
+        Err(failure) => failure,
+    };
+    for sources in [Sources::Calls, Sources::Present] {
+        match linearize(history, &Evidence::gather(history, sources), SEARCH_TRIES) {
+            Ok(order) => return (Some(order), Some(failure)),
+            // With less evidence it would only take longer. That there is no order that fits everything is certain.
+            Err(Failure::GivenUp) => return (None, Some(failure)),
+            Err(alone) => failure = alone,
+        }
+    }
+    (None, Some(failure))
+}
+
+fn counts(history: &History, order: Option<&Order>, timeline: Option<&Timeline>) -> Counts {
+    let responses = history.watches.iter().flat_map(|watch| &watch.responses);
+    let events = responses.map(|response| match &response.said {
+        Said::Events { events, .. } => events.len(),
+        Said::Created | Said::Progress | Said::Canceled { .. } => 0,
+    });
+    Counts {
+        calls: history.calls.len(),
+        unknown: history.calls.iter().filter(|call| call.outcome == Outcome::Unknown).count(),
+        unknown_done: order.map_or(0, |order| order.unknown_done),
+        watches: history.watches.len(),
+        events: events.sum(),
+        revision: timeline.map_or(0, Timeline::last),
+        steps: order.map_or(0, |order| order.steps),
+    }
+}
+
+fn few_of_each(violations: Vec<Violation>) -> Vec<Violation> {
+    let mut seen: BTreeMap<Guarantee, usize> = BTreeMap::new();
+    let mut few = violations;
+    few.retain(|violation| {
+        let count = seen.entry(violation.guarantee).or_default();
+        *count += 1;
+        *count <= VIOLATIONS_EACH
+    });
+    few
+}
