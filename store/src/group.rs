@@ -66,8 +66,8 @@ impl Group {
         let mut deadlines = self.deadlines.drain(..);
         for change in self.commits.iter().flat_map(|commit| &commit.leases) {
             match *change {
-                LeaseChange::Granted(id, _) => {
-                    core.leases.extend(id, deadlines.next().expect("a grant comes with its deadline"));
+                LeaseChange::Granted(id, ttl) => {
+                    core.leases.begin(id, ttl, deadlines.next().expect("a grant comes with its deadline"));
                 }
                 LeaseChange::Gone(id) => core.leases.remove(id),
             }

@@ -30,6 +30,7 @@ use crate::lease::clock::duration;
 use crate::lease::table::LeaseTable;
 use crate::log::Log;
 use crate::rebuild::{self, Rebuild};
+use crate::room::Room;
 use crate::threads::Threads;
 use crate::wal::{self, Replayed, Segments, Wal};
 use crate::window::Window;
@@ -138,7 +139,9 @@ fn recover(
     disk.create_dir(&engine_dir).map_err(io(&engine_dir))?;
     // The last process may have ended at a sync that failed: what the cache shows of its names may not be on the disk.
     disk.sync_dir(dir).map_err(io(dir))?;
-    let segments = Arc::new(Segments::list(disk.clone(), &wal_dir).map_err(io(&wal_dir))?);
+    let room = Room::open(disk.clone(), dir, &config.limits).map_err(io(dir))?;
+    let segments = Segments::list(disk.clone(), &wal_dir).map_err(io(&wal_dir))?;
+    let segments = Arc::new(segments.within(room));
     let found = manifests(&*disk, dir, config, rng, &segments)?;
     let site = Site { disk: &disk, dir: &engine_dir, segments: &segments, config, engine };
     let state = site.load(&found)?;
@@ -148,7 +151,7 @@ fn recover(
     let wal = Wal::begin(segments.clone(), manifest.cluster, rng.fork("wal"), &replayed, &config.limits);
     let wal = wal.map_err(io(&wal_dir))?;
     let now = Instant::now();
-    leases.iter().for_each(|(id, ttl)| core.leases.extend(id, now + duration(ttl)));
+    leases.iter().for_each(|(id, ttl)| core.leases.begin(id, ttl, now + duration(ttl)));
     core.granted.seed(leases.iter());
     let place = Place { disk, dir: dir.to_owned(), segments, engine: config.engine };
     let known = leases.iter().map(|(id, ttl)| (id.0, ttl)).collect::<Vec<_>>();

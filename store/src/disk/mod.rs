@@ -30,6 +30,9 @@ pub(crate) trait Disk: Send + Sync + Debug {
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
+    /// Bytes that files in a directory can still take up.
+    fn free_space(&self, dir: &Path) -> io::Result<u64>;
+
     /// Makes a directory's names durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
@@ -44,6 +47,11 @@ pub(crate) trait File: Send + Sync + Debug {
 
     /// Writes all of it, growing the file if needed.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Takes up space for so many bytes from the beginning of an empty file, which then reads as zeros.
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        write_zeros(self, bytes)
+    }
 
     /// Makes everything written so far durable, length included. After an error nothing is known of what was written since
     /// the last success, and trying again does not help.
@@ -69,4 +77,18 @@ pub(crate) fn read_full(file: &dyn File, offset: u64, buffer: &mut [u8]) -> io::
         }
     }
     Ok(filled)
+}
+
+/// Writes zeros from the beginning of a file on.
+pub(crate) fn write_zeros<F: File + ?Sized>(file: &F, bytes: u64) -> io::Result<()> {
+    /// Written at once.
+    const PIECE: usize = 1 << 20;
+    let zeros = vec![0; PIECE.min(usize::try_from(bytes).unwrap_or(PIECE))];
+    let mut at = 0;
+    while at < bytes {
+        let piece = (bytes - at).min(zeros.len() as u64);
+        file.write_at(at, &zeros[..piece as usize])?;
+        at += piece;
+    }
+    Ok(())
 }

@@ -69,6 +69,13 @@ pub(crate) enum EngineError {
     Io(#[from] io::Error),
 }
 
+impl EngineError {
+    /// Whether it failed for want of space: the same may be tried again when there is some.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Self::Io(error) if crate::room::is_full(error))
+    }
+}
+
 /// See the module. `put` and `remove` come from one thread in order; reads come from any.
 pub(crate) trait Engine: Send + Sync {
     /// Adds records, newest revision last. Adding one again is no change. Not durable until [`Engine::seal`].

@@ -15,6 +15,7 @@ mod model;
 mod pipeline;
 mod process;
 mod quota;
+mod room;
 pub(crate) mod samples;
 mod semantics;
 mod watch;

@@ -8,20 +8,20 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::codec::frame::SegmentHeader;
-use crate::disk::{Disk, File};
+use crate::disk::{Disk, File, write_zeros};
+use crate::room::{Room, is_full};
 
 const SUFFIX: &str = ".wal";
 /// A file that is not yet a segment has a number and this suffix.
 const UNUSED: &str = ".tmp";
-
-/// Zeros are written in pieces of this size.
-const ZEROS: usize = 1 << 20;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Segments {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
+    /// The file system's, if anybody cares.
+    room: Option<Room>,
     inner: Mutex<Inner>,
 }
 
@@ -56,7 +56,16 @@ impl Segments {
         let mut first_seqs: Vec<_> = parsed.filter_map(|hex| u64::from_str_radix(hex, 16).ok()).collect();
         first_seqs.sort_unstable();
         let inner = Inner { first_seqs, spare: None, made: 0 };
-        Ok(Self { disk, dir: dir.to_owned(), inner: Mutex::new(inner) })
+        Ok(Self { disk, dir: dir.to_owned(), room: None, inner: Mutex::new(inner) })
+    }
+
+    /// The same, aware of how much room there is.
+    pub(crate) fn within(self, room: Room) -> Self {
+        Self { room: Some(room), ..self }
+    }
+
+    pub(crate) fn room(&self) -> Option<&Room> {
+        self.room.as_ref()
     }
 
     /// Removes what another process left behind of files that did not become segments.
@@ -104,7 +113,7 @@ impl Segments {
         let size = size.max(least);
         let Unused { path, file, size } = match spare.filter(|spare| spare.size >= least) {
             Some(spare) => spare,
-            None => self.fill(size)?,
+            None => self.fresh(least, size)?,
         };
         let mut start = header.encode();
         start.extend_from_slice(content);
@@ -119,6 +128,19 @@ impl Segments {
         Ok((file, size))
     }
 
+    /// Makes a new file of `size` bytes; if there is no room for it, one that is just large enough.
+    fn fresh(&self, least: u64, size: u64) -> io::Result<Unused> {
+        match self.fill(size) {
+            Err(error) if is_full(&error) => {
+                if let Some(room) = self.room() {
+                    room.ran_out();
+                }
+                self.fill(least)
+            }
+            other => other,
+        }
+    }
+
     /// Makes a file of zeros, not synced. If there is no room for it, what there was room for is given back.
     fn fill(&self, size: u64) -> io::Result<Unused> {
         let number = {
@@ -128,7 +150,7 @@ impl Segments {
         };
         let path = self.dir.join(format!("{number}{UNUSED}"));
         let file = self.disk.create(&path)?;
-        match fill(&*file, size) {
+        match write_zeros(&*file, size) {
             Ok(()) => Ok(Unused { path, file, size }),
             Err(error) => {
                 drop(file);
@@ -171,16 +193,4 @@ impl Segments {
             _ => None,
         }
     }
-}
-
-/// Writes zeros: space that was only set aside would cost a change of metadata at every sync that fills a part of it.
-fn fill(file: &dyn File, size: u64) -> io::Result<()> {
-    let zeros = vec![0; ZEROS.min(size as usize)];
-    let mut at = 0;
-    while at < size {
-        let piece = (size - at).min(zeros.len() as u64);
-        file.write_at(at, &zeros[..piece as usize])?;
-        at += piece;
-    }
-    Ok(())
 }

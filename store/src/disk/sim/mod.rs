@@ -159,6 +159,11 @@ impl Disk for SimDisk {
         world.change(dir, Change::Unlink(name.to_owned()))
     }
 
+    fn free_space(&self, _: &Path) -> io::Result<u64> {
+        let world = self.0.lock();
+        Ok(world.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(world.used())))
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut world = self.0.lock();
         world.step(Operation::on(Verb::SyncDir, dir))?;
