@@ -6,6 +6,7 @@ mod checked;
 mod compaction;
 pub(crate) mod conformance;
 mod crash;
+mod engines;
 pub(crate) mod etcd;
 mod hash;
 mod leases;
