@@ -34,6 +34,9 @@ pub(crate) struct Background {
     volatile: bool,
     /// Bytes of log since the last checkpoint.
     since: u64,
+    /// A sync of the engine failed: what is on disk is unknown, and another sync would not tell. Until the next start the
+    /// engine is not relied on for more than the manifest says.
+    untrusted: bool,
 }
 
 /// How far the engine is.
@@ -75,7 +78,7 @@ impl Background {
         let mut sweeper = Sweeper::new(Revision(manifest.swept));
         sweeper.want(fed.compacted);
         let leases = leases.collect();
-        Self { core, disk, dir, segments, manifest, fed, leases, sweeper, volatile, since }
+        Self { core, disk, dir, segments, manifest, fed, leases, sweeper, volatile, since, untrusted: false }
     }
 
     /// Takes published commits in.
@@ -84,10 +87,18 @@ impl Background {
         let taken = commits.iter().map(|commit| self.note(commit)).sum();
         self.core.measure(taken);
         self.since += taken as u64;
-        if self.since >= pace::checkpoint_bytes(&self.core.limits, self.core.engine.size().live) {
-            self.checkpoint()?;
-        }
         Ok(())
+    }
+
+    /// Checkpoints if there is enough for it.
+    pub(crate) fn checkpoint_if_due(&mut self) -> Result<(), EngineError> {
+        let due = pace::checkpoint_bytes(&self.core.limits, self.core.engine.size().live);
+        if self.since >= due { self.checkpoint() } else { Ok(()) }
+    }
+
+    /// Bytes of log that no checkpoint covers, though one is wanted.
+    pub(crate) fn unsealed_bytes(&self) -> u64 {
+        if self.volatile { 0 } else { self.since }
     }
 
     /// What was stored is to be in the next manifest, and what it compacts is to be swept; says what the commit costs.
@@ -124,8 +135,11 @@ impl Background {
     }
 
     fn seal(&mut self) -> Result<(), EngineError> {
+        if self.untrusted {
+            return Ok(());
+        }
         let keep_above = self.manifest.seq;
-        let token = self.core.engine.seal()?;
+        let token = self.core.engine.seal().inspect_err(|_| self.untrusted = true)?;
         let next = Manifest {
             generation: self.manifest.generation + 1,
             seq: self.fed.seq,

@@ -34,7 +34,13 @@ pub(super) struct TooMuch;
 
 impl Bridge {
     /// Passes a request on; it has a body unless it is `complete`.
-    pub(super) fn open(service: &Service, request: Request<()>, complete: bool, id: u32, parts: &Parts) -> Self {
+    pub(super) fn open(
+        service: &Service,
+        request: Request<()>,
+        complete: bool,
+        id: u32,
+        parts: &Parts,
+    ) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
         let queued = Arc::<AtomicUsize>::default();
         let body = RequestBody { pieces: receiver, queued: queued.clone() };

@@ -1,7 +1,7 @@
 //! The sending end of a connection: frames in order, as far as the client's windows and our own bound allow. No I/O.
 
-use super::frame::{self, PAYLOAD_BYTES, Reason, WINDOW, WINDOW_MAX};
 use super::call::PREFIX;
+use super::frame::{self, PAYLOAD_BYTES, Reason, WINDOW, WINDOW_MAX};
 use super::reply::Encoder;
 use super::stream::{Part, Stream, Tail};
 use crate::codec::{Answer, Sink};
@@ -107,7 +107,9 @@ impl Outbox {
         while let Some(part) = stream.waiting.pop_front() {
             match part {
                 Part::Head(status, headers) => {
-                    frame::headers(&mut self.bytes, id, false, |block| self.encoder.answer(block, status, &headers));
+                    frame::headers(&mut self.bytes, id, false, |block| {
+                        self.encoder.answer(block, status, &headers)
+                    });
                 }
                 Part::Data(mut data, held) => {
                     while !data.is_empty() {

@@ -4,11 +4,13 @@
 mod actions;
 mod checked;
 mod compaction;
+mod concurrent;
 pub(crate) mod conformance;
 mod crash;
 mod engines;
 pub(crate) mod etcd;
 mod hash;
+mod healing;
 mod leases;
 mod model;
 mod pipeline;

@@ -56,3 +56,10 @@ pub struct Batch {
     /// Its events, in the order of their operations.
     pub events: Events,
 }
+
+impl Batch {
+    /// Roughly what holding it costs.
+    pub(crate) fn cost(&self) -> usize {
+        self.events.iter().map(|event| event.cost()).sum()
+    }
+}

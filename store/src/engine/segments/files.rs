@@ -183,9 +183,13 @@ impl Files {
     pub(super) fn remove_retired(&mut self) -> Result<(), EngineError> {
         let mut gone = false;
         for Retired { number, wait, .. } in &mut self.retired {
-            *wait -= 1;
+            *wait = wait.saturating_sub(1);
             if *wait == 0 {
-                self.disk.remove(&self.dir.join(name(*number)))?;
+                match self.disk.remove(&self.dir.join(name(*number))) {
+                    // Removed by an attempt that failed later.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    other => other?,
+                }
                 gone = true;
             }
         }
