@@ -20,7 +20,7 @@ use crate::disk::real::{DirLock, RealDisk};
 use crate::driver::Driver;
 use crate::engine::memory::MemoryEngine;
 use crate::engine::reader::{self, Reader};
-use crate::engine::segments::SegmentsEngine;
+use crate::engine::segments::{self, SegmentsEngine};
 use crate::engine::sled::SledEngine;
 use crate::engine::{Engine, EngineError};
 use crate::error::OpenError;
@@ -232,6 +232,9 @@ impl Site<'_> {
         let candidates = [Some(&found.newest), found.previous.as_ref(), complete.then_some(&scratch)];
         let mut lost = None;
         for base in candidates.into_iter().flatten() {
+            if base.seq == 0 && lost.is_some() {
+                self.set_aside()?;
+            }
             match self.load_engine(base) {
                 Ok((core, leases)) => {
                     let state = self.replay(&found.newest, base, core, leases)?;
@@ -248,6 +251,14 @@ impl Site<'_> {
         }
         let detail = lost.map(|error| error.to_string()).unwrap_or_default();
         Err(OpenError::EngineLost { dir: self.dir.clone(), detail })
+    }
+
+    /// Nothing that the engine has can be used. It is kept for a person to look at; the log is complete.
+    fn set_aside(&self) -> Result<(), OpenError> {
+        tracing::error!(dir = %self.dir.display(), "the history engine is set aside and made anew from the log");
+        // sled's own files it sets aside itself.
+        segments::set_aside(&**self.disk, self.dir)
+            .map_err(|source| OpenError::Io { path: self.dir.clone(), source })
     }
 
     /// If an older state had to do, it is the newest from now on. Otherwise the next checkpoint would keep the one that cannot
@@ -292,6 +303,22 @@ impl Site<'_> {
         Ok((Core::new(visible, engine, base.cluster, self.config.limits.clone()), leases))
     }
 
+    /// The engine is given only what the log has durably: if it has more, the log has lost something.
+    fn not_ahead(&self, core: &Core, replayed: &Replayed) -> Result<(), OpenError> {
+        let newest = core
+            .engine
+            .newest()
+            .map_err(|error| OpenError::EngineLost { dir: self.dir.clone(), detail: error.to_string() })?;
+        let current = core.revision();
+        match newest.filter(|newest| *newest > current) {
+            None => Ok(()),
+            Some(newest) => Err(OpenError::Damaged {
+                file: self.segments.path(replayed.last_seq + 1),
+                detail: format!("the log ends at revision {current}, but the engine has revision {newest}"),
+            }),
+        }
+    }
+
     /// Does again what the log has beyond the engine.
     fn replay(
         &self,
@@ -306,6 +333,7 @@ impl Site<'_> {
             let detail = format!("it ends before record {}, which was checkpointed", newest.seq);
             return Err(OpenError::Damaged { file: self.segments.path(replayed.last_seq + 1), detail });
         }
+        self.not_ahead(&core, &replayed)?;
         core.deliver();
         core.measure(0);
         // If an older state had to do, the log it needed stays until the next checkpoint.

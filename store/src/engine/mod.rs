@@ -99,6 +99,11 @@ pub(crate) trait Engine: Send + Sync {
     /// The revisions below `below` that have notes, ascending.
     fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError>;
 
+    /// The newest revision of which it has a record, if after a crash that may be more than what was sealed.
+    fn newest(&self) -> Result<Option<Revision>, EngineError> {
+        Ok(None)
+    }
+
     /// Makes everything so far durable. The token reopens exactly this state once it stands in the manifest.
     fn seal(&self) -> Result<Bytes, EngineError>;
 

@@ -7,6 +7,7 @@ mod compaction;
 mod concurrent;
 pub(crate) mod conformance;
 mod crash;
+mod engines;
 pub(crate) mod etcd;
 mod hash;
 mod healing;
