@@ -96,3 +96,20 @@ async fn health_is_also_told_by_grpc() {
     let answer = client.check(HealthCheckRequest { service: String::new() }).await.unwrap().into_inner();
     assert_eq!(answer.status(), ServingStatus::Serving);
 }
+
+#[tokio::test]
+async fn a_write_whose_time_is_over_is_there_as_a_whole_or_not_at_all() {
+    let server = Server::start().await;
+    let mut late = 0;
+    for round in 0..200 {
+        let value: bytes::Bytes = format!("{round}").into();
+        let both = ["a", "b"].map(|key| pb::PutRequest { value: value.clone(), ..put(key, "") });
+        let success = both.map(|put| op(Request::RequestPut(put))).to_vec();
+        let mut request = tonic::Request::new(pb::TxnRequest { success, ..Default::default() });
+        request.set_timeout(std::time::Duration::from_micros(round * 5));
+        late += u32::from(server.kv().txn(request).await.is_err());
+        let kvs = server.kv().range(range("a", "c")).await.unwrap().into_inner().kvs;
+        assert!(kvs.is_empty() || kvs.len() == 2 && kvs[0].value == kvs[1].value, "{kvs:?}");
+    }
+    assert!(late > 0, "some were late");
+}

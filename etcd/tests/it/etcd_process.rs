@@ -18,6 +18,13 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     found
 }
 
+/// A command of one of etcd's tools, which takes only the path from the environment: variables stand for flags there.
+pub(crate) fn tool(name: &str) -> Command {
+    let mut command = Command::new(program(name).expect("etcd's tools come together"));
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command
+}
+
 /// A running etcd.
 pub(crate) struct EtcdProcess {
     process: Child,
@@ -49,6 +56,7 @@ impl EtcdProcess {
             unpack(snapshot, &data.path().join("data"), &peer);
         }
         let mut process = Command::new(program)
+            .env_clear()
             .arg("--data-dir")
             .arg(data.path().join("data"))
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
@@ -86,7 +94,7 @@ impl Drop for EtcdProcess {
 }
 
 fn unpack(snapshot: &Path, data: &Path, peer: &str) {
-    let output = Command::new(program("etcdutl").expect("etcdutl comes with etcd"))
+    let output = tool("etcdutl")
         .args(["snapshot", "restore"])
         .arg(snapshot)
         .arg("--data-dir")

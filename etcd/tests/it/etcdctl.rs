@@ -1,10 +1,10 @@
 //! etcdctl against both servers: the same commands print the same, but for what names a server.
 
 use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::duel::Duel;
-use crate::etcd_process::program;
+use crate::etcd_process::tool;
 
 /// A line, as typed; what follows ` < ` is typed into the command.
 const SCRIPT: &[&str] = &[
@@ -85,7 +85,7 @@ const SCRIPT: &[&str] = &[
 /// What it prints and how it ends, both outputs together, without what is a server's own.
 fn run(url: &str, line: &str) -> String {
     let (arguments, input) = line.split_once(" < ").unwrap_or((line, ""));
-    let mut command = Command::new(program("etcdctl").expect("etcdctl comes with etcd"));
+    let mut command = tool("etcdctl");
     command.args(["--endpoints", url, "--command-timeout", "10s"]).args(arguments.split(' '));
     let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = pipes.spawn().unwrap();
@@ -148,6 +148,8 @@ async fn etcdctl_prints_the_same_of_both() {
             }
             !same
         };
+        assert!(run(&ours, "put first 1").starts_with("OK\n"), "etcdctl reaches kstore");
+        assert!(run(&theirs, "put first 1").starts_with("OK\n"), "etcdctl reaches etcd");
         SCRIPT.iter().filter(|line| differs(line)).count()
     });
     assert_eq!(differing.await.unwrap(), 0, "commands that print something else");

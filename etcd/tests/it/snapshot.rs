@@ -1,14 +1,13 @@
 //! Back to etcd: a snapshot of kstore, saved by etcdctl, restored by etcdutl, served by etcd.
 
 use std::path::Path;
-use std::process::Command;
 
 use kstore_proto::etcd::etcdserverpb as pb;
 
 use crate::call::Call;
 use crate::calls::{delete, put, range};
 use crate::duel::{Duel, Ours, connect};
-use crate::etcd_process::{EtcdProcess, program};
+use crate::etcd_process::{EtcdProcess, program, tool};
 
 /// A history with everything in it, compacted in its middle.
 fn history() -> Vec<Call> {
@@ -29,17 +28,16 @@ fn history() -> Vec<Call> {
     ]
 }
 
-fn tool(name: &str, arguments: &[&str]) -> String {
-    let output =
-        Command::new(program(name).expect("etcd's tools come together")).args(arguments).output().unwrap();
+fn run(name: &str, arguments: &[&str]) -> String {
+    let output = tool(name).args(arguments).output().unwrap();
     assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
 fn save(url: &str, file: &Path) {
     let file = file.to_str().unwrap();
-    tool("etcdctl", &["--endpoints", url, "snapshot", "save", file]);
-    let status = tool("etcdutl", &["snapshot", "status", file, "-w", "json"]);
+    run("etcdctl", &["--endpoints", url, "snapshot", "save", file]);
+    let status = run("etcdutl", &["snapshot", "status", file, "-w", "json"]);
     assert!(status.contains(r#""revision":10"#), "{status}");
 }
 
