@@ -11,5 +11,7 @@ mod model;
 mod pipeline;
 mod process;
 mod quota;
+mod regressions;
+mod rules;
 mod semantics;
 mod watch;

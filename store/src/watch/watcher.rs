@@ -96,7 +96,8 @@ impl Watcher {
         // Read before the queue is seen empty: whatever is delivered was put into the queue first.
         let delivered = self.core.hub.delivered().max(self.last);
         let queue = self.slot.queue();
-        let level = matches!(queue.mode, Mode::Live(from) if from <= delivered.next());
+        let begun = self.slot.request.start <= delivered;
+        let level = begun && matches!(queue.mode, Mode::Live(from) if from <= delivered.next());
         (level && queue.is_empty()).then_some(delivered)
     }
 
@@ -218,7 +219,7 @@ impl WatchHandle {
     /// Makes [`Watcher::next`] return a batch without events once everything up to the store's present revision has been
     /// handed out. Requests that wait are merged. A watch whose start lies in the future answers when it gets there.
     pub fn request_progress(&self) {
-        self.core.hub.ask(&self.slot, self.core.revision());
+        self.core.hub.ask(&self.slot, self.core.revision().max(self.slot.request.start));
     }
 }
 
