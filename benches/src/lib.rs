@@ -2,10 +2,12 @@
 //! a figure is printed beside the bound it is held to, and people compare.
 //!
 //! Each figure is one file, which says what exactly is measured. [`main`] runs those whose names contain the words of the
-//! command line: `cargo bench -p kstore-benches -- startup idle`.
+//! command line: `cargo bench -p kstore-benches --bench figures -- startup idle`. [`etcd`] sets the store
+//! beside a real etcd.
 
 mod binary;
 mod connection;
+pub mod etcd;
 mod figure;
 mod get;
 mod idle;
@@ -16,6 +18,7 @@ mod process;
 mod rollout;
 mod spread;
 mod startup;
+mod usage;
 mod writes;
 
 use figure::Figure;
@@ -31,7 +34,7 @@ type Outcome = Pin<Box<dyn Future<Output = anyhow::Result<Vec<Figure>>>>>;
 pub fn main() -> anyhow::Result<()> {
     // Cargo adds flags such as `--bench`.
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let binary = binary::locate()?;
+    let binary = binary::Binary::server()?;
     println!("{}\n", machine::describe());
     println!("{}", figure::HEAD);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;

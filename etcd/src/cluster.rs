@@ -31,7 +31,17 @@ impl Cluster for Node {
         Ok(Response::new(MemberListResponse { header: self.header(Revision(0)), members: vec![member] }))
     }
 
-    async fn member_add(&self, _: Request<MemberAddRequest>) -> Result<Response<MemberAddResponse>, Status> {
+    async fn member_add(
+        &self,
+        request: Request<MemberAddRequest>,
+    ) -> Result<Response<MemberAddResponse>, Status> {
+        let urls = request.into_inner().peer_ur_ls;
+        if urls.is_empty() || !urls.iter().all(|url| is_peer_url(url)) {
+            return Err(error::BAD_MEMBER_URLS.into());
+        }
+        if urls.iter().any(|url| *url == *self.url) {
+            return Err(error::PEER_URLS_EXIST.into());
+        }
         Err(unimplemented(ALONE))
     }
 
@@ -64,4 +74,11 @@ impl Node {
     fn known(&self, member: u64) -> Result<(), EtcdError> {
         if member == self.member { Ok(()) } else { Err(error::MEMBER_NOT_FOUND) }
     }
+}
+
+/// `http://host:port` or `https://host:port`, without a path.
+fn is_peer_url(url: &str) -> bool {
+    let url = url.trim();
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    rest.and_then(|rest| rest.rsplit_once(':')).is_some_and(|(_, port)| port.parse::<u16>().is_ok())
 }

@@ -1,12 +1,15 @@
-//! Connections: accepted, decrypted if need be, and spoken to in HTTP/1.1 or HTTP/2, with the transport settings that etcd's
-//! clients need. Not what is answered: that is `serve`'s router.
+//! Connections: accepted, decrypted if need be, and spoken to in HTTP/1.1 or HTTP/2 (see `http2`). Not
+//! what is answered: that is `serve`'s router.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Router;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::service::TowerToHyperService;
+use futures::FutureExt as _;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -14,13 +17,27 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::calls::Calls;
+use crate::http2::{self, Http2, Rewound, Spoken};
 use crate::limits;
+use crate::node::Node;
+
+/// What is served on every connection.
+#[derive(Clone)]
+pub(crate) struct Service {
+    /// Answers reads and writes of keys.
+    pub(crate) node: Node,
+    /// Answers everything else, these too if need be.
+    pub(crate) router: Router,
+    /// Counts.
+    pub(crate) calls: Calls,
+}
 
 /// Accepts connections until `stop` is cancelled, then lets open calls end.
 pub(crate) async fn accept(
     listener: TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
-    router: Router,
+    service: Service,
     stop: CancellationToken,
 ) {
     let tls = tls.map(TlsAcceptor::from);
@@ -38,7 +55,7 @@ pub(crate) async fn accept(
         };
         match accepted {
             Ok((socket, _)) => {
-                let serving = open(socket, tls.clone(), router.clone(), stop.clone());
+                let serving = open(socket, tls.clone(), service.clone(), stop.clone());
                 connections.spawn(async move {
                     serving.await;
                     drop(place);
@@ -57,31 +74,58 @@ pub(crate) async fn accept(
     }
 }
 
-async fn open(socket: TcpStream, tls: Option<TlsAcceptor>, router: Router, stop: CancellationToken) {
+async fn open(socket: TcpStream, tls: Option<TlsAcceptor>, service: Service, stop: CancellationToken) {
     // Small answers must not wait for more.
     let _ = socket.set_nodelay(true);
-    let Some(tls) = tls else { return speak(socket, router, stop).await };
+    let Some(tls) = tls else { return speak(socket, service, stop).await };
     match tokio::time::timeout(limits::HANDSHAKE, tls.accept(socket)).await {
-        Ok(Ok(socket)) => speak(socket, router, stop).await,
+        Ok(Ok(socket)) => speak(socket, service, stop).await,
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => tracing::debug!("TLS handshake timed out"),
     }
 }
 
-async fn speak(
-    socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    router: Router,
+async fn speak<T>(socket: T, service: Service, stop: CancellationToken)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let spoken = tokio::select! {
+        biased;
+        () = stop.cancelled() => return,
+        spoken = tokio::time::timeout(limits::HANDSHAKE, http2::listen(socket)) => spoken,
+    };
+    let ended = match spoken {
+        Ok(Ok(Spoken::Http2(socket))) => speak_http2(socket, service, stop).await,
+        Ok(Ok(Spoken::Other(socket))) => speak_http1(socket, service, stop).await,
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("nothing was said".to_owned()),
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "the connection ended");
+    }
+}
+
+async fn speak_http2<T>(
+    socket: Box<Http2<T>>,
+    service: Service,
     stop: CancellationToken,
-) {
-    let mut http = auto::Builder::new(TokioExecutor::new());
-    http.http1().timer(TokioTimer::new());
-    http.http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(limits::STREAMS)
-        .max_pending_accept_reset_streams(limits::PENDING_RESETS)
-        .keep_alive_interval(limits::PING_AFTER)
-        .keep_alive_timeout(limits::PING_TIMEOUT);
-    let serving = http.serve_connection(TokioIo::new(socket), TowerToHyperService::new(router));
+) -> Result<(), String>
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    socket.serve(service, stop).await.map_err(|error| error.to_string())
+}
+
+async fn speak_http1<T>(socket: Rewound<T>, service: Service, stop: CancellationToken) -> Result<(), String>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let Service { router, calls, .. } = service;
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        calls.clone().pass(router.clone(), request).map(Ok::<_, Infallible>)
+    });
+    let serving =
+        http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(socket), service);
     let mut serving = std::pin::pin!(serving);
     let ended = tokio::select! {
         biased;
@@ -91,7 +135,5 @@ async fn speak(
             serving.await
         }
     };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "the connection ended");
-    }
+    ended.map_err(|error| error.to_string())
 }

@@ -83,7 +83,10 @@ fn compare(compare: pb::Compare) -> Result<Compare, EtcdError> {
         Ok(CompareResult::Greater) => CompareOp::Greater,
         Ok(CompareResult::Less) => CompareOp::Less,
         Ok(CompareResult::NotEqual) => CompareOp::NotEqual,
-        // An unknown relation holds.
+        // An unknown relation holds, but nothing is said of the value of a missing key.
+        Err(_) if compare.target == CompareTarget::Value as i32 => {
+            return Ok(Compare { keys, op: CompareOp::Greater, target: Target::Version(0) });
+        }
         Err(_) => return Ok(constant(keys, true)),
     };
     // A value of another field than the target's counts as not given, which is zero or empty.

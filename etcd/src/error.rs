@@ -1,7 +1,7 @@
 //! etcd's error texts with their codes. Clients look the text up to recover a typed error, so that texts are interface.
 //! Not for what a watch reports in its stream: that is `watch`, with texts from here.
 
-use kstore_store::{CompactError, LeaseError, RangeError, TxnError};
+use kstore_store::{AlarmError, CompactError, LeaseError, RangeError, TxnError};
 use tonic::{Code, Status};
 
 use crate::limits::MESSAGE_BYTES;
@@ -20,14 +20,16 @@ const fn error(code: Code, text: &'static str) -> EtcdError {
 
 pub(crate) const EMPTY_KEY: EtcdError = error(Code::InvalidArgument, "etcdserver: key is not provided");
 pub(crate) const KEY_NOT_FOUND: EtcdError = error(Code::InvalidArgument, "etcdserver: key not found");
-const VALUE_PROVIDED: EtcdError = error(Code::InvalidArgument, "etcdserver: value is provided");
-const LEASE_PROVIDED: EtcdError = error(Code::InvalidArgument, "etcdserver: lease is provided");
-const TOO_MANY_OPS: EtcdError =
+pub(crate) const VALUE_PROVIDED: EtcdError = error(Code::InvalidArgument, "etcdserver: value is provided");
+pub(crate) const LEASE_PROVIDED: EtcdError = error(Code::InvalidArgument, "etcdserver: lease is provided");
+pub(crate) const TOO_MANY_OPS: EtcdError =
     error(Code::InvalidArgument, "etcdserver: too many operations in txn request");
 const DUPLICATE_KEY: EtcdError =
     error(Code::InvalidArgument, "etcdserver: duplicate key given in txn request");
 pub(crate) const INVALID_SORT: EtcdError = error(Code::InvalidArgument, "etcdserver: invalid sort option");
-const TOO_LARGE: EtcdError = error(Code::InvalidArgument, "etcdserver: request is too large");
+pub(crate) const TOO_LARGE: EtcdError = error(Code::InvalidArgument, "etcdserver: request is too large");
+pub(crate) const DOWNGRADE_FORMAT: EtcdError =
+    error(Code::InvalidArgument, "etcdserver: wrong downgrade target version format");
 pub(crate) const INVALID_DOWNGRADE: EtcdError =
     error(Code::InvalidArgument, "etcdserver: invalid downgrade target version");
 pub(crate) const COMPACTED: EtcdError =
@@ -39,18 +41,40 @@ pub(crate) const TOO_MANY_REQUESTS: EtcdError =
 const LEASE_NOT_FOUND: EtcdError = error(Code::NotFound, "etcdserver: requested lease not found");
 const LEASE_EXISTS: EtcdError = error(Code::FailedPrecondition, "etcdserver: lease already exists");
 pub(crate) const MEMBER_NOT_FOUND: EtcdError = error(Code::NotFound, "etcdserver: member not found");
+/// etcd sends this without a code of its own.
 pub(crate) const TOO_FEW_MEMBERS: EtcdError =
-    error(Code::FailedPrecondition, "etcdserver: re-configuration failed due to not enough started members");
+    error(Code::Unknown, "etcdserver: re-configuration failed due to not enough started members");
+pub(crate) const PEER_URLS_EXIST: EtcdError =
+    error(Code::FailedPrecondition, "etcdserver: Peer URLs already exists");
+pub(crate) const BAD_MEMBER_URLS: EtcdError =
+    error(Code::InvalidArgument, "etcdserver: given member URLs are invalid");
+pub(crate) const INVALID_CLIENT_VERSION: EtcdError =
+    error(Code::InvalidArgument, "etcdserver: invalid client api version");
 pub(crate) const NOT_A_LEARNER: EtcdError =
     error(Code::FailedPrecondition, "etcdserver: can only promote a learner member");
 pub(crate) const BAD_TRANSFEREE: EtcdError =
     error(Code::FailedPrecondition, "etcdserver: bad leader transferee");
+pub(crate) const UNKNOWN_METHOD: EtcdError = error(Code::Unknown, "etcdserver: unknown method");
 pub(crate) const NO_DOWNGRADE: EtcdError =
     error(Code::FailedPrecondition, "etcdserver: no inflight downgrade job");
 pub(crate) const STOPPED: EtcdError = error(Code::Unavailable, "etcdserver: server stopped");
-const NO_SPACE: EtcdError =
-    error(Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded");
+const NO_SPACE: EtcdError = error(Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded");
 pub(crate) const CORRUPT: EtcdError = error(Code::DataLoss, "etcdserver: corrupt cluster");
+
+pub(crate) const ROOT_USER_MISSING: EtcdError =
+    error(Code::FailedPrecondition, "etcdserver: root user does not exist");
+pub(crate) const AUTH_NOT_ENABLED: EtcdError =
+    error(Code::FailedPrecondition, "etcdserver: authentication is not enabled");
+pub(crate) const USER_EMPTY: EtcdError = error(Code::InvalidArgument, "etcdserver: user name is empty");
+pub(crate) const USER_NOT_FOUND: EtcdError =
+    error(Code::FailedPrecondition, "etcdserver: user name not found");
+pub(crate) const ROLE_EMPTY: EtcdError = error(Code::InvalidArgument, "etcdserver: role name is empty");
+pub(crate) const ROLE_NOT_FOUND: EtcdError =
+    error(Code::FailedPrecondition, "etcdserver: role name not found");
+pub(crate) const INVALID_PERMISSION: EtcdError =
+    error(Code::InvalidArgument, "etcdserver: invalid auth management");
+pub(crate) const PERMISSION_NOT_GIVEN: EtcdError =
+    error(Code::InvalidArgument, "etcdserver: permission not given");
 
 impl From<EtcdError> for Status {
     fn from(error: EtcdError) -> Self {
@@ -86,6 +110,15 @@ impl From<TxnError> for EtcdError {
             TxnError::Corrupt => CORRUPT,
             TxnError::Busy => TOO_MANY_REQUESTS,
             TxnError::Stopped(_) => STOPPED,
+        }
+    }
+}
+
+impl From<AlarmError> for EtcdError {
+    fn from(error: AlarmError) -> Self {
+        match error {
+            AlarmError::Busy => TOO_MANY_REQUESTS,
+            AlarmError::Stopped(_) => STOPPED,
         }
     }
 }
@@ -126,7 +159,13 @@ pub(crate) fn unimplemented(why: &str) -> Status {
 /// would take for a compacted or future revision. None if `status` says something else.
 pub(crate) fn oversized(status: &Status) -> Option<Status> {
     let rest = status.message().strip_prefix("Error, decoded message length too large: found ")?;
-    let bytes = rest.split(' ').next()?;
-    let text = format!("grpc: received message larger than max ({bytes} vs. {MESSAGE_BYTES})");
-    (status.code() == Code::OutOfRange).then(|| Status::resource_exhausted(text))
+    let bytes = rest.split(' ').next()?.parse().ok()?;
+    (status.code() == Code::OutOfRange).then(|| too_large(bytes))
+}
+
+/// The answer to a message of so many bytes, in grpc-go's words.
+pub(crate) fn too_large(bytes: usize) -> Status {
+    Status::resource_exhausted(format!(
+        "grpc: received message larger than max ({bytes} vs. {MESSAGE_BYTES})"
+    ))
 }

@@ -6,13 +6,34 @@ use std::time::Duration;
 /// before it is decoded.
 pub(crate) const MESSAGE_BYTES: usize = (3 << 19) + (512 << 10);
 
-/// Cancelled calls of one connection that may wait to be noticed. Clients cancel in bursts, and the default of 20 would
-/// cost them the connection with all its watches.
-pub(crate) const PENDING_RESETS: usize = 10_000;
+/// The largest request that changes something, as it is logged; etcd's value. Between this and [`MESSAGE_BYTES`] clients are
+/// told which of their requests it was.
+pub(crate) const REQUEST_BYTES: usize = 3 << 19;
 
-/// Streams of one connection. A client has one connection for everything, so that any small number stalls it; etcd has no
-/// bound.
-pub(crate) const STREAMS: u32 = u32::MAX;
+/// Operations of a transaction, where each level counts with its longest list; the store's value and etcd's.
+pub(crate) const TXN_OPS: usize = 128;
+
+/// What a client may send on one stream before it hears that it was taken: more than a message, so that no message waits
+/// for that. What piles up unread beyond it costs the client the stream.
+pub(crate) const STREAM_WINDOW: usize = 4 << 20;
+
+/// What a client may send on one connection before it hears that it was taken; granted anew at once, as etcd does it.
+pub(crate) const RECEIVE_WINDOW: u32 = 16 << 20;
+
+/// Bytes of one request's headers, as HTTP/2 counts them; more ends the connection.
+pub(crate) const HEADER_BYTES: usize = 64 << 10;
+
+/// Bytes read at once. Holds the largest frame that we let clients send.
+pub(crate) const READ_BYTES: usize = 32 << 10;
+
+/// Bytes made and not yet taken by the client; at the bound neither requests nor answers are looked at.
+pub(crate) const OUTBOX_BYTES: usize = 1 << 20;
+
+/// Bytes of one streamed answer on their way to the connection; at the bound whoever makes them waits.
+pub(crate) const ANSWER_BYTES: usize = 256 << 10;
+
+/// Parts of streamed answers on their way to one connection, as above.
+pub(crate) const PARTS: usize = 64;
 
 /// How long a connection may be silent before it is asked whether the client is there; etcd's value.
 pub(crate) const PING_AFTER: Duration = Duration::from_secs(2 * 60 * 60);
@@ -40,6 +61,18 @@ pub(crate) const HISTORY_REVISIONS: usize = 1_000;
 
 /// Bytes of history after which a watch response takes no further revision.
 pub(crate) const HISTORY_BYTES: usize = MESSAGE_BYTES;
+
+/// Keys of the first part of a streamed read: little, so that the first answer comes soon. Later ones follow their size.
+pub(crate) const CHUNK_KEYS: i64 = 10;
+
+/// About how many bytes a part of a streamed read has.
+pub(crate) const CHUNK_BYTES: usize = 3 << 19;
+
+/// Bytes of a snapshot in one message; etcd's value.
+pub(crate) const SNAPSHOT_PIECE: usize = 32 << 10;
+
+/// Snapshots sent at one time, each with a file as large as the store. More are refused.
+pub(crate) const SNAPSHOTS: usize = 4;
 
 /// How often a watch that asked for it hears that nothing happened. etcd's default is ten minutes, but Kubernetes, the
 /// main user, runs it with this.

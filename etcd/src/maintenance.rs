@@ -1,58 +1,72 @@
-//! The Maintenance service: what there is to know of a member. What has no meaning for one kstore, or is not built, says so.
+//! The Maintenance service: how the member is, and what can be done about it. What has no meaning for one kstore answers as
+//! a cluster of one member does.
 
-use std::pin::Pin;
-
-use futures::stream::Stream;
 use kstore_proto::etcd::etcdserverpb::{
-    AlarmRequest, AlarmResponse, DefragmentRequest, DefragmentResponse, DowngradeInfo, DowngradeRequest,
-    DowngradeResponse, HashKvRequest, HashKvResponse, HashRequest, HashResponse, MoveLeaderRequest,
-    MoveLeaderResponse, SnapshotRequest, SnapshotResponse, StatusRequest, StatusResponse,
+    AlarmMember, AlarmRequest, AlarmResponse, AlarmType, DefragmentRequest, DefragmentResponse,
+    DowngradeInfo, DowngradeRequest, DowngradeResponse, HashKvRequest, HashKvResponse, HashRequest,
+    HashResponse, MoveLeaderRequest, MoveLeaderResponse, SnapshotRequest, StatusRequest, StatusResponse,
     alarm_request::AlarmAction, downgrade_request::DowngradeAction, maintenance_server::Maintenance,
 };
+use kstore_store::{Alarm, HashKv, Revision, StoreStatus};
 use tonic::{Request, Response, Status, async_trait};
 
-use crate::error::{self, unimplemented};
-use crate::node::{Node, TERM};
-
-/// The etcd whose API this is. Clients decide by it what they ask for: Kubernetes reads consistently from its cache from
-/// 3.5.13 on.
-const VERSION: &str = "3.6.0";
+use crate::error::{self, EtcdError, unimplemented};
+use crate::node::{CLUSTER_VERSION, Node, TERM, VERSION};
+use crate::pages::alarm_name;
+use crate::snapshot::{self, SnapshotStream};
 
 #[async_trait]
 impl Maintenance for Node {
-    type SnapshotStream = Pin<Box<dyn Stream<Item = Result<SnapshotResponse, Status>> + Send + 'static>>;
+    type SnapshotStream = SnapshotStream;
 
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
-        let (revision, size) = (self.store.revision(), self.store.size());
+        let StoreStatus { revision, seq, size, quota, alarms, .. } = self.store.status();
         let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-        // Without raft, the revision is what says how far a member is.
-        let index = revision.0.cast_unsigned();
+        let errors = alarms.into_iter().map(|alarm| {
+            // The space at the end is etcd's.
+            format!("memberID:{} alarm:{} ", self.member, alarm_name(alarm))
+        });
         Ok(Response::new(StatusResponse {
             header: self.header(revision),
             version: VERSION.to_owned(),
-            // Zero means "unknown" to clients.
+            // Zero means "unknown" to clients, some of which divide by it.
             db_size: bytes(size.allocated).max(1),
             leader: self.member,
-            raft_index: index,
+            raft_index: seq,
             raft_term: TERM,
-            raft_applied_index: index,
-            errors: Vec::new(),
+            raft_applied_index: seq,
+            errors: errors.collect(),
             db_size_in_use: bytes(size.live),
             is_learner: false,
-            storage_version: VERSION.to_owned(),
-            db_size_quota: 0,
+            storage_version: CLUSTER_VERSION.to_owned(),
+            db_size_quota: quota.map_or(0, bytes),
             downgrade_info: Some(DowngradeInfo::default()),
         }))
     }
 
-    /// There are no alarms: a full or failing disk stops the store.
+    /// An alarm is the store's. Whichever member is named, it is this one.
     async fn alarm(&self, request: Request<AlarmRequest>) -> Result<Response<AlarmResponse>, Status> {
-        match request.into_inner().action() {
-            AlarmAction::Get | AlarmAction::Deactivate => {
-                Ok(Response::new(AlarmResponse { header: self.header_now(), alarms: Vec::new() }))
+        let request = request.into_inner();
+        let alarm = wire_alarm(request.alarm)?;
+        let alarms = match (AlarmAction::try_from(request.action), alarm) {
+            (Ok(AlarmAction::Get), wanted) => {
+                let wanted = |alarm: &Alarm| wanted.is_none_or(|wanted| wanted == *alarm);
+                self.store.alarms().into_iter().filter(wanted).collect()
             }
-            AlarmAction::Activate => Err(unimplemented("alarms cannot be raised by hand")),
-        }
+            (Ok(AlarmAction::Activate), Some(alarm)) => {
+                self.store.alarm_raise(alarm).await.map_err(EtcdError::from)?;
+                vec![alarm]
+            }
+            (Ok(AlarmAction::Deactivate), Some(alarm)) => {
+                let disarmed = self.store.alarm_disarm(alarm).await.map_err(EtcdError::from)?;
+                disarmed.then_some(alarm).into_iter().collect()
+            }
+            (Ok(AlarmAction::Activate | AlarmAction::Deactivate), None) => Vec::new(),
+            (Err(_), _) => return Err(unimplemented("there is no such thing to do with an alarm")),
+        };
+        let member = |alarm| AlarmMember { member_id: self.member, alarm: alarm_type(alarm).into() };
+        let alarms = alarms.into_iter().map(member).collect();
+        Ok(Response::new(AlarmResponse { header: self.header_now(), alarms }))
     }
 
     async fn defragment(
@@ -62,16 +76,25 @@ impl Maintenance for Node {
         Err(unimplemented("there is nothing to defragment; space comes back by itself after a compaction"))
     }
 
+    /// Of everything that is kept; unlike etcd's, it is the same in every store that holds the same.
     async fn hash(&self, _: Request<HashRequest>) -> Result<Response<HashResponse>, Status> {
-        Err(unimplemented("the hash of the data is not served"))
+        let HashKv { hash, current, .. } = self.hash_history(Revision::CURRENT).await?;
+        Ok(Response::new(HashResponse { header: self.header(current), hash }))
     }
 
-    async fn hash_kv(&self, _: Request<HashKvRequest>) -> Result<Response<HashKvResponse>, Status> {
-        Err(unimplemented("the hash of the history is not served"))
+    async fn hash_kv(&self, request: Request<HashKvRequest>) -> Result<Response<HashKvResponse>, Status> {
+        let HashKv { hash, hashed, compacted, current } =
+            self.hash_history(Revision(request.into_inner().revision)).await?;
+        Ok(Response::new(HashKvResponse {
+            header: self.header(current),
+            hash,
+            compact_revision: compacted.0,
+            hash_revision: hashed.0,
+        }))
     }
 
     async fn snapshot(&self, _: Request<SnapshotRequest>) -> Result<Response<Self::SnapshotStream>, Status> {
-        Err(unimplemented("snapshots are not served; copy the data directory of a stopped server"))
+        snapshot::snapshot(self).await
     }
 
     async fn move_leader(
@@ -89,9 +112,46 @@ impl Maintenance for Node {
         &self,
         request: Request<DowngradeRequest>,
     ) -> Result<Response<DowngradeResponse>, Status> {
-        match request.into_inner().action() {
-            DowngradeAction::Validate | DowngradeAction::Enable => Err(error::INVALID_DOWNGRADE.into()),
-            DowngradeAction::Cancel => Err(error::NO_DOWNGRADE.into()),
+        let request = request.into_inner();
+        match DowngradeAction::try_from(request.action) {
+            Ok(DowngradeAction::Validate | DowngradeAction::Enable) if !is_version(&request.version) => {
+                Err(error::DOWNGRADE_FORMAT.into())
+            }
+            Ok(DowngradeAction::Validate | DowngradeAction::Enable) => Err(error::INVALID_DOWNGRADE.into()),
+            Ok(DowngradeAction::Cancel) => Err(error::NO_DOWNGRADE.into()),
+            Err(_) => Err(error::UNKNOWN_METHOD.into()),
         }
     }
+}
+
+impl Node {
+    /// Hashing reads the whole history, on a thread that may wait.
+    async fn hash_history(&self, revision: Revision) -> Result<HashKv, EtcdError> {
+        let store = self.store.clone();
+        let hashed = tokio::task::spawn_blocking(move || store.hash_kv(revision)).await;
+        hashed.map_err(|_| error::STOPPED)?.map_err(EtcdError::from)
+    }
+}
+
+fn wire_alarm(alarm: i32) -> Result<Option<Alarm>, Status> {
+    match AlarmType::try_from(alarm) {
+        Ok(AlarmType::None) => Ok(None),
+        Ok(AlarmType::Nospace) => Ok(Some(Alarm::NoSpace)),
+        Ok(AlarmType::Corrupt) => Ok(Some(Alarm::Corrupt)),
+        Err(_) => Err(unimplemented("there is no such alarm")),
+    }
+}
+
+fn alarm_type(alarm: Alarm) -> AlarmType {
+    match alarm {
+        Alarm::NoSpace => AlarmType::Nospace,
+        Alarm::Corrupt => AlarmType::Corrupt,
+    }
+}
+
+/// `major.minor` or `major.minor.patch`.
+fn is_version(text: &str) -> bool {
+    let numbers = text.split('.');
+    matches!(numbers.clone().count(), 2 | 3)
+        && numbers.into_iter().all(|number| number.parse::<u32>().is_ok())
 }

@@ -4,10 +4,20 @@ use std::sync::Arc;
 
 use kstore_proto::etcd::etcdserverpb::ResponseHeader;
 use kstore_store::{Revision, Store};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+
+use crate::snapshot;
 
 /// The raft term in every header. There is no raft; this is what a fresh etcd of one member says.
 pub(crate) const TERM: u64 = 2;
+
+/// The etcd whose API this is. Clients decide by it what they ask for: Kubernetes reads consistently from its cache from
+/// 3.5.13 on.
+pub(crate) const VERSION: &str = "3.6.0";
+
+/// The least version that all members have, and the form in which they store.
+pub(crate) const CLUSTER_VERSION: &str = "3.6.0";
 
 /// The one member.
 #[derive(Clone, Debug)]
@@ -19,6 +29,8 @@ pub(crate) struct Node {
     pub(crate) member: u64,
     /// Where clients reach us.
     pub(crate) url: Arc<str>,
+    /// Who may take a snapshot now.
+    pub(crate) snapshots: Arc<Semaphore>,
     /// Streams end when this is cancelled.
     pub(crate) stop: CancellationToken,
 }
@@ -28,7 +40,7 @@ impl Node {
         let cluster = store.identity();
         // Any fixed function will do, as long as the two differ.
         let member = cluster.rotate_left(32) ^ 0x6b73_746f_7265;
-        Self { store, cluster, member: member.max(1), url: url.into(), stop }
+        Self { store, cluster, member: member.max(1), url: url.into(), snapshots: snapshot::places(), stop }
     }
 
     /// The header of an answer given at `revision`.

@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use axum::Router;
 use kstore_proto::etcd::etcdserverpb::{
-    cluster_server::ClusterServer, kv_server::KvServer, lease_server::LeaseServer,
+    auth_server::AuthServer, cluster_server::ClusterServer, kv_server::KvServer, lease_server::LeaseServer,
     maintenance_server::MaintenanceServer, watch_server::WatchServer,
 };
 use kstore_store::Store;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
-use tonic::{Code, Status};
-use tower::util::MapResponseLayer;
 
+use crate::calls::{self, Calls};
+use crate::connection::{self, Service};
 use crate::limits::MESSAGE_BYTES;
 use crate::node::Node;
-use crate::{connection, error};
+use crate::pages::{self, Pages};
 
 /// How the API is offered.
 #[derive(Clone, Debug)]
@@ -40,30 +40,23 @@ impl Options {
 /// stopped. Does not close the store.
 pub async fn serve(store: Store, listener: TcpListener, options: Options, stop: CancellationToken) {
     let node = Node::new(store, &options.advertised, stop.clone());
-    connection::accept(listener, options.tls, router(&node), stop).await;
+    let calls = Calls::default();
+    let router = router(&node, &calls);
+    connection::accept(listener, options.tls, Service { node, router, calls }, stop).await;
 }
 
-fn router(node: &Node) -> Router {
+fn router(node: &Node, calls: &Calls) -> Router {
+    let (reporter, health) = tonic_health::server::health_reporter();
+    // A fresh reporter says SERVING for the whole server: true as long as connections are accepted.
+    drop(reporter);
     Routes::new(KvServer::new(node.clone()).max_decoding_message_size(MESSAGE_BYTES))
         .add_service(WatchServer::new(node.clone()).max_decoding_message_size(MESSAGE_BYTES))
         .add_service(LeaseServer::new(node.clone()).max_decoding_message_size(MESSAGE_BYTES))
         .add_service(MaintenanceServer::new(node.clone()).max_decoding_message_size(MESSAGE_BYTES))
         .add_service(ClusterServer::new(node.clone()).max_decoding_message_size(MESSAGE_BYTES))
+        .add_service(AuthServer::new(node.clone()).max_decoding_message_size(MESSAGE_BYTES))
+        .add_service(health)
         .into_axum_router()
-        .layer(MapResponseLayer::new(recode_oversized))
-}
-
-/// See [`error::oversized`].
-fn recode_oversized(mut response: axum::response::Response) -> axum::response::Response {
-    if response.headers().get("grpc-status").is_none_or(|status| status != "11") {
-        return response;
-    }
-    let status = Status::from_header_map(response.headers());
-    if let Some(status) =
-        status.filter(|status| status.code() == Code::OutOfRange).as_ref().and_then(error::oversized)
-        && status.add_header(response.headers_mut()).is_err()
-    {
-        tracing::debug!("a refusal could not be put into headers; the original one stays");
-    }
-    response
+        .merge(pages::pages(Pages { node: node.clone(), calls: calls.clone() }))
+        .fallback(calls::unknown)
 }

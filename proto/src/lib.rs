@@ -20,9 +20,27 @@ pub mod etcd {
         tonic::include_proto!("mvccpb");
     }
 
+    /// `authpb`: permissions.
+    #[expect(missing_docs, reason = "generated; the fields are etcd's")]
+    pub mod authpb {
+        tonic::include_proto!("authpb");
+    }
+
     /// `etcdserverpb`: the services and their messages.
     #[expect(missing_docs, clippy::too_many_lines, reason = "generated; the fields are etcd's")]
     pub mod etcdserverpb {
         tonic::include_proto!("etcdserverpb");
+    }
+
+    /// `v3lockpb`: locks.
+    #[expect(missing_docs, clippy::too_many_lines, reason = "generated; the fields are etcd's")]
+    pub mod v3lockpb {
+        tonic::include_proto!("v3lockpb");
+    }
+
+    /// `v3electionpb`: elections.
+    #[expect(missing_docs, clippy::too_many_lines, reason = "generated; the fields are etcd's")]
+    pub mod v3electionpb {
+        tonic::include_proto!("v3electionpb");
     }
 }

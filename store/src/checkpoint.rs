@@ -1,5 +1,5 @@
-//! The background's work, in order: feeds published commits to the engine, compacts, prepares log files, and from time to
-//! time makes the engine's state durable, so that old log segments can go. A thread drives it, or a test step by step.
+//! The background's work: feeds published commits to the engine, compacts, prepares log files, wins back space, and from time
+//! to time makes the engine's state durable, so that old log segments can go. A thread drives it, or a test step by step.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::alarm::Alarms;
 use crate::codec::manifest::Manifest;
 use crate::commit::{Commit, LeaseChange};
-use crate::compact::compact;
+use crate::compact::Sweeper;
 use crate::core::Core;
 use crate::disk::Disk;
 use crate::engine::EngineError;
@@ -28,6 +28,7 @@ pub(crate) struct Background {
     /// What the engine has been given, beyond it.
     fed: Fed,
     leases: BTreeMap<i64, i64>,
+    sweeper: Sweeper,
     /// The engine keeps nothing over a restart, so the log must stay whole.
     volatile: bool,
     /// Bytes of log since the last checkpoint.
@@ -68,26 +69,18 @@ impl Background {
         };
         let Place { disk, dir, segments, engine } = place;
         let volatile = engine == EngineKind::Memory;
-        Self { core, disk, dir, segments, manifest, fed, leases: leases.collect(), volatile, since }
-    }
-
-    /// Repeats the physical part of the last compaction, which a crash may have interrupted.
-    pub(crate) fn resume(&mut self) -> Result<(), EngineError> {
-        let compacted = self.fed.compacted;
-        if compacted > Revision::NEVER_COMPACTED { compact(&self.core, compacted) } else { Ok(()) }
+        core.chores.swept(Revision(manifest.swept));
+        // A crash may have interrupted the physical part of the last compaction.
+        let mut sweeper = Sweeper::new(Revision(manifest.swept));
+        sweeper.want(fed.compacted);
+        let leases = leases.collect();
+        Self { core, disk, dir, segments, manifest, fed, leases, sweeper, volatile, since }
     }
 
     /// Takes published commits in.
     pub(crate) fn absorb(&mut self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
-        // Stored together, but a compaction comes before what follows it.
-        let mut taken = 0;
-        for together in commits.chunk_by(|commit, _| commit.compacted.is_none()) {
-            self.core.store(together)?;
-            taken += together.iter().map(|commit| self.note(commit)).sum::<usize>();
-            if let Some(compacted) = together.last().and_then(|commit| commit.compacted) {
-                compact(&self.core, compacted)?;
-            }
-        }
+        self.core.store(commits)?;
+        let taken = commits.iter().map(|commit| self.note(commit)).sum();
         self.core.measure(taken);
         self.since += taken as u64;
         if self.since >= self.core.limits.checkpoint_bytes {
@@ -96,11 +89,14 @@ impl Background {
         Ok(())
     }
 
-    /// What is stored is to be in the next manifest; says what the commit costs.
+    /// What was stored is to be in the next manifest, and what it compacts is to be swept; says what the commit costs.
     fn note(&mut self, commit: &Commit) -> usize {
         self.fed.seq = commit.seq;
         self.fed.revision = commit.revision;
-        self.fed.compacted = commit.compacted.unwrap_or(self.fed.compacted);
+        if let Some(compacted) = commit.compacted {
+            self.fed.compacted = compacted;
+            self.sweeper.want(compacted);
+        }
         self.fed.alarms = commit.alarms.unwrap_or(self.fed.alarms);
         for change in &commit.leases {
             match *change {
@@ -119,9 +115,14 @@ impl Background {
     /// Makes the engine's state durable and drops the log that only older states need. One generation of log more than
     /// needed is kept, so that the manifest before this one would do as well.
     pub(crate) fn checkpoint(&mut self) -> Result<(), EngineError> {
-        if self.volatile || self.fed.seq == self.manifest.seq {
+        let swept = self.swept();
+        if self.volatile || (self.fed.seq, swept) == (self.manifest.seq, self.manifest.swept) {
             return Ok(());
         }
+        self.seal()
+    }
+
+    fn seal(&mut self) -> Result<(), EngineError> {
         let keep_above = self.manifest.seq;
         let token = self.core.engine.seal()?;
         let next = Manifest {
@@ -132,6 +133,7 @@ impl Background {
             leases: self.leases.iter().map(|(id, ttl)| (*id, *ttl)).collect(),
             token: token.to_vec(),
             alarms: self.fed.alarms,
+            swept: self.swept(),
             ..self.manifest.clone()
         };
         manifest::store(&*self.disk, &self.dir, &next)?;
@@ -140,11 +142,56 @@ impl Background {
         self.core.engine.sealed()?;
         self.segments.remove_upto(keep_above)?;
         self.core.metrics.checkpoints.add(1);
+        self.core.chores.swept(Revision(self.manifest.swept));
         Ok(())
     }
 
-    /// One bounded step of winning back space; says whether there is more to do.
-    pub(crate) fn tidy(&self) -> Result<bool, EngineError> {
-        self.core.engine.tidy()
+    /// As far as everything superfluous is gone.
+    fn swept(&self) -> i64 {
+        if self.core.pins.is_clear() { self.sweeper.done().0 } else { self.manifest.swept }
+    }
+
+    /// One bounded step of what is not urgent; says whether there is more to do.
+    pub(crate) fn work(&mut self) -> Result<bool, EngineError> {
+        if self.sweeper.step(&self.core)? {
+            self.core.measure(0);
+            return Ok(true);
+        }
+        self.core.pins.settle()?;
+        if self.core.chores.is_hurried() {
+            self.confirm_sweep()?;
+        }
+        let wish = self.core.chores.wanted();
+        match (self.core.engine.tidy(), wish) {
+            (Ok(true), _) => return Ok(true),
+            (Ok(false), None) => {}
+            (Ok(false), Some(wish)) => {
+                self.forget_old_states()?;
+                self.core.chores.answer(wish, Ok(()));
+            }
+            (Err(error), wish) => {
+                tracing::error!(%error, "space cannot be won back");
+                wish.into_iter().for_each(|wish| self.core.chores.answer(wish, Err(error.to_string())));
+            }
+        }
+        Ok(false)
+    }
+
+    /// Makes what was swept durable, for those who wait for it.
+    fn confirm_sweep(&mut self) -> Result<(), EngineError> {
+        if self.volatile {
+            // The log has the compaction; the engine is made anew from it.
+            self.core.chores.swept(Revision(self.swept()));
+        }
+        self.checkpoint()
+    }
+
+    /// Lets go of everything that only older states need. They are two: the manifest before this one, and the engine's.
+    fn forget_old_states(&mut self) -> Result<(), EngineError> {
+        const STATES: usize = 2;
+        if self.volatile {
+            return Ok(());
+        }
+        (0..STATES).try_for_each(|_| self.seal())
     }
 }

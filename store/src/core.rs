@@ -7,13 +7,16 @@ use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
 use crate::alarm::Alarms;
+use crate::chores::Chores;
 use crate::commit::{Commit, RecordKey};
 use crate::engine::{Engine, EngineError, Record, RecordKind};
 use crate::error::Stopped;
 use crate::event::EventKind;
+use crate::feed::Feed;
 use crate::index::{Index, Version};
 use crate::invariants;
 use crate::lease::clock::LeaseClock;
+use crate::lease::granted::Granted;
 use crate::metrics::Metrics;
 use crate::pins::Pins;
 use crate::quota::Usage;
@@ -22,7 +25,7 @@ use crate::view::{self, Pick};
 use crate::wal::Segments;
 use crate::watch::hub::{Ending, Hub};
 use crate::window::Window;
-use crate::{KeyValue, Limits, RangeError, Revision};
+use crate::{KeyRange, KeyValue, Limits, RangeError, Revision};
 
 /// Published state: durable, and what every reader sees.
 #[derive(Debug)]
@@ -71,11 +74,15 @@ pub(crate) struct Core {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) hub: Hub,
     pub(crate) leases: LeaseClock,
+    pub(crate) granted: Granted,
     /// Who reads history at length, and what they hold up.
     pub(crate) pins: Pins,
+    /// What the background is given.
+    pub(crate) feed: Arc<Feed>,
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
     pub(crate) usage: Usage,
+    pub(crate) chores: Chores,
     /// The log's files, if there is a log.
     log: OnceLock<Arc<Segments>>,
 }
@@ -87,6 +94,7 @@ const FAILED: u8 = 2;
 impl Core {
     pub(crate) fn new(visible: Visible, engine: Arc<dyn Engine>, cluster: u64, limits: Limits) -> Self {
         let revision = visible.revision;
+        let feed = Arc::new(Feed::new(limits.feed_batch_bytes, limits.feed_bytes));
         Self {
             hub: Hub::new(revision, &limits),
             visible: RwLock::new(visible),
@@ -95,12 +103,15 @@ impl Core {
             state: AtomicU8::new(SERVING),
             delivering: Mutex::default(),
             cluster,
-            pins: Pins::new(engine.clone()),
+            pins: Pins::new(engine.clone(), feed.clone()),
+            feed,
             engine,
             leases: LeaseClock::default(),
+            granted: Granted::default(),
             limits,
             metrics: Metrics::default(),
             usage: Usage::default(),
+            chores: Chores::default(),
             log: OnceLock::new(),
         }
     }
@@ -151,6 +162,7 @@ impl Core {
         self.refuse();
         self.hub.end(Ending::Closed);
         self.leases.changed.notify_one();
+        self.chores.ring();
     }
 
     /// The disk failed: nothing is acknowledged, published or delivered any more.
@@ -160,6 +172,7 @@ impl Core {
         }
         self.hub.end(Ending::Failed);
         self.leases.changed.notify_one();
+        self.chores.ring();
     }
 
     /// Makes durable commits visible. Revisions arrive in order.
@@ -168,8 +181,14 @@ impl Core {
         const TURN: usize = 64;
         for turn in commits.chunks(TURN) {
             let mut visible = self.visible.write();
-            turn.iter().for_each(|commit| visible.publish(commit));
+            for commit in turn {
+                visible.publish(commit);
+                self.granted.apply(&commit.leases);
+            }
             visible.window.trim(&self.limits, self.stored());
+            if turn.iter().any(|commit| commit.alarms.is_some()) {
+                self.leases.changed.notify_one();
+            }
             self.revision.store(visible.revision.0, Ordering::Release);
         }
         if commits.iter().any(|commit| commit.alarms.is_some()) {
@@ -208,6 +227,12 @@ impl Core {
     /// Counts what the engine keeps, now that it has taken in changes of so many bytes or given something up.
     pub(crate) fn measure(&self, taken: usize) {
         self.usage.stored(taken, self.engine.size().live);
+    }
+
+    /// How many keys there are.
+    pub(crate) fn keys(&self) -> u64 {
+        let visible = self.visible.read();
+        visible.index.count(&KeyRange::all(), visible.revision) as u64
     }
 
     /// Hands what was published to the watchers.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use crate::Revision;
+use crate::compact::Sweeper;
 use crate::core::Core;
 use crate::error::Stopped;
 use crate::queue::Job;
@@ -22,16 +24,24 @@ pub(crate) struct Driver {
 
 enum Mode {
     /// No log: the caller's thread does everything.
-    Memory(Mutex<Writer>),
+    Memory(Box<Memory>),
     /// A log, but no threads; until the store is closed.
     #[cfg(test)]
     Stepped(Box<Mutex<Option<Stepped>>>),
     Threads(Threads),
 }
 
+/// What there is when there are no threads.
+struct Memory {
+    writer: Mutex<Writer>,
+    sweeper: Mutex<Sweeper>,
+}
+
 impl Driver {
     pub(crate) fn in_memory(writer: Writer) -> Self {
-        Self { core: writer.core.clone(), mode: Mode::Memory(Mutex::new(writer)) }
+        let core = writer.core.clone();
+        let sweeper = Mutex::new(Sweeper::new(Revision::NEVER_COMPACTED));
+        Self { core, mode: Mode::Memory(Box::new(Memory { writer: Mutex::new(writer), sweeper })) }
     }
 
     #[cfg(test)]
@@ -59,7 +69,9 @@ impl Driver {
             return Err(Refused::Stopped);
         }
         match &self.mode {
-            Mode::Memory(writer) => submit_in_memory(writer, &request).map_err(|Stopped| Refused::Stopped),
+            Mode::Memory(memory) => {
+                memory.submit(&self.core, &request).await.map_err(|Stopped| Refused::Stopped)
+            }
             #[cfg(test)]
             Mode::Stepped(stepped) => {
                 let mut answers = stepped.lock().as_mut().ok_or(Refused::Stopped)?.act(vec![request])?;
@@ -101,6 +113,19 @@ impl Driver {
         self.step(Stepped::log)
     }
 
+    /// Lets the background look what there is to do.
+    pub(crate) fn nudge(&self) {
+        match &self.mode {
+            // Nothing can be won back.
+            Mode::Memory(_) => {
+                self.core.chores.wanted().into_iter().for_each(|wish| self.core.chores.answer(wish, Ok(())));
+            }
+            #[cfg(test)]
+            Mode::Stepped(stepped) => stepped.lock().iter_mut().for_each(Stepped::work),
+            Mode::Threads(threads) => threads.nudge(),
+        }
+    }
+
     /// Ends the store in order: what is queued is done, synced and checkpointed, what was published is delivered. Returns
     /// when the threads are gone and the directory is free. Later calls do nothing.
     pub(crate) fn close(&self) {
@@ -118,11 +143,41 @@ impl Driver {
     }
 }
 
-fn submit_in_memory(writer: &Mutex<Writer>, request: &Request) -> Result<Answer, Stopped> {
-    let mut writer = writer.lock();
-    let answer = writer.execute(request);
-    writer.commit_in_memory()?;
-    Ok(answer)
+impl Memory {
+    async fn submit(&self, core: &Core, request: &Request) -> Result<Answer, Stopped> {
+        let answer = {
+            let mut writer = self.writer.lock();
+            let answer = writer.execute(request);
+            writer.commit_in_memory()?;
+            answer
+        };
+        if let (Request::Compact(revision), Answer::Compact(Ok(()))) = (request, &answer) {
+            self.sweep(core, *revision).await?;
+        }
+        Ok(answer)
+    }
+
+    /// Sweeps step by step, letting others in between. If the caller stops half-way, the next one goes on.
+    async fn sweep(&self, core: &Core, revision: Revision) -> Result<(), Stopped> {
+        self.sweeper.lock().want(revision);
+        while self.sweep_step(core)? {
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    fn sweep_step(&self, core: &Core) -> Result<bool, Stopped> {
+        let mut sweeper = self.sweeper.lock();
+        let more = sweeper.step(core).map_err(|error| {
+            core.fail("the engine failed", &error);
+            Stopped
+        })?;
+        core.measure(0);
+        if !more {
+            core.chores.swept(sweeper.done());
+        }
+        Ok(more)
+    }
 }
 
 impl Drop for Driver {

@@ -25,7 +25,7 @@ struct Inner {
     commits: Vec<Arc<Commit>>,
     bytes: usize,
     prepare: bool,
-    /// What is there is to be taken now, however little it is.
+    /// What is there is to be taken now, however little it is; or there is something else to do.
     urgent: bool,
     closed: bool,
     /// The background is gone; nothing is taken any more.
@@ -87,6 +87,12 @@ impl Feed {
         drop(inner);
         self.drained.notify_one();
         work
+    }
+
+    /// Wakes whoever takes: there is something else to do.
+    pub(crate) fn nudge(&self) {
+        self.inner.lock().urgent = true;
+        self.filled.notify_one();
     }
 
     /// Nothing more comes.

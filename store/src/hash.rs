@@ -26,7 +26,7 @@ pub struct HashKv {
 }
 
 /// Sixteen bytes at a time: as fast as the disk, in 16 KiB of tables.
-static CASTAGNOLI: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
+pub(crate) static CASTAGNOLI: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
 
 /// What etcd begins with: the name of the bucket.
 const BUCKET: &[u8] = b"key";

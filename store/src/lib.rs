@@ -28,7 +28,9 @@
 //! ```
 
 mod alarm;
+mod bbolt;
 mod checkpoint;
+mod chores;
 mod codec;
 mod commit;
 mod committer;
@@ -41,6 +43,9 @@ mod engine;
 mod error;
 mod event;
 mod feed;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod group;
 mod hash;
 mod history;
@@ -51,6 +56,7 @@ mod kv;
 mod lease;
 mod limits;
 mod log;
+pub mod maintenance;
 mod manifest;
 mod metrics;
 mod pins;
@@ -62,6 +68,7 @@ mod rebuild;
 mod recover;
 mod request;
 mod revision;
+mod snapshot;
 mod staged;
 mod status;
 #[cfg(test)]
@@ -90,6 +97,7 @@ pub use limits::{LEASE_TTL_MAX_SECONDS, Limits};
 pub use metrics::MetricsSnapshot;
 pub use range::{Range, RangeResult, SortOrder, SortTarget};
 pub use revision::{LeaseId, Revision};
+pub use snapshot::{SnapshotError, SnapshotInfo};
 pub use status::{StoreSize, StoreStatus};
 pub use store::Store;
 pub use txn::{

@@ -11,6 +11,11 @@ const CURRENT: &str = "MANIFEST";
 const PREVIOUS: &str = "MANIFEST.old";
 const NEXT: &str = "MANIFEST.tmp";
 
+/// Whether a file of that name says that there is a store.
+pub(crate) fn is_manifest(name: &str) -> bool {
+    name == CURRENT || name == PREVIOUS
+}
+
 /// What there is.
 #[derive(Debug)]
 pub(crate) struct Found {

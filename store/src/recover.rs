@@ -65,10 +65,10 @@ pub(crate) fn open_stepped(
 ) -> Result<Driver, OpenError> {
     let dir = config.dir.clone().ok_or(OpenError::NoDirectory)?;
     disk.create_dir(&dir).map_err(|source| OpenError::Io { path: dir.clone(), source })?;
-    let mut parts = recover(disk, &dir, config, rng, engine)?;
-    parts.background.resume().map_err(|error| OpenError::EngineLost { dir, detail: error.to_string() })?;
+    let parts = recover(disk, &dir, config, rng, engine)?;
     let Parts { core, committer, log, background } = parts;
-    let stepped = crate::stepped::Stepped::new(core.clone(), committer, log, background);
+    let mut stepped = crate::stepped::Stepped::new(core.clone(), committer, log, background);
+    stepped.work();
     Ok(Driver::stepped(core, stepped))
 }
 
@@ -149,6 +149,7 @@ fn recover(
     let wal = wal.map_err(io(&wal_dir))?;
     let now = Instant::now();
     leases.iter().for_each(|(id, ttl)| core.leases.extend(id, now + duration(ttl)));
+    core.granted.seed(leases.iter());
     let place = Place { disk, dir: dir.to_owned(), segments, engine: config.engine };
     let known = leases.iter().map(|(id, ttl)| (id.0, ttl)).collect::<Vec<_>>();
     let background =
@@ -261,14 +262,14 @@ impl Site<'_> {
     fn open_engine(&self, base: &Manifest, reader: &mut Reader<'_>) -> Result<Arc<dyn Engine>, EngineError> {
         let limits: &Limits = &self.config.limits;
         let token = (base.seq > 0).then_some(&base.token[..]);
-        let engine: Arc<dyn Engine> = match self.config.engine {
-            _ if let Some(open) = self.engine => open(token)?,
-            EngineKind::Segments => {
+        let engine: Arc<dyn Engine> = match (self.engine, self.config.engine) {
+            (Some(open), _) => open(token)?,
+            (None, EngineKind::Segments) => {
                 let disk = self.disk.clone();
                 return Ok(Arc::new(SegmentsEngine::open_reading(disk, self.dir, token, limits, reader)?));
             }
-            EngineKind::Sled => Arc::new(SledEngine::open(&self.dir.join("sled"), token)?),
-            EngineKind::Memory => Arc::new(MemoryEngine::default()),
+            (None, EngineKind::Sled) => Arc::new(SledEngine::open(&self.dir.join("sled"), token)?),
+            (None, EngineKind::Memory) => Arc::new(MemoryEngine::default()),
         };
         reader::read(&*engine, Revision(base.revision), reader)?;
         Ok(engine)

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use crate::checkpoint::Background;
 use crate::committer::Committer;
 use crate::core::Core;
+use crate::engine::EngineError;
 use crate::group::Group;
 use crate::log::Log;
 use crate::queue::Job;
@@ -67,7 +68,18 @@ impl Stepped {
             }
             self.background.absorb(&commits).map_err(boxed)?;
         }
-        while self.background.tidy().map_err(boxed)? {}
+        self.try_work().map_err(boxed)
+    }
+
+    /// Lets the background do what there is to do.
+    pub(crate) fn work(&mut self) {
+        if let Err(error) = self.try_work() {
+            self.core.fail("a step failed", &error);
+        }
+    }
+
+    fn try_work(&mut self) -> Result<(), EngineError> {
+        while self.background.work()? {}
         Ok(())
     }
 

@@ -1,20 +1,24 @@
 //! The façade: every operation of a store, without its logic.
 
+use std::io::{Seek, Write};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use kstore_nondet::Nondet;
 use tokio::time::Instant;
 
+use crate::chores::Hurry;
 use crate::driver::Driver;
-use crate::error::{AlarmError, CompactError, LeaseError, OpenError, RangeError, TxnError, WatchError};
+use crate::error::{
+    AlarmError, CompactError, DefragmentError, LeaseError, OpenError, RangeError, TxnError, WatchError,
+};
 use crate::lease::{LeaseGranted, LeaseRenewed, LeaseStatus, clock};
 use crate::metrics::MetricsSnapshot;
 use crate::request::{Answer, Request};
 use crate::watch::{WatchRequest, Watcher};
 use crate::{
-    Alarm, Config, HashKv, LEASE_TTL_MAX_SECONDS, LeaseId, Range, RangeResult, Revision, StoreSize,
-    StoreStatus, Txn, TxnResult, recover, txn,
+    Alarm, Config, HashKv, LEASE_TTL_MAX_SECONDS, LeaseId, Range, RangeResult, Revision, SnapshotError,
+    SnapshotInfo, StoreSize, StoreStatus, Txn, TxnResult, recover, txn,
 };
 
 /// A handle on an open store. Cheap to clone; the store closes when the last handle is dropped, or by [`Store::close`].
@@ -118,11 +122,37 @@ impl Store {
         }
     }
 
+    /// As [`Store::compact`], but resolves only when what became superfluous is gone, and gone for good: not even a crash
+    /// brings it back. Dropping the future does not take the compaction back.
+    pub async fn compact_physical(&self, revision: Revision) -> Result<(), CompactError> {
+        let hurry = Hurry::new(self.driver.core().clone());
+        self.compact(revision).await?;
+        Ok(hurry.swept(revision).await?)
+    }
+
+    /// Wins back all space that can be won back, which happens by itself too, but only where it is worth it. Nobody waits
+    /// for it but the caller.
+    pub async fn defragment(&self) -> Result<(), DefragmentError> {
+        let core = self.driver.core();
+        core.serving()?;
+        let wish = core.chores.ask();
+        self.driver.nudge();
+        core.chores.answered(core, wish).await?.map_err(DefragmentError::Engine)
+    }
+
     /// etcd's hash of the history up to `revision` ([`Revision::CURRENT`]: everything): equal in every store, etcd's own
     /// included, that holds the same history compacted at the same revision. Reads the whole history, in steps that block
     /// nobody: call it where blocking is allowed.
     pub fn hash_kv(&self, revision: Revision) -> Result<HashKv, RangeError> {
         crate::hash::hash_kv(self.driver.core(), revision)
+    }
+
+    /// Writes the current state with its history and leases as a bbolt database, which etcd's own tools open and
+    /// `maintenance::restore` reads, notes included. Writers, readers and compaction go on meanwhile; memory use does not
+    /// depend on the size of the store, apart from its leases. What is in `to` is not synced, and not a database before the
+    /// return. Reads and writes files: call it where blocking is allowed.
+    pub fn snapshot(&self, to: &mut (impl Write + Seek)) -> Result<SnapshotInfo, SnapshotError> {
+        crate::snapshot::snapshot(self.driver.core(), to)
     }
 
     /// The note of the transaction that made `revision`, if it carried one. Goes with compaction, but not while the

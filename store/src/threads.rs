@@ -12,7 +12,6 @@ use crate::committer::Committer;
 use crate::core::Core;
 use crate::disk::real::DirLock;
 use crate::engine::EngineError;
-use crate::feed::Feed;
 use crate::group::Group;
 use crate::log::Log;
 use crate::pipe::{Call, Pipe};
@@ -25,7 +24,6 @@ pub(crate) struct Shared {
     pub(crate) pipe: Pipe,
     /// Belongs to whom the pipe says; the lock is never waited for.
     log: Mutex<Log>,
-    feed: Feed,
 }
 
 /// The threads, to be ended.
@@ -53,8 +51,7 @@ impl Threads {
     ) -> io::Result<Self> {
         let queue = Queue::new(&core.limits);
         let pipe = Pipe::new(&core.limits);
-        let feed = Feed::new(core.limits.feed_batch_bytes, core.limits.feed_bytes);
-        let shared = Arc::new(Shared { core, queue, pipe, log: Mutex::new(log), feed });
+        let shared = Arc::new(Shared { core, queue, pipe, log: Mutex::new(log) });
         let running = Running {
             writer: spawn("kstore-writer", &shared, move |shared| shared.evaluate(committer))?,
             log: spawn("kstore-log", &shared, Shared::log)?,
@@ -67,6 +64,11 @@ impl Threads {
 
     pub(crate) fn queue(&self) -> &Queue {
         &self.shared.queue
+    }
+
+    /// Lets the background look what there is to do.
+    pub(crate) fn nudge(&self) {
+        self.shared.core.feed.nudge();
     }
 
     /// Lets the threads finish what they have and waits for them. One of them cannot do that: for it (a waker that it calls
@@ -123,7 +125,7 @@ impl Shared {
     pub(crate) fn step(&self, group: &mut Group) -> io::Result<()> {
         let mut log = self.log.lock();
         log.step(group)?;
-        log.feed(&self.feed);
+        log.feed(&self.core.feed);
         self.pipe.leave(log.deadline());
         Ok(())
     }
@@ -163,14 +165,14 @@ impl Shared {
                 Call::Closed if self.core.has_failed() => return Ok(()),
                 Call::Closed => {
                     log.finish()?;
-                    log.feed(&self.feed);
+                    log.feed(&self.core.feed);
                     return Ok(());
                 }
             }
             let idle = log.visit()?;
-            log.feed(&self.feed);
+            log.feed(&self.core.feed);
             if idle {
-                self.feed.flush();
+                self.core.feed.flush();
             }
             deadline = log.deadline();
         }
@@ -180,7 +182,7 @@ impl Shared {
     fn leave_log(&self) {
         self.pipe.break_off();
         self.queue.abandon();
-        self.feed.close();
+        self.core.feed.close();
     }
 
     fn deliver(&self) {
@@ -199,10 +201,9 @@ impl Shared {
     }
 
     fn serve_background(&self, background: &mut Background) -> Result<(), EngineError> {
-        background.resume()?;
-        let mut untidy = true;
+        let mut busy = true;
         loop {
-            let work = self.feed.take(!untidy);
+            let work = self.core.feed.take(!busy);
             if work.prepare
                 && let Err(error) = background.prepare()
             {
@@ -214,14 +215,7 @@ impl Shared {
             if work.closed && idle {
                 return background.checkpoint();
             }
-            untidy = !work.closed
-                && match background.tidy() {
-                    Ok(more) => more,
-                    Err(error) => {
-                        tracing::error!(%error, "space cannot be won back");
-                        false
-                    }
-                };
+            busy = !work.closed && background.work()?;
         }
     }
 
@@ -230,7 +224,7 @@ impl Shared {
         if self.core.has_failed() {
             self.queue.abandon();
         }
-        self.feed.break_off();
+        self.core.feed.break_off();
     }
 }
 

@@ -92,14 +92,9 @@ impl Writer {
         let mut group = Group::default();
         self.hand_over(&mut group);
         group.publish(&self.core);
-        for commit in &group.commits {
-            let stored = self.core.store(std::slice::from_ref(commit));
-            let compacted =
-                commit.compacted.map_or(Ok(()), |revision| crate::compact::compact(&self.core, revision));
-            if let Err(error) = stored.and(compacted) {
-                self.core.fail("the engine failed", &error);
-                return Err(Stopped);
-            }
+        if let Err(error) = self.core.store(&group.commits) {
+            self.core.fail("the engine failed", &error);
+            return Err(Stopped);
         }
         self.core.measure(group.commits.iter().map(|commit| commit.cost()).sum());
         self.core.deliver();

@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Crate, level, and which of ours it may use. The tests may use all.
-const TABLE: [(&str, u8, &[&str]); 12] = [
+const TABLE: [(&str, u8, &[&str]); 13] = [
     ("nondet", 0, &[]),
     ("api", 0, &[]),
     ("proto", 0, &[]),
     ("store", 1, &["nondet"]),
     ("informer", 1, &["nondet", "api"]),
+    ("checker", 1, &["nondet", "proto"]),
     ("etcd", 2, &["store", "proto", "nondet"]),
     ("apiserver", 2, &["store", "api", "proto", "nondet"]),
     ("client", 2, &["informer", "api", "proto", "nondet"]),

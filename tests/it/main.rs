@@ -11,6 +11,10 @@ mod causality;
 mod crash;
 /// The same seed gives the same bytes.
 mod determinism;
+/// The judge of client histories, against a real etcd, our own, and one that does wrong.
+mod etcd_checked;
+/// kill -9, SIGSTOP and restarts under load, judged.
+mod etcd_faults;
 /// Every call of kstore.v1.
 mod grpc;
 /// kubectl, where it is installed.

@@ -2,15 +2,19 @@
 //! [`Server`], the real program under a guard. The tests themselves are in `it/`; nothing here judges.
 
 mod cluster;
+mod etcd;
 mod history;
 mod https;
 pub mod manifests;
+mod middleman;
 mod rest;
 mod server;
 pub mod wait;
 
 pub use cluster::{Cluster, Loops, Setup, simulate};
+pub use etcd::{Etcd, free_port};
 pub use history::Change;
 pub use https::Https;
+pub use middleman::{Middleman, Wrong};
 pub use rest::{Reply, Rest};
 pub use server::{Launch, Server};

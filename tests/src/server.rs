@@ -131,10 +131,24 @@ impl Server {
         self.child.wait().expect("a killed process ends");
     }
 
+    /// SIGSTOP: it stands still, and its connections stay.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// SIGCONT: it goes on.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process id");
+        kill_process(pid, signal).expect("the server runs");
+    }
+
     /// SIGTERM; returns how it ended.
     pub fn terminate(mut self) -> ExitStatus {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process id");
-        kill_process(pid, Signal::TERM).expect("the server runs");
+        self.signal(Signal::TERM);
         self.child.wait().expect("a process can be waited for")
     }
 }

@@ -1,6 +1,7 @@
 //! The Maintenance and Cluster services, and the end of a server.
 
 use super::*;
+use sha2::Digest as _;
 
 #[tokio::test]
 async fn the_status_is_that_of_a_leader_of_one() {
@@ -25,18 +26,22 @@ async fn the_one_member_says_where_it_is_reached() {
 }
 
 #[tokio::test]
-async fn what_is_not_served_says_so() {
+async fn a_snapshot_comes_in_pieces_and_ends_with_their_digest() {
     let server = Server::start().await;
-    let alarms = pb::AlarmRequest::default();
-    assert!(server.maintenance().alarm(alarms).await.unwrap().into_inner().alarms.is_empty());
-    let (mut a, mut b, mut c) = (server.maintenance(), server.maintenance(), server.maintenance());
-    for (code, text) in [
-        seen(a.hash_kv(pb::HashKvRequest { revision: 0 }).await),
-        seen(b.snapshot(pb::SnapshotRequest {}).await),
-        seen(c.defragment(pb::DefragmentRequest {}).await),
-    ] {
-        assert!(code == Code::Unimplemented && text.starts_with("kstore: "), "{code:?} {text}");
+    let value = bytes::Bytes::from(vec![7; 100_000]);
+    server.kv().put(pb::PutRequest { value, ..put("k", "") }).await.unwrap();
+    let mut stream = server.maintenance().snapshot(pb::SnapshotRequest {}).await.unwrap().into_inner();
+    let (mut data, mut pieces) = (Vec::new(), Vec::new());
+    while let Some(piece) = stream.message().await.unwrap() {
+        assert!(piece.blob.len() <= 32 << 10 && piece.header.is_none());
+        data.extend_from_slice(&piece.blob);
+        pieces.push(piece);
     }
+    assert_eq!(data.len() % 512, 32, "as etcdctl checks it");
+    let sum = data.split_off(data.len() - 32);
+    assert_eq!(sum, sha2::Sha256::digest(&data).to_vec());
+    assert_eq!(pieces[0].remaining_bytes as usize, data.len() - pieces[0].blob.len());
+    assert_eq!(pieces.last().unwrap().remaining_bytes, 0);
 }
 
 #[tokio::test]

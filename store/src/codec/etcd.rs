@@ -3,12 +3,10 @@
 
 use bytes::Bytes;
 
-use crate::KeyValue;
-#[cfg(test)]
-use crate::Revision;
 use crate::commit::RecordKey;
 use crate::engine::{Record, RecordKind};
 use crate::kv::Stamp;
+use crate::{KeyValue, Revision};
 
 /// What ends the key of a deletion.
 const DEAD: u8 = b't';
@@ -61,7 +59,6 @@ pub(crate) fn revision_bytes(key: RecordKey) -> [u8; REVISION_BYTES] {
     bytes
 }
 
-#[cfg(test)]
 /// Reads a record's key: its name, and whether it is a deletion's.
 pub(crate) fn parse_key(bytes: &[u8]) -> Option<(RecordKey, bool)> {
     let (main, rest) = bytes.split_first_chunk::<8>()?;

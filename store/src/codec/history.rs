@@ -106,6 +106,15 @@ pub(crate) fn read(bytes: &[u8]) -> Option<(Entry<'_>, usize)> {
     Some((entry, RECORD_HEADER + body.len()))
 }
 
+/// What the entry that `bytes` begins with says of itself, unchecked: a record's name, and how long it is. None if no
+/// record begins so.
+pub(crate) fn peek(bytes: &[u8]) -> Option<(RecordKey, usize)> {
+    let header = bytes.get(..HEADER)?;
+    let (fields, _) = bincode::decode_from_slice::<Header, _>(header, legacy()).ok()?;
+    let key = RecordKey::new(Revision(fields.main), fields.sub);
+    (fields.kind < REMOVED).then_some((key, RECORD_HEADER + fields.len as usize))
+}
+
 /// The files that make up a state, with the length that counts of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct FileList {

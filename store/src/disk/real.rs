@@ -17,6 +17,13 @@ pub(crate) struct RealDisk;
 #[derive(Debug)]
 struct RealFile(fs::File);
 
+impl RealDisk {
+    /// Opens a file that exists and need not be writable.
+    pub(crate) fn open_read(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(RealFile(fs::File::open(path)?)))
+    }
+}
+
 impl Disk for RealDisk {
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
         if dir.is_dir() {

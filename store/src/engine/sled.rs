@@ -18,7 +18,7 @@ use crate::commit::RecordKey;
 const CACHE_BYTES: u64 = 64 << 20;
 
 /// Where the number of the last seal stands: in front of every record.
-const SEAL_KEY: &[u8] = b"";
+pub(crate) const SEAL_KEY: &[u8] = b"";
 
 /// Kind and checksum before a record's bytes.
 const HEADER: usize = 5;
@@ -46,14 +46,14 @@ fn failed(error: sled::Error) -> EngineError {
 }
 
 /// Ascending by revision, then place.
-fn encode_key(key: RecordKey) -> [u8; 12] {
+pub(crate) fn encode_key(key: RecordKey) -> [u8; 12] {
     let mut bytes = [0; 12];
     bytes[..8].copy_from_slice(&key.main.0.to_be_bytes());
     bytes[8..].copy_from_slice(&key.sub.to_be_bytes());
     bytes
 }
 
-fn decode_key(bytes: &[u8]) -> Option<RecordKey> {
+pub(crate) fn decode_key(bytes: &[u8]) -> Option<RecordKey> {
     let (main, sub) = bytes.split_first_chunk::<8>()?;
     let sub = u32::from_be_bytes(sub.try_into().ok()?);
     Some(RecordKey::new(Revision(i64::from_be_bytes(*main)), sub))
@@ -80,7 +80,7 @@ fn checksum(kind: u8, key: RecordKey, bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-fn decode_value(key: RecordKey, bytes: &[u8]) -> Result<Record, EngineError> {
+pub(crate) fn decode_value(key: RecordKey, bytes: &[u8]) -> Result<Record, EngineError> {
     let parts = bytes.split_first().and_then(|(kind, rest)| Some((*kind, rest.split_first_chunk::<4>()?)));
     let (tag, (crc, body)) = parts.ok_or(EngineError::Damaged(key))?;
     let kind = match tag {

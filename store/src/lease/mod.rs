@@ -3,6 +3,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod expire;
+pub(crate) mod granted;
 pub(crate) mod table;
 
 use bytes::Bytes;

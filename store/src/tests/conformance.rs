@@ -301,7 +301,7 @@ pub(super) async fn run(bed: Bed, actions: Vec<Action>) {
 }
 
 /// On one thread, with time that only moves when nothing else can: what waits for ever fails at once.
-pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let patience = Duration::from_secs(1_000_000);
     runtime
@@ -316,7 +316,7 @@ pub(crate) fn cases(usual: u32) -> ProptestConfig {
 }
 
 /// With real time: virtual time would run ahead of the store's threads.
-pub(super) fn block_on_real<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on_real<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
 

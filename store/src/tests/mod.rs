@@ -2,9 +2,13 @@
 //! `conformance` the suite that every engine and durability passes.
 
 mod actions;
+mod checked;
+mod compaction;
 mod concurrent;
 pub(crate) mod conformance;
 mod crash;
+pub(crate) mod etcd;
+mod fuzz;
 mod hash;
 mod leases;
 mod model;
@@ -13,5 +17,6 @@ mod process;
 mod quota;
 mod regressions;
 mod rules;
+pub(crate) mod samples;
 mod semantics;
 mod watch;

@@ -61,18 +61,31 @@ impl Execution<'_> {
         if self.events.is_empty() { self.base } else { self.own() }
     }
 
-    /// What can go wrong on the path taken; after this nothing can.
+    /// What can go wrong on the path taken; after this nothing can. What would be said of a put is said before what would be
+    /// said of a read.
     fn check(&self, txn: &Txn, path: &Path) -> Result<(), TxnError> {
+        Self::on_path(txn, path, &mut |op| match op {
+            Op::Put(put) => self.check_put(put),
+            Op::Range(_) | Op::Delete(_) | Op::Txn(_) => Ok(()),
+        })?;
+        Self::on_path(txn, path, &mut |op| match op {
+            Op::Range(range) => self.check_range(range),
+            Op::Put(_) | Op::Delete(_) | Op::Txn(_) => Ok(()),
+        })
+    }
+
+    /// Each operation on the path taken, in order.
+    fn on_path(
+        txn: &Txn,
+        path: &Path,
+        check: &mut impl FnMut(&Op) -> Result<(), TxnError>,
+    ) -> Result<(), TxnError> {
         let mut nested = path.nested.iter();
         for op in txn.branch(path) {
-            match op {
-                Op::Range(range) => self.check_range(range)?,
-                Op::Put(put) => self.check_put(put)?,
-                Op::Delete(_) => {}
-                Op::Txn(inner) => {
-                    let path = nested.next().expect("there is a path for each nested transaction");
-                    self.check(inner, path)?;
-                }
+            check(op)?;
+            if let Op::Txn(inner) = op {
+                let path = nested.next().expect("there is a path for each nested transaction");
+                Self::on_path(inner, path, check)?;
             }
         }
         Ok(())
@@ -80,7 +93,8 @@ impl Execution<'_> {
 
     fn check_range(&self, range: &Range) -> Result<(), TxnError> {
         let (requested, compacted) = (range.revision, self.compacted);
-        if requested.0 < 0 {
+        // Unlike in a plain read, a negative revision is one of the past here; as old as it gets is what was never compacted.
+        if requested.0 < 0 && requested < compacted {
             return Err(TxnError::Range(RangeError::Compacted { requested, compacted }));
         }
         view::resolve(range, self.base, compacted).map(drop).map_err(TxnError::Range)

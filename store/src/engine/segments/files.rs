@@ -37,8 +37,14 @@ pub(super) struct FileState {
     live: u64,
 }
 
-fn name(number: u32) -> String {
+/// The name of a file.
+pub(crate) fn name(number: u32) -> String {
     format!("{number:08x}{SUFFIX}")
+}
+
+/// The number of the file of that name, if it is one of ours.
+pub(crate) fn number(name: &str) -> Option<u32> {
+    u32::from_str_radix(name.strip_suffix(SUFFIX)?, 16).ok()
 }
 
 impl Files {
@@ -46,8 +52,7 @@ impl Files {
     /// still name them.
     pub(super) fn open(disk: Arc<dyn Disk>, dir: &Path, list: &FileList) -> Result<(Self, u32), EngineError> {
         let names = disk.list(dir)?;
-        let parsed = names.iter().filter_map(|name| name.strip_suffix(SUFFIX));
-        let present: BTreeSet<_> = parsed.filter_map(|hex| u32::from_str_radix(hex, 16).ok()).collect();
+        let present: BTreeSet<_> = names.iter().filter_map(|name| number(name)).collect();
         let mut open = BTreeMap::new();
         for (number, len) in &list.files {
             let file = disk.open(&dir.join(name(*number))).map_err(|error| match error.kind() {

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
 use self::files::{Files, Tail};
+pub(crate) use self::files::{name as file_name, number as file_number};
 use self::places::Places;
 use super::reader::Reader;
 use super::{Engine, EngineError, EngineSize, Record, Scan};

@@ -1,0 +1,133 @@
+//! Closed loops: so many clients over so many connections, each with one call at a time. One thread drives them all, so
+//! that the servers keep most of the machine.
+
+use super::link::{Link, Piece};
+use prost::Message;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// What clients ask for.
+pub(super) trait Ask: Send + 'static {
+    /// The request.
+    type Request: Message;
+    /// Whether [`Ask::answered`] wants the answer's bytes.
+    const READS: bool = false;
+
+    /// The next request of a client, with the method's path; none if it is through.
+    fn next(&mut self, client: usize) -> Option<(&'static str, Self::Request)>;
+
+    /// A client has its answer.
+    fn answered(&mut self, _client: usize, _message: &[u8]) {}
+}
+
+/// How many clients there are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Crowd {
+    pub(super) clients: usize,
+    pub(super) connections: usize,
+}
+
+/// One call that was answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    pub(super) end: Instant,
+    pub(super) latency: Duration,
+}
+
+struct Flight {
+    client: usize,
+    sent: Instant,
+    /// Only a call that succeeds has data.
+    bytes: usize,
+    message: Vec<u8>,
+}
+
+/// Lets the clients ask until `until` or until they are through; `ask(n)` makes what the clients of connection `n` share.
+/// A call that fails is an error.
+pub(super) async fn run<A: Ask>(
+    address: SocketAddr,
+    crowd: Crowd,
+    until: Option<Instant>,
+    ask: impl Fn(usize) -> A,
+) -> anyhow::Result<Vec<Call>> {
+    let mut links = JoinSet::new();
+    for connection in 0..crowd.connections {
+        let clients: Vec<usize> = (connection..crowd.clients).step_by(crowd.connections).collect();
+        let link = Link::open(address).await?;
+        links.spawn(Connection::new(link, ask(connection), until).run(clients));
+    }
+    let mut calls = Vec::new();
+    while let Some(link) = links.join_next().await {
+        calls.append(&mut link??);
+    }
+    Ok(calls)
+}
+
+struct Connection<A> {
+    link: Link,
+    ask: A,
+    until: Option<Instant>,
+    flights: BTreeMap<u32, Flight>,
+}
+
+impl<A: Ask> Connection<A> {
+    fn new(link: Link, ask: A, until: Option<Instant>) -> Self {
+        Self { link, ask, until, flights: BTreeMap::new() }
+    }
+
+    async fn run(mut self, clients: Vec<usize>) -> anyhow::Result<Vec<Call>> {
+        let mut calls = Vec::new();
+        self.send(&clients);
+        while !self.flights.is_empty() {
+            let (flights, ask) = (&mut self.flights, &mut self.ask);
+            let (mut free, mut failed) = (Vec::new(), 0);
+            let mut now = None;
+            self.link
+                .turn(|stream, piece| match piece {
+                    Piece::Data(data) => {
+                        if let Some(flight) = flights.get_mut(&stream) {
+                            flight.take(data, A::READS);
+                        }
+                    }
+                    Piece::End => {
+                        let Some(flight) = flights.remove(&stream) else { return };
+                        failed += usize::from(flight.bytes == 0);
+                        let end = *now.get_or_insert_with(Instant::now);
+                        calls.push(Call { end, latency: end - flight.sent });
+                        ask.answered(flight.client, flight.message.get(5..).unwrap_or_default());
+                        free.push(flight.client);
+                    }
+                })
+                .await?;
+            anyhow::ensure!(failed == 0, "{failed} calls failed");
+            self.send(&free);
+        }
+        Ok(calls)
+    }
+
+    /// The next call of each of these clients.
+    fn send(&mut self, clients: &[usize]) {
+        let now = Instant::now();
+        if self.until.is_some_and(|until| until <= now) {
+            return;
+        }
+        for client in clients {
+            let Some((path, request)) = self.ask.next(*client) else { continue };
+            let stream = self.link.call(path, &request);
+            let flight = Flight { client: *client, sent: now, bytes: 0, message: Vec::new() };
+            self.flights.insert(stream, flight);
+        }
+    }
+}
+
+impl Flight {
+    fn take(&mut self, data: &[u8], keep: bool) {
+        self.bytes += data.len();
+        if keep {
+            self.message.extend_from_slice(data);
+        }
+    }
+}

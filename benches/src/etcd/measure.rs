@@ -1,0 +1,117 @@
+//! A load against both servers: alternating runs, each on a server of its own, and the median of each.
+
+use super::limits::{COUNTED, FILL_CLIENTS, ROUNDS, WARM};
+use super::load::{self, Ask, Call, Crowd};
+use super::request::{Fill, value};
+use super::row::{Row, Sample, median};
+use super::server::{Durability, Kind, Server};
+use crate::spread::Spread;
+use std::net::SocketAddr;
+use tokio::time::Instant;
+
+/// What is there to be measured.
+#[derive(Clone)]
+pub(super) struct Bench {
+    /// A real etcd, if one was found.
+    pub(super) etcd: Option<Kind>,
+    /// Ours.
+    pub(super) ours: Kind,
+}
+
+/// A load: what the store holds before, and what is asked of it.
+pub(super) struct Load<F> {
+    pub(super) what: String,
+    pub(super) target: &'static str,
+    pub(super) crowd: Crowd,
+    pub(super) durability: Durability,
+    /// Family, keys and bytes of each value.
+    pub(super) fill: Option<(&'static str, usize, usize)>,
+    /// Makes what the clients of one connection ask.
+    pub(super) ask: F,
+}
+
+impl Crowd {
+    /// A single client.
+    pub(super) const ONE: Self = Self { clients: 1, connections: 1 };
+
+    /// So many clients on as many connections as such a crowd usually has.
+    pub(super) fn of(clients: usize) -> Self {
+        Self { clients, connections: if clients > 100 { 10 } else { 1 } }
+    }
+}
+
+impl Bench {
+    /// Both kinds as far as they are there, etcd first.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = (bool, &Kind)> {
+        self.etcd.iter().map(|kind| (false, kind)).chain([(true, &self.ours)])
+    }
+
+    /// The row of a load.
+    pub(super) async fn row<A: Ask, F: Fn(usize) -> A>(&self, load: Load<F>) -> anyhow::Result<Row> {
+        let (etcd, ours) = self.samples(&load).await?;
+        Ok(Row::rates(load.what, load.target, etcd.as_ref(), &ours))
+    }
+
+    /// The medians of a load.
+    pub(super) async fn samples<A: Ask, F: Fn(usize) -> A>(
+        &self,
+        load: &Load<F>,
+    ) -> anyhow::Result<(Option<Sample>, Sample)> {
+        let (mut etcd, mut ours) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            for (is_ours, kind) in self.kinds() {
+                let sample = once(kind, load).await?;
+                if is_ours { ours.push(sample) } else { etcd.push(sample) }
+            }
+        }
+        Ok((median(etcd), median(ours).expect("ours is always measured")))
+    }
+}
+
+async fn once<A: Ask, F: Fn(usize) -> A>(kind: &Kind, load: &Load<F>) -> anyhow::Result<Sample> {
+    let server = Server::start(kind, load.durability).await?;
+    if let Some((family, keys, bytes)) = load.fill {
+        fill(server.address, family, keys, bytes).await?;
+    }
+    let sample = sample(&server, load.crowd, &load.ask).await?;
+    server.kill().await?;
+    Ok(sample)
+}
+
+/// Writes a family of keys.
+pub(super) async fn fill(
+    address: SocketAddr,
+    family: &'static str,
+    keys: usize,
+    bytes: usize,
+) -> anyhow::Result<()> {
+    let value = value(bytes);
+    let part = |n| Fill::part(family, keys, value.clone(), n, FILL_CLIENTS);
+    let crowd = Crowd { clients: FILL_CLIENTS, connections: FILL_CLIENTS };
+    load::run(address, crowd, None, part).await?;
+    Ok(())
+}
+
+/// A load on a running server, counted after it has warmed up.
+pub(super) async fn sample<A: Ask>(
+    server: &Server,
+    crowd: Crowd,
+    ask: impl Fn(usize) -> A,
+) -> anyhow::Result<Sample> {
+    let start = Instant::now() + WARM;
+    let end = start + COUNTED;
+    let processor = async {
+        tokio::time::sleep_until(start).await;
+        let before = server.processor_seconds()?;
+        tokio::time::sleep_until(end).await;
+        anyhow::Ok(server.processor_seconds()? - before)
+    };
+    let (calls, processor) = tokio::try_join!(load::run(server.address, crowd, Some(end), ask), processor)?;
+    let counted: Vec<Call> = calls.into_iter().filter(|call| (start..end).contains(&call.end)).collect();
+    anyhow::ensure!(!counted.is_empty(), "nothing was answered");
+    Ok(Sample {
+        rate: counted.len() as f64 / COUNTED.as_secs_f64(),
+        processor: processor * 1e6 / counted.len() as f64,
+        latency: Some(Spread::of(counted.iter().map(|call| call.latency).collect())),
+    })
+}

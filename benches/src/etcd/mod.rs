@@ -1,0 +1,93 @@
+//! A real etcd and our store behind the same API, side by side: same machine, same file system, same load, runs in turns.
+//!
+//! Each row of the table is one file (or one function of it), which says what exactly is measured. [`main`] runs those whose
+//! names contain the words of the command line: `cargo bench -p kstore-benches --bench etcd -- puts restart`. The word
+//! `sled` puts ours on that engine. Without an etcd in PATH its column stays empty.
+
+mod cas;
+mod check;
+mod frame;
+mod idle_watchers;
+mod in_process;
+mod limits;
+mod link;
+mod load;
+mod measure;
+mod puts;
+mod ranges;
+mod request;
+mod restart;
+mod rewrite;
+mod row;
+mod server;
+mod watchers;
+mod watching;
+
+use crate::binary::Binary;
+use crate::machine;
+use measure::Bench;
+use row::Row;
+use server::Kind;
+use std::pin::Pin;
+
+type Outcome = Pin<Box<dyn Future<Output = anyhow::Result<Vec<Row>>>>>;
+
+/// A row that takes so long that it has to be asked for.
+const ASKED: &str = "check";
+
+/// Builds our server if needed, measures, and prints a table in Markdown.
+///
+/// # Errors
+/// If a server cannot be built or started, or does not do what is measured.
+pub fn main() -> anyhow::Result<()> {
+    // Cargo adds flags such as `--bench`.
+    let mut words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let sled = words.iter().any(|word| word == "sled");
+    words.retain(|word| word != "sled");
+    let bench = Bench { etcd: Kind::etcd(), ours: Kind::Ours { binary: Binary::etcd_server()?, sled } };
+    println!("{}; ours on {}\n", machine::describe(), if sled { "sled" } else { "segments" });
+    if bench.etcd.is_none() {
+        println!("There is no etcd in PATH: its column is empty.\n");
+    }
+    println!("{}", row::HEAD);
+    // One thread: the load must leave the machine to the servers.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        for (name, measure) in rows(&bench) {
+            if wanted(name, &words) {
+                for row in measure.await? {
+                    println!("{row}");
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+fn wanted(name: &str, words: &[String]) -> bool {
+    let named = words.iter().any(|word| name.contains(word.as_str()));
+    named || (words.is_empty() && name != ASKED)
+}
+
+/// All rows, in the order of the table. Nothing is started before its turn.
+fn rows(bench: &Bench) -> Vec<(&'static str, Outcome)> {
+    let b = || bench.clone();
+    vec![
+        ("puts 1", Box::pin(puts::measure(b(), 1, "≥ 1×"))),
+        ("puts 100", Box::pin(puts::measure(b(), 100, "≥ 3×"))),
+        ("puts 1000", Box::pin(puts::measure(b(), 1_000, "≥ 4×, p99 ≤ ¼"))),
+        ("cas", Box::pin(cas::measure(b()))),
+        ("get", Box::pin(ranges::one(b()))),
+        ("list", Box::pin(ranges::many(b()))),
+        ("page", Box::pin(ranges::page(b()))),
+        ("watchers", Box::pin(watchers::measure(b()))),
+        ("idle", Box::pin(idle_watchers::measure(b()))),
+        ("process", Box::pin(in_process::measure(b()))),
+        ("restart", Box::pin(restart::measure(b()))),
+        ("disk", Box::pin(rewrite::measure(b()))),
+        ("relaxed 1", Box::pin(puts::relaxed(b(), 1))),
+        ("relaxed 100", Box::pin(puts::relaxed(b(), 100))),
+        ("relaxed 1000", Box::pin(puts::relaxed(b(), 1_000))),
+        (ASKED, Box::pin(check::measure(b()))),
+    ]
+}

@@ -1,0 +1,184 @@
+//! Many watches on a few connections, which count what they are told.
+
+use super::limits::{WATCH_CONNECTIONS, WATCH_STREAMS};
+use super::link::{Link, Messages, Piece};
+use super::request::{WATCH, bounds};
+use anyhow::{Context, ensure};
+use kstore_proto::etcd::etcdserverpb::{WatchCreateRequest, WatchRequest, watch_request::RequestUnion};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+/// Creations without an answer on one stream: few enough for the window that servers grant a stream.
+const CREATING: usize = 100;
+
+/// How watches are spread.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) connections: usize,
+    /// On each connection.
+    pub(super) streams: usize,
+    /// On each stream.
+    pub(super) watches: usize,
+}
+
+impl Shape {
+    /// So many watches on the usual number of connections and streams.
+    pub(super) fn of(watches: usize) -> Self {
+        let (connections, streams) = (WATCH_CONNECTIONS, WATCH_STREAMS);
+        Self { connections, streams, watches: watches / connections / streams }
+    }
+
+    fn total(self) -> usize {
+        self.connections * self.streams * self.watches
+    }
+}
+
+/// The watches. They end when this is dropped.
+pub(super) struct Watching {
+    counts: Arc<Counts>,
+    links: JoinSet<anyhow::Result<()>>,
+}
+
+#[derive(Default)]
+struct Counts {
+    created: AtomicUsize,
+    events: AtomicUsize,
+    changed: Notify,
+}
+
+impl Watching {
+    /// Watches a family; returns when the server has confirmed all of them.
+    pub(super) async fn open(address: SocketAddr, shape: Shape, family: &str) -> anyhow::Result<Self> {
+        let mut watching = Self { counts: Arc::default(), links: JoinSet::new() };
+        for _ in 0..shape.connections {
+            let link = Link::open(address).await?;
+            let connection = Connection { link, request: create(family), streams: BTreeMap::new() };
+            watching.links.spawn(connection.run(shape, watching.counts.clone()));
+        }
+        watching.wait(|counts| counts.created.load(Relaxed) >= shape.total()).await?;
+        Ok(watching)
+    }
+
+    /// Returns when `events` have come in all.
+    pub(super) async fn events(&mut self, events: usize) -> anyhow::Result<()> {
+        self.wait(|counts| counts.events.load(Relaxed) >= events).await
+    }
+
+    async fn wait(&mut self, done: impl Fn(&Counts) -> bool) -> anyhow::Result<()> {
+        while !done(&self.counts) {
+            tokio::select! {
+                biased;
+                ended = self.links.join_next() => ended.context("there are no connections")??.context("a connection of watches ended")?,
+                () = self.counts.changed.notified() => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn create(family: &str) -> WatchRequest {
+    let (key, range_end) = bounds(family);
+    let create = WatchCreateRequest { key, range_end, ..WatchCreateRequest::default() };
+    WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) }
+}
+
+struct Connection {
+    link: Link,
+    request: WatchRequest,
+    streams: BTreeMap<u32, Stream>,
+}
+
+#[derive(Default)]
+struct Stream {
+    messages: Messages,
+    /// Watches still to be asked for.
+    rest: usize,
+    /// Confirmed since more were asked for.
+    confirmed: usize,
+}
+
+impl Connection {
+    async fn run(mut self, shape: Shape, counts: Arc<Counts>) -> anyhow::Result<()> {
+        for _ in 0..shape.streams {
+            let stream = self.link.open_call(WATCH, &self.request);
+            let first = shape.watches.min(CREATING);
+            (1..first).for_each(|_| self.link.send(stream, &self.request));
+            self.streams.insert(stream, Stream { rest: shape.watches - first, ..Stream::default() });
+        }
+        loop {
+            let (streams, mut ended) = (&mut self.streams, false);
+            self.link
+                .turn(|stream, piece| match (piece, streams.get_mut(&stream)) {
+                    (Piece::Data(data), Some(stream)) => stream.take(data, &counts),
+                    _ => ended = true,
+                })
+                .await?;
+            ensure!(!ended, "a stream of watches ended");
+            for (name, stream) in &mut self.streams {
+                let more = std::mem::take(&mut stream.confirmed).min(stream.rest);
+                stream.rest -= more;
+                (0..more).for_each(|_| self.link.send(*name, &self.request));
+            }
+            counts.changed.notify_one();
+        }
+    }
+}
+
+impl Stream {
+    fn take(&mut self, data: &[u8], counts: &Counts) {
+        let Self { messages, confirmed, .. } = self;
+        messages.push(data, |message| {
+            let (created, events) = look(message).unwrap_or_default();
+            *confirmed += usize::from(created);
+            counts.created.fetch_add(usize::from(created), Relaxed);
+            counts.events.fetch_add(events, Relaxed);
+        });
+    }
+}
+
+const CREATED: u64 = 3;
+const EVENTS: u64 = 11;
+
+/// Whether a response confirms a watch, and how many events it holds; none if it is not well-formed. Decoding it would
+/// cost more than many a server.
+fn look(mut message: &[u8]) -> Option<(bool, usize)> {
+    let (mut created, mut events) = (false, 0);
+    while !message.is_empty() {
+        let tag = prost::encoding::decode_varint(&mut message).ok()?;
+        let value = prost::encoding::decode_varint(&mut message).ok()?;
+        match (tag >> 3, tag & 7) {
+            (CREATED, 0) => created = value != 0,
+            (EVENTS, 2) => events += 1,
+            _ => {}
+        }
+        if tag & 7 == 2 {
+            message = message.get(usize::try_from(value).ok()?..)?;
+        }
+    }
+    Some((created, events))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kstore_proto::etcd::etcdserverpb::{ResponseHeader, WatchResponse};
+    use kstore_proto::etcd::mvccpb::{Event, KeyValue};
+    use prost::Message;
+
+    #[test]
+    fn a_look_at_a_response_sees_what_decoding_it_would() {
+        let header = Some(ResponseHeader { revision: 300, ..ResponseHeader::default() });
+        let kv = Some(KeyValue { value: vec![11; 300].into(), ..KeyValue::default() });
+        let event = Event { kv, ..Event::default() };
+        let response =
+            WatchResponse { header, watch_id: 200, events: vec![event; 3], ..WatchResponse::default() };
+        assert_eq!(look(&response.encode_to_vec()), Some((false, 3)));
+        let created = WatchResponse { created: true, ..WatchResponse::default() };
+        assert_eq!(look(&created.encode_to_vec()), Some((true, 0)));
+        assert_eq!(look(&[0x5a, 9, 1]), None);
+    }
+}

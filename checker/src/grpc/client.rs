@@ -1,0 +1,68 @@
+//! One client: a call after the other, each recorded.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use kstore_nondet::Rng;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::link::Link;
+use super::traffic::Traffic;
+use super::wire;
+use super::workload::Shared;
+use crate::history::{Call, Operation, Outcome};
+
+/// What a client did, until it was told to stop.
+pub(super) async fn run(shared: Arc<Shared>, client: u32, mut link: Link, rng: Rng) -> Vec<Call> {
+    let mut traffic = Traffic::new(&shared.plan, client, rng);
+    let mut pace = pace(&shared);
+    let mut calls = Vec::new();
+    while !shared.stop.is_cancelled() {
+        if let Some(pace) = &mut pace {
+            pace.tick().await;
+        }
+        let operation = traffic.next();
+        let Some(call) = call(&shared, client, &mut link, &shared.stop, operation).await else { break };
+        traffic.learn(&call.operation, &call.outcome);
+        calls.push(call);
+    }
+    calls
+}
+
+/// How often one client calls at most.
+fn pace(shared: &Shared) -> Option<tokio::time::Interval> {
+    let each = shared.plan.rate / shared.plan.clients.max(1);
+    let period = Duration::from_secs(1).checked_div(each)?;
+    let mut pace = interval_at(Instant::now(), period);
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    Some(pace)
+}
+
+/// One call, recorded; none if it is time to stop before there is a connection.
+pub(super) async fn call(
+    shared: &Shared,
+    client: u32,
+    link: &mut Link,
+    stop: &CancellationToken,
+    operation: Operation,
+) -> Option<Call> {
+    let channel = link.channel(stop).await?;
+    let call = shared.clock.now();
+    let answer = timeout(shared.plan.timeout, wire::call(channel, &operation)).await;
+    let ret = shared.clock.now();
+    let outcome = match answer {
+        Ok(Ok(reply)) => Outcome::Ok(reply),
+        Ok(Err(status)) => wire::failure(&status),
+        Err(_) => Outcome::Unknown,
+    };
+    if outcome == Outcome::Unknown {
+        link.lost();
+    }
+    if let Outcome::Ok(reply) = &outcome {
+        shared.saw(reply.revision().unwrap_or(0));
+    }
+    shared.calls.fetch_add(1, Ordering::Relaxed);
+    Some(Call { client, call, ret, operation, outcome })
+}

@@ -1,0 +1,234 @@
+//! [`Workload`]: all that is done to an endpoint at once, from a known start to a known end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use kstore_nondet::Rng;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::clock::Clock;
+use super::link::Link;
+use super::{Plan, client, compactor, watcher};
+use crate::history::{
+    Call, History, Keys, Operation, Outcome, Range, RangeReply, Refusal, Reply, Start, Watch,
+};
+
+/// Keys that an endpoint may hold before: they become part of the history.
+const KEYS_BEFORE: i64 = 10_000;
+
+/// How long the watch on everything may take to say all that it still has to say.
+const CATCH_UP: Duration = Duration::from_secs(10);
+
+/// How long the endpoint may take to answer before the workload begins, and again after it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What all clients of a workload share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) plan: Plan,
+    pub(super) clock: Clock,
+    /// The newest revision that anybody has heard of.
+    pub(super) revision: AtomicI64,
+    /// The last revision of all, once that is known; before, it is the largest there can be.
+    last: AtomicI64,
+    /// Calls so far.
+    pub(super) calls: AtomicU64,
+    /// No further calls.
+    pub(super) stop: CancellationToken,
+    /// No further waiting either.
+    pub(super) done: CancellationToken,
+}
+
+impl Shared {
+    pub(super) fn saw(&self, revision: i64) {
+        self.revision.fetch_max(revision, Ordering::Relaxed);
+    }
+
+    fn url(&self) -> String {
+        self.plan.endpoints.first().cloned().unwrap_or_default()
+    }
+
+    fn no_answer(&self, detail: &str) -> StartError {
+        StartError::NoAnswer { url: self.url(), detail: detail.to_owned() }
+    }
+
+    /// Whether nothing comes after this revision.
+    pub(super) fn is_complete(&self, revision: i64) -> bool {
+        revision >= self.last.load(Ordering::Relaxed)
+    }
+}
+
+/// Why nothing was begun.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No such URL.
+    #[error("{url}: {source}")]
+    Url {
+        /// What was given.
+        url: String,
+        /// What is wrong with it.
+        source: tonic::transport::Error,
+    },
+    /// No endpoint was given.
+    #[error("there is no endpoint")]
+    NoEndpoint,
+    /// Nobody answers there.
+    #[error("{url} does not answer like an etcd: {detail}")]
+    NoAnswer {
+        /// Where.
+        url: String,
+        /// What was answered instead.
+        detail: String,
+    },
+    /// The endpoint is in use.
+    #[error("{url} holds {count} keys; use one that is empty or nearly so, and that nobody else writes to")]
+    Full {
+        /// Where.
+        url: String,
+        /// How many.
+        count: i64,
+    },
+}
+
+/// What was recorded.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// All that clients did and saw.
+    pub history: History,
+    /// The watch on everything had said everything in the end. If not, it stalls or loses events at its end.
+    pub complete: bool,
+}
+
+/// Clients, a compactor and watchers at work.
+#[derive(Debug)]
+pub struct Workload {
+    shared: Arc<Shared>,
+    start: Start,
+    calls: JoinSet<Vec<Call>>,
+    watches: JoinSet<Vec<Watch>>,
+    primary: JoinSet<Vec<Watch>>,
+    last: Link,
+}
+
+impl Workload {
+    /// Looks at what the endpoint holds, compacts it so that it is known what can be read, and lets everybody loose.
+    ///
+    /// # Errors
+    /// If the endpoint does not answer, or holds too much.
+    pub async fn start(plan: Plan) -> Result<Self, StartError> {
+        if plan.endpoints.is_empty() {
+            return Err(StartError::NoEndpoint);
+        }
+        let shared = Arc::new(Shared {
+            plan,
+            clock: Clock::start(),
+            revision: AtomicI64::new(1),
+            last: AtomicI64::new(i64::MAX),
+            calls: AtomicU64::new(0),
+            stop: CancellationToken::new(),
+            done: CancellationToken::new(),
+        });
+        let mut last = link(&shared, 0)?;
+        let start = survey(&shared, &mut last).await?;
+        shared.saw(start.revision);
+        let (calls, watches, primary) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
+        let mut workload = Self { shared, start, calls, watches, primary, last };
+        workload.spawn()?;
+        Ok(workload)
+    }
+
+    fn spawn(&mut self) -> Result<(), StartError> {
+        let (shared, rng) = (&self.shared, Rng::seeded(self.shared.plan.seed));
+        let Plan { clients, watchers, .. } = shared.plan;
+        for id in 1..=clients {
+            self.calls.spawn(client::run(shared.clone(), id, link(shared, id)?, rng.fork("client")));
+        }
+        let id = clients + 1;
+        self.calls.spawn(compactor::run(shared.clone(), id, link(shared, id)?, rng.fork("compactor")));
+        for id in clients + 2..clients + 2 + watchers {
+            self.watches.spawn(watcher::roaming(shared.clone(), id, link(shared, id)?, rng.fork("watcher")));
+        }
+        let (id, first) = (clients + 2 + watchers, self.start.revision + 1);
+        self.primary.spawn(watcher::everything(shared.clone(), id, link(shared, id)?, first));
+        Ok(())
+    }
+
+    /// How many calls have been made so far.
+    pub fn calls(&self) -> u64 {
+        self.shared.calls.load(Ordering::Relaxed)
+    }
+
+    /// Lets calls that are under way end, reads everything once more, waits until the watch on everything has caught up, and
+    /// hands over what was recorded. The endpoint must answer by then.
+    ///
+    /// # Errors
+    /// If it does not answer within half a minute.
+    pub async fn finish(mut self) -> Result<Recording, StartError> {
+        self.shared.stop.cancel();
+        let calls = std::mem::take(&mut self.calls).join_all().await;
+        let mut calls: Vec<_> = calls.into_iter().flatten().collect();
+        let everything = Range { keys: Keys::all(), ..Range::default() };
+        let (found, asked) = read(&self.shared, &mut self.last, everything).await?;
+        calls.extend(asked);
+        self.shared.last.store(found.revision, Ordering::Relaxed);
+        let mut primary = std::mem::take(&mut self.primary);
+        let complete = tokio::time::timeout(CATCH_UP, primary.join_next()).await;
+        self.shared.done.cancel();
+        let mut watches: Vec<_> = primary.join_all().await.into_iter().flatten().collect();
+        let is_complete = complete.is_ok();
+        watches.extend(complete.into_iter().flatten().flat_map(|joined| joined.unwrap_or_default()));
+        watches.extend(std::mem::take(&mut self.watches).join_all().await.into_iter().flatten());
+        Ok(Recording { history: History { start: self.start, calls, watches }, complete: is_complete })
+    }
+}
+
+fn link(shared: &Shared, id: u32) -> Result<Link, StartError> {
+    let endpoints = &shared.plan.endpoints;
+    let url = &endpoints[id as usize % endpoints.len()];
+    Link::new(url).map_err(|source| StartError::Url { url: url.clone(), source })
+}
+
+/// Asks until there is an answer or a refusal, since one is needed. Everything that was asked, the answered one last.
+async fn ask(shared: &Shared, link: &mut Link, operation: Operation) -> Result<Vec<Call>, StartError> {
+    // The workload's own token may say stop by now.
+    let never = CancellationToken::new();
+    let mut calls: Vec<Call> = Vec::new();
+    let asking = async {
+        while calls.last().is_none_or(|call| call.outcome == Outcome::Unknown) {
+            calls.extend(client::call(shared, 0, link, &never, operation.clone()).await);
+        }
+    };
+    match tokio::time::timeout(PATIENCE, asking).await {
+        Ok(()) => Ok(calls),
+        Err(_) => Err(shared.no_answer("no answer")),
+    }
+}
+
+/// Reads, and must not be refused.
+async fn read(shared: &Shared, link: &mut Link, range: Range) -> Result<(RangeReply, Vec<Call>), StartError> {
+    let calls = ask(shared, link, Operation::Range(range)).await?;
+    match calls.last().map(|call| call.outcome.clone()) {
+        Some(Outcome::Ok(Reply::Range(reply))) => Ok((reply, calls)),
+        other => Err(shared.no_answer(&format!("a read was answered with {other:?}"))),
+    }
+}
+
+/// What the endpoint holds, after a compaction at its revision.
+async fn survey(shared: &Shared, link: &mut Link) -> Result<Start, StartError> {
+    let everything = Range { keys: Keys::all(), ..Range::default() };
+    let (found, _) = read(shared, link, Range { count_only: true, ..everything.clone() }).await?;
+    if found.count > KEYS_BEFORE {
+        return Err(StartError::Full { url: shared.url(), count: found.count });
+    }
+    let revision = found.revision;
+    let compacted = ask(shared, link, Operation::Compact { revision }).await?;
+    let (found, _) = read(shared, link, everything).await?;
+    match compacted.last().map(|call| &call.outcome) {
+        Some(Outcome::Ok(_) | Outcome::Failed(Refusal::Compacted)) if found.revision == revision => {
+            Ok(Start { revision, compacted: revision, kvs: found.kvs })
+        }
+        _ => Err(shared.no_answer("somebody else writes to it")),
+    }
+}

@@ -1,0 +1,13 @@
+//! The size of histories that can be judged: what a run of minutes records.
+
+use super::generate::{Setup, history};
+use crate::judge;
+
+#[test]
+fn a_hundred_thousand_calls_are_judged_in_about_as_many_steps() {
+    let calls = 100_000;
+    let history = history(Setup { seed: 1, clients: 16, calls, keys: 10, unknown: 1, watches: 4 });
+    let verdict = judge(&history);
+    assert!(verdict.is_good(), "{verdict}");
+    assert!(verdict.counts.steps < 2 * calls as u64, "{verdict}");
+}

@@ -1,0 +1,101 @@
+//! On small histories, good ones and spoiled ones, the search says what trying everything says.
+
+use kstore_nondet::Rng;
+use proptest::prelude::{ProptestConfig, any};
+use proptest::{prop_assert_eq, proptest};
+
+use super::brute::is_linearizable;
+use super::generate::{Setup, history};
+use crate::evidence::{Evidence, Sources};
+use crate::history::{Call, History, OpReply, Outcome, Refusal, Reply};
+use crate::linearize::linearize;
+
+/// Changes something about one call, at random.
+fn spoil(history: &mut History, rng: &Rng) {
+    let len = history.calls.len() as u64;
+    let other = history.calls[rng.below(len) as usize].clone();
+    let call = &mut history.calls[rng.below(len) as usize];
+    match rng.below(6) {
+        0 => call.outcome = Outcome::Unknown,
+        1 => shift(call, rng),
+        2 => call.operation = other.operation,
+        3 => call.outcome = Outcome::Failed(Refusal::LeaseNotFound),
+        4 => (call.call, call.ret) = (other.call, other.ret),
+        _ => forget(call),
+    }
+}
+
+/// Another revision in the header.
+fn shift(call: &mut Call, rng: &Rng) {
+    let by = rng.below(3) as i64 - 1;
+    if let Outcome::Ok(
+        Reply::Txn { revision, .. } | Reply::LeaseGrant { revision, .. } | Reply::LeaseRevoke { revision },
+    ) = &mut call.outcome
+    {
+        *revision += by;
+    }
+}
+
+/// A read finds less.
+fn forget(call: &mut Call) {
+    if let Outcome::Ok(Reply::Range(reply)) = &mut call.outcome {
+        reply.kvs.pop();
+    } else if let Outcome::Ok(Reply::Txn { results, .. }) = &mut call.outcome
+        && let Some(OpReply::Delete { deleted, .. }) = results.first_mut()
+    {
+        *deleted = 0;
+    }
+}
+
+/// The dumb judge knows neither this nor that an answer fits its question.
+fn is_judged(history: &History) -> bool {
+    history.calls.iter().all(|call| !matches!(call.outcome, Outcome::Failed(Refusal::Other(_))))
+}
+
+fn search(history: &History) -> bool {
+    linearize(history, &Evidence::default(), 1_000_000).is_ok()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
+
+    #[test]
+    fn the_search_says_what_trying_everything_says(
+        seed in any::<u64>(), calls in 2_usize..9, unknown in 0_u64..50, spoiled in 0_usize..3,
+    ) {
+        let mut history = history(Setup { seed, clients: 4, calls, keys: 2, unknown, watches: 0 });
+        let rng = Rng::seeded(seed ^ 1);
+        for _ in 0..spoiled {
+            spoil(&mut history, &rng);
+        }
+        if is_judged(&history) && mixed_up(&history).is_none() {
+            prop_assert_eq!(search(&history), is_linearizable(&history), "{:#?}", history.calls);
+        }
+    }
+
+    #[test]
+    fn evidence_changes_nothing_about_good_histories(seed in any::<u64>(), unknown in 0_u64..60) {
+        let history = history(Setup { seed, clients: 4, calls: 40, keys: 3, unknown, watches: 3 });
+        let evidence = Evidence::gather(&history, Sources::CallsAndWatches);
+        prop_assert_eq!(evidence.conflicts.len(), 0);
+        prop_assert_eq!(linearize(&history, &evidence, 1_000_000).is_ok(), true);
+    }
+}
+
+/// An answer of another kind than the question.
+fn mixed_up(history: &History) -> Option<&Call> {
+    use crate::history::Operation as O;
+    history.calls.iter().find(|call| {
+        let Outcome::Ok(reply) = &call.outcome else { return false };
+        !matches!(
+            (&call.operation, reply),
+            (O::Range(_), Reply::Range(_))
+                | (O::Txn(_), Reply::Txn { .. })
+                | (O::LeaseGrant { .. }, Reply::LeaseGrant { .. })
+                | (O::LeaseRevoke { .. }, Reply::LeaseRevoke { .. })
+                | (O::LeaseKeepAlive { .. }, Reply::LeaseKeepAlive { .. })
+                | (O::Compact { .. }, Reply::Compact { .. })
+                | (O::Defragment, Reply::Defragment)
+        )
+    })
+}

@@ -1,0 +1,91 @@
+//! [`Timeline`]: what every revision changed, by replaying an order of operations. The dumb source of truth for whoever
+//! looks back: reads of old revisions and watches.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::history::{Blob, KeyValue, Keys, Range, RangeReply, Start};
+use crate::linearize::Order;
+use crate::model::{self, Change, State};
+
+/// One revision.
+#[derive(Clone, Debug)]
+pub(crate) struct Revision {
+    /// Its changes, in order.
+    pub(crate) changes: Vec<Change>,
+    /// It cannot have been there before.
+    pub(crate) not_before: u64,
+}
+
+/// The versions of a key, by the revision from which on they hold.
+type Versions = BTreeMap<i64, Option<Arc<KeyValue>>>;
+
+/// Every revision after the start of a history.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Timeline {
+    first: i64,
+    last: i64,
+    revisions: BTreeMap<i64, Revision>,
+    keys: BTreeMap<Blob, Versions>,
+}
+
+impl Timeline {
+    pub(crate) fn replay(start: &Start, order: &Order) -> Self {
+        let mut state = State::new(start);
+        let first = start.revision;
+        let mut timeline = Self { first, last: first, ..Self::default() };
+        for kv in state.kvs() {
+            timeline.keys.entry(kv.key.clone()).or_default().insert(i64::MIN, Some(kv.clone()));
+        }
+        for done in &order.done {
+            let (_, effect) = state.apply(&done.operation);
+            if !effect.changes.is_empty() {
+                timeline.push(state.revision(), Revision { changes: effect.changes, not_before: done.call });
+            }
+        }
+        timeline
+    }
+
+    fn push(&mut self, number: i64, revision: Revision) {
+        for change in &revision.changes {
+            let kv = (change.kv.version > 0).then(|| change.kv.clone());
+            self.keys.entry(change.kv.key.clone()).or_default().insert(number, kv);
+        }
+        self.revisions.insert(number, revision);
+        self.last = number;
+    }
+
+    /// The revision before the first change.
+    pub(crate) fn first(&self) -> i64 {
+        self.first
+    }
+
+    /// The last revision.
+    pub(crate) fn last(&self) -> i64 {
+        self.last
+    }
+
+    /// A revision, if it is after the start and there was one.
+    pub(crate) fn get(&self, revision: i64) -> Option<&Revision> {
+        self.revisions.get(&revision)
+    }
+
+    /// The changes of the revisions from `from` to `to`.
+    pub(crate) fn changes(&self, from: i64, to: i64) -> impl Iterator<Item = (i64, &Change)> {
+        let revisions = (from <= to).then(|| self.revisions.range(from..=to)).into_iter().flatten();
+        revisions.flat_map(|(number, revision)| revision.changes.iter().map(|change| (*number, change)))
+    }
+
+    /// What a read at that revision finds; its header is not known.
+    pub(crate) fn range(&self, range: &Range, revision: i64) -> RangeReply {
+        let found = self
+            .select(&range.keys)
+            .filter_map(|versions| versions.range(..=revision).next_back().and_then(|(_, kv)| kv.as_deref()));
+        model::answer(range, revision, found)
+    }
+
+    fn select<'a>(&'a self, keys: &'a Keys) -> impl Iterator<Item = &'a Versions> {
+        let from = self.keys.range(keys.key.clone()..);
+        from.filter(|(key, _)| keys.contains(key.as_bytes())).map(|(_, versions)| versions)
+    }
+}

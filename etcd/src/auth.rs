@@ -1,0 +1,120 @@
+//! The Auth service, as a server answers that knows no users: whoever comes in can do everything, and nobody can be added.
+
+use kstore_proto::etcd::authpb::Permission;
+use kstore_proto::etcd::etcdserverpb as pb;
+use tonic::{Request, Response, Status, async_trait};
+
+use crate::error::{self, unimplemented};
+use crate::node::Node;
+
+/// Why nobody can be added.
+const NO_USERS: &str =
+    "users and roles are not kept; let clients show certificates instead (--etcd-trusted-ca-file)";
+
+/// Of a store of users in which nothing was ever done.
+const AUTH_REVISION: u64 = 1;
+
+type Answer<T> = Result<Response<T>, Status>;
+
+#[async_trait]
+impl pb::auth_server::Auth for Node {
+    async fn auth_enable(&self, _: Request<pb::AuthEnableRequest>) -> Answer<pb::AuthEnableResponse> {
+        Err(error::ROOT_USER_MISSING.into())
+    }
+
+    async fn auth_disable(&self, _: Request<pb::AuthDisableRequest>) -> Answer<pb::AuthDisableResponse> {
+        Ok(Response::new(pb::AuthDisableResponse { header: self.header_now() }))
+    }
+
+    async fn auth_status(&self, _: Request<pb::AuthStatusRequest>) -> Answer<pb::AuthStatusResponse> {
+        let (header, enabled) = (self.header_now(), false);
+        Ok(Response::new(pb::AuthStatusResponse { header, enabled, auth_revision: AUTH_REVISION }))
+    }
+
+    async fn authenticate(&self, _: Request<pb::AuthenticateRequest>) -> Answer<pb::AuthenticateResponse> {
+        Err(error::AUTH_NOT_ENABLED.into())
+    }
+
+    async fn user_add(&self, request: Request<pb::AuthUserAddRequest>) -> Answer<pb::AuthUserAddResponse> {
+        match request.into_inner().name.is_empty() {
+            true => Err(error::USER_EMPTY.into()),
+            false => Err(unimplemented(NO_USERS)),
+        }
+    }
+
+    async fn user_get(&self, _: Request<pb::AuthUserGetRequest>) -> Answer<pb::AuthUserGetResponse> {
+        Err(error::USER_NOT_FOUND.into())
+    }
+
+    async fn user_list(&self, _: Request<pb::AuthUserListRequest>) -> Answer<pb::AuthUserListResponse> {
+        Ok(Response::new(pb::AuthUserListResponse { header: self.header_now(), users: Vec::new() }))
+    }
+
+    async fn user_delete(&self, _: Request<pb::AuthUserDeleteRequest>) -> Answer<pb::AuthUserDeleteResponse> {
+        Err(error::USER_NOT_FOUND.into())
+    }
+
+    async fn user_change_password(
+        &self,
+        _: Request<pb::AuthUserChangePasswordRequest>,
+    ) -> Answer<pb::AuthUserChangePasswordResponse> {
+        Err(error::USER_NOT_FOUND.into())
+    }
+
+    async fn user_grant_role(
+        &self,
+        _: Request<pb::AuthUserGrantRoleRequest>,
+    ) -> Answer<pb::AuthUserGrantRoleResponse> {
+        Err(error::USER_NOT_FOUND.into())
+    }
+
+    async fn user_revoke_role(
+        &self,
+        _: Request<pb::AuthUserRevokeRoleRequest>,
+    ) -> Answer<pb::AuthUserRevokeRoleResponse> {
+        Err(error::USER_NOT_FOUND.into())
+    }
+
+    async fn role_add(&self, request: Request<pb::AuthRoleAddRequest>) -> Answer<pb::AuthRoleAddResponse> {
+        match request.into_inner().name.is_empty() {
+            true => Err(error::ROLE_EMPTY.into()),
+            false => Err(unimplemented(NO_USERS)),
+        }
+    }
+
+    async fn role_get(&self, _: Request<pb::AuthRoleGetRequest>) -> Answer<pb::AuthRoleGetResponse> {
+        Err(error::ROLE_NOT_FOUND.into())
+    }
+
+    async fn role_list(&self, _: Request<pb::AuthRoleListRequest>) -> Answer<pb::AuthRoleListResponse> {
+        Ok(Response::new(pb::AuthRoleListResponse { header: self.header_now(), roles: Vec::new() }))
+    }
+
+    async fn role_delete(&self, _: Request<pb::AuthRoleDeleteRequest>) -> Answer<pb::AuthRoleDeleteResponse> {
+        Err(error::ROLE_NOT_FOUND.into())
+    }
+
+    async fn role_grant_permission(
+        &self,
+        request: Request<pb::AuthRoleGrantPermissionRequest>,
+    ) -> Answer<pb::AuthRoleGrantPermissionResponse> {
+        match request.into_inner().perm {
+            None => Err(error::PERMISSION_NOT_GIVEN.into()),
+            Some(permission) if !is_range(&permission) => Err(error::INVALID_PERMISSION.into()),
+            Some(_) => Err(error::ROLE_NOT_FOUND.into()),
+        }
+    }
+
+    async fn role_revoke_permission(
+        &self,
+        _: Request<pb::AuthRoleRevokePermissionRequest>,
+    ) -> Answer<pb::AuthRoleRevokePermissionResponse> {
+        Err(error::ROLE_NOT_FOUND.into())
+    }
+}
+
+/// Whether a permission is about any key.
+fn is_range(permission: &Permission) -> bool {
+    let Permission { key, range_end, .. } = permission;
+    !key.is_empty() && (range_end.is_empty() || range_end[..] == [0] || key < range_end)
+}

@@ -1,0 +1,238 @@
+//! What is true of every gRPC call whatever its service: which calls there are, how many began and how they ended, and what
+//! is refused before a service sees it. Not a service, and not HTTP's other pages (see `pages`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, Request};
+use tonic::{Code, Status};
+
+use crate::error;
+
+/// What the client says its API is.
+const CLIENT_VERSION: &str = "client-api-version";
+/// How many codes gRPC has.
+const CODES: usize = 17;
+
+/// How a call's messages come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Unary,
+    ServerStream,
+    BidiStream,
+}
+
+/// Services, with their methods. Ascending, since they are searched.
+const METHODS: &[(&str, Kind)] = &[
+    ("/etcdserverpb.Auth/AuthDisable", Kind::Unary),
+    ("/etcdserverpb.Auth/AuthEnable", Kind::Unary),
+    ("/etcdserverpb.Auth/AuthStatus", Kind::Unary),
+    ("/etcdserverpb.Auth/Authenticate", Kind::Unary),
+    ("/etcdserverpb.Auth/RoleAdd", Kind::Unary),
+    ("/etcdserverpb.Auth/RoleDelete", Kind::Unary),
+    ("/etcdserverpb.Auth/RoleGet", Kind::Unary),
+    ("/etcdserverpb.Auth/RoleGrantPermission", Kind::Unary),
+    ("/etcdserverpb.Auth/RoleList", Kind::Unary),
+    ("/etcdserverpb.Auth/RoleRevokePermission", Kind::Unary),
+    ("/etcdserverpb.Auth/UserAdd", Kind::Unary),
+    ("/etcdserverpb.Auth/UserChangePassword", Kind::Unary),
+    ("/etcdserverpb.Auth/UserDelete", Kind::Unary),
+    ("/etcdserverpb.Auth/UserGet", Kind::Unary),
+    ("/etcdserverpb.Auth/UserGrantRole", Kind::Unary),
+    ("/etcdserverpb.Auth/UserList", Kind::Unary),
+    ("/etcdserverpb.Auth/UserRevokeRole", Kind::Unary),
+    ("/etcdserverpb.Cluster/MemberAdd", Kind::Unary),
+    ("/etcdserverpb.Cluster/MemberList", Kind::Unary),
+    ("/etcdserverpb.Cluster/MemberPromote", Kind::Unary),
+    ("/etcdserverpb.Cluster/MemberRemove", Kind::Unary),
+    ("/etcdserverpb.Cluster/MemberUpdate", Kind::Unary),
+    ("/etcdserverpb.KV/Compact", Kind::Unary),
+    ("/etcdserverpb.KV/DeleteRange", Kind::Unary),
+    ("/etcdserverpb.KV/Put", Kind::Unary),
+    ("/etcdserverpb.KV/Range", Kind::Unary),
+    ("/etcdserverpb.KV/RangeStream", Kind::ServerStream),
+    ("/etcdserverpb.KV/Txn", Kind::Unary),
+    ("/etcdserverpb.Lease/LeaseGrant", Kind::Unary),
+    ("/etcdserverpb.Lease/LeaseKeepAlive", Kind::BidiStream),
+    ("/etcdserverpb.Lease/LeaseLeases", Kind::Unary),
+    ("/etcdserverpb.Lease/LeaseRevoke", Kind::Unary),
+    ("/etcdserverpb.Lease/LeaseTimeToLive", Kind::Unary),
+    ("/etcdserverpb.Maintenance/Alarm", Kind::Unary),
+    ("/etcdserverpb.Maintenance/Defragment", Kind::Unary),
+    ("/etcdserverpb.Maintenance/Downgrade", Kind::Unary),
+    ("/etcdserverpb.Maintenance/Hash", Kind::Unary),
+    ("/etcdserverpb.Maintenance/HashKV", Kind::Unary),
+    ("/etcdserverpb.Maintenance/MoveLeader", Kind::Unary),
+    ("/etcdserverpb.Maintenance/Snapshot", Kind::ServerStream),
+    ("/etcdserverpb.Maintenance/Status", Kind::Unary),
+    ("/etcdserverpb.Watch/Watch", Kind::BidiStream),
+    ("/grpc.health.v1.Health/Check", Kind::Unary),
+    ("/grpc.health.v1.Health/Watch", Kind::ServerStream),
+];
+
+/// Counters of one method.
+#[derive(Debug, Default)]
+struct Count {
+    started: AtomicU64,
+    /// By code. A stream is not counted here: its end is not seen from outside.
+    handled: [AtomicU64; CODES],
+}
+
+/// Counters of all calls. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Calls(Arc<[Count]>);
+
+/// A line of [`Calls::counts`].
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) service: &'static str,
+    pub(crate) method: &'static str,
+    pub(crate) kind: &'static str,
+    /// None: began.
+    pub(crate) ended: Option<Code>,
+    pub(crate) count: u64,
+}
+
+/// A method of ours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place(usize);
+
+impl Place {
+    /// The method at `path`.
+    pub(crate) fn of(path: &str) -> Option<Self> {
+        METHODS.binary_search_by_key(&path, |(path, _)| path).ok().map(Self)
+    }
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self(METHODS.iter().map(|_| Count::default()).collect())
+    }
+}
+
+impl Calls {
+    /// Has `router` answer a request, unless it is refused before.
+    pub(crate) async fn pass<B>(self, router: Router, request: Request<B>) -> Response
+    where
+        Router: tower::Service<Request<B>, Response = Response, Error = std::convert::Infallible>,
+    {
+        let Some(at) = Place::of(request.uri().path()) else {
+            return infallible(tower::ServiceExt::oneshot(router, request).await);
+        };
+        self.began(at);
+        let response = match refusal(request.headers()) {
+            Some(status) => status.into_http::<Body>(),
+            None => recode_oversized(infallible(tower::ServiceExt::oneshot(router, request).await)),
+        };
+        match response.headers().get("grpc-status") {
+            Some(code) => self.ended(at, Code::from_bytes(code.as_bytes())),
+            None if METHODS[at.0].1 == Kind::Unary => self.ended(at, Code::Ok),
+            None => {}
+        }
+        response
+    }
+
+    /// A call of this method began.
+    pub(crate) fn began(&self, Place(at): Place) {
+        self.0[at].started.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It was answered.
+    pub(crate) fn ended(&self, Place(at): Place, code: Code) {
+        self.0[at].handled[code as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What was counted so far, zeros left out.
+    pub(crate) fn counts(&self) -> Vec<Line> {
+        let mut lines = Vec::new();
+        for ((path, kind), count) in METHODS.iter().zip(self.0.iter()) {
+            let (service, method) = path[1..].split_once('/').expect("a path is service and method");
+            let kind = match kind {
+                Kind::Unary => "unary",
+                Kind::ServerStream => "server_stream",
+                Kind::BidiStream => "bidi_stream",
+            };
+            let mut line = |ended, count: &AtomicU64| match count.load(Ordering::Relaxed) {
+                0 => {}
+                count => lines.push(Line { service, method, kind, ended, count }),
+            };
+            line(None, &count.started);
+            for (code, handled) in (0..).zip(&count.handled) {
+                line(Some(Code::from_i32(code)), handled);
+            }
+        }
+        lines
+    }
+}
+
+fn infallible<T>(result: Result<T, std::convert::Infallible>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(never) => match never {},
+    }
+}
+
+fn refusal(headers: &HeaderMap) -> Option<Status> {
+    let version = headers.get(CLIENT_VERSION)?;
+    std::str::from_utf8(version.as_bytes()).is_err().then(|| error::INVALID_CLIENT_VERSION.into())
+}
+
+/// See [`error::oversized`].
+fn recode_oversized(mut response: Response) -> Response {
+    if response.headers().get("grpc-status").is_none_or(|status| status != "11") {
+        return response;
+    }
+    let status = Status::from_header_map(response.headers());
+    if let Some(status) = status.as_ref().and_then(error::oversized)
+        && status.add_header(response.headers_mut()).is_err()
+    {
+        tracing::debug!("a refusal could not be put into headers; the original one stays");
+    }
+    response
+}
+
+/// The answer to a path that is none of ours: in gRPC's words to a gRPC call.
+pub(crate) async fn unknown(request: Request<Body>) -> Response {
+    let is_grpc = |value: &http::HeaderValue| value.as_bytes().starts_with(b"application/grpc");
+    if !request.headers().get(http::header::CONTENT_TYPE).is_some_and(is_grpc) {
+        return (http::StatusCode::NOT_FOUND, "404 page not found\n").into_response();
+    }
+    let path = request.uri().path().trim_start_matches('/');
+    let text = match path.rsplit_once('/') {
+        Some((service, method))
+            if METHODS.iter().any(|(known, _)| known[1..].starts_with(&format!("{service}/"))) =>
+        {
+            format!("unknown method {method} for service {service}")
+        }
+        Some((service, _)) => format!("unknown service {service}"),
+        None => format!("malformed method name: {path:?}"),
+    };
+    Status::unimplemented(text).into_http()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_can_be_searched() {
+        assert!(METHODS.is_sorted_by_key(|(path, _)| path));
+    }
+
+    #[test]
+    fn a_client_version_that_is_no_text_is_refused() {
+        let mut headers = HeaderMap::new();
+        assert!(refusal(&headers).is_none());
+        headers.insert(CLIENT_VERSION, "3.5".parse().unwrap());
+        assert!(refusal(&headers).is_none());
+        headers.insert(CLIENT_VERSION, http::HeaderValue::from_bytes(b"\xff\xfe").unwrap());
+        let status = refusal(&headers).unwrap();
+        assert_eq!(
+            (status.code(), status.message()),
+            (Code::InvalidArgument, "etcdserver: invalid client api version")
+        );
+    }
+}

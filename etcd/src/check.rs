@@ -1,0 +1,58 @@
+//! Whether a request is well-formed, whatever the store holds, found out in etcd's order: of several faults, the first decides
+//! what the client is told. Pure. Keys that a transaction changes twice are found by the store.
+
+use kstore_proto::etcd::etcdserverpb::{
+    DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, request_op::Request,
+};
+use prost::Message;
+
+use crate::error::{
+    EMPTY_KEY, EtcdError, KEY_NOT_FOUND, LEASE_PROVIDED, TOO_LARGE, TOO_MANY_OPS, VALUE_PROVIDED,
+};
+use crate::limits::{REQUEST_BYTES, TXN_OPS};
+
+/// What etcd's log adds to a request: a number, and what kind it is.
+const ENVELOPE: usize = 18;
+
+/// Whether a request that changes something is small enough.
+pub(crate) fn size(request: &impl Message) -> Result<(), EtcdError> {
+    if request.encoded_len() + ENVELOPE > REQUEST_BYTES { Err(TOO_LARGE) } else { Ok(()) }
+}
+
+pub(crate) fn put(request: &PutRequest) -> Result<(), EtcdError> {
+    if request.key.is_empty() {
+        Err(EMPTY_KEY)
+    } else if request.ignore_value && !request.value.is_empty() {
+        Err(VALUE_PROVIDED)
+    } else if request.ignore_lease && request.lease != 0 {
+        Err(LEASE_PROVIDED)
+    } else {
+        Ok(())
+    }
+}
+
+pub(crate) fn txn(request: &TxnRequest) -> Result<(), EtcdError> {
+    level(request, TXN_OPS)
+}
+
+/// One level of a transaction, in which there may be `most` operations, those of deeper levels included.
+fn level(request: &TxnRequest, most: usize) -> Result<(), EtcdError> {
+    let TxnRequest { compare, success, failure } = request;
+    let longest = compare.len().max(success.len()).max(failure.len());
+    let left = most.checked_sub(longest).ok_or(TOO_MANY_OPS)?;
+    if compare.iter().any(|compare| compare.key.is_empty()) {
+        return Err(EMPTY_KEY);
+    }
+    success.iter().chain(failure).try_for_each(|op| operation(op, left))
+}
+
+fn operation(op: &RequestOp, left: usize) -> Result<(), EtcdError> {
+    match &op.request {
+        Some(Request::RequestRange(RangeRequest { key, .. })) if key.is_empty() => Err(EMPTY_KEY),
+        Some(Request::RequestDeleteRange(DeleteRangeRequest { key, .. })) if key.is_empty() => Err(EMPTY_KEY),
+        Some(Request::RequestRange(_) | Request::RequestDeleteRange(_)) => Ok(()),
+        Some(Request::RequestPut(request)) => put(request),
+        Some(Request::RequestTxn(request)) => level(request, left),
+        None => Err(KEY_NOT_FOUND),
+    }
+}

@@ -1,0 +1,118 @@
+//! All other requests: each in a task of its own, through the router, as any HTTP server would do it. Only bytes cross: a
+//! request's go in through [`Bridge`], an answer's come back as [`Part`]s, and no more of them at a time than the client takes.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::Request;
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::stream::{Part, Tail};
+use crate::connection::Service;
+use crate::limits::{ANSWER_BYTES, STREAM_WINDOW};
+
+/// Parts of answers on their way to the connection, each with its stream.
+pub(super) type Parts = mpsc::Sender<(u32, Part)>;
+
+/// The connection's end of a request. When it is dropped the request is given up.
+pub(super) struct Bridge {
+    body: Option<mpsc::UnboundedSender<Bytes>>,
+    /// Bytes that nobody has read yet.
+    queued: Arc<AtomicUsize>,
+    _task: AbortOnDropHandle<()>,
+}
+
+/// The client sends faster than its request is read.
+#[derive(Debug)]
+pub(super) struct TooMuch;
+
+impl Bridge {
+    /// Passes a request on; it has a body unless it is `complete`.
+    pub(super) fn open(
+        service: &Service,
+        request: Request<()>,
+        complete: bool,
+        id: u32,
+        parts: &Parts,
+    ) -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let queued = Arc::<AtomicUsize>::default();
+        let body = RequestBody { pieces: receiver, queued: queued.clone() };
+        let answer = pass(service.clone(), request.map(|()| body), id, parts.clone());
+        let task = AbortOnDropHandle::new(tokio::spawn(answer));
+        Self { body: (!complete).then_some(sender), queued, _task: task }
+    }
+
+    /// Hands on a piece of the body, and whether it is the last.
+    pub(super) fn push(&mut self, piece: Bytes, last: bool) -> Result<(), TooMuch> {
+        if self.queued.fetch_add(piece.len(), Relaxed) > STREAM_WINDOW {
+            return Err(TooMuch);
+        }
+        if let Some(body) = &self.body
+            && !piece.is_empty()
+        {
+            // Who answers without reading the request is free to do so.
+            let _ = body.send(piece);
+        }
+        if last {
+            self.body = None;
+        }
+        Ok(())
+    }
+}
+
+async fn pass(service: Service, request: Request<RequestBody>, id: u32, parts: Parts) {
+    let (head, mut body) = service.calls.pass(service.router, request).await.into_parts();
+    // The connection has ended if it takes no parts.
+    if body.is_end_stream() {
+        let _ = parts.send((id, Part::Tail(Tail::HeadOnly(head.status, head.headers)))).await;
+        return;
+    }
+    if parts.send((id, Part::Head(head.status, head.headers))).await.is_err() {
+        return;
+    }
+    let room = Arc::new(Semaphore::new(ANSWER_BYTES));
+    let mut tail = Tail::Bare;
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else { break };
+        match frame.into_data() {
+            Ok(data) => {
+                let cost = data.len().min(ANSWER_BYTES) as u32;
+                let permit = room.clone().acquire_many_owned(cost).await.ok();
+                if parts.send((id, Part::Data(data, permit))).await.is_err() {
+                    return;
+                }
+            }
+            Err(frame) => tail = frame.into_trailers().map_or(Tail::Bare, Tail::Trailers),
+        }
+    }
+    let _ = parts.send((id, Part::Tail(tail))).await;
+}
+
+/// The router's end of a request's body.
+struct RequestBody {
+    pieces: mpsc::UnboundedReceiver<Bytes>,
+    queued: Arc<AtomicUsize>,
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.pieces.poll_recv(cx).map(|piece| {
+            let piece = piece?;
+            self.queued.fetch_sub(piece.len(), Relaxed);
+            Some(Ok(Frame::data(piece)))
+        })
+    }
+}

@@ -1,0 +1,155 @@
+//! The calls that are answered on the connection's own task, without a task, a router or a body of their own: reads and writes
+//! of keys, which are nearly all the calls there are.
+
+use std::sync::LazyLock;
+
+use bytes::{Buf, Bytes};
+use kstore_store::{OpResult, Revision, Txn};
+use prost::Message;
+use tonic::Status;
+
+use crate::calls::Place;
+use crate::error::{self, EtcdError};
+use crate::kv;
+use crate::limits::MESSAGE_BYTES;
+use crate::node::Node;
+
+/// Bytes before a message: whether it is compressed, and its length.
+pub(super) const PREFIX: usize = 5;
+
+/// A method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    Range,
+    Put,
+    DeleteRange,
+    Txn,
+}
+
+impl Method {
+    /// The method at `path`, if it is one of these.
+    pub(super) fn at(path: &[u8]) -> Option<Self> {
+        Some(match path.strip_prefix(b"/etcdserverpb.KV/")? {
+            b"Range" => Self::Range,
+            b"Put" => Self::Put,
+            b"DeleteRange" => Self::DeleteRange,
+            b"Txn" => Self::Txn,
+            _ => return None,
+        })
+    }
+
+    /// Where it is counted.
+    pub(super) fn place(self) -> Place {
+        static PLACES: LazyLock<[Place; 4]> = LazyLock::new(|| {
+            [Method::Range, Method::Put, Method::DeleteRange, Method::Txn]
+                .map(|method| Place::of(method.path()).expect("the method is one of ours"))
+        });
+        PLACES[self as usize]
+    }
+
+    /// Its name on the wire.
+    fn path(self) -> &'static str {
+        match self {
+            Self::Range => "/etcdserverpb.KV/Range",
+            Self::Put => "/etcdserverpb.KV/Put",
+            Self::DeleteRange => "/etcdserverpb.KV/DeleteRange",
+            Self::Txn => "/etcdserverpb.KV/Txn",
+        }
+    }
+}
+
+/// What a call comes to.
+#[derive(Debug)]
+pub(super) enum Begun {
+    /// It is answered.
+    Answered(Answered),
+    /// It is to be done by the store; the flag says whether the answer is that of its only operation.
+    Write(Txn, Single),
+}
+
+/// Whether a transaction stands for one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Single {
+    Yes,
+    No,
+}
+
+/// An answer with the revision of its header.
+pub(super) type Answered = (Revision, OpResult);
+
+/// Whether what has come of a body may become a message; a body that is too large is refused before it is all here.
+pub(super) fn check(body: &[u8]) -> Result<(), Status> {
+    let Some(&[compressed, a, b, c, d]) = body.first_chunk::<PREFIX>() else { return Ok(()) };
+    let len = u32::from_be_bytes([a, b, c, d]) as usize;
+    if len > MESSAGE_BYTES {
+        return Err(error::too_large(len));
+    }
+    if compressed != 0 {
+        return Err(Status::unimplemented("grpc: Decompressor is not installed for grpc-encoding"));
+    }
+    if body.len() > PREFIX + len {
+        return Err(Status::internal("cardinality violation: more than one message in a unary call"));
+    }
+    Ok(())
+}
+
+/// Begins a call whose body is complete and was checked.
+pub(super) fn begin(node: &Node, method: Method, mut body: Bytes) -> Result<Begun, Status> {
+    let len = body.len().checked_sub(PREFIX);
+    let announced = body.first_chunk::<PREFIX>().map(|&[_, a, b, c, d]| u32::from_be_bytes([a, b, c, d]));
+    if len.is_none() || len != announced.map(|len| len as usize) {
+        return Err(Status::internal("unexpected end of the request"));
+    }
+    body.advance(PREFIX);
+    let txn = |op| Begun::Write(Txn::of(vec![op]), Single::Yes);
+    Ok(match method {
+        Method::Range => {
+            let result = kv::range(node, decode(body)?)?;
+            Begun::Answered((result.revision, OpResult::Range(result)))
+        }
+        Method::Put => txn(kv::put(decode(body)?)?),
+        Method::DeleteRange => txn(kv::delete(decode(body)?)?),
+        Method::Txn => Begun::Write(kv::txn(decode(body)?)?, Single::No),
+    })
+}
+
+fn decode<M: Message + Default>(body: Bytes) -> Result<M, Status> {
+    M::decode(body).map_err(|error| Status::internal(format!("grpc: error unmarshalling request: {error}")))
+}
+
+/// Does a transaction. The store does it even if nobody waits any more.
+pub(super) async fn write(node: Node, txn: Txn, single: Single) -> Result<Answered, Status> {
+    let mut result = node.store.txn(txn).await.map_err(EtcdError::from)?;
+    let revision = result.revision;
+    let answer = match single {
+        Single::Yes => result.responses.pop().expect("each operation has an answer"),
+        Single::No => OpResult::Txn(result),
+    };
+    Ok((revision, answer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_are_found_by_their_paths() {
+        for method in [Method::Range, Method::Put, Method::DeleteRange, Method::Txn] {
+            assert_eq!(Method::at(method.path().as_bytes()), Some(method));
+        }
+        assert_eq!(Method::at(b"/etcdserverpb.KV/Compact"), None);
+        assert_eq!(Method::at(b"/etcdserverpb.Lease/Put"), None);
+    }
+
+    #[test]
+    fn a_body_is_refused_as_soon_as_it_shows_what_is_wrong() {
+        let prefix = |compressed, len: usize| [&[compressed][..], &(len as u32).to_be_bytes()].concat();
+        assert!(check(&[0, 0, 0]).is_ok());
+        assert!(check(&prefix(0, MESSAGE_BYTES)).is_ok());
+        let large = check(&prefix(0, MESSAGE_BYTES + 1)).unwrap_err();
+        assert_eq!(large.message(), "grpc: received message larger than max (2097153 vs. 2097152)");
+        assert_eq!(large.code(), tonic::Code::ResourceExhausted);
+        assert_eq!(check(&prefix(1, 3)).unwrap_err().code(), tonic::Code::Unimplemented);
+        assert_eq!(check(&[&prefix(0, 1)[..], b"ab"].concat()).unwrap_err().code(), tonic::Code::Internal);
+    }
+}

@@ -1,0 +1,482 @@
+//! One connection: reads frames, begins and answers what they ask for, writes. One task does all of it, so that the answers to
+//! what came together go out together.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes, BytesMut};
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use kstore_nondet::HashMap;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep};
+use tokio_util::io::poll_read_buf;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tonic::{Code, Status};
+
+use super::bridge::{Bridge, Parts, TooMuch};
+use super::call::{self, Answered, Begun, Method};
+use super::frame::{self, HEAD, Head, Kind, PAYLOAD_BYTES, PREFACE, Reason, Setting, WINDOW, WINDOW_MAX};
+use super::hpack::Decoder;
+use super::opening::{Opened, Opening};
+use super::outbox::{Outbox, Pumped};
+use super::stream::{Part, Request, Stream, Tail};
+use crate::codec::Answer;
+use crate::connection::Service;
+use crate::limits;
+
+/// The client broke the protocol: the connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Broken(Reason);
+
+type Finished = (u32, Method, Result<Answered, Status>);
+
+/// See the module.
+pub(super) struct Connection<T> {
+    io: T,
+    service: Service,
+    inbox: BytesMut,
+    outbox: Outbox,
+    decoder: Decoder,
+    /// Headers that go on in further frames: the stream, whether it ends with them, and what there is.
+    block: Option<(u32, bool, Vec<u8>)>,
+    streams: HashMap<u32, Stream>,
+    /// Streams on which something waits for the client.
+    blocked: Vec<u32>,
+    writes: FuturesUnordered<BoxFuture<'static, Finished>>,
+    parts: (Parts, mpsc::Receiver<(u32, Part)>),
+    /// The last stream that the client opened.
+    last: u32,
+    /// Bytes taken in since the client was granted more on the connection.
+    taken: u32,
+    stop: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    heard: Instant,
+    /// Looks whether the client is there.
+    alarm: Pin<Box<Sleep>>,
+    asked: bool,
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
+    /// A connection whose preface, and perhaps more, is in `inbox`.
+    pub(super) fn new(io: T, inbox: BytesMut, service: Service, stop: CancellationToken) -> Self {
+        let mut outbox = Outbox::default();
+        frame::settings(
+            &mut outbox.bytes,
+            &[
+                (Setting::InitialWindowSize, limits::STREAM_WINDOW as u32),
+                (Setting::MaxHeaderListSize, limits::HEADER_BYTES as u32),
+            ],
+        );
+        frame::window_update(&mut outbox.bytes, 0, limits::RECEIVE_WINDOW - WINDOW as u32);
+        Self {
+            io,
+            service,
+            inbox,
+            outbox,
+            decoder: Decoder::default(),
+            block: None,
+            streams: HashMap::default(),
+            blocked: Vec::new(),
+            writes: FuturesUnordered::new(),
+            parts: mpsc::channel(limits::PARTS),
+            last: 0,
+            taken: 0,
+            stop: Some(Box::pin(stop.cancelled_owned())),
+            heard: Instant::now(),
+            alarm: Box::pin(tokio::time::sleep(limits::PING_AFTER)),
+            asked: false,
+        }
+    }
+
+    /// Serves until the client goes, breaks the protocol, or the server is stopped and all streams have ended.
+    pub(super) async fn run(mut self) -> io::Result<()> {
+        debug_assert!(self.inbox.starts_with(PREFACE), "the caller saw it");
+        self.inbox.advance(PREFACE.len());
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_stop(cx);
+        loop {
+            if let Err(Broken(reason)) = self.take_frames() {
+                frame::go_away(&mut self.outbox.bytes, self.last, reason);
+                // The last word; whether it arrives does not matter.
+                let _ = self.poll_write(cx)?;
+                return Poll::Ready(Ok(()));
+            }
+            self.poll_writes(cx);
+            self.poll_parts(cx);
+            let full = self.outbox.is_full();
+            let written = self.poll_write(cx)?;
+            if self.stop.is_none() && self.streams.is_empty() && self.outbox.unsent().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            match (full, self.outbox.is_full()) {
+                // A client that does not take its answers is not asked for more.
+                (_, true) if written.is_pending() => return Poll::Pending,
+                // What was left undone for want of room can be done now.
+                (true, _) | (_, true) => continue,
+                (false, false) => {}
+            }
+            if self.poll_alarm(cx).is_ready() || ready!(self.poll_read(cx))? == 0 {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+
+    fn poll_stop(&mut self, cx: &mut Context<'_>) {
+        if self.stop.as_mut().is_some_and(|stop| stop.as_mut().poll(cx).is_ready()) {
+            self.stop = None;
+            frame::go_away(&mut self.outbox.bytes, self.last, Reason::NoError);
+        }
+    }
+
+    fn poll_writes(&mut self, cx: &mut Context<'_>) {
+        while !self.writes.is_empty()
+            && let Poll::Ready(Some((id, method, answer))) = self.writes.poll_next_unpin(cx)
+        {
+            self.answer(id, method, answer);
+        }
+    }
+
+    fn poll_parts(&mut self, cx: &mut Context<'_>) {
+        while !self.outbox.is_full()
+            && let Poll::Ready(Some((id, part))) = self.parts.1.poll_recv(cx)
+        {
+            if let Some(stream) = self.streams.get_mut(&id) {
+                stream.waiting.push_back(part);
+                self.pump(id);
+            }
+        }
+    }
+
+    /// Writes everything, and what waited for room meanwhile.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
+        loop {
+            while !self.outbox.unsent().is_empty() {
+                match Pin::new(&mut self.io).poll_write(cx, self.outbox.unsent())? {
+                    Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Poll::Ready(sent) => self.outbox.advance(sent),
+                    Poll::Pending => return Ok(Poll::Pending),
+                }
+            }
+            self.pump_blocked();
+            if self.outbox.unsent().is_empty() {
+                return Ok(Pin::new(&mut self.io).poll_flush(cx)?);
+            }
+        }
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.inbox.reserve(limits::READ_BYTES);
+        let read = ready!(poll_read_buf(Pin::new(&mut self.io), cx, &mut self.inbox))?;
+        self.heard = Instant::now();
+        self.asked = false;
+        Poll::Ready(Ok(read))
+    }
+
+    /// Asks a client that has been silent; ready if it did not answer.
+    fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.alarm.as_mut().poll(cx).is_ready() {
+            let due = self.heard + limits::PING_AFTER;
+            if Instant::now() < due {
+                self.alarm.as_mut().reset(due);
+            } else if self.asked {
+                return Poll::Ready(());
+            } else {
+                self.asked = true;
+                frame::ping(&mut self.outbox.bytes, b"kstore\0\0", false);
+                self.alarm.as_mut().reset(Instant::now() + limits::PING_TIMEOUT);
+                cx.waker().wake_by_ref();
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Takes all frames that are complete, and that there is room for the answers of.
+    fn take_frames(&mut self) -> Result<(), Broken> {
+        while !self.outbox.is_full()
+            && let Some(head) = Head::read(&self.inbox)
+        {
+            if head.len > PAYLOAD_BYTES {
+                return Err(Broken(Reason::FrameSize));
+            }
+            if self.inbox.len() < HEAD + head.len {
+                break;
+            }
+            self.inbox.advance(HEAD);
+            let payload = self.inbox.split_to(head.len);
+            self.take(head, payload)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, head: Head, payload: BytesMut) -> Result<(), Broken> {
+        if self.block.is_some() != (head.kind == Kind::Continuation) {
+            return Err(Broken(Reason::Protocol));
+        }
+        match head.kind {
+            Kind::Headers => self.headers(head, &payload),
+            Kind::Continuation => self.continuation(head, &payload),
+            Kind::Data => self.data(head, payload),
+            Kind::Reset => {
+                self.streams.remove(&head.stream);
+                Ok(())
+            }
+            Kind::Settings => self.settings(head, &payload),
+            Kind::Ping if payload.len() != 8 => Err(Broken(Reason::FrameSize)),
+            Kind::Ping => {
+                if !head.is_ack() {
+                    frame::ping(&mut self.outbox.bytes, &payload, true);
+                }
+                Ok(())
+            }
+            Kind::WindowUpdate => self.window_update(head, &payload),
+            Kind::PushPromise => Err(Broken(Reason::Protocol)),
+            Kind::GoAway | Kind::Priority | Kind::Unknown => Ok(()),
+        }
+    }
+
+    fn headers(&mut self, head: Head, payload: &[u8]) -> Result<(), Broken> {
+        let block = head.content(payload).ok_or(Broken(Reason::Protocol))?;
+        if head.ends_headers() {
+            self.open(head.stream, head.ends_stream(), &payload[block])
+        } else {
+            self.block = Some((head.stream, head.ends_stream(), payload[block].to_vec()));
+            Ok(())
+        }
+    }
+
+    fn continuation(&mut self, head: Head, payload: &[u8]) -> Result<(), Broken> {
+        let (id, ends, mut block) = self.block.take().ok_or(Broken(Reason::Protocol))?;
+        if id != head.stream {
+            return Err(Broken(Reason::Protocol));
+        }
+        if block.len() + payload.len() > limits::HEADER_BYTES {
+            return Err(Broken(Reason::EnhanceYourCalm));
+        }
+        block.extend_from_slice(payload);
+        if head.ends_headers() {
+            self.open(id, ends, &block)
+        } else {
+            self.block = Some((id, ends, block));
+            Ok(())
+        }
+    }
+
+    /// A request, or what comes behind the body of one.
+    fn open(&mut self, id: u32, complete: bool, block: &[u8]) -> Result<(), Broken> {
+        let mut opening = Opening::default();
+        let read = self.decoder.decode(block, limits::HEADER_BYTES, |name, value| opening.take(name, value));
+        read.map_err(|_| Broken(Reason::Compression))?;
+        if id <= self.last {
+            return self.trailers(id, complete);
+        }
+        if id % 2 == 0 {
+            return Err(Broken(Reason::Protocol));
+        }
+        self.last = id;
+        if self.stop.is_none() {
+            frame::reset(&mut self.outbox.bytes, id, Reason::RefusedStream);
+            return Ok(());
+        }
+        let request = match opening.finish() {
+            Opened::Call(method) => {
+                self.service.calls.began(method.place());
+                Request::Call(method, BytesMut::new())
+            }
+            Opened::Other(request) => {
+                Request::Other(Bridge::open(&self.service, request, complete, id, &self.parts.0))
+            }
+            Opened::Refused(method, status) => {
+                self.service.calls.began(method.place());
+                self.begin(id, Request::Taken, complete);
+                self.answer(id, method, Err(status));
+                return Ok(());
+            }
+            Opened::Bad => {
+                frame::reset(&mut self.outbox.bytes, id, Reason::Protocol);
+                return Ok(());
+            }
+        };
+        self.begin(id, request, complete);
+        if complete { self.body(id, Bytes::new(), true) } else { Ok(()) }
+    }
+
+    fn begin(&mut self, id: u32, request: Request, complete: bool) {
+        self.streams.insert(id, Stream::new(request, complete, self.outbox.initial));
+    }
+
+    /// Nothing in them matters, but they end the body.
+    fn trailers(&mut self, id: u32, complete: bool) -> Result<(), Broken> {
+        if id == 0 || !complete {
+            return Err(Broken(Reason::Protocol));
+        }
+        self.body(id, Bytes::new(), true)
+    }
+
+    fn data(&mut self, head: Head, mut payload: BytesMut) -> Result<(), Broken> {
+        if head.stream == 0 || head.stream > self.last {
+            return Err(Broken(Reason::Protocol));
+        }
+        // Granted anew as it comes: what a request may hold is bounded by its stream, as in etcd.
+        self.taken += payload.len() as u32;
+        if self.taken > limits::RECEIVE_WINDOW / 2 {
+            frame::window_update(&mut self.outbox.bytes, 0, std::mem::take(&mut self.taken));
+        }
+        let content = head.content(&payload).ok_or(Broken(Reason::Protocol))?;
+        payload.truncate(content.end);
+        payload.advance(content.start);
+        self.body(head.stream, payload.freeze(), head.ends_stream())
+    }
+
+    /// A piece of a body. A stream that is gone was reset or answered early; the client may not know it yet.
+    fn body(&mut self, id: u32, piece: Bytes, last: bool) -> Result<(), Broken> {
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
+        if stream.complete && !piece.is_empty() {
+            return Err(Broken(Reason::StreamClosed));
+        }
+        stream.complete |= last;
+        match &mut stream.request {
+            Request::Taken => {}
+            Request::Other(bridge) => {
+                let len = piece.len() as u32;
+                match bridge.push(piece, last) {
+                    Ok(()) if len > 0 && !last => frame::window_update(&mut self.outbox.bytes, id, len),
+                    Ok(()) => {}
+                    Err(TooMuch) => self.cut(id, Reason::EnhanceYourCalm),
+                }
+            }
+            Request::Call(method, body) => {
+                let method = *method;
+                if last && body.is_empty() {
+                    stream.request = Request::Taken;
+                    self.call(id, method, piece);
+                } else {
+                    body.extend_from_slice(&piece);
+                    if let Err(status) = call::check(body) {
+                        self.answer(id, method, Err(status));
+                    } else if last {
+                        let body = std::mem::take(body).freeze();
+                        stream.request = Request::Taken;
+                        self.call(id, method, body);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, id: u32, method: Method, body: Bytes) {
+        let begun = call::check(&body).and_then(|()| call::begin(&self.service.node, method, body));
+        match begun {
+            Ok(Begun::Answered(answered)) => self.answer(id, method, Ok(answered)),
+            Ok(Begun::Write(txn, single)) => {
+                let write = call::write(self.service.node.clone(), txn, single);
+                self.writes.push(Box::pin(async move { (id, method, write.await) }));
+            }
+            Err(status) => self.answer(id, method, Err(status)),
+        }
+    }
+
+    fn answer(&mut self, id: u32, method: Method, answer: Result<Answered, Status>) {
+        self.service.calls.ended(method.place(), answer.as_ref().map_or_else(Status::code, |_| Code::Ok));
+        let (revision, result) = match answer {
+            Ok(answered) => answered,
+            Err(status) => return self.refuse(id, status),
+        };
+        // The client may have given up.
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let header = self.service.node.header(revision).unwrap_or_default();
+        let pumped = self.outbox.answer(id, stream, &Answer { header, result: &result });
+        self.pumped(id, pumped);
+    }
+
+    fn refuse(&mut self, id: u32, status: Status) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.request = Request::Taken;
+            stream.waiting.push_back(Part::Tail(Tail::Refused(status)));
+            self.pump(id);
+        }
+    }
+
+    fn cut(&mut self, id: u32, reason: Reason) {
+        self.streams.remove(&id);
+        frame::reset(&mut self.outbox.bytes, id, reason);
+    }
+
+    fn pump(&mut self, id: u32) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            let pumped = self.outbox.pump(id, stream);
+            self.pumped(id, pumped);
+        }
+    }
+
+    fn pumped(&mut self, id: u32, pumped: Pumped) {
+        match pumped {
+            Pumped::Open => {}
+            Pumped::Blocked if self.blocked.contains(&id) => {}
+            Pumped::Blocked => self.blocked.push(id),
+            Pumped::Done => {
+                self.streams.remove(&id);
+            }
+        }
+    }
+
+    /// Sends on streams that waited for the client or for room, in turns.
+    fn pump_blocked(&mut self) {
+        for id in std::mem::take(&mut self.blocked) {
+            self.pump(id);
+        }
+    }
+
+    fn settings(&mut self, head: Head, payload: &[u8]) -> Result<(), Broken> {
+        if head.is_ack() {
+            return Ok(());
+        }
+        for (setting, value) in frame::read_settings(payload) {
+            match setting {
+                Setting::HeaderTableSize => self.outbox.encoder.resize(value),
+                Setting::MaxFrameSize => self.outbox.resize_frames(value),
+                Setting::InitialWindowSize => self.resize_windows(i64::from(value))?,
+                Setting::MaxHeaderListSize => {}
+            }
+        }
+        frame::settings_ack(&mut self.outbox.bytes);
+        Ok(())
+    }
+
+    /// The difference holds for open streams too; their windows may become negative.
+    fn resize_windows(&mut self, initial: i64) -> Result<(), Broken> {
+        if initial > WINDOW_MAX {
+            return Err(Broken(Reason::FlowControl));
+        }
+        let more = initial - std::mem::replace(&mut self.outbox.initial, initial);
+        self.streams.values_mut().for_each(|stream| stream.window += more);
+        self.pump_blocked();
+        Ok(())
+    }
+
+    fn window_update(&mut self, head: Head, payload: &[u8]) -> Result<(), Broken> {
+        let bytes = payload.first_chunk().copied().ok_or(Broken(Reason::FrameSize))?;
+        let more = i64::from(u32::from_be_bytes(bytes) & (WINDOW_MAX as u32));
+        if head.stream == 0 {
+            if more == 0 || !self.outbox.widen(more) {
+                return Err(Broken(Reason::FlowControl));
+            }
+            self.pump_blocked();
+        } else if let Some(stream) = self.streams.get_mut(&head.stream) {
+            stream.window += more;
+            if more == 0 || stream.window > WINDOW_MAX {
+                self.cut(head.stream, Reason::FlowControl);
+            } else {
+                self.pump(head.stream);
+            }
+        }
+        Ok(())
+    }
+}

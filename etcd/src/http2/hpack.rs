@@ -1,0 +1,243 @@
+//! Reading blocks of headers (HPACK, RFC 7541): fields that were spelled out once are afterwards named by their place in a
+//! table, which is why every block must be read, also those of streams that nobody wants. Pure.
+
+use std::collections::VecDeque;
+
+use super::huffman;
+
+/// The size of the table, as the standard counts it; what a client may use unless told otherwise.
+const TABLE_BYTES: usize = 4_096;
+
+/// What the standard adds to a field's size.
+const FIELD_BYTES: usize = 32;
+
+/// The block is not well-formed, or too large; the connection cannot go on, for the tables differ from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the headers cannot be read")]
+pub(super) struct BadHeaders;
+
+/// The reading end of a connection's headers.
+#[derive(Debug)]
+pub(super) struct Decoder {
+    /// The newest first.
+    table: VecDeque<(Box<[u8]>, Box<[u8]>)>,
+    size: usize,
+    max: usize,
+    /// Strings of the field at hand.
+    name: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self { table: VecDeque::new(), size: 0, max: TABLE_BYTES, name: Vec::new(), value: Vec::new() }
+    }
+}
+
+impl Decoder {
+    /// Reads a block; `take` sees name and value of each field in order. At most `limit` bytes of fields are taken.
+    pub(super) fn decode(
+        &mut self,
+        mut block: &[u8],
+        mut limit: usize,
+        mut take: impl FnMut(&[u8], &[u8]),
+    ) -> Result<(), BadHeaders> {
+        while let Some(&first) = block.first() {
+            if first & 0x80 != 0 {
+                let (name, value) = self.at(integer(&mut block, 7)?)?;
+                spend(&mut limit, name, value)?;
+                take(name, value);
+            } else if first & 0x60 == 0x20 {
+                let max = integer(&mut block, 5)?;
+                self.resize(max)?;
+            } else {
+                let joins = first & 0x40 != 0;
+                self.literal(&mut block, if joins { 6 } else { 4 })?;
+                spend(&mut limit, &self.name, &self.value)?;
+                take(&self.name, &self.value);
+                if joins {
+                    self.insert();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a field that is spelled out, at least its value.
+    fn literal(&mut self, block: &mut &[u8], bits: u32) -> Result<(), BadHeaders> {
+        let place = integer(block, bits)?;
+        let mut name = std::mem::take(&mut self.name);
+        name.clear();
+        if place == 0 {
+            string(block, &mut name)?;
+        } else {
+            name.extend_from_slice(self.at(place)?.0);
+        }
+        self.name = name;
+        self.value.clear();
+        string(block, &mut self.value)
+    }
+
+    fn at(&self, place: usize) -> Result<(&[u8], &[u8]), BadHeaders> {
+        let fixed = place.checked_sub(1).ok_or(BadHeaders)?;
+        if let Some((name, value)) = FIXED.get(fixed) {
+            return Ok((name.as_bytes(), value.as_bytes()));
+        }
+        let (name, value) = self.table.get(fixed - FIXED.len()).ok_or(BadHeaders)?;
+        Ok((name, value))
+    }
+
+    fn insert(&mut self) {
+        let size = self.name.len() + self.value.len() + FIELD_BYTES;
+        self.evict(self.max.saturating_sub(size));
+        if size <= self.max {
+            self.size += size;
+            self.table.push_front((self.name.as_slice().into(), self.value.as_slice().into()));
+        }
+    }
+
+    fn evict(&mut self, max: usize) {
+        while self.size > max
+            && let Some((name, value)) = self.table.pop_back()
+        {
+            self.size -= name.len() + value.len() + FIELD_BYTES;
+        }
+    }
+
+    fn resize(&mut self, max: usize) -> Result<(), BadHeaders> {
+        if max > TABLE_BYTES {
+            return Err(BadHeaders);
+        }
+        self.max = max;
+        self.evict(max);
+        Ok(())
+    }
+}
+
+fn spend(limit: &mut usize, name: &[u8], value: &[u8]) -> Result<(), BadHeaders> {
+    *limit = limit.checked_sub(name.len() + value.len() + FIELD_BYTES).ok_or(BadHeaders)?;
+    Ok(())
+}
+
+/// An integer whose first bits are the last `bits` of the first byte.
+fn integer(block: &mut &[u8], bits: u32) -> Result<usize, BadHeaders> {
+    let (first, mut rest) = block.split_first().ok_or(BadHeaders)?;
+    let mask = (1usize << bits) - 1;
+    let mut value = usize::from(*first) & mask;
+    if value == mask {
+        // Four bytes go far beyond every bound here.
+        for shift in [0, 7, 14, 21] {
+            let (byte, behind) = rest.split_first().ok_or(BadHeaders)?;
+            rest = behind;
+            value += usize::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                *block = rest;
+                return Ok(value);
+            }
+        }
+        return Err(BadHeaders);
+    }
+    *block = rest;
+    Ok(value)
+}
+
+fn string(block: &mut &[u8], out: &mut Vec<u8>) -> Result<(), BadHeaders> {
+    let coded = block.first().is_some_and(|first| first & 0x80 != 0);
+    let len = integer(block, 7)?;
+    let (text, rest) = block.split_at_checked(len).ok_or(BadHeaders)?;
+    *block = rest;
+    if !coded {
+        out.extend_from_slice(text);
+        return Ok(());
+    }
+    huffman::decode(text, out).then_some(()).ok_or(BadHeaders)
+}
+
+/// The fields that have a place from the beginning.
+#[rustfmt::skip]
+const FIXED: [(&str, &str); 61] = [
+    (":authority", ""), (":method", "GET"), (":method", "POST"), (":path", "/"), (":path", "/index.html"),
+    (":scheme", "http"), (":scheme", "https"), (":status", "200"), (":status", "204"), (":status", "206"),
+    (":status", "304"), (":status", "400"), (":status", "404"), (":status", "500"), ("accept-charset", ""),
+    ("accept-encoding", "gzip, deflate"), ("accept-language", ""), ("accept-ranges", ""), ("accept", ""),
+    ("access-control-allow-origin", ""), ("age", ""), ("allow", ""), ("authorization", ""), ("cache-control", ""),
+    ("content-disposition", ""), ("content-encoding", ""), ("content-language", ""), ("content-length", ""),
+    ("content-location", ""), ("content-range", ""), ("content-type", ""), ("cookie", ""), ("date", ""), ("etag", ""),
+    ("expect", ""), ("expires", ""), ("from", ""), ("host", ""), ("if-match", ""), ("if-modified-since", ""),
+    ("if-none-match", ""), ("if-range", ""), ("if-unmodified-since", ""), ("last-modified", ""), ("link", ""),
+    ("location", ""), ("max-forwards", ""), ("proxy-authenticate", ""), ("proxy-authorization", ""), ("range", ""),
+    ("referer", ""), ("refresh", ""), ("retry-after", ""), ("server", ""), ("set-cookie", ""),
+    ("strict-transport-security", ""), ("transfer-encoding", ""), ("user-agent", ""), ("vary", ""), ("via", ""),
+    ("www-authenticate", ""),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<(String, String)>, BadHeaders> {
+        let mut fields = Vec::new();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        decoder.decode(block, 1_000, |name, value| fields.push((text(name), text(value))))?;
+        Ok(fields)
+    }
+
+    fn fields(fields: &[(&str, &str)]) -> Vec<(String, String)> {
+        fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn the_requests_of_the_standard_are_read_with_and_without_huffman() {
+        let first = fields(&[
+            (":method", "GET"),
+            (":scheme", "http"),
+            (":path", "/"),
+            (":authority", "www.example.com"),
+        ]);
+        let mut second = first.clone();
+        second.push(("cache-control".to_owned(), "no-cache".to_owned()));
+        let plain: [Vec<u8>; 2] = [
+            [&[0x82, 0x86, 0x84, 0x41, 0x0f][..], b"www.example.com"].concat(),
+            [&[0x82, 0x86, 0x84, 0xbe, 0x58, 0x08][..], b"no-cache"].concat(),
+        ];
+        let coded = [
+            vec![
+                0x82, 0x86, 0x84, 0x41, 0x8c, 0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90,
+                0xf4, 0xff,
+            ],
+            vec![0x82, 0x86, 0x84, 0xbe, 0x58, 0x86, 0xa8, 0xeb, 0x10, 0x64, 0x9c, 0xbf],
+        ];
+        for blocks in [plain, coded] {
+            let mut decoder = Decoder::default();
+            assert_eq!(read(&mut decoder, &blocks[0]), Ok(first.clone()));
+            assert_eq!(decoder.size, 57);
+            assert_eq!(read(&mut decoder, &blocks[1]), Ok(second.clone()));
+            assert_eq!(decoder.size, 110);
+        }
+    }
+
+    #[test]
+    fn a_smaller_table_forgets_its_oldest_fields() {
+        let mut decoder = Decoder::default();
+        let block = [&[0x40, 1][..], b"a", &[1], b"b", &[0x40, 1], b"c", &[1], b"d"].concat();
+        read(&mut decoder, &block).unwrap();
+        assert_eq!(read(&mut decoder, &[0xbe, 0xbf]), Ok(fields(&[("c", "d"), ("a", "b")])));
+        assert_eq!(read(&mut decoder, &[0x3f, 0x09, 0xbe]), Ok(fields(&[("c", "d")])), "40 bytes");
+        assert_eq!(read(&mut decoder, &[0xbf]), Err(BadHeaders));
+    }
+
+    #[test]
+    fn what_is_cut_off_out_of_place_or_too_large_is_refused() {
+        let long = [&[0x40, 1][..], b"a", &[0x7f, 0xe9, 0x07], &[b'x'; 1_000]].concat();
+        for block in [
+            &[0x80][..],
+            &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
+            &[0x40, 5, b'a'],
+            &[0x41],
+            &[0x3f, 0xe2, 0x1f],
+            &long,
+        ] {
+            assert_eq!(read(&mut Decoder::default(), block), Err(BadHeaders), "{block:x?}");
+        }
+    }
+}

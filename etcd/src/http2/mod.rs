@@ -1,0 +1,101 @@
+//! HTTP/2 for gRPC, as little of it as a server needs, and each call as cheap as it can be: reads and writes of keys are
+//! answered on the connection's task, from the stored bytes straight into frames; all other requests go through the router,
+//! each in a task of its own. A general server library spends several times what the store does on such a call.
+//!
+//! `frame`, `hpack`, `huffman` and `reply` are the formats, `stream` and `outbox` what is under way, all without I/O;
+//! `connection` moves bytes and decides; `opening` looks at requests; `call` answers, `bridge` passes on.
+
+mod bridge;
+mod call;
+mod connection;
+mod frame;
+mod hpack;
+mod huffman;
+mod opening;
+mod outbox;
+mod reply;
+mod stream;
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::Service;
+use connection::Connection;
+use frame::PREFACE;
+
+/// What a connection speaks.
+pub(crate) enum Spoken<T> {
+    /// HTTP/2; not served yet.
+    Http2(Box<Http2<T>>),
+    /// Something older.
+    Other(Rewound<T>),
+}
+
+/// A connection that began as HTTP/2 does.
+pub(crate) struct Http2<T> {
+    io: T,
+    read: BytesMut,
+}
+
+/// Reads so much of a connection that it is plain what it speaks. The caller bounds the time.
+pub(crate) async fn listen<T: AsyncRead + Unpin>(mut io: T) -> io::Result<Spoken<T>> {
+    let mut read = BytesMut::with_capacity(1 << 10);
+    while read.len() < PREFACE.len() && PREFACE.starts_with(&read) {
+        if io.read_buf(&mut read).await? == 0 {
+            break;
+        }
+    }
+    Ok(if read.starts_with(PREFACE) {
+        Spoken::Http2(Box::new(Http2 { io, read }))
+    } else {
+        Spoken::Other(Rewound { io, read })
+    })
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Http2<T> {
+    /// Serves until the client goes or, after `stop`, until all its streams have ended.
+    pub(crate) async fn serve(self, service: Service, stop: CancellationToken) -> io::Result<()> {
+        Connection::new(self.io, self.read, service, stop).run().await
+    }
+}
+
+/// A connection some of which was read already.
+pub(crate) struct Rewound<T> {
+    io: T,
+    read: BytesMut,
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Rewound<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.read.is_empty() {
+            return Pin::new(&mut self.io).poll_read(cx, buffer);
+        }
+        let len = self.read.len().min(buffer.remaining());
+        buffer.put_slice(&self.read[..len]);
+        self.read.advance(len);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Rewound<T> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}

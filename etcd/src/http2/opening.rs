@@ -1,0 +1,99 @@
+//! What the headers of a request say, as far as somebody wants to know it. Pure.
+
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header};
+use tonic::Status;
+
+use super::call::Method;
+use crate::error;
+
+/// See the module. Fed field by field.
+#[derive(Debug, Default)]
+pub(super) struct Opening {
+    verb: http::Method,
+    target: Option<Target>,
+    /// Only of a request that others answer.
+    headers: HeaderMap,
+    is_grpc: bool,
+    is_bad: bool,
+    has_bad_version: bool,
+}
+
+#[derive(Debug)]
+enum Target {
+    Call(Method),
+    Other(Uri),
+}
+
+/// What is to be done with a request.
+#[derive(Debug)]
+pub(super) enum Opened {
+    /// A call to be answered here.
+    Call(Method),
+    /// The same, but it is refused.
+    Refused(Method, Status),
+    /// A request that others answer.
+    Other(Request<()>),
+    /// Not a request.
+    Bad,
+}
+
+impl Opening {
+    /// Takes a field.
+    pub(super) fn take(&mut self, name: &[u8], value: &[u8]) {
+        match name {
+            b":path" => self.path(value),
+            b":method" => match http::Method::from_bytes(value) {
+                Ok(verb) => self.verb = verb,
+                Err(_) => self.is_bad = true,
+            },
+            [b':', ..] => {}
+            _ => self.field(name, value),
+        }
+    }
+
+    fn path(&mut self, value: &[u8]) {
+        self.target = match Method::at(value) {
+            Some(method) => Some(Target::Call(method)),
+            None => Uri::try_from(value).ok().map(Target::Other),
+        };
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        if let Some(Target::Call(_)) = self.target {
+            match name {
+                b"content-type" => self.is_grpc = value.starts_with(b"application/grpc"),
+                b"client-api-version" => self.has_bad_version = std::str::from_utf8(value).is_err(),
+                _ => {}
+            }
+            return;
+        }
+        match (HeaderName::from_lowercase(name), HeaderValue::from_bytes(value)) {
+            (Ok(name), Ok(value)) => {
+                self.headers.append(name, value);
+            }
+            _ => self.is_bad = true,
+        }
+    }
+
+    /// All fields have been taken.
+    pub(super) fn finish(self) -> Opened {
+        match self.target {
+            None => Opened::Bad,
+            Some(_) if self.is_bad => Opened::Bad,
+            Some(Target::Call(_)) if self.verb != http::Method::POST || !self.is_grpc => Opened::Bad,
+            Some(Target::Call(method)) if self.has_bad_version => {
+                Opened::Refused(method, error::INVALID_CLIENT_VERSION.into())
+            }
+            Some(Target::Call(method)) => Opened::Call(method),
+            Some(Target::Other(uri)) => {
+                let mut request = Request::new(());
+                *request.method_mut() = self.verb;
+                *request.uri_mut() = uri;
+                *request.version_mut() = http::Version::HTTP_2;
+                *request.headers_mut() = self.headers;
+                request.headers_mut().remove(header::CONNECTION);
+                Opened::Other(request)
+            }
+        }
+    }
+}

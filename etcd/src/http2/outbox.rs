@@ -1,0 +1,241 @@
+//! The sending end of a connection: frames in order, as far as the client's windows and our own bound allow. No I/O.
+
+use super::call::PREFIX;
+use super::frame::{self, PAYLOAD_BYTES, Reason, WINDOW, WINDOW_MAX};
+use super::reply::Encoder;
+use super::stream::{Part, Stream, Tail};
+use crate::codec::{Answer, Sink};
+use crate::limits::OUTBOX_BYTES;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    pub(super) bytes: Vec<u8>,
+    /// How many of them have gone.
+    pub(super) sent: usize,
+    pub(super) encoder: Encoder,
+    /// What the client still takes on the connection.
+    window: i64,
+    /// What it takes on a new stream.
+    pub(super) initial: i64,
+    /// The largest payload it takes.
+    payload: usize,
+}
+
+/// What became of what waits on a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pumped {
+    /// All that there was has been sent; more will come.
+    Open,
+    /// Something waits for the client.
+    Blocked,
+    /// The answer is complete.
+    Done,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self {
+            bytes: Vec::new(),
+            sent: 0,
+            encoder: Encoder::default(),
+            window: WINDOW,
+            initial: WINDOW,
+            payload: PAYLOAD_BYTES,
+        }
+    }
+}
+
+impl Outbox {
+    /// What has not gone yet.
+    pub(super) fn unsent(&self) -> &[u8] {
+        &self.bytes[self.sent..]
+    }
+
+    /// So many bytes have gone.
+    pub(super) fn advance(&mut self, sent: usize) {
+        self.sent += sent;
+        if self.sent == self.bytes.len() {
+            self.sent = 0;
+            self.bytes.clear();
+            // What a large answer needed is not kept.
+            self.bytes.shrink_to(OUTBOX_BYTES);
+        }
+    }
+
+    /// Whether nothing more should be put in before some has gone.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes.len() - self.sent >= OUTBOX_BYTES
+    }
+
+    /// The client takes larger frames, or none so large any more.
+    pub(super) fn resize_frames(&mut self, payload: u32) {
+        self.payload = (payload as usize).clamp(PAYLOAD_BYTES, OUTBOX_BYTES);
+    }
+
+    /// The client takes more; false if that is more than there can be.
+    pub(super) fn widen(&mut self, bytes: i64) -> bool {
+        self.window += bytes;
+        self.window <= WINDOW_MAX
+    }
+
+    /// The whole answer to a call, at once if there is room for it.
+    pub(super) fn answer(&mut self, id: u32, stream: &mut Stream, answer: &Answer<'_>) -> Pumped {
+        let message = answer.size();
+        let size = PREFIX + message;
+        frame::headers(&mut self.bytes, id, false, |block| self.encoder.accepted(block));
+        let prefix = [&[0], &(message as u32).to_be_bytes()[..]].concat();
+        if (size as i64) <= self.window.min(stream.window) {
+            self.window -= size as i64;
+            stream.window -= size as i64;
+            let mut framed =
+                Framed { out: &mut self.bytes, stream: id, rest: size, room: 0, payload: self.payload };
+            framed.put(&prefix);
+            answer.write(&mut framed);
+            stream.waiting.push_back(Part::Tail(Tail::Ok));
+        } else {
+            let mut body = Vec::with_capacity(size);
+            body.put(&prefix);
+            answer.write(&mut body);
+            stream.waiting.extend([Part::Data(body.into(), None), Part::Tail(Tail::Ok)]);
+        }
+        self.pump(id, stream)
+    }
+
+    /// Sends what waits on a stream, as far as it may go.
+    pub(super) fn pump(&mut self, id: u32, stream: &mut Stream) -> Pumped {
+        while let Some(part) = stream.waiting.pop_front() {
+            match part {
+                Part::Head(status, headers) => {
+                    frame::headers(&mut self.bytes, id, false, |block| {
+                        self.encoder.answer(block, status, &headers)
+                    });
+                }
+                Part::Data(mut data, held) => {
+                    while !data.is_empty() {
+                        let most = self.window.min(stream.window).min(self.payload as i64);
+                        if most <= 0 || self.is_full() {
+                            stream.waiting.push_front(Part::Data(data, held));
+                            return Pumped::Blocked;
+                        }
+                        let part = data.split_to(data.len().min(most as usize));
+                        self.window -= part.len() as i64;
+                        stream.window -= part.len() as i64;
+                        frame::data(&mut self.bytes, id, part.len());
+                        self.bytes.extend_from_slice(&part);
+                    }
+                }
+                Part::Tail(tail) => {
+                    self.tail(id, &tail);
+                    if !stream.complete {
+                        frame::reset(&mut self.bytes, id, Reason::NoError);
+                    }
+                    return Pumped::Done;
+                }
+            }
+        }
+        Pumped::Open
+    }
+
+    fn tail(&mut self, id: u32, tail: &Tail) {
+        let Self { bytes, encoder, .. } = self;
+        match tail {
+            Tail::Ok => frame::headers(bytes, id, true, |block| encoder.ended(block)),
+            Tail::Failed(status) => frame::headers(bytes, id, true, |block| encoder.failed(block, status)),
+            Tail::Refused(status) => frame::headers(bytes, id, true, |block| encoder.refused(block, status)),
+            Tail::Trailers(map) => frame::headers(bytes, id, true, |block| encoder.map(block, map)),
+            Tail::HeadOnly(status, map) => {
+                frame::headers(bytes, id, true, |block| encoder.answer(block, *status, map));
+            }
+            Tail::Bare => frame::end(bytes, id),
+        }
+    }
+}
+
+/// Cuts bytes into frames while they are written. How many come is known before.
+struct Framed<'a> {
+    out: &'a mut Vec<u8>,
+    stream: u32,
+    /// Still to come behind the frame at hand.
+    rest: usize,
+    /// Still to come in it.
+    room: usize,
+    payload: usize,
+}
+
+impl Sink for Framed<'_> {
+    fn put(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.room == 0 {
+                self.room = self.rest.min(self.payload);
+                self.rest -= self.room;
+                frame::data(self.out, self.stream, self.room);
+            }
+            let (now, later) = bytes.split_at(bytes.len().min(self.room));
+            self.out.extend_from_slice(now);
+            self.room -= now.len();
+            bytes = later;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frame::{HEAD, Head, Kind};
+    use super::super::stream::Request;
+    use super::*;
+    use bytes::Bytes;
+
+    /// The bytes of data on a stream, and whether it ended.
+    fn data(mut bytes: &[u8], id: u32) -> (Vec<u8>, bool) {
+        let (mut data, mut ended) = (Vec::new(), false);
+        while let Some(head) = Head::read(bytes) {
+            let (payload, rest) = bytes[HEAD..].split_at(head.len);
+            if head.stream == id && head.kind == Kind::Data {
+                assert!(head.len <= PAYLOAD_BYTES);
+                data.extend_from_slice(payload);
+            }
+            ended |= head.stream == id && head.ends_stream();
+            bytes = rest;
+        }
+        (data, ended)
+    }
+
+    #[test]
+    fn bytes_in_frames_are_the_bytes() {
+        let bytes: Vec<u8> = (0..100_000u32).map(|n| n as u8).collect();
+        let mut out = Vec::new();
+        let mut framed =
+            Framed { out: &mut out, stream: 3, rest: bytes.len(), room: 0, payload: PAYLOAD_BYTES };
+        bytes.chunks(777).for_each(|chunk| framed.put(chunk));
+        assert_eq!(data(&out, 3).0, bytes);
+    }
+
+    #[test]
+    fn data_waits_for_the_windows_of_stream_and_connection() {
+        let mut outbox = Outbox::default();
+        let mut stream = Stream::new(Request::Taken, true, 10);
+        stream.waiting.push_back(Part::Data(Bytes::from(vec![7; 100_000]), None));
+        stream.waiting.push_back(Part::Tail(Tail::Bare));
+        assert_eq!(outbox.pump(1, &mut stream), Pumped::Blocked);
+        assert_eq!(data(&outbox.bytes, 1).0.len(), 10);
+        stream.window += 1_000_000;
+        assert_eq!(outbox.pump(1, &mut stream), Pumped::Blocked);
+        assert_eq!(data(&outbox.bytes, 1).0.len(), WINDOW as usize);
+        assert!(outbox.widen(1_000_000) && !outbox.widen(WINDOW_MAX));
+        assert_eq!(outbox.pump(1, &mut stream), Pumped::Done);
+        assert_eq!(data(&outbox.bytes, 1), (vec![7; 100_000], true));
+    }
+
+    #[test]
+    fn a_full_outbox_takes_no_data_until_it_has_gone() {
+        let mut outbox = Outbox::default();
+        assert!(outbox.widen(1 << 30));
+        let mut stream = Stream::new(Request::Taken, true, 1 << 30);
+        stream.waiting.push_back(Part::Data(Bytes::from(vec![7; 3 * OUTBOX_BYTES]), None));
+        assert_eq!(outbox.pump(1, &mut stream), Pumped::Blocked);
+        assert!(outbox.is_full() && outbox.unsent().len() < 2 * OUTBOX_BYTES);
+        outbox.advance(outbox.unsent().len());
+        assert_eq!(outbox.pump(1, &mut stream), Pumped::Blocked);
+    }
+}

@@ -1,0 +1,167 @@
+//! Figures in Prometheus' text format, under the names by which etcd's dashboards and tools look for them. What etcd counts
+//! and kstore has not is left out. Not the counting: that is the store's and `calls`'.
+
+use std::fmt::{Display, Write as _};
+
+use kstore_store::Revision;
+use tonic::Code;
+
+use crate::calls::{Calls, Line};
+use crate::node::{Node, VERSION};
+
+/// A page in the making.
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        self.put(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+        self.head(name, "gauge", help);
+        self.put(format_args!("{name} {value}\n"));
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: impl Display) {
+        self.head(name, "counter", help);
+        self.put(format_args!("{name} {value}\n"));
+    }
+
+    fn put(&mut self, text: std::fmt::Arguments<'_>) {
+        self.0.write_fmt(text).expect("a string takes everything");
+    }
+}
+
+/// The page.
+pub(crate) fn text(node: &Node, calls: &Calls) -> String {
+    let mut page = Page::default();
+    server(&mut page, node);
+    history(&mut page, node);
+    grpc(&mut page, &calls.counts());
+    process(&mut page);
+    page.0
+}
+
+fn server(page: &mut Page, node: &Node) {
+    let (status, metrics) = (node.store.status(), node.store.metrics());
+    page.gauge("etcd_server_has_leader", "Whether a leader exists.", 1);
+    page.gauge("etcd_server_is_leader", "Whether this member is the leader.", 1);
+    page.gauge("etcd_server_is_learner", "Whether this member is a learner.", 0);
+    page.counter("etcd_server_leader_changes_seen_total", "Changes of the leader.", 1);
+    let member = format_args!("{{server_id=\"{:x}\"}}", node.member).to_string();
+    page.head("etcd_server_id", "gauge", "This member.");
+    page.put(format_args!("etcd_server_id{member} 1\n"));
+    page.head("etcd_server_version", "gauge", "The version whose API is served.");
+    page.put(format_args!("etcd_server_version{{server_version=\"{VERSION}\"}} 1\n"));
+    page.counter("etcd_server_proposals_committed_total", "Changes that are in the log.", status.seq);
+    page.counter("etcd_server_proposals_applied_total", "Changes that readers see.", status.seq);
+    page.counter(
+        "etcd_server_proposals_failed_total",
+        "Changes refused because too many waited.",
+        metrics.busy,
+    );
+    let quota = status.quota.unwrap_or(0);
+    page.gauge("etcd_server_quota_backend_bytes", "Bytes of data that may be kept; 0: any.", quota);
+    page.gauge("etcd_mvcc_db_total_size_in_bytes", "Bytes that the history takes up.", status.size.allocated);
+    page.gauge("etcd_mvcc_db_total_size_in_use_in_bytes", "Bytes of it that are wanted.", status.size.live);
+    page.counter("etcd_disk_wal_write_bytes_total", "Bytes written to the log.", metrics.log_bytes);
+    page.counter(
+        "kstore_wal_groups_total",
+        "Writes of the log, each with all changes that waited.",
+        metrics.groups,
+    );
+    page.counter("kstore_wal_syncs_total", "Syncs of the log.", metrics.syncs);
+    page.counter("kstore_checkpoints_total", "Checkpoints into the engine.", metrics.checkpoints);
+    page.counter("kstore_engine_reads_total", "Versions read from the engine.", metrics.engine_reads);
+}
+
+fn history(page: &mut Page, node: &Node) {
+    let (status, metrics) = (node.store.status(), node.store.metrics());
+    page.counter("etcd_mvcc_range_total", "Reads.", metrics.ranges);
+    page.counter("etcd_mvcc_put_total", "Puts.", metrics.puts);
+    page.counter("etcd_mvcc_delete_total", "Deletions.", metrics.deletes);
+    page.counter("etcd_mvcc_txn_total", "Transactions.", metrics.txns);
+    page.gauge("etcd_debugging_mvcc_current_revision", "The newest revision.", status.revision);
+    let compacted = status.compacted.max(Revision(0));
+    page.gauge("etcd_debugging_mvcc_compact_revision", "The revision of the last compaction.", compacted);
+    page.counter(
+        "etcd_debugging_mvcc_db_compaction_keys_total",
+        "Versions removed by compaction.",
+        metrics.compacted_versions,
+    );
+    page.counter("etcd_debugging_mvcc_events_total", "Events handed to watches.", metrics.events_delivered);
+    page.counter(
+        "kstore_watches_lagged_total",
+        "Times a watch fell behind its queue.",
+        metrics.watchers_lagged,
+    );
+    page.counter(
+        "etcd_debugging_server_lease_expired_total",
+        "Leases that ended unrenewed.",
+        metrics.leases_expired,
+    );
+}
+
+fn grpc(page: &mut Page, lines: &[Line]) {
+    let labels = |line: &Line| {
+        let Line { service, method, kind, .. } = line;
+        format!("grpc_method=\"{method}\",grpc_service=\"{service}\",grpc_type=\"{kind}\"")
+    };
+    page.head("grpc_server_started_total", "counter", "Calls that began.");
+    for line in lines.iter().filter(|line| line.ended.is_none()) {
+        page.put(format_args!("grpc_server_started_total{{{}}} {}\n", labels(line), line.count));
+    }
+    page.head("grpc_server_handled_total", "counter", "Calls that ended, streams not counted.");
+    for line in lines {
+        if let Some(code) = line.ended {
+            let (code, labels) = (code_name(code), labels(line));
+            page.put(format_args!(
+                "grpc_server_handled_total{{grpc_code=\"{code}\",{labels}}} {}\n",
+                line.count
+            ));
+        }
+    }
+}
+
+/// As grpc-go spells it.
+fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "Canceled",
+        Code::Unknown => "Unknown",
+        Code::InvalidArgument => "InvalidArgument",
+        Code::DeadlineExceeded => "DeadlineExceeded",
+        Code::NotFound => "NotFound",
+        Code::AlreadyExists => "AlreadyExists",
+        Code::PermissionDenied => "PermissionDenied",
+        Code::ResourceExhausted => "ResourceExhausted",
+        Code::FailedPrecondition => "FailedPrecondition",
+        Code::Aborted => "Aborted",
+        Code::OutOfRange => "OutOfRange",
+        Code::Unimplemented => "Unimplemented",
+        Code::Internal => "Internal",
+        Code::Unavailable => "Unavailable",
+        Code::DataLoss => "DataLoss",
+        Code::Unauthenticated => "Unauthenticated",
+    }
+}
+
+/// Where the system tells: what the process itself takes up.
+fn process(page: &mut Page) {
+    if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
+        let kib = |field: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+            line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()
+        };
+        if let Some(resident) = kib("VmRSS:") {
+            page.gauge("process_resident_memory_bytes", "Memory in use.", resident << 10);
+        }
+        if let Some(virtual_size) = kib("VmSize:") {
+            page.gauge("process_virtual_memory_bytes", "Address space in use.", virtual_size << 10);
+        }
+    }
+    if let Ok(files) = std::fs::read_dir("/proc/self/fd") {
+        page.gauge("process_open_fds", "Open files.", files.count());
+    }
+}

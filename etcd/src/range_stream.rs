@@ -1,0 +1,119 @@
+//! RangeStream: a read in parts, so that a large one takes up neither side's memory. All parts are of one revision; a
+//! compaction past it meanwhile ends the stream.
+
+use std::pin::Pin;
+
+use futures::stream::{self, Stream};
+use kstore_proto::etcd::etcdserverpb::{
+    RangeRequest, RangeResponse, RangeStreamResponse, ResponseHeader, range_request,
+};
+use kstore_store::{End, KeyRange, Range, Revision};
+use tonic::{Request, Response, Status};
+
+use crate::convert;
+use crate::error::{EtcdError, unimplemented};
+use crate::limits::{CHUNK_BYTES, CHUNK_KEYS};
+use crate::node::Node;
+
+pub(crate) type RangeStream =
+    Pin<Box<dyn Stream<Item = Result<RangeStreamResponse, Status>> + Send + 'static>>;
+
+/// What is still to be read.
+struct Rest {
+    node: Node,
+    range: Range,
+    /// Of the request; a revision that was not given is fixed by the first part.
+    pinned: Option<Pinned>,
+    /// Keys that may still be sent; zero: any number.
+    limit: i64,
+    /// How many keys the next part asks for.
+    keys: i64,
+}
+
+/// What the first part fixes.
+#[derive(Clone, Copy)]
+struct Pinned {
+    header: Option<ResponseHeader>,
+    count: i64,
+}
+
+/// Checks the request and begins.
+pub(crate) fn range_stream(
+    node: &Node,
+    request: Request<RangeRequest>,
+) -> Result<Response<RangeStream>, Status> {
+    let request = request.into_inner();
+    refuse(&request)?;
+    let range = convert::range(request)?;
+    let limit = range.limit.max(0);
+    let rest = Rest { node: node.clone(), range, pinned: None, limit, keys: CHUNK_KEYS };
+    let parts = stream::unfold(Some(rest), |rest| async {
+        let mut rest = rest?;
+        match rest.next() {
+            Ok((response, true)) => Some((Ok(response), None)),
+            Ok((response, false)) => Some((Ok(response), Some(rest))),
+            Err(error) => Some((Err(error.into()), None)),
+        }
+    });
+    Ok(Response::new(Box::pin(parts)))
+}
+
+/// Parts come in the order of keys.
+fn refuse(request: &RangeRequest) -> Result<(), Status> {
+    let sorted = request.sort_order != range_request::SortOrder::None as i32
+        || request.sort_target != range_request::SortTarget::Key as i32;
+    if sorted {
+        return Err(unimplemented("RangeStream does not support custom sort orders"));
+    }
+    let RangeRequest { min_mod_revision, max_mod_revision, min_create_revision, max_create_revision, .. } =
+        request;
+    if [min_mod_revision, max_mod_revision, min_create_revision, max_create_revision]
+        .iter()
+        .any(|bound| **bound != 0)
+    {
+        return Err(unimplemented("RangeStream does not support revision filters"));
+    }
+    Ok(())
+}
+
+impl Rest {
+    /// The next part, and whether it is the last, which alone tells header and count.
+    fn next(&mut self) -> Result<(RangeStreamResponse, bool), EtcdError> {
+        self.range.limit = if self.limit > 0 { self.keys.min(self.limit) } else { self.keys };
+        let result = self.node.store.range(&self.range)?;
+        let pinned = *self
+            .pinned
+            .get_or_insert_with(|| Pinned { header: self.node.header(result.revision), count: result.count });
+        if self.range.revision <= Revision::CURRENT {
+            self.range.revision = result.revision;
+        }
+        let sent = result.kvs.len() as i64;
+        let wanted = self.limit > 0 && sent == self.limit;
+        let last = self.range.count_only || !result.more || wanted;
+        if let (false, Some(kv)) = (last, result.kvs.last()) {
+            self.go_on_behind(&kv.key_bytes());
+            self.limit = if self.limit > 0 { self.limit - sent } else { 0 };
+        }
+        let part = convert::range_response(&result, None);
+        self.adapt(part.kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum());
+        let (header, count) = if last { (pinned.header, pinned.count) } else { (None, 0) };
+        let response = RangeResponse { header, kvs: part.kvs, more: last && result.more, count };
+        Ok((RangeStreamResponse { range_response: Some(response) }, last))
+    }
+
+    /// The smallest key behind `key` is the same with a zero byte.
+    fn go_on_behind(&mut self, key: &[u8]) {
+        let start = [key, &[0]].concat().into();
+        let end = std::mem::replace(&mut self.range.keys.end, End::Unbounded);
+        self.range.keys = KeyRange { start, end };
+    }
+
+    /// Parts grow and shrink by two until one is about as large as a message should be.
+    fn adapt(&mut self, bytes: usize) {
+        if bytes < CHUNK_BYTES / 2 {
+            self.keys = self.keys.saturating_mul(2);
+        } else if bytes > CHUNK_BYTES {
+            self.keys = (self.keys / 2).max(1);
+        }
+    }
+}

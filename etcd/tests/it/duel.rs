@@ -1,0 +1,73 @@
+//! A real etcd and kstore side by side. Both begin empty and are told the same, so that their revisions stay the same.
+
+use kstore_nondet::Nondet;
+use kstore_store::{Config, Store};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::call::Call;
+use crate::etcd_process::EtcdProcess;
+
+/// kstore's side.
+pub(crate) struct Ours {
+    pub(crate) url: String,
+    stop: CancellationToken,
+}
+
+impl Ours {
+    /// An empty store in memory behind the façade.
+    pub(crate) async fn start() -> Self {
+        let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let stop = CancellationToken::new();
+        tokio::spawn(kstore_etcd::serve(store, listener, kstore_etcd::Options::plain(&url), stop.clone()));
+        Self { url, stop }
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Both sides, with a connection to each.
+pub(crate) struct Duel {
+    pub(crate) etcd: EtcdProcess,
+    pub(crate) ours: Ours,
+    pub(crate) channels: [Channel; 2],
+}
+
+impl Duel {
+    /// Both sides, empty; none if no etcd is installed.
+    pub(crate) async fn begin() -> Option<Self> {
+        Some(Self::between(EtcdProcess::start()?, Ours::start().await).await)
+    }
+
+    /// These two.
+    pub(crate) async fn between(etcd: EtcdProcess, ours: Ours) -> Self {
+        let channels = [connect(etcd.url()).await, connect(&ours.url).await];
+        Self { etcd, ours, channels }
+    }
+
+    /// The same call to both; fails if the answers differ. Returns the answer.
+    pub(crate) async fn both(&self, what: &str, call: &Call) -> String {
+        let theirs = call.perform(&self.channels[0]).await;
+        let ours = call.perform(&self.channels[1]).await;
+        assert_eq!(ours, theirs, "kstore (left) and etcd (right) differ in {what}: {call:?}");
+        ours
+    }
+
+    /// The same for a script.
+    pub(crate) async fn all(&self, what: &str, calls: &[Call]) {
+        for (number, call) in calls.iter().enumerate() {
+            self.both(&format!("call {number} of {what}"), call).await;
+        }
+    }
+}
+
+pub(crate) async fn connect(url: &str) -> Channel {
+    Endpoint::new(url.to_owned()).unwrap().connect().await.unwrap()
+}

@@ -1,0 +1,104 @@
+//! A real etcd on free ports of the loopback, with its data in a temporary directory. Killed when dropped.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+/// A program of etcd's, if it is installed. Without it the test is over, and says so; or fails, if it must not be skipped.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file());
+    if found.is_none() {
+        assert!(std::env::var_os("KSTORE_REQUIRE_ETCD").is_none(), "{name} is not installed");
+        eprintln!("skipped: {name} is not installed");
+    }
+    found
+}
+
+/// A running etcd.
+pub(crate) struct EtcdProcess {
+    process: Child,
+    url: String,
+    _data: TempDir,
+}
+
+impl EtcdProcess {
+    /// Starts an empty one and waits until it answers; none if there is none to start.
+    pub(crate) fn start() -> Option<Self> {
+        Self::start_over(None)
+    }
+
+    /// Starts one over what its own tool made of a snapshot.
+    pub(crate) fn restore(snapshot: &Path) -> Option<Self> {
+        Self::start_over(Some(snapshot))
+    }
+
+    fn start_over(snapshot: Option<&Path>) -> Option<Self> {
+        let program = program("etcd")?;
+        // Between the choice of a port and its use somebody else may take it.
+        (0..5).find_map(|_| Self::try_start(&program, snapshot)).or_else(|| panic!("etcd does not start"))
+    }
+
+    fn try_start(program: &Path, snapshot: Option<&Path>) -> Option<Self> {
+        let data = tempfile::tempdir().unwrap();
+        let [client, peer] = free_ports().map(|port| format!("http://127.0.0.1:{port}"));
+        if let Some(snapshot) = snapshot {
+            unpack(snapshot, &data.path().join("data"), &peer);
+        }
+        let mut process = Command::new(program)
+            .arg("--data-dir")
+            .arg(data.path().join("data"))
+            .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+            .args(["--initial-cluster", &format!("default={peer}"), "--logger", "zap"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut log = BufReader::new(process.stderr.take().unwrap());
+        let mut line = String::new();
+        while log.read_line(&mut line).unwrap() > 0 {
+            if line.contains("serving client traffic insecurely") {
+                // To the end: a full pipe would stop it.
+                std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+                return Some(Self { process, url: client, _data: data });
+            }
+            line.clear();
+        }
+        let _ = process.wait();
+        None
+    }
+
+    /// Where it answers.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Drop for EtcdProcess {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn unpack(snapshot: &Path, data: &Path, peer: &str) {
+    let output = Command::new(program("etcdutl").expect("etcdutl comes with etcd"))
+        .args(["snapshot", "restore"])
+        .arg(snapshot)
+        .arg("--data-dir")
+        .arg(data)
+        .args(["--initial-advertise-peer-urls", peer, "--initial-cluster", &format!("default={peer}")])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn free_ports() -> [u16; 2] {
+    // Held together, so that they differ.
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().port())
+}

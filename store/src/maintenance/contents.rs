@@ -1,0 +1,146 @@
+//! What a snapshot says, as records and numbers of ours. The file may come from anywhere: each entry is held to what a
+//! store could have written before it is believed.
+
+use bytes::Bytes;
+
+use super::snapshot_file::{SnapshotFile, SnapshotFileError};
+use crate::alarm::Alarms;
+use crate::bbolt::read::ReadError;
+use crate::codec::etcd::parse_key;
+use crate::commit::RecordKey;
+use crate::engine::{Record, RecordKind};
+use crate::limits::LEASE_TTL_MAX_SECONDS;
+use crate::snapshot::layout;
+use crate::{KeyValue, LeaseId, Revision};
+
+/// What of a snapshot is not history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Contents {
+    pub(super) revision: Revision,
+    pub(super) compacted: Revision,
+    /// With the times to live they were granted with.
+    pub(super) leases: Vec<(LeaseId, i64)>,
+    pub(super) alarms: Alarms,
+    /// Versions and deletions.
+    pub(super) records: u64,
+    /// It comes from an etcd with users, of whom we know nothing.
+    pub(super) has_users: bool,
+}
+
+/// Higher revisions are no store's: counting on from one must not overflow.
+pub(super) const HIGHEST: Revision = Revision(1 << 62);
+
+/// Takes a record.
+pub(super) type Sink<'a> = dyn FnMut(Record) -> Result<(), String> + 'a;
+
+/// Takes an entry's key and value in.
+type Take<'a> = dyn FnMut(&mut Contents, &[u8], &[u8]) -> Result<(), String> + 'a;
+
+/// Reads a snapshot: its history, in order, then its notes go to `sink`.
+pub(super) fn read(file: &SnapshotFile, sink: &mut Sink<'_>) -> Result<Contents, SnapshotFileError> {
+    let image = file.image()?;
+    let wrong = |error| file.malformed(error);
+    if !image.buckets().any(|name| name == layout::KEY.as_bytes()) {
+        return Err(wrong(ReadError::Foreign("it has no history")));
+    }
+    let mut contents = Contents {
+        revision: Revision::FIRST,
+        compacted: Revision::NEVER_COMPACTED,
+        leases: Vec::new(),
+        alarms: Alarms::default(),
+        records: 0,
+        has_users: false,
+    };
+    let mut visit = |name: &str, take: &mut Take<'_>| {
+        let visited = image.visit(name.as_bytes(), &mut |key, value| take(&mut contents, key, value));
+        visited.map_err(wrong)
+    };
+    visit(layout::KEY, &mut |contents, key, value| {
+        let (revision, record) = parse_record(key, value)?;
+        contents.revision = contents.revision.max(revision);
+        match record {
+            Some(record) => {
+                contents.records += 1;
+                sink(record)
+            }
+            None => Ok(()),
+        }
+    })?;
+    visit(layout::NOTES, &mut |_, key, value| sink(parse_note(key, value)?))?;
+    visit(layout::LEASE, &mut |contents, key, value| {
+        contents.leases.push(parse_lease(key, value)?);
+        Ok(())
+    })?;
+    visit(layout::ALARM, &mut |contents, key, _| {
+        let alarm = layout::decode_alarm(key).ok_or("an alarm is malformed")?;
+        contents.alarms = contents.alarms.with(alarm, true);
+        Ok(())
+    })?;
+    visit(layout::META, &mut |contents, key, value| parse_meta(contents, key, value))?;
+    visit(layout::AUTH_USERS, &mut |contents, _, _| {
+        contents.has_users = true;
+        Ok(())
+    })?;
+    contents.leases.sort_unstable();
+    // Compaction may have removed the newest records.
+    contents.revision = contents.revision.max(contents.compacted);
+    Ok(contents)
+}
+
+/// A record of history. None is what `etcdutl` leaves to move the revision on.
+fn parse_record(key: &[u8], value: &[u8]) -> Result<(Revision, Option<Record>), String> {
+    let (name, dead) = parse_key(key).ok_or("a record's key is malformed")?;
+    let wrong = |what: &str| format!("the record of revision {} {what}", name.main);
+    if name.main < Revision::FIRST || name.main > HIGHEST || name.is_note() {
+        return Err(wrong("is none that a store makes"));
+    }
+    if value.is_empty() && !dead {
+        return Ok((name.main, None));
+    }
+    let kv = KeyValue::decode(Bytes::copy_from_slice(value)).ok_or_else(|| wrong("is malformed"))?;
+    if kv.key().is_empty() {
+        return Err(wrong("has no key"));
+    }
+    if dead {
+        let bytes = KeyValue::tombstone(kv.key(), name.main).encoded().clone();
+        return Ok((name.main, Some(Record { key: name, kind: RecordKind::Delete, bytes })));
+    }
+    if kv.mod_revision() != name.main {
+        return Err(wrong("says that it is of another"));
+    }
+    // Equal bytes are what makes hashes equal.
+    if KeyValue::new(kv.key(), kv.value(), kv.stamp()).encoded() != kv.encoded() {
+        return Err(wrong("is encoded as no store does it"));
+    }
+    Ok((name.main, Some(Record { key: name, kind: RecordKind::Put, bytes: kv.encoded().clone() })))
+}
+
+fn parse_note(key: &[u8], value: &[u8]) -> Result<Record, String> {
+    let revision = key.try_into().map(i64::from_be_bytes).map_err(|_| "a note's key is malformed")?;
+    let revision = Revision(revision);
+    if revision < Revision::FIRST || revision > HIGHEST {
+        return Err("a note is of no revision".to_owned());
+    }
+    let bytes = Bytes::copy_from_slice(value);
+    Ok(Record { key: RecordKey::note(revision), kind: RecordKind::Note, bytes })
+}
+
+fn parse_lease(key: &[u8], value: &[u8]) -> Result<(LeaseId, i64), String> {
+    let (id, ttl) = layout::decode_lease(value).ok_or("a lease is malformed")?;
+    if key != layout::lease_key(id) {
+        return Err(format!("lease {id} stands in another's place"));
+    }
+    Ok((id, ttl.clamp(1, LEASE_TTL_MAX_SECONDS)))
+}
+
+fn parse_meta(contents: &mut Contents, key: &[u8], value: &[u8]) -> Result<(), String> {
+    if key != layout::SCHEDULED_COMPACTION && key != layout::FINISHED_COMPACTION {
+        return Ok(());
+    }
+    let compacted = match parse_key(value) {
+        Some((key, false)) if key.main >= Revision(0) && key.main <= HIGHEST => key.main,
+        Some(_) | None => return Err("the compacted revision is malformed".to_owned()),
+    };
+    contents.compacted = contents.compacted.max(compacted);
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! Reading every record of a state and holding it to its neighbours: what opening the directory would find, and more.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::restore::Progress;
+use super::state::State;
+use super::survey::{LogRange, Problem, Problems, Survey, SurveyError};
+use crate::codec::etcd::Stored;
+use crate::engine::{Record, RecordKind};
+use crate::{Alarm, KeyValue, Revision};
+
+/// What a directory holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryStatus {
+    /// The engine's name, as on the command line.
+    pub engine: &'static str,
+    /// What names the data.
+    pub identity: u64,
+    /// The newest revision.
+    pub revision: Revision,
+    /// The oldest revision that can be read.
+    pub compacted: Revision,
+    /// Keys that exist.
+    pub keys: u64,
+    /// Records of history, notes not counted.
+    pub records: u64,
+    /// Bytes of those records.
+    pub record_bytes: u64,
+    /// Leases.
+    pub leases: u64,
+    /// Alarms, ascending.
+    pub alarms: Vec<Alarm>,
+    /// The place in the log of the last checkpoint.
+    pub checkpoint: u64,
+    /// What the engine's files occupy.
+    pub engine_bytes: u64,
+    /// The log.
+    pub log: LogRange,
+}
+
+/// What was found out about a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Examined {
+    /// What it holds, as far as it can be read.
+    pub status: DirectoryStatus,
+    /// What is wrong; empty if nothing is. At most a thousand.
+    pub problems: Vec<Problem>,
+}
+
+/// Reads every record of log, manifests and engine, checks checksums and the chain of the log, and that versions follow each
+/// other as their writer made them. Nothing is changed.
+pub fn verify(dir: &Path, progress: &mut Progress<'_>) -> Result<Examined, SurveyError> {
+    Ok(examine(Survey::take(dir)?, progress))
+}
+
+pub(super) fn examine(mut survey: Survey, progress: &mut Progress<'_>) -> Examined {
+    let state = State::of(&mut survey);
+    let mut check = Check {
+        compacted: state.compacted,
+        engine: survey.dir.join("engine"),
+        keys: BTreeMap::new(),
+        records: 0,
+        bytes: 0,
+        problems: std::mem::take(&mut survey.problems),
+    };
+    let whole = state.whole_upto();
+    if whole < state.revision {
+        let detail = format!("records of revision {} are missing", whole.next());
+        check.problems.add(&check.engine, None, detail);
+    }
+    let total = state.records.len() as u64;
+    for (done, (key, located)) in (0..).zip(&state.records) {
+        if done % 4_096 == 0 {
+            progress(done, total);
+        }
+        match survey.found.read(*key, located) {
+            Ok(Some(record)) => check.record(&record),
+            Ok(None) => check.wrong(key.main, "does not check when read again"),
+            Err(error) => check.wrong(key.main, &error.to_string()),
+        }
+    }
+    progress(total, total);
+    let status = DirectoryStatus {
+        engine: super::site::engine_name(survey.engine),
+        identity: survey.cluster,
+        revision: state.revision,
+        compacted: state.compacted,
+        keys: check.keys.values().filter(|known| !known.dead).count() as u64,
+        records: check.records,
+        record_bytes: check.bytes,
+        leases: state.leases() as u64,
+        alarms: state.alarms.iter().collect(),
+        checkpoint: survey.manifest.as_ref().map_or(0, |manifest| manifest.seq),
+        engine_bytes: survey.found.bytes,
+        log: survey.log,
+    };
+    Examined { status, problems: check.problems.list }
+}
+
+/// The newest version of a key so far.
+struct Known {
+    create: Revision,
+    version: i64,
+    dead: bool,
+}
+
+struct Check {
+    compacted: Revision,
+    engine: PathBuf,
+    keys: BTreeMap<Box<[u8]>, Known>,
+    records: u64,
+    bytes: u64,
+    problems: Problems,
+}
+
+impl Check {
+    fn wrong(&mut self, revision: Revision, what: &str) {
+        self.problems.add(&self.engine, None, format!("a record of revision {revision} {what}"));
+    }
+
+    fn record(&mut self, record: &Record) {
+        self.bytes += record.bytes.len() as u64;
+        let main = record.key.main;
+        let dead = match record.kind {
+            RecordKind::Put => false,
+            RecordKind::Delete => true,
+            RecordKind::Note => return,
+        };
+        self.records += 1;
+        let decoded = Stored::of(record).ok().and_then(|_| KeyValue::decode(record.bytes.clone()));
+        let Some(kv) = decoded.filter(|kv| kv.mod_revision() == main && !kv.key().is_empty()) else {
+            return self.wrong(main, "is not a version of that revision");
+        };
+        let known = self.keys.get(kv.key());
+        // Below, predecessors may be gone.
+        if main > self.compacted && !follows(known, &kv, dead) {
+            let key = kv.key().escape_ascii().to_string();
+            self.wrong(main, &format!("does not follow the version before of key {key}"));
+        }
+        let known = Known { create: kv.create_revision(), version: kv.version(), dead };
+        self.keys.insert(kv.key().into(), known);
+    }
+}
+
+/// Whether a version can come after what is known of its key.
+fn follows(known: Option<&Known>, kv: &KeyValue, dead: bool) -> bool {
+    match known.filter(|known| !known.dead) {
+        _ if dead && known.is_none_or(|known| known.dead) => false,
+        _ if dead => true,
+        None => kv.version() == 1 && kv.create_revision() == kv.mod_revision(),
+        Some(known) => kv.version() == known.version + 1 && kv.create_revision() == known.create,
+    }
+}

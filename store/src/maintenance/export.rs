@@ -1,0 +1,214 @@
+//! Making a snapshot's file: of an open store, of a directory that is whole, or of what can be read of one that is not.
+
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::restore::Progress;
+use super::state::State;
+use super::survey::{Problem, Survey, SurveyError};
+use crate::disk::real::RealDisk;
+use crate::disk::{Disk, File, read_full};
+use crate::snapshot::build::Builder;
+use crate::{Revision, SnapshotError, SnapshotInfo, Store};
+
+/// Why no snapshot was made.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The directory cannot be looked at.
+    #[error(transparent)]
+    Directory(#[from] SurveyError),
+    /// The directory is damaged: restore a backup, or salvage what can be read.
+    #[error("the directory is damaged ({first}); what can be read can be salvaged")]
+    Damaged {
+        /// What was found first.
+        first: Problem,
+    },
+    /// The snapshot was not made.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// The file was not made.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// What was salvaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Salvaged {
+    /// What the file holds.
+    pub snapshot: SnapshotInfo,
+    /// The newest revision that the directory knows of; what is between is lost.
+    pub newest: Revision,
+    /// Records within what was exported that are lost: their keys are missing or older than they were.
+    pub holes: u64,
+    /// What is wrong with the directory, the first bad place first.
+    pub problems: Vec<Problem>,
+}
+
+/// Writes a snapshot of an open store, with the checksum that `snapshot save` appends, to a file that is whole and durable
+/// as soon as it has its name. Blocks.
+pub fn snapshot_to_file(store: &Store, path: &Path) -> Result<SnapshotInfo, ExportError> {
+    create(&RealDisk, path, |to| store.snapshot(to))
+}
+
+/// The same of a directory that no store is open on. Nothing in it is changed.
+pub fn save(dir: &Path, to: &Path, progress: &mut Progress<'_>) -> Result<SnapshotInfo, ExportError> {
+    save_from(Survey::take(dir)?, &RealDisk, to, progress)
+}
+
+/// The same from a survey.
+pub(super) fn save_from(
+    mut survey: Survey,
+    disk: &dyn Disk,
+    to: &Path,
+    progress: &mut Progress<'_>,
+) -> Result<SnapshotInfo, ExportError> {
+    let state = State::of(&mut survey);
+    if let Some(first) = survey.problems.list.first() {
+        return Err(ExportError::Damaged { first: first.clone() });
+    }
+    let whole = state.whole_upto();
+    if whole < state.revision {
+        return Err(SnapshotError::Damaged { revision: whole.next() }.into());
+    }
+    create(disk, to, |to| build(&survey, &state, state.revision, to, progress).map(|(info, _)| info))
+}
+
+/// Writes what can be read of a directory that no store is open on: its state at the last revision up to which history is
+/// whole. A damaged record of the compacted past leaves a hole there. Nothing in the directory is changed.
+pub fn salvage(dir: &Path, to: &Path, progress: &mut Progress<'_>) -> Result<Salvaged, ExportError> {
+    salvage_from(Survey::take(dir)?, &RealDisk, to, progress)
+}
+
+/// The same from a survey.
+pub(super) fn salvage_from(
+    mut survey: Survey,
+    disk: &dyn Disk,
+    to: &Path,
+    progress: &mut Progress<'_>,
+) -> Result<Salvaged, ExportError> {
+    let state = State::of(&mut survey);
+    let whole = state.whole_upto();
+    let mut unreadable = 0;
+    let snapshot = create(disk, to, |to| {
+        let (info, missed) = build(&survey, &state, whole, to, progress)?;
+        unreadable = missed;
+        Ok(info)
+    })?;
+    let lost = state.lost.iter().filter(|key| key.main <= whole).count() as u64;
+    let problems = survey.problems.list;
+    Ok(Salvaged { snapshot, newest: state.revision, holes: lost + unreadable, problems })
+}
+
+/// Writes the records up to `upto`; also says how many could not be read.
+fn build(
+    survey: &Survey,
+    state: &State,
+    upto: Revision,
+    to: &mut Writer,
+    progress: &mut Progress<'_>,
+) -> Result<(SnapshotInfo, u64), SnapshotError> {
+    let mut builder = Builder::begin(to)?;
+    let (mut missed, total) = (0, state.records.len() as u64);
+    let wanted = state.records.iter().take_while(|(key, _)| key.main <= upto);
+    for (done, (key, located)) in (0..).zip(wanted) {
+        if done % 4_096 == 0 {
+            progress(done, total);
+        }
+        let read = survey.found.read(*key, located);
+        match read.map_err(|error| SnapshotError::Unreadable(error.to_string()))? {
+            Some(record) => match builder.record(&record) {
+                Err(SnapshotError::Damaged { .. }) => missed += 1,
+                other => other?,
+            },
+            None => missed += 1,
+        }
+    }
+    progress(total, total);
+    Ok((builder.finish(&state.closing(upto))?, missed))
+}
+
+/// What a file is called until it is whole.
+fn partial(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    path.with_file_name(name)
+}
+
+/// Makes a snapshot's file.
+fn create(
+    disk: &dyn Disk,
+    path: &Path,
+    fill: impl FnOnce(&mut Writer) -> Result<SnapshotInfo, SnapshotError>,
+) -> Result<SnapshotInfo, ExportError> {
+    let write = |source| ExportError::Write { path: path.to_owned(), source };
+    let part = partial(path);
+    let file = disk.create(&part).map_err(write)?;
+    let filled = fill(&mut Writer { file: file.clone(), at: 0 }).map_err(ExportError::from);
+    let finished = filled.and_then(|info| finish(disk, &*file, &part, path, info).map_err(write));
+    if finished.is_err() {
+        let _ = disk.remove(&part);
+    }
+    finished
+}
+
+/// Appends the checksum and gives the file its name.
+fn finish(
+    disk: &dyn Disk,
+    file: &dyn File,
+    part: &Path,
+    path: &Path,
+    info: SnapshotInfo,
+) -> io::Result<SnapshotInfo> {
+    const PIECE: u64 = 1 << 20;
+    let (mut digest, mut at, mut piece) = (Sha256::new(), 0, vec![0; PIECE as usize]);
+    while at < info.bytes {
+        let len = PIECE.min(info.bytes - at);
+        read_full(file, at, &mut piece[..len as usize])?;
+        digest.update(&piece[..len as usize]);
+        at += len;
+    }
+    file.write_at(info.bytes, &digest.finalize())?;
+    file.sync()?;
+    disk.rename(part, path)?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    disk.sync_dir(parent.unwrap_or(Path::new(".")))?;
+    Ok(info)
+}
+
+/// A file that is written from some place on.
+struct Writer {
+    file: Arc<dyn File>,
+    at: u64,
+}
+
+impl Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write_at(self.at, bytes)?;
+        self.at += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for Writer {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let moved = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => self.file.len()?.checked_add_signed(by),
+        };
+        self.at = moved.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}

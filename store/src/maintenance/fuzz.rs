@@ -1,0 +1,45 @@
+//! The door for fuzzers: bytes that claim to be a snapshot.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::contents;
+use super::snapshot_file::SnapshotFile;
+use crate::disk::File;
+use crate::engine::Engine;
+use crate::engine::memory::MemoryEngine;
+
+/// Reads `bytes` as a restore would, into memory. Whatever they are, it returns.
+#[doc(hidden)]
+pub fn fuzz_restore(bytes: &[u8]) {
+    let file = Arc::new(Held(bytes.to_vec()));
+    let Ok(snapshot) = SnapshotFile::of(Path::new("fuzz"), file) else { return };
+    let engine = MemoryEngine::default();
+    let _ = contents::read(&snapshot, &mut |record| engine.put(&[record]).map_err(|error| error.to_string()));
+}
+
+/// Bytes as a file that is only read.
+#[derive(Debug)]
+pub(crate) struct Held(pub(crate) Vec<u8>);
+
+impl File for Held {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let rest = usize::try_from(offset).ok().and_then(|offset| self.0.get(offset..)).unwrap_or(&[]);
+        let len = rest.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&rest[..len]);
+        Ok(len)
+    }
+
+    fn write_at(&self, _: u64, _: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}

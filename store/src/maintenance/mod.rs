@@ -1,0 +1,25 @@
+//! Offline work: on the directory of a store that is not open, and on snapshot files. Each function takes the directory's
+//! lock where it needs one, blocks, and is done when it returns.
+
+mod contents;
+mod engine_files;
+mod examine;
+mod export;
+pub(crate) mod fuzz;
+#[cfg(test)]
+mod offline_tests;
+mod restore;
+mod site;
+mod snapshot_file;
+mod state;
+mod survey;
+#[cfg(test)]
+mod tests;
+
+pub use examine::{DirectoryStatus, Examined, verify};
+pub use export::{ExportError, Salvaged, salvage, save, snapshot_to_file};
+#[doc(hidden)]
+pub use fuzz::fuzz_restore;
+pub use restore::{Progress, Restore, RestoreError, Restored, restore};
+pub use snapshot_file::{SnapshotFileError, SnapshotStatus, snapshot_status};
+pub use survey::{LogRange, Problem, SurveyError};

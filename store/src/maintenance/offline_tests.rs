@@ -1,0 +1,277 @@
+//! Looking at directories that no store is open on, whole and damaged.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+
+use kstore_nondet::{Nondet, Rng};
+use proptest::collection::vec;
+use proptest::prelude::{ProptestConfig, any, proptest};
+use proptest::sample::Index;
+
+use super::examine::{Examined, examine};
+use super::export::{salvage_from, save_from};
+use super::survey::Survey;
+use super::tests::{DIR, apart, assert_equal, open, request};
+use super::{ExportError, Restore, SurveyError, restore, salvage, save, snapshot_to_file, verify};
+use crate::disk::sim::{Policy, SimDisk};
+use crate::disk::{Disk, read_all};
+use crate::tests::conformance::{block_on, block_on_real};
+use crate::tests::samples::{fill, memory};
+use crate::{
+    Config, EngineKind, KeyRange, LeaseId, Limits, Op, OpenError, Range, RangeResult, Revision, Store, Txn,
+};
+
+const FILE: &str = "/data/snapshot.db";
+
+fn survey(disk: &SimDisk) -> Survey {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    Survey::on(&disk, Path::new(DIR)).unwrap()
+}
+
+fn examined(disk: &SimDisk) -> Examined {
+    examine(survey(disk), &mut |_, _| {})
+}
+
+/// Small files, so that there are many.
+fn config() -> Config {
+    let limits = Limits {
+        first_segment_bytes: 12 << 10,
+        segment_bytes: 12 << 10,
+        checkpoint_bytes: 18 << 10,
+        engine_file_bytes: 2 << 10,
+        ..Limits::default()
+    };
+    Config { limits, ..Config::durable(DIR) }
+}
+
+/// A store with several checkpoints, engine files and log segments, and what it answered at each revision.
+struct Sample {
+    disk: SimDisk,
+    compacted: Revision,
+    /// From the compacted revision on.
+    states: Vec<RangeResult>,
+}
+
+static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
+    apart(async {
+        let disk = SimDisk::default();
+        let store = Store::open_stepped(Arc::new(disk.clone()), &config(), &Rng::seeded(3)).unwrap();
+        let lease = store.lease_grant(100, LeaseId(3)).await.unwrap().id;
+        for at in 0..120 {
+            let put = crate::Put { lease, ..crate::Put::new(format!("k{}", at % 11), vec![b'v'; at * 4]) };
+            let ops = match at % 9 {
+                0 => vec![Op::delete(format!("k{}", at % 11)), Op::put("other", "")],
+                1 => vec![Op::Put(put)],
+                _ => vec![Op::put(put.key, put.value)],
+            };
+            store.txn(Txn { note: (at % 4 == 0).then(|| "note".into()), ..Txn::of(ops) }).await.unwrap();
+            if at % 50 == 49 {
+                store.compact(Revision(at as i64 - 20)).await.unwrap();
+            }
+        }
+        let compacted = store.compacted();
+        let all = |at| store.range(&Range::new(KeyRange::all()).at(Revision(at))).unwrap();
+        let states = (compacted.0..=store.revision().0).map(all).collect();
+        Sample { disk: disk.crash(Policy::Nothing, 1), compacted, states }
+    })
+});
+
+/// Every file of the sample that may be damaged, with its length.
+fn files(disk: &SimDisk) -> Vec<(PathBuf, usize)> {
+    let dirs = [DIR.to_owned(), format!("{DIR}/wal"), format!("{DIR}/engine")];
+    let files = dirs.iter().flat_map(|dir| {
+        let files = disk.files(Path::new(dir)).into_iter();
+        files.map(move |(name, len)| (Path::new(dir).join(name), len))
+    });
+    files.filter(|(_, len)| *len > 0).collect()
+}
+
+/// The same bytes on another disk.
+fn copy(disk: &SimDisk) -> SimDisk {
+    disk.crash(Policy::Everything, 0)
+}
+
+#[test]
+fn a_sound_directory_has_no_problems_and_is_saved_without_opening_it() {
+    block_on(async {
+        let disk = copy(&SAMPLE.disk);
+        let Examined { status, problems } = examined(&disk);
+        assert_eq!(problems, []);
+        let last = SAMPLE.states.last().unwrap();
+        assert_eq!((status.revision, status.compacted), (last.revision, SAMPLE.compacted));
+        assert_eq!((status.keys, status.leases, status.engine), (last.count as u64, 1, "segments"));
+        assert!(status.log.files > 1 && status.checkpoint > 1 && status.log.last > status.checkpoint);
+        let before = files(&disk);
+        save_from(survey(&disk), &disk, Path::new(FILE), &mut |_, _| {}).unwrap();
+        disk.remove(Path::new(FILE)).unwrap();
+        assert_eq!(files(&disk), before, "nothing else was changed");
+    });
+}
+
+/// Restores what was written to [`FILE`] and opens it.
+fn reopened(disk: &SimDisk) -> Store {
+    let bytes = read_all(&*disk.open(Path::new(FILE)).unwrap()).unwrap();
+    let fresh = SimDisk::default();
+    let checked = Restore { unchecked: false, ..request(EngineKind::Segments) };
+    super::tests::restore_to(&fresh, &bytes, &checked).unwrap();
+    open(&fresh).unwrap()
+}
+
+#[test]
+fn what_is_saved_offline_is_what_the_store_holds() {
+    block_on(async {
+        let disk = copy(&SAMPLE.disk);
+        save_from(survey(&disk), &disk, Path::new(FILE), &mut |_, _| {}).unwrap();
+        let original = Store::open_stepped(Arc::new(disk.clone()), &config(), &Rng::seeded(4));
+        assert_equal(&reopened(&disk), &original.unwrap()).await;
+    });
+}
+
+/// What salvage makes of a damaged disk: the state at some revision of the sample, unless it says that there are holes.
+fn salvage_and_judge(disk: &SimDisk) {
+    let file = Path::new(FILE);
+    let examined = examined(disk);
+    let salvaged = salvage_from(survey(disk), disk, file, &mut |_, _| {}).unwrap();
+    let store = reopened(disk);
+    let revision = salvaged.snapshot.revision;
+    assert_eq!(store.revision(), revision);
+    assert_eq!(examined.problems.is_empty(), save_from(survey(disk), disk, file, &mut |_, _| {}).is_ok());
+    let Some(at) = revision.0.checked_sub(SAMPLE.compacted.0).filter(|at| *at >= 0) else { return };
+    let state = &SAMPLE.states[at as usize];
+    let read = store.range(&Range::new(KeyRange::all())).unwrap();
+    let same = read.kvs == state.kvs;
+    assert!(same || salvaged.holes > 0 || !salvaged.problems.is_empty(), "at {revision}: {salvaged:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn damage_is_found_and_the_rest_is_salvaged(
+        hits in vec((any::<Index>(), any::<Index>()), 1..4),
+    ) {
+        block_on(async {
+            let disk = copy(&SAMPLE.disk);
+            for (file, at) in hits {
+                let files = files(&disk);
+                let (path, len) = &files[file.index(files.len())];
+                disk.damage(path, at.index(*len));
+            }
+            salvage_and_judge(&disk);
+        });
+    }
+
+    #[test]
+    fn a_missing_file_is_found_and_the_rest_is_salvaged(gone in any::<Index>()) {
+        block_on(async {
+            let disk = copy(&SAMPLE.disk);
+            let files = files(&disk);
+            disk.remove(&files[gone.index(files.len())].0).unwrap();
+            salvage_and_judge(&disk);
+        });
+    }
+}
+
+#[test]
+fn damage_in_an_engine_file_is_named_and_healed_from_the_log_where_that_has_a_copy() {
+    block_on(async {
+        let disk = copy(&SAMPLE.disk);
+        let engine = Path::new(DIR).join("engine");
+        let (name, len) = disk.files(&engine).pop().unwrap();
+        disk.damage(&engine.join(&name), len - 1);
+        let found = examined(&disk).problems;
+        assert!(found[0].to_string().contains(&name) && found[0].offset.is_some(), "{found:?}");
+        let salvaged = salvage_from(survey(&disk), &disk, Path::new(FILE), &mut |_, _| {}).unwrap();
+        assert_eq!((salvaged.snapshot.revision, salvaged.holes), (salvaged.newest, 0), "{salvaged:?}");
+        let read = reopened(&disk).range(&Range::new(KeyRange::all())).unwrap();
+        assert_eq!(&read, SAMPLE.states.last().unwrap());
+    });
+}
+
+#[test]
+fn damage_in_the_log_ends_what_is_salvaged_there() {
+    block_on(async {
+        let disk = copy(&SAMPLE.disk);
+        let wal = Path::new(DIR).join("wal");
+        let first = disk.files(&wal).into_iter().find(|(name, _)| name.ends_with(".wal")).unwrap();
+        let whole = examined(&disk).status;
+        for (name, len) in disk.files(&wal) {
+            if name.ends_with(".wal") && name != first.0 {
+                (0..len).step_by(64).for_each(|at| disk.damage(&wal.join(&name), at));
+            }
+        }
+        let problems = examined(&disk).problems;
+        assert!(!problems.is_empty());
+        let salvaged = salvage_from(survey(&disk), &disk, Path::new(FILE), &mut |_, _| {}).unwrap();
+        assert!(salvaged.snapshot.revision < whole.revision, "{salvaged:?}");
+        let at = (salvaged.snapshot.revision.0 - SAMPLE.compacted.0) as usize;
+        let read = reopened(&disk).range(&Range::new(KeyRange::all())).unwrap();
+        assert_eq!(read.kvs, SAMPLE.states[at].kvs, "a state that the store was in");
+    });
+}
+
+#[test]
+fn a_directory_in_use_is_not_looked_at_and_one_without_a_store_is_named() {
+    block_on_real(async {
+        let dir = tempfile::tempdir().unwrap();
+        let nothing = verify(dir.path(), &mut |_, _| {});
+        assert!(matches!(nothing, Err(SurveyError::NoStore { .. })));
+        assert!(matches!(verify(&dir.path().join("x"), &mut |_, _| {}), Err(SurveyError::NoStore { .. })));
+        let store = Store::open(Config::durable(dir.path()), Nondet::simulated(1)).await.unwrap();
+        let refused = verify(dir.path(), &mut |_, _| {});
+        assert!(matches!(refused, Err(SurveyError::Directory(OpenError::LockedBy { .. }))));
+        store.close().await;
+        assert!(verify(dir.path(), &mut |_, _| {}).unwrap().problems.is_empty());
+    });
+}
+
+#[test]
+fn both_engines_are_verified_saved_and_restored_on_a_real_disk() {
+    block_on_real(async {
+        for engine in [EngineKind::Segments, EngineKind::Sled] {
+            let dir = tempfile::tempdir().unwrap();
+            let (data, file) = (dir.path().join("data"), dir.path().join("file.db"));
+            let config = Config { engine, ..Config::durable(&data) };
+            let store = Store::open(config.clone(), Nondet::simulated(1)).await.unwrap();
+            fill(&store).await;
+            snapshot_to_file(&store, &dir.path().join("online.db")).unwrap();
+            store.close().await;
+            drop(store);
+            let examined = verify(&data, &mut |_, _| {}).unwrap();
+            assert_eq!(examined.problems, [], "{engine:?}");
+            let saved = save(&data, &file, &mut |_, _| {}).unwrap();
+            let salvaged = salvage(&data, &dir.path().join("again.db"), &mut |_, _| {}).unwrap();
+            assert_eq!((salvaged.snapshot, salvaged.holes), (saved, 0));
+            let original = Store::open(config, Nondet::simulated(2)).await.unwrap();
+            for name in ["online.db", "file.db"] {
+                let target = dir.path().join(format!("from {name}"));
+                let request = Restore {
+                    snapshot: dir.path().join(name),
+                    dir: target.clone(),
+                    unchecked: false,
+                    ..request(engine)
+                };
+                restore(&request, &Rng::seeded(5), &mut |_, _| {}).unwrap();
+                let config = Config { engine, ..Config::durable(&target) };
+                let restored = Store::open(config, Nondet::simulated(3)).await.unwrap();
+                assert_equal(&restored, &original).await;
+                restored.close().await;
+            }
+            original.close().await;
+        }
+    });
+}
+
+#[test]
+fn a_file_that_cannot_be_written_leaves_none() {
+    block_on(async {
+        let store = memory().await;
+        let dir = tempfile::tempdir().unwrap();
+        let refused = snapshot_to_file(&store, &dir.path().join("no/such/dir.db"));
+        assert!(matches!(refused, Err(ExportError::Write { .. })));
+        store.close().await;
+        let refused = snapshot_to_file(&store, &dir.path().join("file.db"));
+        assert!(matches!(refused, Err(ExportError::Snapshot(_))));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    });
+}

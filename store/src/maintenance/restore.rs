@@ -1,0 +1,327 @@
+//! Restoring: makes a store's directory from a snapshot, ours or etcd's.
+//!
+//! The manifest is written last, so a directory is a store only when all of it is there and durable. What an interrupted
+//! attempt leaves is marked as such: no store opens on it, and the next attempt clears it away.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kstore_nondet::Rng;
+
+use super::contents::{self, Contents, HIGHEST};
+use super::site;
+use super::snapshot_file::{SnapshotFile, SnapshotFileError};
+use crate::codec::manifest::Manifest;
+use crate::disk::Disk;
+use crate::disk::real::{DirLock, RealDisk};
+use crate::engine::{Engine, EngineError, Record};
+use crate::error::OpenError;
+use crate::wal::{Replayed, Segments, Wal};
+use crate::{EngineKind, Limits, Revision, manifest};
+
+/// What to restore, where, and how.
+#[derive(Clone, Debug)]
+pub struct Restore {
+    /// The file: from [`crate::Store::snapshot`], `etcdctl snapshot save`, or (unchecked) out of an etcd's data directory.
+    pub snapshot: PathBuf,
+    /// The directory. It is made; if it exists, there is no store in it.
+    pub dir: PathBuf,
+    /// The engine to write; the store is to be opened with it.
+    pub engine: EngineKind,
+    /// Use the file even if no checksum follows the database.
+    pub unchecked: bool,
+    /// Move the revision on by so many and compact everything before: who watched the lost store then learns that its
+    /// revisions are gone, instead of meeting other changes under the same numbers. Zero keeps the snapshot's revision.
+    pub bump: u64,
+}
+
+/// What was restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The revision that the store begins with.
+    pub revision: Revision,
+    /// The oldest revision that can be read.
+    pub compacted: Revision,
+    /// Records of history.
+    pub records: u64,
+    /// Leases; each begins with its full time to live.
+    pub leases: u64,
+    /// The snapshot had users and their rights, as an etcd has when authentication was set up. They were left out: the
+    /// store admits whoever reaches it.
+    pub users_left_out: bool,
+}
+
+/// Why nothing was restored.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// The snapshot cannot be used.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotFileError),
+    /// The directory cannot be used.
+    #[error(transparent)]
+    Directory(#[from] OpenError),
+    /// There is a store in it: choose another one.
+    #[error("{} holds a store already: choose another directory", dir.display())]
+    Occupied {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The revision cannot be moved on that far.
+    #[error("the revision cannot be moved on by {0}")]
+    Bump(u64),
+    /// A store in memory has no directory.
+    #[error("the memory engine keeps nothing: choose another one")]
+    NoEngine,
+    /// The system refused to write.
+    #[error("cannot write in {}: {source}", dir.display())]
+    Write {
+        /// The directory.
+        dir: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Says how far something is: bytes done, bytes in all.
+pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
+
+/// Restores. On return the directory is durable, complete, and not locked any more; on an error it holds no store.
+pub fn restore(request: &Restore, rng: &Rng, progress: &mut Progress<'_>) -> Result<Restored, RestoreError> {
+    let io = |source| SnapshotFileError::Io { path: request.snapshot.clone(), source };
+    let file = RealDisk.open_read(&request.snapshot).map_err(io)?;
+    let snapshot = SnapshotFile::of(&request.snapshot, file).map_err(io)?;
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    disk.create_dir(&request.dir).map_err(|source| write_error(&request.dir, source))?;
+    let _lock = DirLock::take(&request.dir)?;
+    restore_from(&disk, &snapshot, request, rng, progress)
+}
+
+fn write_error(dir: &Path, source: io::Error) -> RestoreError {
+    RestoreError::Write { dir: dir.to_owned(), source }
+}
+
+/// The same on any disk, whose directory is there and held.
+pub(super) fn restore_from(
+    disk: &Arc<dyn Disk>,
+    snapshot: &SnapshotFile,
+    request: &Restore,
+    rng: &Rng,
+    progress: &mut Progress<'_>,
+) -> Result<Restored, RestoreError> {
+    if request.engine == EngineKind::Memory {
+        return Err(RestoreError::NoEngine);
+    }
+    if !snapshot.has_checksum() && !request.unchecked {
+        return Err(SnapshotFileError::NoChecksum { path: request.snapshot.clone() }.into());
+    }
+    snapshot.check()?;
+    let target = Target { disk, dir: &request.dir, engine: request.engine, rng };
+    target.prepare()?;
+    let restored = target.fill(snapshot, request.bump, progress);
+    if restored.is_err() {
+        // Best effort: what is left is marked, and cleared by the next attempt.
+        let _ = target.clear();
+    }
+    restored
+}
+
+/// A file that is there while a directory is half made.
+const MARK: &str = "RESTORING";
+
+/// The log's place of the state that is restored: in front of the first record that will be logged.
+const SEQ: u64 = 1;
+
+/// The directory being made.
+struct Target<'a> {
+    disk: &'a Arc<dyn Disk>,
+    dir: &'a Path,
+    engine: EngineKind,
+    rng: &'a Rng,
+}
+
+impl Target<'_> {
+    fn wal(&self) -> PathBuf {
+        self.dir.join("wal")
+    }
+
+    fn engine(&self) -> PathBuf {
+        self.dir.join("engine")
+    }
+
+    fn error(&self) -> impl Fn(io::Error) -> RestoreError {
+        |source| write_error(self.dir, source)
+    }
+
+    /// Makes sure that there is no store, and marks the directory.
+    fn prepare(&self) -> Result<(), RestoreError> {
+        let occupied = || RestoreError::Occupied { dir: self.dir.to_owned() };
+        let names = self.disk.list(self.dir).map_err(self.error())?;
+        let marked = names.iter().any(|name| name == MARK);
+        if names.iter().any(|name| manifest::is_manifest(name)) {
+            return Err(occupied());
+        }
+        let log = self.disk.list(&self.wal()).map_err(self.error())?;
+        if !marked && log.iter().any(|name| !name.ends_with(".tmp")) {
+            return Err(occupied());
+        }
+        let make = || {
+            self.disk.create_dir(&self.wal())?;
+            self.disk.create_dir(&self.engine())?;
+            self.disk.create(&self.dir.join(MARK))?.sync()?;
+            self.disk.sync_dir(self.dir)?;
+            self.clear_files()
+        };
+        make().map_err(self.error())
+    }
+
+    /// Removes everything of a half-made store, the mark last.
+    fn clear(&self) -> io::Result<()> {
+        self.clear_files()?;
+        self.unmark()
+    }
+
+    fn clear_files(&self) -> io::Result<()> {
+        for dir in [self.engine(), self.wal()] {
+            for name in self.disk.list(&dir)? {
+                self.disk.remove(&dir.join(name))?;
+            }
+            self.disk.sync_dir(&dir)?;
+        }
+        // Only where there is an operating system below: sled's files are its own.
+        let sled = site::sled_dir(&self.engine());
+        if self.engine == EngineKind::Sled && sled.exists() { fs::remove_dir_all(sled) } else { Ok(()) }
+    }
+
+    fn unmark(&self) -> io::Result<()> {
+        self.disk.remove(&self.dir.join(MARK))?;
+        self.disk.sync_dir(self.dir)
+    }
+
+    fn fill(
+        &self,
+        snapshot: &SnapshotFile,
+        bump: u64,
+        progress: &mut Progress<'_>,
+    ) -> Result<Restored, RestoreError> {
+        let cluster = self.rng.next_u64() | 1;
+        // A log without a manifest: from here on no store opens here until all is done.
+        self.begin_log(cluster).map_err(self.error())?;
+        let (contents, token) = self.fill_engine(snapshot, progress)?;
+        let (revision, compacted) = bumped(&contents, bump)?;
+        let manifest = Manifest {
+            cluster,
+            generation: 1,
+            seq: SEQ,
+            revision: revision.0,
+            compacted: compacted.0,
+            leases: contents.leases.iter().map(|(id, ttl)| (id.0, *ttl)).collect(),
+            engine: site::engine_name(self.engine).to_owned(),
+            token,
+            alarms: contents.alarms,
+            swept: Revision::NEVER_COMPACTED.0,
+        };
+        manifest::replace(&**self.disk, self.dir, &manifest)
+            .and_then(|()| self.unmark())
+            .map_err(self.error())?;
+        Ok(Restored {
+            revision,
+            compacted,
+            records: contents.records,
+            leases: contents.leases.len() as u64,
+            users_left_out: contents.has_users,
+        })
+    }
+
+    /// A log that begins behind what is restored.
+    fn begin_log(&self, cluster: u64) -> io::Result<()> {
+        let segments = Arc::new(Segments::list(self.disk.clone(), &self.wal())?);
+        let before = Replayed { last_seq: SEQ, confirmed: (SEQ, 0), ..Replayed::default() };
+        Wal::begin(segments, cluster, self.rng.fork("wal"), &before, &Limits::default()).map(drop)
+    }
+
+    /// Gives all records to a new engine; returns its token.
+    fn fill_engine(
+        &self,
+        snapshot: &SnapshotFile,
+        progress: &mut Progress<'_>,
+    ) -> Result<(Contents, Vec<u8>), RestoreError> {
+        let engine = site::new_engine(self.disk, &self.engine(), self.engine);
+        let engine = engine.map_err(|error| write_error(self.dir, engine_error(error)))?;
+        let mut batch = Batch::new(&*engine, snapshot.len(), progress);
+        let read = contents::read(snapshot, &mut |record| batch.add(record));
+        let flushed = batch.finish();
+        // If the engine failed, that is why reading did.
+        flushed.map_err(|error| write_error(self.dir, engine_error(error)))?;
+        let contents = read?;
+        let token = engine.seal().map_err(|error| write_error(self.dir, engine_error(error)))?;
+        engine.close();
+        Ok((contents, token.to_vec()))
+    }
+}
+
+fn engine_error(error: EngineError) -> io::Error {
+    match error {
+        EngineError::Io(error) => error,
+        EngineError::Damaged(_) | EngineError::Corrupt(_) => io::Error::other(error.to_string()),
+    }
+}
+
+/// The revisions to begin with.
+fn bumped(contents: &Contents, bump: u64) -> Result<(Revision, Revision), RestoreError> {
+    if bump == 0 {
+        return Ok((contents.revision, contents.compacted));
+    }
+    let moved = i64::try_from(bump).ok().and_then(|bump| contents.revision.0.checked_add(bump));
+    let revision = moved.map(Revision).filter(|moved| *moved <= HIGHEST);
+    let revision = revision.ok_or(RestoreError::Bump(bump))?;
+    Ok((revision, revision))
+}
+
+/// Records on their way into an engine, many at once.
+struct Batch<'a, 'p> {
+    engine: &'a dyn Engine,
+    records: Vec<Record>,
+    bytes: usize,
+    done: u64,
+    total: u64,
+    progress: &'a mut Progress<'p>,
+    failed: Option<EngineError>,
+}
+
+impl<'a, 'p> Batch<'a, 'p> {
+    fn new(engine: &'a dyn Engine, total: u64, progress: &'a mut Progress<'p>) -> Self {
+        Self { engine, records: Vec::new(), bytes: 0, done: 0, total, progress, failed: None }
+    }
+
+    fn add(&mut self, record: Record) -> Result<(), String> {
+        /// Bytes that are written at once.
+        const FULL: usize = 1 << 20;
+        /// What a record costs beside its bytes.
+        const EACH: usize = 64;
+        self.bytes += record.bytes.len() + EACH;
+        self.records.push(record);
+        if self.bytes >= FULL { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), String> {
+        if let Err(error) = self.engine.put(&self.records) {
+            let text = error.to_string();
+            self.failed.get_or_insert(error);
+            return Err(text);
+        }
+        self.done = (self.done + self.bytes as u64).min(self.total);
+        (self.progress)(self.done, self.total);
+        self.records.clear();
+        self.bytes = 0;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(), EngineError> {
+        if self.failed.is_none() {
+            let _ = self.flush();
+        }
+        self.failed.map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,50 @@
+//! A store's directory, seen from outside: which engine, where its files are. Not how a store recovers from it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::disk::Disk;
+use crate::engine::memory::MemoryEngine;
+use crate::engine::reader::Reader;
+use crate::engine::segments::SegmentsEngine;
+use crate::engine::sled::SledEngine;
+use crate::engine::{Engine, EngineError};
+use crate::{EngineKind, Limits};
+
+/// As it stands in the manifest.
+pub(super) fn engine_name(kind: EngineKind) -> &'static str {
+    match kind {
+        EngineKind::Segments => "segments",
+        EngineKind::Sled => "sled",
+        EngineKind::Memory => "memory",
+    }
+}
+
+/// sled's own directory.
+pub(super) fn sled_dir(engine: &Path) -> PathBuf {
+    engine.join("sled")
+}
+
+/// The engine of that name.
+pub(super) fn engine_kind(name: &str) -> Option<EngineKind> {
+    [EngineKind::Segments, EngineKind::Sled, EngineKind::Memory]
+        .into_iter()
+        .find(|kind| engine_name(*kind) == name)
+}
+
+/// A new engine in a directory that holds nothing of one.
+pub(super) fn new_engine(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    kind: EngineKind,
+) -> Result<Arc<dyn Engine>, EngineError> {
+    Ok(match kind {
+        EngineKind::Segments => {
+            let mut nothing = Reader { prepare: |_| Ok(Vec::new()), take: &mut |_, _| () };
+            let limits = Limits::default();
+            Arc::new(SegmentsEngine::open_reading(disk.clone(), dir, None, &limits, &mut nothing)?)
+        }
+        EngineKind::Sled => Arc::new(SledEngine::open(&sled_dir(dir), None)?),
+        EngineKind::Memory => Arc::new(MemoryEngine::default()),
+    })
+}

@@ -1,0 +1,170 @@
+//! A snapshot's file: the database, and behind it the checksum that `etcdctl snapshot save` appends. Not what stands in
+//! the database.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use crate::Revision;
+use crate::bbolt::read::{Image, ReadError};
+use crate::codec::etcd::parse_key;
+use crate::disk::real::RealDisk;
+use crate::disk::{File, read_full};
+use crate::hash::CASTAGNOLI;
+use crate::snapshot::layout;
+
+/// Why a snapshot's file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotFileError {
+    /// The system refused something.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is no checksum behind the database, as in a file that was copied from a data directory: say that it is to be
+    /// used unchecked, if its origin is trusted.
+    #[error("{} has no checksum: it is not from `snapshot save`, or cut off", path.display())]
+    NoChecksum {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The checksum is not that of the database: the file was damaged after it was saved. Use another one.
+    #[error("{} is damaged: its checksum is not the one that was saved with it", path.display())]
+    WrongChecksum {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The database is not one, or not of etcd's.
+    #[error("{} is not a usable snapshot: {detail}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        detail: String,
+    },
+}
+
+/// What a snapshot's file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotStatus {
+    /// CRC-32C over all names, keys and values, as etcd's tools show it.
+    pub hash: u32,
+    /// The revision of the newest record.
+    pub revision: Revision,
+    /// Entries of all buckets.
+    pub entries: u64,
+    /// The database's length in bytes.
+    pub bytes: u64,
+    /// Whether a checksum follows the database; it is then right.
+    pub checked: bool,
+}
+
+/// Reads a whole snapshot file and says what it holds.
+pub fn snapshot_status(path: &Path) -> Result<SnapshotStatus, SnapshotFileError> {
+    let io = |source| SnapshotFileError::Io { path: path.to_owned(), source };
+    let file = SnapshotFile::of(path, RealDisk.open_read(path).map_err(io)?).map_err(io)?;
+    file.check()?;
+    let image = file.image()?;
+    let mut status = SnapshotStatus {
+        hash: 0,
+        revision: Revision(0),
+        entries: 0,
+        bytes: image.bytes(),
+        checked: file.has_checksum(),
+    };
+    let mut digest = CASTAGNOLI.digest();
+    for bucket in image.buckets() {
+        digest.update(bucket);
+        let visited = image.visit(bucket, &mut |key, value| {
+            digest.update(key);
+            digest.update(value);
+            status.entries += 1;
+            if bucket == layout::KEY.as_bytes() {
+                status.revision = parse_key(key).map_or(status.revision, |(key, _)| key.main);
+            }
+            Ok(())
+        });
+        visited.map_err(|error| file.malformed(error))?;
+    }
+    status.hash = digest.finalize();
+    Ok(status)
+}
+
+/// What a checksum occupies.
+const CHECKSUM: u64 = 32;
+
+/// Databases are multiples of this, so what follows one can be told from it.
+const SECTOR: u64 = 512;
+
+/// An opened file.
+pub(super) struct SnapshotFile {
+    path: PathBuf,
+    file: Arc<dyn File>,
+    /// The database's.
+    len: u64,
+    checksum: Option<[u8; CHECKSUM as usize]>,
+}
+
+impl SnapshotFile {
+    /// `path` is for messages.
+    pub(super) fn of(path: &Path, file: Arc<dyn File>) -> io::Result<Self> {
+        let mut len = file.len()?;
+        let mut checksum = None;
+        if len % SECTOR == CHECKSUM {
+            len -= CHECKSUM;
+            let mut bytes = [0; CHECKSUM as usize];
+            read_full(&*file, len, &mut bytes)?;
+            checksum = Some(bytes);
+        }
+        Ok(Self { path: path.to_owned(), file, len, checksum })
+    }
+
+    /// The database's length.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(super) fn has_checksum(&self) -> bool {
+        self.checksum.is_some()
+    }
+
+    /// Compares the checksum, if there is one, with the database.
+    pub(super) fn check(&self) -> Result<(), SnapshotFileError> {
+        const PIECE: u64 = 1 << 20;
+        let Some(expected) = self.checksum else { return Ok(()) };
+        let mut digest = Sha256::new();
+        let (mut at, mut piece) = (0, vec![0; PIECE as usize]);
+        while at < self.len {
+            let len = PIECE.min(self.len - at);
+            let piece = &mut piece[..len as usize];
+            let read = read_full(&*self.file, at, piece);
+            read.map_err(|source| SnapshotFileError::Io { path: self.path.clone(), source })?;
+            digest.update(piece);
+            at += len;
+        }
+        if digest.finalize()[..] == expected {
+            Ok(())
+        } else {
+            Err(SnapshotFileError::WrongChecksum { path: self.path.clone() })
+        }
+    }
+
+    pub(super) fn image(&self) -> Result<Image<'_>, SnapshotFileError> {
+        Image::open(&*self.file, self.len).map_err(|error| self.malformed(error))
+    }
+
+    pub(super) fn malformed(&self, error: ReadError) -> SnapshotFileError {
+        let path = self.path.clone();
+        match error {
+            ReadError::Io(source) => SnapshotFileError::Io { path, source },
+            ReadError::Foreign(_) | ReadError::Page { .. } | ReadError::Refused(_) => {
+                SnapshotFileError::Malformed { path, detail: error.to_string() }
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What of a survey counts: the store's newest state, and how far it is whole. Decides, and touches no file.
+//!
+//! The log tells what the engine's records do not: it comes on top of the checkpoint, and where a record of the engine is
+//! damaged the log's copy takes its place. Above the compacted revision every revision has records, so a missing one shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::engine_files::Located;
+use super::survey::{Logged, Named, Survey};
+use crate::alarm::Alarms;
+use crate::codec::record::LogLease;
+use crate::commit::RecordKey;
+use crate::snapshot::Closing;
+use crate::{LeaseId, Revision};
+
+/// See the module.
+pub(super) struct State {
+    pub(super) revision: Revision,
+    pub(super) compacted: Revision,
+    pub(super) alarms: Alarms,
+    pub(super) records: Named<Located>,
+    leases: BTreeMap<LeaseId, i64>,
+    cluster: u64,
+    /// Records that are known to be missing.
+    pub(super) lost: BTreeSet<RecordKey>,
+}
+
+impl State {
+    /// Takes the records out of the survey.
+    pub(super) fn of(survey: &mut Survey) -> Self {
+        let manifest = survey.manifest.as_ref();
+        let leases = manifest.map_or(&[][..], |manifest| &manifest.leases);
+        let mut state = Self {
+            revision: Revision(manifest.map_or(Revision::FIRST.0, |manifest| manifest.revision)),
+            compacted: Revision(manifest.map_or(Revision::NEVER_COMPACTED.0, |manifest| manifest.compacted)),
+            alarms: manifest.map_or(Alarms::default(), |manifest| manifest.alarms),
+            records: std::mem::take(&mut survey.found.records),
+            leases: leases.iter().map(|(id, ttl)| (LeaseId(*id), *ttl)).collect(),
+            cluster: survey.cluster,
+            lost: survey.found.damaged.iter().copied().collect(),
+        };
+        let seq = manifest.map_or(0, |manifest| manifest.seq);
+        let newer = survey.logged.partition_point(|logged| logged.seq <= seq);
+        let logged = std::mem::take(&mut survey.logged);
+        logged[newer..].iter().for_each(|logged| state.follow(logged));
+        if survey.manifest.is_none() {
+            state.guess();
+        }
+        let older = logged[..newer].iter().flat_map(|logged| &logged.records);
+        for record in older {
+            // What compaction removed must not come back.
+            if record.key.main > state.compacted || state.lost.contains(&record.key) {
+                state.records.entry(record.key).or_insert_with(|| Located::Held(record.clone()));
+            }
+        }
+        state.records.split_off(&RecordKey::new(state.revision.next(), 0));
+        state.lost.retain(|key| !state.records.contains_key(key) && key.main <= state.revision);
+        state
+    }
+
+    /// A change that the checkpoint has not.
+    fn follow(&mut self, logged: &Logged) {
+        self.revision = self.revision.max(logged.revision);
+        self.compacted = logged.compacted.unwrap_or(self.compacted);
+        self.alarms = logged.alarms.unwrap_or(self.alarms);
+        for lease in &logged.leases {
+            match *lease {
+                LogLease::Granted { id, ttl } => self.leases.insert(LeaseId(id), ttl),
+                LogLease::Gone { id } => self.leases.remove(&LeaseId(id)),
+            };
+        }
+        let records = logged.records.iter();
+        self.records.extend(records.map(|record| (record.key, Located::Held(record.clone()))));
+    }
+
+    /// Without a manifest: the newest revision there is, compacted where the revisions cease to be all there.
+    fn guess(&mut self) {
+        if let Some((key, _)) = self.records.last_key_value() {
+            self.revision = self.revision.max(key.main);
+        }
+        let mut whole = self.revision.next();
+        for key in self.records.keys().rev().filter(|key| !key.is_note()) {
+            if key.main < whole.previous() {
+                break;
+            }
+            whole = key.main;
+        }
+        if whole > Revision::FIRST.next() {
+            self.compacted = self.compacted.max(whole);
+        }
+    }
+
+    /// The last revision up to which nothing is missing, as far as that can be told.
+    pub(super) fn whole_upto(&self) -> Revision {
+        let mut whole = self.compacted.max(Revision::FIRST);
+        let mut sub = 0;
+        let above = RecordKey::new(whole.next(), 0)..;
+        for key in self.records.range(above).map(|(key, _)| key).filter(|key| !key.is_note()) {
+            if key.main > whole {
+                if key.main > whole.next() || key.sub > 0 {
+                    break;
+                }
+                (whole, sub) = (key.main, 0);
+            } else if key.sub != sub + 1 {
+                return whole.previous().min(self.first_loss());
+            } else {
+                sub = key.sub;
+            }
+        }
+        whole.min(self.first_loss())
+    }
+
+    /// The revision before the first that has lost a record, unless compaction is past it anyway.
+    fn first_loss(&self) -> Revision {
+        let first = self.lost.range(RecordKey::new(self.compacted.next(), 0)..).next();
+        first.map_or(self.revision, |key| key.main.previous())
+    }
+
+    pub(super) fn leases(&self) -> usize {
+        self.leases.len()
+    }
+
+    /// What a snapshot of the state at `revision` says beside history.
+    pub(super) fn closing(&self, revision: Revision) -> Closing {
+        Closing {
+            cluster: self.cluster,
+            revision,
+            compacted: self.compacted.min(revision),
+            leases: self.leases.iter().map(|(id, ttl)| (*id, *ttl)).collect(),
+            alarms: self.alarms,
+        }
+    }
+}

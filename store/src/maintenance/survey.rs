@@ -1,0 +1,256 @@
+//! Everything that a store's directory holds, found without changing any of it: manifests, the engine's records, the log.
+//! Damage is noted and passed over, so that what is behind it is found too. What of all that counts is `state`'s judgement.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::engine_files::{self, Found};
+use super::site;
+use crate::codec::frame::SegmentHeader;
+use crate::codec::manifest::{Manifest, decode};
+use crate::codec::record::{LogChange, LogRecord};
+use crate::commit::RecordKey;
+use crate::disk::real::{DirLock, RealDisk};
+use crate::disk::{Disk, read_all};
+use crate::engine::{Record, RecordKind};
+use crate::error::OpenError;
+use crate::wal::{self, Segments};
+use crate::{EngineKind, Revision, manifest};
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file.
+    pub file: PathBuf,
+    /// Where in it, if at one place.
+    pub offset: Option<u64>,
+    /// What is wrong.
+    pub detail: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some(offset) = self.offset {
+            write!(f, ", byte {offset}")?;
+        }
+        write!(f, ": {}", self.detail)
+    }
+}
+
+/// Why a directory cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum SurveyError {
+    /// There is no store in it.
+    #[error("{} holds no store", dir.display())]
+    NoStore {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// It is in use, or cannot be read.
+    #[error(transparent)]
+    Directory(#[from] OpenError),
+}
+
+/// Problems that are listed at most; a file full of damage has no more to say.
+const PROBLEMS: usize = 1_000;
+
+/// A list that does not grow without bound.
+#[derive(Debug, Default)]
+pub(super) struct Problems {
+    pub(super) list: Vec<Problem>,
+}
+
+impl Problems {
+    pub(super) fn add(&mut self, file: &Path, offset: Option<u64>, detail: impl Into<String>) {
+        if self.list.len() < PROBLEMS {
+            self.list.push(Problem { file: file.to_owned(), offset, detail: detail.into() });
+        }
+    }
+}
+
+/// A change of the log, without the versions, which are among the records.
+#[derive(Debug)]
+pub(super) struct Logged {
+    pub(super) seq: u64,
+    pub(super) revision: Revision,
+    /// Granted with a time to live, or gone.
+    pub(super) leases: Vec<crate::codec::record::LogLease>,
+    pub(super) compacted: Option<Revision>,
+    pub(super) alarms: Option<crate::alarm::Alarms>,
+    pub(super) records: Vec<Record>,
+}
+
+/// The log's files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogRange {
+    /// The first record; zero if there is no log.
+    pub first: u64,
+    /// The last record.
+    pub last: u64,
+    /// Files.
+    pub files: u64,
+    /// What they occupy.
+    pub bytes: u64,
+}
+
+/// See the module.
+pub(super) struct Survey {
+    pub(super) dir: PathBuf,
+    /// The newest that is whole.
+    pub(super) manifest: Option<Manifest>,
+    pub(super) engine: EngineKind,
+    pub(super) found: Found,
+    pub(super) log: LogRange,
+    /// Whose store it is.
+    pub(super) cluster: u64,
+    /// The log's changes, as far as it can be read, in order.
+    pub(super) logged: Vec<Logged>,
+    pub(super) problems: Problems,
+    _lock: Option<DirLock>,
+}
+
+impl Survey {
+    /// Looks at a directory, and keeps others out of it meanwhile.
+    pub(super) fn take(dir: &Path) -> Result<Self, SurveyError> {
+        let none = || SurveyError::NoStore { dir: dir.to_owned() };
+        if !dir.is_dir() {
+            return Err(none());
+        }
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let names = disk.list(dir).map_err(|source| OpenError::Io { path: dir.to_owned(), source })?;
+        if !names.iter().any(|name| manifest::is_manifest(name)) && !dir.join("wal").is_dir() {
+            return Err(none());
+        }
+        let lock = DirLock::take(dir)?;
+        Ok(Self { _lock: Some(lock), ..Self::on(&disk, dir)? })
+    }
+
+    /// The same on any disk, without the lock.
+    pub(super) fn on(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Self, SurveyError> {
+        let mut problems = Problems::default();
+        let manifest = manifests(&**disk, dir, &mut problems)?;
+        let io = |path: PathBuf| move |source| OpenError::Io { path, source };
+        let wal = dir.join("wal");
+        let segments = Segments::list(disk.clone(), &wal).map_err(io(wal))?;
+        if manifest.is_none() && segments.first_seqs().is_empty() {
+            return Err(SurveyError::NoStore { dir: dir.to_owned() });
+        }
+        let engine_dir = dir.join("engine");
+        let engine = engine_of(manifest.as_ref(), &engine_dir);
+        let token = manifest.as_ref().filter(|manifest| manifest.seq > 0).map(|manifest| &manifest.token[..]);
+        let found =
+            engine_files::find(&**disk, &engine_dir, engine, token, &mut problems).map_err(io(engine_dir))?;
+        let mut survey = Self {
+            dir: dir.to_owned(),
+            cluster: manifest.as_ref().map_or(0, |manifest| manifest.cluster),
+            manifest,
+            engine,
+            found,
+            log: LogRange::default(),
+            logged: Vec::new(),
+            problems,
+            _lock: None,
+        };
+        survey.read_log(&segments);
+        Ok(survey)
+    }
+
+    fn read_log(&mut self, segments: &Segments) {
+        let firsts = segments.first_seqs();
+        let Some(first) = firsts.first().copied() else {
+            self.problems.add(&self.dir.join("wal"), None, "the log is missing");
+            return;
+        };
+        self.log = LogRange { first, last: first - 1, files: firsts.len() as u64, bytes: segments.bytes() };
+        if self.cluster == 0 {
+            self.cluster = owner(segments, first).unwrap_or(0);
+        }
+        let logged = &mut self.logged;
+        let read = wal::replay(segments, self.cluster, first - 1, &mut |record| {
+            logged.push(take(record)?);
+            Ok(())
+        });
+        self.log.last = self.logged.last().map_or(first - 1, |logged| logged.seq);
+        match read {
+            Ok(_) => {}
+            Err(OpenError::Damaged { file, detail }) => self.problems.add(&file, None, detail),
+            Err(error) => self.problems.add(&self.dir.join("wal"), None, error.to_string()),
+        }
+        if let Some(manifest) = &self.manifest {
+            let seq = manifest.seq;
+            if first > seq + 1 || self.log.last < seq {
+                let detail = format!(
+                    "the log has records {first} to {}, but record {seq} was checkpointed",
+                    self.log.last
+                );
+                self.problems.add(&self.dir.join("wal"), None, detail);
+            }
+        }
+    }
+}
+
+/// Whose log it is.
+fn owner(segments: &Segments, first: u64) -> Option<u64> {
+    let bytes = read_all(&*segments.open(first).ok()?).ok()?;
+    SegmentHeader::decode(&bytes).map(|header| header.cluster)
+}
+
+fn take(record: LogRecord<'_>) -> Result<Logged, String> {
+    let main = Revision(record.revision);
+    let copy = bytes::Bytes::copy_from_slice;
+    let changes = record.changes.iter().zip(0..).map(|(change, sub)| {
+        let (kind, bytes) = match change {
+            LogChange::Put(bytes) => (RecordKind::Put, bytes),
+            LogChange::Delete(bytes) => (RecordKind::Delete, bytes),
+        };
+        Record { key: RecordKey::new(main, sub), kind, bytes: copy(bytes) }
+    });
+    let note = record.note.iter().map(|note| Record {
+        key: RecordKey::note(main),
+        kind: RecordKind::Note,
+        bytes: copy(note),
+    });
+    Ok(Logged {
+        seq: record.seq,
+        revision: main,
+        records: if record.changes.is_empty() { Vec::new() } else { changes.chain(note).collect() },
+        leases: record.leases,
+        compacted: record.compacted.map(Revision),
+        alarms: record.alarms,
+    })
+}
+
+/// The newest manifest that is whole. Changes nothing, not even what opening a store would mend.
+fn manifests(disk: &dyn Disk, dir: &Path, problems: &mut Problems) -> Result<Option<Manifest>, SurveyError> {
+    let mut newest: Option<Manifest> = None;
+    for name in disk.list(dir).map_err(|source| OpenError::Io { path: dir.to_owned(), source })? {
+        if !manifest::is_manifest(&name) {
+            continue;
+        }
+        let path = dir.join(name);
+        let bytes = disk.open(&path).and_then(|file| read_all(&*file));
+        match bytes.map(|bytes| decode(&bytes)) {
+            Err(error) => problems.add(&path, None, error.to_string()),
+            Ok(None) => problems.add(&path, None, "the manifest does not check"),
+            Ok(Some(Err(error))) => problems.add(&path, None, error.to_string()),
+            Ok(Some(Ok(found))) => {
+                if newest.as_ref().is_none_or(|newest| newest.generation < found.generation) {
+                    newest = Some(found);
+                }
+            }
+        }
+    }
+    Ok(newest)
+}
+
+fn engine_of(manifest: Option<&Manifest>, dir: &Path) -> EngineKind {
+    let named = manifest.and_then(|manifest| site::engine_kind(&manifest.engine));
+    let guess = || if site::sled_dir(dir).exists() { EngineKind::Sled } else { EngineKind::Segments };
+    named.unwrap_or_else(guess)
+}
+
+/// Records by name.
+pub(super) type Named<T> = BTreeMap<RecordKey, T>;

@@ -1,0 +1,116 @@
+//! Making a snapshot from records as they come, in order, with one open page per level of a tree in memory.
+
+use std::io::{self, Seek, SeekFrom, Write};
+
+use super::layout::{self, EMPTY};
+use super::{Closing, SnapshotError, SnapshotInfo};
+use crate::Revision;
+use crate::bbolt::tree::{Pages, Tree};
+use crate::codec::etcd::{Stored, revision_bytes};
+use crate::commit::RecordKey;
+use crate::engine::{EngineError, Record, RecordKind};
+
+/// Bytes that are written at once.
+const PIECE: usize = 1 << 20;
+
+/// See the module.
+pub(crate) struct Builder<'w, W> {
+    to: &'w mut W,
+    /// Where in `to` the image begins.
+    start: u64,
+    pages: Pages,
+    keys: Tree,
+    notes: Tree,
+    info: SnapshotInfo,
+}
+
+impl<'w, W: Write + Seek> Builder<'w, W> {
+    /// Begins where `to` stands. Until [`Builder::finish`] what is there is not a database.
+    pub(crate) fn begin(to: &'w mut W) -> io::Result<Self> {
+        let start = to.stream_position()?;
+        let info = SnapshotInfo { revision: Revision(0), records: 0, bytes: 0 };
+        let (keys, notes) = (Tree::default(), Tree::default());
+        Ok(Self { to, start, pages: Pages::new(), keys, notes, info })
+    }
+
+    /// Adds the next record.
+    pub(crate) fn record(&mut self, record: &Record) -> Result<(), SnapshotError> {
+        if record.kind == RecordKind::Note {
+            self.notes.push(&mut self.pages, &layout::note_key(record.key.main), &record.bytes);
+        } else if let Some(stored) = Stored::of(record).map_err(|_| EngineError::Damaged(record.key))? {
+            self.keys.push(&mut self.pages, stored.key(), &stored.value);
+            self.info.records += 1;
+        }
+        self.drain(PIECE)?;
+        Ok(())
+    }
+
+    /// Writes the finished pages if there are more than `least` bytes of them.
+    fn drain(&mut self, least: usize) -> io::Result<()> {
+        if self.pages.waiting() > least {
+            self.to.write_all(self.pages.out())?;
+            self.info.bytes += self.pages.waiting() as u64;
+            self.pages.out().clear();
+        }
+        Ok(())
+    }
+
+    /// A bucket of few entries, which ascend.
+    fn small(&mut self, name: &'static str, entries: &[(&[u8], Vec<u8>)]) -> (&'static str, u64) {
+        let mut tree = Tree::default();
+        entries.iter().for_each(|(key, value)| tree.push(&mut self.pages, key, value));
+        (name, tree.finish(&mut self.pages))
+    }
+
+    /// Ends the image. `to` is left behind it, flushed; making it durable is the caller's.
+    pub(crate) fn finish(mut self, closing: &Closing) -> Result<SnapshotInfo, SnapshotError> {
+        let keys = std::mem::take(&mut self.keys).finish(&mut self.pages);
+        let notes = std::mem::take(&mut self.notes).finish(&mut self.pages);
+        let mut buckets = vec![(layout::KEY, keys), (layout::NOTES, notes), self.leases(closing)?];
+        buckets.extend(EMPTY.map(|name| self.small(name, &[])));
+        let alarms = closing.alarms.iter().map(|alarm| layout::encode_alarm(closing.cluster, alarm));
+        let alarms: Vec<_> = alarms.collect();
+        let alarms: Vec<_> = alarms.iter().map(|key| (key.as_slice(), Vec::new())).collect();
+        buckets.push(self.small(layout::ALARM, &alarms));
+        buckets.push(self.small(layout::META, &meta(closing)));
+        buckets.push(self.small(layout::AUTH, &[(layout::AUTH_REVISION, 1_u64.to_be_bytes().to_vec())]));
+        buckets.push(self.small(layout::CLUSTER, &[(layout::CLUSTER_VERSION, layout::VERSION.to_vec())]));
+        buckets.sort_unstable();
+        let metas = self.pages.finish(&buckets);
+        self.drain(0)?;
+        self.to.seek(SeekFrom::Start(self.start))?;
+        self.to.write_all(&metas)?;
+        self.to.seek(SeekFrom::Start(self.start + self.info.bytes))?;
+        self.to.flush()?;
+        Ok(SnapshotInfo { revision: closing.revision, ..self.info })
+    }
+
+    fn leases(&mut self, closing: &Closing) -> io::Result<(&'static str, u64)> {
+        // etcd's order is that of unsigned bytes.
+        let mut leases = closing.leases.clone();
+        leases.sort_unstable_by_key(|(id, _)| id.0 as u64);
+        let mut tree = Tree::default();
+        for (id, ttl) in leases {
+            tree.push(&mut self.pages, &layout::lease_key(id), &layout::encode_lease(id, ttl));
+            self.drain(PIECE)?;
+        }
+        Ok((layout::LEASE, tree.finish(&mut self.pages)))
+    }
+}
+
+/// The bucket of numbers.
+///
+/// Compaction is given as asked for, not as carried out: etcd carries it out again when it opens the file, and so removes
+/// what this store keeps a little longer.
+fn meta(closing: &Closing) -> Vec<(&'static [u8], Vec<u8>)> {
+    let mut entries: Vec<(&[u8], Vec<u8>)> = vec![
+        (layout::CONF_STATE, format!(r#"{{"voters":[{}],"auto_leave":false}}"#, closing.cluster).into()),
+        (layout::CONSISTENT_INDEX, (closing.revision.0 as u64).to_be_bytes().to_vec()),
+    ];
+    if closing.compacted > Revision::NEVER_COMPACTED {
+        let compacted = revision_bytes(RecordKey::new(closing.compacted, 0)).to_vec();
+        entries.push((layout::SCHEDULED_COMPACTION, compacted));
+    }
+    entries.push((layout::TERM, layout::FIRST_TERM.to_be_bytes().to_vec()));
+    entries
+}

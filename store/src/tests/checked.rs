@@ -1,0 +1,294 @@
+//! The judge of client histories over a store on a simulated disk: many clients at once, a crash in the middle, and they go
+//! on with what is left. Synced, no history is bad, whatever the disk makes of the rest; relaxed, the judge finds what was
+//! answered and lost.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kstore_checker::history::{
+    self as seen, Blob, Call, History, Keys, OpReply, Operation, Outcome, RangeReply, Refusal, Reply, Said,
+    WatchResponse,
+};
+use kstore_checker::{Guarantee, Verdict, judge};
+use kstore_nondet::Rng;
+
+use super::conformance::{block_on_real, tiny};
+use crate::disk::sim::{Fault, Policy, SimDisk};
+use crate::{
+    CompactError, Compare, CompareOp, Config, Delete, Durability, EventKind, KeyRange, KeyValue, LeaseError,
+    LeaseId, Op, OpResult, Put, Range, RangeError, RangeResult, Revision, Store, Target, Txn, TxnError,
+    TxnResult, WatchRequest,
+};
+
+const CLIENTS: u32 = 6;
+const LIVES: usize = 3;
+/// Changing operations of the disk in one life, at most.
+const LIFE: u64 = 120;
+
+/// The clock of a history: every look at it is a moment of its own.
+#[derive(Default)]
+struct Moments(Cell<u64>);
+
+impl Moments {
+    fn now(&self) -> u64 {
+        self.0.set(self.0.get() + 1);
+        self.0.get()
+    }
+}
+
+fn key_range(keys: &Keys) -> KeyRange {
+    let bytes = |blob: &Blob| blob.as_bytes().to_vec().into();
+    KeyRange::from_etcd(bytes(&keys.key), bytes(&keys.end))
+}
+
+fn range(range: &seen::Range) -> Range {
+    let revision = Revision(range.revision);
+    Range { revision, limit: range.limit, keys_only: range.keys_only, ..Range::new(key_range(&range.keys)) }
+}
+
+fn op(op: &seen::Op) -> Op {
+    match op {
+        seen::Op::Range(of) => Op::Range(range(of)),
+        seen::Op::Put { key, value, lease, prev_kv } => {
+            let put = Put::new(key.as_bytes().to_vec(), value.as_bytes().to_vec());
+            Op::Put(Put { lease: LeaseId(*lease), prev_kv: *prev_kv, ..put })
+        }
+        seen::Op::Delete { keys, prev_kv } => Op::Delete(Delete { keys: key_range(keys), prev_kv: *prev_kv }),
+    }
+}
+
+fn txn(txn: &seen::Txn) -> Txn {
+    let compare = |compare: &seen::Compare| {
+        let seen::Field::Mod(revision) = compare.field else { unreachable!("clients compare mod revisions") };
+        Compare::key(compare.key.as_bytes().to_vec(), CompareOp::Equal, Target::Mod(Revision(revision)))
+    };
+    let ops = |ops: &[seen::Op]| ops.iter().map(op).collect();
+    let compares = txn.compares.iter().map(compare).collect();
+    Txn { compares, success: ops(&txn.then), failure: ops(&txn.or_else), note: None }
+}
+
+fn kv(kv: &KeyValue) -> seen::KeyValue {
+    seen::KeyValue {
+        key: kv.key().into(),
+        value: kv.value().into(),
+        create_revision: kv.create_revision().0,
+        mod_revision: kv.mod_revision().0,
+        version: kv.version(),
+        lease: kv.lease().0,
+    }
+}
+
+fn range_reply(result: &RangeResult) -> RangeReply {
+    let kvs = result.kvs.iter().map(|found| kv(found)).collect();
+    RangeReply { revision: result.revision.0, kvs, more: result.more, count: result.count }
+}
+
+fn txn_reply(result: &TxnResult) -> Reply {
+    let reply = |result: &OpResult| match result {
+        OpResult::Range(result) => OpReply::Range(range_reply(result)),
+        OpResult::Put(result) => OpReply::Put(result.prev_kv.as_deref().map(kv)),
+        OpResult::Delete(result) => {
+            let prev_kvs = result.prev_kvs.iter().map(|gone| kv(gone)).collect();
+            OpReply::Delete { deleted: result.deleted, prev_kvs }
+        }
+        OpResult::Txn(_) => unreachable!("clients nest nothing"),
+    };
+    let results = result.responses.iter().map(reply).collect();
+    Reply::Txn { revision: result.revision.0, succeeded: result.succeeded, results }
+}
+
+fn failed(refusal: Refusal) -> Outcome {
+    Outcome::Failed(refusal)
+}
+
+fn range_failure(error: RangeError) -> Outcome {
+    match error {
+        RangeError::Compacted { .. } => failed(Refusal::Compacted),
+        RangeError::Future { .. } => failed(Refusal::FutureRevision),
+        RangeError::Stopped(_) => Outcome::Unknown,
+        other => failed(Refusal::Other(other.to_string())),
+    }
+}
+
+fn txn_failure(error: TxnError) -> Outcome {
+    match error {
+        TxnError::LeaseNotFound(_) => failed(Refusal::LeaseNotFound),
+        TxnError::Stopped(_) => Outcome::Unknown,
+        other => failed(Refusal::Other(other.to_string())),
+    }
+}
+
+fn lease_failure(error: LeaseError) -> Outcome {
+    match error {
+        LeaseError::NotFound(_) => failed(Refusal::LeaseNotFound),
+        LeaseError::Exists(_) => failed(Refusal::LeaseExists),
+        LeaseError::Stopped(_) => Outcome::Unknown,
+        other => failed(Refusal::Other(other.to_string())),
+    }
+}
+
+fn compact_failure(error: CompactError) -> Outcome {
+    match error {
+        CompactError::Compacted { .. } => failed(Refusal::Compacted),
+        CompactError::Future { .. } => failed(Refusal::FutureRevision),
+        CompactError::Stopped(_) => Outcome::Unknown,
+        other => failed(Refusal::Other(other.to_string())),
+    }
+}
+
+async fn perform(store: &Store, operation: &Operation) -> Outcome {
+    match operation {
+        Operation::Range(of) => match store.range(&range(of)) {
+            Ok(result) => Outcome::Ok(Reply::Range(range_reply(&result))),
+            Err(error) => range_failure(error),
+        },
+        Operation::Txn(of) => match store.txn(txn(of)).await {
+            Ok(result) => Outcome::Ok(txn_reply(&result)),
+            Err(error) => txn_failure(error),
+        },
+        Operation::LeaseGrant { id, ttl } => match store.lease_grant(*ttl, LeaseId(*id)).await {
+            Ok(granted) => Outcome::Ok(Reply::LeaseGrant { revision: granted.revision.0, ttl: granted.ttl }),
+            Err(error) => lease_failure(error),
+        },
+        Operation::LeaseRevoke { id } => match store.lease_revoke(LeaseId(*id)).await {
+            Ok(revision) => Outcome::Ok(Reply::LeaseRevoke { revision: revision.0 }),
+            Err(error) => lease_failure(error),
+        },
+        Operation::Compact { revision } => match store.compact(Revision(*revision)).await {
+            Ok(()) => Outcome::Ok(Reply::Compact { revision: store.revision().0 }),
+            Err(error) => compact_failure(error),
+        },
+        Operation::LeaseKeepAlive { .. } | Operation::Defragment => unreachable!("clients do not"),
+    }
+}
+
+/// What a client does next, the store being about at `revision`.
+fn choose(rng: &Rng, client: u32, number: u64, revision: i64) -> Operation {
+    let key = || Blob::from(format!("k{}", rng.below(5)));
+    let value = Blob::from(format!("{client}-{number}"));
+    let put = |lease| seen::Op::Put { key: key(), value: value.clone(), lease, prev_kv: rng.below(2) == 0 };
+    let old = (revision - rng.below(20) as i64).max(0);
+    let lease = 1 + rng.below(4) as i64;
+    match rng.below(20) {
+        0..4 => Operation::Range(seen::Range { keys: Keys::prefix(b"k"), ..seen::Range::default() }),
+        4..6 => Operation::Range(seen::Range {
+            keys: Keys::prefix(b"k"),
+            revision: old,
+            ..seen::Range::default()
+        }),
+        6..11 => Operation::Txn(seen::Txn::of(put(0))),
+        11..13 => Operation::Txn(seen::Txn::of(put(lease))),
+        13 => Operation::Txn(seen::Txn::of(seen::Op::Delete { keys: Keys::one(key()), prev_kv: true })),
+        14..16 => {
+            let (key, known) = (key(), if rng.below(2) == 0 { 0 } else { old });
+            let (relation, field) = (seen::Relation::Equal, seen::Field::Mod(known));
+            let guard = seen::Compare { key: key.clone(), relation, field };
+            let read =
+                seen::Op::Range(seen::Range { keys: Keys::one(key.clone()), ..seen::Range::default() });
+            let then = vec![seen::Op::Put { key, value, lease: 0, prev_kv: false }];
+            Operation::Txn(seen::Txn { compares: vec![guard], then, or_else: vec![read] })
+        }
+        16 => Operation::LeaseGrant { id: lease, ttl: 10_000 },
+        17 => Operation::LeaseRevoke { id: lease },
+        18 => Operation::Compact { revision: old },
+        _ => {
+            let delete = seen::Op::Delete { keys: Keys::between("k3", "k9"), prev_kv: false };
+            let put = seen::Op::Put { key: "k1".into(), value, lease: 0, prev_kv: true };
+            Operation::Txn(seen::Txn { compares: vec![], then: vec![put, delete], or_else: vec![] })
+        }
+    }
+}
+
+/// One client, until the store stops.
+async fn client(store: &Store, id: u32, rng: &Rng, moments: &Moments) -> Vec<Call> {
+    let (mut calls, mut lost) = (Vec::new(), false);
+    while !lost {
+        let operation = choose(rng, id, moments.now(), store.revision().0);
+        let call = moments.now();
+        let outcome = perform(store, &operation).await;
+        let ret = moments.now();
+        lost = outcome == Outcome::Unknown;
+        calls.push(Call { client: id, call, ret, operation, outcome });
+        // Reads do not wait, and would let nobody else go on.
+        tokio::task::yield_now().await;
+    }
+    calls
+}
+
+/// A watch on everything from `start` on, until the store stops; also where to go on.
+async fn watch(store: &Store, start: i64, moments: &Moments) -> (seen::Watch, i64) {
+    let request = seen::WatchRequest { keys: Keys::all(), start, prev_kv: true, ..Default::default() };
+    let (at, mut responses, mut next) = (moments.now(), Vec::new(), start);
+    let asked = WatchRequest::new(KeyRange::all()).from(Revision(start)).with_prev_kv();
+    let mut watcher = store.watch(asked).unwrap();
+    while let Some(Ok(batch)) = watcher.next().await {
+        let event = |event: &crate::Event| {
+            let kind = match event.kind {
+                EventKind::Put => seen::EventKind::Put,
+                EventKind::Delete => seen::EventKind::Delete,
+            };
+            seen::Event { kind, kv: kv(&event.kv), prev_kv: event.prev_kv.as_deref().map(kv) }
+        };
+        let events = batch.events.iter().map(|of| event(of)).collect();
+        let (revision, said) = (batch.revision.0, Said::Events { events, fragment: false });
+        responses.push(WatchResponse { at: moments.now(), revision, said });
+        next = revision + 1;
+    }
+    (seen::Watch { client: CLIENTS, at, request, responses }, next)
+}
+
+/// Lives of a store, each ended by a crash but the last; everything that its clients saw.
+async fn lives(config: &Config, policy: Policy, seed: u64) -> History {
+    let (rng, moments) = (Rng::seeded(seed), Moments::default());
+    let (mut disk, mut history, mut next) = (SimDisk::default(), History::default(), 2);
+    for life in 0..LIVES {
+        let store = Store::open_threads(Arc::new(disk.clone()), config, &Rng::seeded(seed)).unwrap();
+        disk.set_fault(Some(Fault::CrashAt(disk.ops() + 10 + rng.below(LIFE))));
+        let clients = (0..CLIENTS).map(|id| client(&store, id, &rng, &moments));
+        let clients = futures::future::join_all(clients);
+        let (calls, (watched, resume)) = futures::join!(clients, watch(&store, next, &moments));
+        store.close().await;
+        history.calls.extend(calls.into_iter().flatten());
+        history.watches.push(watched);
+        next = resume;
+        disk = disk.crash(policy, seed + life as u64);
+    }
+    let store = Store::open_threads(Arc::new(disk), config, &rng).unwrap();
+    let operation = Operation::Range(seen::Range { keys: Keys::all(), ..seen::Range::default() });
+    let call = moments.now();
+    let outcome = perform(&store, &operation).await;
+    history.calls.push(Call { client: 0, call, ret: moments.now(), operation, outcome });
+    store.close().await;
+    history
+}
+
+fn verdict(durability: Durability, policy: Policy, seed: u64) -> Verdict {
+    let config = Config { durability, ..tiny(Config::durable("/data"), seed as u8) };
+    block_on_real(async { judge(&lives(&config, policy, seed).await) })
+}
+
+#[test]
+fn synced_no_crash_makes_a_bad_history() {
+    for policy in Policy::ALL {
+        let mut calls = 0;
+        for seed in 0..12 {
+            let verdict = verdict(Durability::Sync, policy, seed);
+            assert!(verdict.is_good(), "{policy:?}, seed {seed}: {verdict}");
+            calls += verdict.counts.calls;
+        }
+        assert!(calls > 1_000, "{policy:?}: only {calls} calls");
+    }
+}
+
+#[test]
+fn relaxed_the_judge_finds_what_was_answered_and_lost() {
+    let durability = Durability::Relaxed { interval: Duration::from_secs(3_600) };
+    let verdicts: Vec<_> = (0..12).map(|seed| verdict(durability, Policy::Nothing, seed)).collect();
+    for (seed, verdict) in verdicts.iter().enumerate() {
+        assert!(!verdict.violations.is_empty(), "seed {seed}: {verdict}");
+    }
+    for guarantee in [Guarantee::OneHistory, Guarantee::Monotonic] {
+        assert!(verdicts.iter().any(|verdict| verdict.breaks(guarantee)), "{guarantee}");
+    }
+}
