@@ -1,6 +1,7 @@
 //! Doors for fuzzers: one function per target, each of which takes any bytes and returns, or panics because it found a
 //! defect. The same functions run over random bytes and the kept corpus in the store's tests. No interface for users.
 
+#[cfg(not(test))]
 #[expect(dead_code, reason = "a part of what the tests' model can do")]
 #[path = "tests/model.rs"]
 mod model;
@@ -12,17 +13,19 @@ use bytes::Bytes;
 use futures::FutureExt;
 use kstore_nondet::{Nondet, Rng};
 
-use self::model::Model;
 use crate::codec::{history, manifest, record};
 use crate::commit::Commit;
 use crate::disk::Disk;
 use crate::disk::sim::{Policy, SimDisk};
 use crate::request::{Answer, Request};
+#[cfg(test)]
+use crate::tests::model;
 use crate::wal::{self, Segments, Wal};
 use crate::{
     Compare, CompareOp, Config, Delete, KeyRange, LeaseId, Limits, Op, Put, Range, Revision, SortOrder,
     SortTarget, Target, Txn, recover, txn,
 };
+use model::Model;
 
 /// A target: its name, and what to do with bytes.
 pub type FuzzTarget = (&'static str, fn(&[u8]));
@@ -98,8 +101,11 @@ pub fn wal_replay(bytes: &[u8]) {
     assert!(damaged || read.len() >= synced, "{} of {synced} synced records", read.len());
 }
 
-/// Sequence number and note of every record, and how many are synced.
-fn write_log(disk: &SimDisk, dice: &mut Dice<'_>) -> (Vec<(u64, Option<Vec<u8>>)>, usize) {
+/// A record's sequence number and note.
+type Written = (u64, Option<Vec<u8>>);
+
+/// Every record, and how many are synced.
+fn write_log(disk: &SimDisk, dice: &mut Dice<'_>) -> (Vec<Written>, usize) {
     let limits = Limits { first_segment_bytes: 8 << 10, segment_bytes: 8 << 10, ..Limits::default() };
     let segments = Arc::new(Segments::list(Arc::new(disk.clone()), Path::new(LOG)).expect("as above"));
     let replayed = wal::replay(&segments, CLUSTER, 0, &mut |_| Ok(())).expect("there is nothing yet");
