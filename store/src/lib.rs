@@ -25,6 +25,9 @@ mod engine;
 mod error;
 mod event;
 mod feed;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod group;
 mod hash;
 mod history;

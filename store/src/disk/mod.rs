@@ -2,7 +2,8 @@
 //! can lose, tear and refuse what a real one may. What an operation promises before a sync is written here, and no more.
 
 pub(crate) mod real;
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
+#[cfg_attr(not(test), expect(dead_code, reason = "fuzzers need a part of it"))]
 pub(crate) mod sim;
 
 use std::fmt::Debug;

@@ -16,7 +16,9 @@ use kstore_nondet::Rng;
 use parking_lot::Mutex;
 
 pub(crate) use self::crash::Policy;
-pub(crate) use self::fault::{Fault, Shown};
+pub(crate) use self::fault::Fault;
+#[cfg(test)]
+pub(crate) use self::fault::Shown;
 use self::world::{Change, Inode, World};
 pub(crate) use self::world::{Operation, Verb};
 use super::{Disk, File};
