@@ -25,6 +25,8 @@ use super::hpack::Decoder;
 use super::opening::{Opened, Opening};
 use super::outbox::{Outbox, Pumped};
 use super::stream::{Part, Request, Stream, Tail};
+use super::watch;
+use crate::calls::Place;
 use crate::codec::Answer;
 use crate::connection::Service;
 use crate::limits;
@@ -285,6 +287,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             Opened::Call(method) => {
                 self.service.calls.began(method.place());
                 Request::Call(method, BytesMut::new())
+            }
+            Opened::Watch => {
+                Place::of(watch::PATH).inspect(|place| self.service.calls.began(*place));
+                Request::Other(watch::open(self.service.node.clone(), complete, id, &self.parts.0))
             }
             Opened::Other(request) => {
                 Request::Other(Bridge::open(&self.service, request, complete, id, &self.parts.0))

@@ -4,6 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header};
 use tonic::Status;
 
 use super::call::Method;
+use super::watch;
 use crate::error;
 
 /// See the module. Fed field by field.
@@ -31,6 +32,8 @@ pub(super) enum Opened {
     Call(Method),
     /// The same, but it is refused.
     Refused(Method, Status),
+    /// A watch stream.
+    Watch,
     /// A request that others answer.
     Other(Request<()>),
     /// Not a request.
@@ -86,6 +89,9 @@ impl Opening {
             }
             Some(Target::Call(method)) => Opened::Call(method),
             Some(Target::Other(uri)) => {
+                if uri.path() == watch::PATH {
+                    return Opened::Watch;
+                }
                 let mut request = Request::new(());
                 *request.method_mut() = self.verb;
                 *request.uri_mut() = uri;

@@ -106,6 +106,9 @@ impl Outbox {
     pub(super) fn pump(&mut self, id: u32, stream: &mut Stream) -> Pumped {
         while let Some(part) = stream.waiting.pop_front() {
             match part {
+                Part::Accepted => {
+                    frame::headers(&mut self.bytes, id, false, |block| self.encoder.accepted(block));
+                }
                 Part::Head(status, headers) => {
                     frame::headers(&mut self.bytes, id, false, |block| self.encoder.answer(block, status, &headers));
                 }
