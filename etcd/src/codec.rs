@@ -194,9 +194,8 @@ mod tests {
     fn results() -> Vec<OpResult> {
         let range = |kvs, more, count| RangeResult { revision: Revision(700), kvs, more, count };
         let put = |prev_kv| OpResult::Put(PutResult { revision: Revision(9), kv: kv(1), prev_kv });
-        let delete = |prev_kvs, deleted| {
-            OpResult::Delete(DeleteResult { revision: Revision(8), deleted, prev_kvs })
-        };
+        let delete =
+            |prev_kvs, deleted| OpResult::Delete(DeleteResult { revision: Revision(8), deleted, prev_kvs });
         let mut results = vec![
             OpResult::Range(range(vec![], false, 0)),
             OpResult::Range(range(vec![kv(1), kv(2), kv(3)], true, 900)),

@@ -105,7 +105,11 @@ where
     }
 }
 
-async fn speak_http2<T>(socket: Box<Http2<T>>, service: Service, stop: CancellationToken) -> Result<(), String>
+async fn speak_http2<T>(
+    socket: Box<Http2<T>>,
+    service: Service,
+    stop: CancellationToken,
+) -> Result<(), String>
 where
     T: AsyncRead + AsyncWrite + Unpin,
 {
@@ -120,7 +124,8 @@ where
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         calls.clone().pass(router.clone(), request).map(Ok::<_, Infallible>)
     });
-    let serving = http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(socket), service);
+    let serving =
+        http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(socket), service);
     let mut serving = std::pin::pin!(serving);
     let ended = tokio::select! {
         biased;

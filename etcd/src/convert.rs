@@ -7,8 +7,8 @@ use kstore_proto::etcd::etcdserverpb::{
 };
 use kstore_proto::etcd::mvccpb;
 use kstore_store::{
-    Compare, CompareOp, Delete, DeleteResult, KeyRange, KeyValue, LeaseId, Op, OpResult,
-    Put, PutResult, Range, RangeResult, Revision, SortOrder, SortTarget, Target, Txn, TxnResult,
+    Compare, CompareOp, Delete, DeleteResult, KeyRange, KeyValue, LeaseId, Op, OpResult, Put, PutResult,
+    Range, RangeResult, Revision, SortOrder, SortTarget, Target, Txn, TxnResult,
 };
 
 use crate::error::{EMPTY_KEY, EtcdError, INVALID_SORT, KEY_NOT_FOUND};

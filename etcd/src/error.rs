@@ -165,5 +165,7 @@ pub(crate) fn oversized(status: &Status) -> Option<Status> {
 
 /// The answer to a message of so many bytes, in grpc-go's words.
 pub(crate) fn too_large(bytes: usize) -> Status {
-    Status::resource_exhausted(format!("grpc: received message larger than max ({bytes} vs. {MESSAGE_BYTES})"))
+    Status::resource_exhausted(format!(
+        "grpc: received message larger than max ({bytes} vs. {MESSAGE_BYTES})"
+    ))
 }

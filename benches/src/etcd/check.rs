@@ -19,7 +19,11 @@ pub(super) async fn measure(bench: Bench) -> anyhow::Result<Vec<Row>> {
         let used = server.processor_seconds()? - before;
         server.kill().await?;
         let text = verdicts(&String::from_utf8_lossy(&output.stdout));
-        if is_ours { row.ours = text } else { row.etcd = text }
+        if is_ours {
+            row.ours = text
+        } else {
+            row.etcd = text
+        }
         row.processor.push_str(&format!("{}{used:.0} s in all ", if is_ours { "→ " } else { "" }));
     }
     Ok(vec![row])

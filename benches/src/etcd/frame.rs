@@ -196,6 +196,9 @@ mod tests {
         headers.call(&mut first, 1, "localhost:1", "/a/B");
         headers.call(&mut second, 3, "localhost:1", "/a/B");
         assert!(first.len() > 60);
-        assert_eq!(second[HEAD..], [METHOD_POST, SCHEME_HTTP, 0x80 | 66, 0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62]);
+        assert_eq!(
+            second[HEAD..],
+            [METHOD_POST, SCHEME_HTTP, 0x80 | 66, 0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62]
+        );
     }
 }

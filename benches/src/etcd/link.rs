@@ -169,7 +169,9 @@ impl Messages {
         while let Some(prefix) = self.buffer[done..].first_chunk::<5>() {
             let [_, len @ ..] = *prefix;
             let start = done + 5;
-            let Some(message) = self.buffer.get(start..start + u32::from_be_bytes(len) as usize) else { break };
+            let Some(message) = self.buffer.get(start..start + u32::from_be_bytes(len) as usize) else {
+                break;
+            };
             take(message);
             done = start + message.len();
         }

@@ -71,7 +71,9 @@ impl Ask for Fill {
 
     fn next(&mut self, _client: usize) -> Option<(&'static str, TxnRequest)> {
         let ops = (FILL_BYTES / (self.value.len() + 64)).min(128);
-        let put = |n| RequestOp { request: Some(Request::RequestPut(put(key(self.family, n), self.value.clone()))) };
+        let put = |n| RequestOp {
+            request: Some(Request::RequestPut(put(key(self.family, n), self.value.clone()))),
+        };
         let success: Vec<_> = self.rest.by_ref().take(ops).map(put).collect();
         (!success.is_empty()).then(|| (TXN, TxnRequest { success, ..TxnRequest::default() }))
     }

@@ -18,9 +18,8 @@ pub(super) struct Sample {
 
 impl Sample {
     fn latencies(&self) -> String {
-        let quantiles = |spread: &Spread| {
-            format!("{} / {}", Short(spread.quantile(0.5)), Short(spread.quantile(0.99)))
-        };
+        let quantiles =
+            |spread: &Spread| format!("{} / {}", Short(spread.quantile(0.5)), Short(spread.quantile(0.99)));
         self.latency.as_ref().map_or_else(String::new, quantiles)
     }
 }

@@ -174,7 +174,8 @@ mod tests {
         let header = Some(ResponseHeader { revision: 300, ..ResponseHeader::default() });
         let kv = Some(KeyValue { value: vec![11; 300].into(), ..KeyValue::default() });
         let event = Event { kv, ..Event::default() };
-        let response = WatchResponse { header, watch_id: 200, events: vec![event; 3], ..WatchResponse::default() };
+        let response =
+            WatchResponse { header, watch_id: 200, events: vec![event; 3], ..WatchResponse::default() };
         assert_eq!(look(&response.encode_to_vec()), Some((false, 3)));
         let created = WatchResponse { created: true, ..WatchResponse::default() };
         assert_eq!(look(&created.encode_to_vec()), Some((true, 0)));

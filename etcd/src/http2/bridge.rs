@@ -34,7 +34,13 @@ pub(super) struct TooMuch;
 
 impl Bridge {
     /// Passes a request on; it has a body unless it is `complete`.
-    pub(super) fn open(service: &Service, request: Request<()>, complete: bool, id: u32, parts: &Parts) -> Self {
+    pub(super) fn open(
+        service: &Service,
+        request: Request<()>,
+        complete: bool,
+        id: u32,
+        parts: &Parts,
+    ) -> Self {
         let (service, parts) = (service.clone(), parts.clone());
         Self::begin(complete, |body| pass(service, request.map(|()| body), id, parts))
     }

@@ -66,10 +66,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     /// A connection whose preface, and perhaps more, is in `inbox`.
     pub(super) fn new(io: T, inbox: BytesMut, service: Service, stop: CancellationToken) -> Self {
         let mut outbox = Outbox::default();
-        frame::settings(&mut outbox.bytes, &[
-            (Setting::InitialWindowSize, limits::STREAM_WINDOW as u32),
-            (Setting::MaxHeaderListSize, limits::HEADER_BYTES as u32),
-        ]);
+        frame::settings(
+            &mut outbox.bytes,
+            &[
+                (Setting::InitialWindowSize, limits::STREAM_WINDOW as u32),
+                (Setting::MaxHeaderListSize, limits::HEADER_BYTES as u32),
+            ],
+        );
         frame::window_update(&mut outbox.bytes, 0, limits::RECEIVE_WINDOW - WINDOW as u32);
         Self {
             io,

@@ -236,7 +236,10 @@ mod tests {
             rest = &rest[HEAD + head.len..];
         }
         let go_on = Kind::Continuation;
-        assert_eq!(seen, [(Kind::Headers, PAYLOAD_BYTES, false), (go_on, PAYLOAD_BYTES, false), (go_on, 1, true)]);
+        assert_eq!(
+            seen,
+            [(Kind::Headers, PAYLOAD_BYTES, false), (go_on, PAYLOAD_BYTES, false), (go_on, 1, true)]
+        );
         assert!(Head::read(&out).unwrap().ends_stream());
     }
 

@@ -101,3 +101,6 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Rewound<T> {
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! The sending end of a connection: frames in order, as far as the client's windows and our own bound allow. No I/O.
 
-use super::frame::{self, PAYLOAD_BYTES, Reason, WINDOW, WINDOW_MAX};
 use super::call::PREFIX;
+use super::frame::{self, PAYLOAD_BYTES, Reason, WINDOW, WINDOW_MAX};
 use super::reply::Encoder;
 use super::stream::{Part, Stream, Tail};
 use crate::codec::{Answer, Sink};
@@ -110,7 +110,9 @@ impl Outbox {
                     frame::headers(&mut self.bytes, id, false, |block| self.encoder.accepted(block));
                 }
                 Part::Head(status, headers) => {
-                    frame::headers(&mut self.bytes, id, false, |block| self.encoder.answer(block, status, &headers));
+                    frame::headers(&mut self.bytes, id, false, |block| {
+                        self.encoder.answer(block, status, &headers)
+                    });
                 }
                 Part::Data(mut data, held) => {
                     while !data.is_empty() {

@@ -70,7 +70,8 @@ fn message(buffer: &mut BytesMut) -> Result<Option<WatchRequest>, Status> {
     }
     buffer.advance(PREFIX);
     let request = WatchRequest::decode(buffer.split_to(len).freeze());
-    let request = request.map_err(|error| Status::internal(format!("grpc: error unmarshalling request: {error}")));
+    let request =
+        request.map_err(|error| Status::internal(format!("grpc: error unmarshalling request: {error}")));
     request.map(Some)
 }
 

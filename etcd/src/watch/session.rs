@@ -14,11 +14,11 @@ use kstore_store::{Events, KeyRange, Revision, WatchError, WatchHandle, Watcher}
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tonic::Status;
 
-use super::response;
 use super::progress::Progress;
+use super::response;
 use super::subscription::{Step, Subscription};
 use crate::error::{self, EtcdError};
-use crate::limits::{PROGRESS_EVERY, WATCHES_PER_STREAM, WATCH_CHUNK_BYTES};
+use crate::limits::{PROGRESS_EVERY, WATCH_CHUNK_BYTES, WATCHES_PER_STREAM};
 use crate::node::Node;
 
 /// The id of what concerns no watch, or all of them.
