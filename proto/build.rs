@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let kstore = protox::compile(["kstore/v1/kstore.proto"], ["proto"])?;
     fs::write(out.join("kstore.v1.bin"), kstore.encode_to_vec())?;
     tonic_prost_build::configure().bytes(".").compile_fds(kstore)?;
-    let etcd = protox::compile(["etcd/rpc.proto", "etcd/lock.proto", "etcd/election.proto"], ["proto"])?;
+    let etcd = protox::compile(["etcd/rpc.proto"], ["proto"])?;
     tonic_prost_build::configure().bytes(".").compile_fds(etcd)?;
     Ok(())
 }

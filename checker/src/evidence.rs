@@ -1,15 +1,16 @@
-//! What the history proves of each revision, whoever saw it: which keys it put or deleted, and with what. Two pieces of
-//! evidence that contradict each other are a broken guarantee by themselves; the others tell which of the calls with unknown
-//! outcome made a revision. A watch on everything from the first revision on is evidence of all of them: the order in which
-//! the store did its writes.
+//! What the history proves of each revision, whoever saw it: which keys it put or deleted and with what, which it left alone,
+//! and by when it was there. Two pieces of evidence that contradict each other are a broken guarantee by themselves; the
+//! others tell which of the calls with unknown outcome made a revision. A watch on everything from the first revision on is
+//! evidence of all of them: the order in which the store did its writes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::describe;
 use crate::history::{
-    Blob, Call, Event, EventKind, History, KeyValue, Op, OpReply, Operation, Outcome, Reply, Said, Watch,
+    Blob, Call, Event, EventKind, History, KeyValue, Op, OpReply, Operation, Outcome, Range, RangeReply,
+    Reply, Said, Watch,
 };
-use crate::model::Change;
+use crate::model::{self, Change, State};
 use crate::verdict::{Guarantee, Violation};
 
 /// Where a piece of evidence comes from.
@@ -35,18 +36,31 @@ struct Fact {
 /// Whose evidence counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sources {
-    /// Calls alone.
+    /// Everybody's.
+    Everything,
+    /// That of calls.
     Calls,
-    /// Calls and watches.
-    CallsAndWatches,
+    /// That of calls that speak of the present; such as must be in order anyway.
+    Present,
+}
+
+/// A watch that was told of every change it wanted, from the first to the last of these revisions.
+#[derive(Clone, Copy, Debug)]
+struct Span<'a> {
+    first: i64,
+    last: i64,
+    watch: &'a Watch,
 }
 
 /// What is known of the revisions.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Evidence {
+pub(crate) struct Evidence<'a> {
     revisions: BTreeMap<i64, Vec<Fact>>,
-    /// Revisions of which every change is known.
-    complete: BTreeSet<i64>,
+    /// Reads of old revisions.
+    past: BTreeMap<i64, Vec<(&'a Range, &'a RangeReply)>>,
+    spans: Vec<Span<'a>>,
+    /// By which time there was such a revision, or a later one.
+    seen_by: BTreeMap<i64, u64>,
     /// Contradictions.
     pub(crate) conflicts: Vec<Violation>,
 }
@@ -70,16 +84,19 @@ fn bare(key: &Blob, kind: EventKind, witness: Witness) -> Fact {
     Fact { key, kind, value: None, create_revision: None, version: None, lease: None, witness }
 }
 
-impl Evidence {
-    pub(crate) fn gather(history: &History, sources: Sources) -> Self {
+impl<'a> Evidence<'a> {
+    pub(crate) fn gather(history: &'a History, sources: Sources) -> Self {
         let mut evidence = Self::default();
         for (at, call) in history.calls.iter().enumerate() {
-            evidence.call(history, at, call);
+            if sources != Sources::Present || !is_past(call) {
+                evidence.call(history, at, call);
+            }
         }
-        if sources == Sources::CallsAndWatches {
+        if sources == Sources::Everything {
             for (at, watch) in history.watches.iter().enumerate() {
                 evidence.watch(history, at, watch);
             }
+            evidence.seen_by = seen_by(&history.watches);
         }
         evidence
     }
@@ -89,12 +106,29 @@ impl Evidence {
         self.revisions.last_key_value().map_or(0, |(revision, _)| *revision)
     }
 
-    /// Whether these can be the changes of that revision.
-    pub(crate) fn admits(&self, revision: i64, changes: &[Change]) -> bool {
-        let Some(facts) = self.revisions.get(&revision) else { return true };
-        let complete = self.complete.contains(&revision);
-        facts.iter().all(|fact| changes.iter().any(|change| fact.is(change)))
-            && (!complete || changes.iter().all(|change| facts.iter().any(|fact| fact.is(change))))
+    /// Whether these can be the changes that led to this state.
+    pub(crate) fn admits(&self, state: &State, changes: &[Change]) -> bool {
+        let facts = self.revisions.get(&state.revision()).into_iter().flatten();
+        let mut past = self.past.get(&state.revision()).into_iter().flatten();
+        facts.into_iter().all(|fact| changes.iter().any(|change| fact.is(change)))
+            && past.all(|(range, reply)| {
+                let found = state.select(&range.keys).map(AsRef::as_ref);
+                model::answer(range, reply.revision, found) == **reply
+            })
+    }
+
+    /// Whether a call made at that time can have made these changes of a revision that nobody was answered for: the
+    /// revision had not been seen by then, and no watch missed any of them.
+    pub(crate) fn admits_unanswered(&self, revision: i64, changes: &[Change], call: u64) -> bool {
+        let facts = self.revisions.get(&revision).map(Vec::as_slice).unwrap_or_default();
+        let is_known = |change: &Change| facts.iter().any(|fact| fact.is(change));
+        let unknown: Vec<_> = changes.iter().filter(|change| !is_known(change)).collect();
+        let missed = |span: &Span<'_>| {
+            (span.first..=span.last).contains(&revision)
+                && unknown.iter().any(|change| span.watch.wants(change.kind, change.kv.key.as_bytes()))
+        };
+        self.seen_by.range(revision..).next().is_none_or(|(_, seen)| call <= *seen)
+            && (unknown.is_empty() || !self.spans.iter().any(missed))
     }
 
     /// What is known of a revision, in words.
@@ -105,12 +139,16 @@ impl Evidence {
             .collect()
     }
 
-    fn call(&mut self, history: &History, at: usize, call: &Call) {
+    fn call(&mut self, history: &History, at: usize, call: &'a Call) {
         let witness = Witness::Call(at);
         match (&call.operation, &call.outcome) {
             (Operation::Range(range), Outcome::Ok(Reply::Range(reply))) => {
                 let facts = reply.kvs.iter().map(|kv| (kv.mod_revision, seen(kv, range.keys_only, witness)));
                 facts.for_each(|(revision, fact)| self.add(history, revision, fact));
+                if is_past(call) {
+                    let revision = if range.revision > 0 { range.revision } else { reply.revision };
+                    self.past.entry(revision).or_default().push((range, reply));
+                }
             }
             (Operation::Txn(txn), Outcome::Ok(Reply::Txn { revision, succeeded, results })) => {
                 let ops = if *succeeded { &txn.then } else { &txn.or_else };
@@ -145,25 +183,40 @@ impl Evidence {
         }
     }
 
-    fn watch(&mut self, history: &History, at: usize, watch: &Watch) {
-        let all = watch.request.keys.is_all() && !watch.request.no_put && !watch.request.no_delete;
+    fn watch(&mut self, history: &History, at: usize, watch: &'a Watch) {
+        let mut last = 0;
         for (number, response) in watch.responses.iter().enumerate() {
-            let Said::Events { events, fragment } = &response.said else { continue };
-            let parted = *fragment || number > 0 && is_fragment(&watch.responses[number - 1].said);
-            for event in events {
-                let revision = event.kv.mod_revision;
-                self.add(history, revision, told(event, Witness::Watch(at, number)));
-                if all && !parted {
-                    self.complete.insert(revision);
+            let witness = Witness::Watch(at, number);
+            match &response.said {
+                Said::Events { events, fragment } => {
+                    events.iter().for_each(|event| self.event(history, event, witness));
+                    let newest = events.last().map_or(0, |event| event.kv.mod_revision);
+                    last = last.max(newest - i64::from(*fragment));
                 }
+                Said::Progress => last = last.max(response.revision),
+                Said::Created | Said::Canceled { .. } => {}
+            }
+        }
+        self.spans.extend(watch.first().map(|first| Span { first, last, watch }));
+    }
+
+    fn event(&mut self, history: &History, event: &Event, witness: Witness) {
+        self.add(history, event.kv.mod_revision, told(event, witness));
+        if let Some(before) = &event.prev_kv {
+            // If it is wrong, that is a broken guarantee of its own.
+            let facts = self.revisions.entry(before.mod_revision).or_default();
+            let fact = seen(before, false, witness);
+            match facts.iter_mut().find(|known| known.is_about(&fact)) {
+                Some(known) if known.agrees(&fact) => drop(known.merge(&fact)),
+                Some(_) => {}
+                None => facts.push(fact),
             }
         }
     }
 
     fn add(&mut self, history: &History, revision: i64, fact: Fact) {
         let facts = self.revisions.entry(revision).or_default();
-        let Some(known) = facts.iter_mut().find(|known| known.key == fact.key && known.kind == fact.kind)
-        else {
+        let Some(known) = facts.iter_mut().find(|known| known.is_about(&fact)) else {
             facts.push(fact);
             return;
         };
@@ -173,8 +226,24 @@ impl Evidence {
     }
 }
 
-fn is_fragment(said: &Said) -> bool {
-    matches!(said, Said::Events { fragment: true, .. })
+/// A read whose content is that of an old revision, or may be.
+fn is_past(call: &Call) -> bool {
+    matches!(&call.operation, Operation::Range(range) if range.revision > 0 || range.serializable)
+}
+
+/// By which time watches had seen a revision or a later one.
+fn seen_by(watches: &[Watch]) -> BTreeMap<i64, u64> {
+    let mut seen_by: BTreeMap<i64, u64> = BTreeMap::new();
+    for response in watches.iter().flat_map(|watch| &watch.responses) {
+        let at = seen_by.entry(response.revision).or_insert(response.at);
+        *at = response.at.min(*at);
+    }
+    let mut earliest = u64::MAX;
+    for at in seen_by.values_mut().rev() {
+        earliest = earliest.min(*at);
+        *at = earliest;
+    }
+    seen_by
 }
 
 fn told(event: &Event, witness: Witness) -> Fact {
@@ -219,6 +288,15 @@ fn learn<T: Clone + PartialEq>(known: &mut Option<T>, new: &Option<T>) -> bool {
 }
 
 impl Fact {
+    fn is_about(&self, other: &Self) -> bool {
+        (&self.key, self.kind) == (&other.key, other.kind)
+    }
+
+    /// Whether both can be true.
+    fn agrees(&self, other: &Self) -> bool {
+        self.clone().merge(other)
+    }
+
     fn merge(&mut self, other: &Self) -> bool {
         learn(&mut self.value, &other.value)
             & learn(&mut self.create_revision, &other.create_revision)

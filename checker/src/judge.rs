@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use crate::evidence::{Evidence, Sources};
 use crate::history::{History, Outcome, Said};
-use crate::limits::{SEARCH_STEPS, VIOLATIONS_EACH};
+use crate::limits::{SEARCH_TRIES, VIOLATIONS_EACH};
 use crate::linearize::{Failure, Order, linearize};
 use crate::timeline::Timeline;
 use crate::verdict::{Counts, Guarantee, Verdict, Violation};
 use crate::{lease, monotonic, serializable, watch};
 
 /// Judges a history. Takes about a second for 10⁵ calls; a bad history with many calls of unknown outcome can take longer
-/// (see [`crate::limits::SEARCH_STEPS`]), and may be left [`Verdict::undecided`].
+/// (see [`crate::limits::SEARCH_TRIES`]), and may be left [`Verdict::undecided`].
 pub fn judge(history: &History) -> Verdict {
-    let evidence = Evidence::gather(history, Sources::CallsAndWatches);
+    let evidence = Evidence::gather(history, Sources::Everything);
     let (order, failure) = order(history, &evidence);
     let timeline = order.as_ref().map(|order| Timeline::replay(&history.start, order));
     let mut violations = evidence.conflicts;
@@ -24,7 +24,7 @@ pub fn judge(history: &History) -> Verdict {
         .extend(timeline.as_ref().map(|timeline| serializable::check(history, timeline)).unwrap_or_default());
     let undecided = matches!(failure, Some(Failure::GivenUp));
     match failure {
-        // A watch that contradicts the calls has been named by what it breaks.
+        // What contradicts the calls has been named by what it breaks.
         Some(Failure::Stuck(stuck)) if order.is_none() || violations.is_empty() => violations.push(*stuck),
         Some(Failure::Stuck(_) | Failure::GivenUp) | None => {}
     }
@@ -32,20 +32,23 @@ pub fn judge(history: &History) -> Verdict {
     Verdict { violations: few_of_each(violations), undecided, counts }
 }
 
-/// The order of operations: one that also agrees with what watches saw or, if there is none, one that the calls alone allow,
-/// with the reason why it had to be that.
-fn order(history: &History, evidence: &Evidence) -> (Option<Order>, Option<Failure>) {
-    let failure = match linearize(history, evidence, SEARCH_STEPS) {
+/// The order of operations: one that agrees with what everybody saw or, if there is none, one that fewer allow, with the
+/// reason why it had to be that. A watch or a read of the past that contradicts the rest is thereby named by what it breaks.
+fn order(history: &History, evidence: &Evidence<'_>) -> (Option<Order>, Option<Failure>) {
+    let mut failure = match linearize(history, evidence, SEARCH_TRIES) {
         Ok(order) => return (Some(order), None),
+        Err(Failure::GivenUp) => return (None, Some(Failure::GivenUp)),
         Err(failure) => failure,
     };
-    if history.watches.is_empty() {
-        return (None, Some(failure));
+    for sources in [Sources::Calls, Sources::Present] {
+        match linearize(history, &Evidence::gather(history, sources), SEARCH_TRIES) {
+            Ok(order) => return (Some(order), Some(failure)),
+            // With less evidence it would only take longer. That there is no order that fits everything is certain.
+            Err(Failure::GivenUp) => return (None, Some(failure)),
+            Err(alone) => failure = alone,
+        }
     }
-    match linearize(history, &Evidence::gather(history, Sources::Calls), SEARCH_STEPS) {
-        Ok(order) => (Some(order), Some(failure)),
-        Err(alone) => (None, Some(alone)),
-    }
+    (None, Some(failure))
 }
 
 fn counts(history: &History, order: Option<&Order>, timeline: Option<&Timeline>) -> Counts {

@@ -157,7 +157,8 @@ impl State {
         Ok(answer(range, self.revision, kvs.map(AsRef::as_ref)))
     }
 
-    fn select(&self, keys: &Keys) -> impl Iterator<Item = &Arc<KeyValue>> {
+    /// The versions of these keys, in key order.
+    pub(crate) fn select(&self, keys: &Keys) -> impl Iterator<Item = &Arc<KeyValue>> {
         let end = match keys.end.as_bytes() {
             [] => Bound::Included(&keys.key),
             [0] => Bound::Unbounded,

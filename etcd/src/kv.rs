@@ -49,13 +49,16 @@ impl Kv for Node {
         Ok(Response::new(convert::txn_response(&result, self.header(result.revision))))
     }
 
-    /// `physical` is not waited for: space comes back in the background.
     async fn compact(
         &self,
         request: Request<CompactionRequest>,
     ) -> Result<Response<CompactionResponse>, Status> {
-        let revision = Revision(request.into_inner().revision);
-        self.store.compact(revision).await.map_err(EtcdError::from)?;
+        let CompactionRequest { revision, physical } = request.into_inner();
+        if physical {
+            self.store.compact_physical(Revision(revision)).await.map_err(EtcdError::from)?;
+        } else {
+            self.store.compact(Revision(revision)).await.map_err(EtcdError::from)?;
+        }
         Ok(Response::new(CompactionResponse { header: self.header_now() }))
     }
 }

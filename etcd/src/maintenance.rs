@@ -7,7 +7,7 @@ use kstore_proto::etcd::etcdserverpb::{
     HashResponse, MoveLeaderRequest, MoveLeaderResponse, SnapshotRequest, StatusRequest, StatusResponse,
     alarm_request::AlarmAction, downgrade_request::DowngradeAction, maintenance_server::Maintenance,
 };
-use kstore_store::{Alarm, HashKv, Revision, StoreStatus};
+use kstore_store::{Alarm, DefragmentError, HashKv, Revision, StoreStatus};
 use tonic::{Request, Response, Status, async_trait};
 
 use crate::error::{self, EtcdError, unimplemented};
@@ -69,11 +69,16 @@ impl Maintenance for Node {
         Ok(Response::new(AlarmResponse { header: self.header_now(), alarms }))
     }
 
+    /// Nobody waits for it but the caller.
     async fn defragment(
         &self,
         _: Request<DefragmentRequest>,
     ) -> Result<Response<DefragmentResponse>, Status> {
-        Err(unimplemented("there is nothing to defragment; space comes back by itself after a compaction"))
+        match self.store.defragment().await {
+            Ok(()) => Ok(Response::new(DefragmentResponse { header: None })),
+            Err(DefragmentError::Stopped(_)) => Err(error::STOPPED.into()),
+            Err(error @ DefragmentError::Engine(_)) => Err(Status::unknown(format!("kstore: {error}"))),
+        }
     }
 
     /// Of everything that is kept; unlike etcd's, it is the same in every store that holds the same.

@@ -3,6 +3,7 @@
 mod kv;
 mod lease;
 mod others;
+mod transport;
 mod watch;
 
 use kstore_nondet::Nondet;

@@ -31,16 +31,4 @@ pub mod etcd {
     pub mod etcdserverpb {
         tonic::include_proto!("etcdserverpb");
     }
-
-    /// `v3lockpb`: locks.
-    #[expect(missing_docs, clippy::too_many_lines, reason = "generated; the fields are etcd's")]
-    pub mod v3lockpb {
-        tonic::include_proto!("v3lockpb");
-    }
-
-    /// `v3electionpb`: elections.
-    #[expect(missing_docs, clippy::too_many_lines, reason = "generated; the fields are etcd's")]
-    pub mod v3electionpb {
-        tonic::include_proto!("v3electionpb");
-    }
 }

@@ -2,8 +2,10 @@
 //! Not the meaning of a flag: that is `wiring`.
 
 mod etcd;
+mod store;
 
 pub use etcd::{EtcdDoor, EtcdTls};
+pub use store::{Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use etcd::EtcdArgs;
@@ -80,6 +82,9 @@ pub enum Command {
     /// Print what led to an object and what followed from it, as a tree
     #[command(after_help = EXPLAIN_HELP)]
     Explain(ExplainArgs),
+    /// Check, save, restore or salvage the store's data while no server runs on it
+    #[command(after_help = store::HELP)]
+    Store(StoreArgs),
     /// Become another program that dies with its parent (used by `run`)
     #[command(name = "exec-guarded", hide = true)]
     ExecGuarded(ExecArgs),
@@ -108,6 +113,10 @@ pub struct ServeArgs {
     /// Where checkpointed history lives
     #[arg(long, value_enum, default_value_t = Engine::Segments)]
     engine: Engine,
+    /// Bytes of data at which writes are refused until something is deleted and compacted; below zero: never
+    /// [default: 2 GiB]
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
+    quota_bytes: Option<i64>,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
@@ -260,6 +269,27 @@ impl FromStr for ListenAddress {
     }
 }
 
+/// How much data may be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quota {
+    /// What the store takes for reasonable.
+    Default,
+    /// So many bytes.
+    Bytes(u64),
+    /// Any amount.
+    None,
+}
+
+impl Quota {
+    /// As etcd reads it: zero is the default, less is none.
+    fn of(bytes: Option<i64>) -> Self {
+        match bytes {
+            None | Some(0) => Self::Default,
+            Some(bytes) => u64::try_from(bytes).map_or(Self::None, Self::Bytes),
+        }
+    }
+}
+
 /// Where objects live.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Storage {
@@ -287,6 +317,8 @@ pub enum Api {
         listen: ListenAddress,
         /// Where the etcd API is, if anywhere.
         etcd: Option<EtcdDoor>,
+        /// How much may be kept.
+        quota: Quota,
         /// What automatic compaction keeps.
         history: History,
         /// A second copy of the admin kubeconfig.
@@ -298,6 +330,8 @@ pub enum Api {
         storage: Storage,
         /// Where the etcd API is.
         etcd: EtcdDoor,
+        /// How much may be kept.
+        quota: Quota,
         /// What automatic compaction keeps.
         history: History,
     },
@@ -364,7 +398,7 @@ impl ServeArgs {
         let storage = self.storage();
         let history = self.cluster.history.unwrap_or(History::All);
         let etcd = self.etcd.into_door()?.ok_or(UsageError::NoEtcdListen)?;
-        Ok(Api::Store { storage, etcd, history })
+        Ok(Api::Store { storage, etcd, quota: Quota::of(self.quota_bytes), history })
     }
 
     fn into_here(self) -> Result<Api, UsageError> {
@@ -375,6 +409,7 @@ impl ServeArgs {
             storage: self.storage(),
             listen: self.listen,
             etcd: self.etcd.into_door()?,
+            quota: Quota::of(self.quota_bytes),
             history: self.cluster.history.unwrap_or(CLUSTER_HISTORY),
             write_kubeconfig: self.cluster.write_kubeconfig,
         })
@@ -384,6 +419,7 @@ impl ServeArgs {
         let flags = [
             ("--data-dir", self.data_dir.is_some()),
             ("--in-memory", self.in_memory),
+            ("--quota-bytes", self.quota_bytes.is_some()),
             ("--etcd-listen", self.etcd.into_door()?.is_some()),
             ("--write-kubeconfig", self.cluster.write_kubeconfig.is_some()),
         ];
@@ -413,6 +449,7 @@ impl RunArgs {
             storage: Storage::Memory,
             listen: self.listen,
             etcd: None,
+            quota: Quota::Default,
             history: self.cluster.history.unwrap_or(CLUSTER_HISTORY),
             write_kubeconfig: self.cluster.write_kubeconfig,
         };
@@ -453,14 +490,14 @@ mod tests {
         let config = config("kstore-server").unwrap();
         assert_eq!(config.nodes, 3);
         assert_eq!(config.loops.len(), 3);
-        let Api::Here { storage, listen, etcd, history, write_kubeconfig } = config.api else {
+        let Api::Here { storage, listen, etcd, quota, history, write_kubeconfig } = config.api else {
             panic!("no apiserver")
         };
         let dir = DEFAULT_DATA_DIR.into();
         assert_eq!(storage, Storage::Disk { dir, durability: Durability::Sync, engine: Engine::Segments });
         assert_eq!((listen.host.as_str(), listen.port), ("127.0.0.1", 6443));
         assert_eq!(history, History::For(Duration::from_secs(300)));
-        assert_eq!((write_kubeconfig, etcd), (None, None));
+        assert_eq!((write_kubeconfig, etcd, quota), (None, None, Quota::Default));
     }
 
     #[test]
@@ -480,9 +517,15 @@ mod tests {
     #[test]
     fn the_store_alone_is_an_etcd_that_keeps_all_history() {
         let alone = config("kstore-server --components store --etcd-listen :2379 --in-memory").unwrap();
-        let Api::Store { storage, etcd, history } = alone.api else { panic!("no store") };
+        let Api::Store { storage, etcd, quota, history } = alone.api else { panic!("no store") };
         assert_eq!((storage, history, etcd.listen.port), (Storage::Memory, History::All, 2379));
         assert_eq!((etcd.tls, etcd.advertise, etcd.anyone), (None, None, false));
+        assert_eq!(quota, Quota::Default);
+        for (text, expected) in [("0", Quota::Default), ("-1", Quota::None), ("4096", Quota::Bytes(4096))] {
+            let line = format!("kstore-server --components store --etcd-listen :0 --quota-bytes {text}");
+            let Api::Store { quota, .. } = config(&line).unwrap().api else { panic!("no store") };
+            assert_eq!(quota, expected, "{text}");
+        }
         for (line, refusal) in [
             ("--components store", UsageError::NoEtcdListen),
             ("--components store,scheduler --etcd-listen :0", UsageError::StoreAlone),

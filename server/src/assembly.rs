@@ -1,6 +1,6 @@
 //! Which function of which crate starts which part. Called by `wiring`, which knows the order and the end.
 
-use crate::args::{Api, Component, Config, Durability, Engine, History, Storage};
+use crate::args::{Api, Component, Config, Durability, Engine, History, Quota, Storage};
 use crate::etcd_door::OpenDoor;
 use crate::phase::Phase;
 use crate::{retention, wiring};
@@ -55,8 +55,11 @@ pub(crate) async fn everything(
     doors: &Phase,
     loops: &Phase,
 ) -> anyhow::Result<()> {
-    let Api::Here { storage, history, .. } = &parts.config.api else { unreachable!("the apiserver is here") };
-    let store = Store::open(store_config(storage, parts.data_dir.as_deref()), parts.nondet.clone()).await?;
+    let Api::Here { storage, quota, history, .. } = &parts.config.api else {
+        unreachable!("the apiserver is here")
+    };
+    let config = store_config(storage, *quota, parts.data_dir.as_deref());
+    let store = Store::open(config, parts.nondet.clone()).await?;
     let door = parts.door.context("an apiserver has a door")?;
     let options = Options { nondet: parts.nondet.clone(), stop: doors.stop(), advertised: door.advertised };
     let embedded = Arc::new(Embedded::new(store.clone()));
@@ -81,17 +84,12 @@ pub(crate) async fn everything(
 }
 
 /// A store with the etcd API in front of it, and nothing else.
-pub(crate) async fn store_only(
-    parts: Parts<'_>,
-    storage: &Storage,
-    history: History,
-    core: &Phase,
-    doors: &Phase,
-) -> anyhow::Result<()> {
-    let config = store_config(storage, parts.data_dir.as_deref());
+pub(crate) async fn store_only(parts: Parts<'_>, core: &Phase, doors: &Phase) -> anyhow::Result<()> {
+    let Api::Store { storage, quota, history, .. } = &parts.config.api else { unreachable!("a store alone") };
+    let config = store_config(storage, *quota, parts.data_dir.as_deref());
     let store = Store::open(config, parts.nondet.clone()).await?;
     open_etcd(doors, &store, parts.etcd.context("a store alone has the etcd API")?);
-    keep_store(core, store, history, &parts.nondet);
+    keep_store(core, store, *history, &parts.nondet);
     Ok(())
 }
 
@@ -152,8 +150,8 @@ fn start_retention(core: &Phase, store: &Store, history: History, nondet: &Nonde
     }
 }
 
-fn store_config(storage: &Storage, data_dir: Option<&Path>) -> kstore_store::Config {
-    match (storage, data_dir) {
+fn store_config(storage: &Storage, quota: Quota, data_dir: Option<&Path>) -> kstore_store::Config {
+    let mut config = match (storage, data_dir) {
         (Storage::Disk { durability, engine, .. }, Some(dir)) => {
             let mut config = kstore_store::Config::durable(dir);
             config.durability = match durability {
@@ -167,5 +165,11 @@ fn store_config(storage: &Storage, data_dir: Option<&Path>) -> kstore_store::Con
             config
         }
         (Storage::Memory, _) | (Storage::Disk { .. }, None) => kstore_store::Config::memory(),
+    };
+    match quota {
+        Quota::Default => {}
+        Quota::Bytes(bytes) => config.limits.quota_bytes = Some(bytes),
+        Quota::None => config.limits.quota_bytes = None,
     }
+    config
 }

@@ -92,6 +92,11 @@ fn certificates(file: &Path, flag: &str) -> anyhow::Result<Vec<CertificateDer<'s
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pki::Pki;
+    use kstore_nondet::Nondet;
+    use kstore_store::Store;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio_util::sync::CancellationToken;
 
     fn door(listen: &str) -> EtcdDoor {
         EtcdDoor { listen: listen.parse().unwrap(), advertise: None, tls: None, anyone: false }
@@ -119,5 +124,87 @@ mod tests {
         let url = Some("http://db.example:2379".to_owned());
         let told = open(&EtcdDoor { advertise: url.clone(), ..door("127.0.0.1:0") }).await.unwrap();
         assert_eq!(Some(told.options.advertised), url);
+    }
+
+    /// Files of one authority: of the server and of a client.
+    struct Files {
+        dir: tempfile::TempDir,
+        pki: Pki,
+    }
+
+    impl Files {
+        fn make() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let pki = Pki::in_memory(Nondet::real().clock.now()).unwrap();
+            let serving = pki.serving("127.0.0.1").unwrap();
+            for (name, text) in [
+                ("crt", &serving.certificate_pem),
+                ("key", &serving.key_pem),
+                ("ca", &pki.ca_pem().to_owned()),
+            ] {
+                std::fs::write(dir.path().join(name), text).unwrap();
+            }
+            Self { dir, pki }
+        }
+
+        fn tls(&self, clients: bool) -> EtcdTls {
+            let file = |name: &str| self.dir.path().join(name);
+            EtcdTls { certificate: file("crt"), key: file("key"), clients: clients.then(|| file("ca")) }
+        }
+
+        /// What the server answers to a client, with a certificate or without.
+        async fn version(&self, open: &std::net::SocketAddr, certified: bool) -> std::io::Result<String> {
+            let mut roots = RootCertStore::empty();
+            roots.add(CertificateDer::from_pem_slice(self.pki.ca_pem().as_bytes()).unwrap()).unwrap();
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let config = rustls::ClientConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_root_certificates(roots);
+            let config = if certified {
+                let client = self.pki.client(&crate::pki::ADMIN).unwrap();
+                let chain = vec![CertificateDer::from_pem_slice(client.certificate_pem.as_bytes()).unwrap()];
+                let key = PrivateKeyDer::from_pem_slice(client.key_pem.as_bytes()).unwrap();
+                config.with_client_auth_cert(chain, key).unwrap()
+            } else {
+                config.with_no_client_auth()
+            };
+            let socket = tokio::net::TcpStream::connect(open).await?;
+            let name = rustls::pki_types::ServerName::from(open.ip());
+            let mut tls = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, socket).await?;
+            tls.write_all(b"GET /version HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await?;
+            let mut answer = String::new();
+            tls.read_to_string(&mut answer).await?;
+            Ok(answer)
+        }
+    }
+
+    #[tokio::test]
+    async fn over_tls_a_client_must_show_a_certificate_if_an_authority_is_named() {
+        let files = Files::make();
+        for clients in [false, true] {
+            let door = EtcdDoor { tls: Some(files.tls(clients)), ..door("127.0.0.1:0") };
+            let open = open(&door).await.unwrap();
+            assert!(open.options.advertised.starts_with("https://127.0.0.1:"));
+            let address = open.listener.local_addr().unwrap();
+            let store = Store::open(kstore_store::Config::memory(), Nondet::real()).await.unwrap();
+            let stop = CancellationToken::new();
+            tokio::spawn(kstore_etcd::serve(store, open.listener, open.options, stop.clone()));
+            let known = files.version(&address, true).await.unwrap();
+            assert!(known.starts_with("HTTP/1.1 200") && known.contains("etcdserver"), "{known}");
+            assert_eq!(files.version(&address, false).await.is_ok(), !clients, "without a certificate");
+            stop.cancel();
+        }
+    }
+
+    #[tokio::test]
+    async fn other_machines_may_come_with_a_certificate() {
+        let files = Files::make();
+        let with = |clients| EtcdDoor { tls: Some(files.tls(clients)), ..door(":0") };
+        assert!(open(&with(true)).await.is_ok());
+        assert!(open(&with(false)).await.is_err());
+        let key = files.dir.path().join("none");
+        let broken = EtcdDoor { tls: Some(EtcdTls { key, ..files.tls(true) }), ..door(":0") };
+        assert!(open(&broken).await.unwrap_err().to_string().contains("--etcd-key-file"));
     }
 }

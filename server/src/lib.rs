@@ -16,6 +16,7 @@ mod ready;
 mod retention;
 mod run;
 mod shutdown;
+mod store_cmd;
 mod telemetry;
 mod tls;
 mod wiring;
@@ -31,6 +32,7 @@ pub fn main(cli: Cli) -> ExitCode {
         None => cli.serve.into_config().map_err(Into::into).and_then(wiring::serve),
         Some(Command::Run(run)) => run::run(run),
         Some(Command::Explain(args)) => explain::explain(args),
+        Some(Command::Store(args)) => store_cmd::run(args),
         Some(Command::ExecGuarded(exec)) => return run::guard::exec(&exec),
     };
     outcome.unwrap_or_else(|error| {

@@ -1,7 +1,7 @@
 //! The composition, top to bottom: what a cluster in one process consists of, in the order in which it starts, and in which
 //! order it ends. Which crate's function starts a part is in `assembly`; rules are nowhere here.
 
-use crate::args::{Api, Component, Config, EtcdDoor, History, ListenAddress, Storage};
+use crate::args::{Api, Component, Config, EtcdDoor, ListenAddress, Storage};
 use crate::assembly::{self, Door, Parts};
 use crate::data_dir::DataDir;
 use crate::etcd_door::{self, OpenDoor};
@@ -102,9 +102,7 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
             let parts = Parts { config, nondet, door: None, etcd: None, data_dir: None, ca_pem };
             assembly::loops_only(parts, kubeconfig, &cluster.loops).await?;
         }
-        Api::Store { storage, etcd, history } => {
-            cluster.start_store(config, nondet, storage, etcd, *history).await?;
-        }
+        Api::Store { storage, etcd, .. } => cluster.start_store(config, nondet, storage, etcd).await?,
         Api::Here { storage, listen, etcd, write_kubeconfig, .. } => {
             let etcd = match etcd {
                 Some(door) => Some(etcd_door::open(door).await?),
@@ -123,7 +121,6 @@ impl Cluster {
         nondet: Nondet,
         storage: &Storage,
         door: &EtcdDoor,
-        history: History,
     ) -> anyhow::Result<()> {
         let data_dir = data_dir(storage)?;
         let door = etcd_door::open(door).await?;
@@ -131,7 +128,7 @@ impl Cluster {
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
         let ca_pem = String::new();
         let parts = Parts { config, nondet, door: None, etcd: Some(door), data_dir: data_path, ca_pem };
-        assembly::store_only(parts, storage, history, &self.core, &self.doors).await?;
+        assembly::store_only(parts, &self.core, &self.doors).await?;
         self.ready = Some(Ready { api: None, etcd: Some(url), in_memory: data_dir.is_none() });
         self._data_dir = data_dir;
         Ok(())

@@ -219,7 +219,64 @@ fn meaningless_command_lines_are_refused_with_a_hint() {
     assert!(refused(&["explain", "deployment"]).contains("KIND/NAME"));
     assert!(refused(&["explain", "gadget/x"]).contains("no kind"));
     assert!(refused(&["run", "--components", "scheduler", "--", "true"]).contains("apiserver"));
-    for help in [&["--help"][..], &["run", "--help"], &["explain", "--help"]] {
+    for help in [&["--help"][..], &["run", "--help"], &["explain", "--help"], &["store", "--help"]] {
         assert!(text(&output(help).stdout).contains("Examples:"), "{help:?}");
     }
+}
+
+#[test]
+fn a_store_is_saved_verified_and_restored_without_a_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (data, file, restored) = (path("data"), path("backup.db"), path("restored"));
+    let store = |arguments: &[&str]| {
+        let output = output(&[&["store"], arguments].concat());
+        (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, _, stderr) = store(&["status", "--data-dir", &data]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("holds no store"), "{stderr}");
+
+    let server = start(&["--listen", "127.0.0.1:0", "--data-dir", &data, "--components", "apiserver"]);
+    let (code, _, stderr) = store(&["snapshot", "save", &file, "--data-dir", &data]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("in use by process") && stderr.contains("etcdctl"), "{stderr}");
+    drop(server);
+
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        let (code, stdout, stderr) = store(&[arguments, &["--output", "json"]].concat());
+        assert_eq!(code, 0, "{stderr}");
+        serde_json::from_str(&stdout).unwrap()
+    };
+    let original = json(&["verify", "--data-dir", &data]);
+    assert!(original["keys"].as_u64().unwrap() > 10 && original["problems"] == serde_json::json!([]));
+    let saved = json(&["snapshot", "save", &file, "--data-dir", &data]);
+    assert_eq!(saved["revision"], original["revision"]);
+    let status = json(&["snapshot", "status", &file]);
+    assert_eq!((&status["revision"], &status["checksum"]), (&original["revision"], &"right".into()));
+    json(&["snapshot", "restore", &file, "--data-dir", &restored]);
+    let copy = json(&["status", "--data-dir", &restored]);
+    for same in ["revision", "compacted", "keys", "records", "recordBytes", "leases", "engine"] {
+        assert_eq!(copy[same], original[same], "{same}");
+    }
+    assert_ne!(copy["identity"], original["identity"]);
+    let (code, _, stderr) = store(&["snapshot", "restore", &file, "--data-dir", &restored]);
+    assert!(code == 1 && stderr.contains("holds a store already"), "{stderr}");
+    let bump = ["--bump-revision", "1000", "--mark-compacted", "--data-dir", &path("bumped")];
+    let bumped = json(&[&["snapshot", "restore", &file], &bump[..]].concat());
+    let expected = original["revision"].as_u64().unwrap() + 1000;
+    assert_eq!((bumped["revision"].as_u64(), bumped["compacted"].as_u64()), (Some(expected), Some(expected)));
+    let again = start(&["--listen", "127.0.0.1:0", "--data-dir", &restored, "--components", "apiserver"]);
+    drop(again);
+
+    let wal = std::fs::read_dir(path("data/wal")).unwrap().map(|entry| entry.unwrap().path());
+    wal.for_each(|path| std::fs::write(path, "damaged").unwrap());
+    let (code, stdout, _) = store(&["verify", "--data-dir", &data]);
+    assert_eq!(code, 3);
+    assert!(stdout.contains("its header does not check"), "{stdout}");
+    let (code, stdout, _) = store(&["salvage", &path("salvaged.db"), "--data-dir", &data]);
+    assert!(code == 3 && stdout.contains("lostRecords"), "{stdout}");
+    let (code, _, stderr) = store(&["snapshot", "save", &path("no.db"), "--data-dir", &data]);
+    assert!(code == 1 && stderr.contains("salvage"), "{stderr}");
+    assert!(!store(&["snapshot", "restore", &file, "--bump-revision", "1"]).2.is_empty());
 }

@@ -14,6 +14,7 @@ use crate::core::Core;
 use crate::disk::Disk;
 use crate::engine::EngineError;
 use crate::manifest;
+use crate::pace;
 use crate::wal::Segments;
 use crate::{EngineKind, Revision};
 
@@ -33,6 +34,9 @@ pub(crate) struct Background {
     volatile: bool,
     /// Bytes of log since the last checkpoint.
     since: u64,
+    /// A sync of the engine failed: what is on disk is unknown, and another sync would not tell. Until the next start the
+    /// engine is not relied on for more than the manifest says.
+    untrusted: bool,
 }
 
 /// How far the engine is.
@@ -74,7 +78,7 @@ impl Background {
         let mut sweeper = Sweeper::new(Revision(manifest.swept));
         sweeper.want(fed.compacted);
         let leases = leases.collect();
-        Self { core, disk, dir, segments, manifest, fed, leases, sweeper, volatile, since }
+        Self { core, disk, dir, segments, manifest, fed, leases, sweeper, volatile, since, untrusted: false }
     }
 
     /// Takes published commits in.
@@ -83,10 +87,18 @@ impl Background {
         let taken = commits.iter().map(|commit| self.note(commit)).sum();
         self.core.measure(taken);
         self.since += taken as u64;
-        if self.since >= self.core.limits.checkpoint_bytes {
-            self.checkpoint()?;
-        }
         Ok(())
+    }
+
+    /// Checkpoints if there is enough for it.
+    pub(crate) fn checkpoint_if_due(&mut self) -> Result<(), EngineError> {
+        let due = pace::checkpoint_bytes(&self.core.limits, self.core.engine.size().live);
+        if self.since >= due { self.checkpoint() } else { Ok(()) }
+    }
+
+    /// Bytes of log that no checkpoint covers, though one is wanted.
+    pub(crate) fn unsealed_bytes(&self) -> u64 {
+        if self.volatile { 0 } else { self.since }
     }
 
     /// What was stored is to be in the next manifest, and what it compacts is to be swept; says what the commit costs.
@@ -109,7 +121,7 @@ impl Background {
 
     /// Prepares the next log file.
     pub(crate) fn prepare(&self) -> io::Result<()> {
-        self.segments.prepare(self.core.limits.segment_bytes)
+        self.segments.prepare(pace::segment_bytes(&self.core.limits, self.core.engine.size().live))
     }
 
     /// Makes the engine's state durable and drops the log that only older states need. One generation of log more than
@@ -123,8 +135,11 @@ impl Background {
     }
 
     fn seal(&mut self) -> Result<(), EngineError> {
+        if self.untrusted {
+            return Ok(());
+        }
         let keep_above = self.manifest.seq;
-        let token = self.core.engine.seal()?;
+        let token = self.core.engine.seal().inspect_err(|_| self.untrusted = true)?;
         let next = Manifest {
             generation: self.manifest.generation + 1,
             seq: self.fed.seq,
@@ -164,7 +179,7 @@ impl Background {
         let wish = self.core.chores.wanted();
         match (self.core.engine.tidy(), wish) {
             (Ok(true), _) => return Ok(true),
-            (Ok(false), None) => {}
+            (Ok(false), None) => return self.release(),
             (Ok(false), Some(wish)) => {
                 self.forget_old_states()?;
                 self.core.chores.answer(wish, Ok(()));
@@ -193,5 +208,15 @@ impl Background {
             return Ok(());
         }
         (0..STATES).try_for_each(|_| self.seal())
+    }
+
+    /// When there is nothing else to do: a checkpoint, if much space waits for it; says whether there was one.
+    fn release(&mut self) -> Result<bool, EngineError> {
+        let engine = &self.core.engine;
+        let worth = pace::is_worth_sealing(&self.core.limits, engine.size().live, engine.retired());
+        if worth && !self.volatile {
+            self.seal()?;
+        }
+        Ok(worth && !self.volatile)
     }
 }

@@ -1,6 +1,6 @@
 //! What readers, writer and background work share: the published state and the ways to read it. Only the writer publishes.
 
-use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -9,6 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::alarm::Alarms;
 use crate::chores::Chores;
 use crate::commit::{Commit, RecordKey};
+use crate::engine::healing::Healing;
 use crate::engine::{Engine, EngineError, Record, RecordKind};
 use crate::error::Stopped;
 use crate::event::EventKind;
@@ -67,11 +68,15 @@ pub(crate) struct Core {
     /// The engine has every revision up to this one.
     stored: AtomicI64,
     state: AtomicU8,
+    /// Somebody read damaged data, and no alarm was raised yet.
+    damaged: AtomicBool,
     /// Whose turn it is to hand out what was published.
     delivering: Mutex<()>,
     /// Random, for the life of the data.
     pub(crate) cluster: u64,
     pub(crate) engine: Arc<dyn Engine>,
+    /// The same.
+    pub(crate) healing: Arc<Healing>,
     pub(crate) hub: Hub,
     pub(crate) leases: LeaseClock,
     pub(crate) granted: Granted,
@@ -94,6 +99,7 @@ const FAILED: u8 = 2;
 impl Core {
     pub(crate) fn new(visible: Visible, engine: Arc<dyn Engine>, cluster: u64, limits: Limits) -> Self {
         let revision = visible.revision;
+        let healing = Arc::new(Healing::new(engine));
         let feed = Arc::new(Feed::new(limits.feed_batch_bytes, limits.feed_bytes));
         Self {
             hub: Hub::new(revision, &limits),
@@ -101,11 +107,13 @@ impl Core {
             revision: AtomicI64::new(revision.0),
             stored: AtomicI64::new(revision.0),
             state: AtomicU8::new(SERVING),
+            damaged: AtomicBool::new(false),
             delivering: Mutex::default(),
             cluster,
-            pins: Pins::new(engine.clone(), feed.clone()),
+            pins: Pins::new(healing.clone(), feed.clone()),
             feed,
-            engine,
+            engine: healing.clone(),
+            healing,
             leases: LeaseClock::default(),
             granted: Granted::default(),
             limits,
@@ -118,6 +126,7 @@ impl Core {
 
     /// There is a log.
     pub(crate) fn set_log(&self, segments: Arc<Segments>) {
+        self.healing.set_log(segments.clone());
         self.log.set(segments).expect("a store has one log");
     }
 
@@ -162,6 +171,7 @@ impl Core {
         self.refuse();
         self.hub.end(Ending::Closed);
         self.leases.changed.notify_one();
+        self.healing.lost.notify_one();
         self.chores.ring();
     }
 
@@ -172,7 +182,21 @@ impl Core {
         }
         self.hub.end(Ending::Failed);
         self.leases.changed.notify_one();
+        self.healing.lost.notify_one();
         self.chores.ring();
+    }
+
+    /// Notes what reading from the engine met. If that was damage, the background raises the alarm.
+    pub(crate) fn met(&self, error: &EngineError) {
+        if matches!(error, EngineError::Damaged(_) | EngineError::Corrupt(_)) {
+            self.damaged.store(true, Ordering::Release);
+            self.feed.nudge();
+        }
+    }
+
+    /// Whether damage was met since the last time this was asked.
+    pub(crate) fn damage_was_met(&self) -> bool {
+        self.damaged.swap(false, Ordering::AcqRel)
     }
 
     /// Makes durable commits visible. Revisions arrive in order.
@@ -311,6 +335,7 @@ impl Core {
         let damaged = RangeError::Damaged { revision: key.main };
         let bytes = self.engine.get(key).map_err(|error| {
             tracing::error!(%error, revision = key.main.0, "a version cannot be read from the engine");
+            self.met(&error);
             damaged
         })?;
         bytes.map(|bytes| KeyValue::decode(bytes).map(Arc::new).ok_or(damaged)).transpose()

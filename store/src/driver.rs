@@ -147,6 +147,7 @@ impl Memory {
     async fn submit(&self, core: &Core, request: &Request) -> Result<Answer, Stopped> {
         let answer = {
             let mut writer = self.writer.lock();
+            let _ending = Ending(core);
             let answer = writer.execute(request);
             writer.commit_in_memory()?;
             answer
@@ -177,6 +178,17 @@ impl Memory {
             core.chores.swept(sweeper.done());
         }
         Ok(more)
+    }
+}
+
+/// A writer that panicked is not to be asked again: what it staged is half done.
+struct Ending<'a>(&'a Core);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail("the writer panicked", &"see above");
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
+use tokio::time::Instant;
 
 use crate::commit::Commit;
 
@@ -26,13 +27,25 @@ struct Inner {
     bytes: usize,
     prepare: bool,
     /// What is there is to be taken now, however little it is; or there is something else to do.
-    urgent: bool,
+    nudged: bool,
     closed: bool,
     /// The background is gone; nothing is taken any more.
     broken: bool,
 }
 
+/// How long the background waits for work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Not at all: it has something to do.
+    Not,
+    /// Until then.
+    Until(Instant),
+    /// Until there is work.
+    Long,
+}
+
 /// What the background is woken for.
+#[derive(Default)]
 pub(crate) struct Work {
     pub(crate) commits: Vec<Arc<Commit>>,
     pub(crate) prepare: bool,
@@ -46,14 +59,14 @@ impl Feed {
     }
 
     /// Puts commits in; waits while the feed is over its bound already. They are taken when there are enough of them, when
-    /// one compacts, or at [`Feed::flush`].
+    /// one compacts, or at [`Feed::nudge`].
     pub(crate) fn push(&self, commits: Vec<Arc<Commit>>, prepare: bool) {
         let mut inner = self.inner.lock();
         while inner.bytes > self.most && !inner.broken {
             self.drained.wait(&mut inner);
         }
         inner.bytes += commits.iter().map(|commit| commit.cost()).sum::<usize>();
-        inner.urgent |= commits.iter().any(|commit| commit.compacted.is_some());
+        inner.nudged |= commits.iter().any(|commit| commit.compacted.is_some());
         inner.commits.extend(commits);
         inner.prepare |= prepare;
         let wake = inner.is_wanted(self.batch);
@@ -63,19 +76,19 @@ impl Feed {
         }
     }
 
-    /// Lets what is there be taken. Says nothing about when.
-    pub(crate) fn flush(&self) {
+    /// Takes everything there is. Waits until that is worth it, but no longer than `wait` says.
+    pub(crate) fn take(&self, wait: Wait) -> Work {
         let mut inner = self.inner.lock();
-        inner.urgent |= !inner.commits.is_empty();
-        drop(inner);
-        self.filled.notify_one();
-    }
-
-    /// Takes everything; if `wait`, waits until it is worth it.
-    pub(crate) fn take(&self, wait: bool) -> Work {
-        let mut inner = self.inner.lock();
-        while wait && !inner.is_wanted(self.batch) {
-            self.filled.wait(&mut inner);
+        while !inner.is_wanted(self.batch) {
+            match wait {
+                Wait::Not => break,
+                Wait::Until(deadline) => {
+                    if self.filled.wait_until(&mut inner, deadline.into_std()).timed_out() {
+                        break;
+                    }
+                }
+                Wait::Long => self.filled.wait(&mut inner),
+            }
         }
         let work = Work {
             commits: std::mem::take(&mut inner.commits),
@@ -83,15 +96,15 @@ impl Feed {
             closed: inner.closed,
         };
         inner.bytes = 0;
-        inner.urgent = false;
+        inner.nudged = false;
         drop(inner);
         self.drained.notify_one();
         work
     }
 
-    /// Wakes whoever takes: there is something else to do.
+    /// Wakes whoever takes: what is there is to be taken, however little it is, or there is something else to do.
     pub(crate) fn nudge(&self) {
-        self.inner.lock().urgent = true;
+        self.inner.lock().nudged = true;
         self.filled.notify_one();
     }
 
@@ -115,6 +128,6 @@ impl Feed {
 
 impl Inner {
     fn is_wanted(&self, batch: usize) -> bool {
-        self.bytes >= batch || self.urgent || self.prepare || self.closed
+        self.bytes >= batch || self.nudged || self.prepare || self.closed
     }
 }

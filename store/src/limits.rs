@@ -33,6 +33,11 @@ pub struct Limits {
     /// So many bytes are given to the engine together, unless the log is idle before: waking it for every write would cost
     /// a lone client as much as the sync.
     pub feed_batch_bytes: usize,
+    /// Bytes of log that may pile up when the engine takes nothing in or cannot be made durable: memory holds them too, and the
+    /// next start reads them. Past it the store stops.
+    pub log_budget_bytes: u64,
+    /// How long the engine is left alone after it refused something.
+    pub engine_retry: Duration,
     /// When nothing was logged for so long, the log notes what is synced, and the engine is given what is left.
     pub log_idle: Duration,
     /// Size of the log's first segment: small, because opening a store waits for it.
@@ -71,6 +76,8 @@ impl Default for Limits {
             history_revisions: 256,
             feed_bytes: 128 << 20,
             feed_batch_bytes: 256 << 10,
+            log_budget_bytes: 512 << 20,
+            engine_retry: Duration::from_secs(5),
             log_idle: Duration::from_secs(1),
             first_segment_bytes: 1 << 20,
             segment_bytes: 64 << 20,

@@ -76,7 +76,11 @@ fn read(disk: &dyn Disk, dir: &Path, name: &str) -> Result<State, OpenError> {
 /// Makes `manifest` the newest and keeps the one it replaces as the previous; durable on return.
 pub(crate) fn store(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> io::Result<()> {
     write_next(disk, dir, manifest)?;
-    disk.rename(&dir.join(CURRENT), &dir.join(PREVIOUS))?;
+    match disk.rename(&dir.join(CURRENT), &dir.join(PREVIOUS)) {
+        // An attempt before this one came to here and no further.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        other => other?,
+    }
     adopt_next(disk, dir)
 }
 

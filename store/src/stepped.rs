@@ -2,7 +2,7 @@
 //! time, and can stop between evaluation and log. Tests only.
 
 use std::collections::VecDeque;
-use std::fmt::Display;
+use std::io;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -10,8 +10,9 @@ use tokio::sync::oneshot;
 use crate::checkpoint::Background;
 use crate::committer::Committer;
 use crate::core::Core;
-use crate::engine::EngineError;
+use crate::feed::{Wait, Work};
 use crate::group::Group;
+use crate::keeper::Keeper;
 use crate::log::Log;
 use crate::queue::Job;
 use crate::request::{Answer, Refused, Request};
@@ -21,7 +22,7 @@ pub(crate) struct Stepped {
     core: Arc<Core>,
     committer: Committer,
     log: Log,
-    background: Background,
+    keeper: Keeper,
     /// Evaluated, not yet logged.
     waiting: VecDeque<Group>,
 }
@@ -31,7 +32,8 @@ pub(crate) type Pending = oneshot::Receiver<Answer>;
 
 impl Stepped {
     pub(crate) fn new(core: Arc<Core>, committer: Committer, log: Log, background: Background) -> Self {
-        Self { core, committer, log, background, waiting: VecDeque::new() }
+        let keeper = Keeper::new(core.clone(), background);
+        Self { core, committer, log, keeper, waiting: VecDeque::new() }
     }
 
     /// Evaluates requests as one group, which then waits for the log.
@@ -56,31 +58,30 @@ impl Stepped {
         true
     }
 
-    fn try_log(&mut self, group: &mut Group) -> Result<(), Box<dyn Display>> {
-        fn boxed(error: impl Display + 'static) -> Box<dyn Display> {
-            Box::new(error)
-        }
-        self.log.step(group).map_err(boxed)?;
+    fn try_log(&mut self, group: &mut Group) -> io::Result<()> {
+        self.log.step(group)?;
         self.core.deliver();
-        if let Some((commits, prepare)) = self.log.yielded() {
-            if prepare {
-                self.background.prepare().map_err(boxed)?;
-            }
-            self.background.absorb(&commits).map_err(boxed)?;
-        }
-        self.try_work().map_err(boxed)
+        let (commits, prepare) = self.log.yielded().unwrap_or_default();
+        self.turn(Work { commits, prepare, closed: false });
+        Ok(())
     }
 
     /// Lets the background do what there is to do.
     pub(crate) fn work(&mut self) {
-        if let Err(error) = self.try_work() {
-            self.core.fail("a step failed", &error);
-        }
+        self.turn(Work::default());
     }
 
-    fn try_work(&mut self) -> Result<(), EngineError> {
-        while self.background.work()? {}
-        Ok(())
+    fn turn(&mut self, work: Work) {
+        let mut wait = self.keeper.turn(work);
+        while matches!(wait, Ok(Wait::Not)) {
+            wait = self.keeper.turn(Work::default());
+        }
+        if let Err(error) = wait {
+            self.core.fail("the history engine is of no use", &error);
+        }
+        if let Some(alarm) = self.keeper.alarm() {
+            self.evaluate(vec![Request::Alarm { alarm, raised: true }]);
+        }
     }
 
     /// Evaluates requests as one group and logs it, and all that waited before it.
@@ -94,7 +95,7 @@ impl Stepped {
     pub(crate) fn finish(mut self) {
         while self.log() {}
         if !self.core.has_failed() && self.log.finish().is_ok() {
-            let _ = self.background.checkpoint();
+            self.turn(Work { closed: true, ..Work::default() });
         }
     }
 }

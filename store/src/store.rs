@@ -74,6 +74,7 @@ impl Store {
     fn start(driver: Driver) -> Self {
         let driver = Arc::new(driver);
         tokio::spawn(crate::lease::expire::run(driver.core().clone(), Arc::downgrade(&driver)));
+        tokio::spawn(crate::damage::run(driver.core().clone(), Arc::downgrade(&driver)));
         Self { driver }
     }
 

@@ -6,16 +6,20 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
+use crate::Alarm;
 use crate::checkpoint::Background;
 use crate::committer::Committer;
 use crate::core::Core;
 use crate::disk::real::DirLock;
-use crate::engine::EngineError;
+use crate::feed::Wait;
 use crate::group::Group;
+use crate::keeper::{Keeper, Spent};
 use crate::log::Log;
 use crate::pipe::{Call, Pipe};
-use crate::queue::Queue;
+use crate::queue::{Job, Queue};
+use crate::request::{Refused, Request};
 
 /// What the threads share.
 pub(crate) struct Shared {
@@ -52,11 +56,12 @@ impl Threads {
         let queue = Queue::new(&core.limits);
         let pipe = Pipe::new(&core.limits);
         let shared = Arc::new(Shared { core, queue, pipe, log: Mutex::new(log) });
+        let keeper = Keeper::new(shared.core.clone(), background);
         let running = Running {
             writer: spawn("kstore-writer", &shared, move |shared| shared.evaluate(committer))?,
             log: spawn("kstore-log", &shared, Shared::log)?,
             watch: spawn("kstore-watch", &shared, Shared::deliver)?,
-            background: spawn("kstore-background", &shared, move |shared| shared.background(background))?,
+            background: spawn("kstore-background", &shared, move |shared| shared.background(keeper))?,
             _lock: lock,
         };
         Ok(Self { shared, running: Mutex::new(Some(running)) })
@@ -172,7 +177,7 @@ impl Shared {
             let idle = log.visit()?;
             log.feed(&self.core.feed);
             if idle {
-                self.core.feed.flush();
+                self.core.feed.nudge();
             }
             deadline = log.deadline();
         }
@@ -186,6 +191,7 @@ impl Shared {
     }
 
     fn deliver(&self) {
+        let _ending = Leaving { shared: self, leave: Self::leave_watch };
         let mut more = true;
         while more {
             more = self.core.hub.wait();
@@ -193,30 +199,38 @@ impl Shared {
         }
     }
 
-    fn background(&self, mut background: Background) {
+    /// Nothing more is delivered. If that is too early, the store has failed, and all watches know.
+    fn leave_watch(&self) {}
+
+    fn background(&self, keeper: Keeper) {
         let _ending = Leaving { shared: self, leave: Self::leave_background };
-        if let Err(error) = self.serve_background(&mut background) {
-            self.core.fail("the history engine failed", &error);
+        if let Err(error) = self.serve_background(keeper) {
+            self.core.fail("the history engine is of no use", &error);
         }
     }
 
-    fn serve_background(&self, background: &mut Background) -> Result<(), EngineError> {
-        let mut busy = true;
+    fn serve_background(&self, mut keeper: Keeper) -> Result<(), Spent> {
+        let mut wait = Wait::Not;
         loop {
-            let work = self.core.feed.take(!busy);
-            if work.prepare
-                && let Err(error) = background.prepare()
+            let work = self.core.feed.take(wait);
+            let closed = work.closed;
+            wait = keeper.turn(work)?;
+            if closed {
+                return Ok(());
+            }
+            if let Some(alarm) = keeper.alarm()
+                && !self.raise(alarm)
             {
-                // Not needed yet: the log makes its own file when it has to.
-                tracing::warn!(%error, "the next log file could not be prepared");
+                wait = keeper.alarm_again(alarm);
             }
-            let idle = work.commits.is_empty();
-            background.absorb(&work.commits)?;
-            if work.closed && idle {
-                return background.checkpoint();
-            }
-            busy = !work.closed && background.work()?;
         }
+    }
+
+    /// Raises an alarm through the queue, as everyone does, but does not wait for it. False if there is no room now.
+    fn raise(&self, alarm: Alarm) -> bool {
+        let (reply, _) = oneshot::channel();
+        let request = Request::Alarm { alarm, raised: true };
+        !matches!(self.queue.push(Job { request, bytes: 0, reply }), Err(Refused::Busy))
     }
 
     /// The engine is given nothing more.

@@ -35,8 +35,16 @@ pub enum Wrong {
     Forget,
 }
 
-/// One in so many is treated so.
-const EVERY: u64 = 40;
+impl Wrong {
+    /// One in so many is treated so: the rarer it is, the more often.
+    fn every(self) -> u64 {
+        match self {
+            Self::Nothing | Self::Drop | Self::Repeat | Self::Reorder | Self::PrevKv => 40,
+            Self::Stale => 20,
+            Self::Forget => 5,
+        }
+    }
+}
 
 /// How many revisions back is old.
 const BACK: i64 = 30;
@@ -68,7 +76,8 @@ impl Middleman {
 
     /// Whether it is time to do this wrong.
     fn does(&self, wrong: Wrong) -> bool {
-        self.wrong == wrong && self.count.fetch_add(1, Ordering::Relaxed) % EVERY == EVERY - 1
+        let every = wrong.every();
+        self.wrong == wrong && self.count.fetch_add(1, Ordering::Relaxed) % every == every - 1
     }
 
     fn kv(&self) -> KvClient<Channel> {
@@ -110,6 +119,15 @@ impl Middleman {
 
 #[async_trait]
 impl Kv for Middleman {
+    type RangeStreamStream = BoxStream<'static, Result<pb::RangeStreamResponse, Status>>;
+
+    async fn range_stream(
+        &self,
+        _: Request<pb::RangeRequest>,
+    ) -> Result<Response<Self::RangeStreamStream>, Status> {
+        Err(Status::unimplemented("no checker asks for streamed reads"))
+    }
+
     async fn range(&self, request: Request<pb::RangeRequest>) -> Result<Response<pb::RangeResponse>, Status> {
         let mut request = request.into_inner();
         if request.revision == 0 && !request.serializable && self.does(Wrong::Stale) {

@@ -1,7 +1,6 @@
 //! One client: a call after the other, each recorded.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kstore_nondet::Rng;
@@ -63,6 +62,6 @@ pub(super) async fn call(
     if let Outcome::Ok(reply) = &outcome {
         shared.saw(reply.revision().unwrap_or(0));
     }
-    shared.calls.fetch_add(1, Ordering::Relaxed);
+    shared.count_call();
     Some(Call { client, call, ret, operation, outcome })
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use kstore_nondet::Rng;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -34,7 +35,9 @@ pub(super) struct Shared {
     /// The last revision of all, once that is known; before, it is the largest there can be.
     last: AtomicI64,
     /// Calls so far.
-    pub(super) calls: AtomicU64,
+    calls: AtomicU64,
+    /// Told of each call.
+    called: Notify,
     /// No further calls.
     pub(super) stop: CancellationToken,
     /// No further waiting either.
@@ -44,6 +47,11 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn saw(&self, revision: i64) {
         self.revision.fetch_max(revision, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_call(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.called.notify_waiters();
     }
 
     fn url(&self) -> String {
@@ -127,6 +135,7 @@ impl Workload {
             revision: AtomicI64::new(1),
             last: AtomicI64::new(i64::MAX),
             calls: AtomicU64::new(0),
+            called: Notify::new(),
             stop: CancellationToken::new(),
             done: CancellationToken::new(),
         });
@@ -158,6 +167,17 @@ impl Workload {
     /// How many calls have been made so far.
     pub fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::Relaxed)
+    }
+
+    /// Returns when so many calls have been made.
+    pub async fn reached(&self, calls: u64) {
+        loop {
+            let called = self.shared.called.notified();
+            if self.calls() >= calls {
+                return;
+            }
+            called.await;
+        }
     }
 
     /// Lets calls that are under way end, reads everything once more, waits until the watch on everything has caught up, and

@@ -49,7 +49,7 @@ pub(crate) enum Failure {
     GivenUp,
 }
 
-/// Finds an order that agrees with `evidence`, in at most `budget` steps.
-pub(crate) fn linearize(history: &History, evidence: &Evidence, budget: u64) -> Result<Order, Failure> {
+/// Finds an order that agrees with `evidence`, trying at most `budget` operations.
+pub(crate) fn linearize(history: &History, evidence: &Evidence<'_>, budget: u64) -> Result<Order, Failure> {
     search::Search::new(history, evidence, budget).run()
 }

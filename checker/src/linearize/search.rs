@@ -48,7 +48,7 @@ struct Wanted {
 
 pub(super) struct Search<'a> {
     pub(super) history: &'a History,
-    pub(super) evidence: &'a Evidence,
+    pub(super) evidence: &'a Evidence<'a>,
     pub(super) sure: Vec<Item>,
     pub(super) maybe: Vec<Item>,
     pub(super) queue: Queue,
@@ -64,13 +64,14 @@ pub(super) struct Search<'a> {
     branches: Vec<Branch>,
     tried: BTreeSet<(Fingerprint, Fingerprint)>,
     steps: u64,
+    /// Operations that may still be tried.
     budget: u64,
     /// The longest attempt, and its explanation.
     best: Option<(usize, explain::Snapshot)>,
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(history: &'a History, evidence: &'a Evidence, budget: u64) -> Self {
+    pub(super) fn new(history: &'a History, evidence: &'a Evidence<'a>, budget: u64) -> Self {
         let (sure, maybe) = items(history);
         Self {
             history,
@@ -94,7 +95,7 @@ impl<'a> Search<'a> {
 
     pub(super) fn run(mut self) -> Result<Order, Failure> {
         loop {
-            if self.steps > self.budget {
+            if self.budget == 0 {
                 return Err(Failure::GivenUp);
             }
             match self.next() {
@@ -145,6 +146,7 @@ impl<'a> Search<'a> {
 
     fn put(&mut self, choice: Choice) {
         self.steps += 1;
+        self.budget = self.budget.saturating_sub(1);
         let effect = match choice {
             Choice::Sure(item) => {
                 self.queue.take(item);
@@ -199,10 +201,10 @@ impl<'a> Search<'a> {
 
     /// What an item that was done would do here, if that agrees with what was seen.
     fn try_sure(&mut self, at: usize) -> Option<Effect> {
+        self.budget = self.budget.saturating_sub(1);
         let item = &self.sure[at];
         let (answer, effect) = self.state.apply(&item.operation);
-        let admitted =
-            effect.changes.is_empty() || self.evidence.admits(self.state.revision(), &effect.changes);
+        let admitted = effect.changes.is_empty() || self.evidence.admits(&self.state, &effect.changes);
         let fits = admitted && agrees(&item.operation, &answer, &item.outcome);
         self.state.undo(&effect);
         fits.then_some(effect)
@@ -225,11 +227,16 @@ impl<'a> Search<'a> {
             if self.used[at] || is_dead_lease(&item.operation, &self.state) {
                 continue;
             }
+            self.budget = self.budget.saturating_sub(1);
             let (answer, effect) = self.state.apply(&item.operation);
             if answer == Err(Refusal::LeaseNotFound) {
                 wanted.leases.extend(item.leases());
             }
-            if !effect.changes.is_empty() && self.evidence.admits(next, &effect.changes) {
+            let (changes, call) = (&effect.changes, item.call);
+            if !changes.is_empty()
+                && self.evidence.admits(&self.state, changes)
+                && self.evidence.admits_unanswered(next, changes, call)
+            {
                 makers.push(Choice::Maybe(at));
             }
             self.state.undo(&effect);

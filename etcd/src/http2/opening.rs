@@ -35,7 +35,7 @@ pub(super) enum Opened {
     /// A watch stream.
     Watch,
     /// A request that others answer.
-    Other(Request<()>),
+    Other(Box<Request<()>>),
     /// Not a request.
     Bad,
 }
@@ -98,7 +98,7 @@ impl Opening {
                 *request.version_mut() = http::Version::HTTP_2;
                 *request.headers_mut() = self.headers;
                 request.headers_mut().remove(header::CONNECTION);
-                Opened::Other(request)
+                Opened::Other(Box::new(request))
             }
         }
     }

@@ -111,7 +111,7 @@ impl Outbox {
                 }
                 Part::Head(status, headers) => {
                     frame::headers(&mut self.bytes, id, false, |block| {
-                        self.encoder.answer(block, status, &headers)
+                        self.encoder.answer(block, status, &headers);
                     });
                 }
                 Part::Data(mut data, held) => {

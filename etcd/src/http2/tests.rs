@@ -150,7 +150,7 @@ async fn calls_are_answered_however_their_bodies_are_cut() {
 
 #[tokio::test]
 async fn an_answer_goes_out_as_fast_as_the_client_takes_it() {
-    let mut client = Client::open(&[(Setting::InitialWindowSize, 0)]).await;
+    let mut client = Client::open(&[(Setting::InitialWindow, 0)]).await;
     client.put(1, "k", 30_000);
     // Nothing may come before the window is opened.
     frame::window_update(&mut client.out, 1, 100);
@@ -161,7 +161,7 @@ async fn an_answer_goes_out_as_fast_as_the_client_takes_it() {
     assert_eq!(RangeResponse::decode(&answer[5..]).unwrap().kvs[0].value.len(), 30_000);
     // The setting holds for streams that are open, too.
     client.call(5, "Range", &[&range("k")]);
-    frame::settings(&mut client.out, &[(Setting::InitialWindowSize, 60_000)]);
+    frame::settings(&mut client.out, &[(Setting::InitialWindow, 60_000)]);
     assert_eq!(client.answer(5, 0).await.len(), answer.len());
 }
 

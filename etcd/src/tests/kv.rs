@@ -213,3 +213,67 @@ async fn too_large_is_said_as_by_etcd_below_and_above_the_transport_limit() {
     assert_eq!(code, Code::ResourceExhausted);
     assert_eq!(text, "grpc: received message larger than max (3145736 vs. 2097152)");
 }
+
+/// The parts of a streamed read.
+async fn parts(server: &Server, request: pb::RangeRequest) -> Vec<pb::RangeResponse> {
+    let mut stream = server.kv().range_stream(request).await.unwrap().into_inner();
+    let mut parts = Vec::new();
+    while let Some(part) = stream.message().await.unwrap() {
+        parts.push(part.range_response.unwrap());
+    }
+    parts
+}
+
+#[tokio::test]
+async fn a_streamed_read_is_the_same_as_a_plain_one_in_parts() {
+    let server = Server::start().await;
+    for number in 0..300 {
+        let request = pb::PutRequest { key: format!("k{number:03}").into(), ..put("", "v") };
+        server.kv().put(request).await.unwrap();
+    }
+    for request in [
+        range("k", "l"),
+        range("k", "\0"),
+        range("k007", ""),
+        range("x", "z"),
+        pb::RangeRequest { limit: 25, ..range("k", "l") },
+        pb::RangeRequest { limit: 10, keys_only: true, ..range("k", "l") },
+        pb::RangeRequest { revision: 100, ..range("k", "l") },
+        pb::RangeRequest { count_only: true, ..range("k", "l") },
+        pb::RangeRequest { limit: 300, ..range("k", "l") },
+    ] {
+        let whole = server.kv().range(request.clone()).await.unwrap().into_inner();
+        let parts = parts(&server, request.clone()).await;
+        let (last, others) = parts.split_last().unwrap();
+        assert!(others.iter().all(|part| part.header.is_none() && part.count == 0 && !part.more));
+        assert!(others.iter().all(|part| !part.kvs.is_empty()));
+        assert_eq!(
+            (last.header, last.count, last.more),
+            (whole.header, whole.count, whole.more),
+            "{request:?}"
+        );
+        let kvs: Vec<_> = parts.iter().flat_map(|part| part.kvs.clone()).collect();
+        assert_eq!(kvs, whole.kvs, "{request:?}");
+    }
+    assert!(parts(&server, range("k", "l")).await.len() > 3);
+}
+
+#[tokio::test]
+async fn a_streamed_read_has_the_order_of_keys_and_no_filters() {
+    let server = Server::start().await;
+    for (request, text) in [
+        (pb::RangeRequest { sort_order: 2, ..range("k", "l") }, "sort orders"),
+        (pb::RangeRequest { sort_target: 2, ..range("k", "l") }, "sort orders"),
+        (pb::RangeRequest { min_mod_revision: 2, ..range("k", "l") }, "revision filters"),
+    ] {
+        let (code, said) = seen(server.kv().range_stream(request).await);
+        assert!(code == Code::Unimplemented && said.ends_with(text), "{code:?} {said}");
+    }
+    let future = pb::RangeRequest { revision: 9, ..range("k", "l") };
+    let mut stream = server.kv().range_stream(future).await.unwrap().into_inner();
+    let refused = seen(stream.message().await);
+    assert_eq!(
+        refused,
+        (Code::OutOfRange, "etcdserver: mvcc: required revision is a future revision".to_owned())
+    );
+}

@@ -23,6 +23,10 @@ async fn send(requests: &Requests, union: RequestUnion) {
     requests.send(WatchRequest { request_union: Some(union) }).await.unwrap();
 }
 
+pub(super) fn request(create: WatchCreateRequest) -> WatchRequest {
+    WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) }
+}
+
 pub(super) async fn create(requests: &Requests, create: WatchCreateRequest) {
     send(requests, RequestUnion::CreateRequest(create)).await;
 }
@@ -220,4 +224,33 @@ async fn after_the_client_has_sent_everything_its_watches_go_on() {
     assert!(next(&mut stream).await.created);
     server.put("k", "1").await;
     assert_eq!(shown(&next(&mut stream).await), ["Put k=1@2"]);
+}
+
+/// Only the leap is on a stopped clock: the connection needs a running one.
+async fn leap() {
+    tokio::time::pause();
+    tokio::time::advance(crate::limits::PROGRESS_EVERY).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn a_quiet_watch_that_asked_for_it_hears_so_from_the_first_interval_on() {
+    let server = Server::start().await;
+    let (mut stream, requests) = open(&server).await;
+    create(&requests, WatchCreateRequest { progress_notify: true, ..on("k") }).await;
+    create(&requests, on("k")).await;
+    assert!(next(&mut stream).await.created && next(&mut stream).await.created);
+    leap().await;
+    let quiet = next(&mut stream).await;
+    assert_eq!((quiet.watch_id, quiet.events.len(), quiet.header.unwrap().revision), (0, 0, 1));
+    server.put("k", "1").await;
+    for _ in 0..2 {
+        assert_eq!(shown(&next(&mut stream).await), ["Put k=1@2"]);
+    }
+    // The event stands for this interval's word.
+    leap().await;
+    server.put("other", "1").await;
+    leap().await;
+    let quiet = next(&mut stream).await;
+    assert_eq!((quiet.watch_id, quiet.events.len(), quiet.header.unwrap().revision), (0, 0, 3));
 }

@@ -156,7 +156,7 @@ mod tests {
                 events: events.iter().map(|event| value(event, prev_kv)).collect(),
                 ..WatchResponse::default()
             };
-            assert_eq!(read(&out), [expected.clone()]);
+            assert_eq!(read(&out), std::slice::from_ref(&expected));
             assert_eq!(out[5..], expected.encode_to_vec());
         }
     }

@@ -165,7 +165,7 @@ impl Session {
             prev_kv: create.prev_kv,
             fragment: create.fragment,
             notify: create.progress_notify,
-            quiet: false,
+            quiet: true,
             due: false,
         };
         self.watches.insert(id, watch);

@@ -55,6 +55,8 @@ const SCRIPT: &[&str] = &[
     "endpoint hashkv --cluster -w json",
     "alarm list",
     "alarm disarm",
+    "defrag",
+    "defrag --cluster",
     "member list",
     "member list -w json",
     "member list -w table",

@@ -58,7 +58,8 @@ pub(crate) fn put_removed(out: &mut Vec<u8>, keys: &[RecordKey]) {
     append(out, REMOVED, RecordKey::new(Revision(0), 0), &bytes);
 }
 
-const REMOVED_KEY: usize = 12;
+/// What the removal of a record occupies.
+pub(crate) const REMOVED_KEY: usize = 12;
 
 /// The keys in [`Entry::Removed`].
 pub(crate) fn removed_keys(bytes: &[u8]) -> impl Iterator<Item = RecordKey> + '_ {

@@ -1,6 +1,7 @@
 //! The seam behind which history lives: a map from record keys to immutable bytes. An engine knows nothing of keys,
 //! transactions or watchers, and it is disposable: what it holds can be made again from older state and the log.
 
+pub(crate) mod healing;
 pub(crate) mod memory;
 pub(crate) mod reader;
 pub(crate) mod segments;
@@ -82,6 +83,12 @@ pub(crate) trait Engine: Send + Sync {
     /// The records of `from..=to` in order, checked, stopping behind a whole revision once `budget` bytes are reached.
     fn scan(&self, from: Revision, to: Revision, budget: usize) -> Result<Scan, EngineError>;
 
+    /// Puts a record right that was found damaged, if it is still there. From any thread. An engine that cannot leaves it
+    /// as it is.
+    fn repair(&self, _record: &Record) -> Result<(), EngineError> {
+        Ok(())
+    }
+
     /// The revisions below `below` that have notes, ascending.
     fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError>;
 
@@ -93,6 +100,11 @@ pub(crate) trait Engine: Send + Sync {
 
     /// One bounded step of winning back space; says whether there is more to do.
     fn tidy(&self) -> Result<bool, EngineError>;
+
+    /// Bytes on disk that go with the next seals, whether anything changes or not.
+    fn retired(&self) -> u64 {
+        0
+    }
 
     /// What it occupies.
     fn size(&self) -> EngineSize;

@@ -21,12 +21,13 @@ pub(crate) type Prepared = Vec<(u32, Version)>;
 /// longer wanted.
 pub(crate) type Prepare = fn(&[Met<'_>]) -> Result<Prepared, EngineError>;
 
+/// Takes what was prepared, as far as the second argument says of a record that it is still wanted. On the caller's thread.
+pub(crate) type Take<'a> = dyn FnMut(Prepared, &dyn Fn(u32) -> bool) + 'a;
+
 /// Who reads.
 pub(crate) struct Reader<'a> {
     pub(crate) prepare: Prepare,
-    /// Takes what was prepared, as far as the second argument says of a record that it is still wanted. On the caller's
-    /// thread.
-    pub(crate) take: &'a mut dyn FnMut(Prepared, &dyn Fn(u32) -> bool),
+    pub(crate) take: &'a mut Take<'a>,
 }
 
 /// Reads an engine that is open already, by scanning it.

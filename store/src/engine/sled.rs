@@ -183,6 +183,15 @@ impl Engine for SledEngine {
         Ok(Scan { records, next: to.next() })
     }
 
+    fn repair(&self, record: &Record) -> Result<(), EngineError> {
+        let (db, key) = (self.opened()?.db, encode_key(record.key));
+        if let Some(damaged) = db.get(key).map_err(failed)? {
+            // Not if it was removed meanwhile.
+            let _ = db.compare_and_swap(key, Some(damaged), Some(encode_value(record))).map_err(failed)?;
+        }
+        Ok(())
+    }
+
     fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError> {
         let mut notes = Vec::new();
         for found in self.range(RecordKey::new(Revision(0), 0), RecordKey::note(below.previous()))? {

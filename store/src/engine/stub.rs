@@ -113,6 +113,12 @@ impl StubSite {
         self.0.lock().now.records.keys().copied().collect()
     }
 
+    /// As if its files had been removed.
+    pub(crate) fn lose_everything(&self) {
+        let mut medium = self.0.lock();
+        (medium.log, medium.settled, medium.now) = (Vec::new(), 0, State::default());
+    }
+
     /// Spoils a record.
     pub(crate) fn flip(&self, key: RecordKey) {
         self.0.lock().flipped = Some(key);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::collection::vec;
-use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof, proptest};
+use proptest::prelude::{Strategy, any, prop_oneof, proptest};
 
 use super::memory::MemoryEngine;
 use super::segments::SegmentsEngine;
@@ -15,6 +15,7 @@ use super::{Engine, Record, RecordKind};
 use crate::commit::RecordKey;
 use crate::disk::Disk;
 use crate::disk::sim::{Policy, SimDisk};
+use crate::tests::conformance::cases;
 use crate::{Limits, Revision};
 
 #[derive(Clone, Debug)]
@@ -135,7 +136,7 @@ fn run<S: Site>(mut site: S, actions: Vec<Action>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+    #![proptest_config(cases(256))]
 
     #[test]
     fn segments_do_as_a_map(actions in vec(action(), 1..80)) {
@@ -144,7 +145,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+    #![proptest_config(cases(8))]
 
     #[test]
     fn sled_does_as_a_map(actions in vec(action(), 1..40)) {

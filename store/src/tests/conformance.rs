@@ -309,6 +309,12 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
         .block_on(async { tokio::time::timeout(patience, future).await.expect("nothing waits for ever") })
 }
 
+/// So many cases of a property as suit a quick run; `PROPTEST_CASES` scales them, 256 being as they are.
+pub(crate) fn cases(usual: u32) -> ProptestConfig {
+    let scale = ProptestConfig::default();
+    ProptestConfig { cases: (usual * scale.cases / 256).max(1), ..scale }
+}
+
 /// With real time: virtual time would run ahead of the store's threads.
 pub(crate) fn block_on_real<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
@@ -321,7 +327,7 @@ fn in_a_directory(config: impl FnOnce(std::path::PathBuf) -> Config, actions: Ve
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+    #![proptest_config(cases(128))]
 
     #[test]
     fn in_memory_the_store_does_as_the_model(actions in vec(action(), 1..120), dice in any::<u8>()) {
@@ -341,7 +347,7 @@ proptest! {
 
 proptest! {
     // Real files and threads: fewer cases.
-    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #![proptest_config(cases(12))]
 
     #[test]
     fn on_disk_the_store_does_as_the_model(actions in vec(action(), 1..80), dice in any::<u8>()) {

@@ -4,10 +4,12 @@
 mod actions;
 mod checked;
 mod compaction;
+mod concurrent;
 pub(crate) mod conformance;
 mod crash;
 pub(crate) mod etcd;
 mod hash;
+mod healing;
 mod leases;
 mod model;
 mod pipeline;

@@ -285,7 +285,7 @@ async fn reader(store: Store, learned: Arc<Learned>) {
 
 /// Watches until the store stops, asking for progress now and then.
 async fn watcher(store: Store, learned: Arc<Learned>) {
-    let mut watcher = store.watch(WatchRequest::new(KeyRange::all())).unwrap();
+    let Ok(mut watcher) = store.watch(WatchRequest::new(KeyRange::all())) else { return };
     let mut last = watcher.created_at();
     while let Some(Ok(batch)) = watcher.next().await {
         let next = if batch.events.is_empty() { last } else { last.next() };

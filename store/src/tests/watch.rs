@@ -109,6 +109,65 @@ fn progress_is_told_when_asked_for_behind_all_events() {
 }
 
 #[test]
+fn a_watch_from_the_future_answers_for_progress_when_its_start_is_reached() {
+    block_on(async {
+        let store = store().await;
+        let mut watcher = store.watch(all().from(Revision(4))).unwrap();
+        let elsewhere = WatchRequest { keys: KeyRange::single("other"), ..all().from(Revision(4)) };
+        let mut elsewhere = store.watch(elsewhere).unwrap();
+        for handle in [watcher.handle(), elsewhere.handle()] {
+            handle.request_progress();
+        }
+        let waiting = tokio::spawn(async move { elsewhere.next().await });
+        for key in ["a", "b"] {
+            put(&store, key).await;
+            tokio::task::yield_now().await;
+            assert!(now(&mut watcher).is_none() && !waiting.is_finished(), "not before its start");
+        }
+        put(&store, "c").await;
+        assert_eq!(now(&mut watcher).unwrap().unwrap().events.len(), 1);
+        let told = |batch: Batch| (batch.revision, batch.events.len());
+        assert_eq!(told(now(&mut watcher).unwrap().unwrap()), (Revision(4), 0), "behind the event");
+        assert_eq!(told(waiting.await.unwrap().unwrap().unwrap()), (Revision(4), 0), "it was woken for it");
+    });
+}
+
+#[test]
+fn a_watcher_that_joined_ahead_of_the_delivery_answers_for_progress() {
+    block_on(async {
+        let store = store_with(Limits { watcher_events: 1, ..Limits::default() }).await;
+        let mut watcher = store.watch(all()).unwrap();
+        for _ in 0..5 {
+            put(&store, "k").await;
+        }
+        watcher.handle().request_progress();
+        for revision in 2..=6 {
+            assert_eq!(now(&mut watcher).unwrap().unwrap().revision, Revision(revision));
+        }
+        let told = now(&mut watcher).unwrap().unwrap();
+        assert_eq!((told.revision, told.events.len()), (Revision(6), 0));
+        assert_eq!(watcher.progress(), Some(Revision(6)));
+    });
+}
+
+#[test]
+fn each_watcher_of_one_key_gets_its_own_event_of_a_large_revision() {
+    block_on(async {
+        let store = store().await;
+        let name = |n: usize| format!("k{n:02}");
+        let one = |n: usize| store.watch(WatchRequest::new(KeyRange::single(name(n)))).unwrap();
+        let mut watchers: Vec<_> = (0..100).map(one).collect();
+        let ops = (0..100).map(|n| Op::put(name(n), "v")).collect();
+        store.txn(Txn::of(ops)).await.unwrap();
+        for (n, watcher) in watchers.iter_mut().enumerate() {
+            let batch = now(watcher).unwrap().unwrap();
+            let keys: Vec<_> = batch.events.iter().map(|event| event.kv.key_bytes()).collect();
+            assert_eq!(keys, [name(n)]);
+        }
+    });
+}
+
+#[test]
 fn a_slow_watcher_misses_nothing_and_is_bounded() {
     block_on(async {
         let limits =

@@ -3,11 +3,13 @@
 //! `append` writes, `replay` reads and judges what a crash left, `segment` manages the files. The bytes are `codec`'s.
 
 mod append;
+mod find;
 mod replay;
 mod segment;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use append::Wal;
+pub(crate) use find::find;
 pub(crate) use replay::{Replayed, replay};
 pub(crate) use segment::Segments;

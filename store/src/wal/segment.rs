@@ -88,8 +88,7 @@ impl Segments {
         let (temporary, file, size) = match spare.filter(|(_, spare)| *spare >= least) {
             Some((file, size)) => (SPARE, file, size),
             None => {
-                let file = self.disk.create(&self.dir.join(FRESH))?;
-                fill(&*file, size)?;
+                let file = self.fill(FRESH, size)?;
                 (FRESH, file, size)
             }
         };
@@ -106,13 +105,28 @@ impl Segments {
         Ok((file, size))
     }
 
+    /// Makes a file of zeros, not synced. If there is no room for it, what there was room for is given back.
+    fn fill(&self, name: &str, size: u64) -> io::Result<Arc<dyn File>> {
+        let path = self.dir.join(name);
+        let file = self.disk.create(&path)?;
+        match fill(&*file, size) {
+            Ok(()) => Ok(file),
+            Err(error) => {
+                drop(file);
+                if let Err(error) = self.disk.remove(&path) {
+                    tracing::warn!(%error, "a file that was to become the log's next one stays");
+                }
+                Err(error)
+            }
+        }
+    }
+
     /// Prepares the next file, its zeros written and synced, so that filling it changes no metadata.
     pub(crate) fn prepare(&self, size: u64) -> io::Result<()> {
         if self.inner.lock().spare.is_some() {
             return Ok(());
         }
-        let file = self.disk.create(&self.dir.join(SPARE))?;
-        fill(&*file, size)?;
+        let file = self.fill(SPARE, size)?;
         file.sync()?;
         self.inner.lock().spare = Some((file, size));
         Ok(())
@@ -120,16 +134,24 @@ impl Segments {
 
     /// Removes the segments that hold no record above `seq`; the newest always stays.
     pub(crate) fn remove_upto(&self, seq: u64) -> io::Result<()> {
-        let gone: Vec<_> = {
-            let mut inner = self.inner.lock();
-            // A segment ends before the next one's first record.
-            let count = inner.first_seqs.iter().skip(1).take_while(|next| **next <= seq + 1).count();
-            inner.first_seqs.drain(..count).collect()
-        };
-        for first_seq in &gone {
-            self.disk.remove(&self.path(*first_seq))?;
+        let mut removed = false;
+        while let Some(first_seq) = self.superfluous(seq) {
+            // One by one, the oldest first: if this fails half-way, those that are left have no gap.
+            match self.disk.remove(&self.path(first_seq)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => self.inner.lock().first_seqs.retain(|first| *first != first_seq),
+            }
+            removed = true;
         }
-        if gone.is_empty() { Ok(()) } else { self.disk.sync_dir(&self.dir) }
+        if removed { self.disk.sync_dir(&self.dir) } else { Ok(()) }
+    }
+
+    /// The oldest segment, if it holds no record above `seq`: it ends before the next one's first.
+    fn superfluous(&self, seq: u64) -> Option<u64> {
+        match self.inner.lock().first_seqs[..] {
+            [oldest, next, ..] if next <= seq + 1 => Some(oldest),
+            _ => None,
+        }
     }
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn read(core: &Core, slot: &Slot, from: Revision) -> Result<Past, Wat
     let scanned = core.engine.scan(from, upto, core.limits.watcher_bytes);
     let scan = scanned.map_err(|error| {
         tracing::error!(%error, from = from.0, "history cannot be read from the engine");
+        core.met(&error);
         WatchError::Damaged { revision: from }
     })?;
     let batches = batches(core, slot, scan.records)?;
@@ -48,9 +49,15 @@ fn not_compacted(visible: &Visible, from: Revision) -> Result<(), WatchError> {
 
 /// Reads from the window; none if it begins too late.
 pub(crate) fn read_window(visible: &Visible, slot: &Slot, from: Revision, most: usize) -> Option<Past> {
-    let (mut batches, mut next) = (Vec::new(), from);
+    let (mut batches, mut next, mut bytes) = (Vec::new(), from, 0);
     for commit in visible.window.since(from)?.take(most) {
-        batches.extend(slot::batch(slot, commit.revision, &commit.events, false));
+        if bytes >= slot.max_bytes() {
+            break;
+        }
+        if let Some(batch) = slot::batch(slot, commit.revision, &commit.events) {
+            bytes += batch.cost();
+            batches.push(batch);
+        }
         next = commit.revision.next();
     }
     Some(Past { batches, next })
@@ -103,6 +110,10 @@ fn before(core: &Core, event: &Event) -> Result<Option<Arc<KeyValue>>, WatchErro
     drop(visible);
     core.metrics.engine_reads.add(1);
     let damaged = WatchError::Damaged { revision: key.main };
-    let bytes = core.engine.get(key).map_err(|_| damaged)?;
+    let bytes = core.engine.get(key).map_err(|error| {
+        tracing::error!(%error, revision = key.main.0, "a version cannot be read from the engine");
+        core.met(&error);
+        damaged
+    })?;
     bytes.map(|bytes| KeyValue::decode(bytes).map(Arc::new).ok_or(damaged)).transpose()
 }

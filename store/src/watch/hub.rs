@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::interests::Interests;
 pub(crate) use super::slot::Ending;
-use super::slot::{self, Mode, Offer, Slot};
+use super::slot::{Mode, Offer, Slot};
 use super::{Batch, WatchRequest};
 use crate::commit::Commit;
 use crate::metrics::Metrics;
@@ -36,8 +36,8 @@ pub(crate) struct Inner {
     /// Everything up to this revision is in the queues of the watchers that are live.
     pub(crate) delivered: Revision,
     next_id: u64,
-    /// Watchers to wake when a revision has been delivered, since they were asked for progress.
-    asking: Vec<(Revision, Arc<Slot>)>,
+    /// Watchers to wake when a revision has been delivered, since they were asked for progress; by revision and id.
+    asking: BTreeMap<(Revision, u64), Arc<Slot>>,
     ended: Option<Ending>,
 }
 
@@ -53,7 +53,7 @@ impl Hub {
             interests: Interests::default(),
             delivered: revision,
             next_id: 0,
-            asking: Vec::new(),
+            asking: BTreeMap::new(),
             ended: None,
         };
         Self {
@@ -99,7 +99,9 @@ impl Hub {
         let mut inner = self.inner.lock();
         inner.interests.remove(slot);
         self.watchers.fetch_sub(1, Ordering::Relaxed);
-        inner.asking.retain(|(_, asking)| !Arc::ptr_eq(asking, slot));
+        if let Some(asked) = slot.queue().asked {
+            inner.asking.remove(&(asked, slot.id));
+        }
     }
 
     /// Puts the events of consecutive commits into the queues of the watchers that want them. One caller at a time.
@@ -126,23 +128,26 @@ impl Hub {
     fn advanced(&self, mut inner: parking_lot::MutexGuard<'_, Inner>) {
         let delivered = inner.delivered;
         self.delivered.store(delivered.0, Ordering::Release);
-        inner.asking.retain(|(revision, slot)| {
-            let waits = *revision > delivered;
-            if !waits {
-                slot.waker.wake();
-            }
-            waits
-        });
+        while let Some(asking) = inner.asking.first_entry()
+            && asking.key().0 <= delivered
+        {
+            asking.remove().waker.wake();
+        }
     }
 
-    /// Wakes the watcher when everything up to `revision` has been delivered.
+    /// Lets the watcher answer, and wakes it for that, when everything up to `revision` has been delivered, but not before
+    /// its start. Takes the place of an earlier request that was not answered yet.
     pub(crate) fn ask(&self, slot: &Arc<Slot>, revision: Revision) {
-        slot.queue().asked = Some(revision);
+        let revision = revision.max(slot.request.start);
         let mut inner = self.inner.lock();
+        let before = slot.queue().asked.replace(revision);
+        if let Some(before) = before {
+            inner.asking.remove(&(before, slot.id));
+        }
         if revision <= inner.delivered {
             slot.waker.wake();
         } else {
-            inner.asking.push((revision, slot.clone()));
+            inner.asking.insert((revision, slot.id), slot.clone());
         }
     }
 
@@ -201,14 +206,22 @@ impl Inner {
             });
             return;
         }
-        let mut concerned = BTreeMap::new();
-        for event in commit.events.iter() {
-            self.interests.visit(event.key(), |slot| drop(concerned.insert(slot.id, slot.clone())));
+        // Each watcher with what it wants: nobody looks at the events of others.
+        let mut concerned: BTreeMap<u64, (Arc<Slot>, Vec<usize>)> = BTreeMap::new();
+        for (at, event) in commit.events.iter().enumerate() {
+            self.interests.visit(event.key(), |slot| {
+                if slot.wants(event) {
+                    concerned.entry(slot.id).or_insert_with(|| (slot.clone(), Vec::new())).1.push(at);
+                }
+            });
         }
-        for slot in concerned.values() {
-            if let Some(batch) = slot::batch(slot, commit.revision, &commit.events, false) {
-                count(slot, batch);
-            }
+        for (slot, wanted) in concerned.values() {
+            let events = if wanted.len() == commit.events.len() {
+                commit.events.clone()
+            } else {
+                wanted.iter().map(|at| commit.events[*at].clone()).collect()
+            };
+            count(slot, Batch { revision: commit.revision, events });
         }
     }
 }

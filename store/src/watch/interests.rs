@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::intervals::Intervals;
 use super::slot::Slot;
 use crate::{End, KeyRange};
 
@@ -18,43 +19,45 @@ pub(crate) struct Interests {
     prefixes: BTreeMap<Bytes, Group>,
     /// How many prefixes there are of each length: a key is looked up once per length.
     lengths: BTreeMap<usize, usize>,
-    /// Other intervals, by their start; few clients use them. Those that end before a key are visited in vain.
-    intervals: BTreeMap<Bytes, Group>,
+    /// Other intervals.
+    intervals: Intervals<Arc<Slot>>,
 }
 
 impl Interests {
     pub(crate) fn insert(&mut self, slot: Arc<Slot>) {
-        let (id, keys) = (slot.id, slot.request.keys.clone());
-        if keys.as_prefix().is_some() && !self.prefixes.contains_key(&keys.start) {
-            *self.lengths.entry(keys.start.len()).or_default() += 1;
+        let (id, KeyRange { start, end }) = (slot.id, slot.request.keys.clone());
+        match (Kind::of(&slot.request.keys), end) {
+            (Kind::Single, _) => drop(self.single.entry(start).or_default().insert(id, slot)),
+            (Kind::Prefix, _) => {
+                let len = start.len();
+                let group = self.prefixes.entry(start).or_default();
+                if group.is_empty() {
+                    *self.lengths.entry(len).or_default() += 1;
+                }
+                group.insert(id, slot);
+            }
+            (Kind::Interval, end) => self.intervals.insert(start, end, id, slot),
         }
-        self.groups(&keys).entry(keys.start).or_default().insert(id, slot);
     }
 
     pub(crate) fn remove(&mut self, slot: &Slot) {
         let keys = &slot.request.keys;
-        let groups = self.groups(keys);
-        let Some(group) = groups.get_mut(&keys.start) else { return };
-        group.remove(&slot.id);
-        if !group.is_empty() {
-            return;
-        }
-        groups.remove(&keys.start);
-        if keys.as_prefix().is_some()
-            && let Some(count) = self.lengths.get_mut(&keys.start.len())
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.lengths.remove(&keys.start.len());
+        match Kind::of(keys) {
+            Kind::Single => drop(leave(&mut self.single, keys, slot.id)),
+            Kind::Prefix => {
+                if leave(&mut self.prefixes, keys, slot.id) {
+                    self.forget_length(keys.start.len());
+                }
             }
+            Kind::Interval => self.intervals.remove(&keys.start, slot.id),
         }
     }
 
-    fn groups(&mut self, keys: &KeyRange) -> &mut BTreeMap<Bytes, Group> {
-        match keys.end {
-            End::Single => &mut self.single,
-            End::Before(_) if keys.as_prefix().is_some() => &mut self.prefixes,
-            End::Before(_) | End::Unbounded => &mut self.intervals,
+    fn forget_length(&mut self, len: usize) {
+        let count = self.lengths.get_mut(&len).expect("the length of a prefix is known");
+        *count -= 1;
+        if *count == 0 {
+            self.lengths.remove(&len);
         }
     }
 
@@ -64,17 +67,106 @@ impl Interests {
         for len in self.lengths.keys().take_while(|len| **len <= key.len()) {
             self.prefixes.get(&key[..*len]).into_iter().flat_map(Group::values).for_each(&mut visit);
         }
-        let reaching = self.intervals.iter().take_while(|(start, _)| start.as_ref() <= key);
-        for slot in reaching.flat_map(|(_, group)| group.values()) {
-            if slot.request.keys.contains(key) {
-                visit(slot);
-            }
-        }
+        let mut holding = Vec::new();
+        self.intervals.visit(key, &mut |slot| holding.push(slot));
+        holding.sort_unstable_by_key(|slot| slot.id);
+        holding.into_iter().for_each(visit);
     }
 
     /// Visits all watchers.
-    pub(crate) fn visit_all(&self, visit: impl FnMut(&Arc<Slot>)) {
-        let all = self.single.values().chain(self.prefixes.values()).chain(self.intervals.values());
-        all.flat_map(Group::values).for_each(visit);
+    pub(crate) fn visit_all(&self, mut visit: impl FnMut(&Arc<Slot>)) {
+        let groups = self.single.values().chain(self.prefixes.values());
+        groups.flat_map(Group::values).for_each(&mut visit);
+        self.intervals.visit_all(&mut visit);
+    }
+}
+
+/// Where a range is kept.
+enum Kind {
+    Single,
+    Prefix,
+    Interval,
+}
+
+impl Kind {
+    fn of(keys: &KeyRange) -> Self {
+        match keys.end {
+            End::Single => Self::Single,
+            End::Before(_) if keys.as_prefix().is_some() => Self::Prefix,
+            End::Before(_) | End::Unbounded => Self::Interval,
+        }
+    }
+}
+
+/// Takes a watcher out of its group; says whether that was the last one.
+fn leave(groups: &mut BTreeMap<Bytes, Group>, keys: &KeyRange, id: u64) -> bool {
+    let Some(group) = groups.get_mut(&keys.start) else { return false };
+    group.remove(&id);
+    let last = group.is_empty();
+    if last {
+        groups.remove(&keys.start);
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+
+    use super::*;
+    use crate::watch::WatchRequest;
+    use crate::watch::slot::Mode;
+    use crate::{Limits, Revision};
+
+    fn key() -> impl Strategy<Value = Vec<u8>> {
+        vec(prop_oneof![Just(0), Just(1), Just(0xff)], 0..5)
+    }
+
+    fn keys() -> impl Strategy<Value = KeyRange> {
+        prop_oneof![
+            key().prop_map(KeyRange::single),
+            key().prop_map(KeyRange::prefix),
+            key().prop_map(KeyRange::from_key),
+            (key(), key()).prop_map(|(a, b)| KeyRange::between(a, b)),
+            (key(), key()).prop_map(|(a, b)| KeyRange::between(a, b)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_visits_those_who_want_it_and_nobody_else(
+            watchers in vec((keys(), any::<bool>()), 0..60),
+            asked in vec(key(), 30),
+        ) {
+            let (mut interests, mut model) = (Interests::default(), Vec::new());
+            for ((keys, leaves), id) in watchers.into_iter().zip(0..) {
+                let mode = Mode::Live(Revision(1));
+                let slot = Arc::new(Slot::new(id, WatchRequest::new(keys), mode, &Limits::default()));
+                interests.insert(slot.clone());
+                model.push((slot, leaves));
+            }
+            model.retain(|(slot, leaves)| {
+                if *leaves {
+                    interests.remove(slot);
+                }
+                !leaves
+            });
+            for key in asked {
+                let mut visited = Vec::new();
+                interests.visit(&key, |slot| visited.push(slot.id));
+                let mut intervals = model.iter().map(|(slot, _)| slot).filter(|slot| {
+                    matches!(Kind::of(&slot.request.keys), Kind::Interval) && slot.request.keys.contains(&key)
+                });
+                let last = visited.len() - intervals.clone().count();
+                prop_assert!(intervals.by_ref().map(|slot| slot.id).eq(visited[last..].iter().copied()));
+                visited.sort_unstable();
+                let wanting = model.iter().filter(|(slot, _)| slot.request.keys.contains(&key));
+                prop_assert_eq!(visited, wanting.map(|(slot, _)| slot.id).collect::<Vec<_>>());
+            }
+            let mut all = 0;
+            interests.visit_all(|_| all += 1);
+            prop_assert_eq!(all, model.len());
+        }
     }
 }

@@ -4,6 +4,7 @@
 mod history;
 pub(crate) mod hub;
 mod interests;
+mod intervals;
 mod slot;
 mod watcher;
 
@@ -54,4 +55,11 @@ pub struct Batch {
     pub revision: Revision,
     /// Its events, in the order of their operations.
     pub events: Events,
+}
+
+impl Batch {
+    /// Roughly what holding it costs.
+    pub(crate) fn cost(&self) -> usize {
+        self.events.iter().map(|event| event.cost()).sum()
+    }
 }

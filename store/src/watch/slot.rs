@@ -28,6 +28,9 @@ pub(crate) struct Queue {
     events: usize,
     bytes: usize,
     pub(crate) mode: Mode,
+    /// When the queue is empty, everything up to here has been handed out, whatever the hub says it has delivered: it says
+    /// so a moment later.
+    pub(crate) reached: Revision,
     /// Answer with an empty batch once this revision has been handed out.
     pub(crate) asked: Option<Revision>,
 }
@@ -54,7 +57,8 @@ pub(crate) enum Ending {
 
 impl Slot {
     pub(crate) fn new(id: u64, request: WatchRequest, mode: Mode, limits: &Limits) -> Self {
-        let queue = Queue { batches: VecDeque::new(), events: 0, bytes: 0, mode, asked: None };
+        let reached = Revision(0);
+        let queue = Queue { batches: VecDeque::new(), events: 0, bytes: 0, mode, reached, asked: None };
         Self {
             id,
             request,
@@ -67,6 +71,11 @@ impl Slot {
 
     pub(crate) fn queue(&self) -> parking_lot::MutexGuard<'_, Queue> {
         self.queue.lock()
+    }
+
+    /// Bytes that may be queued; a single batch may exceed them.
+    pub(crate) fn max_bytes(&self) -> usize {
+        self.max_bytes
     }
 
     /// Whether the watcher wants this kind of event. The key was matched before.
@@ -84,7 +93,7 @@ impl Slot {
         if batch.revision < from {
             return Offer::Ignored;
         }
-        let bytes: usize = batch.events.iter().map(|event| event.cost()).sum();
+        let bytes = batch.cost();
         let full =
             queue.events + batch.events.len() > self.max_events || queue.bytes + bytes > self.max_bytes;
         // A single batch may exceed the bounds: it exists anyway, and it must get through.
@@ -92,7 +101,7 @@ impl Slot {
             queue.mode = Mode::Behind(batch.revision);
             Offer::Lagged
         } else {
-            queue.push(batch, bytes);
+            queue.push(batch);
             Offer::Queued
         };
         drop(queue);
@@ -125,7 +134,8 @@ pub(crate) enum Offer {
 }
 
 impl Queue {
-    pub(crate) fn push(&mut self, batch: Batch, bytes: usize) {
+    pub(crate) fn push(&mut self, batch: Batch) {
+        let bytes = batch.cost();
         self.events += batch.events.len();
         self.bytes += bytes;
         self.batches.push_back((batch, bytes));
@@ -135,23 +145,22 @@ impl Queue {
         let (batch, bytes) = self.batches.pop_front()?;
         self.events -= batch.events.len();
         self.bytes -= bytes;
+        self.reached = self.reached.max(batch.revision);
         Some(batch)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.batches.is_empty()
+    /// The revision up to which everything was handed out, if the watcher is level with the hub, which has delivered
+    /// everything up to `delivered` (as of before the queue was locked). None below an explicit start: what is not watched
+    /// is not told of.
+    pub(crate) fn level(&self, delivered: Revision, start: Revision) -> Option<Revision> {
+        let live = matches!(self.mode, Mode::Live(_)) && self.batches.is_empty();
+        live.then_some(delivered.max(self.reached)).filter(|level| *level >= start)
     }
 }
 
 /// The part of a revision's events that a watcher wants; shares the list if it wants all.
-pub(crate) fn batch(
-    slot: &Slot,
-    revision: Revision,
-    all: &crate::event::Events,
-    inside: bool,
-) -> Option<Batch> {
-    let wanted =
-        |event: &Arc<Event>| (inside || slot.request.keys.contains(event.key())) && slot.wants(event);
+pub(crate) fn batch(slot: &Slot, revision: Revision, all: &crate::event::Events) -> Option<Batch> {
+    let wanted = |event: &Arc<Event>| slot.request.keys.contains(event.key()) && slot.wants(event);
     let count = all.iter().filter(|event| wanted(event)).count();
     if count == 0 {
         return None;

@@ -93,9 +93,7 @@ impl Watcher {
     pub fn progress(&self) -> Option<Revision> {
         // Read before the queue is seen empty: whatever is delivered was put into the queue first.
         let delivered = self.core.hub.delivered();
-        let queue = self.slot.queue();
-        let level = matches!(queue.mode, Mode::Live(from) if from <= delivered.next());
-        (level && queue.is_empty()).then_some(delivered)
+        self.slot.queue().level(delivered, self.slot.request.start)
     }
 
     /// A handle to ask for progress.
@@ -132,14 +130,14 @@ impl Watcher {
                         Ending::Failed => Look::Item(Err(Stopped.into())),
                     };
                 }
-                Mode::Live(from) => {
-                    let answer =
-                        queue.asked.is_some_and(|asked| asked <= delivered && from <= delivered.next());
-                    if !answer {
+                Mode::Live(_) => {
+                    let level = queue.level(delivered, self.slot.request.start);
+                    let Some(level) = level.filter(|level| queue.asked.is_some_and(|asked| asked <= *level))
+                    else {
                         return Look::Nothing;
-                    }
+                    };
                     queue.asked = None;
-                    return Look::Item(Ok(Batch { revision: delivered, events: Arc::new([]) }));
+                    return Look::Item(Ok(Batch { revision: level, events: Arc::new([]) }));
                 }
                 Mode::Behind(_) if reads == 0 => return Look::Later,
                 Mode::Behind(from) => {
@@ -172,7 +170,8 @@ impl Watcher {
         Ok(())
     }
 
-    /// Becomes live if little is missing and it is in the window; says whether.
+    /// Reads what is missing while the hub waits, if that is little and in the window, and becomes live if it was all; says
+    /// whether something was read.
     fn join(&self, from: Revision) -> Result<bool, WatchError> {
         let hub = self.core.hub.lock();
         if hub.delivered.0 - from.0 >= JOIN_WITHIN as i64 {
@@ -182,15 +181,15 @@ impl Watcher {
         if from < visible.compacted {
             return Err(WatchError::Compacted { compacted: visible.compacted });
         }
-        let Some(past) = history::read_window(&visible, &self.slot, from, usize::MAX) else {
+        let Some(past) = history::read_window(&visible, &self.slot, from, 2 * JOIN_WITHIN) else {
             return Ok(false);
         };
+        let level = past.next > visible.revision;
         drop(visible);
         let live = Mode::Live(past.next);
-        debug_assert!(past.next > hub.delivered, "what was delivered had been published");
         self.resume(past);
         let mut queue = self.slot.queue();
-        if matches!(queue.mode, Mode::Behind(_)) {
+        if level && matches!(queue.mode, Mode::Behind(_)) {
             queue.mode = live;
         }
         Ok(true)
@@ -202,10 +201,8 @@ impl Watcher {
         if !matches!(queue.mode, Mode::Behind(_)) {
             return;
         }
-        for batch in past.batches {
-            let bytes = batch.events.iter().map(|event| event.cost()).sum();
-            queue.push(batch, bytes);
-        }
+        past.batches.into_iter().for_each(|batch| queue.push(batch));
+        queue.reached = queue.reached.max(past.next.previous());
         queue.mode = Mode::Behind(past.next);
     }
 }

@@ -230,7 +230,9 @@ impl World {
             path.hash(&mut hasher);
             for (name, inode) in &dir.cache {
                 let inode = &self.inodes[*inode];
-                (name, &inode.cache, &inode.durable, inode.pending.len()).hash(&mut hasher);
+                let images =
+                    [&inode.cache, &inode.durable].map(|image| (image.len(), crc32fast::hash(image)));
+                (name, images, inode.pending.len()).hash(&mut hasher);
             }
         }
         hasher.finish()

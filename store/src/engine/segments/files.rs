@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use super::{EngineError, EngineSize, Inner, Place, body_len};
-use crate::codec::history::{self, Entry, FILE_HEADER, FileList};
+use crate::codec::history::{self, Entry, FILE_HEADER, FileList, REMOVED_KEY};
 use crate::disk::{Disk, File, read_full};
 
 const SUFFIX: &str = ".seg";
@@ -25,8 +25,9 @@ pub(super) struct Files {
     unsynced: BTreeSet<u32>,
     /// Files were made since the last sync.
     names_unsynced: bool,
-    /// Files that newer states do not need, with the number of tokens to wait.
-    retired: Vec<(u32, u8)>,
+    retired: Vec<Retired>,
+    /// Bytes of records that are wanted, in all files.
+    live: u64,
 }
 
 pub(super) struct FileState {
@@ -35,6 +36,25 @@ pub(super) struct FileState {
     len: u64,
     /// Bytes of records that are wanted.
     live: u64,
+    /// Bytes of removals that must be remembered.
+    marks: u64,
+}
+
+/// A file that newer states do not need.
+struct Retired {
+    number: u32,
+    len: u64,
+    /// The number of tokens to wait.
+    wait: u8,
+}
+
+/// A finished file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Finished {
+    pub(super) number: u32,
+    pub(super) len: u64,
+    /// Bytes in it that are wanted.
+    pub(super) wanted: u64,
 }
 
 /// The name of a file.
@@ -59,13 +79,17 @@ impl Files {
                 io::ErrorKind::NotFound => EngineError::Corrupt(format!("{} is missing", name(*number))),
                 _ => EngineError::Io(error),
             })?;
-            open.insert(*number, FileState { file, len: *len, live: 0 });
+            open.insert(*number, FileState { file, len: *len, live: 0, marks: 0 });
         }
         let next = present.last().map_or(0, |last| last + 1);
-        let retired = present.into_iter().filter(|number| !open.contains_key(number));
-        let retired = retired.map(|number| (number, RETIRE_AFTER)).collect();
-        let dir = dir.to_owned();
-        Ok((Self { disk, dir, open, unsynced: BTreeSet::new(), names_unsynced: false, retired }, next))
+        let others = present.into_iter().filter(|number| !open.contains_key(number));
+        let retired = others.map(|number| {
+            let len = disk.open(&dir.join(name(number)))?.len()?;
+            Ok(Retired { number, len, wait: RETIRE_AFTER })
+        });
+        let retired = retired.collect::<io::Result<_>>()?;
+        let (dir, unsynced) = (dir.to_owned(), BTreeSet::new());
+        Ok((Self { disk, dir, open, unsynced, names_unsynced: false, retired, live: 0 }, next))
     }
 
     /// The bytes of a file that count.
@@ -86,21 +110,40 @@ impl Files {
         let file = self.disk.create(&self.dir.join(name(number)))?;
         file.write_at(0, FILE_HEADER)?;
         self.names_unsynced = true;
-        self.open.insert(number, FileState { file: file.clone(), len: FILE_HEADER.len() as u64, live: 0 });
+        self.open.insert(
+            number,
+            FileState { file: file.clone(), len: FILE_HEADER.len() as u64, live: 0, marks: 0 },
+        );
         Ok(file)
     }
 
     fn grown(&mut self, number: u32, len: u64) {
         self.unsynced.insert(number);
-        self.open.get_mut(&number).expect("the tail is open").len = len;
+        self.state(number).len = len;
+    }
+
+    fn state(&mut self, number: u32) -> &mut FileState {
+        self.open.get_mut(&number).expect("a place is in an open file")
     }
 
     pub(super) fn grow_live(&mut self, place: Place) {
-        self.open.get_mut(&place.file).expect("a place is in an open file").live += body_len(place);
+        self.state(place.file).live += body_len(place);
+        self.live += body_len(place);
     }
 
     pub(super) fn shrink_live(&mut self, place: Place) {
-        self.open.get_mut(&place.file).expect("a place is in an open file").live -= body_len(place);
+        self.state(place.file).live -= body_len(place);
+        self.live -= body_len(place);
+    }
+
+    /// A removal that must be remembered stands in a file.
+    pub(super) fn grow_marks(&mut self, number: u32) {
+        self.state(number).marks += REMOVED_KEY as u64;
+    }
+
+    /// It need no longer be.
+    pub(super) fn shrink_marks(&mut self, number: u32) {
+        self.state(number).marks -= REMOVED_KEY as u64;
     }
 
     pub(super) fn sync(&mut self) -> io::Result<()> {
@@ -121,37 +164,51 @@ impl Files {
 
     /// Nothing in the file is wanted any more. Reads that hold it go on.
     pub(super) fn retire(&mut self, number: u32) {
-        self.open.remove(&number);
+        let state = self.open.remove(&number).expect("a file retires once");
+        debug_assert_eq!((state.live, state.marks), (0, 0), "nothing in a file that retires is wanted");
         self.unsynced.remove(&number);
-        self.retired.push((number, RETIRE_AFTER));
+        self.retired.push(Retired { number, len: state.len, wait: RETIRE_AFTER });
     }
 
     /// Another token is in the manifest.
     pub(super) fn remove_retired(&mut self) -> Result<(), EngineError> {
         let mut gone = false;
-        for (number, wait) in &mut self.retired {
-            *wait -= 1;
+        for Retired { number, wait, .. } in &mut self.retired {
+            *wait = wait.saturating_sub(1);
             if *wait == 0 {
-                self.disk.remove(&self.dir.join(name(*number)))?;
+                match self.disk.remove(&self.dir.join(name(*number))) {
+                    // Removed by an attempt that failed later.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    other => other?,
+                }
                 gone = true;
             }
         }
-        self.retired.retain(|(_, wait)| *wait > 0);
+        self.retired.retain(|retired| retired.wait > 0);
         if gone {
             self.disk.sync_dir(&self.dir)?;
         }
         Ok(())
     }
 
-    /// Number, length and wanted bytes of every file but the newest.
-    pub(super) fn finished(&self, tail: Option<u32>) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
+    /// Every file but the one being written.
+    pub(super) fn finished(&self, tail: Option<u32>) -> impl Iterator<Item = Finished> + '_ {
         let finished = self.open.iter().filter(move |(number, _)| Some(**number) != tail);
-        finished.map(|(number, state)| (*number, state.len, state.live))
+        finished.map(|(number, state)| Finished {
+            number: *number,
+            len: state.len,
+            wanted: state.live + state.marks,
+        })
+    }
+
+    /// Bytes of files that wait for tokens.
+    pub(super) fn retired(&self) -> u64 {
+        self.retired.iter().map(|retired| retired.len).sum()
     }
 
     pub(super) fn size(&self) -> EngineSize {
-        let sum = |of: fn(&FileState) -> u64| self.open.values().map(of).sum();
-        EngineSize { allocated: sum(|state| state.len), live: sum(|state| state.live) }
+        let open: u64 = self.open.values().map(|state| state.len).sum();
+        EngineSize { allocated: open + self.retired(), live: self.live }
     }
 }
 
@@ -175,13 +232,15 @@ pub(super) fn walk<'a>(
 /// The file being written, begun when there is something to write.
 pub(super) struct Tail {
     next: u32,
-    max: u64,
+    most: u64,
     open: Option<Open>,
 }
 
 struct Open {
     number: u32,
     file: Arc<dyn File>,
+    /// The size at which it is finished.
+    max: u64,
     /// Where `buffer` goes.
     offset: u64,
     buffer: Vec<u8>,
@@ -189,15 +248,22 @@ struct Open {
     grown: u64,
 }
 
+/// The size at which a file is finished, if so many bytes are wanted in all: small enough that waste in the file being written
+/// and a step of tidying are small beside them.
+pub(super) fn file_bytes(live: u64, most: u64) -> u64 {
+    const LEAST: u64 = 1 << 20;
+    (live / 64).max(LEAST).min(most)
+}
+
 impl Tail {
-    pub(super) fn new(next: u32, max: u64) -> Self {
+    pub(super) fn new(next: u32, most: u64) -> Self {
         // Offsets in a file are 32 bits.
-        Self { next, max: max.min(1 << 31), open: None }
+        Self { next, most: most.min(1 << 31), open: None }
     }
 
-    /// The size at which a file is finished.
-    pub(super) fn max(&self) -> u64 {
-        self.max
+    /// The largest that a file may be.
+    pub(super) fn most(&self) -> u64 {
+        self.most
     }
 
     /// The file being written, if one was begun.
@@ -211,17 +277,15 @@ impl Tail {
         inner: &RwLock<Inner>,
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Place, EngineError> {
-        if self.open.as_ref().is_some_and(|open| open.offset + open.buffer.len() as u64 >= self.max) {
+        if self.open.as_ref().is_some_and(|open| open.offset + open.buffer.len() as u64 >= open.max) {
             self.finish(inner)?;
         }
         let open = match &mut self.open {
             Some(open) => open,
             None => {
-                let number = self.next;
-                let file = inner.write().files.create(number)?;
+                let begun = begin(self.next, self.most, inner)?;
                 self.next += 1;
-                let offset = FILE_HEADER.len() as u64;
-                self.open.insert(Open { number, file, offset, buffer: Vec::new(), grown: offset })
+                self.open.insert(begun)
             }
         };
         let from = open.buffer.len();
@@ -239,9 +303,14 @@ impl Tail {
     pub(super) fn flush(&mut self, inner: &RwLock<Inner>) -> Result<(), EngineError> {
         let Some(open) = &mut self.open else { return Ok(()) };
         if !open.buffer.is_empty() {
-            open.file.write_at(open.offset, &open.buffer)?;
-            open.offset = open.grown;
+            let written = open.file.write_at(open.offset, &open.buffer);
             open.buffer.clear();
+            if written.is_err() {
+                // Whoever wanted it gives up or says it again; what reached the file is overwritten.
+                open.grown = open.offset;
+            }
+            written?;
+            open.offset = open.grown;
             inner.write().files.grown(open.number, open.offset);
         }
         Ok(())
@@ -252,4 +321,11 @@ impl Tail {
         self.open = None;
         Ok(())
     }
+}
+
+fn begin(number: u32, most: u64, inner: &RwLock<Inner>) -> Result<Open, EngineError> {
+    let mut inner = inner.write();
+    let (file, max) = (inner.files.create(number)?, file_bytes(inner.files.live, most));
+    let offset = FILE_HEADER.len() as u64;
+    Ok(Open { number, file, max, offset, buffer: Vec::new(), grown: offset })
 }

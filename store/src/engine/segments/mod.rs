@@ -36,8 +36,17 @@ pub(crate) struct SegmentsEngine {
 struct Inner {
     places: Places,
     /// Records that are no longer wanted but still stand in a file: their removal must be remembered as long as they do.
-    removed: BTreeMap<RecordKey, u32>,
+    removed: BTreeMap<RecordKey, Removal>,
     files: Files,
+}
+
+/// A record that is no longer wanted but still stands in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Removal {
+    /// Where the record stands.
+    stands: u32,
+    /// Where its removal stands.
+    marked: u32,
 }
 
 /// Where a record stands.
@@ -71,6 +80,7 @@ impl SegmentsEngine {
         let mut loaded = load::load(&files, &list, reader)?;
         let places = loaded.places();
         places.iter().for_each(|row| files.grow_live(row.place()));
+        loaded.removed.values().for_each(|removal| files.grow_marks(removal.marked));
         let inner = Inner { places, removed: loaded.removed, files };
         let tail = Mutex::new(Tail::new(next, limits.engine_file_bytes));
         Ok(Self { inner: RwLock::new(inner), tail })
@@ -91,19 +101,33 @@ impl SegmentsEngine {
 
 impl Inner {
     fn insert(&mut self, key: RecordKey, place: Place) {
-        self.removed.remove(&key);
+        self.forgive(key);
         self.files.grow_live(place);
         if let Some(old) = self.places.insert(key, place) {
             self.files.shrink_live(old);
         }
     }
 
-    /// A record is no longer wanted; says whether it was.
-    fn forget(&mut self, key: RecordKey) -> bool {
-        let Some(place) = self.places.remove(key) else { return false };
+    /// A record is no longer wanted, as it says in the file `marked`.
+    fn forget(&mut self, key: RecordKey, marked: u32) {
+        let Some(place) = self.places.remove(key) else { return };
         self.files.shrink_live(place);
-        self.removed.insert(key, place.file);
-        true
+        self.remember(key, Removal { stands: place.file, marked });
+    }
+
+    /// A removal must be remembered, in that place.
+    fn remember(&mut self, key: RecordKey, removal: Removal) {
+        self.files.grow_marks(removal.marked);
+        if let Some(old) = self.removed.insert(key, removal) {
+            self.files.shrink_marks(old.marked);
+        }
+    }
+
+    /// A removal need no longer be remembered.
+    fn forgive(&mut self, key: RecordKey) {
+        if let Some(removal) = self.removed.remove(&key) {
+            self.files.shrink_marks(removal.marked);
+        }
     }
 }
 
@@ -131,12 +155,14 @@ impl Engine for SegmentsEngine {
     fn remove(&self, keys: &[RecordKey]) -> Result<(), EngineError> {
         let mut tail = self.tail.lock();
         let wanted: Vec<_> = {
-            let mut inner = self.inner.write();
-            keys.iter().filter(|key| inner.forget(**key)).copied().collect()
+            let inner = self.inner.read();
+            keys.iter().filter(|key| inner.places.get(**key).is_some()).copied().collect()
         };
         if !wanted.is_empty() {
-            tail.append(&self.inner, |out| history::put_removed(out, &wanted))?;
+            let mark = tail.append(&self.inner, |out| history::put_removed(out, &wanted))?;
             tail.flush(&self.inner)?;
+            let mut inner = self.inner.write();
+            wanted.iter().for_each(|key| inner.forget(*key, mark.file));
         }
         Ok(())
     }
@@ -176,6 +202,22 @@ impl Engine for SegmentsEngine {
         Ok(scan)
     }
 
+    fn repair(&self, record: &Record) -> Result<(), EngineError> {
+        let (place, file) = {
+            let inner = self.inner.read();
+            let Some(place) = inner.places.get(record.key) else { return Ok(()) };
+            (place, inner.files.file(place.file))
+        };
+        let mut bytes = Vec::with_capacity(place.len as usize);
+        history::put(&mut bytes, record.kind, record.key, &record.bytes);
+        if bytes.len() != place.len as usize {
+            return Err(EngineError::Damaged(record.key));
+        }
+        // The same bytes in the same place: a token that names the file still does.
+        file.write_at(u64::from(place.offset), &bytes)?;
+        Ok(file.sync()?)
+    }
+
     fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError> {
         let inner = self.inner.read();
         let keys = inner.places.range(..RecordKey::new(below, 0)).map(|row| row.key());
@@ -198,6 +240,10 @@ impl Engine for SegmentsEngine {
     fn tidy(&self) -> Result<bool, EngineError> {
         let mut tail = self.tail.lock();
         tidy::step(&self.inner, &mut tail)
+    }
+
+    fn retired(&self) -> u64 {
+        self.inner.read().files.retired()
     }
 
     fn size(&self) -> EngineSize {

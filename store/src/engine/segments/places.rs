@@ -187,8 +187,8 @@ mod tests {
                 prop_assert_eq!(places.get(key), model.get(&key).copied());
             }
             let all: Vec<_> = model.iter().map(|(key, place)| (*key, *place)).collect();
-            prop_assert_eq!(rows(places.iter()), all.clone());
-            prop_assert_eq!(rows(Places::of(log).iter()), all);
+            prop_assert_eq!(&rows(places.iter()), &all);
+            prop_assert_eq!(&rows(Places::of(log).iter()), &all);
             for (from, to) in ranges {
                 let (from, to) = (RecordKey::new(Revision(from), 0), RecordKey::note(Revision(to)));
                 if from <= to {

@@ -2,40 +2,48 @@
 
 use parking_lot::RwLock;
 
-use super::files::{Tail, walk};
-use super::{EngineError, Inner, Place};
+use super::files::{Finished, Tail, file_bytes, walk};
+use super::{EngineError, Inner, Place, Removal};
 use crate::codec::history::{self, Entry};
 use crate::commit::RecordKey;
 use crate::engine::RecordKind;
 
 /// A file that holds less than half of what it could in wanted bytes is worth copying: each byte is then written at most
 /// about twice in all.
-fn wasteful(len: u64, live: u64) -> bool {
-    live * 2 < len
+fn wasteful(file: &Finished) -> bool {
+    file.wanted * 2 < file.len
 }
 
-/// Every start begins a file; more than so many small ones are joined.
+/// Every start begins a file, and a store that grows outgrows its small ones; more than so many are joined.
 const SMALL_FILES: usize = 8;
 
-/// The file to copy next, with its length, and whether there are more.
-fn choose(inner: &Inner, tail: &Tail) -> Option<(u32, u64, bool)> {
+/// The file to copy next, and whether there are more.
+fn choose(inner: &Inner, tail: &Tail) -> Option<(Finished, bool)> {
     let finished: Vec<_> = inner.files.finished(tail.number()).collect();
-    let mut wasted: Vec<_> = finished.iter().filter(|(_, len, live)| wasteful(*len, *live)).collect();
-    wasted.sort_unstable_by_key(|(_, len, live)| live * 1_000 / len);
-    if let Some((number, len, _)) = wasted.first() {
-        return Some((*number, *len, wasted.len() > 1));
+    let mut wasted: Vec<_> = finished.iter().filter(|file| wasteful(file)).collect();
+    wasted.sort_unstable_by_key(|file| file.wanted * 1_000 / file.len);
+    if let Some(file) = wasted.first() {
+        return Some((**file, wasted.len() > 1));
     }
-    let small = finished.iter().filter(|(_, len, _)| *len < tail.max() / 4);
+    let large = file_bytes(inner.files.size().live, tail.most());
+    let small = finished.iter().filter(|file| file.len < large / 4);
     let count = small.clone().count();
-    let (number, len, _) = small.min_by_key(|(_, len, _)| *len).filter(|_| count > SMALL_FILES)?;
-    Some((*number, *len, count > SMALL_FILES + 1))
+    let file = small.min_by_key(|file| file.len).filter(|_| count > SMALL_FILES)?;
+    Some((*file, count > SMALL_FILES + 1))
 }
+
+/// Records whose places change under one turn of the lock.
+const TURN: usize = 1_024;
+
+/// Removals in one entry.
+const MARKS: usize = 1_024;
 
 /// What of a file goes on.
 #[derive(Default)]
-struct Kept {
-    records: Vec<(RecordKind, RecordKey, Vec<u8>)>,
-    removed: Vec<RecordKey>,
+struct Kept<'a> {
+    records: Vec<(RecordKind, RecordKey, &'a [u8])>,
+    /// Removals of records, with the files where those stand.
+    removed: Vec<(RecordKey, u32)>,
     /// Records whose removal need not be remembered once the file is gone.
     gone: Vec<RecordKey>,
 }
@@ -44,44 +52,54 @@ struct Kept {
 pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<bool, EngineError> {
     let (number, bytes, more) = {
         let inner = inner.read();
-        let Some((number, len, more)) = choose(&inner, tail) else { return Ok(false) };
-        (number, inner.files.read_whole(number, len)?, more)
+        let Some((file, more)) = choose(&inner, tail) else { return Ok(false) };
+        (file.number, inner.files.read_whole(file.number, file.len)?, more)
     };
     let kept = sort(&inner.read(), number, &bytes)?;
     let mut places = Vec::with_capacity(kept.records.len());
     for (kind, key, body) in &kept.records {
-        places.push(tail.append(inner, |out| history::put(out, *kind, *key, body))?);
+        places.push((*key, tail.append(inner, |out| history::put(out, *kind, *key, body))?));
     }
-    if !kept.removed.is_empty() {
-        tail.append(inner, |out| history::put_removed(out, &kept.removed))?;
+    let mut marks = Vec::new();
+    for (keys, stands) in
+        kept.removed.chunks(MARKS).map(|part| part.iter().copied().unzip::<_, _, Vec<_>, Vec<_>>())
+    {
+        let mark = tail.append(inner, |out| history::put_removed(out, &keys))?;
+        marks.extend(
+            keys.into_iter().zip(stands).map(|(key, stands)| (key, Removal { stands, marked: mark.file })),
+        );
     }
     tail.flush(inner)?;
+    // In turns: readers wait for one.
+    places.chunks(TURN).for_each(|turn| {
+        let mut inner = inner.write();
+        turn.iter().for_each(|(key, place)| inner.insert(*key, *place));
+    });
+    marks.chunks(TURN).for_each(|turn| {
+        let mut inner = inner.write();
+        turn.iter().for_each(|(key, removal)| inner.remember(*key, *removal));
+    });
     let mut inner = inner.write();
-    for ((_, key, _), place) in kept.records.iter().zip(places) {
-        inner.insert(*key, place);
-    }
-    for key in kept.gone {
-        inner.removed.remove(&key);
-    }
+    kept.gone.into_iter().for_each(|key| inner.forgive(key));
     inner.files.retire(number);
     Ok(more)
 }
 
 /// Decides what of a file goes on: records that are wanted and stand here, and removals of records that stand elsewhere.
-fn sort(inner: &Inner, number: u32, bytes: &[u8]) -> Result<Kept, EngineError> {
+fn sort<'a>(inner: &Inner, number: u32, bytes: &'a [u8]) -> Result<Kept<'a>, EngineError> {
     let mut kept = Kept::default();
     walk(number, bytes, |entry, place: Place| match entry {
         Entry::Record(kind, key, body) => {
             if inner.places.get(key) == Some(place) {
-                kept.records.push((kind, key, body.to_vec()));
-            } else if inner.removed.get(&key) == Some(&number) {
+                kept.records.push((kind, key, body));
+            } else if inner.removed.get(&key).is_some_and(|removal| removal.stands == number) {
                 kept.gone.push(key);
             }
         }
-        Entry::Removed(keys) => {
-            let elsewhere = |key: &RecordKey| inner.removed.get(key).is_some_and(|file| *file != number);
-            kept.removed.extend(history::removed_keys(keys).filter(elsewhere));
-        }
+        Entry::Removed(keys) => kept.removed.extend(history::removed_keys(keys).filter_map(|key| {
+            let removal = inner.removed.get(&key)?;
+            (removal.marked == number && removal.stands != number).then_some((key, removal.stands))
+        })),
     })?;
     Ok(kept)
 }

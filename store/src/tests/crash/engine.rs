@@ -1,1 +1,165 @@
-//! x
+//! Engines that break their word, and cases that the enumeration found, small and by name.
+
+use super::machine::{Life, Machine, Setup};
+use super::workload::{Step, churn, delete, everything, put};
+use crate::codec::frame::group_len;
+use crate::commit::RecordKey;
+use crate::disk::sim::{Fault, Operation, Policy, Verb};
+use crate::engine::stub::Malice;
+use crate::tests::conformance::block_on;
+use crate::tests::model::Model;
+use crate::{KeyRange, OpenError};
+
+const HONEST: Malice = Malice { lies: false, stays_shut: false };
+const LIAR: Malice = Malice { lies: true, ..HONEST };
+const SHUT: Malice = Malice { stays_shut: true, ..HONEST };
+
+/// A machine on which all steps were done.
+fn after(setup: Setup, steps: &[Step]) -> (Machine, Life) {
+    let machine = setup.machine();
+    let life = machine.run(steps, Model::new());
+    assert!(life.whole);
+    (machine, life)
+}
+
+/// The last life's state must be there, or the store must refuse; says whether it is there.
+async fn right_or_refused(machine: &Machine, steps: &[Step], life: &Life) -> bool {
+    if let Err(error) = machine.open(7) {
+        assert!(matches!(error, OpenError::EngineLost { .. } | OpenError::Damaged { .. }), "{error}");
+        return false;
+    }
+    let judged = machine.judge(steps, &Model::new(), life).await;
+    judged.unwrap_or_else(|error| panic!("neither right nor refused: {error}")).goes_on().await.unwrap();
+    true
+}
+
+#[test]
+fn an_engine_that_does_not_open_is_made_again_from_the_log_or_the_store_refuses() {
+    block_on(async {
+        let (mut made_again, mut refused) = (0, 0);
+        for (steps, upto) in
+            [everything(), churn()].iter().flat_map(|steps| (1..=steps.len()).map(move |upto| (steps, upto)))
+        {
+            let steps = &steps[..upto];
+            let (machine, life) = after(Setup::Stub(HONEST), steps);
+            let machine = machine.crash(Policy::Everything, 1);
+            let site = machine.engine.clone().unwrap();
+            site.set_malice(SHUT);
+            assert!(matches!(machine.open(7).err(), Some(OpenError::EngineLost { .. })));
+            site.set_malice(HONEST);
+            // Nothing was spoiled by trying.
+            assert!(right_or_refused(&machine, steps, &life).await);
+            let machine = after(Setup::Stub(HONEST), steps).0.crash(Policy::Everything, 1);
+            machine.engine.as_ref().unwrap().lose_everything();
+            if right_or_refused(&machine, steps, &life).await { made_again += 1 } else { refused += 1 }
+        }
+        assert!(made_again > 3 && refused > 3, "{made_again} made again, {refused} refused");
+    });
+}
+
+#[test]
+fn a_flipped_bit_in_the_engine_is_made_up_for_or_reported_and_never_served() {
+    block_on(async {
+        let (mut right, mut noticed) = (0, 0);
+        for steps in [everything(), churn()] {
+            let keys = after(Setup::Stub(HONEST), &steps).0.engine.unwrap().keys();
+            for key in keys {
+                let (machine, life) = after(Setup::Stub(HONEST), &steps);
+                let machine = machine.crash(Policy::Everything, 1);
+                machine.engine.as_ref().unwrap().flip(key);
+                match machine.judge(&steps, &Model::new(), &life).await {
+                    Ok(_) => right += 1,
+                    Err(error) => {
+                        let said = ["does not open", "damaged"].iter().any(|word| error.contains(word));
+                        assert!(said, "{key:?}: {error}");
+                        noticed += 1;
+                    }
+                }
+            }
+        }
+        assert!(noticed > 3, "{right} right, {noticed} noticed");
+    });
+}
+
+#[test]
+fn a_record_that_rots_while_the_store_runs_is_reported_and_never_served() {
+    block_on(async {
+        let mut steps: Vec<_> = (1..30).map(|size| Step::Txns(vec![put("k", size)])).collect();
+        steps.push(Step::Txns(vec![delete(KeyRange::single("k"))]));
+        let (machine, life) = after(Setup::Stub(HONEST), &steps);
+        let judged = machine.judge(&steps, &Model::new(), &life).await.unwrap();
+        let rotten = crate::Revision(5);
+        machine.engine.as_ref().unwrap().flip(RecordKey::new(rotten, 0));
+        let read = |at| judged.store.range(&crate::Range::key("k").at(crate::Revision(at)));
+        assert_eq!(read(5), Err(crate::RangeError::Damaged { revision: rotten }));
+        assert_eq!(read(6).unwrap().kvs[0].value().len(), 5);
+        let request = crate::WatchRequest::new(KeyRange::all()).from(crate::Revision(2));
+        let mut watcher = judged.store.watch(request).unwrap();
+        let mut last = 1;
+        let error = loop {
+            match watcher.try_next().unwrap() {
+                Ok(batch) => {
+                    assert_eq!(batch.revision.0, last + 1);
+                    last += 1;
+                }
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, crate::WatchError::Damaged { .. }) && last < 5, "{error} behind {last}");
+    });
+}
+
+/// A lost seal made the store fall back on the state before; the checkpoint after that kept the lost one as the state to
+/// fall back on, so that a second loss could not be made up for.
+#[test]
+fn an_engine_may_lose_its_last_seal_again_and_again() {
+    block_on(async {
+        let (mut model, mut machine) = (Model::new(), Setup::Stub(LIAR).machine());
+        for round in 0..12 {
+            let steps: Vec<_> = (0..3).map(|n| Step::Txns(vec![put(&format!("{round}/{n}"), 600)])).collect();
+            let life = machine.run(&steps, model.clone());
+            assert!(life.whole);
+            machine = machine.crash(Policy::Nothing, round);
+            let judged = machine.judge(&steps, &model, &life).await.unwrap();
+            model = judged.model;
+            drop(judged.store);
+            machine = machine.crash(Policy::Nothing, round);
+        }
+        assert_eq!(model.revision(), 1 + 12 * 3);
+    });
+}
+
+/// The end of a clean close was written but not synced. A start that saw it in the cache began a segment behind it; after a
+/// loss of power it was not there, and that segment continued nothing.
+#[test]
+fn a_clean_end_that_only_the_cache_has_is_not_built_upon() {
+    let steps = [Step::Txns(vec![put("a", 10)]), Step::Reopen];
+    let clean_end = |operation: &Operation| {
+        let of_log = operation.path.starts_with("/data/wal");
+        operation.verb == Verb::Write && of_log && operation.len == group_len(0)
+    };
+    only_the_cache_has(&steps, clean_end, Verb::Sync);
+}
+
+/// The first manifest's name was never synced, but the next start saw it and went on. After a loss of power there was a log
+/// but no manifest.
+#[test]
+fn a_name_that_only_the_cache_has_is_not_relied_upon() {
+    let steps = [Step::Txns(vec![put("a", 10)])];
+    only_the_cache_has(&steps, |operation| operation.verb == Verb::Rename, Verb::SyncDir);
+}
+
+/// The sync behind an operation fails; the process ends, a second one sees the cache and works, then the power fails.
+fn only_the_cache_has(steps: &[Step], what: impl Fn(&Operation) -> bool, sync: Verb) {
+    block_on(async {
+        let log = after(Setup::SELDOM, steps).0.disk.log();
+        let at = log.iter().position(what).unwrap() + 1;
+        assert_eq!(log[at].verb, sync);
+        let machine = Setup::SELDOM.failing(Fault::ErrorAt(at as u64));
+        let life = machine.run(steps, Model::new());
+        let mut judged = machine.judge(steps, &Model::new(), &life).await.unwrap();
+        judged.goes_on().await.unwrap();
+        let again = machine.crash(Policy::Nothing, 1);
+        again.judge(&[], &judged.model, &Life::default()).await.unwrap();
+    });
+}

@@ -1,1 +1,159 @@
-//! x
+//! Random histories of several lives: work, crash, perhaps crash again while recovering, go on from what is there.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
+use proptest::sample::select;
+
+use super::machine::{Life, Machine, Setup};
+use super::workload::{Step, delete, leased, put};
+use crate::disk::sim::{Fault, Policy};
+use crate::engine::stub::Malice;
+use crate::tests::conformance::{block_on, cases};
+use crate::tests::model::Model;
+use crate::{KeyRange, Txn};
+
+/// A step, in terms that stay meaningful whatever came before.
+#[derive(Clone, Debug)]
+enum Wish {
+    Put(Vec<(u8, u16)>),
+    Delete(u8),
+    DeleteAll,
+    Leased(u8, i64),
+    Grant(i64),
+    Revoke(i64),
+    /// To this part of the history there is.
+    Compact(f64),
+    Reopen,
+}
+
+/// One life and its end.
+#[derive(Clone, Debug)]
+struct Fate {
+    wishes: Vec<Wish>,
+    /// The machine stops before this operation, or after all is done.
+    crash_at: u64,
+    policy: Policy,
+    seed: u64,
+    /// The next start stops before this operation.
+    again: Option<(u64, Policy)>,
+    /// The store that was judged is closed, not killed.
+    closed: bool,
+}
+
+fn wish() -> impl Strategy<Value = Wish> {
+    let key = || 0u8..5;
+    let size = prop_oneof![4 => 0u16..60, 2 => 300u16..900, 1 => 2_000u16..6_000];
+    prop_oneof![
+        8 => vec((key(), size), 1..4).prop_map(Wish::Put),
+        2 => key().prop_map(Wish::Delete),
+        1 => Just(Wish::DeleteAll),
+        2 => (key(), 1i64..3).prop_map(|(key, lease)| Wish::Leased(key, lease)),
+        1 => (1i64..3).prop_map(Wish::Grant),
+        1 => (1i64..3).prop_map(Wish::Revoke),
+        2 => (0.0..1.0).prop_map(Wish::Compact),
+        1 => Just(Wish::Reopen),
+    ]
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    let policy = || select(Policy::ALL.to_vec());
+    let again = option::of((0u64..30, policy()));
+    (vec(wish(), 0..12), 0u64..160, policy(), any::<u64>(), again, any::<bool>()).prop_map(
+        |(wishes, crash_at, policy, seed, again, closed)| Fate {
+            wishes,
+            crash_at,
+            policy,
+            seed,
+            again,
+            closed,
+        },
+    )
+}
+
+fn setup() -> impl Strategy<Value = Setup> {
+    let stub = |lies| Setup::Stub(Malice { lies, ..Malice::default() });
+    select(vec![Setup::OFTEN, Setup::OFTEN, Setup::SELDOM, Setup::Log, stub(false), stub(true)])
+}
+
+fn name(key: u8) -> String {
+    format!("k{key}")
+}
+
+impl Wish {
+    fn step(&self, model: &Model) -> Option<Step> {
+        let one = |txn: Txn| Step::Txns(vec![txn]);
+        let step = match self {
+            Self::Put(puts) => {
+                Step::Txns(puts.iter().map(|(key, size)| put(&name(*key), usize::from(*size))).collect())
+            }
+            Self::Delete(key) => one(delete(KeyRange::single(name(*key)))),
+            Self::DeleteAll => one(delete(KeyRange::prefix("k"))),
+            Self::Leased(key, lease) => one(leased(&name(*key), *lease)),
+            Self::Grant(id) => Step::Grant(*id),
+            Self::Revoke(id) => Step::Revoke(*id),
+            Self::Compact(part) => {
+                let first = model.compacted.max(1);
+                Step::Compact(first + 1 + (part * (model.revision() - first) as f64) as i64)
+            }
+            Self::Reopen => Step::Reopen,
+        };
+        step.is_possible(model).then_some(step)
+    }
+}
+
+/// What of the wishes can be done, one after the other.
+fn steps(wishes: &[Wish], model: &Model) -> Vec<Step> {
+    let mut model = model.clone();
+    let steps = wishes.iter().filter_map(|wish| {
+        let step = wish.step(&model)?;
+        step.apply(&mut model, step.len());
+        Some(step)
+    });
+    steps.collect()
+}
+
+/// The life, the crash, and perhaps a second one while recovering.
+fn live(mut machine: Machine, fate: &Fate, steps: &[Step], model: &Model) -> (Machine, Life) {
+    machine.disk.set_fault(Some(Fault::CrashAt(machine.disk.ops() + fate.crash_at)));
+    let life = machine.run(steps, model.clone());
+    machine = machine.crash(fate.policy, fate.seed);
+    if let Some((at, policy)) = fate.again {
+        machine.disk.set_fault(Some(Fault::CrashAt(at)));
+        drop(machine.open(3));
+        machine = machine.crash(policy, fate.seed + 1);
+    }
+    (machine, life)
+}
+
+fn run(setup: Setup, fates: &[Fate]) {
+    block_on(async {
+        let (mut machine, mut model) = (setup.machine(), Model::new());
+        for fate in fates {
+            let steps = steps(&fate.wishes, &model);
+            let life;
+            (machine, life) = live(machine, fate, &steps, &model);
+            let judged = machine.judge(&steps, &model, &life).await;
+            let judged =
+                judged.unwrap_or_else(|error| panic!("{steps:?}, answered {}: {error}", life.answered));
+            model = judged.model;
+            if !fate.closed {
+                machine.disk.set_fault(Some(Fault::CrashAt(0)));
+            }
+            drop(judged.store);
+            machine = machine.crash(Policy::Nothing, fate.seed);
+        }
+    });
+}
+
+proptest! {
+    #![proptest_config(cases(96))]
+
+    #[test]
+    fn whatever_happens_over_several_lives_nothing_that_was_answered_is_lost(
+        setup in setup(),
+        fates in vec(fate(), 1..6),
+    ) {
+        run(setup, &fates);
+    }
+}

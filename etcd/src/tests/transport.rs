@@ -1,0 +1,98 @@
+//! What etcd's clients expect of a connection, and what the port answers that is no call.
+
+use super::*;
+use futures::future::join_all;
+use futures::stream::{self, StreamExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+#[tokio::test]
+async fn one_connection_carries_thousands_of_streams_and_survives_their_end() {
+    let server = Server::start().await;
+    let open = (0..3_000).map(|_| async {
+        let mut client = server.watch();
+        let create = super::watch::request(super::watch::on("k"));
+        let requests = stream::iter([create]).chain(stream::pending());
+        let mut stream = client.watch(requests).await.unwrap().into_inner();
+        assert!(stream.message().await.unwrap().unwrap().created);
+        stream
+    });
+    let streams = join_all(open).await;
+    assert_eq!(server.put("k", "1").await, 2);
+    // All at once, as clients do when they go.
+    drop(streams);
+    assert_eq!(server.put("k", "2").await, 3);
+}
+
+#[tokio::test]
+async fn a_burst_of_calls_that_nobody_waits_for_does_not_cost_the_connection() {
+    let server = Server::start().await;
+    for _ in 0..2_000 {
+        let mut client = server.kv();
+        let mut call = std::pin::pin!(client.range(range("k", "")));
+        // Begun, and dropped.
+        assert!(futures::poll!(call.as_mut()).is_pending());
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.put("k", "1").await, 2);
+}
+
+/// A plain HTTP/1.1 request's answer.
+async fn page(server: &Server, request: &str) -> String {
+    let mut socket = TcpStream::connect(server.url.trim_start_matches("http://")).await.unwrap();
+    let request = format!("{request} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn the_pages_of_etcd_are_on_the_same_port() {
+    let server = Server::start().await;
+    server.put("k", "1").await;
+    for (request, status, body) in [
+        ("GET /version", "200", r#"{"etcdserver":"3.6.0","#),
+        ("GET /health", "200", r#"{"health":"true","reason":""}"#),
+        ("GET /livez", "200", "\r\n\r\nok\n"),
+        ("GET /readyz?verbose", "200", "[+]data_corruption ok\n"),
+        ("GET /readyz/linearizable_read", "200", "ok\n"),
+        ("GET /metrics", "200", "etcd_debugging_mvcc_current_revision 2\n"),
+        ("GET /metrics", "200", r#"grpc_server_handled_total{grpc_code="OK",grpc_method="Put","#),
+        ("GET /nothing", "404", "404 page not found"),
+        ("POST /health", "405", "Method Not Allowed"),
+    ] {
+        let answer = page(&server, request).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")) && answer.contains(body),
+            "{request}: {answer}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_alarm_makes_the_pages_unwell_unless_it_is_excluded() {
+    let server = Server::start().await;
+    server.store.alarm_raise(kstore_store::Alarm::Corrupt).await.unwrap();
+    for (request, expected) in [
+        ("GET /health", r#"{"health":"false","reason":"ALARM CORRUPT"}"#),
+        ("GET /health?exclude=CORRUPT", r#"{"health":"true","reason":""}"#),
+        ("GET /livez", "ok\n"),
+        ("GET /readyz", "[-]data_corruption failed: alarm activated: CORRUPT\n"),
+        ("GET /readyz?exclude=data_corruption", "\r\n\r\nok\n"),
+    ] {
+        let answer = page(&server, request).await;
+        assert!(answer.contains(expected), "{request}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn health_is_also_told_by_grpc() {
+    use tonic_health::pb::{
+        HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+    };
+    let server = Server::start().await;
+    let mut client = HealthClient::new(server.channel.clone());
+    let answer = client.check(HealthCheckRequest { service: String::new() }).await.unwrap().into_inner();
+    assert_eq!(answer.status(), ServingStatus::Serving);
+}

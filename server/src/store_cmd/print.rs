@@ -1,0 +1,122 @@
+//! Answers as text: a value is JSON for programs, and rows of name and value for people.
+
+use crate::args::Output;
+use kstore_store::Alarm;
+use kstore_store::maintenance::{Examined, Problem, Salvaged};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::Path;
+
+/// Prints an answer, which is an object.
+pub(super) fn answer(output: Output, answer: &Value) {
+    let text = match output {
+        Output::Json => format!("{answer}\n"),
+        Output::Table => rows(answer, 0),
+    };
+    // Nobody may be reading any more.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// One row per field; the rows of objects inside stand further right, each item of a list on its own line.
+fn rows(object: &Value, indent: usize) -> String {
+    let fields = object.as_object().into_iter().flatten();
+    let width = fields.clone().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (name, value) in fields {
+        let pad = " ".repeat(indent);
+        match value {
+            Value::Object(_) => text.push_str(&format!("{pad}{name}\n{}", rows(value, indent + 2))),
+            Value::Array(items) if items.is_empty() => text.push_str(&format!("{pad}{name:width$}  none\n")),
+            Value::Array(items) => {
+                text.push_str(&format!("{pad}{name}\n"));
+                items.iter().for_each(|item| text.push_str(&format!("{pad}  {}\n", plain(item))));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                text.push_str(&format!("{pad}{name:width$}  {}\n", plain(value)));
+            }
+        }
+    }
+    text
+}
+
+/// A value on one line.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(fields) => {
+            let shown = fields.values().filter(|value| !value.is_null());
+            shown.map(plain).collect::<Vec<_>>().join("  ")
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => value.to_string(),
+    }
+}
+
+/// What a directory holds, and what is wrong if `judge`.
+pub(super) fn examined(examined: &Examined, judge: bool) -> Value {
+    let status = &examined.status;
+    let alarms = status.alarms.iter().map(|alarm| match alarm {
+        Alarm::NoSpace => "NOSPACE",
+        Alarm::Corrupt => "CORRUPT",
+    });
+    let mut answer = json!({
+        "engine": status.engine,
+        "identity": format!("{:016x}", status.identity),
+        "revision": status.revision.0,
+        "compacted": status.compacted.0,
+        "keys": status.keys,
+        "records": status.records,
+        "recordBytes": status.record_bytes,
+        "leases": status.leases,
+        "alarms": alarms.collect::<Vec<_>>(),
+        "checkpoint": status.checkpoint,
+        "engineBytes": status.engine_bytes,
+        "log": {
+            "first": status.log.first,
+            "last": status.log.last,
+            "files": status.log.files,
+            "bytes": status.log.bytes,
+        },
+    });
+    if judge {
+        answer["problems"] = problems(&examined.problems);
+    }
+    answer
+}
+
+/// What was salvaged, and what is wrong.
+pub(super) fn salvaged(file: &Path, salvaged: &Salvaged) -> Value {
+    json!({
+        "file": file.display().to_string(),
+        "revision": salvaged.snapshot.revision.0,
+        "newestRevision": salvaged.newest.0,
+        "records": salvaged.snapshot.records,
+        "bytes": salvaged.snapshot.bytes,
+        "lostRecords": salvaged.holes,
+        "problems": problems(&salvaged.problems),
+    })
+}
+
+fn problems(problems: &[Problem]) -> Value {
+    let each = problems.iter().map(|problem| {
+        let file = problem.file.display().to_string();
+        json!({"file": file, "offset": problem.offset, "detail": problem.detail})
+    });
+    each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_rows_of_name_and_value() {
+        let answer = json!({
+            "name": "x",
+            "log": {"first": 1, "last": 20},
+            "problems": [{"file": "f", "offset": null, "detail": "broken"}],
+            "alarms": [],
+        });
+        let expected = "alarms    none\nlog\n  first  1\n  last   20\nname      x\nproblems\n  broken  f\n";
+        assert_eq!(rows(&answer, 0), expected);
+    }
+}

@@ -1,0 +1,153 @@
+//! Keeps the background's work going, and the store when the engine refuses: what it does not take waits here and in the
+//! window, the log keeps all of it, and reads go on. Not the work itself (see `checkpoint`).
+//!
+//! What an engine's error means: a full disk may pass, so the work is tried again after a pause, and the alarm stops who
+//! would fill it further. After any other error the engine is given nothing more until the next start, for what it holds is
+//! unknown; it is still read. If what it holds is damaged, the alarm stops the writers. In each case the log grows, and past
+//! its budget the store stops, since memory holds that much and the next start reads it.
+
+use std::io;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::Alarm;
+use crate::checkpoint::Background;
+use crate::commit::Commit;
+use crate::core::Core;
+use crate::engine::EngineError;
+use crate::feed::{Wait, Work};
+
+/// See the module.
+pub(crate) struct Keeper {
+    core: Arc<Core>,
+    background: Background,
+    /// Published, but not taken by the engine.
+    backlog: Vec<Arc<Commit>>,
+    /// Their bytes, and those of what is not even kept here any more.
+    backlog_bytes: u64,
+    /// The next log file is wanted.
+    prepare: bool,
+    /// After a refusal: when to try again.
+    retry: Option<Instant>,
+    /// The engine is given nothing more.
+    given_up: bool,
+    alarm: Option<Alarm>,
+}
+
+/// The log's budget is used up, and the engine is no help.
+#[derive(Debug, thiserror::Error)]
+#[error("{bytes} bytes of log are not in the engine, more than its budget of {budget}")]
+pub(crate) struct Spent {
+    bytes: u64,
+    budget: u64,
+}
+
+impl Keeper {
+    pub(crate) fn new(core: Arc<Core>, background: Background) -> Self {
+        Self {
+            core,
+            background,
+            backlog: Vec::new(),
+            backlog_bytes: 0,
+            prepare: false,
+            retry: None,
+            given_up: false,
+            alarm: None,
+        }
+    }
+
+    /// Takes work over and does a bounded part of what there is to do. Says when to come again.
+    pub(crate) fn turn(&mut self, work: Work) -> Result<Wait, Spent> {
+        self.backlog_bytes += work.commits.iter().map(|commit| commit.cost() as u64).sum::<u64>();
+        self.backlog.extend(work.commits);
+        self.prepare |= work.prepare;
+        if self.core.damage_was_met() {
+            self.alarm = Some(Alarm::Corrupt);
+        }
+        let wait = match self.retry {
+            Some(retry) if !work.closed && Instant::now() < retry => Wait::Until(retry),
+            Some(_) | None => self.attempt(work.closed),
+        };
+        let (bytes, budget) = (self.backlog_bytes + self.background.unsealed_bytes(), self.budget());
+        if bytes > budget { Err(Spent { bytes, budget }) } else { Ok(wait) }
+    }
+
+    fn budget(&self) -> u64 {
+        self.core.limits.log_budget_bytes
+    }
+
+    /// The alarm that somebody should raise.
+    pub(crate) fn alarm(&mut self) -> Option<Alarm> {
+        self.alarm.take()
+    }
+
+    /// The alarm could not be raised now.
+    pub(crate) fn alarm_again(&mut self, alarm: Alarm) -> Wait {
+        self.alarm = Some(alarm);
+        Wait::Until(Instant::now() + self.core.limits.engine_retry)
+    }
+
+    fn attempt(&mut self, last: bool) -> Wait {
+        self.retry = None;
+        if self.prepare && !last {
+            match self.background.prepare() {
+                Ok(()) => self.prepare = false,
+                Err(error) => self.unprepared(&error),
+            }
+        }
+        if self.given_up {
+            self.backlog.clear();
+            return self.retry.map_or(Wait::Long, Wait::Until);
+        }
+        match self.try_work(last) {
+            Ok(true) => Wait::Not,
+            Ok(false) => self.retry.map_or(Wait::Long, Wait::Until),
+            Err(error) => {
+                self.refused(&error, "the history engine refuses");
+                self.retry.map_or(Wait::Long, Wait::Until)
+            }
+        }
+    }
+
+    fn try_work(&mut self, last: bool) -> Result<bool, EngineError> {
+        self.background.absorb(&self.backlog)?;
+        self.backlog.clear();
+        self.backlog_bytes = 0;
+        if last {
+            return self.background.checkpoint().map(|()| false);
+        }
+        self.background.checkpoint_if_due()?;
+        self.background.work()
+    }
+
+    /// The next log file is not needed yet: until it is, the log stays in the one it has.
+    fn unprepared(&mut self, error: &io::Error) {
+        tracing::warn!(%error, "the next log file cannot be prepared; this is tried again");
+        if is_full(error) {
+            self.alarm = Some(Alarm::NoSpace);
+        }
+        self.retry = Some(Instant::now() + self.core.limits.engine_retry);
+    }
+
+    fn refused(&mut self, error: &EngineError, what: &str) {
+        tracing::error!(%error, "{what}; the store goes on with its log, within {} bytes", self.budget());
+        match error {
+            EngineError::Io(source) if is_full(source) => {
+                self.alarm = Some(Alarm::NoSpace);
+                self.retry = Some(Instant::now() + self.core.limits.engine_retry);
+            }
+            EngineError::Io(_) => self.given_up = true,
+            EngineError::Damaged(_) | EngineError::Corrupt(_) => {
+                self.alarm = Some(Alarm::Corrupt);
+                self.given_up = true;
+            }
+        }
+    }
+}
+
+/// Whether space would help.
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}

@@ -1,0 +1,42 @@
+//! How much disk the log and what waits to be removed may take, beside what is wanted: a share of it, so that a small store is
+//! small on disk and a large one is not always busy tidying.
+
+use crate::Limits;
+
+/// Log bytes after which there is a checkpoint, if so many bytes are wanted in all. Two checkpoints' worth of log is kept, with
+/// the segments that they begin and end in: together less than half of what is wanted.
+pub(crate) fn checkpoint_bytes(limits: &Limits, live: u64) -> u64 {
+    /// Below it, checkpoints would be more frequent under load than their syncs are cheap.
+    const LEAST: u64 = 8 << 20;
+    (live / 8).max(LEAST).min(limits.checkpoint_bytes)
+}
+
+/// The size of the log segment to prepare: a quarter of what is kept between checkpoints, since segments go as a whole.
+pub(crate) fn segment_bytes(limits: &Limits, live: u64) -> u64 {
+    (checkpoint_bytes(limits, live) / 4).max(limits.first_segment_bytes).min(limits.segment_bytes)
+}
+
+/// Whether so many bytes, which two checkpoints would give back, are worth them also if nothing is written.
+pub(crate) fn is_worth_sealing(limits: &Limits, live: u64, retired: u64) -> bool {
+    retired > checkpoint_bytes(limits, live)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_and_waste_follow_what_is_wanted_between_bounds() {
+        let limits = Limits::default();
+        let table: [(u64, u64, u64); 4] = [(0, 8, 2), (64, 8, 2), (256, 32, 8), (4_096, 64, 16)];
+        for (live, checkpoint, segment) in table {
+            let (live, expected) = (live << 20, (checkpoint << 20, segment << 20));
+            assert_eq!((checkpoint_bytes(&limits, live), segment_bytes(&limits, live)), expected, "{live}");
+        }
+        let tiny = Limits { checkpoint_bytes: 100, segment_bytes: 70, ..Limits::default() };
+        assert_eq!((checkpoint_bytes(&tiny, 1 << 40), segment_bytes(&tiny, 1 << 40)), (100, 70));
+        assert!(
+            is_worth_sealing(&limits, 256 << 20, 33 << 20) && !is_worth_sealing(&limits, 256 << 20, 31 << 20)
+        );
+    }
+}
