@@ -7,6 +7,7 @@
 
 mod binary;
 mod connection;
+pub mod engines;
 pub mod etcd;
 mod figure;
 mod get;

@@ -11,6 +11,7 @@ use crate::history::{
     Reply, Said, Watch,
 };
 use crate::model::{self, Change, State};
+use crate::monotonic;
 use crate::verdict::{Guarantee, Violation};
 
 /// Where a piece of evidence comes from.
@@ -96,7 +97,7 @@ impl<'a> Evidence<'a> {
             for (at, watch) in history.watches.iter().enumerate() {
                 evidence.watch(history, at, watch);
             }
-            evidence.seen_by = seen_by(&history.watches);
+            evidence.seen_by = monotonic::seen_by(history);
         }
         evidence
     }
@@ -229,21 +230,6 @@ impl<'a> Evidence<'a> {
 /// A read whose content is that of an old revision, or may be.
 fn is_past(call: &Call) -> bool {
     matches!(&call.operation, Operation::Range(range) if range.revision > 0 || range.serializable)
-}
-
-/// By which time watches had seen a revision or a later one.
-fn seen_by(watches: &[Watch]) -> BTreeMap<i64, u64> {
-    let mut seen_by: BTreeMap<i64, u64> = BTreeMap::new();
-    for response in watches.iter().flat_map(|watch| &watch.responses) {
-        let at = seen_by.entry(response.revision).or_insert(response.at);
-        *at = response.at.min(*at);
-    }
-    let mut earliest = u64::MAX;
-    for at in seen_by.values_mut().rev() {
-        earliest = earliest.min(*at);
-        *at = earliest;
-    }
-    seen_by
 }
 
 fn told(event: &Event, witness: Witness) -> Fact {

@@ -18,7 +18,7 @@ pub fn judge(history: &History) -> Verdict {
     let timeline = order.as_ref().map(|order| Timeline::replay(&history.start, order));
     let mut violations = evidence.conflicts;
     violations.extend(monotonic::check(history));
-    violations.extend(lease::check(history));
+    violations.extend(lease::check(history, timeline.as_ref()));
     violations.extend(watch::check(history, timeline.as_ref()));
     violations
         .extend(timeline.as_ref().map(|timeline| serializable::check(history, timeline)).unwrap_or_default());

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::describe;
 use crate::history::{Call, History, Operation, Outcome, Refusal, Reply};
+use crate::monotonic;
+use crate::timeline::Timeline;
 use crate::verdict::{Guarantee, Violation};
 
 const SECOND: u64 = 1_000_000_000;
@@ -28,12 +30,32 @@ struct Lease<'a> {
     gone: Vec<&'a Call>,
 }
 
-pub(crate) fn check(history: &History) -> Vec<Violation> {
+pub(crate) fn check(history: &History, timeline: Option<&Timeline>) -> Vec<Violation> {
     let mut leases: BTreeMap<i64, Lease<'_>> = BTreeMap::new();
     for call in &history.calls {
         note(&mut leases, call);
     }
-    leases.iter().flat_map(|(id, lease)| early(*id, lease)).collect()
+    let refused = leases.iter().flat_map(|(id, lease)| early(*id, lease));
+    let seen_by = monotonic::seen_by(history);
+    let deleted = timeline.into_iter().flat_map(Timeline::expired).filter_map(|(revision, id)| {
+        let (_, seen) = seen_by.range(revision..).next()?;
+        leases.get(&id)?.deleted(id, revision, *seen)
+    });
+    refused.chain(deleted).collect()
+}
+
+impl Lease<'_> {
+    /// Its keys went, as somebody had seen by then, though it had to live.
+    fn deleted(&self, id: i64, revision: i64, seen: u64) -> Option<Violation> {
+        let life = self.lives.iter().find(|life| life.from < seen && seen < life.to)?;
+        self.revoked.is_none_or(|revoked| revoked > seen).then(|| Violation {
+            guarantee: Guarantee::LeaseKept,
+            summary: format!("the keys of lease {id} went before its time"),
+            expected: format!("they stay until {} at least", describe::time(life.to)),
+            seen: format!("revision {revision}, which deleted them, was seen at {}", describe::time(seen)),
+            window: vec![describe::call(life.call)],
+        })
+    }
 }
 
 fn note<'a>(leases: &mut BTreeMap<i64, Lease<'a>>, call: &'a Call) {

@@ -1,5 +1,7 @@
 //! Real time and revisions: whatever anybody has seen of a store is in every answer that is asked for later.
 
+use std::collections::BTreeMap;
+
 use crate::describe;
 use crate::history::{Call, History, Operation, Outcome, Reply, Said};
 use crate::verdict::{Guarantee, Violation};
@@ -16,6 +18,21 @@ enum Of<'a> {
     Start,
     Call(&'a Call),
     Watch(&'a crate::history::Watch),
+}
+
+/// By which time somebody had seen a revision or a later one, for every revision that was seen.
+pub(crate) fn seen_by(history: &History) -> BTreeMap<i64, u64> {
+    let mut seen_by: BTreeMap<i64, u64> = BTreeMap::new();
+    for Sight { at, revision, .. } in sights(history) {
+        let first = seen_by.entry(revision).or_insert(at);
+        *first = at.min(*first);
+    }
+    let mut earliest = u64::MAX;
+    for at in seen_by.values_mut().rev() {
+        earliest = earliest.min(*at);
+        *at = earliest;
+    }
+    seen_by
 }
 
 pub(crate) fn check(history: &History) -> Vec<Violation> {

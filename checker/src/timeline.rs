@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::history::{Blob, KeyValue, Keys, Range, RangeReply, Start};
+use crate::history::{Blob, KeyValue, Keys, Operation, Range, RangeReply, Start};
 use crate::linearize::Order;
 use crate::model::{self, Change, State};
 
@@ -15,6 +15,8 @@ pub(crate) struct Revision {
     pub(crate) changes: Vec<Change>,
     /// It cannot have been there before.
     pub(crate) not_before: u64,
+    /// The lease that made it by ending.
+    pub(crate) expired: Option<i64>,
 }
 
 /// The versions of a key, by the revision from which on they hold.
@@ -40,7 +42,12 @@ impl Timeline {
         for done in &order.done {
             let (_, effect) = state.apply(&done.operation);
             if !effect.changes.is_empty() {
-                timeline.push(state.revision(), Revision { changes: effect.changes, not_before: done.call });
+                let expired = match done.operation {
+                    Operation::LeaseRevoke { id } if done.is_expiry => Some(id),
+                    _ => None,
+                };
+                let (changes, not_before) = (effect.changes, done.call);
+                timeline.push(state.revision(), Revision { changes, not_before, expired });
             }
         }
         timeline
@@ -68,6 +75,11 @@ impl Timeline {
     /// A revision, if it is after the start and there was one.
     pub(crate) fn get(&self, revision: i64) -> Option<&Revision> {
         self.revisions.get(&revision)
+    }
+
+    /// The revisions that leases made by ending, with the leases.
+    pub(crate) fn expired(&self) -> impl Iterator<Item = (i64, i64)> {
+        self.revisions.iter().filter_map(|(number, revision)| Some((*number, revision.expired?)))
     }
 
     /// The changes of the revisions from `from` to `to`.

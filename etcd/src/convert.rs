@@ -7,8 +7,8 @@ use kstore_proto::etcd::etcdserverpb::{
 };
 use kstore_proto::etcd::mvccpb;
 use kstore_store::{
-    Compare, CompareOp, Delete, DeleteResult, Event, EventKind, KeyRange, KeyValue, LeaseId, Op, OpResult,
-    Put, PutResult, Range, RangeResult, Revision, SortOrder, SortTarget, Target, Txn, TxnResult,
+    Compare, CompareOp, Delete, DeleteResult, KeyRange, KeyValue, LeaseId, Op, OpResult, Put, PutResult,
+    Range, RangeResult, Revision, SortOrder, SortTarget, Target, Txn, TxnResult,
 };
 
 use crate::error::{EMPTY_KEY, EtcdError, INVALID_SORT, KEY_NOT_FOUND};
@@ -132,20 +132,6 @@ pub(crate) fn key_value(kv: &KeyValue) -> mvccpb::KeyValue {
         version: kv.version(),
         value: kv.value_bytes(),
         lease: kv.lease().0,
-    }
-}
-
-/// An event; with what was before only if `prev_kv`, although the event may know it anyway.
-pub(crate) fn event(event: &Event, prev_kv: bool) -> mvccpb::Event {
-    let kind = match event.kind {
-        EventKind::Put => mvccpb::event::EventType::Put,
-        EventKind::Delete => mvccpb::event::EventType::Delete,
-    };
-    let prev = event.prev_kv.as_ref().filter(|_| prev_kv);
-    mvccpb::Event {
-        r#type: kind.into(),
-        kv: Some(key_value(&event.kv)),
-        prev_kv: prev.map(|kv| key_value(kv)),
     }
 }
 

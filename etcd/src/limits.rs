@@ -74,6 +74,9 @@ pub(crate) const SNAPSHOT_PIECE: usize = 32 << 10;
 /// Snapshots sent at one time, each with a file as large as the store. More are refused.
 pub(crate) const SNAPSHOTS: usize = 4;
 
+/// Bytes of watch responses made at once; larger ones only if a single response is.
+pub(crate) const WATCH_CHUNK_BYTES: usize = 64 << 10;
+
 /// How often a watch that asked for it hears that nothing happened. etcd's default is ten minutes, but Kubernetes, the
 /// main user, runs it with this.
 pub(crate) const PROGRESS_EVERY: Duration = Duration::from_secs(5);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use kstore_proto::etcd::etcdserverpb::{
     auth_server::AuthServer, cluster_server::ClusterServer, kv_server::KvServer, lease_server::LeaseServer,
-    maintenance_server::MaintenanceServer, watch_server::WatchServer,
+    maintenance_server::MaintenanceServer,
 };
 use kstore_store::Store;
 use tokio::net::TcpListener;
@@ -50,7 +50,6 @@ fn router(node: &Node, calls: &Calls) -> Router {
     // A fresh reporter says SERVING for the whole server: true as long as connections are accepted.
     drop(reporter);
     Routes::new(KvServer::new(node.clone()).max_decoding_message_size(MESSAGE_BYTES))
-        .add_service(WatchServer::new(node.clone()).max_decoding_message_size(MESSAGE_BYTES))
         .add_service(LeaseServer::new(node.clone()).max_decoding_message_size(MESSAGE_BYTES))
         .add_service(MaintenanceServer::new(node.clone()).max_decoding_message_size(MESSAGE_BYTES))
         .add_service(ClusterServer::new(node.clone()).max_decoding_message_size(MESSAGE_BYTES))

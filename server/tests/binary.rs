@@ -280,3 +280,111 @@ fn a_store_is_saved_verified_and_restored_without_a_server() {
     assert!(code == 1 && stderr.contains("salvage"), "{stderr}");
     assert!(!store(&["snapshot", "restore", &file, "--bump-revision", "1"]).2.is_empty());
 }
+
+/// A server of the etcd API that does not outlive its test: ours or a real etcd.
+struct Member {
+    process: Child,
+    url: String,
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The peers of a real etcd, of whom there are none.
+const PEER: &str = "http://127.0.0.1:1";
+
+impl Member {
+    /// The store alone.
+    fn kstore(data: &str) -> Self {
+        let mut command = binary();
+        command.args(["--components", "store", "--etcd-listen", "127.0.0.1:0", "--data-dir", data]);
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let url = lines.find_map(|line| Some(line.trim().strip_prefix("etcd")?.trim().to_owned()));
+        // What to try is the block's last line.
+        lines.next().unwrap();
+        Self { process, url: url.unwrap() }
+    }
+
+    fn etcd(data: &str) -> Self {
+        let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (url, peers) = (format!("http://{}", free()), format!("http://{}", free()));
+        let mut command = Command::new("etcd");
+        command.args(["--data-dir", data, "--listen-client-urls", &url, "--advertise-client-urls", &url]);
+        command.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", PEER]);
+        command.args(["--initial-cluster", &format!("default={PEER}"), "--log-level", "fatal"]);
+        let member = Self { process: command.stderr(Stdio::null()).spawn().unwrap(), url };
+        member.ctl(&["endpoint", "health", "--command-timeout", "30s"]);
+        member
+    }
+
+    fn ctl(&self, arguments: &[&str]) -> String {
+        tool("etcdctl", &[&["--endpoints", &self.url], arguments].concat())
+    }
+
+    /// The hash of its whole history.
+    fn hash(&self) -> String {
+        self.ctl(&["endpoint", "hashkv"]).trim().rsplit(' ').next().unwrap().to_owned()
+    }
+}
+
+/// What one of etcd's programs prints.
+fn tool(name: &str, arguments: &[&str]) -> String {
+    let output = Command::new(name).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{name} {arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Whether etcd's programs are there; if not, the test is skipped, unless it must not be.
+fn etcd_is_installed() -> bool {
+    let missing = ["etcd", "etcdctl", "etcdutl"]
+        .into_iter()
+        .find(|name| Command::new(name).arg("--help").output().is_err());
+    if let Some(name) = missing {
+        assert!(std::env::var_os("KSTORE_REQUIRE_ETCD").is_none(), "{name} is required");
+        eprintln!("skipped: {name} is not installed");
+    }
+    missing.is_none()
+}
+
+#[test]
+fn data_moves_to_an_etcd_and_back_with_etcds_own_tools() {
+    if !etcd_is_installed() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (there, back) = (path("there.db"), path("back.db"));
+
+    let kstore = Member::kstore(&path("kstore"));
+    let lease = kstore.ctl(&["lease", "grant", "900"]).split(' ').nth(1).unwrap().to_owned();
+    for at in 0..30 {
+        let (key, value) = (format!("key/{}", at % 7), "v".repeat(at * 300));
+        kstore.ctl(&["put", &key, &value]);
+    }
+    kstore.ctl(&["put", "leased", "1", "--lease", &lease]);
+    kstore.ctl(&["del", "key/3"]);
+    kstore.ctl(&["compact", "20"]);
+    kstore.ctl(&["snapshot", "save", &there]);
+    let theirs = tool("etcdutl", &["snapshot", "status", &there, "-w", "json"]);
+    assert!(theirs.contains(r#""revision":33,"#), "{theirs}");
+    let cluster = format!("default={PEER}");
+    let restore = ["snapshot", "restore", &there, "--data-dir", &path("etcd"), "--initial-cluster", &cluster];
+    tool("etcdutl", &[&restore[..], &["--initial-advertise-peer-urls", PEER]].concat());
+    let etcd = Member::etcd(&path("etcd"));
+    assert_eq!(etcd.hash(), kstore.hash());
+
+    etcd.ctl(&["put", "key/5", "from etcd", "--lease", &lease]);
+    etcd.ctl(&["snapshot", "save", &back]);
+    let restored = output(&["store", "snapshot", "restore", &back, "--data-dir", &path("again")]);
+    assert!(restored.status.success(), "{}", text(&restored.stderr));
+    let again = Member::kstore(&path("again"));
+    assert_eq!(again.hash(), etcd.hash());
+    let all = ["get", "", "--prefix"];
+    assert_eq!(again.ctl(&all), etcd.ctl(&all));
+    assert!(again.ctl(&["lease", "timetolive", &lease, "--keys"]).contains("[key/5 leased]"));
+}

@@ -6,6 +6,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use crate::alarm::Alarms;
 use crate::codec::manifest::Manifest;
 use crate::commit::{Commit, LeaseChange};
@@ -15,6 +17,7 @@ use crate::disk::Disk;
 use crate::engine::EngineError;
 use crate::manifest;
 use crate::pace;
+use crate::room::{Room, is_full};
 use crate::wal::Segments;
 use crate::{EngineKind, Revision};
 
@@ -30,6 +33,8 @@ pub(crate) struct Background {
     fed: Fed,
     leases: BTreeMap<i64, i64>,
     sweeper: Sweeper,
+    /// How often old states were let go of for want of room since something else happened.
+    cleared: u8,
     /// The engine keeps nothing over a restart, so the log must stay whole.
     volatile: bool,
     /// Bytes of log since the last checkpoint.
@@ -78,16 +83,40 @@ impl Background {
         let mut sweeper = Sweeper::new(Revision(manifest.swept));
         sweeper.want(fed.compacted);
         let leases = leases.collect();
-        Self { core, disk, dir, segments, manifest, fed, leases, sweeper, volatile, since, untrusted: false }
+        Self {
+            core,
+            disk,
+            dir,
+            segments,
+            manifest,
+            fed,
+            leases,
+            sweeper,
+            volatile,
+            since,
+            untrusted: false,
+            cleared: 0,
+        }
     }
 
-    /// Takes published commits in.
+    /// Takes published commits in. If it fails, all of them may be given again.
     pub(crate) fn absorb(&mut self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
-        self.core.store(commits)?;
+        if !commits.is_empty() {
+            self.cleared = 0;
+        }
+        self.store(commits)?;
         let taken = commits.iter().map(|commit| self.note(commit)).sum();
         self.core.measure(taken);
         self.since += taken as u64;
         Ok(())
+    }
+
+    /// Gives commits to the engine. If there is no room for them, the reserve is let go of first.
+    fn store(&self, commits: &[Arc<Commit>]) -> Result<(), EngineError> {
+        match self.core.store(commits) {
+            Err(error) if error.is_full() && self.core.ran_out() => self.core.store(commits),
+            other => other,
+        }
     }
 
     /// Checkpoints if there is enough for it.
@@ -119,13 +148,18 @@ impl Background {
         commit.cost()
     }
 
-    /// Prepares the next log file.
+    /// Prepares the next log file, unless room is short: then the space is better left to what frees some.
     pub(crate) fn prepare(&self) -> io::Result<()> {
+        let Some(room) = self.core.room() else { return Ok(()) };
+        room.survey();
+        if room.is_short() {
+            return Ok(());
+        }
         self.segments.prepare(pace::segment_bytes(&self.core.limits, self.core.engine.size().live))
     }
 
     /// Makes the engine's state durable and drops the log that only older states need. One generation of log more than
-    /// needed is kept, so that the manifest before this one would do as well.
+    /// needed is kept, so that the manifest before this one would do as well. If there is no room for it, nothing changes.
     pub(crate) fn checkpoint(&mut self) -> Result<(), EngineError> {
         let swept = self.swept();
         if self.volatile || (self.fed.seq, swept) == (self.manifest.seq, self.manifest.swept) {
@@ -138,7 +172,8 @@ impl Background {
         if self.untrusted {
             return Ok(());
         }
-        let keep_above = self.manifest.seq;
+        self.core.room().into_iter().for_each(Room::survey);
+        let (began, keep_above) = (Instant::now(), self.manifest.seq);
         let token = self.core.engine.seal().inspect_err(|_| self.untrusted = true)?;
         let next = Manifest {
             generation: self.manifest.generation + 1,
@@ -151,14 +186,33 @@ impl Background {
             swept: self.swept(),
             ..self.manifest.clone()
         };
-        manifest::store(&*self.disk, &self.dir, &next)?;
+        if !self.draft(&next)? {
+            return Ok(());
+        }
+        manifest::adopt(&*self.disk, &self.dir)?;
         self.manifest = next;
         self.since = 0;
         self.core.engine.sealed()?;
         self.segments.remove_upto(keep_above)?;
         self.core.metrics.checkpoints.add(1);
+        self.core.metrics.checkpoint_time.add(began.elapsed());
         self.core.chores.swept(Revision(self.manifest.swept));
         Ok(())
+    }
+
+    /// Writes the next manifest down; false if there is no room for it.
+    fn draft(&self, next: &Manifest) -> io::Result<bool> {
+        loop {
+            match manifest::draft(&*self.disk, &self.dir, next) {
+                Ok(()) => return Ok(true),
+                Err(error) if !is_full(&error) => return Err(error),
+                Err(_) if self.core.ran_out() => {}
+                Err(error) => {
+                    tracing::warn!(%error, "there is no room for a checkpoint");
+                    return Ok(false);
+                }
+            }
+        }
     }
 
     /// As far as everything superfluous is gone.
@@ -168,28 +222,50 @@ impl Background {
 
     /// One bounded step of what is not urgent; says whether there is more to do.
     pub(crate) fn work(&mut self) -> Result<bool, EngineError> {
-        if self.sweeper.step(&self.core)? {
-            self.core.measure(0);
-            return Ok(true);
+        match self.sweep() {
+            Err(error) if error.is_full() => return Ok(self.core.ran_out() || self.make_room()?),
+            Err(error) => return Err(error),
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
         }
-        self.core.pins.settle()?;
         if self.core.chores.is_hurried() {
             self.confirm_sweep()?;
         }
         let wish = self.core.chores.wanted();
         match (self.core.engine.tidy(), wish) {
-            (Ok(true), _) => return Ok(true),
+            (Ok(true), _) => {
+                if self.core.is_short() {
+                    // What was copied stands there twice until then.
+                    self.forget_old_states()?;
+                }
+                return Ok(true);
+            }
             (Ok(false), None) => return self.release(),
             (Ok(false), Some(wish)) => {
                 self.forget_old_states()?;
                 self.core.chores.answer(wish, Ok(()));
             }
+            (Err(error), _) if error.is_full() && (self.core.ran_out() || self.make_room()?) => {
+                return Ok(true);
+            }
             (Err(error), wish) => {
                 tracing::error!(%error, "space cannot be won back");
                 wish.into_iter().for_each(|wish| self.core.chores.answer(wish, Err(error.to_string())));
+                self.cleared = 0;
             }
         }
         Ok(false)
+    }
+
+    /// One step of removing what was compacted.
+    fn sweep(&mut self) -> Result<bool, EngineError> {
+        let more = self.sweeper.step(&self.core)?;
+        if more {
+            self.core.measure(0);
+        } else {
+            self.core.pins.settle()?;
+        }
+        Ok(more)
     }
 
     /// Makes what was swept durable, for those who wait for it.
@@ -199,6 +275,20 @@ impl Background {
             self.core.chores.swept(Revision(self.swept()));
         }
         self.checkpoint()
+    }
+
+    /// Lets go of old states; says whether that gave any space back.
+    fn make_room(&mut self) -> Result<bool, EngineError> {
+        /// What is given up half-way may take what is given back, so that this must not go on for ever.
+        const TIMES: u8 = 4;
+        if self.cleared >= TIMES {
+            return Ok(false);
+        }
+        self.cleared += 1;
+        let free = |core: &Core| core.room().map_or(0, Room::free);
+        let before = free(&self.core);
+        self.forget_old_states()?;
+        Ok(free(&self.core) > before)
     }
 
     /// Lets go of everything that only older states need. They are two: the manifest before this one, and the engine's.

@@ -4,10 +4,11 @@
 
 use std::collections::VecDeque;
 
-use crate::Revision;
 use crate::commit::RecordKey;
 use crate::core::Core;
 use crate::engine::EngineError;
+use crate::index::Cut;
+use crate::{Alarm, Revision};
 
 /// Records that one step removes from the engine: a few hundred microseconds of work.
 const RECORDS: usize = 1_000;
@@ -36,7 +37,7 @@ enum Phase {
 /// Removing superseded versions and old deletions.
 #[derive(Debug)]
 struct Versions {
-    revision: Revision,
+    cut: Cut,
     /// The key to go on from; none at the end of the index.
     from: Option<Box<[u8]>>,
     /// Out of the index, not yet out of the engine. Those of one key ascend and leave in that order: a crash in between
@@ -69,24 +70,25 @@ impl Sweeper {
         self.done
     }
 
-    /// One bounded step; says whether there is more to do.
+    /// One bounded step; says whether there is more to do. After an error it may be tried again.
     pub(crate) fn step(&mut self, core: &Core) -> Result<bool, EngineError> {
-        self.phase = match std::mem::replace(&mut self.phase, Phase::Idle) {
+        let next = match &mut self.phase {
             Phase::Idle if self.wanted <= self.done => return Ok(false),
-            Phase::Idle => Phase::Versions(Versions::begin(core, self.wanted)),
-            Phase::Versions(mut versions) => {
+            Phase::Idle => Some(Phase::Versions(Versions::begin(core, self.wanted))),
+            Phase::Versions(versions) => {
                 self.removed += versions.step(core)?;
-                if versions.is_over() {
-                    self.after_versions(core, versions.revision)?
-                } else {
-                    Phase::Versions(versions)
-                }
+                let over = versions.is_over().then_some(versions.cut.revision);
+                over.map(|revision| self.after_versions(core, revision)).transpose()?
             }
-            Phase::Notes(mut notes) => {
+            Phase::Notes(notes) => {
                 notes.step(core)?;
-                if notes.is_over() { self.finish(notes.revision) } else { Phase::Notes(notes) }
+                let over = notes.is_over().then_some(notes.revision);
+                over.map(|revision| self.finish(revision))
             }
         };
+        if let Some(next) = next {
+            self.phase = next;
+        }
         Ok(true)
     }
 
@@ -113,7 +115,10 @@ impl Versions {
     fn begin(core: &Core, revision: Revision) -> Self {
         let reach = core.stored().next().min(revision);
         core.visible_mut().window.drop_below(reach);
-        Self { revision, from: Some(Box::default()), backlog: VecDeque::new() }
+        // Out of space, what was superseded last goes as well: else deleting and compacting would free nothing at first.
+        let out_of_space = core.visible().alarms.contains(Alarm::NoSpace);
+        let cut = if out_of_space { Cut::close(revision) } else { Cut::from(revision) };
+        Self { cut, from: Some(Box::default()), backlog: VecDeque::new() }
     }
 
     fn is_over(&self) -> bool {
@@ -125,13 +130,14 @@ impl Versions {
         let mut removed = Vec::new();
         for _ in 0..LEAVES {
             let Some(from) = self.from.take_if(|_| self.backlog.len() < RECORDS) else { break };
-            self.from = core.visible_mut().index.compact(&from, self.revision, &mut removed);
+            self.from = core.visible_mut().index.compact(&from, self.cut, &mut removed);
             self.backlog.extend(removed.drain(..));
         }
-        let batch: Vec<_> = self.backlog.drain(..self.backlog.len().min(RECORDS)).collect();
+        let batch: Vec<_> = self.backlog.range(..self.backlog.len().min(RECORDS)).copied().collect();
         if !batch.is_empty() {
             core.pins.remove(&batch)?;
         }
+        self.backlog.drain(..batch.len());
         core.metrics.compacted_versions.add(batch.len() as u64);
         Ok(batch.len() as u64)
     }
@@ -163,11 +169,15 @@ impl Notes {
     }
 
     fn remove(&mut self, core: &Core) -> Result<(), EngineError> {
-        let rest = self.notes.split_off(self.notes.len().min(RECORDS));
-        let seen = std::mem::replace(&mut self.notes, rest);
-        let unused = seen.into_iter().filter(|(_, used)| !used);
-        let keys: Vec<_> = unused.map(|(revision, _)| RecordKey::note(revision)).collect();
-        if keys.is_empty() { Ok(()) } else { core.pins.remove(&keys) }
+        // From the end, where a vector shrinks.
+        let rest = self.notes.len().saturating_sub(RECORDS);
+        let unused = self.notes[rest..].iter().filter(|(_, used)| !used);
+        let keys: Vec<_> = unused.map(|(revision, _)| RecordKey::note(*revision)).collect();
+        if !keys.is_empty() {
+            core.pins.remove(&keys)?;
+        }
+        self.notes.truncate(rest);
+        Ok(())
     }
 }
 

@@ -22,6 +22,7 @@ use crate::metrics::Metrics;
 use crate::pins::Pins;
 use crate::quota::Usage;
 use crate::range::{Range, RangeResult};
+use crate::room::Room;
 use crate::view::{self, Pick};
 use crate::wal::Segments;
 use crate::watch::hub::{Ending, Hub};
@@ -128,6 +129,21 @@ impl Core {
     pub(crate) fn set_log(&self, segments: Arc<Segments>) {
         self.healing.set_log(segments.clone());
         self.log.set(segments).expect("a store has one log");
+    }
+
+    /// The room on the file system, if there is one.
+    pub(crate) fn room(&self) -> Option<&Room> {
+        self.log.get()?.room()
+    }
+
+    /// Whether room on the file system is short.
+    pub(crate) fn is_short(&self) -> bool {
+        self.room().is_some_and(Room::is_short)
+    }
+
+    /// A write failed for want of space; says whether another try makes sense.
+    pub(crate) fn ran_out(&self) -> bool {
+        self.room().is_some_and(Room::ran_out)
     }
 
     /// Bytes of the log's files.

@@ -60,12 +60,14 @@ impl Group {
 
     /// The commits are as durable as they are to be: makes them visible.
     pub(crate) fn publish(&mut self, core: &Core) {
+        let revision = self.commits.last().map_or(0, |commit| commit.revision.0);
+        let _span = tracing::debug_span!("group", step = "publish", revision).entered();
         core.publish(&self.commits);
         let mut deadlines = self.deadlines.drain(..);
         for change in self.commits.iter().flat_map(|commit| &commit.leases) {
             match *change {
-                LeaseChange::Granted(id, _) => {
-                    core.leases.extend(id, deadlines.next().expect("a grant comes with its deadline"));
+                LeaseChange::Granted(id, ttl) => {
+                    core.leases.begin(id, ttl, deadlines.next().expect("a grant comes with its deadline"));
                 }
                 LeaseChange::Gone(id) => core.leases.remove(id),
             }

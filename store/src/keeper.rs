@@ -17,6 +17,7 @@ use crate::commit::Commit;
 use crate::core::Core;
 use crate::engine::EngineError;
 use crate::feed::{Wait, Work};
+use crate::room::{Room, is_full};
 
 /// See the module.
 pub(crate) struct Keeper {
@@ -69,6 +70,9 @@ impl Keeper {
             Some(retry) if !work.closed && Instant::now() < retry => Wait::Until(retry),
             Some(_) | None => self.attempt(work.closed),
         };
+        if self.alarm.is_none() && self.core.room().is_some_and(Room::take_wish) {
+            self.alarm = Some(Alarm::NoSpace);
+        }
         let (bytes, budget) = (self.backlog_bytes + self.background.unsealed_bytes(), self.budget());
         if bytes > budget { Err(Spent { bytes, budget }) } else { Ok(wait) }
     }
@@ -144,10 +148,4 @@ impl Keeper {
             }
         }
     }
-}
-
-/// Whether space would help.
-fn is_full(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }

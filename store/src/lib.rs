@@ -4,28 +4,9 @@
 //! compacted; a [`Watcher`] sees every change from a revision on, in order. A write is answered when it is durable, and
 //! nobody sees it before. The semantics are etcd's; the wire is not here.
 //!
-//! This crate knows nothing of Kubernetes or gRPC. Start at [`Store`].
+//! This crate knows nothing of Kubernetes or gRPC. Start at [`Store`], or with the README:
 //!
-//! ```
-//! use kstore_nondet::Nondet;
-//! use kstore_store::{Config, KeyRange, Op, Range, Revision, Store, Txn, WatchRequest};
-//!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let store = Store::open(Config::memory(), Nondet::real()).await?;
-//! let mut watcher = store.watch(WatchRequest::new(KeyRange::prefix("/users/")))?;
-//!
-//! // Create the key if it does not exist.
-//! let create = || Txn::if_unchanged("/users/ada", Revision(0), Op::put("/users/ada", "1815"));
-//! assert!(store.txn(create()).await?.succeeded);
-//! assert!(!store.txn(create()).await?.succeeded);
-//!
-//! let event = &watcher.next().await.expect("the store is open")?.events[0];
-//! assert_eq!(event.kv.value(), b"1815");
-//! assert_eq!(store.range(&Range::key("/users/ada"))?.kvs[0], event.kv);
-//! # Ok(())
-//! # }
-//! ```
+#![doc = include_str!("../README.md")]
 
 mod alarm;
 mod bbolt;
@@ -44,6 +25,9 @@ mod engine;
 mod error;
 mod event;
 mod feed;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod group;
 mod hash;
 mod history;
@@ -68,6 +52,7 @@ mod rebuild;
 mod recover;
 mod request;
 mod revision;
+mod room;
 mod snapshot;
 mod staged;
 mod status;
@@ -94,7 +79,7 @@ pub use key_range::{End, KeyRange};
 pub use kv::{KeyValue, Stamp};
 pub use lease::{LeaseGranted, LeaseRenewed, LeaseStatus};
 pub use limits::{LEASE_TTL_MAX_SECONDS, Limits};
-pub use metrics::MetricsSnapshot;
+pub use metrics::{Histogram, MetricsSnapshot};
 pub use range::{Range, RangeResult, SortOrder, SortTarget};
 pub use revision::{LeaseId, Revision};
 pub use snapshot::{SnapshotError, SnapshotInfo};

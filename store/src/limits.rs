@@ -51,6 +51,12 @@ pub struct Limits {
     /// Bytes of data that may be kept (what counts is said in `quota`); a write that would reach it raises
     /// [`crate::Alarm::NoSpace`] and is refused. None is no bound. 2 GiB is etcd's default, and what its clients plan for.
     pub quota_bytes: Option<u64>,
+    /// Free bytes of the file system below which [`crate::Alarm::NoSpace`] is raised: two log segments, what a checkpoint
+    /// writes, and as much again for others. Zero never looks.
+    pub disk_free_bytes: u64,
+    /// Size of a file that keeps space in reserve, to be let go of when the file system is full, so that deletions,
+    /// compaction and a checkpoint can finish. Zero keeps none.
+    pub reserve_bytes: u64,
     /// Leases that may exist. They live in memory and in every checkpoint.
     pub leases: usize,
     /// The smallest time a lease may ask for; less is raised to it. etcd's floor with its default election timeout.
@@ -84,6 +90,8 @@ impl Default for Limits {
             checkpoint_bytes: 64 << 20,
             engine_file_bytes: 32 << 20,
             quota_bytes: Some(2 << 30),
+            disk_free_bytes: 256 << 20,
+            reserve_bytes: 64 << 20,
             leases: 1_000_000,
             lease_ttl_min: Duration::from_secs(2),
         }

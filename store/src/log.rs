@@ -72,9 +72,12 @@ impl Log {
     }
 
     fn sync(&mut self) -> io::Result<()> {
+        let began = Instant::now();
         self.wal.sync()?;
         self.due = None;
-        self.core.metrics.syncs.add(1);
+        let metrics = &self.core.metrics;
+        metrics.log_sync_time.add(began.elapsed());
+        metrics.syncs.add(1);
         Ok(())
     }
 

@@ -73,9 +73,15 @@ fn read(disk: &dyn Disk, dir: &Path, name: &str) -> Result<State, OpenError> {
     }
 }
 
-/// Makes `manifest` the newest and keeps the one it replaces as the previous; durable on return.
-pub(crate) fn store(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> io::Result<()> {
-    write_next(disk, dir, manifest)?;
+/// Writes `manifest` down without making it count. If that fails, nothing has changed.
+pub(crate) fn draft(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> io::Result<()> {
+    write_next(disk, dir, manifest).inspect_err(|_| {
+        let _ = disk.remove(&dir.join(NEXT));
+    })
+}
+
+/// Makes what was drafted the newest and keeps the one it replaces as the previous; durable on return.
+pub(crate) fn adopt(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     match disk.rename(&dir.join(CURRENT), &dir.join(PREVIOUS)) {
         // An attempt before this one came to here and no further.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}

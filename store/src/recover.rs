@@ -20,7 +20,7 @@ use crate::disk::real::{DirLock, RealDisk};
 use crate::driver::Driver;
 use crate::engine::memory::MemoryEngine;
 use crate::engine::reader::{self, Reader};
-use crate::engine::segments::SegmentsEngine;
+use crate::engine::segments::{self, SegmentsEngine};
 use crate::engine::sled::SledEngine;
 use crate::engine::{Engine, EngineError};
 use crate::error::OpenError;
@@ -30,6 +30,7 @@ use crate::lease::clock::duration;
 use crate::lease::table::LeaseTable;
 use crate::log::Log;
 use crate::rebuild::{self, Rebuild};
+use crate::room::Room;
 use crate::threads::Threads;
 use crate::wal::{self, Replayed, Segments, Wal};
 use crate::window::Window;
@@ -138,7 +139,9 @@ fn recover(
     disk.create_dir(&engine_dir).map_err(io(&engine_dir))?;
     // The last process may have ended at a sync that failed: what the cache shows of its names may not be on the disk.
     disk.sync_dir(dir).map_err(io(dir))?;
-    let segments = Arc::new(Segments::list(disk.clone(), &wal_dir).map_err(io(&wal_dir))?);
+    let room = Room::open(disk.clone(), dir, &config.limits).map_err(io(dir))?;
+    let segments = Segments::list(disk.clone(), &wal_dir).map_err(io(&wal_dir))?;
+    let segments = Arc::new(segments.within(room));
     let found = manifests(&*disk, dir, config, rng, &segments)?;
     let site = Site { disk: &disk, dir: &engine_dir, segments: &segments, config, engine };
     let state = site.load(&found)?;
@@ -148,7 +151,7 @@ fn recover(
     let wal = Wal::begin(segments.clone(), manifest.cluster, rng.fork("wal"), &replayed, &config.limits);
     let wal = wal.map_err(io(&wal_dir))?;
     let now = Instant::now();
-    leases.iter().for_each(|(id, ttl)| core.leases.extend(id, now + duration(ttl)));
+    leases.iter().for_each(|(id, ttl)| core.leases.begin(id, ttl, now + duration(ttl)));
     core.granted.seed(leases.iter());
     let place = Place { disk, dir: dir.to_owned(), segments, engine: config.engine };
     let known = leases.iter().map(|(id, ttl)| (id.0, ttl)).collect::<Vec<_>>();
@@ -229,6 +232,9 @@ impl Site<'_> {
         let candidates = [Some(&found.newest), found.previous.as_ref(), complete.then_some(&scratch)];
         let mut lost = None;
         for base in candidates.into_iter().flatten() {
+            if base.seq == 0 && lost.is_some() {
+                self.set_aside()?;
+            }
             match self.load_engine(base) {
                 Ok((core, leases)) => {
                     let state = self.replay(&found.newest, base, core, leases)?;
@@ -245,6 +251,14 @@ impl Site<'_> {
         }
         let detail = lost.map(|error| error.to_string()).unwrap_or_default();
         Err(OpenError::EngineLost { dir: self.dir.clone(), detail })
+    }
+
+    /// Nothing that the engine has can be used. It is kept for a person to look at; the log is complete.
+    fn set_aside(&self) -> Result<(), OpenError> {
+        tracing::error!(dir = %self.dir.display(), "the history engine is set aside and made anew from the log");
+        // sled's own files it sets aside itself.
+        segments::set_aside(&**self.disk, self.dir)
+            .map_err(|source| OpenError::Io { path: self.dir.clone(), source })
     }
 
     /// If an older state had to do, it is the newest from now on. Otherwise the next checkpoint would keep the one that cannot
@@ -289,6 +303,22 @@ impl Site<'_> {
         Ok((Core::new(visible, engine, base.cluster, self.config.limits.clone()), leases))
     }
 
+    /// The engine is given only what the log has durably: if it has more, the log has lost something.
+    fn not_ahead(&self, core: &Core, replayed: &Replayed) -> Result<(), OpenError> {
+        let newest = core
+            .engine
+            .newest()
+            .map_err(|error| OpenError::EngineLost { dir: self.dir.clone(), detail: error.to_string() })?;
+        let current = core.revision();
+        match newest.filter(|newest| *newest > current) {
+            None => Ok(()),
+            Some(newest) => Err(OpenError::Damaged {
+                file: self.segments.path(replayed.last_seq + 1),
+                detail: format!("the log ends at revision {current}, but the engine has revision {newest}"),
+            }),
+        }
+    }
+
     /// Does again what the log has beyond the engine.
     fn replay(
         &self,
@@ -303,6 +333,7 @@ impl Site<'_> {
             let detail = format!("it ends before record {}, which was checkpointed", newest.seq);
             return Err(OpenError::Damaged { file: self.segments.path(replayed.last_seq + 1), detail });
         }
+        self.not_ahead(&core, &replayed)?;
         core.deliver();
         core.measure(0);
         // If an older state had to do, the log it needed stays until the next checkpoint.

@@ -69,6 +69,7 @@ impl Stepped {
     /// Lets the background do what there is to do.
     pub(crate) fn work(&mut self) {
         self.turn(Work::default());
+        while self.log() {}
     }
 
     fn turn(&mut self, work: Work) {

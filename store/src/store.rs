@@ -12,13 +12,13 @@ use crate::driver::Driver;
 use crate::error::{
     AlarmError, CompactError, DefragmentError, LeaseError, OpenError, RangeError, TxnError, WatchError,
 };
-use crate::lease::{LeaseGranted, LeaseRenewed, LeaseStatus, clock};
+use crate::lease::{LeaseGranted, LeaseRenewed, LeaseStatus};
 use crate::metrics::MetricsSnapshot;
 use crate::request::{Answer, Request};
 use crate::watch::{WatchRequest, Watcher};
 use crate::{
-    Alarm, Config, HashKv, LEASE_TTL_MAX_SECONDS, LeaseId, Range, RangeResult, Revision, SnapshotError,
-    SnapshotInfo, StoreSize, StoreStatus, Txn, TxnResult, recover, txn,
+    Alarm, Config, Delete, HashKv, KeyRange, KeyValue, LEASE_TTL_MAX_SECONDS, LeaseId, Op, OpResult, Range,
+    RangeResult, Revision, SnapshotError, SnapshotInfo, StoreSize, StoreStatus, Txn, TxnResult, recover, txn,
 };
 
 /// A handle on an open store. Cheap to clone; the store closes when the last handle is dropped, or by [`Store::close`].
@@ -108,6 +108,48 @@ impl Store {
         }
     }
 
+    /// The key as it is; none if it does not exist. Needs no runtime: like [`Store::range`], it is an ordinary call.
+    pub fn get(&self, key: impl Into<Bytes>) -> Result<Option<Arc<KeyValue>>, RangeError> {
+        Ok(self.range(&Range::key(key))?.kvs.pop())
+    }
+
+    /// Writes one key; says the new revision. Durable on return.
+    pub async fn put(&self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Result<Revision, TxnError> {
+        Ok(self.txn(Txn::of(vec![Op::put(key, value)])).await?.revision)
+    }
+
+    /// Deletes one key; says whether it existed. Durable on return.
+    pub async fn delete(&self, key: impl Into<Bytes>) -> Result<bool, TxnError> {
+        Ok(self.delete_range(KeyRange::single(key)).await? > 0)
+    }
+
+    /// Deletes keys in one revision; says how many there were. Durable on return.
+    pub async fn delete_range(&self, keys: KeyRange) -> Result<u64, TxnError> {
+        let result = self.txn(Txn::of(vec![Op::Delete(Delete { keys, prev_kv: false })])).await?;
+        let deleted = result.responses.iter().map(|response| match response {
+            OpResult::Delete(delete) => delete.deleted.unsigned_abs(),
+            OpResult::Range(_) | OpResult::Put(_) | OpResult::Txn(_) => 0,
+        });
+        Ok(deleted.sum())
+    }
+
+    /// Writes one key if its mod revision is still `expected` (zero: if it does not exist). Otherwise nothing changes, and the
+    /// key as it is comes back as the error's other half: none if it does not exist.
+    pub async fn put_if_unchanged(
+        &self,
+        key: impl Into<Bytes>,
+        value: impl Into<Bytes>,
+        expected: Revision,
+    ) -> Result<Result<Revision, Option<Arc<KeyValue>>>, TxnError> {
+        let key = key.into();
+        let result = self.txn(Txn::if_unchanged(key.clone(), expected, Op::put(key, value))).await?;
+        if result.succeeded {
+            return Ok(Ok(result.revision));
+        }
+        let found = result.responses.into_iter().find_map(OpResult::into_range);
+        Ok(Err(found.and_then(|mut range| range.kvs.pop())))
+    }
+
     /// Begins a watch. Everything from its start on is delivered, in order, once, whole revisions at a time; a start that
     /// has been compacted is reported by the first [`Watcher::next`].
     pub fn watch(&self, request: WatchRequest) -> Result<Watcher, WatchError> {
@@ -172,7 +214,10 @@ impl Store {
         match self.driver.submit(Request::Grant { id, ttl, now: Instant::now() }, 0).await? {
             Answer::Grant(result) => {
                 // Counted from the answer, not from the question: a lease never ends early.
-                result.inspect(|granted| core.leases.renew(granted.id, Instant::now() + clock::duration(ttl)))
+                if let Ok(granted) = &result {
+                    core.leases.renew(granted.id, Instant::now());
+                }
+                result
             }
             other => unreachable!("a lease grant was answered with {other:?}"),
         }
@@ -186,15 +231,20 @@ impl Store {
         }
     }
 
-    /// Counts a lease's time anew from now.
+    /// Counts a lease's time anew from now. That is remembered in memory only and waits for nothing: over a restart every
+    /// lease gets its whole time again. For a lease that is over but not yet gone, it resolves when it is.
     pub async fn lease_keep_alive(&self, id: LeaseId) -> Result<LeaseRenewed, LeaseError> {
-        match self.driver.submit(Request::KeepAlive { id, now: Instant::now() }, 0).await? {
-            Answer::KeepAlive(result) => {
-                let renew = |renewed: &LeaseRenewed| Instant::now() + clock::duration(renewed.ttl);
-                result.inspect(|renewed| self.driver.core().leases.renew(id, renew(renewed)))
-            }
-            other => unreachable!("a keep-alive was answered with {other:?}"),
-        }
+        let core = self.driver.core();
+        core.serving()?;
+        let (now, revision) = (Instant::now(), core.revision());
+        let renewed = match core.leases.renew(id, now) {
+            Some(ttl) => Ok(LeaseRenewed { ttl, revision }),
+            None => match self.driver.submit(Request::KeepAlive { id, now }, 0).await? {
+                Answer::KeepAlive(result) => result,
+                other => unreachable!("a keep-alive was answered with {other:?}"),
+            },
+        };
+        renewed.inspect(|_| core.metrics.leases_renewed.add(1))
     }
 
     /// What is known of a lease, with its keys if `keys`.
@@ -255,9 +305,18 @@ impl Store {
         self.driver.core().cluster
     }
 
-    /// Counters since the store was opened.
+    /// What the store has done since it was opened, and how much it has to do.
     pub fn metrics(&self) -> MetricsSnapshot {
-        self.driver.core().metrics.snapshot()
+        let core = self.driver.core();
+        let (watchers_behind, events_pending) = core.hub.load();
+        MetricsSnapshot {
+            keys: core.keys(),
+            watchers: core.hub.watchers() as u64,
+            watchers_behind,
+            events_pending,
+            pending_bytes: core.usage.pending(),
+            ..core.metrics.snapshot()
+        }
     }
 
     /// Finishes what is queued, syncs, checkpoints and releases the directory. Watches end; later calls are refused as

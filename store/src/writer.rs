@@ -151,7 +151,9 @@ impl Writer {
             return true;
         }
         let reaches = |quota| self.core.usage.used().saturating_add(cost) >= quota;
-        if !self.alarms.contains(Alarm::NoSpace) && self.core.limits.quota_bytes.is_some_and(reaches) {
+        if !self.alarms.contains(Alarm::NoSpace)
+            && (self.core.limits.quota_bytes.is_some_and(reaches) || self.core.is_short())
+        {
             self.set_alarm(Alarm::NoSpace, true);
         }
         !self.alarms.contains(Alarm::NoSpace)
@@ -197,6 +199,7 @@ impl Writer {
             return Err(LeaseError::TooMany);
         }
         let id = if id.is_none() { self.choose_lease_id() } else { id };
+        self.core.metrics.leases_granted.add(1);
         self.leases.grant(id, ttl);
         self.deadlines.push(now + duration(ttl));
         self.stage(Vec::new(), Commit { leases: vec![LeaseChange::Granted(id, ttl)], ..Commit::default() });
@@ -219,6 +222,8 @@ impl Writer {
         if !self.leases.contains(id) {
             return Err(LeaseError::NotFound(id));
         }
+        self.core.leases.end(id);
+        self.core.metrics.leases_revoked.add(1);
         let keys = self.leases.keys(id);
         let ((), events) = self.evaluate(None, |execution| execution.delete_keys(keys));
         self.leases.remove(id);
@@ -228,7 +233,7 @@ impl Writer {
 
     /// A lease that was renewed while its expiry waited in the queue lives on.
     fn expire(&mut self, id: LeaseId, now: Instant) -> Result<Revision, LeaseError> {
-        if self.core.leases.deadline(id).is_some_and(|deadline| deadline > now) {
+        if !self.is_corrupt() && self.leases.contains(id) && !self.core.leases.end_if_over(id, now) {
             return Ok(self.revision);
         }
         let revoked = self.revoke(id);
@@ -238,14 +243,16 @@ impl Writer {
         revoked
     }
 
-    /// A lease whose time is over is as good as gone, even if its expiry still waits.
+    /// For a lease that cannot be renewed without asking: one that is over ends here and now, so that the answer comes
+    /// when it is gone for good; one whose grant is not published yet counts its time from that.
     fn keep_alive(&mut self, id: LeaseId, now: Instant) -> Result<LeaseRenewed, LeaseError> {
         let ttl = self.leases.ttl(id).ok_or(LeaseError::NotFound(id))?;
-        if self.core.leases.deadline(id).is_some_and(|deadline| deadline <= now) {
+        let revision = self.revision;
+        if self.core.leases.renew(id, now).is_none() && self.core.leases.deadline(id).is_some() {
+            self.expire(id, now)?;
             return Err(LeaseError::NotFound(id));
         }
-        self.core.leases.renew(id, now + duration(ttl));
-        Ok(LeaseRenewed { ttl, revision: self.revision })
+        Ok(LeaseRenewed { ttl, revision })
     }
 
     fn inspect(&self, id: LeaseId, keys: bool) -> Result<(i64, Vec<Bytes>, Revision), LeaseError> {

@@ -20,9 +20,9 @@ pub(super) async fn measure(bench: Bench) -> anyhow::Result<Vec<Row>> {
         server.kill().await?;
         let text = verdicts(&String::from_utf8_lossy(&output.stdout));
         if is_ours {
-            row.ours = text
+            row.ours = text;
         } else {
-            row.etcd = text
+            row.etcd = text;
         }
         row.processor.push_str(&format!("{}{used:.0} s in all ", if is_ours { "→ " } else { "" }));
     }

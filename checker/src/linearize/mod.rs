@@ -38,6 +38,8 @@ pub(crate) struct Done {
     pub(crate) call: u64,
     /// What was done.
     pub(crate) operation: Operation,
+    /// Nobody asked for it: a lease ended by itself.
+    pub(crate) is_expiry: bool,
 }
 
 /// Why there is no order.

@@ -289,7 +289,8 @@ impl<'a> Search<'a> {
         let called = |choice: &&(Choice, Effect)| matches!(choice.0, Choice::Maybe(at) if self.maybe[at].source.is_some());
         let done = self.trail.iter().map(|(choice, _)| {
             let item = item(choice);
-            Done { call: item.call, operation: item.operation.clone() }
+            let (operation, is_expiry) = (item.operation.clone(), item.source.is_none());
+            Done { call: item.call, operation, is_expiry }
         });
         Order {
             done: done.collect(),

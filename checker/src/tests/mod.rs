@@ -4,6 +4,7 @@
 mod brute;
 mod file;
 mod generate;
+mod leases;
 mod mutants;
 mod scale;
 mod small;

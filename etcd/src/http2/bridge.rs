@@ -41,11 +41,19 @@ impl Bridge {
         id: u32,
         parts: &Parts,
     ) -> Self {
+        let (service, parts) = (service.clone(), parts.clone());
+        Self::begin(complete, |body| pass(service, request.map(|()| body), id, parts))
+    }
+
+    /// Has `answer` make a task of a request's body; there is one unless the request is `complete`.
+    pub(super) fn begin<F>(complete: bool, answer: impl FnOnce(RequestBody) -> F) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let (sender, receiver) = mpsc::unbounded_channel();
         let queued = Arc::<AtomicUsize>::default();
         let body = RequestBody { pieces: receiver, queued: queued.clone() };
-        let answer = pass(service.clone(), request.map(|()| body), id, parts.clone());
-        let task = AbortOnDropHandle::new(tokio::spawn(answer));
+        let task = AbortOnDropHandle::new(tokio::spawn(answer(body)));
         Self { body: (!complete).then_some(sender), queued, _task: task }
     }
 
@@ -95,10 +103,23 @@ async fn pass(service: Service, request: Request<RequestBody>, id: u32, parts: P
     let _ = parts.send((id, Part::Tail(tail))).await;
 }
 
-/// The router's end of a request's body.
-struct RequestBody {
+/// The answering end of a request's body.
+pub(super) struct RequestBody {
     pieces: mpsc::UnboundedReceiver<Bytes>,
     queued: Arc<AtomicUsize>,
+}
+
+impl RequestBody {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let piece = std::task::ready!(self.pieces.poll_recv(cx));
+        self.queued.fetch_sub(piece.as_ref().map_or(0, Bytes::len), Relaxed);
+        Poll::Ready(piece)
+    }
+
+    /// The next piece.
+    pub(super) async fn next(&mut self) -> Option<Bytes> {
+        std::future::poll_fn(|cx| self.poll(cx)).await
+    }
 }
 
 impl Body for RequestBody {
@@ -109,10 +130,6 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        self.pieces.poll_recv(cx).map(|piece| {
-            let piece = piece?;
-            self.queued.fetch_sub(piece.len(), Relaxed);
-            Some(Ok(Frame::data(piece)))
-        })
+        self.poll(cx).map(|piece| Some(Ok(Frame::data(piece?))))
     }
 }

@@ -77,9 +77,9 @@ pub(super) enum Single {
 /// An answer with the revision of its header.
 pub(super) type Answered = (Revision, OpResult);
 
-/// Whether what has come of a body may become a message; a body that is too large is refused before it is all here.
-pub(super) fn check(body: &[u8]) -> Result<(), Status> {
-    let Some(&[compressed, a, b, c, d]) = body.first_chunk::<PREFIX>() else { return Ok(()) };
+/// The length that a message announces, if that is there already.
+pub(super) fn announced(body: &[u8]) -> Result<Option<usize>, Status> {
+    let Some(&[compressed, a, b, c, d]) = body.first_chunk::<PREFIX>() else { return Ok(None) };
     let len = u32::from_be_bytes([a, b, c, d]) as usize;
     if len > MESSAGE_BYTES {
         return Err(error::too_large(len));
@@ -87,17 +87,22 @@ pub(super) fn check(body: &[u8]) -> Result<(), Status> {
     if compressed != 0 {
         return Err(Status::unimplemented("grpc: Decompressor is not installed for grpc-encoding"));
     }
-    if body.len() > PREFIX + len {
-        return Err(Status::internal("cardinality violation: more than one message in a unary call"));
+    Ok(Some(len))
+}
+
+/// Whether what has come of a body may become a message; a body that is too large is refused before it is all here.
+pub(super) fn check(body: &[u8]) -> Result<(), Status> {
+    match announced(body)? {
+        Some(len) if body.len() > PREFIX + len => {
+            Err(Status::internal("cardinality violation: more than one message in a unary call"))
+        }
+        Some(_) | None => Ok(()),
     }
-    Ok(())
 }
 
 /// Begins a call whose body is complete and was checked.
 pub(super) fn begin(node: &Node, method: Method, mut body: Bytes) -> Result<Begun, Status> {
-    let len = body.len().checked_sub(PREFIX);
-    let announced = body.first_chunk::<PREFIX>().map(|&[_, a, b, c, d]| u32::from_be_bytes([a, b, c, d]));
-    if len.is_none() || len != announced.map(|len| len as usize) {
+    if announced(&body)?.is_none_or(|len| body.len() < PREFIX + len) {
         return Err(Status::internal("unexpected end of the request"));
     }
     body.advance(PREFIX);

@@ -25,6 +25,8 @@ use super::hpack::Decoder;
 use super::opening::{Opened, Opening};
 use super::outbox::{Outbox, Pumped};
 use super::stream::{Part, Request, Stream, Tail};
+use super::watch;
+use crate::calls::Place;
 use crate::codec::Answer;
 use crate::connection::Service;
 use crate::limits;
@@ -67,8 +69,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         frame::settings(
             &mut outbox.bytes,
             &[
-                (Setting::InitialWindowSize, limits::STREAM_WINDOW as u32),
-                (Setting::MaxHeaderListSize, limits::HEADER_BYTES as u32),
+                (Setting::InitialWindow, limits::STREAM_WINDOW as u32),
+                (Setting::MaxHeaderList, limits::HEADER_BYTES as u32),
             ],
         );
         frame::window_update(&mut outbox.bytes, 0, limits::RECEIVE_WINDOW - WINDOW as u32);
@@ -276,7 +278,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         if id <= self.last {
             return self.trailers(id, complete);
         }
-        if id % 2 == 0 {
+        if id.is_multiple_of(2) {
             return Err(Broken(Reason::Protocol));
         }
         self.last = id;
@@ -289,8 +291,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 self.service.calls.began(method.place());
                 Request::Call(method, BytesMut::new())
             }
+            Opened::Watch => {
+                Place::of(watch::PATH).inspect(|place| self.service.calls.began(*place));
+                Request::Other(watch::open(self.service.node.clone(), complete, id, &self.parts.0))
+            }
             Opened::Other(request) => {
-                Request::Other(Bridge::open(&self.service, request, complete, id, &self.parts.0))
+                Request::Other(Bridge::open(&self.service, *request, complete, id, &self.parts.0))
             }
             Opened::Refused(method, status) => {
                 self.service.calls.began(method.place());
@@ -440,10 +446,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
         for (setting, value) in frame::read_settings(payload) {
             match setting {
-                Setting::HeaderTableSize => self.outbox.encoder.resize(value),
-                Setting::MaxFrameSize => self.outbox.resize_frames(value),
-                Setting::InitialWindowSize => self.resize_windows(i64::from(value))?,
-                Setting::MaxHeaderListSize => {}
+                Setting::HeaderTable => self.outbox.encoder.resize(value),
+                Setting::MaxFrame => self.outbox.resize_frames(value),
+                Setting::InitialWindow => self.resize_windows(i64::from(value))?,
+                Setting::MaxHeaderList => {}
             }
         }
         frame::settings_ack(&mut self.outbox.bytes);

@@ -25,7 +25,6 @@ pub(super) enum Reason {
     StreamClosed = 5,
     FrameSize = 6,
     RefusedStream = 7,
-    Cancel = 8,
     Compression = 9,
     EnhanceYourCalm = 11,
 }
@@ -193,10 +192,10 @@ pub(super) fn settings_ack(out: &mut Vec<u8>) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub(super) enum Setting {
-    HeaderTableSize = 1,
-    InitialWindowSize = 4,
-    MaxFrameSize = 5,
-    MaxHeaderListSize = 6,
+    HeaderTable = 1,
+    InitialWindow = 4,
+    MaxFrame = 5,
+    MaxHeaderList = 6,
 }
 
 /// The settings of a frame that matter here.
@@ -204,10 +203,10 @@ pub(super) fn read_settings(payload: &[u8]) -> impl Iterator<Item = (Setting, u3
     let (settings, _) = payload.as_chunks::<6>();
     settings.iter().filter_map(|&[i0, i1, v0, v1, v2, v3]| {
         let setting = match u16::from_be_bytes([i0, i1]) {
-            1 => Setting::HeaderTableSize,
-            4 => Setting::InitialWindowSize,
-            5 => Setting::MaxFrameSize,
-            6 => Setting::MaxHeaderListSize,
+            1 => Setting::HeaderTable,
+            4 => Setting::InitialWindow,
+            5 => Setting::MaxFrame,
+            6 => Setting::MaxHeaderList,
             _ => return None,
         };
         Some((setting, u32::from_be_bytes([v0, v1, v2, v3])))

@@ -16,11 +16,14 @@ const FIELD_BYTES: usize = 32;
 #[error("the headers cannot be read")]
 pub(super) struct BadHeaders;
 
+/// Name and value.
+type Field = (Box<[u8]>, Box<[u8]>);
+
 /// The reading end of a connection's headers.
 #[derive(Debug)]
 pub(super) struct Decoder {
     /// The newest first.
-    table: VecDeque<(Box<[u8]>, Box<[u8]>)>,
+    table: VecDeque<Field>,
     size: usize,
     max: usize,
     /// Strings of the field at hand.

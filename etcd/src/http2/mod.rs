@@ -3,7 +3,8 @@
 //! each in a task of its own. A general server library spends several times what the store does on such a call.
 //!
 //! `frame`, `hpack`, `huffman` and `reply` are the formats, `stream` and `outbox` what is under way, all without I/O;
-//! `connection` moves bytes and decides; `opening` looks at requests; `call` answers, `bridge` passes on.
+//! `connection` moves bytes and decides; `opening` looks at requests; `call` answers, `watch` streams,
+//! `bridge` passes on.
 
 mod bridge;
 mod call;
@@ -15,6 +16,7 @@ mod opening;
 mod outbox;
 mod reply;
 mod stream;
+mod watch;
 
 use std::io;
 use std::pin::Pin;
@@ -99,3 +101,6 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Rewound<T> {
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests;

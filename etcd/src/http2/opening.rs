@@ -4,6 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header};
 use tonic::Status;
 
 use super::call::Method;
+use super::watch;
 use crate::error;
 
 /// See the module. Fed field by field.
@@ -31,8 +32,10 @@ pub(super) enum Opened {
     Call(Method),
     /// The same, but it is refused.
     Refused(Method, Status),
+    /// A watch stream.
+    Watch,
     /// A request that others answer.
-    Other(Request<()>),
+    Other(Box<Request<()>>),
     /// Not a request.
     Bad,
 }
@@ -86,13 +89,16 @@ impl Opening {
             }
             Some(Target::Call(method)) => Opened::Call(method),
             Some(Target::Other(uri)) => {
+                if uri.path() == watch::PATH {
+                    return Opened::Watch;
+                }
                 let mut request = Request::new(());
                 *request.method_mut() = self.verb;
                 *request.uri_mut() = uri;
                 *request.version_mut() = http::Version::HTTP_2;
                 *request.headers_mut() = self.headers;
                 request.headers_mut().remove(header::CONNECTION);
-                Opened::Other(request)
+                Opened::Other(Box::new(request))
             }
         }
     }

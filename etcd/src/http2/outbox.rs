@@ -106,9 +106,12 @@ impl Outbox {
     pub(super) fn pump(&mut self, id: u32, stream: &mut Stream) -> Pumped {
         while let Some(part) = stream.waiting.pop_front() {
             match part {
+                Part::Accepted => {
+                    frame::headers(&mut self.bytes, id, false, |block| self.encoder.accepted(block));
+                }
                 Part::Head(status, headers) => {
                     frame::headers(&mut self.bytes, id, false, |block| {
-                        self.encoder.answer(block, status, &headers)
+                        self.encoder.answer(block, status, &headers);
                     });
                 }
                 Part::Data(mut data, held) => {

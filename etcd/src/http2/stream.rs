@@ -33,6 +33,8 @@ pub(super) enum Request {
 
 /// A part of an answer.
 pub(super) enum Part {
+    /// Before all messages of a call.
+    Accepted,
     /// Before all data.
     Head(StatusCode, HeaderMap),
     /// Bytes, and what they hold until they have gone out.

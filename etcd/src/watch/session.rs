@@ -1,24 +1,24 @@
 //! One watch stream: takes requests in order, and puts everything the client gets into one order. Not the waiting for
 //! events: that is the store's.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-use futures::StreamExt;
-use futures::stream::{AbortHandle, Abortable, SelectAll, abortable};
+use bytes::Bytes;
+use futures::stream::{AbortHandle, Abortable, BoxStream, SelectAll, abortable};
+use futures::{FutureExt, StreamExt};
 use kstore_proto::etcd::etcdserverpb::{
     WatchCreateRequest, WatchRequest, WatchResponse, watch_create_request::FilterType,
     watch_request::RequestUnion,
 };
 use kstore_store::{Events, KeyRange, Revision, WatchError, WatchHandle, Watcher};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
-use tonic::{Status, Streaming};
+use tonic::Status;
 
-use super::fragment;
 use super::progress::Progress;
+use super::response;
 use super::subscription::{Step, Subscription};
-use crate::convert;
 use crate::error::{self, EtcdError};
-use crate::limits::{MESSAGE_BYTES, PROGRESS_EVERY, WATCHES_PER_STREAM};
+use crate::limits::{PROGRESS_EVERY, WATCH_CHUNK_BYTES, WATCHES_PER_STREAM};
 use crate::node::Node;
 
 /// The id of what concerns no watch, or all of them.
@@ -40,15 +40,19 @@ struct Watch {
     due: bool,
 }
 
+/// What the client asks.
+pub(crate) type Requests = BoxStream<'static, Result<WatchRequest, Status>>;
+
 /// The state of a stream.
 pub(crate) struct Session {
     node: Node,
-    requests: Streaming<WatchRequest>,
+    requests: Requests,
     /// The client may send more. After it says that it will not, watches go on.
     open: bool,
-    ended: bool,
-    /// To be sent before anything else is looked at.
-    ready: VecDeque<WatchResponse>,
+    /// Why the stream ends, once it does.
+    ended: Option<Status>,
+    /// Responses to be sent, whole and in gRPC's frames.
+    out: Vec<u8>,
     subscriptions: SelectAll<Abortable<Subscription>>,
     watches: BTreeMap<i64, Watch>,
     next_id: i64,
@@ -58,13 +62,13 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(node: Node, requests: Streaming<WatchRequest>) -> Self {
+    pub(crate) fn new(node: Node, requests: Requests) -> Self {
         Self {
             node,
             requests,
             open: true,
-            ended: false,
-            ready: VecDeque::new(),
+            ended: None,
+            out: Vec::new(),
             subscriptions: SelectAll::new(),
             watches: BTreeMap::new(),
             next_id: 0,
@@ -73,36 +77,50 @@ impl Session {
         }
     }
 
-    /// The next response; none at the end, which comes after an error.
-    pub(crate) async fn next(&mut self) -> Option<Result<WatchResponse, Status>> {
-        loop {
-            if let Some(response) = self.ready.pop_front() {
-                return Some(Ok(response));
+    /// The next responses, all that are at hand up to a bound, as bytes in gRPC's frames; or why the stream is over.
+    pub(crate) async fn next(&mut self) -> Result<Bytes, Status> {
+        while self.out.is_empty() {
+            if let Some(status) = self.ended.take() {
+                return Err(status);
             }
-            if self.ended {
-                return None;
-            }
-            tokio::select! {
-                biased;
-                () = self.node.stop.cancelled() => return self.end(error::STOPPED.into()),
-                request = self.requests.message(), if self.open => match request {
-                    Ok(Some(request)) => self.request(request),
-                    Ok(None) => self.open = false,
-                    Err(status) => return self.end(error::oversized(&status).unwrap_or(status)),
-                },
-                Some((id, step)) = self.subscriptions.next() => {
-                    if let Some(error) = self.step(id, step) {
-                        return self.end(error.into());
-                    }
-                }
-                () = tick(&mut self.ticks) => self.remind(),
-            }
+            self.turn().await;
+        }
+        while self.wants_more() && self.turn().now_or_never().is_some() {}
+        Ok(std::mem::take(&mut self.out).into())
+    }
+
+    fn wants_more(&self) -> bool {
+        self.ended.is_none() && self.out.len() < WATCH_CHUNK_BYTES
+    }
+
+    /// Waits for something and does what follows from it. Can be dropped while it waits.
+    async fn turn(&mut self) {
+        tokio::select! {
+            biased;
+            () = self.node.stop.cancelled() => self.ended = Some(error::STOPPED.into()),
+            request = self.requests.next(), if self.open => match request {
+                Some(Ok(request)) => self.request(request),
+                Some(Err(status)) => self.ended = Some(status),
+                None => self.open = false,
+            },
+            Some((id, step)) = self.subscriptions.next() => self.steps(id, step),
+            () = tick(&mut self.ticks) => self.remind(),
         }
     }
 
-    fn end(&mut self, status: Status) -> Option<Result<WatchResponse, Status>> {
-        self.ended = true;
-        Some(Err(status))
+    /// A step, and those at hand behind it.
+    fn steps(&mut self, id: i64, step: Step) {
+        let mut next = Some((id, step));
+        while let Some((id, step)) = next {
+            if let Some(error) = self.step(id, step) {
+                self.ended = Some(error.into());
+            }
+            next = if self.wants_more() { self.subscriptions.next().now_or_never().flatten() } else { None };
+        }
+    }
+
+    fn respond(&mut self, response: &WatchResponse) {
+        response::write(response, &mut self.out);
     }
 
     fn request(&mut self, request: WatchRequest) {
@@ -125,13 +143,13 @@ impl Session {
                     cancel_reason: reason.to_owned(),
                     ..self.response(ALL)
                 };
-                self.ready.push_back(refused);
+                self.respond(&refused);
                 return;
             }
         };
         let created_at = watcher.created_at();
         let header = self.node.header(created_at);
-        self.ready.push_back(WatchResponse { header, watch_id: id, created: true, ..Default::default() });
+        self.respond(&WatchResponse { header, watch_id: id, created: true, ..Default::default() });
         self.progress.add(id, reached(create.start_revision, created_at));
         let handle = watcher.handle();
         let (subscription, abort) = abortable(Subscription::new(id, watcher));
@@ -196,7 +214,7 @@ impl Session {
     fn cancel(&mut self, id: i64) {
         if self.remove(id) {
             let response = WatchResponse { canceled: true, ..self.response(id) };
-            self.ready.push_back(response);
+            self.respond(&response);
         }
     }
 
@@ -212,7 +230,7 @@ impl Session {
     fn step(&mut self, id: i64, step: Step) -> Option<EtcdError> {
         match step {
             Step::History(revisions, last) => self.events(id, &revisions, last, self.node.store.revision()),
-            Step::Live(events, revision) => self.events(id, &[events], revision, revision),
+            Step::Live(revisions, last) => self.events(id, &revisions, last, last),
             Step::Level(revision) => self.level(id, revision),
             Step::End(None | Some(WatchError::Stopped(_))) => return Some(error::STOPPED),
             Step::End(Some(error)) => self.lost(id, error),
@@ -225,18 +243,14 @@ impl Session {
         let Some(watch) = self.watches.get_mut(&id) else { return };
         (watch.quiet, watch.due) = (false, false);
         self.progress.sent(id, last);
-        let events = revisions.iter().flat_map(|events| events.iter());
-        let response = WatchResponse {
-            header: self.node.header(header),
+        let events: Vec<_> = revisions.iter().flat_map(|events| events.iter()).map(AsRef::as_ref).collect();
+        let batch = response::Batch {
+            header: self.node.header(header).unwrap_or_default(),
             watch_id: id,
-            events: events.map(|event| convert::event(event, watch.prev_kv)).collect(),
-            ..Default::default()
+            events: &events,
+            prev_kv: watch.prev_kv,
         };
-        if watch.fragment {
-            self.ready.extend(fragment::split(response, MESSAGE_BYTES));
-        } else {
-            self.ready.push_back(response);
-        }
+        batch.write(watch.fragment, &mut self.out);
     }
 
     fn level(&mut self, id: i64, revision: Revision) {
@@ -246,7 +260,7 @@ impl Session {
         {
             self.progress.sent(id, revision);
             let header = self.node.header(revision);
-            self.ready.push_back(WatchResponse { header, watch_id: id, ..Default::default() });
+            self.respond(&WatchResponse { header, watch_id: id, ..Default::default() });
         }
     }
 
@@ -267,14 +281,14 @@ impl Session {
                 ..self.response(id)
             },
         };
-        self.ready.push_back(response);
+        self.respond(&response);
     }
 
     fn make_progress(&mut self) {
         let next = self.progress.next();
         if let Some(revision) = next.announce {
             let header = self.node.header(revision);
-            self.ready.push_back(WatchResponse { header, watch_id: ALL, ..Default::default() });
+            self.respond(&WatchResponse { header, watch_id: ALL, ..Default::default() });
         }
         for id in next.ask {
             if let Some(watch) = self.watches.get(&id) {

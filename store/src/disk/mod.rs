@@ -2,7 +2,8 @@
 //! can lose, tear and refuse what a real one may. What an operation promises before a sync is written here, and no more.
 
 pub(crate) mod real;
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
+#[cfg_attr(not(test), expect(dead_code, reason = "fuzzers need a part of it"))]
 pub(crate) mod sim;
 
 use std::fmt::Debug;
@@ -30,6 +31,9 @@ pub(crate) trait Disk: Send + Sync + Debug {
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
+    /// Bytes that files in a directory can still take up.
+    fn free_space(&self, dir: &Path) -> io::Result<u64>;
+
     /// Makes a directory's names durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
@@ -44,6 +48,11 @@ pub(crate) trait File: Send + Sync + Debug {
 
     /// Writes all of it, growing the file if needed.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Takes up space for so many bytes from the beginning of an empty file, which then reads as zeros.
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        write_zeros(self, bytes)
+    }
 
     /// Makes everything written so far durable, length included. After an error nothing is known of what was written since
     /// the last success, and trying again does not help.
@@ -69,4 +78,18 @@ pub(crate) fn read_full(file: &dyn File, offset: u64, buffer: &mut [u8]) -> io::
         }
     }
     Ok(filled)
+}
+
+/// Writes zeros from the beginning of a file on.
+pub(crate) fn write_zeros<F: File + ?Sized>(file: &F, bytes: u64) -> io::Result<()> {
+    /// Written at once.
+    const PIECE: usize = 1 << 20;
+    let zeros = vec![0; PIECE.min(usize::try_from(bytes).unwrap_or(PIECE))];
+    let mut at = 0;
+    while at < bytes {
+        let piece = (bytes - at).min(zeros.len() as u64);
+        file.write_at(at, &zeros[..piece as usize])?;
+        at += piece;
+    }
+    Ok(())
 }

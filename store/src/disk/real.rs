@@ -70,6 +70,11 @@ impl Disk for RealDisk {
         fs::remove_file(path)
     }
 
+    fn free_space(&self, dir: &Path) -> io::Result<u64> {
+        let found = rustix::fs::statvfs(dir)?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         fs::File::open(dir)?.sync_all()
     }
@@ -91,6 +96,16 @@ impl File for RealFile {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all_at(bytes, offset)
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::Errno;
+        match fallocate(&self.0, FallocateFlags::empty(), 0, bytes) {
+            // Not every file system can; all can be written to.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => super::write_zeros(self, bytes),
+            other => Ok(other?),
+        }
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -95,6 +95,10 @@ impl Engine for Healing {
         self.inner.notes_below(below)
     }
 
+    fn newest(&self) -> Result<Option<Revision>, EngineError> {
+        self.inner.newest()
+    }
+
     fn seal(&self) -> Result<Bytes, EngineError> {
         self.inner.seal()
     }
@@ -105,6 +109,10 @@ impl Engine for Healing {
 
     fn tidy(&self) -> Result<bool, EngineError> {
         self.inner.tidy()
+    }
+
+    fn retired(&self) -> u64 {
+        self.inner.retired()
     }
 
     fn size(&self) -> EngineSize {

@@ -69,6 +69,13 @@ pub(crate) enum EngineError {
     Io(#[from] io::Error),
 }
 
+impl EngineError {
+    /// Whether it failed for want of space: the same may be tried again when there is some.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Self::Io(error) if crate::room::is_full(error))
+    }
+}
+
 /// See the module. `put` and `remove` come from one thread in order; reads come from any.
 pub(crate) trait Engine: Send + Sync {
     /// Adds records, newest revision last. Adding one again is no change. Not durable until [`Engine::seal`].
@@ -91,6 +98,11 @@ pub(crate) trait Engine: Send + Sync {
 
     /// The revisions below `below` that have notes, ascending.
     fn notes_below(&self, below: Revision) -> Result<Vec<Revision>, EngineError>;
+
+    /// The newest revision of which it has a record, if after a crash that may be more than what was sealed.
+    fn newest(&self) -> Result<Option<Revision>, EngineError> {
+        Ok(None)
+    }
 
     /// Makes everything so far durable. The token reopens exactly this state once it stands in the manifest.
     fn seal(&self) -> Result<Bytes, EngineError>;

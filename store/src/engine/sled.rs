@@ -2,8 +2,9 @@
 //! the blobs that hold large values. So after a flush we sync its files ourselves, the main one through a descriptor that
 //! was open before the writes.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -105,9 +106,7 @@ impl SledEngine {
             }
             fs::rename(dir, &aside)?;
         }
-        let config = sled::Config::new().path(dir).cache_capacity(CACHE_BYTES).flush_every_ms(None);
-        let db = config.open().map_err(failed)?;
-        let main = File::open(dir.join("db"))?;
+        let (main, db) = open_files(dir)?;
         let seals = db.get(SEAL_KEY).map_err(failed)?;
         let seals =
             seals.and_then(|bytes| Some(u64::from_le_bytes(bytes.as_ref().try_into().ok()?))).unwrap_or(0);
@@ -130,6 +129,18 @@ impl SledEngine {
     fn range(&self, from: RecordKey, to: RecordKey) -> Result<sled::Iter, EngineError> {
         Ok(self.opened()?.db.range(encode_key(from)..=encode_key(to)))
     }
+}
+
+/// Opens the database, and before it its main file: a descriptor that is opened later could miss an error.
+fn open_files(dir: &Path) -> Result<(File, sled::Db), EngineError> {
+    fs::create_dir_all(dir)?;
+    let path = dir.join("db");
+    let main = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    let config = sled::Config::new().path(dir).cache_capacity(CACHE_BYTES).flush_every_ms(None);
+    // What it cannot read it may report, or panic.
+    let opened = catch_unwind(AssertUnwindSafe(|| config.open()));
+    let opened = opened.map_err(|_| EngineError::Corrupt("sled panicked when it was opened".to_owned()))?;
+    Ok((main, opened.map_err(failed)?))
 }
 
 /// Syncs a directory with everything below it.
@@ -201,6 +212,11 @@ impl Engine for SledEngine {
         Ok(notes)
     }
 
+    fn newest(&self) -> Result<Option<Revision>, EngineError> {
+        let last = self.opened()?.db.last().map_err(failed)?;
+        Ok(last.and_then(|(key, _)| decode_key(&key)).map(|key| key.main))
+    }
+
     fn seal(&self) -> Result<Bytes, EngineError> {
         let mut seals = self.seals.lock();
         let next = *seals + 1;
@@ -227,7 +243,19 @@ impl Engine for SledEngine {
         EngineSize { allocated, live: allocated }
     }
 
+    /// On return the database can be opened again.
     fn close(&self) {
-        self.open.write().take();
+        let Some(Open { db, main }) = self.open.write().take() else { return };
+        drop(db);
+        // sled's own threads may hold the database a moment longer, and its lock with it.
+        if let Err(error) = main.lock().and_then(|()| main.unlock()) {
+            tracing::warn!(%error, "sled's lock cannot be waited for");
+        }
+    }
+}
+
+impl Drop for SledEngine {
+    fn drop(&mut self) {
+        self.close();
     }
 }

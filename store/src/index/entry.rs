@@ -5,6 +5,35 @@ use std::sync::Arc;
 use crate::commit::RecordKey;
 use crate::{KeyValue, Revision};
 
+/// Where a compaction cuts history off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// The lowest revision that can still be read.
+    pub(crate) revision: Revision,
+    /// Versions superseded below this one go: the same revision, or the next.
+    superseded: Revision,
+}
+
+impl From<Revision> for Cut {
+    /// The version superseded exactly at the revision stays one compaction longer than a read needs it: a watch that begins
+    /// there can still say what was before.
+    fn from(revision: Revision) -> Self {
+        Self { revision, superseded: revision }
+    }
+}
+
+impl Cut {
+    /// One that also removes what was superseded exactly at the revision.
+    pub(crate) fn close(revision: Revision) -> Self {
+        Self { revision, superseded: revision.next() }
+    }
+
+    /// The lowest revision for which there may be something to remove must not be above this one.
+    pub(super) fn reach(self) -> Revision {
+        self.superseded
+    }
+}
+
 /// A version with its place in history.
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
@@ -157,20 +186,18 @@ impl Entry {
         superseded.or(newest.dead.then_some(newest.main.next()))
     }
 
-    /// Removes the versions that no read at or above `revision` needs; says whether any is left.
+    /// Removes the versions that no read at or above the cut's revision needs; says whether any is left.
     ///
-    /// A version goes when its successor is older than `revision`; a deletion when it itself is. The version superseded
-    /// exactly at `revision` stays one compaction longer than a read needs it: a watch that begins there can still say
-    /// what was before.
-    pub(super) fn compact(&mut self, revision: Revision, removed: &mut Vec<RecordKey>) -> bool {
+    /// A version goes when its successor is older than `cut` says; a deletion when it itself is older than the revision.
+    pub(super) fn compact(&mut self, cut: Cut, removed: &mut Vec<RecordKey>) -> bool {
         let newest = &self.newest;
         if let Some(older) = &mut self.older {
-            older.compact(newest.main, revision, removed);
+            older.compact(newest.main, cut, removed);
             if older.0.is_empty() {
                 self.older = None;
             }
         }
-        let gone = self.older.is_none() && newest.dead && newest.main < revision;
+        let gone = self.older.is_none() && newest.dead && newest.main < cut.revision;
         if gone {
             removed.push(RecordKey::new(newest.main, newest.sub));
         }
@@ -180,13 +207,13 @@ impl Entry {
 
 impl Older {
     /// Does so for all but the newest version, which is of revision `newest`.
-    fn compact(&mut self, newest: Revision, revision: Revision, removed: &mut Vec<RecordKey>) {
+    fn compact(&mut self, newest: Revision, cut: Cut, removed: &mut Vec<RecordKey>) {
         let Self(marks) = self;
         let mut kept = 0;
         for at in 0..marks.len() {
             let mark = marks[at];
             let successor = marks.get(at + 1).map_or(newest, |next| next.main);
-            if successor < revision || mark.dead && mark.main < revision {
+            if successor < cut.superseded || mark.dead && mark.main < cut.revision {
                 removed.push(RecordKey::new(mark.main, mark.sub));
             } else {
                 marks[kept] = mark;

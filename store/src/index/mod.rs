@@ -12,7 +12,7 @@ mod tree;
 
 use std::slice;
 
-pub(crate) use entry::{Entry, Found, Version};
+pub(crate) use entry::{Cut, Entry, Found, Version};
 pub(crate) use restore::Restore;
 
 use self::leaf::Leaf;
@@ -100,10 +100,10 @@ impl Index {
     pub(crate) fn compact(
         &mut self,
         from: &[u8],
-        revision: Revision,
+        cut: impl Into<Cut>,
         removed: &mut Vec<RecordKey>,
     ) -> Option<Box<[u8]>> {
-        let Swept::Leaf(next) = self.root.sweep(Some(from), revision, removed) else { return None };
+        let Swept::Leaf(next) = self.root.sweep(Some(from), cut.into(), removed) else { return None };
         self.root.shrink();
         next
     }

@@ -2,7 +2,7 @@
 //! counting and compaction pass by subtrees instead of visiting keys. Knows no requests.
 
 use super::leaf::Leaf;
-use super::{Entry, Version};
+use super::{Cut, Entry, Version};
 use crate::Revision;
 use crate::commit::RecordKey;
 
@@ -244,26 +244,21 @@ impl Node {
     }
 
     /// Compacts the first leaf with something to remove that is not wholly before `from`.
-    pub(super) fn sweep(
-        &mut self,
-        from: Option<&[u8]>,
-        revision: Revision,
-        removed: &mut Vec<RecordKey>,
-    ) -> Swept {
+    pub(super) fn sweep(&mut self, from: Option<&[u8]>, cut: Cut, removed: &mut Vec<RecordKey>) -> Swept {
         match self {
             Self::Leaf(leaf) => {
-                leaf.retain(|entry| entry.compact(revision, removed));
+                leaf.retain(|entry| entry.compact(cut, removed));
                 Swept::Leaf(None)
             }
             Self::Inner(children) => {
                 let first = from.map_or(0, |from| child_of(children, from));
                 for at in first..children.len() {
                     let child = &mut children[at];
-                    if child.sum.garbage_at > revision {
+                    if child.sum.garbage_at > cut.reach() {
                         continue;
                     }
                     let from = from.filter(|_| at == first);
-                    if let Swept::Leaf(next) = child.node.sweep(from, revision, removed) {
+                    if let Swept::Leaf(next) = child.node.sweep(from, cut, removed) {
                         let next = next.or_else(|| children.get(at + 1).map(|child| child.from.clone()));
                         settle(children, at);
                         return Swept::Leaf(next);

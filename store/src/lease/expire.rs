@@ -3,6 +3,8 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures::future::join_all;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::Alarm;
@@ -13,19 +15,19 @@ use crate::request::{Refused, Request};
 /// How long to wait when the writer's queue is full.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
+/// Leases that are ended together: they share writes of the log, and other requests find room in the queue.
+const BATCH: usize = 256;
+
 /// Runs until the store is closed or its last handle is gone.
 pub(crate) async fn run(core: Arc<Core>, driver: Weak<Driver>) {
     while core.serving().is_ok() {
         let changed = core.leases.changed.notified();
-        let Some((deadline, id)) = core.leases.next() else {
+        let corrupt = core.visible().alarms.contains(Alarm::Corrupt);
+        let Some(deadline) = core.leases.next().filter(|_| !corrupt) else {
+            // While data is damaged, nothing is deleted; disarming rings.
             changed.await;
             continue;
         };
-        if core.visible().alarms.contains(Alarm::Corrupt) {
-            // Nothing is deleted any more; disarming rings.
-            changed.await;
-            continue;
-        }
         let now = Instant::now();
         if deadline > now {
             tokio::select! {
@@ -36,11 +38,18 @@ pub(crate) async fn run(core: Arc<Core>, driver: Weak<Driver>) {
             continue;
         }
         let Some(driver) = driver.upgrade() else { return };
-        match driver.submit(Request::Expire { id, now }, 0).await {
-            // Whether it was ended, renewed meanwhile or gone already: its deadline is no longer the first.
-            Ok(_) => {}
+        match end(&core, &driver, now).await {
+            Ok(()) => yield_now().await,
             Err(Refused::Busy) => sleep(BUSY_PAUSE).await,
             Err(Refused::Stopped) => return,
         }
     }
+}
+
+/// Ends some of the leases that are over. Whether one was ended, renewed meanwhile or gone already: its deadline is no
+/// longer among the first.
+async fn end(core: &Core, driver: &Driver, now: Instant) -> Result<(), Refused> {
+    let over = core.leases.due(now, BATCH).into_iter();
+    let ends = over.map(|id| driver.submit(Request::Expire { id, now }, 0));
+    join_all(ends).await.into_iter().try_for_each(|answer| answer.map(drop))
 }

@@ -146,7 +146,9 @@ fn what_is_written_and_compacted_meanwhile_does_not_show() {
                 other.txn(Txn::of(vec![Op::put("late", ""), Op::delete("key/0001")])).await.unwrap();
                 other.compact(other.revision()).await.unwrap();
             };
-            writing.now_or_never().expect("a store in memory makes nobody wait");
+            let mut writing = std::pin::pin!(writing);
+            // In memory it only gives way, it does not wait.
+            assert!((0..10_000).any(|_| writing.as_mut().now_or_never().is_some()));
         };
         let mut to = Interrupted { inner: Cursor::default(), then: Some(then) };
         let info = store.snapshot(&mut to).unwrap();

@@ -25,6 +25,8 @@ pub(super) fn tiny(config: Config, dice: u8) -> Config {
         segment_bytes: 16 << 10,
         checkpoint_bytes: 1 << 10,
         engine_file_bytes: 2 << 10,
+        disk_free_bytes: 0,
+        reserve_bytes: 1 << 10,
         ..Limits::default()
     };
     Config { limits, ..config }

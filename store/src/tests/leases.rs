@@ -1,12 +1,18 @@
 //! Leases under virtual time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use kstore_nondet::Nondet;
+use kstore_nondet::{Nondet, Rng};
 use tokio::time::{Instant, sleep};
 
-use super::conformance::block_on;
-use crate::{Config, KeyRange, LeaseError, LeaseId, Op, Put, Range, Revision, Store, Txn, WatchRequest};
+use super::conformance::{block_on, tiny};
+use crate::disk::sim::{Policy, SimDisk};
+use crate::lease::LeaseRenewed;
+use crate::request::{Answer, Request};
+use crate::{
+    Config, KeyRange, LeaseError, LeaseId, Op, Put, Range, Revision, Store, Txn, TxnError, WatchRequest,
+};
 
 const ID: LeaseId = LeaseId(9);
 
@@ -97,5 +103,88 @@ fn times_are_kept_within_bounds_and_ids_are_unique() {
         assert_eq!(store.lease_grant(60, LeaseId(-3)).await, Err(LeaseError::Exists(LeaseId(-3))));
         assert_eq!(store.lease_revoke(ID).await, Err(LeaseError::NotFound(ID)));
         assert_eq!(store.revision(), Revision(1), "leases without keys take no revision");
+    });
+}
+
+#[test]
+fn a_renewal_waits_for_no_write_and_leaves_no_trace_in_the_log() {
+    block_on(async {
+        let disk = SimDisk::default();
+        let config = tiny(Config::durable("/data"), 3);
+        let store = Store::open_stepped(Arc::new(disk.clone()), &config, &Rng::seeded(1)).unwrap();
+        store.lease_grant(10, ID).await.unwrap();
+        let waiting = store.driver().evaluate_group(vec![Request::Txn(Txn::of(vec![Op::put("k", "v")]))]);
+        let (ops, seq) = (disk.ops(), store.status().seq);
+        assert_eq!(
+            store.lease_keep_alive(ID).await.unwrap(),
+            LeaseRenewed { ttl: 10, revision: Revision(1) }
+        );
+        assert_eq!((disk.ops(), store.status().seq), (ops, seq));
+        store.driver().log_group().unwrap();
+        assert_eq!((waiting.unwrap().len(), store.revision()), (1, Revision(2)));
+        assert_eq!(store.metrics().leases_renewed, 1);
+    });
+}
+
+#[test]
+fn a_renewal_that_comes_too_late_ends_the_lease_before_it_is_refused() {
+    block_on(async {
+        let disk = SimDisk::default();
+        let config = tiny(Config::durable("/data"), 3);
+        let store = Store::open_stepped(Arc::new(disk.clone()), &config, &Rng::seeded(1)).unwrap();
+        store.lease_grant(10, ID).await.unwrap();
+        attach(&store, "k", ID).await;
+        let before = store.revision();
+        // The task that would end it has not had its turn.
+        let late = Request::KeepAlive { id: ID, now: Instant::now() + Duration::from_secs(10) };
+        let answers = store.driver().submit_group(vec![late]).unwrap();
+        assert!(matches!(answers[..], [Answer::KeepAlive(Err(LeaseError::NotFound(ID)))]), "{answers:?}");
+        assert_eq!((keys(&store).len(), store.revision()), (0, before.next()));
+        let put = Op::Put(Put { lease: ID, ..Put::new("k", "v") });
+        assert_eq!(store.txn(Txn::of(vec![put])).await, Err(TxnError::LeaseNotFound(ID)));
+    });
+}
+
+#[test]
+fn many_leases_that_end_together_let_others_in_between() {
+    block_on(async {
+        const LEASES: i64 = 2_000;
+        let store = store().await;
+        for id in 1..=LEASES {
+            store.lease_grant(10, LeaseId(id)).await.unwrap();
+            let put = Put { lease: LeaseId(id), ..Put::new(format!("{id}"), "v") };
+            store.txn(Txn::of(vec![Op::Put(put)])).await.unwrap();
+        }
+        let mut watcher = store.watch(WatchRequest::new(KeyRange::single("other"))).unwrap();
+        let other = store.clone();
+        let writing = tokio::spawn(async move {
+            sleep(Duration::from_secs(10)).await;
+            other.txn(Txn::of(vec![Op::put("other", "v")])).await.unwrap().revision
+        });
+        let written = writing.await.unwrap();
+        assert!(written.0 < 2 * LEASES, "it is not behind all of them, but at {written}");
+        assert_eq!(watcher.next().await.unwrap().unwrap().revision, written);
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!((keys(&store).len(), store.metrics().leases_expired), (1, LEASES as u64));
+        assert_eq!(store.leases().await, Ok(vec![]));
+    });
+}
+
+#[test]
+fn a_lease_has_its_whole_time_again_after_a_restart() {
+    block_on(async {
+        let disk = SimDisk::default();
+        let config = tiny(Config::durable("/data"), 3);
+        let open = |disk: SimDisk| Store::open_stepped(Arc::new(disk), &config, &Rng::seeded(1)).unwrap();
+        let store = open(disk.clone());
+        store.lease_grant(10, ID).await.unwrap();
+        attach(&store, "k", ID).await;
+        sleep(Duration::from_secs(9)).await;
+        let store = open(disk.crash(Policy::Nothing, 1));
+        assert_eq!(store.lease_time_to_live(ID, true).await.unwrap().ttl, 10);
+        sleep(Duration::from_millis(9_900)).await;
+        assert_eq!(keys(&store).len(), 1);
+        sleep(Duration::from_millis(200)).await;
+        assert_eq!(keys(&store).len(), 0);
     });
 }

@@ -8,46 +8,46 @@ use crate::{
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ModelKv {
-    pub(super) value: Vec<u8>,
-    pub(super) create: i64,
-    pub(super) modified: i64,
-    pub(super) version: i64,
-    pub(super) lease: i64,
+pub(crate) struct ModelKv {
+    pub(crate) value: Vec<u8>,
+    pub(crate) create: i64,
+    pub(crate) modified: i64,
+    pub(crate) version: i64,
+    pub(crate) lease: i64,
 }
 
-pub(super) type Map = BTreeMap<Vec<u8>, ModelKv>;
+pub(crate) type Map = BTreeMap<Vec<u8>, ModelKv>;
 
 /// Kind, key, what it is now, what it was.
-pub(super) type Change = (EventKind, Vec<u8>, Option<ModelKv>, Option<ModelKv>);
+pub(crate) type Change = (EventKind, Vec<u8>, Option<ModelKv>, Option<ModelKv>);
 
 #[derive(Clone, Debug)]
-pub(super) struct Model {
+pub(crate) struct Model {
     /// The map at each revision; index 0 is no revision.
-    pub(super) maps: Vec<Map>,
+    pub(crate) maps: Vec<Map>,
     /// The changes of each revision.
-    pub(super) changes: Vec<Vec<Change>>,
-    pub(super) notes: Vec<Option<Vec<u8>>>,
-    pub(super) compacted: i64,
-    pub(super) leases: BTreeMap<i64, i64>,
+    pub(crate) changes: Vec<Vec<Change>>,
+    pub(crate) notes: Vec<Option<Vec<u8>>>,
+    pub(crate) compacted: i64,
+    pub(crate) leases: BTreeMap<i64, i64>,
 }
 
 impl Model {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (maps, changes) = (vec![Map::new(); 2], vec![vec![]; 2]);
         Self { maps, changes, notes: vec![None; 2], compacted: -1, leases: BTreeMap::new() }
     }
 
-    pub(super) fn revision(&self) -> i64 {
+    pub(crate) fn revision(&self) -> i64 {
         self.maps.len() as i64 - 1
     }
 
-    pub(super) fn now(&self) -> &Map {
-        self.maps.last().unwrap()
+    pub(crate) fn now(&self) -> &Map {
+        self.maps.last().expect("there always is a revision")
     }
 
     /// Does a transaction that the store accepted.
-    pub(super) fn txn(&mut self, txn: &Txn) -> Outcome {
+    pub(crate) fn txn(&mut self, txn: &Txn) -> Outcome {
         let mut run = Run {
             base: self.revision(),
             before: self.now().clone(),
@@ -61,7 +61,7 @@ impl Model {
         outcome
     }
 
-    pub(super) fn revoke(&mut self, id: i64) {
+    pub(crate) fn revoke(&mut self, id: i64) {
         self.leases.remove(&id);
         let mut map = self.now().clone();
         let gone: Vec<_> = map.iter().filter(|(_, kv)| kv.lease == id).map(|(key, _)| key.clone()).collect();
@@ -79,7 +79,7 @@ impl Model {
     }
 
     /// Whether a note must still be there: within history, or of a live key's create or mod revision.
-    pub(super) fn must_keep_note(&self, revision: i64) -> bool {
+    pub(crate) fn must_keep_note(&self, revision: i64) -> bool {
         let used = self.now().values().any(|kv| kv.create == revision || kv.modified == revision);
         revision >= self.compacted || used
     }
@@ -87,14 +87,14 @@ impl Model {
 
 /// What a transaction answers, in the model's terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Outcome {
-    pub(super) succeeded: bool,
-    pub(super) revision: i64,
-    pub(super) answers: Vec<Reply>,
+pub(crate) struct Outcome {
+    pub(crate) succeeded: bool,
+    pub(crate) revision: i64,
+    pub(crate) answers: Vec<Reply>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     Range { revision: i64, kvs: Vec<(Vec<u8>, ModelKv)>, more: bool, count: i64 },
     Put { revision: i64, prev: Option<ModelKv> },
     Delete { revision: i64, deleted: i64, prev: Vec<ModelKv> },
@@ -151,7 +151,8 @@ impl Run {
             }
             Op::Delete(delete) => {
                 let keys: Vec<_> = inside(&self.map, &delete.keys).map(|(key, _)| key.clone()).collect();
-                let gone: Vec<_> = keys.iter().map(|key| self.map.remove(key).unwrap()).collect();
+                let gone: Vec<_> =
+                    keys.iter().map(|key| self.map.remove(key).expect("it was found")).collect();
                 for key in &keys {
                     self.changes.push((EventKind::Delete, key.clone(), None, self.before.get(key).cloned()));
                 }
@@ -193,7 +194,7 @@ fn holds(compare: &Compare, map: &Map) -> bool {
 }
 
 /// A read of one map.
-pub(super) fn range(map: &Map, range: &Range, revision: i64) -> Reply {
+pub(crate) fn range(map: &Map, range: &Range, revision: i64) -> Reply {
     let all: Vec<_> = inside(map, &range.keys).map(|(key, kv)| (key.clone(), kv.clone())).collect();
     let count = all.len() as i64;
     if range.count_only {
@@ -229,7 +230,7 @@ pub(super) fn range(map: &Map, range: &Range, revision: i64) -> Reply {
 
 // The store's answers in the model's terms.
 
-pub(super) fn kv(kv: &KeyValue) -> ModelKv {
+pub(crate) fn kv(kv: &KeyValue) -> ModelKv {
     ModelKv {
         value: kv.value().to_vec(),
         create: kv.create_revision().0,
@@ -239,12 +240,12 @@ pub(super) fn kv(kv: &KeyValue) -> ModelKv {
     }
 }
 
-pub(super) fn range_reply(result: &RangeResult) -> Reply {
+pub(crate) fn range_reply(result: &RangeResult) -> Reply {
     let kvs = result.kvs.iter().map(|found| (found.key().to_vec(), kv(found))).collect();
     Reply::Range { revision: result.revision.0, kvs, more: result.more, count: result.count }
 }
 
-pub(super) fn outcome(result: &TxnResult) -> Outcome {
+pub(crate) fn outcome(result: &TxnResult) -> Outcome {
     let answer = |response: &OpResult| match response {
         OpResult::Range(range) => range_reply(range),
         OpResult::Put(put) => Reply::Put { revision: put.revision.0, prev: put.prev_kv.as_deref().map(kv) },
@@ -259,11 +260,11 @@ pub(super) fn outcome(result: &TxnResult) -> Outcome {
     Outcome { succeeded: result.succeeded, revision: result.revision.0, answers }
 }
 
-pub(super) fn change(event: &Event) -> Change {
+pub(crate) fn change(event: &Event) -> Change {
     let now = (event.kind == EventKind::Put).then(|| kv(&event.kv));
     (event.kind, event.key().to_vec(), now, event.prev_kv.as_deref().map(kv))
 }
 
-pub(super) fn lease(id: i64) -> LeaseId {
+pub(crate) fn lease(id: i64) -> LeaseId {
     LeaseId(id)
 }

@@ -168,10 +168,10 @@ fn only_the_path_taken_can_fail_and_then_nothing_was_done() {
         let leased = Op::Put(Put { lease: LeaseId(5), ..Put::new("l", "v") });
         let kept = Op::Put(Put { ignore_value: true, ..Put::new("missing", "") });
         let future = Op::Range(Range::key("k").at(Revision(9)));
-        let past = Op::Range(Range::key("k").at(Revision(-1)));
+        let past = Op::Range(Range::key("k").at(Revision(-2)));
         let current = store.revision();
         let ahead = RangeError::Future { requested: Revision(9), current };
-        let behind = RangeError::Compacted { requested: Revision(-1), compacted: Revision(-1) };
+        let behind = RangeError::Compacted { requested: Revision(-2), compacted: Revision(-1) };
         let table = [
             (leased, TxnError::LeaseNotFound(LeaseId(5))),
             (kept, TxnError::KeyNotFound),

@@ -8,22 +8,20 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::codec::frame::SegmentHeader;
-use crate::disk::{Disk, File};
+use crate::disk::{Disk, File, write_zeros};
+use crate::room::{Room, is_full};
 
-/// A file that is not yet a segment has this name; leftovers are overwritten.
-const SPARE: &str = "spare.tmp";
-/// The same for one that is made when none was prepared.
-const FRESH: &str = "fresh.tmp";
 const SUFFIX: &str = ".wal";
-
-/// Zeros are written in pieces of this size.
-const ZEROS: usize = 1 << 20;
+/// A file that is not yet a segment has a number and this suffix.
+const UNUSED: &str = ".tmp";
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Segments {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
+    /// The file system's, if anybody cares.
+    room: Option<Room>,
     inner: Mutex<Inner>,
 }
 
@@ -31,8 +29,18 @@ pub(crate) struct Segments {
 struct Inner {
     /// The first record of each segment, ascending.
     first_seqs: Vec<u64>,
-    /// A prepared file, with its size.
-    spare: Option<(Arc<dyn File>, u64)>,
+    /// A file that was prepared.
+    spare: Option<Unused>,
+    /// How many files were made. One may be in the making while another gets its name: each has a name of its own.
+    made: u64,
+}
+
+/// A file that is not yet a segment.
+#[derive(Debug)]
+struct Unused {
+    path: PathBuf,
+    file: Arc<dyn File>,
+    size: u64,
 }
 
 /// The name of the segment that begins with a record.
@@ -47,8 +55,26 @@ impl Segments {
         let parsed = names.iter().filter_map(|name| name.strip_suffix(SUFFIX));
         let mut first_seqs: Vec<_> = parsed.filter_map(|hex| u64::from_str_radix(hex, 16).ok()).collect();
         first_seqs.sort_unstable();
-        let inner = Inner { first_seqs, spare: None };
-        Ok(Self { disk, dir: dir.to_owned(), inner: Mutex::new(inner) })
+        let inner = Inner { first_seqs, spare: None, made: 0 };
+        Ok(Self { disk, dir: dir.to_owned(), room: None, inner: Mutex::new(inner) })
+    }
+
+    /// The same, aware of how much room there is.
+    pub(crate) fn within(self, room: Room) -> Self {
+        Self { room: Some(room), ..self }
+    }
+
+    pub(crate) fn room(&self) -> Option<&Room> {
+        self.room.as_ref()
+    }
+
+    /// Removes what another process left behind of files that did not become segments.
+    pub(crate) fn remove_unused(&self) -> io::Result<()> {
+        let names = self.disk.list(&self.dir)?;
+        names
+            .iter()
+            .filter(|name| name.ends_with(UNUSED))
+            .try_for_each(|name| self.disk.remove(&self.dir.join(name)))
     }
 
     pub(crate) fn first_seqs(&self) -> Vec<u64> {
@@ -63,7 +89,7 @@ impl Segments {
     pub(crate) fn bytes(&self) -> u64 {
         let (first_seqs, spare) = {
             let inner = self.inner.lock();
-            (inner.first_seqs.clone(), inner.spare.as_ref().map_or(0, |(_, size)| *size))
+            (inner.first_seqs.clone(), inner.spare.as_ref().map_or(0, |spare| spare.size))
         };
         let len = |first| self.open(first).and_then(|file| file.len());
         // One that went meanwhile occupies nothing.
@@ -85,18 +111,15 @@ impl Segments {
     ) -> io::Result<(Arc<dyn File>, u64)> {
         let spare = self.inner.lock().spare.take();
         let size = size.max(least);
-        let (temporary, file, size) = match spare.filter(|(_, spare)| *spare >= least) {
-            Some((file, size)) => (SPARE, file, size),
-            None => {
-                let file = self.fill(FRESH, size)?;
-                (FRESH, file, size)
-            }
+        let Unused { path, file, size } = match spare.filter(|spare| spare.size >= least) {
+            Some(spare) => spare,
+            None => self.fresh(least, size)?,
         };
         let mut start = header.encode();
         start.extend_from_slice(content);
         file.write_at(0, &start)?;
         file.sync()?;
-        self.disk.rename(&self.dir.join(temporary), &self.path(header.first_seq))?;
+        self.disk.rename(&path, &self.path(header.first_seq))?;
         self.disk.sync_dir(&self.dir)?;
         let mut inner = self.inner.lock();
         if inner.first_seqs.last() != Some(&header.first_seq) {
@@ -105,12 +128,30 @@ impl Segments {
         Ok((file, size))
     }
 
+    /// Makes a new file of `size` bytes; if there is no room for it, one that is just large enough.
+    fn fresh(&self, least: u64, size: u64) -> io::Result<Unused> {
+        match self.fill(size) {
+            Err(error) if is_full(&error) => {
+                if let Some(room) = self.room() {
+                    room.ran_out();
+                }
+                self.fill(least)
+            }
+            other => other,
+        }
+    }
+
     /// Makes a file of zeros, not synced. If there is no room for it, what there was room for is given back.
-    fn fill(&self, name: &str, size: u64) -> io::Result<Arc<dyn File>> {
-        let path = self.dir.join(name);
+    fn fill(&self, size: u64) -> io::Result<Unused> {
+        let number = {
+            let mut inner = self.inner.lock();
+            inner.made += 1;
+            inner.made
+        };
+        let path = self.dir.join(format!("{number}{UNUSED}"));
         let file = self.disk.create(&path)?;
-        match fill(&*file, size) {
-            Ok(()) => Ok(file),
+        match write_zeros(&*file, size) {
+            Ok(()) => Ok(Unused { path, file, size }),
             Err(error) => {
                 drop(file);
                 if let Err(error) = self.disk.remove(&path) {
@@ -126,24 +167,23 @@ impl Segments {
         if self.inner.lock().spare.is_some() {
             return Ok(());
         }
-        let file = self.fill(SPARE, size)?;
-        file.sync()?;
-        self.inner.lock().spare = Some((file, size));
+        let spare = self.fill(size)?;
+        spare.file.sync()?;
+        self.inner.lock().spare = Some(spare);
         Ok(())
     }
 
     /// Removes the segments that hold no record above `seq`; the newest always stays.
     pub(crate) fn remove_upto(&self, seq: u64) -> io::Result<()> {
-        let mut removed = false;
         while let Some(first_seq) = self.superfluous(seq) {
-            // One by one, the oldest first: if this fails half-way, those that are left have no gap.
+            // The oldest first, and each for good before the next: whatever fails, those that are left have no gap.
             match self.disk.remove(&self.path(first_seq)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 Ok(()) | Err(_) => self.inner.lock().first_seqs.retain(|first| *first != first_seq),
             }
-            removed = true;
+            self.disk.sync_dir(&self.dir)?;
         }
-        if removed { self.disk.sync_dir(&self.dir) } else { Ok(()) }
+        Ok(())
     }
 
     /// The oldest segment, if it holds no record above `seq`: it ends before the next one's first.
@@ -153,16 +193,4 @@ impl Segments {
             _ => None,
         }
     }
-}
-
-/// Writes zeros: space that was only set aside would cost a change of metadata at every sync that fills a part of it.
-fn fill(file: &dyn File, size: u64) -> io::Result<()> {
-    let zeros = vec![0; ZEROS.min(size as usize)];
-    let mut at = 0;
-    while at < size {
-        let piece = (size - at).min(zeros.len() as u64);
-        file.write_at(at, &zeros[..piece as usize])?;
-        at += piece;
-    }
-    Ok(())
 }

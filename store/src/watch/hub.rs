@@ -79,6 +79,17 @@ impl Hub {
         self.watchers.load(Ordering::Relaxed)
     }
 
+    /// How many watchers are behind, and how many events wait in queues.
+    pub(crate) fn load(&self) -> (u64, u64) {
+        let (mut behind, mut pending) = (0, 0);
+        self.inner.lock().interests.visit_all(|slot| {
+            let queue = slot.queue();
+            behind += u64::from(matches!(queue.mode, Mode::Behind(_)));
+            pending += queue.events() as u64;
+        });
+        (behind, pending)
+    }
+
     /// Takes a watcher in. It is behind if its start has been delivered already.
     pub(crate) fn register(&self, request: WatchRequest, current: Revision) -> Arc<Slot> {
         let mut inner = self.inner.lock();

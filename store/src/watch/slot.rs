@@ -55,6 +55,13 @@ pub(crate) enum Ending {
     Failed,
 }
 
+impl Queue {
+    /// How many events wait.
+    pub(crate) fn events(&self) -> usize {
+        self.events
+    }
+}
+
 impl Slot {
     pub(crate) fn new(id: u64, request: WatchRequest, mode: Mode, limits: &Limits) -> Self {
         let reached = Revision(0);

@@ -211,7 +211,7 @@ impl WatchHandle {
     /// Makes [`Watcher::next`] return a batch without events once everything up to the store's present revision has been
     /// handed out. Requests that wait are merged. A watch whose start lies in the future answers when it gets there.
     pub fn request_progress(&self) {
-        self.core.hub.ask(&self.slot, self.core.revision());
+        self.core.hub.ask(&self.slot, self.core.revision().max(self.slot.request.start));
     }
 }
 

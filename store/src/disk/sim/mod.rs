@@ -16,7 +16,9 @@ use kstore_nondet::Rng;
 use parking_lot::Mutex;
 
 pub(crate) use self::crash::Policy;
-pub(crate) use self::fault::{Fault, Shown};
+pub(crate) use self::fault::Fault;
+#[cfg(test)]
+pub(crate) use self::fault::Shown;
 use self::world::{Change, Inode, World};
 pub(crate) use self::world::{Operation, Verb};
 use super::{Disk, File};
@@ -157,6 +159,11 @@ impl Disk for SimDisk {
         world.find(path)?;
         let (dir, name) = world::split(path);
         world.change(dir, Change::Unlink(name.to_owned()))
+    }
+
+    fn free_space(&self, _: &Path) -> io::Result<u64> {
+        let world = self.0.lock();
+        Ok(world.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(world.used())))
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

@@ -67,6 +67,15 @@ pub(crate) fn number(name: &str) -> Option<u32> {
     u32::from_str_radix(name.strip_suffix(SUFFIX)?, 16).ok()
 }
 
+/// Gives files that cannot be used a name under which nobody looks for them but a person. Those of an earlier time are
+/// replaced.
+pub(crate) fn set_aside(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    for name in disk.list(dir)?.iter().filter(|name| name.ends_with(SUFFIX)) {
+        disk.rename(&dir.join(name), &dir.join(format!("{name}.broken")))?;
+    }
+    disk.sync_dir(dir)
+}
+
 impl Files {
     /// Opens the files of a list; also says which number is free. Others in the directory are retired: an older token may
     /// still name them.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
+pub(crate) use self::files::set_aside;
 use self::files::{Files, Tail};
 pub(crate) use self::files::{name as file_name, number as file_number};
 use self::places::Places;

@@ -210,7 +210,7 @@ fn a_log_that_ends_before_what_was_checkpointed_is_refused_also_with_an_older_st
             match machine.open(7) {
                 Err(_) => refused += 1,
                 Ok(store) => {
-                    assert!(store.revision().0 >= life.observed, "{} of {}", store.revision(), life.observed)
+                    assert!(store.revision().0 >= life.observed, "{} of {}", store.revision(), life.observed);
                 }
             }
         }

@@ -103,6 +103,10 @@ impl Machine {
         let mut watcher = follow(&store, model.revision() + 1);
         for (at, step) in steps.iter().enumerate() {
             assert!(step.is_possible(&model), "{step:?} is no step at {}", model.revision());
+            if !store.alarms().is_empty() {
+                // The disk was full for the engine: writes are refused from here on.
+                return life;
+            }
             if *step == Step::Reopen {
                 life.look(&store, &mut watcher);
                 block_on_here(store.close());
@@ -163,6 +167,10 @@ pub(super) struct Judged {
 impl Judged {
     /// The store goes on from there.
     pub(super) async fn goes_on(&mut self) -> Result<(), String> {
+        for alarm in self.store.alarms() {
+            let disarmed = self.store.alarm_disarm(alarm).await;
+            disarmed.map_err(|error| format!("{alarm} cannot be disarmed: {error}"))?;
+        }
         let result = self.store.txn(put("after", 1)).await;
         let result = result.map_err(|error| format!("it does not go on: {error}"))?;
         self.model.txn(&put("after", 1));

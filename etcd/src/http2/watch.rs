@@ -1,0 +1,107 @@
+//! A watch stream: a task that turns what the client sends into requests and passes on what the session has to say.
+
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes, BytesMut};
+use futures::stream;
+use kstore_proto::etcd::etcdserverpb::WatchRequest;
+use prost::Message;
+use tokio::sync::Semaphore;
+use tonic::Status;
+
+use super::bridge::{Bridge, Parts, RequestBody};
+use super::call::{self, PREFIX};
+use super::stream::{Part, Tail};
+use crate::limits::ANSWER_BYTES;
+use crate::node::Node;
+use crate::watch::{Requests, Session};
+
+/// The method.
+pub(super) const PATH: &str = "/etcdserverpb.Watch/Watch";
+
+/// Begins a watch stream.
+pub(super) fn open(node: Node, complete: bool, id: u32, parts: &Parts) -> Bridge {
+    let parts = parts.clone();
+    Bridge::begin(complete, |body| serve(Session::new(node, requests(body)), id, parts))
+}
+
+async fn serve(mut session: Session, id: u32, parts: Parts) {
+    let room = Arc::new(Semaphore::new(ANSWER_BYTES));
+    let mut part = Part::Accepted;
+    // The connection has ended if it takes no parts.
+    while parts.send((id, part)).await.is_ok() {
+        part = match session.next().await {
+            Ok(bytes) => data(bytes, &room).await,
+            Err(status) => {
+                let _ = parts.send((id, Part::Tail(Tail::Failed(status)))).await;
+                return;
+            }
+        };
+    }
+}
+
+/// Waits until the client took what was made before.
+async fn data(bytes: Bytes, room: &Arc<Semaphore>) -> Part {
+    let cost = bytes.len().min(ANSWER_BYTES) as u32;
+    let held = room.clone().acquire_many_owned(cost).await.ok();
+    Part::Data(bytes, held)
+}
+
+/// The messages of a body.
+fn requests(body: RequestBody) -> Requests {
+    let state = Some((body, BytesMut::new()));
+    Box::pin(stream::unfold(state, |state| async {
+        let (mut body, mut buffer) = state?;
+        loop {
+            match message(&mut buffer) {
+                Ok(Some(request)) => return Some((Ok(request), Some((body, buffer)))),
+                Ok(None) => buffer.extend_from_slice(&body.next().await?),
+                Err(status) => return Some((Err(status), None)),
+            }
+        }
+    }))
+}
+
+/// Takes a message off the front, if it is all there.
+fn message(buffer: &mut BytesMut) -> Result<Option<WatchRequest>, Status> {
+    let Some(len) = call::announced(buffer)? else { return Ok(None) };
+    if buffer.len() < PREFIX + len {
+        return Ok(None);
+    }
+    buffer.advance(PREFIX);
+    let request = WatchRequest::decode(buffer.split_to(len).freeze());
+    let request =
+        request.map_err(|error| Status::internal(format!("grpc: error unmarshalling request: {error}")));
+    request.map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kstore_proto::etcd::etcdserverpb::{WatchCancelRequest, watch_request::RequestUnion};
+
+    #[test]
+    fn requests_are_read_however_they_are_cut() {
+        let request = |watch_id| WatchRequest {
+            request_union: Some(RequestUnion::CancelRequest(WatchCancelRequest { watch_id })),
+        };
+        let mut whole = Vec::new();
+        for id in [1, 300] {
+            let bytes = request(id).encode_to_vec();
+            whole.extend_from_slice(&[0, 0, 0, 0, bytes.len() as u8]);
+            whole.extend_from_slice(&bytes);
+        }
+        for cut in 1..whole.len() {
+            let (mut buffer, mut seen) = (BytesMut::new(), Vec::new());
+            for piece in whole.chunks(cut) {
+                buffer.extend_from_slice(piece);
+                while let Some(request) = message(&mut buffer).unwrap() {
+                    seen.push(request);
+                }
+            }
+            assert_eq!(seen, [request(1), request(300)]);
+        }
+        assert!(message(&mut BytesMut::from(&[1, 0, 0, 0, 0][..])).is_err());
+        assert!(message(&mut BytesMut::from(&[0, 255, 0, 0, 0][..])).is_err());
+    }
+}

@@ -1,0 +1,5 @@
+//! Bytes as a manifest.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kstore_store::fuzzing::manifest_file(bytes));

@@ -1,0 +1,5 @@
+//! Transactions that the bytes describe, on the store and on the model.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kstore_store::fuzzing::transactions(bytes));

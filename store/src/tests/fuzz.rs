@@ -1,0 +1,58 @@
+//! The fuzz targets without a fuzzer: random bytes, and the corpus that is kept in `fuzz/corpus`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use proptest::collection::vec;
+use proptest::prelude::{any, proptest};
+
+use super::conformance::cases;
+use crate::fuzzing::{TARGETS, seeds};
+
+fn corpus(target: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target)
+}
+
+/// With `KSTORE_WRITE_CORPUS` set, first writes what our own code makes.
+#[test]
+fn the_kept_corpus_finds_nothing() {
+    if std::env::var_os("KSTORE_WRITE_CORPUS").is_some() {
+        for (target, seeds) in seeds() {
+            fs::create_dir_all(corpus(target)).unwrap();
+            for (at, seed) in seeds.iter().enumerate() {
+                fs::write(corpus(target).join(format!("seed-{at}")), seed).unwrap();
+            }
+        }
+    }
+    let mut files = 0;
+    for (target, run) in TARGETS {
+        for entry in fs::read_dir(corpus(target)).into_iter().flatten() {
+            run(&fs::read(entry.unwrap().path()).unwrap());
+            files += 1;
+        }
+    }
+    assert!(files > 8, "the corpus was found: {files} files");
+}
+
+proptest! {
+    #![proptest_config(cases(256))]
+
+    #[test]
+    fn random_bytes_find_nothing(bytes in vec(any::<u8>(), 0..600)) {
+        TARGETS.iter().for_each(|(_, run)| run(&bytes));
+    }
+
+    #[test]
+    fn what_our_own_code_makes_finds_nothing_when_it_is_damaged(at in any::<u16>(), flip in 1u8..) {
+        for (target, seeds) in seeds() {
+            let (_, run) = TARGETS.iter().find(|(name, _)| *name == target).unwrap();
+            for mut seed in seeds {
+                let len = seed.len().max(1);
+                if let Some(byte) = seed.get_mut(usize::from(at) % len) {
+                    *byte ^= flip;
+                }
+                run(&seed);
+            }
+        }
+    }
+}

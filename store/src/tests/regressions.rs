@@ -1,0 +1,200 @@
+//! Defects that etcd had, by the number of the issue, asked of this store. Those of concurrency are in `concurrent`, those of
+//! crashes at any moment in `crash`; `PROPERTIES.md` says which is where.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use kstore_nondet::Rng;
+
+use super::conformance::{block_on, block_on_real, tiny};
+use crate::disk::sim::{Policy, SimDisk, Verb};
+use crate::{
+    Config, Delete, EventKind, KeyRange, Limits, Op, Range, RangeError, Revision, Store, Txn, WatchRequest,
+};
+
+/// A store that can crash; with tiny bounds, so that everything old is read from the engine.
+struct Bench {
+    disk: SimDisk,
+    config: Config,
+    store: Store,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let config = tiny(Config::durable("/data"), 0);
+        let disk = SimDisk::default();
+        let store = Store::open_stepped(Arc::new(disk.clone()), &config, &Rng::seeded(1)).unwrap();
+        Self { disk, config, store }
+    }
+
+    /// The machine stops; nothing that was not synced is left.
+    fn crash(&mut self) {
+        self.disk = self.disk.crash(Policy::Nothing, 1);
+        self.store = Store::open_stepped(Arc::new(self.disk.clone()), &self.config, &Rng::seeded(2)).unwrap();
+    }
+
+    async fn run(&self, ops: Vec<Op>) -> Revision {
+        self.store.txn(Txn::of(ops)).await.unwrap().revision
+    }
+}
+
+fn all() -> WatchRequest {
+    WatchRequest::new(KeyRange::all())
+}
+
+fn delete_all() -> Op {
+    Op::Delete(Delete { keys: KeyRange::all(), prev_kv: false })
+}
+
+/// The newest record was a tombstone, compaction took it away, and after a restart the revision was one less.
+#[test]
+fn etcd_17780_the_revision_does_not_go_back_when_its_last_record_is_compacted() {
+    block_on(async {
+        let mut bench = Bench::new();
+        for round in 0..20 {
+            bench.run(vec![Op::put("k", vec![0; 500])]).await;
+            let deleted = bench.run(vec![Op::delete("k")]).await;
+            bench.store.compact(deleted).await.unwrap();
+            if round % 2 == 0 {
+                bench.crash();
+            } else {
+                bench.store.close().await;
+                bench.crash();
+            }
+            assert_eq!((bench.store.revision(), bench.store.compacted()), (deleted, deleted));
+            assert_eq!(bench.run(vec![Op::put("other", "v")]).await, deleted.next());
+        }
+    });
+}
+
+/// A watch from the compacted revision did not see the deletion that made it.
+#[test]
+fn etcd_18089_19179_a_watch_from_the_compacted_revision_sees_its_deletion() {
+    block_on(async {
+        let mut bench = Bench::new();
+        bench.run(vec![Op::put("a", "1"), Op::put("b", "2")]).await;
+        let deleted = bench.run(vec![delete_all()]).await;
+        bench.run(vec![Op::put("c", vec![0; 2_000])]).await;
+        bench.store.compact(deleted).await.unwrap();
+        for restarted in [false, true] {
+            if restarted {
+                bench.crash();
+            }
+            let mut watcher = bench.store.watch(all().from(deleted).with_prev_kv()).unwrap();
+            let batch = watcher.try_next().unwrap().unwrap();
+            let seen: Vec<_> = batch.events.iter().map(|event| (event.kind, event.key().to_vec())).collect();
+            assert_eq!(batch.revision, deleted);
+            assert_eq!(seen, [(EventKind::Delete, b"a".to_vec()), (EventKind::Delete, b"b".to_vec())]);
+        }
+        let gone = bench.store.range(&Range::key("a").at(deleted)).unwrap();
+        assert_eq!((gone.kvs.len(), gone.revision), (0, deleted.next()));
+    });
+}
+
+/// A transaction with a read of the past answered with the present on some members.
+#[test]
+fn etcd_18667_a_read_of_the_past_in_a_transaction_is_of_the_past() {
+    block_on(async {
+        let bench = Bench::new();
+        let first = bench.run(vec![Op::put("k", "old")]).await;
+        bench.run(vec![Op::put("k", vec![0; 3_000])]).await;
+        let ops = vec![Op::put("k", "new"), Op::Range(Range::key("k").at(first)), Op::Range(Range::key("k"))];
+        let result = bench.store.txn(Txn::of(ops)).await.unwrap();
+        let read = |at: usize| result.responses[at].clone().into_range().unwrap().kvs[0].value().to_vec();
+        assert_eq!((read(1), read(2)), (b"old".to_vec(), b"new".to_vec()));
+        bench.store.compact(first.next()).await.unwrap();
+        let late = Txn::of(vec![Op::put("k", "never"), Op::Range(Range::key("k").at(first))]);
+        let error = RangeError::Compacted { requested: first, compacted: first.next() };
+        assert_eq!(bench.store.txn(late).await, Err(crate::TxnError::Range(error)));
+    });
+}
+
+/// A watch from a revision to come got events and notifications from before it.
+#[test]
+fn etcd_20221_a_watch_of_the_future_hears_nothing_of_what_comes_before_it() {
+    block_on(async {
+        let bench = Bench::new();
+        let mut watcher = bench.store.watch(all().from(Revision(30))).unwrap();
+        for n in 2..30 {
+            watcher.handle().request_progress();
+            assert_eq!((watcher.next().now_or_never(), watcher.progress()), (None, None), "at {n}");
+            assert_eq!(bench.run(vec![Op::put("k", vec![0; 300])]).await, Revision(n));
+        }
+        assert_eq!(watcher.try_next(), None);
+        bench.run(vec![Op::put("k", "now")]).await;
+        assert_eq!(watcher.try_next().unwrap().unwrap().revision, Revision(30));
+        assert_eq!(watcher.progress(), Some(Revision(30)));
+    });
+}
+
+/// A stream that could not send fast enough lost events, or got some twice.
+#[test]
+fn etcd_17247_17529_a_watcher_starved_for_long_gets_everything_once() {
+    block_on(async {
+        let mut bench = Bench::new();
+        let mut watchers: Vec<_> =
+            (0..5).map(|n| bench.store.watch(all().from(Revision(n * 9))).unwrap()).collect();
+        for n in 0..60 {
+            bench.run(vec![Op::put("k", vec![n; 200]), Op::put("l", "v")]).await;
+            // One takes a little now and then, the others nothing.
+            if n % 7 == 0 {
+                assert!(watchers[1].try_next().is_none_or(|batch| batch.is_ok()));
+            }
+        }
+        for (n, watcher) in watchers.iter_mut().enumerate() {
+            let mut last = None;
+            while let Some(batch) = watcher.try_next() {
+                let batch = batch.unwrap();
+                assert!(last.is_none_or(|last: Revision| batch.revision == last.next()), "watcher {n}");
+                assert_eq!(batch.events.len(), 2);
+                last = Some(batch.revision);
+            }
+            assert_eq!(last, Some(Revision(61)), "watcher {n}");
+        }
+        drop(watchers);
+        bench.crash();
+        assert_eq!(bench.store.revision(), Revision(61));
+    });
+}
+
+/// A lone member confirmed a write before it was durable.
+#[test]
+fn etcd_14370_what_is_answered_is_synced_before() {
+    block_on(async {
+        let bench = Bench::new();
+        for n in 0..40 {
+            let before = bench.disk.count(Verb::Sync);
+            let revision = bench.run(vec![Op::put("k", vec![n; 700])]).await;
+            assert!(bench.disk.count(Verb::Sync) > before);
+            // Whatever a crash takes, it does not take this.
+            let disk = bench.disk.crash(Policy::Nothing, 1);
+            let store = Store::open_stepped(Arc::new(disk), &bench.config, &Rng::seeded(2)).unwrap();
+            assert_eq!(store.revision(), revision);
+            assert_eq!(store.range(&Range::key("k")).unwrap().kvs[0].value()[0], n);
+        }
+    });
+}
+
+/// A large compaction kept the lock, and writers starved.
+#[test]
+fn etcd_19406_writers_go_on_while_much_is_compacted() {
+    block_on_real(async {
+        let config = Config {
+            limits: Limits { window_revisions: 16, ..Limits::default() },
+            ..Config::durable("/data")
+        };
+        let store = Store::open_threads(Arc::new(SimDisk::default()), &config, &Rng::seeded(1)).unwrap();
+        let write =
+            |n: i64| store.txn(Txn::of((0..100).map(|k| Op::put(format!("{k}"), n.to_string())).collect()));
+        for n in 0..60 {
+            write(n).await.unwrap();
+        }
+        let mut watcher = store.watch(all()).unwrap();
+        store.compact(Revision(60)).await.unwrap();
+        for n in 62..100 {
+            assert_eq!(write(n).await.unwrap().revision, Revision(n));
+            assert_eq!(watcher.next().await.unwrap().unwrap().revision, Revision(n));
+        }
+        store.close().await;
+    });
+}

@@ -1,0 +1,227 @@
+//! A file system that runs full: the alarm comes before the end, nothing acknowledged is lost, what frees space works, and
+//! afterwards all is as before.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use kstore_nondet::Rng;
+
+use super::conformance::{block_on, tiny};
+use crate::disk::sim::{Fault, Policy, SimDisk, Verb};
+use crate::{
+    Alarm, Config, Delete, EngineKind, KeyRange, Limits, Op, Range, Revision, Store, StoreStatus, Txn,
+    TxnError,
+};
+
+const DIR: &str = "/data";
+
+fn config(disk_free_bytes: u64, reserve_bytes: u64) -> Config {
+    let config = tiny(Config { engine: EngineKind::Segments, ..Config::durable(DIR) }, 3);
+    let engine_file_bytes = 16 << 10;
+    let limits = Limits { disk_free_bytes, reserve_bytes, engine_file_bytes, ..config.limits };
+    Config { limits, ..config }
+}
+
+fn open(disk: &SimDisk, config: &Config) -> Store {
+    Store::open_stepped(Arc::new(disk.clone()), config, &Rng::seeded(1)).unwrap()
+}
+
+async fn put(store: &Store, key: String, size: usize) -> Result<Revision, TxnError> {
+    store.txn(Txn::of(vec![Op::put(key, vec![7; size])])).await.map(|result| result.revision)
+}
+
+async fn delete_all(store: &Store) {
+    let all = Op::Delete(Delete { keys: KeyRange::all(), prev_kv: false });
+    store.txn(Txn::of(vec![all])).await.unwrap();
+}
+
+fn state(store: &Store) -> BTreeMap<Vec<u8>, usize> {
+    let found = store.range(&Range::new(KeyRange::all())).unwrap();
+    found.kvs.iter().map(|kv| (kv.key().to_vec(), kv.value().len())).collect()
+}
+
+/// Writes until it is refused for want of space; says what was acknowledged.
+async fn fill(store: &Store, size: usize) -> BTreeMap<Vec<u8>, usize> {
+    let mut acknowledged = state(store);
+    for at in 0.. {
+        let key = format!("{at:04}");
+        match put(store, key.clone(), size).await {
+            Ok(_) => drop(acknowledged.insert(key.into_bytes(), size)),
+            Err(error) => {
+                assert_eq!(error, TxnError::NoSpace, "after {at} writes");
+                break;
+            }
+        }
+    }
+    acknowledged
+}
+
+/// The engine is tried again.
+async fn retry() {
+    tokio::time::sleep(Limits::default().engine_retry).await;
+}
+
+fn has_reserve(disk: &SimDisk) -> bool {
+    disk.files(Path::new(DIR)).iter().any(|(name, _)| name == "RESERVE")
+}
+
+#[test]
+fn the_alarm_is_raised_before_the_disk_is_full_and_what_frees_space_works() {
+    block_on(async {
+        let disk = SimDisk::default();
+        let config = config(100 << 10, 10 << 10);
+        let store = open(&disk, &config);
+        disk.set_capacity(Some(400 << 10));
+        let acknowledged = fill(&store, 500).await;
+        assert_eq!(store.alarms(), [Alarm::NoSpace]);
+        assert!(disk.used() < 380 << 10, "{} bytes are used", disk.used());
+        assert!(has_reserve(&disk));
+        assert_eq!(state(&store), acknowledged);
+
+        delete_all(&store).await;
+        store.compact_physical(store.revision()).await.unwrap();
+        store.defragment().await.unwrap();
+        assert!(disk.used() < 200 << 10, "{} bytes are used", disk.used());
+        assert_eq!(put(&store, "k".to_owned(), 1).await, Err(TxnError::NoSpace), "until it is disarmed");
+        assert_eq!(store.alarm_disarm(Alarm::NoSpace).await, Ok(true));
+        assert!(put(&store, "k".to_owned(), 1).await.is_ok());
+        assert_eq!(state(&open(&disk.crash(Policy::Nothing, 1), &config)).len(), 1);
+    });
+}
+
+#[test]
+fn a_store_on_a_disk_that_is_nearly_full_opens_with_the_alarm_and_reads() {
+    block_on(async {
+        let disk = SimDisk::default();
+        let config = config(100 << 10, 10 << 10);
+        let store = open(&disk, &config);
+        let acknowledged: BTreeMap<_, _> = [(b"k".to_vec(), 10)].into();
+        put(&store, "k".to_owned(), 10).await.unwrap();
+        store.close().await;
+        // Less than the first log file of the next start would like to have.
+        disk.set_capacity(Some(disk.used() + (15 << 10)));
+        let store = open(&disk, &config);
+        assert_eq!((store.alarms(), state(&store)), (vec![Alarm::NoSpace], acknowledged));
+        delete_all(&store).await;
+    });
+}
+
+#[test]
+fn when_others_fill_the_disk_the_reserve_lets_deletions_finish() {
+    block_on(async {
+        let disk = SimDisk::default();
+        let config = config(0, 24 << 10);
+        let store = open(&disk, &config);
+        for at in 0..40 {
+            put(&store, format!("{at:04}"), 500).await.unwrap();
+        }
+        assert!(has_reserve(&disk), "it is made with the first log file that is prepared");
+        disk.set_capacity(Some(disk.used()));
+        let acknowledged = fill(&store, 500).await;
+        assert_eq!(store.alarms(), [Alarm::NoSpace]);
+        assert!(!has_reserve(&disk), "it is used up");
+        assert_eq!(state(&store), acknowledged);
+        delete_all(&store).await;
+        store.compact(store.revision()).await.unwrap();
+        assert_eq!(state(&store).len(), 0);
+
+        disk.set_capacity(None);
+        retry().await;
+        store.alarm_disarm(Alarm::NoSpace).await.unwrap();
+        for at in 0..200 {
+            put(&store, format!("{at:04}"), 500).await.unwrap();
+        }
+        assert!(has_reserve(&disk), "it is laid in again");
+        let expected = state(&store);
+        let status = store.status();
+        let store = open(&disk.crash(Policy::Nothing, 1), &config);
+        let StoreStatus { revision, compacted, seq, .. } = store.status();
+        assert_eq!((revision, compacted, seq), (status.revision, status.compacted, status.seq));
+        assert_eq!(state(&store), expected);
+    });
+}
+
+#[test]
+fn an_engine_without_room_falls_behind_and_catches_up() {
+    block_on(async {
+        let disk = SimDisk::default();
+        let mut config = config(0, 0);
+        // One log file is enough for everything.
+        config.limits.first_segment_bytes = 256 << 10;
+        let store = open(&disk, &config);
+        put(&store, "first".to_owned(), 500).await.unwrap();
+        disk.set_capacity(Some(disk.used()));
+        put(&store, "second".to_owned(), 500).await.unwrap();
+        assert_eq!(store.alarms(), [Alarm::NoSpace]);
+        let revision = store.revision();
+        delete_all(&store).await;
+        let past = Range::new(KeyRange::all()).at(revision);
+        assert_eq!(store.range(&past).unwrap().kvs.len(), 2, "it is read from where it waits");
+        let waiting = store.driver().core().usage.pending();
+        assert!(waiting > 500, "{waiting} bytes wait");
+
+        disk.set_capacity(None);
+        retry().await;
+        store.alarm_disarm(Alarm::NoSpace).await.unwrap();
+        assert_eq!(store.driver().core().usage.pending(), 0);
+        assert_eq!(store.range(&past).unwrap().kvs.len(), 2);
+    });
+}
+
+/// What is written while any one operation of the disk finds no space.
+async fn story(store: &Store) -> Vec<String> {
+    let mut acknowledged = Vec::new();
+    for at in 0..24 {
+        let key = format!("{at:02}");
+        if put(store, key.clone(), 700).await.is_ok() {
+            acknowledged.push(key);
+        }
+        let _ = store.alarm_disarm(Alarm::NoSpace).await;
+        if at % 8 == 7 {
+            let _ = store.compact(store.revision()).await;
+        }
+    }
+    acknowledged
+}
+
+#[test]
+fn wherever_space_runs_out_once_nothing_acknowledged_is_lost() {
+    let config = config(0, 4 << 10);
+    let disk = SimDisk::default();
+    let mut opening = 0;
+    block_on(async {
+        let store = open(&disk, &config);
+        opening = disk.ops();
+        story(&store).await;
+    });
+    let mut harmless_ops = 0;
+    let log = disk.log();
+    for (at, operation) in (0..).zip(&log) {
+        block_on(async {
+            let disk = SimDisk::default();
+            disk.set_fault(Some(Fault::NoSpaceAt(at)));
+            let opened = Store::open_stepped(Arc::new(disk.clone()), &config, &Rng::seeded(1));
+            let acknowledged = match &opened {
+                Ok(store) => story(store).await,
+                Err(_) => Vec::new(),
+            };
+            let survived = opened.is_ok_and(|store| store.range(&Range::key("k")).is_ok());
+            // Where the engine or a manifest is written, and where a file is made, the store must go on.
+            let harmless = match operation.verb {
+                Verb::Create => at > opening,
+                Verb::Write => ["engine", "MANIFEST.tmp", "RESERVE"].iter().any(|part| {
+                    at > opening && operation.path.to_str().is_some_and(|path| path.contains(part))
+                }),
+                Verb::CreateDir | Verb::Sync | Verb::Rename | Verb::Remove | Verb::SyncDir => false,
+            };
+            assert!(survived || !harmless, "the store stopped at {operation}");
+            harmless_ops += u32::from(harmless);
+            let crashed = disk.crash(Policy::Nothing, at);
+            let found = state(&open(&crashed, &config));
+            let lost = acknowledged.iter().find(|key| !found.contains_key(key.as_bytes()));
+            assert_eq!(lost, None, "space ran out at operation {at}");
+        });
+    }
+    assert!(harmless_ops > 30, "{harmless_ops}");
+}
