@@ -264,7 +264,8 @@ impl Site<'_> {
     /// If an older state had to do, it is the newest from now on. Otherwise the next checkpoint would keep the one that cannot
     /// be used as the one to fall back on.
     fn fall_back(&self, found: &manifest::Found, base: &Manifest) -> Result<(), OpenError> {
-        if base.seq == found.newest.seq {
+        // Not by the place in the log: a state may be newer only by what was swept.
+        if base.token == found.newest.token {
             return Ok(());
         }
         let dir = self.dir.parent().expect("the engine is below the store");
