@@ -3,7 +3,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use kstore_store::Revision;
+use kstore_store::{Histogram, MetricsSnapshot, Revision, StoreStatus};
 use tonic::Code;
 
 use crate::calls::{Calls, Line};
@@ -28,6 +28,21 @@ impl Page {
         self.put(format_args!("{name} {value}\n"));
     }
 
+    /// Buckets are said as sums of all up to their bound, in seconds.
+    fn histogram(&mut self, name: &str, help: &str, figures: &Histogram) {
+        self.head(name, "histogram", help);
+        let mut sum = 0;
+        for (bucket, count) in figures.buckets.iter().enumerate() {
+            sum += count;
+            let bound = Histogram::bound(bucket).as_secs_f64();
+            self.put(format_args!("{name}_bucket{{le=\"{bound}\"}} {sum}\n"));
+        }
+        // What is measured at this moment may be in a bucket and not yet in the count.
+        let count = figures.count.max(sum);
+        self.put(format_args!("{name}_bucket{{le=\"+Inf\"}} {count}\n"));
+        self.put(format_args!("{name}_sum {}\n{name}_count {count}\n", figures.sum.as_secs_f64()));
+    }
+
     fn put(&mut self, text: std::fmt::Arguments<'_>) {
         self.0.write_fmt(text).expect("a string takes everything");
     }
@@ -36,15 +51,19 @@ impl Page {
 /// The page.
 pub(crate) fn text(node: &Node, calls: &Calls) -> String {
     let mut page = Page::default();
-    server(&mut page, node);
-    history(&mut page, node);
+    let (status, metrics) = (node.store.status(), node.store.metrics());
+    member(&mut page, node);
+    server(&mut page, &status, &metrics);
+    disk(&mut page, &status, &metrics);
+    history(&mut page, &status, &metrics);
+    watches(&mut page, node.watch_streams(), &metrics);
+    leases(&mut page, &metrics);
     grpc(&mut page, &calls.counts());
     process(&mut page);
     page.0
 }
 
-fn server(page: &mut Page, node: &Node) {
-    let (status, metrics) = (node.store.status(), node.store.metrics());
+fn member(page: &mut Page, node: &Node) {
     page.gauge("etcd_server_has_leader", "Whether a leader exists.", 1);
     page.gauge("etcd_server_is_leader", "Whether this member is the leader.", 1);
     page.gauge("etcd_server_is_learner", "Whether this member is a learner.", 0);
@@ -54,8 +73,16 @@ fn server(page: &mut Page, node: &Node) {
     page.put(format_args!("etcd_server_id{member} 1\n"));
     page.head("etcd_server_version", "gauge", "The version whose API is served.");
     page.put(format_args!("etcd_server_version{{server_version=\"{VERSION}\"}} 1\n"));
+}
+
+fn server(page: &mut Page, status: &StoreStatus, metrics: &MetricsSnapshot) {
     page.counter("etcd_server_proposals_committed_total", "Changes that are in the log.", status.seq);
     page.counter("etcd_server_proposals_applied_total", "Changes that readers see.", status.seq);
+    page.gauge(
+        "etcd_server_proposals_pending",
+        "Changes that wait for their answer.",
+        metrics.requests_pending,
+    );
     page.counter(
         "etcd_server_proposals_failed_total",
         "Changes refused because too many waited.",
@@ -63,8 +90,21 @@ fn server(page: &mut Page, node: &Node) {
     );
     let quota = status.quota.unwrap_or(0);
     page.gauge("etcd_server_quota_backend_bytes", "Bytes of data that may be kept; 0: any.", quota);
+}
+
+fn disk(page: &mut Page, status: &StoreStatus, metrics: &MetricsSnapshot) {
     page.gauge("etcd_mvcc_db_total_size_in_bytes", "Bytes that the history takes up.", status.size.allocated);
     page.gauge("etcd_mvcc_db_total_size_in_use_in_bytes", "Bytes of it that are wanted.", status.size.live);
+    page.histogram(
+        "etcd_disk_wal_fsync_duration_seconds",
+        "How long syncs of the log took.",
+        &metrics.log_sync_time,
+    );
+    page.histogram(
+        "etcd_disk_backend_commit_duration_seconds",
+        "How long checkpoints into the engine took.",
+        &metrics.checkpoint_time,
+    );
     page.counter("etcd_disk_wal_write_bytes_total", "Bytes written to the log.", metrics.log_bytes);
     page.counter(
         "kstore_wal_groups_total",
@@ -74,14 +114,19 @@ fn server(page: &mut Page, node: &Node) {
     page.counter("kstore_wal_syncs_total", "Syncs of the log.", metrics.syncs);
     page.counter("kstore_checkpoints_total", "Checkpoints into the engine.", metrics.checkpoints);
     page.counter("kstore_engine_reads_total", "Versions read from the engine.", metrics.engine_reads);
+    page.gauge(
+        "kstore_pending_bytes",
+        "Bytes of changes that the log has and the engine not yet.",
+        metrics.pending_bytes,
+    );
 }
 
-fn history(page: &mut Page, node: &Node) {
-    let (status, metrics) = (node.store.status(), node.store.metrics());
+fn history(page: &mut Page, status: &StoreStatus, metrics: &MetricsSnapshot) {
     page.counter("etcd_mvcc_range_total", "Reads.", metrics.ranges);
     page.counter("etcd_mvcc_put_total", "Puts.", metrics.puts);
     page.counter("etcd_mvcc_delete_total", "Deletions.", metrics.deletes);
     page.counter("etcd_mvcc_txn_total", "Transactions.", metrics.txns);
+    page.gauge("etcd_debugging_mvcc_keys_total", "Keys that exist.", metrics.keys);
     page.gauge("etcd_debugging_mvcc_current_revision", "The newest revision.", status.revision);
     let compacted = status.compacted.max(Revision(0));
     page.gauge("etcd_debugging_mvcc_compact_revision", "The revision of the last compaction.", compacted);
@@ -90,12 +135,38 @@ fn history(page: &mut Page, node: &Node) {
         "Versions removed by compaction.",
         metrics.compacted_versions,
     );
+}
+
+/// Also watches that were not begun here count: those of this process.
+fn watches(page: &mut Page, streams: usize, metrics: &MetricsSnapshot) {
+    page.gauge("etcd_debugging_mvcc_watch_stream_total", "Watch streams.", streams);
+    page.gauge("etcd_debugging_mvcc_watcher_total", "Watches.", metrics.watchers);
+    page.gauge(
+        "etcd_debugging_mvcc_slow_watcher_total",
+        "Watches that are behind and read history.",
+        metrics.watchers_behind,
+    );
+    page.gauge(
+        "etcd_debugging_mvcc_pending_events_total",
+        "Events that wait to be taken by watches.",
+        metrics.events_pending,
+    );
     page.counter("etcd_debugging_mvcc_events_total", "Events handed to watches.", metrics.events_delivered);
     page.counter(
         "kstore_watches_lagged_total",
         "Times a watch fell behind its queue.",
         metrics.watchers_lagged,
     );
+}
+
+fn leases(page: &mut Page, metrics: &MetricsSnapshot) {
+    page.counter("etcd_debugging_lease_granted_total", "Leases granted.", metrics.leases_granted);
+    page.counter(
+        "etcd_debugging_lease_revoked_total",
+        "Leases that ended, in whatever way.",
+        metrics.leases_revoked,
+    );
+    page.counter("etcd_debugging_lease_renewed_total", "Renewals of leases.", metrics.leases_renewed);
     page.counter(
         "etcd_debugging_server_lease_expired_total",
         "Leases that ended unrenewed.",

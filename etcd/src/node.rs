@@ -31,16 +31,33 @@ pub(crate) struct Node {
     pub(crate) url: Arc<str>,
     /// Who may take a snapshot now.
     pub(crate) snapshots: Arc<Semaphore>,
+    /// The inside has as many clones as there are watch streams.
+    streams: Arc<Arc<()>>,
     /// Streams end when this is cancelled.
     pub(crate) stop: CancellationToken,
 }
+
+/// Stands for a watch stream, so that it is counted.
+#[derive(Debug)]
+pub(crate) struct WatchStream(#[expect(dead_code, reason = "held, not looked at")] Arc<()>);
 
 impl Node {
     pub(crate) fn new(store: Store, url: &str, stop: CancellationToken) -> Self {
         let cluster = store.identity();
         // Any fixed function will do, as long as the two differ.
         let member = cluster.rotate_left(32) ^ 0x6b73_746f_7265;
-        Self { store, cluster, member: member.max(1), url: url.into(), snapshots: snapshot::places(), stop }
+        let (snapshots, streams) = (snapshot::places(), Arc::default());
+        Self { store, cluster, member: member.max(1), url: url.into(), snapshots, streams, stop }
+    }
+
+    /// A watch stream begins; it is over when the answer is dropped.
+    pub(crate) fn watch_stream(&self) -> WatchStream {
+        WatchStream(Arc::clone(self.streams.as_ref()))
+    }
+
+    /// How many watch streams there are.
+    pub(crate) fn watch_streams(&self) -> usize {
+        Arc::strong_count(self.streams.as_ref()) - 1
     }
 
     /// The header of an answer given at `revision`.

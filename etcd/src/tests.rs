@@ -2,7 +2,9 @@
 
 mod kv;
 mod lease;
+mod metrics;
 mod others;
+mod quota;
 mod transport;
 mod watch;
 
@@ -27,7 +29,11 @@ struct Server {
 
 impl Server {
     async fn start() -> Self {
-        let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
+        Self::with(Config::memory()).await
+    }
+
+    async fn with(config: Config) -> Self {
+        let store = Store::open(config, Nondet::real()).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let stop = CancellationToken::new();

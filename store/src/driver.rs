@@ -68,6 +68,7 @@ impl Driver {
         if self.core.serving().is_err() {
             return Err(Refused::Stopped);
         }
+        let _pending = self.core.metrics.requests_pending.begin();
         match &self.mode {
             Mode::Memory(memory) => {
                 memory.submit(&self.core, &request).await.map_err(|Stopped| Refused::Stopped)

@@ -11,6 +11,7 @@ macro_rules! counters {
             $(pub(crate) $name: Counter,)*
             pub(crate) log_sync_time: Stopwatch,
             pub(crate) checkpoint_time: Stopwatch,
+            pub(crate) requests_pending: UnderWay,
         }
 
         /// The figures at one moment. Counters begin at zero when the store is opened; gauges say how it is now.
@@ -21,6 +22,8 @@ macro_rules! counters {
             pub log_sync_time: Histogram,
             /// How long checkpoints took.
             pub checkpoint_time: Histogram,
+            /// Gauge: requests to change something that wait for their answer.
+            pub requests_pending: u64,
             /// Gauge: keys that exist.
             pub keys: u64,
             /// Gauge: watchers.
@@ -39,6 +42,7 @@ macro_rules! counters {
                     $($name: self.$name.get(),)*
                     log_sync_time: self.log_sync_time.read(),
                     checkpoint_time: self.checkpoint_time.read(),
+                    requests_pending: self.requests_pending.get(),
                     ..MetricsSnapshot::default()
                 }
             }
@@ -101,6 +105,32 @@ impl Counter {
     }
 }
 
+/// How many of something are under way.
+#[derive(Debug, Default)]
+pub(crate) struct UnderWay(AtomicU64);
+
+impl UnderWay {
+    /// One more, until the answer is dropped.
+    pub(crate) fn begin(&self) -> Begun<'_> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Begun(self)
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One that is under way.
+#[derive(Debug)]
+pub(crate) struct Begun<'a>(&'a UnderWay);
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Durations, sorted into buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
@@ -153,6 +183,17 @@ impl Stopwatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_begun_counts_until_it_is_dropped() {
+        let under_way = UnderWay::default();
+        let (first, second) = (under_way.begin(), under_way.begin());
+        assert_eq!(under_way.get(), 2);
+        drop(first);
+        assert_eq!(under_way.get(), 1);
+        drop(second);
+        assert_eq!(under_way.get(), 0);
+    }
 
     #[test]
     fn a_duration_falls_into_the_first_bucket_that_holds_it() {

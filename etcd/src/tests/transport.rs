@@ -38,7 +38,7 @@ async fn a_burst_of_calls_that_nobody_waits_for_does_not_cost_the_connection() {
 }
 
 /// A plain HTTP/1.1 request's answer.
-async fn page(server: &Server, request: &str) -> String {
+pub(super) async fn page(server: &Server, request: &str) -> String {
     let mut socket = TcpStream::connect(server.url.trim_start_matches("http://")).await.unwrap();
     let request = format!("{request} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
     socket.write_all(request.as_bytes()).await.unwrap();

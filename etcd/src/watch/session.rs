@@ -19,7 +19,7 @@ use super::response;
 use super::subscription::{Step, Subscription};
 use crate::error::{self, EtcdError};
 use crate::limits::{PROGRESS_EVERY, WATCH_CHUNK_BYTES, WATCHES_PER_STREAM};
-use crate::node::Node;
+use crate::node::{Node, WatchStream};
 
 /// The id of what concerns no watch, or all of them.
 const ALL: i64 = -1;
@@ -46,6 +46,7 @@ pub(crate) type Requests = BoxStream<'static, Result<WatchRequest, Status>>;
 /// The state of a stream.
 pub(crate) struct Session {
     node: Node,
+    _counted: WatchStream,
     requests: Requests,
     /// The client may send more. After it says that it will not, watches go on.
     open: bool,
@@ -64,6 +65,7 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(node: Node, requests: Requests) -> Self {
         Self {
+            _counted: node.watch_stream(),
             node,
             requests,
             open: true,
