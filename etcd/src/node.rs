@@ -31,15 +31,15 @@ pub(crate) struct Node {
     pub(crate) url: Arc<str>,
     /// Who may take a snapshot now.
     pub(crate) snapshots: Arc<Semaphore>,
-    /// The inside has as many clones as there are watch streams.
-    streams: Arc<Arc<()>>,
+    /// Shared by the clones of the node; its own clones are the streams.
+    streams: Arc<WatchStream>,
     /// Streams end when this is cancelled.
     pub(crate) stop: CancellationToken,
 }
 
-/// Stands for a watch stream, so that it is counted.
-#[derive(Debug)]
-pub(crate) struct WatchStream(#[expect(dead_code, reason = "held, not looked at")] Arc<()>);
+/// Stands for a watch stream, so that it is counted: all are clones of the node's.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WatchStream(Arc<()>);
 
 impl Node {
     pub(crate) fn new(store: Store, url: &str, stop: CancellationToken) -> Self {
@@ -52,12 +52,12 @@ impl Node {
 
     /// A watch stream begins; it is over when the answer is dropped.
     pub(crate) fn watch_stream(&self) -> WatchStream {
-        WatchStream(Arc::clone(self.streams.as_ref()))
+        WatchStream::clone(&self.streams)
     }
 
     /// How many watch streams there are.
     pub(crate) fn watch_streams(&self) -> usize {
-        Arc::strong_count(self.streams.as_ref()) - 1
+        Arc::strong_count(&self.streams.0) - 1
     }
 
     /// The header of an answer given at `revision`.
