@@ -113,8 +113,8 @@ pub struct ServeArgs {
     /// Where checkpointed history lives
     #[arg(long, value_enum, default_value_t = Engine::Segments)]
     engine: Engine,
-    /// Bytes of data at which writes are refused until something is deleted and compacted; below zero: never
-    /// [default: 2 GiB]
+    /// Bytes of data at which writes are refused until something is deleted and compacted, and the alarm disarmed
+    /// (`etcdctl alarm disarm`, which needs --etcd-listen); below zero: never [default: 2 GiB]
     #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
     quota_bytes: Option<i64>,
     #[command(flatten)]

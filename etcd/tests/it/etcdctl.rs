@@ -93,9 +93,14 @@ fn run(url: &str, line: &str) -> String {
     let output = process.wait_with_output().unwrap();
     let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
     // The client's own log repeats the error with times and addresses.
-    let lines = text.lines().filter(|line| !line.starts_with(r#"{"level":"#));
+    let lines = text.lines().filter(|line| !line.starts_with(r#"{"level":"#) && !is_rule(line));
     let lines: Vec<_> = lines.map(|line| levelled(url, line)).collect();
     format!("{}\n[{:?}]", lines.join("\n"), output.status.code())
+}
+
+/// A line between rows of a table: as long as names are.
+fn is_rule(line: &str) -> bool {
+    line.starts_with("+-") && line.bytes().all(|byte| matches!(byte, b'+' | b'-'))
 }
 
 /// Numbers of many digits are identities; times and sizes have units behind them.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Flags of the etcd API.
 #[derive(Debug, Args)]
 pub(super) struct EtcdArgs {
-    /// Serve the etcd v3 API of the store here; in plain text on loopback addresses only
+    /// Serve the etcd v3 API of the store here; on loopback addresses only, unless clients must show certificates
     #[arg(long, value_name = "ADDR")]
     etcd_listen: Option<ListenAddress>,
     /// The URL that clients are told to come to [default: from --etcd-listen]
@@ -22,7 +22,7 @@ pub(super) struct EtcdArgs {
     /// Authorities whose certificates clients of the etcd API must show (PEM)
     #[arg(long, value_name = "FILE", requires = "etcd_cert_file")]
     etcd_trusted_ca_file: Option<PathBuf>,
-    /// Clients of the etcd API must show a certificate; so it is, too, with --etcd-trusted-ca-file alone
+    /// Said for those who know the flag from etcd: --etcd-trusted-ca-file alone already asks clients for certificates
     #[arg(long, requires = "etcd_trusted_ca_file")]
     etcd_client_cert_auth: bool,
     /// Open the etcd API to other machines although it knows nobody: whoever connects can read and write everything
