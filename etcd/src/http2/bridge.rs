@@ -152,7 +152,7 @@ mod tests {
     async fn many_small_pieces_count_for_what_they_take_up() {
         let mut bridge = Bridge::begin(false, |body| async {
             let _unread = body;
-            std::future::pending().await
+            std::future::pending::<()>().await;
         });
         let most = STREAM_WINDOW / PIECE_BYTES + 2;
         assert!((0..most).any(|_| bridge.push(Bytes::from_static(b"x"), false).is_err()));

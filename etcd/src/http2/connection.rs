@@ -29,7 +29,7 @@ use super::frame::{
 use super::hpack::Decoder;
 use super::opening::{Opened, Opening};
 use super::outbox::{Outbox, Pumped};
-use super::stream::{Part, Request, Stream, Tail};
+use super::stream::{Block, Part, Request, Stream, Tail};
 use super::watch;
 use crate::calls::Place;
 use crate::codec::Answer;
@@ -42,15 +42,6 @@ use crate::limits;
 struct Broken(Reason);
 
 type Finished = (u32, Method, Result<Answered, Status>);
-
-/// Headers that go on in further frames.
-struct Block {
-    stream: u32,
-    /// Whether the stream ends with them.
-    ends: bool,
-    bytes: Vec<u8>,
-    frames: usize,
-}
 
 /// See the module.
 pub(super) struct Connection<T> {

@@ -199,3 +199,44 @@ async fn padding_is_given_back() {
     assert!(connection.outbox.bytes.ends_with(&granted));
     drop(io);
 }
+
+/// Puts, each in one piece, on this many streams from the first.
+fn puts(streams: u32) -> Vec<u8> {
+    let (block, body) = (block(PUT), [0, 0, 0, 0, 3, 10, 1, b'k']);
+    (0..streams).flat_map(|n| [raw(1, 4, 2 * n + 1, &block), raw(0, 1, 2 * n + 1, &body)].concat()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_under_way_are_bounded_and_all_get_done() {
+    let all = limits::WRITES as u32 + 1_000;
+    let (io, end) = duplex(1 << 20);
+    let mut connection =
+        Connection::new(end, BytesMut::from(&puts(all)[..]), service().await, CancellationToken::new());
+    connection.take_frames().unwrap();
+    assert_eq!(connection.writes.len(), limits::WRITES);
+    let client = act(io, &[], Reads::All);
+    let served = poll_fn(|cx| {
+        if connection.last == 2 * all - 1 && connection.streams.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        connection.poll(cx)
+    });
+    tokio::select! {
+        biased;
+        served = served => served.unwrap(),
+        () = client => unreachable!("the client waits for the end"),
+    }
+    assert_eq!(connection.last, 2 * all - 1, "what was put off is done later");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_no_answers_gets_no_further_ones() {
+    let (_io, end) = duplex(1 << 20);
+    let mut connection =
+        Connection::new(end, BytesMut::from(&puts(1)[..]), service().await, CancellationToken::new());
+    let all = connection.outbox.untaken.clone().try_acquire_many_owned(limits::UNTAKEN_BYTES as u32).unwrap();
+    connection.take_frames().unwrap();
+    assert!(connection.writes.is_empty() && connection.streams.is_empty(), "refused at once");
+    drop(all);
+    assert!(!connection.outbox.is_overdrawn());
+}

@@ -25,7 +25,7 @@ pub(super) struct Outbox {
     /// The largest payload it takes.
     payload: usize,
     /// Bytes that answers which the client does not take may still have.
-    untaken: Arc<Semaphore>,
+    pub(super) untaken: Arc<Semaphore>,
 }
 
 /// What became of what waits on a stream.

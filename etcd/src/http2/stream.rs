@@ -23,6 +23,15 @@ pub(super) struct Stream {
     pub(super) in_turn: bool,
 }
 
+/// Headers that go on in further frames.
+pub(super) struct Block {
+    pub(super) stream: u32,
+    /// Whether the stream ends with them.
+    pub(super) ends: bool,
+    pub(super) bytes: Vec<u8>,
+    pub(super) frames: usize,
+}
+
 /// Where a request's body goes.
 pub(super) enum Request {
     /// To be answered here once it is complete; with what its body holds of the bytes that there may be.
