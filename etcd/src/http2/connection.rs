@@ -588,5 +588,5 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
 }
 
 #[cfg(test)]
-#[path = "hostile.rs"]
+#[path = "hostile_tests.rs"]
 mod hostile;
