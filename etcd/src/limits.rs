@@ -23,6 +23,33 @@ pub(crate) const RECEIVE_WINDOW: u32 = 16 << 20;
 /// Bytes of one request's headers, as HTTP/2 counts them; more ends the connection.
 pub(crate) const HEADER_BYTES: usize = 64 << 10;
 
+/// Frames that one block of headers may come in. The largest block fits in a few; more are sent only to keep us busy.
+pub(crate) const HEADER_FRAMES: usize = 64;
+
+/// Streams of one connection at one time; each costs a little, and a task if it is no plain call. Clients are told, and wait.
+pub(crate) const STREAMS: usize = 16_384;
+
+/// Things on one connection that cost us more than the client: calls given up, streams refused, settings changed. A burst
+/// of so many is borne, for a client may give up all its calls at once; beyond it the connection ends.
+pub(crate) const BOTHERS: u32 = 10_000;
+
+/// How many of these are forgotten each second.
+pub(crate) const BOTHERS_PER_SECOND: u32 = 1_000;
+
+/// Writes of one connection that the store has not done yet; at the bound its frames are not looked at. etcd's value for
+/// all writes, beyond which it refuses them.
+pub(crate) const WRITES: usize = 5_000;
+
+/// Bytes of one connection's requests that came in pieces and are not done; calls beyond it are refused.
+pub(crate) const BODY_BYTES: usize = 128 << 20;
+
+/// Bytes of answers to calls that one client does not take; its further calls are refused until it does.
+pub(crate) const UNTAKEN_BYTES: usize = 256 << 20;
+
+/// What a queued piece of a request's body costs beside its bytes, and below which size it is not worth keeping what it was
+/// read into.
+pub(crate) const PIECE_BYTES: usize = 256;
+
 /// Bytes read at once. Holds the largest frame that we let clients send.
 pub(crate) const READ_BYTES: usize = 32 << 10;
 

@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::stream::{Part, Tail};
 use crate::connection::Service;
-use crate::limits::{ANSWER_BYTES, STREAM_WINDOW};
+use crate::limits::{ANSWER_BYTES, PIECE_BYTES, STREAM_WINDOW};
 
 /// Parts of answers on their way to the connection, each with its stream.
 pub(super) type Parts = mpsc::Sender<(u32, Part)>;
@@ -59,20 +59,30 @@ impl Bridge {
 
     /// Hands on a piece of the body, and whether it is the last.
     pub(super) fn push(&mut self, piece: Bytes, last: bool) -> Result<(), TooMuch> {
-        if self.queued.fetch_add(piece.len(), Relaxed) > STREAM_WINDOW {
+        if self.queued.fetch_add(cost(&piece), Relaxed) > STREAM_WINDOW {
             return Err(TooMuch);
         }
         if let Some(body) = &self.body
             && !piece.is_empty()
         {
             // Who answers without reading the request is free to do so.
-            let _ = body.send(piece);
+            let _ = body.send(detached(piece));
         }
         if last {
             self.body = None;
         }
         Ok(())
     }
+}
+
+/// What a queued piece counts for: many small ones take up more than their bytes.
+fn cost(piece: &Bytes) -> usize {
+    if piece.is_empty() { 0 } else { piece.len() + PIECE_BYTES }
+}
+
+/// A small piece does not keep all that it was read with.
+fn detached(piece: Bytes) -> Bytes {
+    if piece.len() < PIECE_BYTES { Bytes::copy_from_slice(&piece) } else { piece }
 }
 
 async fn pass(service: Service, request: Request<RequestBody>, id: u32, parts: Parts) {
@@ -112,7 +122,7 @@ pub(super) struct RequestBody {
 impl RequestBody {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let piece = std::task::ready!(self.pieces.poll_recv(cx));
-        self.queued.fetch_sub(piece.as_ref().map_or(0, Bytes::len), Relaxed);
+        self.queued.fetch_sub(piece.as_ref().map_or(0, cost), Relaxed);
         Poll::Ready(piece)
     }
 
@@ -131,5 +141,20 @@ impl Body for RequestBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         self.poll(cx).map(|piece| Some(Ok(Frame::data(piece?))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn many_small_pieces_count_for_what_they_take_up() {
+        let mut bridge = Bridge::begin(false, |body| async {
+            let _unread = body;
+            std::future::pending::<()>().await;
+        });
+        let most = STREAM_WINDOW / PIECE_BYTES + 2;
+        assert!((0..most).any(|_| bridge.push(Bytes::from_static(b"x"), false).is_err()));
     }
 }

@@ -1,9 +1,11 @@
 //! One connection: reads frames, begins and answers what they ask for, writes. One task does all of it, so that the answers to
 //! what came together go out together.
 
+use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -12,7 +14,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use kstore_nondet::HashMap;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, Sleep};
 use tokio_util::io::poll_read_buf;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -20,15 +22,19 @@ use tonic::{Code, Status};
 
 use super::bridge::{Bridge, Parts, TooMuch};
 use super::call::{self, Answered, Begun, Method};
-use super::frame::{self, HEAD, Head, Kind, PAYLOAD_BYTES, PREFACE, Reason, Setting, WINDOW, WINDOW_MAX};
+use super::calm::Calm;
+use super::frame::{
+    self, HEAD, Head, Kind, PAYLOAD_BYTES, PAYLOAD_MAX, PREFACE, Reason, Setting, WINDOW, WINDOW_MAX,
+};
 use super::hpack::Decoder;
 use super::opening::{Opened, Opening};
 use super::outbox::{Outbox, Pumped};
-use super::stream::{Part, Request, Stream, Tail};
+use super::stream::{Block, Part, Request, Stream, Tail};
 use super::watch;
 use crate::calls::Place;
 use crate::codec::Answer;
 use crate::connection::Service;
+use crate::error::TOO_MANY_REQUESTS;
 use crate::limits;
 
 /// The client broke the protocol: the connection ends.
@@ -44,11 +50,13 @@ pub(super) struct Connection<T> {
     inbox: BytesMut,
     outbox: Outbox,
     decoder: Decoder,
-    /// Headers that go on in further frames: the stream, whether it ends with them, and what there is.
-    block: Option<(u32, bool, Vec<u8>)>,
+    block: Option<Block>,
     streams: HashMap<u32, Stream>,
-    /// Streams on which something waits for the client.
-    blocked: Vec<u32>,
+    /// Streams on which something waits for room on the connection, each once, in turns; some may be gone.
+    blocked: VecDeque<u32>,
+    /// Bytes that requests which came in pieces may still have.
+    bodies: Arc<Semaphore>,
+    calm: Calm,
     writes: FuturesUnordered<BoxFuture<'static, Finished>>,
     parts: (Parts, mpsc::Receiver<(u32, Part)>),
     /// The last stream that the client opened.
@@ -69,6 +77,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         frame::settings(
             &mut outbox.bytes,
             &[
+                (Setting::MaxStreams, limits::STREAMS as u32),
                 (Setting::InitialWindow, limits::STREAM_WINDOW as u32),
                 (Setting::MaxHeaderList, limits::HEADER_BYTES as u32),
             ],
@@ -82,7 +91,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             decoder: Decoder::default(),
             block: None,
             streams: HashMap::default(),
-            blocked: Vec::new(),
+            blocked: VecDeque::new(),
+            bodies: Arc::new(Semaphore::new(limits::BODY_BYTES)),
+            calm: Calm::new(Instant::now()),
             writes: FuturesUnordered::new(),
             parts: mpsc::channel(limits::PARTS),
             last: 0,
@@ -110,6 +121,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 let _ = self.poll_write(cx)?;
                 return Poll::Ready(Ok(()));
             }
+            let busy = self.is_busy();
             self.poll_writes(cx);
             self.poll_parts(cx);
             let full = self.outbox.is_full();
@@ -117,17 +129,28 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             if self.stop.is_none() && self.streams.is_empty() && self.outbox.unsent().is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            match (full, self.outbox.is_full()) {
-                // A client that does not take its answers is not asked for more.
-                (_, true) if written.is_pending() => return Poll::Pending,
+            // A client that does not take its answers, or has many writes under way, is not asked for more.
+            let stays_full = self.outbox.is_full() && written.is_pending();
+            let stays_busy = !full && self.is_busy();
+            if !stays_full && !stays_busy && (busy || full || self.outbox.is_full()) {
                 // What was left undone for want of room can be done now.
-                (true, _) | (_, true) => continue,
-                (false, false) => {}
+                continue;
             }
-            if self.poll_alarm(cx).is_ready() || ready!(self.poll_read(cx))? == 0 {
+            if self.poll_alarm(cx).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            if stays_full || stays_busy {
+                return Poll::Pending;
+            }
+            if ready!(self.poll_read(cx))? == 0 {
                 return Poll::Ready(Ok(()));
             }
         }
+    }
+
+    /// Whether no frames should be taken before something has been done or sent.
+    fn is_busy(&self) -> bool {
+        self.outbox.is_full() || self.writes.len() >= limits::WRITES
     }
 
     fn poll_stop(&mut self, cx: &mut Context<'_>) {
@@ -139,6 +162,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
 
     fn poll_writes(&mut self, cx: &mut Context<'_>) {
         while !self.writes.is_empty()
+            && !self.outbox.is_full()
             && let Poll::Ready(Some((id, method, answer))) = self.writes.poll_next_unpin(cx)
         {
             self.answer(id, method, answer);
@@ -162,7 +186,14 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             while !self.outbox.unsent().is_empty() {
                 match Pin::new(&mut self.io).poll_write(cx, self.outbox.unsent())? {
                     Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Poll::Ready(sent) => self.outbox.advance(sent),
+                    Poll::Ready(sent) => {
+                        if self.outbox.is_full() {
+                            // Nothing is read meanwhile: taking is all the life that the client can show.
+                            self.heard = Instant::now();
+                            self.asked = false;
+                        }
+                        self.outbox.advance(sent);
+                    }
                     Poll::Pending => return Ok(Poll::Pending),
                 }
             }
@@ -201,7 +232,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
 
     /// Takes all frames that are complete, and that there is room for the answers of.
     fn take_frames(&mut self) -> Result<(), Broken> {
-        while !self.outbox.is_full()
+        while !self.is_busy()
             && let Some(head) = Head::read(&self.inbox)
         {
             if head.len > PAYLOAD_BYTES {
@@ -221,16 +252,15 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         if self.block.is_some() != (head.kind == Kind::Continuation) {
             return Err(Broken(Reason::Protocol));
         }
+        head.check().map_err(Broken)?;
         match head.kind {
             Kind::Headers => self.headers(head, &payload),
             Kind::Continuation => self.continuation(head, &payload),
             Kind::Data => self.data(head, payload),
-            Kind::Reset => {
-                self.streams.remove(&head.stream);
-                Ok(())
-            }
+            Kind::Reset if self.is_idle(head.stream) => Err(Broken(Reason::Protocol)),
+            Kind::Reset if self.streams.remove(&head.stream).is_some() => self.bothered(),
+            Kind::Reset => Ok(()),
             Kind::Settings => self.settings(head, &payload),
-            Kind::Ping if payload.len() != 8 => Err(Broken(Reason::FrameSize)),
             Kind::Ping => {
                 if !head.is_ack() {
                     frame::ping(&mut self.outbox.bytes, &payload, true);
@@ -243,29 +273,40 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
+    /// Whether the client has not opened a stream, and cannot have done with it.
+    fn is_idle(&self, id: u32) -> bool {
+        id > self.last || id.is_multiple_of(2)
+    }
+
+    fn bothered(&mut self) -> Result<(), Broken> {
+        if self.calm.spend(Instant::now()) { Ok(()) } else { Err(Broken(Reason::EnhanceYourCalm)) }
+    }
+
     fn headers(&mut self, head: Head, payload: &[u8]) -> Result<(), Broken> {
         let block = head.content(payload).ok_or(Broken(Reason::Protocol))?;
         if head.ends_headers() {
             self.open(head.stream, head.ends_stream(), &payload[block])
         } else {
-            self.block = Some((head.stream, head.ends_stream(), payload[block].to_vec()));
+            let (stream, ends, bytes) = (head.stream, head.ends_stream(), payload[block].to_vec());
+            self.block = Some(Block { stream, ends, bytes, frames: 1 });
             Ok(())
         }
     }
 
     fn continuation(&mut self, head: Head, payload: &[u8]) -> Result<(), Broken> {
-        let (id, ends, mut block) = self.block.take().ok_or(Broken(Reason::Protocol))?;
-        if id != head.stream {
+        let mut block = self.block.take().ok_or(Broken(Reason::Protocol))?;
+        if block.stream != head.stream {
             return Err(Broken(Reason::Protocol));
         }
-        if block.len() + payload.len() > limits::HEADER_BYTES {
+        block.frames += 1;
+        if block.bytes.len() + payload.len() > limits::HEADER_BYTES || block.frames > limits::HEADER_FRAMES {
             return Err(Broken(Reason::EnhanceYourCalm));
         }
-        block.extend_from_slice(payload);
+        block.bytes.extend_from_slice(payload);
         if head.ends_headers() {
-            self.open(id, ends, &block)
+            self.open(block.stream, block.ends, &block.bytes)
         } else {
-            self.block = Some((id, ends, block));
+            self.block = Some(block);
             Ok(())
         }
     }
@@ -275,21 +316,20 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         let mut opening = Opening::default();
         let read = self.decoder.decode(block, limits::HEADER_BYTES, |name, value| opening.take(name, value));
         read.map_err(|_| Broken(Reason::Compression))?;
-        if id <= self.last {
-            return self.trailers(id, complete);
-        }
         if id.is_multiple_of(2) {
             return Err(Broken(Reason::Protocol));
         }
+        if id <= self.last {
+            return self.trailers(id, complete);
+        }
         self.last = id;
-        if self.stop.is_none() {
-            frame::reset(&mut self.outbox.bytes, id, Reason::RefusedStream);
-            return Ok(());
+        if self.stop.is_none() || self.streams.len() >= limits::STREAMS {
+            return self.cut(id, Reason::RefusedStream);
         }
         let request = match opening.finish() {
             Opened::Call(method) => {
                 self.service.calls.began(method.place());
-                Request::Call(method, BytesMut::new())
+                Request::Call(method, BytesMut::new(), None)
             }
             Opened::Watch => {
                 Place::of(watch::PATH).inspect(|place| self.service.calls.began(*place));
@@ -304,10 +344,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 self.answer(id, method, Err(status));
                 return Ok(());
             }
-            Opened::Bad => {
-                frame::reset(&mut self.outbox.bytes, id, Reason::Protocol);
-                return Ok(());
-            }
+            Opened::Bad => return self.cut(id, Reason::Protocol),
         };
         self.begin(id, request, complete);
         if complete { self.body(id, Bytes::new(), true) } else { Ok(()) }
@@ -326,7 +363,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     }
 
     fn data(&mut self, head: Head, mut payload: BytesMut) -> Result<(), Broken> {
-        if head.stream == 0 || head.stream > self.last {
+        if self.is_idle(head.stream) {
             return Err(Broken(Reason::Protocol));
         }
         // Granted anew as it comes: what a request may hold is bounded by its stream, as in etcd.
@@ -335,6 +372,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             frame::window_update(&mut self.outbox.bytes, 0, std::mem::take(&mut self.taken));
         }
         let content = head.content(&payload).ok_or(Broken(Reason::Protocol))?;
+        let padding = payload.len() - content.len();
+        if padding > 0 && !head.ends_stream() && self.streams.contains_key(&head.stream) {
+            // It counts in the stream's window, and nobody else gives it back.
+            frame::window_update(&mut self.outbox.bytes, head.stream, padding as u32);
+        }
         payload.truncate(content.end);
         payload.advance(content.start);
         self.body(head.stream, payload.freeze(), head.ends_stream())
@@ -354,22 +396,30 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 match bridge.push(piece, last) {
                     Ok(()) if len > 0 && !last => frame::window_update(&mut self.outbox.bytes, id, len),
                     Ok(()) => {}
-                    Err(TooMuch) => self.cut(id, Reason::EnhanceYourCalm),
+                    Err(TooMuch) => return self.cut(id, Reason::EnhanceYourCalm),
                 }
             }
-            Request::Call(method, body) => {
+            Request::Call(method, body, held) => {
                 let method = *method;
                 if last && body.is_empty() {
                     stream.request = Request::Taken;
-                    self.call(id, method, piece);
+                    self.call(id, method, piece, None);
                 } else {
+                    let Ok(more) = self.bodies.clone().try_acquire_many_owned(piece.len() as u32) else {
+                        self.answer(id, method, Err(TOO_MANY_REQUESTS.into()));
+                        return Ok(());
+                    };
+                    match held {
+                        Some(held) => held.merge(more),
+                        None => *held = Some(more),
+                    }
                     body.extend_from_slice(&piece);
                     if let Err(status) = call::check(body) {
                         self.answer(id, method, Err(status));
                     } else if last {
-                        let body = std::mem::take(body).freeze();
+                        let (body, held) = (std::mem::take(body).freeze(), held.take());
                         stream.request = Request::Taken;
-                        self.call(id, method, body);
+                        self.call(id, method, body, held);
                     }
                 }
             }
@@ -377,13 +427,21 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         Ok(())
     }
 
-    fn call(&mut self, id: u32, method: Method, body: Bytes) {
+    /// Begins a call; what its body holds it holds until the call is done.
+    fn call(&mut self, id: u32, method: Method, body: Bytes, held: Option<OwnedSemaphorePermit>) {
+        if self.outbox.is_overdrawn() {
+            return self.answer(id, method, Err(TOO_MANY_REQUESTS.into()));
+        }
         let begun = call::check(&body).and_then(|()| call::begin(&self.service.node, method, body));
         match begun {
             Ok(Begun::Answered(answered)) => self.answer(id, method, Ok(answered)),
             Ok(Begun::Write(txn, single)) => {
                 let write = call::write(self.service.node.clone(), txn, single);
-                self.writes.push(Box::pin(async move { (id, method, write.await) }));
+                self.writes.push(Box::pin(async move {
+                    let answer = write.await;
+                    drop(held);
+                    (id, method, answer)
+                }));
             }
             Err(status) => self.answer(id, method, Err(status)),
         }
@@ -410,9 +468,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         }
     }
 
-    fn cut(&mut self, id: u32, reason: Reason) {
+    /// Ends a stream at once for what the client did with it.
+    fn cut(&mut self, id: u32, reason: Reason) -> Result<(), Broken> {
         self.streams.remove(&id);
         frame::reset(&mut self.outbox.bytes, id, reason);
+        self.bothered()
     }
 
     fn pump(&mut self, id: u32) {
@@ -425,18 +485,37 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     fn pumped(&mut self, id: u32, pumped: Pumped) {
         match pumped {
             Pumped::Open => {}
-            Pumped::Blocked if self.blocked.contains(&id) => {}
-            Pumped::Blocked => self.blocked.push(id),
+            Pumped::Blocked => self.await_turn(id),
             Pumped::Done => {
                 self.streams.remove(&id);
             }
         }
     }
 
-    /// Sends on streams that waited for the client or for room, in turns.
+    /// A stream without a window of its own is pumped when that grows, and has no turn before.
+    fn await_turn(&mut self, id: u32) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        if stream.in_turn || stream.window <= 0 {
+            return;
+        }
+        stream.in_turn = true;
+        if self.blocked.len() > 2 * limits::STREAMS {
+            self.blocked.retain(|id| self.streams.contains_key(id));
+        }
+        self.blocked.push_back(id);
+    }
+
+    /// Sends on streams that waited for room, in turns, as long as there is any.
     fn pump_blocked(&mut self) {
-        for id in std::mem::take(&mut self.blocked) {
-            self.pump(id);
+        for _ in 0..self.blocked.len() {
+            if !self.outbox.has_room() {
+                return;
+            }
+            let Some(id) = self.blocked.pop_front() else { return };
+            if let Some(stream) = self.streams.get_mut(&id) {
+                stream.in_turn = false;
+                self.pump(id);
+            }
         }
     }
 
@@ -444,26 +523,40 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         if head.is_ack() {
             return Ok(());
         }
+        let mut window = None;
         for (setting, value) in frame::read_settings(payload) {
             match setting {
                 Setting::HeaderTable => self.outbox.encoder.resize(value),
+                Setting::MaxFrame if !(PAYLOAD_BYTES as u32..=PAYLOAD_MAX).contains(&value) => {
+                    return Err(Broken(Reason::Protocol));
+                }
                 Setting::MaxFrame => self.outbox.resize_frames(value),
-                Setting::InitialWindow => self.resize_windows(i64::from(value))?,
-                Setting::MaxHeaderList => {}
+                Setting::InitialWindow if i64::from(value) > WINDOW_MAX => {
+                    return Err(Broken(Reason::FlowControl));
+                }
+                // Only the last one counts: each of them would cost a look at every stream.
+                Setting::InitialWindow => window = Some(i64::from(value)),
+                Setting::Push if value > 1 => return Err(Broken(Reason::Protocol)),
+                Setting::Push | Setting::MaxStreams | Setting::MaxHeaderList => {}
             }
         }
         frame::settings_ack(&mut self.outbox.bytes);
-        Ok(())
+        self.bothered()?;
+        window.map_or(Ok(()), |window| self.resize_windows(window))
     }
 
     /// The difference holds for open streams too; their windows may become negative.
     fn resize_windows(&mut self, initial: i64) -> Result<(), Broken> {
-        if initial > WINDOW_MAX {
-            return Err(Broken(Reason::FlowControl));
-        }
         let more = initial - std::mem::replace(&mut self.outbox.initial, initial);
         self.streams.values_mut().for_each(|stream| stream.window += more);
-        self.pump_blocked();
+        if self.streams.values().any(|stream| stream.window > WINDOW_MAX) {
+            return Err(Broken(Reason::FlowControl));
+        }
+        let waits = |stream: &Stream| stream.window > 0 && !stream.in_turn && !stream.waiting.is_empty();
+        let mut waiting: Vec<u32> =
+            self.streams.iter().filter(|(_, stream)| waits(stream)).map(|(id, _)| *id).collect();
+        waiting.sort_unstable();
+        waiting.into_iter().for_each(|id| self.pump(id));
         Ok(())
     }
 
@@ -471,18 +564,29 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         let bytes = payload.first_chunk().copied().ok_or(Broken(Reason::FrameSize))?;
         let more = i64::from(u32::from_be_bytes(bytes) & (WINDOW_MAX as u32));
         if head.stream == 0 {
-            if more == 0 || !self.outbox.widen(more) {
+            if more == 0 {
+                return Err(Broken(Reason::Protocol));
+            }
+            if !self.outbox.widen(more) {
                 return Err(Broken(Reason::FlowControl));
             }
             self.pump_blocked();
+        } else if self.is_idle(head.stream) {
+            return Err(Broken(Reason::Protocol));
         } else if let Some(stream) = self.streams.get_mut(&head.stream) {
             stream.window += more;
-            if more == 0 || stream.window > WINDOW_MAX {
-                self.cut(head.stream, Reason::FlowControl);
-            } else {
-                self.pump(head.stream);
+            if more == 0 {
+                return self.cut(head.stream, Reason::Protocol);
             }
+            if stream.window > WINDOW_MAX {
+                return self.cut(head.stream, Reason::FlowControl);
+            }
+            self.pump(head.stream);
         }
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "hostile_tests.rs"]
+mod hostile;

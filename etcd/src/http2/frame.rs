@@ -12,6 +12,9 @@ pub(super) const PAYLOAD_BYTES: usize = 16_384;
 /// The window that a receiver grants unless it says otherwise.
 pub(super) const WINDOW: i64 = 65_535;
 
+/// The largest payload that may be allowed.
+pub(super) const PAYLOAD_MAX: u32 = (1 << 24) - 1;
+
 /// The largest window.
 pub(super) const WINDOW_MAX: i64 = (1 << 31) - 1;
 
@@ -94,6 +97,25 @@ impl Head {
     /// Whether settings or a ping answer ours.
     pub(super) fn is_ack(self) -> bool {
         self.flags & ACK != 0
+    }
+
+    /// Whether a frame of this kind may have this length and be on this stream, as far as that can be told from its head.
+    pub(super) fn check(self) -> Result<(), Reason> {
+        let on_connection = matches!(self.kind, Kind::Settings | Kind::Ping | Kind::GoAway);
+        let on_any = matches!(self.kind, Kind::WindowUpdate | Kind::Unknown);
+        if !on_any && on_connection != (self.stream == 0) {
+            return Err(Reason::Protocol);
+        }
+        let fits = match self.kind {
+            Kind::Ping => self.len == 8,
+            Kind::Reset | Kind::WindowUpdate => self.len == 4,
+            Kind::Priority => self.len == 5,
+            Kind::Settings if self.is_ack() => self.len == 0,
+            Kind::Settings => self.len.is_multiple_of(6),
+            Kind::GoAway => self.len >= 8,
+            Kind::Data | Kind::Headers | Kind::PushPromise | Kind::Continuation | Kind::Unknown => true,
+        };
+        if fits { Ok(()) } else { Err(Reason::FrameSize) }
     }
 
     /// The place of what counts in the payload of data or headers, without padding and priority; none if they do not fit.
@@ -193,6 +215,8 @@ pub(super) fn settings_ack(out: &mut Vec<u8>) {
 #[repr(u16)]
 pub(super) enum Setting {
     HeaderTable = 1,
+    Push = 2,
+    MaxStreams = 3,
     InitialWindow = 4,
     MaxFrame = 5,
     MaxHeaderList = 6,
@@ -204,6 +228,7 @@ pub(super) fn read_settings(payload: &[u8]) -> impl Iterator<Item = (Setting, u3
     settings.iter().filter_map(|&[i0, i1, v0, v1, v2, v3]| {
         let setting = match u16::from_be_bytes([i0, i1]) {
             1 => Setting::HeaderTable,
+            2 => Setting::Push,
             4 => Setting::InitialWindow,
             5 => Setting::MaxFrame,
             6 => Setting::MaxHeaderList,

@@ -45,14 +45,17 @@ impl Decoder {
         mut limit: usize,
         mut take: impl FnMut(&[u8], &[u8]),
     ) -> Result<(), BadHeaders> {
+        let mut begun = false;
         while let Some(&first) = block.first() {
             if first & 0x80 != 0 {
                 let (name, value) = self.at(integer(&mut block, 7)?)?;
                 spend(&mut limit, name, value)?;
                 take(name, value);
             } else if first & 0x60 == 0x20 {
-                let max = integer(&mut block, 5)?;
+                // The standard has it in front of all fields only.
+                let max = if begun { Err(BadHeaders) } else { integer(&mut block, 5) }?;
                 self.resize(max)?;
+                continue;
             } else {
                 let joins = first & 0x40 != 0;
                 self.literal(&mut block, if joins { 6 } else { 4 })?;
@@ -62,7 +65,11 @@ impl Decoder {
                     self.insert();
                 }
             }
+            begun = true;
         }
+        // What a long field needed is not kept.
+        self.name.shrink_to(TABLE_BYTES);
+        self.value.shrink_to(TABLE_BYTES);
         Ok(())
     }
 
@@ -238,6 +245,7 @@ mod tests {
             &[0x40, 5, b'a'],
             &[0x41],
             &[0x3f, 0xe2, 0x1f],
+            &[0x82, 0x20],
             &long,
         ] {
             assert_eq!(read(&mut Decoder::default(), block), Err(BadHeaders), "{block:x?}");

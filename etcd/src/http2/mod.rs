@@ -2,12 +2,13 @@
 //! answered on the connection's task, from the stored bytes straight into frames; all other requests go through the router,
 //! each in a task of its own. A general server library spends several times what the store does on such a call.
 //!
-//! `frame`, `hpack`, `huffman` and `reply` are the formats, `stream` and `outbox` what is under way, all without I/O;
+//! `frame`, `hpack`, `huffman` and `reply` are the formats, `stream`, `outbox` and `calm` what is under way, all without I/O;
 //! `connection` moves bytes and decides; `opening` looks at requests; `call` answers, `watch` streams,
 //! `bridge` passes on.
 
 mod bridge;
 mod call;
+mod calm;
 mod connection;
 mod frame;
 mod hpack;

@@ -17,6 +17,8 @@ pub(super) struct Opening {
     is_grpc: bool,
     is_bad: bool,
     has_bad_version: bool,
+    /// A field that is no pseudo-field has come: none of those may follow.
+    has_fields: bool,
 }
 
 #[derive(Debug)]
@@ -43,7 +45,11 @@ pub(super) enum Opened {
 impl Opening {
     /// Takes a field.
     pub(super) fn take(&mut self, name: &[u8], value: &[u8]) {
+        let is_pseudo = name.first() == Some(&b':');
+        self.is_bad |= is_pseudo && self.has_fields;
+        self.has_fields |= !is_pseudo;
         match name {
+            b":path" if self.target.is_some() => self.is_bad = true,
             b":path" => self.path(value),
             b":method" => match http::Method::from_bytes(value) {
                 Ok(verb) => self.verb = verb,
@@ -89,7 +95,9 @@ impl Opening {
             }
             Some(Target::Call(method)) => Opened::Call(method),
             Some(Target::Other(uri)) => {
-                if uri.path() == watch::PATH {
+                let content = self.headers.get(header::CONTENT_TYPE);
+                let is_grpc = content.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
+                if uri.path() == watch::PATH && is_grpc && self.verb == http::Method::POST {
                     return Opened::Watch;
                 }
                 let mut request = Request::new(());
@@ -101,5 +109,38 @@ impl Opening {
                 Opened::Other(Box::new(request))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(fields: &[(&str, &str)]) -> Opened {
+        let mut opening = Opening::default();
+        fields.iter().for_each(|(name, value)| opening.take(name.as_bytes(), value.as_bytes()));
+        opening.finish()
+    }
+
+    const POST: (&str, &str) = (":method", "POST");
+    const PUT: (&str, &str) = (":path", "/etcdserverpb.KV/Put");
+    const GRPC: (&str, &str) = ("content-type", "application/grpc");
+
+    #[test]
+    fn a_call_is_told_from_what_is_none() {
+        assert!(matches!(open(&[POST, PUT, GRPC]), Opened::Call(Method::Put)));
+        for bad in
+            [&[POST, GRPC][..], &[POST, PUT], &[PUT, GRPC], &[POST, GRPC, PUT], &[POST, PUT, PUT, GRPC]]
+        {
+            assert!(matches!(open(bad), Opened::Bad), "{bad:?}");
+        }
+        assert!(matches!(open(&[POST, PUT, GRPC, (":scheme", "http")]), Opened::Bad));
+    }
+
+    #[test]
+    fn only_a_grpc_call_is_a_watch() {
+        let path = (":path", watch::PATH);
+        assert!(matches!(open(&[POST, path, GRPC]), Opened::Watch));
+        assert!(matches!(open(&[(":method", "GET"), path]), Opened::Other(_)));
     }
 }

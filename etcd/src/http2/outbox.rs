@@ -1,11 +1,15 @@
 //! The sending end of a connection: frames in order, as far as the client's windows and our own bound allow. No I/O.
 
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
 use super::call::PREFIX;
 use super::frame::{self, PAYLOAD_BYTES, Reason, WINDOW, WINDOW_MAX};
 use super::reply::Encoder;
 use super::stream::{Part, Stream, Tail};
 use crate::codec::{Answer, Sink};
-use crate::limits::OUTBOX_BYTES;
+use crate::limits::{OUTBOX_BYTES, UNTAKEN_BYTES};
 
 /// See the module.
 #[derive(Debug)]
@@ -20,6 +24,8 @@ pub(super) struct Outbox {
     pub(super) initial: i64,
     /// The largest payload it takes.
     payload: usize,
+    /// Bytes that answers which the client does not take may still have.
+    pub(super) untaken: Arc<Semaphore>,
 }
 
 /// What became of what waits on a stream.
@@ -42,6 +48,7 @@ impl Default for Outbox {
             window: WINDOW,
             initial: WINDOW,
             payload: PAYLOAD_BYTES,
+            untaken: Arc::new(Semaphore::new(UNTAKEN_BYTES)),
         }
     }
 }
@@ -60,7 +67,22 @@ impl Outbox {
             self.bytes.clear();
             // What a large answer needed is not kept.
             self.bytes.shrink_to(OUTBOX_BYTES);
+        } else if self.sent >= OUTBOX_BYTES {
+            // A client that is never quite done must not have us keep all it ever got.
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
+            self.bytes.shrink_to(OUTBOX_BYTES);
         }
+    }
+
+    /// Whether data can be sent, if its stream has a window.
+    pub(super) fn has_room(&self) -> bool {
+        self.window > 0 && !self.is_full()
+    }
+
+    /// Whether the client leaves so much untaken that no more calls should be begun.
+    pub(super) fn is_overdrawn(&self) -> bool {
+        self.untaken.available_permits() == 0
     }
 
     /// Whether nothing more should be put in before some has gone.
@@ -97,7 +119,9 @@ impl Outbox {
             let mut body = Vec::with_capacity(size);
             body.put(&prefix);
             answer.write(&mut body);
-            stream.waiting.extend([Part::Data(body.into(), None), Part::Tail(Tail::Ok)]);
+            let cost = size.min(self.untaken.available_permits()) as u32;
+            let held = self.untaken.clone().try_acquire_many_owned(cost).ok();
+            stream.waiting.extend([Part::Data(body.into(), held), Part::Tail(Tail::Ok)]);
         }
         self.pump(id, stream)
     }
@@ -228,6 +252,18 @@ mod tests {
         assert!(outbox.widen(1_000_000) && !outbox.widen(WINDOW_MAX));
         assert_eq!(outbox.pump(1, &mut stream), Pumped::Done);
         assert_eq!(data(&outbox.bytes, 1), (vec![7; 100_000], true));
+    }
+
+    #[test]
+    fn what_has_gone_is_not_kept_though_something_is_always_left() {
+        let mut outbox = Outbox::default();
+        outbox.bytes.push(0);
+        for _ in 0..300 {
+            outbox.bytes.extend_from_slice(&[0; PAYLOAD_BYTES]);
+            outbox.advance(PAYLOAD_BYTES);
+            assert_eq!(outbox.unsent().len(), 1);
+            assert!(outbox.bytes.len() <= OUTBOX_BYTES + PAYLOAD_BYTES);
+        }
     }
 
     #[test]

@@ -19,12 +19,23 @@ pub(super) struct Stream {
     pub(super) window: i64,
     /// In this order; nothing follows a tail.
     pub(super) waiting: VecDeque<Part>,
+    /// It has its turn when there is room on the connection.
+    pub(super) in_turn: bool,
+}
+
+/// Headers that go on in further frames.
+pub(super) struct Block {
+    pub(super) stream: u32,
+    /// Whether the stream ends with them.
+    pub(super) ends: bool,
+    pub(super) bytes: Vec<u8>,
+    pub(super) frames: usize,
 }
 
 /// Where a request's body goes.
 pub(super) enum Request {
-    /// To be answered here once it is complete.
-    Call(Method, BytesMut),
+    /// To be answered here once it is complete; with what its body holds of the bytes that there may be.
+    Call(Method, BytesMut, Option<OwnedSemaphorePermit>),
     /// To another task, piece by piece.
     Other(Bridge),
     /// Nobody wants more of it: the answer is on its way.
@@ -61,6 +72,6 @@ pub(super) enum Tail {
 
 impl Stream {
     pub(super) fn new(request: Request, complete: bool, window: i64) -> Self {
-        Self { request, complete, window, waiting: VecDeque::new() }
+        Self { request, complete, window, waiting: VecDeque::new(), in_turn: false }
     }
 }

@@ -198,7 +198,7 @@ async fn a_ping_is_answered_and_a_stop_lets_the_connection_end() {
 #[tokio::test]
 async fn who_breaks_the_protocol_hears_why() {
     type Break = fn(&mut Vec<u8>);
-    let breaks: [(Break, u32); 7] = [
+    let breaks: [(Break, u32); 27] = [
         (|out| frame::data(out, 1, 0), 1),
         (|out| frame::headers(out, 2, true, |block| block.push(0x83)), 1),
         (|out| frame::headers(out, 1, true, |block| block.push(0x80)), 9),
@@ -206,6 +206,38 @@ async fn who_breaks_the_protocol_hears_why() {
         (|out| out.extend_from_slice(&[0, 0, 1, 9, 4, 0, 0, 0, 1, 0]), 1),
         (|out| out.extend_from_slice(&[0, 0, 0, 5, 4, 0, 0, 0, 1]), 1),
         (|out| frame::window_update(out, 0, 0x7fff_ffff), 3),
+        (|out| frame::window_update(out, 0, 0), 1),
+        (|out| frame::window_update(out, 1, 1), 1),
+        (|out| out.extend_from_slice(&[0, 0, 5, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]), 6),
+        (|out| frame::headers(out, 0, true, |block| block.push(0x83)), 1),
+        (|out| frame::reset(out, 0, frame::Reason::NoError), 1),
+        (|out| frame::reset(out, 1, frame::Reason::NoError), 1),
+        (|out| out.extend_from_slice(&[0, 0, 3, 3, 0, 0, 0, 0, 1, 0, 0, 0]), 6),
+        (|out| frame::settings(out, &[(Setting::InitialWindow, 1 << 31)]), 3),
+        (|out| frame::settings(out, &[(Setting::MaxFrame, 16_383)]), 1),
+        (|out| frame::settings(out, &[(Setting::MaxFrame, 1 << 24)]), 1),
+        (|out| frame::settings(out, &[(Setting::Push, 2)]), 1),
+        (|out| out.extend_from_slice(&[0, 0, 1, 4, 0, 0, 0, 0, 0, 0]), 6),
+        (|out| out.extend_from_slice(&[0, 0, 6, 4, 1, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0]), 6),
+        (|out| out.extend_from_slice(&[0, 0, 0, 4, 0, 0, 0, 0, 1]), 1),
+        (|out| out.extend_from_slice(&[0, 0, 7, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), 6),
+        (|out| out.extend_from_slice(&[0, 0, 8, 6, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]), 1),
+        (|out| out.extend_from_slice(&[0, 0, 4, 2, 0, 0, 0, 0, 1, 0, 0, 0, 0]), 6),
+        (|out| out.extend_from_slice(&[0, 0, 1, 1, 12, 0, 0, 0, 1, 1]), 1),
+        (
+            |out| {
+                frame::headers(out, 3, false, |block| block.push(0x83));
+                frame::data(out, 2, 0);
+            },
+            1,
+        ),
+        (
+            |out| {
+                frame::headers(out, 3, false, |block| block.push(0x83));
+                frame::headers(out, 1, false, |block| block.push(0x83));
+            },
+            1,
+        ),
     ];
     for (n, (act, reason)) in breaks.into_iter().enumerate() {
         let mut client = Client::open(&[]).await;
