@@ -57,8 +57,12 @@ fn version(bytes: &[u8]) -> Result<(u8, &[u8]), DecodeError> {
 /// Reads a value behind its version byte; says what both occupied.
 fn take_body<'a, T: BorrowDecode<'a, ()>>(body: &'a [u8]) -> Result<(T, usize), DecodeError> {
     let decoded = match body.len() {
-        ..=SMALL => bincode::borrow_decode_from_slice(body, LAYOUT.with_limit::<{ SMALL * SPREAD }>()),
-        ..=LARGE => bincode::borrow_decode_from_slice(body, LAYOUT.with_limit::<{ LARGE * SPREAD }>()),
+        len if len <= SMALL => {
+            bincode::borrow_decode_from_slice(body, LAYOUT.with_limit::<{ SMALL * SPREAD }>())
+        }
+        len if len <= LARGE => {
+            bincode::borrow_decode_from_slice(body, LAYOUT.with_limit::<{ LARGE * SPREAD }>())
+        }
         _ => bincode::borrow_decode_from_slice(body, LAYOUT),
     };
     decoded.map(|(value, len)| (value, len + 1)).map_err(|_| DecodeError::Malformed)
