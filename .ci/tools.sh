@@ -2,12 +2,13 @@
 #
 # kubectl and etcd (the judge of the store's semantics) come from Debian's archive, which carries kubectl 1.32 and etcd 3.5 since
 # trixie: downloaded and unpacked under target/, not installed, so that neither root nor another release's sources are needed.
-# cargo-deny is built from source, unoptimised: building it optimised takes longer than it will ever run.
+# cargo-deny and cargo-fuzz are built from source, unoptimised: building them optimised takes longer than they will ever run.
 
 TOOLS=$ROOT/target/ci-tools
 KUBECTL_MINOR=32
 ETCD_MINOR=3.5
 CARGO_DENY=0.20.2
+CARGO_FUZZ=0.13.2
 export PATH=$TOOLS/bin:$PATH
 
 install_tools() {
@@ -84,5 +85,18 @@ install_cargo_deny() {
             --version "$CARGO_DENY" cargo-deny || return 1
         rm -rf "$TOOLS/build"
         cargo deny --version
+    fi
+}
+
+# Not one of install_tools: only machines with a nightly toolchain have a use for it. The fuzzer's runtime is C++.
+install_cargo_fuzz() {
+    if ! command -v c++ >/dev/null; then
+        apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install g++ || return 1
+    fi
+    if ! cargo fuzz --version 2>/dev/null; then
+        cargo install --quiet --locked --debug --root "$TOOLS" --target-dir "$TOOLS/build" \
+            --version "$CARGO_FUZZ" cargo-fuzz || return 1
+        rm -rf "$TOOLS/build"
+        cargo fuzz --version
     fi
 }

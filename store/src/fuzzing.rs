@@ -306,6 +306,26 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<Vec<u8>>)> {
         ("record", vec![records]),
         ("history", vec![entries, list]),
         ("manifest", vec![manifest::encode(&manifest)]),
+        ("snapshot_restore", vec![crate::tests::conformance::block_on(small_snapshot())]),
         ("txn", (0..4).map(|_| random(600)).collect()),
     ]
+}
+
+/// A snapshot with an entry of each kind, and as few pages as that takes.
+#[cfg(test)]
+async fn small_snapshot() -> Vec<u8> {
+    let store = crate::tests::samples::memory().await;
+    let lease = store.lease_grant(60, LeaseId(7)).await.expect("memory never fails").id;
+    for op in [
+        Op::Put(Put { lease, ..Put::new("leased", "value") }),
+        Op::put("gone", "value"),
+        Op::delete("gone"),
+        Op::put("kept", ""),
+    ] {
+        let txn = Txn { note: Some("who".into()), ..Txn::of(vec![op]) };
+        store.txn(txn).await.expect("as above");
+    }
+    store.compact(Revision(2)).await.expect("as above");
+    store.alarm_raise(crate::Alarm::NoSpace).await.expect("as above");
+    crate::tests::samples::image(&store)
 }

@@ -137,6 +137,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_list_that_claims_more_files_than_its_bytes_can_hold_takes_no_space_for_them() {
+        for claimed in [1u64 << 60, 1 << 32] {
+            // A count behind the mark of one that takes eight bytes.
+            let mut bytes = vec![crate::codec::VERSION, 253];
+            bytes.extend_from_slice(&claimed.to_le_bytes());
+            bytes.extend_from_slice(&[1, 20, 7, 30]);
+            assert_eq!(decode_list(&bytes), Err(DecodeError::Malformed), "{claimed} files");
+        }
+    }
+
+    #[test]
     fn entries_read_back_in_order_and_any_flipped_bit_is_noticed() {
         let key = RecordKey::new(Revision(1 << 40), 3);
         let mut bytes = Vec::new();

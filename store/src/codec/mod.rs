@@ -56,6 +56,24 @@ fn version(bytes: &[u8]) -> Result<(u8, &[u8]), DecodeError> {
 
 /// Reads a value behind its version byte; says what both occupied.
 fn take_body<'a, T: BorrowDecode<'a, ()>>(body: &'a [u8]) -> Result<(T, usize), DecodeError> {
-    let decoded = bincode::borrow_decode_from_slice(body, LAYOUT);
+    let decoded = match body.len() {
+        len if len <= SMALL => {
+            bincode::borrow_decode_from_slice(body, LAYOUT.with_limit::<{ SMALL * SPREAD }>())
+        }
+        len if len <= LARGE => {
+            bincode::borrow_decode_from_slice(body, LAYOUT.with_limit::<{ LARGE * SPREAD }>())
+        }
+        _ => bincode::borrow_decode_from_slice(body, LAYOUT),
+    };
     decoded.map(|(value, len)| (value, len + 1)).map_err(|_| DecodeError::Malformed)
 }
+
+/// Space for as many items as the bytes claim to hold is taken before the first is read. So that a lie does not take all there
+/// is, that space is bounded by the bytes' length, in steps since the bound is a constant of the layout.
+const SMALL: usize = 64 << 10;
+
+/// The second step: more than a record has.
+const LARGE: usize = 16 << 20;
+
+/// No item takes up more bytes in memory for each of its stored ones: a lease that is gone has two and takes up 24.
+const SPREAD: usize = 32;
