@@ -53,6 +53,14 @@ struct Span<'a> {
     watch: &'a Watch,
 }
 
+/// A key that nothing changed between these revisions: the one was the version before the other.
+#[derive(Clone, Debug)]
+struct Rest {
+    key: Blob,
+    after: i64,
+    before: i64,
+}
+
 /// What is known of the revisions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence<'a> {
@@ -60,6 +68,7 @@ pub(crate) struct Evidence<'a> {
     /// Reads of old revisions.
     past: BTreeMap<i64, Vec<(&'a Range, &'a RangeReply)>>,
     spans: Vec<Span<'a>>,
+    rests: Vec<Rest>,
     /// By which time there was such a revision, or a later one.
     seen_by: BTreeMap<i64, u64>,
     /// Contradictions.
@@ -118,8 +127,14 @@ impl<'a> Evidence<'a> {
             })
     }
 
+    /// Whether a call made at that time can have made a revision: nobody had seen it by then.
+    pub(crate) fn admits_at(&self, revision: i64, call: u64) -> bool {
+        self.seen_by.range(revision..).next().is_none_or(|(_, seen)| call <= *seen)
+    }
+
     /// Whether a call made at that time can have made these changes of a revision that nobody was answered for: the
-    /// revision had not been seen by then, and no watch missed any of them.
+    /// revision had not been seen by then, no watch missed any of them, and none was told of a version before and after that
+    /// knows nothing of it.
     pub(crate) fn admits_unanswered(&self, revision: i64, changes: &[Change], call: u64) -> bool {
         let facts = self.revisions.get(&revision).map(Vec::as_slice).unwrap_or_default();
         let is_known = |change: &Change| facts.iter().any(|fact| fact.is(change));
@@ -128,8 +143,13 @@ impl<'a> Evidence<'a> {
             (span.first..=span.last).contains(&revision)
                 && unknown.iter().any(|change| span.watch.wants(change.kind, change.kv.key.as_bytes()))
         };
-        self.seen_by.range(revision..).next().is_none_or(|(_, seen)| call <= *seen)
-            && (unknown.is_empty() || !self.spans.iter().any(missed))
+        let slept = |rest: &Rest| {
+            rest.after < revision
+                && revision < rest.before
+                && unknown.iter().any(|change| change.kv.key == rest.key)
+        };
+        self.admits_at(revision, call)
+            && (unknown.is_empty() || !self.spans.iter().any(missed) && !self.rests.iter().any(slept))
     }
 
     /// What is known of a revision, in words.
@@ -204,6 +224,8 @@ impl<'a> Evidence<'a> {
     fn event(&mut self, history: &History, event: &Event, witness: Witness) {
         self.add(history, event.kv.mod_revision, told(event, witness));
         if let Some(before) = &event.prev_kv {
+            let (key, after) = (before.key.clone(), before.mod_revision);
+            self.rests.push(Rest { key, after, before: event.kv.mod_revision });
             // If it is wrong, that is a broken guarantee of its own.
             let facts = self.revisions.entry(before.mod_revision).or_default();
             let fact = seen(before, false, witness);

@@ -46,7 +46,9 @@ impl Timeline {
                     Operation::LeaseRevoke { id } if done.is_expiry => Some(id),
                     _ => None,
                 };
-                let (changes, not_before) = (effect.changes, done.call);
+                // A guess is no proof of when a revision was made.
+                let not_before = if done.is_guess { 0 } else { done.call };
+                let changes = effect.changes;
                 timeline.push(state.revision(), Revision { changes, not_before, expired });
             }
         }

@@ -40,6 +40,8 @@ pub(crate) struct Done {
     pub(crate) operation: Operation,
     /// Nobody asked for it: a lease ended by itself.
     pub(crate) is_expiry: bool,
+    /// Nobody was answered for it: another one that was not answered may have been done in its place.
+    pub(crate) is_guess: bool,
 }
 
 /// Why there is no order.

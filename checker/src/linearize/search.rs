@@ -204,7 +204,9 @@ impl<'a> Search<'a> {
         self.budget = self.budget.saturating_sub(1);
         let item = &self.sure[at];
         let (answer, effect) = self.state.apply(&item.operation);
-        let admitted = effect.changes.is_empty() || self.evidence.admits(&self.state, &effect.changes);
+        let admitted = effect.changes.is_empty()
+            || self.evidence.admits(&self.state, &effect.changes)
+                && self.evidence.admits_at(self.state.revision(), item.call);
         let fits = admitted && agrees(&item.operation, &answer, &item.outcome);
         self.state.undo(&effect);
         fits.then_some(effect)
@@ -290,7 +292,8 @@ impl<'a> Search<'a> {
         let done = self.trail.iter().map(|(choice, _)| {
             let item = item(choice);
             let (operation, is_expiry) = (item.operation.clone(), item.source.is_none());
-            Done { call: item.call, operation, is_expiry }
+            let is_guess = matches!(choice, Choice::Maybe(_));
+            Done { call: item.call, operation, is_expiry, is_guess }
         });
         Order {
             done: done.collect(),
