@@ -82,7 +82,9 @@ proptest! {
         // The first watch sees everything; without it, much has to be guessed.
         history.watches.remove(0);
         let verdict = judge(&history);
-        prop_assert!(verdict.is_good(), "{}", verdict);
+        prop_assert!(verdict.violations.is_empty(), "{}", verdict);
+        // With half of the outcomes unknown and nobody watching, the search may be given up, and says so.
+        prop_assert!(!verdict.undecided || unknown > 30, "{}", verdict);
     }
 }
 
