@@ -50,6 +50,7 @@ impl Bridge {
     where
         F: Future<Output = ()> + Send + 'static,
     {
+        // Bounded by bytes, not by pieces: `push` refuses what is beyond the stream's window.
         let (sender, receiver) = mpsc::unbounded_channel();
         let queued = Arc::<AtomicUsize>::default();
         let body = RequestBody { pieces: receiver, queued: queued.clone() };

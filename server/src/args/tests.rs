@@ -1,0 +1,119 @@
+//! What command lines mean, and which are refused.
+
+use super::*;
+
+fn config(line: &str) -> Result<Config, UsageError> {
+    Cli::try_parse_from(line.split(' ')).unwrap().serve.into_config()
+}
+
+#[test]
+fn without_flags_everything_runs_here_on_disk() {
+    let config = config("kstore-server").unwrap();
+    assert_eq!(config.nodes, 3);
+    assert_eq!(config.loops.len(), 3);
+    let Api::Here { storage, listen, etcd, quota, history, write_kubeconfig } = config.api else {
+        panic!("no apiserver")
+    };
+    let dir = DEFAULT_DATA_DIR.into();
+    assert_eq!(storage, Storage::Disk { dir, durability: Durability::Sync, engine: Engine::Segments });
+    assert_eq!((listen.host.as_str(), listen.port), ("127.0.0.1", 6443));
+    assert_eq!(history, History::For(Duration::from_secs(300)));
+    assert_eq!((write_kubeconfig, etcd, quota), (None, None, Quota::Default));
+}
+
+#[test]
+fn loops_alone_need_a_kubeconfig_and_refuse_what_belongs_to_the_apiserver() {
+    assert_eq!(config("kstore-server --components scheduler"), Err(UsageError::NoApi));
+    assert_eq!(config("kstore-server --kubeconfig f"), Err(UsageError::TwoApis));
+    let wrong = config("kstore-server --components scheduler --kubeconfig f --in-memory");
+    assert_eq!(wrong, Err(UsageError::NeedsApiserver("--in-memory")));
+    let wrong = config("kstore-server --components scheduler --kubeconfig f --etcd-listen 127.0.0.1:0");
+    assert_eq!(wrong, Err(UsageError::NeedsApiserver("--etcd-listen")));
+    let right = config("kstore-server --components scheduler,kubelet-sim --kubeconfig f --nodes 9").unwrap();
+    assert_eq!(right.api, Api::Elsewhere("f".into()));
+    assert_eq!(right.loops, [Component::Scheduler, Component::KubeletSim].into());
+}
+
+#[test]
+fn the_store_alone_is_an_etcd_that_keeps_all_history() {
+    let alone = config("kstore-server --components store --etcd-listen :2379 --in-memory").unwrap();
+    let Api::Store { storage, etcd, quota, history } = alone.api else { panic!("no store") };
+    assert_eq!((storage, history, etcd.listen.port), (Storage::Memory, History::All, 2379));
+    assert_eq!((etcd.tls, etcd.advertise, etcd.anyone), (None, None, false));
+    assert_eq!(quota, Quota::Default);
+    for (text, expected) in [("0", Quota::Default), ("-1", Quota::None), ("4096", Quota::Bytes(4096))] {
+        let line = format!("kstore-server --components store --etcd-listen :0 --quota-bytes {text}");
+        let Api::Store { quota, .. } = config(&line).unwrap().api else { panic!("no store") };
+        assert_eq!(quota, expected, "{text}");
+    }
+    for (line, refusal) in [
+        ("--components store", UsageError::NoEtcdListen),
+        ("--components store,scheduler --etcd-listen :0", UsageError::StoreAlone),
+        ("--components store --etcd-listen :0 --kubeconfig f", UsageError::NeedsApiserver("--kubeconfig")),
+        ("--etcd-advertise http://a:1", UsageError::NeedsEtcdListen("--etcd-advertise")),
+    ] {
+        assert_eq!(config(&format!("kstore-server {line}")), Err(refusal), "{line}");
+    }
+}
+
+#[test]
+fn tls_of_the_etcd_api_needs_both_halves_and_client_certificates_an_authority() {
+    let store = "kstore-server --components store --etcd-listen :0";
+    let tls = "--etcd-cert-file c --etcd-key-file k";
+    let Api::Store { etcd, .. } = config(&format!("{store} {tls} --etcd-trusted-ca-file a")).unwrap().api
+    else {
+        panic!("no store")
+    };
+    let files = EtcdTls { certificate: "c".into(), key: "k".into(), clients: Some("a".into()) };
+    assert_eq!(etcd.tls, Some(files));
+    for halves in
+        ["--etcd-cert-file c", "--etcd-trusted-ca-file a", &format!("{tls} --etcd-client-cert-auth")]
+    {
+        let line = format!("{store} {halves}");
+        assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{halves}");
+    }
+}
+
+#[test]
+fn run_takes_flags_before_the_dashes_and_a_command_after_them() {
+    let cli = Cli::try_parse_from("kstore-server run --nodes 1 -- kubectl get pods -A".split(' ')).unwrap();
+    let Some(Command::Run(run)) = cli.command else { panic!("not run") };
+    let (config, command) = run.into_config().unwrap();
+    assert_eq!(config.nodes, 1);
+    assert_eq!(command, ["kubectl", "get", "pods", "-A"]);
+    assert!(Cli::try_parse_from(["kstore-server", "run"]).is_err());
+    assert!(Cli::try_parse_from("kstore-server --data-dir x --in-memory".split(' ')).is_err());
+}
+
+#[test]
+fn history_is_a_time_a_count_or_all() {
+    for (text, expected) in [
+        ("90s", Some(History::For(Duration::from_secs(90)))),
+        ("2h", Some(History::For(Duration::from_secs(7200)))),
+        ("7d", Some(History::For(Duration::from_secs(604_800)))),
+        ("10000revs", Some(History::Revisions(10_000))),
+        ("all", Some(History::All)),
+        ("5", None),
+        ("", None),
+        ("5 m", None),
+        ("99999999999999999999s", None),
+    ] {
+        assert_eq!(text.parse::<History>().ok(), expected, "{text}");
+    }
+}
+
+#[test]
+fn listen_addresses_are_host_and_port() {
+    for (text, expected) in [
+        ("127.0.0.1:0", Some(("127.0.0.1", 0))),
+        ("localhost:6443", Some(("localhost", 6443))),
+        (":6443", Some(("", 6443))),
+        ("[::1]:7", Some(("::1", 7))),
+        ("::1:7", None),
+        ("6443", None),
+        ("a:70000", None),
+    ] {
+        let parsed = text.parse::<ListenAddress>().ok();
+        assert_eq!(parsed.as_ref().map(|a| (a.host.as_str(), a.port)), expected, "{text}");
+    }
+}
