@@ -44,6 +44,18 @@ async fn must_pass(what: &str, url: &str, seconds: u64) {
     }
 }
 
+/// As after a restart of the server behind its last write: the watch on everything resumes in the future, where no event
+/// and no word of progress comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_that_had_heard_everything_before_it_resumed_is_complete() {
+    let stop = CancellationToken::new();
+    let url = serve(Config::memory(), stop.clone()).await;
+    let quiet = Plan { clients: 0, watchers: 0, ..Plan::new(url, 5) };
+    let recording = record(quiet, 1, 0).await;
+    stop.cancel();
+    assert!(recording.complete, "{:?}", recording.history);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_real_etcd_passes() {
     let dir = tempfile::tempdir().unwrap();

@@ -90,7 +90,7 @@ async fn run(engine: &str, dir: &Path, seed: u64) -> (Faults, bool, Verdict) {
     }
     let recording = workload.finish().await.unwrap();
     let verdict = judge(&recording.history);
-    if !verdict.is_good() {
+    if !verdict.is_good() || !recording.complete {
         keep(&recording.history, dir, engine);
     }
     drop(server);

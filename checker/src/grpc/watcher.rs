@@ -52,6 +52,8 @@ pub(super) async fn everything(shared: Arc<Shared>, id: u32, mut link: Link, sta
         let Some(mut stream) = Stream::open(&shared, &mut link, id, vec![(request, false)]).await else {
             break;
         };
+        // A watch from the future has nothing to say, progress included, if nothing happens any more.
+        stream.heard = next - 1;
         // A watch that is cancelled because its start was compacted begins again where it can.
         stream.run(|stream| stream.is_idle() || shared.is_complete(stream.heard)).await;
         next = stream.watches.iter().map(|watch| resume(watch, next)).max().unwrap_or(next);
