@@ -1,26 +1,14 @@
-//! [`Informer`]: a cache of a source's objects that keeps itself up to date, shared by all who clone it. [`Builder`] makes one.
-//!
-//! One task drives it: it asks what the reflector says, applies each batch under one lock, then hands the changes to the
-//! subscribers. It never polls: it wakes for the network, the end of a wait, or the stop.
+//! [`Informer`]: a cache of a source's objects that keeps itself up to date, shared by all who clone it. `builder` makes one,
+//! `driver` is its task; here is what its readers can do.
 
 #[cfg(test)]
 mod tests;
 
-use std::{borrow::Borrow, future::Future, sync::Arc, time::Duration};
+use std::{borrow::Borrow, sync::Arc};
 
-use futures::StreamExt;
-use kstore_nondet::Rng;
-use tokio::time::{Instant, sleep, timeout};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 
-use crate::{
-    Capabilities, Index, Key, ListerWatcher, Object, Revision, Subscription, Undecodable, View,
-    indexer::Indexer,
-    limits::SILENT_INTERVALS,
-    lister_watcher::Frames,
-    reflector::{Input, Next, Reflector},
-    shared::Shared,
-};
+use crate::{Index, Key, Object, Revision, Subscription, Undecodable, View, shared::Shared};
 
 /// The informer has ended: its stop was cancelled, or every handle to it was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -168,142 +156,12 @@ impl<T: Object> Informer<T> {
         Subscription::new(self.clone(), self.shared.join())
     }
 
+    /// A handle to what a driver feeds; the driver ends with the last clone.
+    pub(crate) fn new(shared: Arc<Shared<T>>, guard: DropGuard) -> Self {
+        Self { shared, guard: Arc::new(guard) }
+    }
+
     pub(crate) fn shared(&self) -> &Arc<Shared<T>> {
         &self.shared
-    }
-}
-
-/// Makes an [`Informer`].
-pub struct Builder<S: ListerWatcher> {
-    source: S,
-    cache: Indexer<S::Obj>,
-    name: String,
-    rng: Rng,
-}
-
-impl<S: ListerWatcher> Builder<S> {
-    /// An informer over `source`, without indexes.
-    pub fn new(source: S) -> Self {
-        let name = std::any::type_name::<S::Obj>().to_owned();
-        Self { source, cache: Indexer::default(), name, rng: Rng::seeded(0) }
-    }
-
-    /// Declares an index.
-    #[must_use]
-    pub fn index<K: Ord + Clone + Send + Sync + 'static>(mut self, index: &Index<S::Obj, K>) -> Self {
-        self.cache.declare(index);
-        self
-    }
-
-    /// A name for logs; by default the name of the object's type.
-    #[must_use]
-    pub fn name(mut self, name: &str) -> Self {
-        name.clone_into(&mut self.name);
-        self
-    }
-
-    /// Where the jitter of waits comes from. By default a fixed seed: fine for one process, but many processes should
-    /// not come back to a failed server in the same moment.
-    #[must_use]
-    pub fn rng(mut self, rng: &Rng) -> Self {
-        self.rng = rng.fork(&self.name);
-        self
-    }
-
-    /// The informer, and the future that drives it. The informer lives as long as the future is polled, `stop` is not
-    /// cancelled, and a handle exists.
-    pub fn build(
-        self,
-        stop: &CancellationToken,
-    ) -> (Informer<S::Obj>, impl Future<Output = ()> + Send + use<S>) {
-        let shared = Arc::new(Shared::new(self.name, self.cache));
-        let stop = stop.child_token();
-        let capabilities = self.source.capabilities();
-        let driver = Driver {
-            source: self.source,
-            reflector: Reflector::new(capabilities.streaming_list, self.rng),
-            capabilities,
-            shared: shared.clone(),
-            stream: None,
-        };
-        let informer = Informer { shared, guard: Arc::new(stop.clone().drop_guard()) };
-        (informer, driver.run(stop))
-    }
-
-    /// The informer, driven by a task of its own on the current runtime.
-    pub fn spawn(self, stop: &CancellationToken) -> Informer<S::Obj> {
-        let (informer, driver) = self.build(stop);
-        tokio::spawn(driver);
-        informer
-    }
-}
-
-/// Carries out what the reflector says.
-struct Driver<S: ListerWatcher> {
-    source: S,
-    capabilities: Capabilities,
-    reflector: Reflector<S::Obj>,
-    shared: Arc<Shared<S::Obj>>,
-    stream: Option<Frames<S::Obj>>,
-}
-
-impl<S: ListerWatcher> Driver<S> {
-    async fn run(mut self, stop: CancellationToken) {
-        // Readers and subscribers learn of the end also when this future is dropped or its source panics.
-        let ending = self.shared.clone();
-        let _end = Ending(ending);
-        let mut input = Input::Begin;
-        loop {
-            let span = tracing::debug_span!("reflector", informer = self.shared.name);
-            let step = span.in_scope(|| self.reflector.step(input, Instant::now()));
-            if let Some(error) = &step.trouble {
-                tracing::debug!(informer = self.shared.name, %error, next = ?step.next, "source failed");
-            }
-            self.shared.report(step.trouble.as_ref(), step.next == Next::Read);
-            for apply in step.apply {
-                self.shared.apply(apply);
-            }
-            input = tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                input = self.perform(step.next) => input,
-            };
-        }
-    }
-
-    async fn perform(&mut self, next: Next) -> Input<S::Obj> {
-        if next != Next::Read {
-            self.stream = None;
-        }
-        match next {
-            Next::List(floor) => Input::Listed(self.source.list(floor).await),
-            Next::Watch(start) => {
-                Input::Opened(self.source.watch(start).await.map(|s| self.stream = Some(s)))
-            }
-            Next::Read => self.read().await,
-            Next::Wait(how_long) => {
-                sleep(how_long).await;
-                Input::Waited
-            }
-        }
-    }
-
-    async fn read(&mut self) -> Input<S::Obj> {
-        let Some(stream) = &mut self.stream else { return Input::Ended };
-        let silence =
-            self.capabilities.progress_every.unwrap_or(Duration::MAX).saturating_mul(SILENT_INTERVALS);
-        match timeout(silence, stream.next()).await {
-            Ok(Some(frames)) => Input::Frames(frames),
-            Ok(None) => Input::Ended,
-            Err(_) => Input::Silent,
-        }
-    }
-}
-
-struct Ending<T: Object>(Arc<Shared<T>>);
-
-impl<T: Object> Drop for Ending<T> {
-    fn drop(&mut self) {
-        self.0.stop();
     }
 }

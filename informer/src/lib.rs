@@ -7,9 +7,11 @@
 //! It is not a client: it writes nothing, and knows neither Kubernetes types nor a transport. Time is tokio's, so a paused
 //! runtime makes everything here virtual; chance is an argument.
 
+mod builder;
 mod causes;
 mod controller;
 mod delta_fifo;
+mod driver;
 mod indexer;
 mod informer;
 mod key;
@@ -27,11 +29,12 @@ mod subscription;
 pub mod testing;
 mod view;
 
+pub use builder::Builder;
 pub use causes::Causes;
 pub use controller::{Action, Context, Controller};
 pub use delta_fifo::Delta;
 pub use indexer::Index;
-pub use informer::{Builder, Informer, Status, Stopped};
+pub use informer::{Informer, Status, Stopped};
 pub use key::Key;
 pub use leader::{Elector, Leadership, LeaseError, LeaseRecord, LeaseStore};
 pub use lister_watcher::{

@@ -1,0 +1,66 @@
+//! [`Builder`]: what an informer is made of, and the making.
+
+use std::{future::Future, sync::Arc};
+
+use kstore_nondet::Rng;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Index, Informer, ListerWatcher, driver::Driver, indexer::Indexer, shared::Shared};
+
+/// Makes an [`Informer`].
+pub struct Builder<S: ListerWatcher> {
+    source: S,
+    cache: Indexer<S::Obj>,
+    name: String,
+    rng: Rng,
+}
+
+impl<S: ListerWatcher> Builder<S> {
+    /// An informer over `source`, without indexes.
+    pub fn new(source: S) -> Self {
+        let name = std::any::type_name::<S::Obj>().to_owned();
+        Self { source, cache: Indexer::default(), name, rng: Rng::seeded(0) }
+    }
+
+    /// Declares an index.
+    #[must_use]
+    pub fn index<K: Ord + Clone + Send + Sync + 'static>(mut self, index: &Index<S::Obj, K>) -> Self {
+        self.cache.declare(index);
+        self
+    }
+
+    /// A name for logs; by default the name of the object's type.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// Where the jitter of waits comes from. By default a fixed seed: fine for one process, but many processes should
+    /// not come back to a failed server in the same moment.
+    #[must_use]
+    pub fn rng(mut self, rng: &Rng) -> Self {
+        self.rng = rng.fork(&self.name);
+        self
+    }
+
+    /// The informer, and the future that drives it. The informer lives as long as the future is polled, `stop` is not
+    /// cancelled, and a handle exists.
+    pub fn build(
+        self,
+        stop: &CancellationToken,
+    ) -> (Informer<S::Obj>, impl Future<Output = ()> + Send + use<S>) {
+        let shared = Arc::new(Shared::new(self.name, self.cache));
+        let stop = stop.child_token();
+        let driver = Driver::new(self.source, self.rng, shared.clone());
+        let informer = Informer::new(shared, stop.clone().drop_guard());
+        (informer, driver.run(stop))
+    }
+
+    /// The informer, driven by a task of its own on the current runtime.
+    pub fn spawn(self, stop: &CancellationToken) -> Informer<S::Obj> {
+        let (informer, driver) = self.build(stop);
+        tokio::spawn(driver);
+        informer
+    }
+}
