@@ -18,6 +18,7 @@ mod key;
 mod leader;
 pub mod limits;
 mod lister_watcher;
+pub mod metrics;
 mod object;
 mod queue;
 mod recorder;
