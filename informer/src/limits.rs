@@ -59,6 +59,19 @@ pub const OWN_WRITE_DEADLINE: Duration = Duration::from_secs(10);
 /// After this long without synced caches a controller says which informer it waits for.
 pub const SYNC_WARNING: Duration = Duration::from_secs(120);
 
+/// Attempts of an update that others may overtake.
+pub const CONFLICT_TRIES: u32 = 5;
+
+/// Attempts of an update of an object that many write. Fewer, because each waits longer.
+pub const BUSY_TRIES: u32 = 4;
+
+/// Wait after an attempt that was overtaken: longer than most writes take, shorter than anybody notices.
+pub const CONFLICT_WAIT: Duration = Duration::from_millis(10);
+
+/// How long a controller without comparable revisions waits to see its own writes before it acts again: longer than any
+/// watch should lag, since acting on a stale cache is what it prevents.
+pub const EXPECTATIONS_TIMEOUT: Duration = Duration::from_secs(300);
+
 /// Workers of a controller that names no number.
 pub const DEFAULT_WORKERS: usize = 5;
 
