@@ -29,6 +29,8 @@ mod reflector;
 mod shared;
 mod slow_start;
 mod sorted;
+mod source;
+mod status;
 mod subscription;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -43,7 +45,7 @@ pub use controller::{Action, Context, Controller};
 pub use delta_fifo::Delta;
 pub use expectations::{Creation, Deletion, Expectations};
 pub use indexer::Index;
-pub use informer::{Informer, Status, Stopped};
+pub use informer::{Informer, Stopped};
 pub use key::Key;
 pub use leader::{Elector, Leadership, LeaseError, LeaseRecord, LeaseStore};
 pub use lister_watcher::{
@@ -54,5 +56,7 @@ pub use object::{Object, Revision};
 pub use queue::{Lease, Queue, QueueStats};
 pub use recorder::{Event, EventSink, EventType, Recorder, RecorderStats, Reference, SinkError};
 pub use slow_start::{Started, slow_start};
+pub use source::{DynListerWatcher, Map};
+pub use status::Status;
 pub use subscription::Subscription;
 pub use view::View;

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use crate::{
     Capabilities, Capability, Frame, ListRequest, Object, Page, ReadAt, Revision, SourceError, Start,
     limits::{INTERNAL_ERRORS_BEFORE_RELIST, LIST_PAGE, REGRESSIONS_BEFORE_RESET, SHORT_STREAM},
+    status::Doing,
     whole::{Cached, Collected, Whole},
 };
 use backoff::Backoff;
@@ -141,9 +142,14 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Whether changes are coming in.
-    pub(crate) fn is_watching(&self) -> bool {
-        matches!(self.phase, Phase::Watching { .. })
+    /// What it is doing after a step that came with this `trouble`. A capability that a source has not is none.
+    pub(crate) fn doing<'a>(&self, trouble: Option<&'a SourceError>) -> Doing<'a> {
+        match (&self.phase, trouble) {
+            (Phase::Waiting { .. }, Some(error)) => Doing::Failing(error),
+            (Phase::Watching { .. }, _) => Doing::Streaming,
+            _ if self.asked().is_some() => Doing::Listing,
+            _ => Doing::Resuming,
+        }
     }
 
     /// Asks for the whole state.

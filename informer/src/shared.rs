@@ -8,13 +8,14 @@ use std::{
 };
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
-    Object, Revision, SourceError, Status, Stopped,
+    Object, Revision, Status, Stopped,
     delta_fifo::DeltaFifo,
     indexer::{Change, Indexer},
     reflector::Apply,
+    status::Doing,
     subscription::Inbox,
 };
 
@@ -93,13 +94,9 @@ impl<T: Object> Shared<T> {
         self.status.lock().clone()
     }
 
-    pub(crate) fn report(&self, trouble: Option<&SourceError>, streaming: bool) {
+    pub(crate) fn report(&self, doing: &Doing<'_>) {
         let mut status = self.status.lock();
-        match trouble {
-            Some(error) => *status = Status::Degraded { error: error.to_string() },
-            None if streaming && *status != Status::Streaming => *status = Status::Streaming,
-            None => {}
-        }
+        *status = status.then(doing, Instant::now());
     }
 
     pub(crate) fn stop(&self) {
