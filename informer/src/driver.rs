@@ -60,6 +60,7 @@ impl<S: ListerWatcher> Driver<S> {
         if next != Next::Read {
             self.stream = None;
         }
+        self.shared.room().await;
         match next {
             Next::List(floor) => Input::Listed(self.source.list(floor).await),
             Next::Watch(start) => {

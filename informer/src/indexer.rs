@@ -50,6 +50,17 @@ pub(crate) struct Change<T> {
     pub new: Option<Arc<T>>,
     /// The last state that the source told of, when `new` is none: the deletion's own, else `old`.
     pub last: Option<Arc<T>>,
+    /// The revision that did it.
+    pub revision: Revision,
+}
+
+/// What one step of the source did to the cache: changes in order, and the revision that they led to.
+#[derive(Debug)]
+pub(crate) struct Batch<T> {
+    pub changes: Vec<Change<T>>,
+    /// No key is in it twice.
+    pub distinct: bool,
+    pub revision: Revision,
 }
 
 /// The cache at one revision. A clone is cheap and never changes.
@@ -150,7 +161,7 @@ impl<T: Object> Indexer<T> {
 
     /// Applies frames in order and moves the revision to the highest of them. Frames that are not newer than the cache are
     /// without effect, so a repeated batch changes nothing.
-    pub(crate) fn apply(&mut self, frames: Vec<Frame<T>>) -> Vec<Change<T>> {
+    pub(crate) fn apply(&mut self, frames: Vec<Frame<T>>) -> Batch<T> {
         let (before, mut changes) = (self.revision, Vec::with_capacity(frames.len()));
         for frame in frames {
             let revision = frame.revision();
@@ -165,24 +176,29 @@ impl<T: Object> Indexer<T> {
                 Frame::Progress { .. } => {}
             }
         }
-        changes
+        // A key that comes again has a state from within the batch, or none because the batch ended it.
+        let again = |change: &Change<T>| match &change.old {
+            Some(old) => old.revision() > before || change.new.is_none(),
+            None => false,
+        };
+        Batch { distinct: !changes.iter().any(again), changes, revision: self.revision }
     }
 
     fn put(&mut self, object: Arc<T>) -> Option<Change<T>> {
-        let key = object.key();
+        let (key, revision) = (object.key(), object.revision());
         self.readmit(&key);
         let old = self.objects.get_mut(&key);
         match old {
-            Some(slot) if slot.revision() >= object.revision() => None,
+            Some(slot) if slot.revision() >= revision => None,
             Some(slot) => {
                 let old = std::mem::replace(slot, object.clone());
                 self.reindex(&key, Some(&old), Some(&object));
-                Some(Change { key, old: Some(old), new: Some(object), last: None })
+                Some(Change { key, old: Some(old), new: Some(object), last: None, revision })
             }
             None => {
                 self.objects.insert(key.clone(), object.clone());
                 self.reindex(&key, None, Some(&object));
-                Some(Change { key, old: None, new: Some(object), last: None })
+                Some(Change { key, old: None, new: Some(object), last: None, revision })
             }
         }
     }
@@ -195,12 +211,13 @@ impl<T: Object> Indexer<T> {
         let (key, old) = self.objects.remove(key)?;
         self.reindex(&key, Some(&old), None);
         let last = last.map_or_else(|| old.clone(), Arc::new);
-        Some(Change { key, old: Some(old), new: None, last: Some(last) })
+        Some(Change { key, old: Some(old), new: None, last: Some(last), revision })
     }
 
     /// Makes the cache equal to a listing: deletions first, then what is new or differs, each in key order. Objects whose
     /// state is the cached one keep their place in memory and make no change. Of two objects with one key the newer counts.
-    pub(crate) fn replace(&mut self, listing: Listing<T>) -> Vec<Change<T>> {
+    pub(crate) fn replace(&mut self, listing: Listing<T>) -> Batch<T> {
+        let revision = listing.revision;
         let mut items: Vec<(Key, T)> = listing.items.into_iter().map(|o| (o.key(), o)).collect();
         items.sort_by(|(a, x), (b, y)| a.cmp(b).then(y.revision().cmp(&x.revision())));
         items.dedup_by(|(later, _), (earlier, _)| later == earlier);
@@ -213,7 +230,7 @@ impl<T: Object> Indexer<T> {
         for key in lost {
             if let Some((key, old)) = self.objects.remove(&key) {
                 self.reindex(&key, Some(&old), None);
-                changes.push(Change { key, old: Some(old.clone()), new: None, last: Some(old) });
+                changes.push(Change { key, old: Some(old.clone()), new: None, last: Some(old), revision });
             }
         }
         self.undecodable = Arc::default();
@@ -225,11 +242,26 @@ impl<T: Object> Indexer<T> {
             let object = Arc::new(object);
             let old = self.objects.insert(key.clone(), object.clone());
             self.reindex(&key, old.as_ref(), Some(&object));
-            changes.push(Change { key, old, new: Some(object), last: None });
+            changes.push(Change { key, old, new: Some(object), last: None, revision });
         }
         listing.undecodable.into_iter().for_each(|what| self.quarantine(what));
-        self.revision = listing.revision;
-        changes
+        self.revision = revision;
+        Batch { changes, distinct: true, revision }
+    }
+
+    /// Takes a change back that was the last one of its key.
+    pub(crate) fn undo(&mut self, change: &Change<T>) {
+        match &change.old {
+            Some(old) => drop(self.objects.insert(change.key.clone(), old.clone())),
+            None => drop(self.objects.remove(&change.key)),
+        }
+        self.reindex(&change.key, change.new.as_ref(), change.old.as_ref());
+    }
+
+    /// Says that enough was taken back to be at this revision.
+    pub(crate) fn rewind(&mut self, revision: Revision) {
+        debug_assert!(revision <= self.revision, "the way back leads to the past");
+        self.revision = revision;
     }
 
     fn reindex(&mut self, key: &Key, old: Option<&Arc<T>>, new: Option<&Arc<T>>) {

@@ -7,11 +7,15 @@
 //! It is not a client: it writes nothing, and knows neither Kubernetes types nor a transport. Time is tokio's, so a paused
 //! runtime makes everything here virtual; chance is an argument.
 
+mod backlog;
 mod builder;
 mod causes;
 mod controller;
+mod delivery;
 mod delta_fifo;
 mod driver;
+mod history;
+mod hub;
 mod indexer;
 mod informer;
 mod key;
@@ -25,14 +29,18 @@ mod reflector;
 mod shared;
 mod sorted;
 mod subscription;
+mod subscription_synced;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod view;
+mod waiters;
 
 pub use builder::Builder;
 pub use causes::Causes;
 pub use controller::{Action, Context, Controller};
+pub use delivery::{Delivery, Overflow};
 pub use delta_fifo::Delta;
+pub use history::ViewError;
 pub use indexer::Index;
 pub use informer::{Informer, Status, Stopped};
 pub use key::Key;
@@ -43,5 +51,6 @@ pub use lister_watcher::{
 pub use object::{Object, Revision};
 pub use queue::{Lease, Queue, QueueStats};
 pub use recorder::{Event, EventSink, EventType, Recorder, RecorderStats, Reference, SinkError};
-pub use subscription::Subscription;
+pub use subscription::{HandlerPanicked, Subscription};
+pub use subscription_synced::SubscriptionSynced;
 pub use view::View;
