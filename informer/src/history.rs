@@ -48,8 +48,8 @@ impl<T: Object> Cache<T> {
         // A view holds the state as it is; then this copies its roots, and the writes what they touch.
         let now = Arc::make_mut(&mut self.now);
         match apply {
-            Apply::Replace(listing) => {
-                let batch = Arc::new(now.replace(listing));
+            Apply::Replace(whole) => {
+                let batch = Arc::new(now.replace(whole));
                 self.forget_all();
                 batch
             }
