@@ -41,7 +41,10 @@ pub use lister_watcher::{
     Capabilities, Frame, Frames, ListerWatcher, Listing, SourceError, Start, Undecodable,
 };
 pub use object::{Object, Revision};
-pub use queue::{Lease, Queue, QueueStats};
+pub use queue::{
+    Add, Backoff, Fair, Histogram, Lease, Priority, Queue, QueueMetrics, QueueOptions, QueueStats, Rate,
+    Ticket, Verdict,
+};
 pub use recorder::{Event, EventSink, EventType, Recorder, RecorderStats, Reference, SinkError};
 pub use subscription::Subscription;
 pub use view::View;
