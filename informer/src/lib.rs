@@ -9,36 +9,46 @@
 
 mod builder;
 mod causes;
+mod conflict;
 mod controller;
 mod delta_fifo;
 mod driver;
+mod expectations;
+pub mod finalizer;
 mod indexer;
 mod informer;
 mod key;
 mod leader;
 pub mod limits;
 mod lister_watcher;
+pub mod metrics;
 mod object;
 mod queue;
 mod recorder;
 mod reflector;
 mod shared;
+mod slow_start;
 mod sorted;
 mod subscription;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod view;
+pub mod wait;
+mod whole;
 
 pub use builder::Builder;
 pub use causes::Causes;
+pub use conflict::{Modified, Refusal, Tries, Writer, modify, on_conflict};
 pub use controller::{Action, Context, Controller};
 pub use delta_fifo::Delta;
+pub use expectations::{Creation, Deletion, Expectations};
 pub use indexer::Index;
 pub use informer::{Informer, Status, Stopped};
 pub use key::Key;
 pub use leader::{Elector, Leadership, LeaseError, LeaseRecord, LeaseStore};
 pub use lister_watcher::{
-    Capabilities, Frame, Frames, ListerWatcher, Listing, SourceError, Start, Undecodable,
+    Capabilities, Capability, Continue, Domain, Frame, Frames, ListRequest, ListerWatcher, Page, ReadAt,
+    Revisions, SourceError, Start, Undecodable,
 };
 pub use object::{Object, Revision};
 pub use queue::{
@@ -46,5 +56,6 @@ pub use queue::{
     Ticket, Verdict,
 };
 pub use recorder::{Event, EventSink, EventType, Recorder, RecorderStats, Reference, SinkError};
+pub use slow_start::{Started, slow_start};
 pub use subscription::Subscription;
 pub use view::View;
