@@ -36,7 +36,10 @@ pub use delta_fifo::Delta;
 pub use indexer::Index;
 pub use informer::{Informer, Status, Stopped};
 pub use key::Key;
-pub use leader::{Elector, Leadership, LeaseError, LeaseRecord, LeaseStore};
+pub use leader::{
+    Election, Elector, ElectorOptions, Fence, Leadership, LeaseError, LeaseRecord, LeaseStore, OptionsError,
+    Watchdog,
+};
 pub use lister_watcher::{
     Capabilities, Frame, Frames, ListerWatcher, Listing, SourceError, Start, Undecodable,
 };
