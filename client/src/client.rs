@@ -45,7 +45,12 @@ impl Client {
         let service = service
             .map_response(|response: http::Response<B>| response.map(tonic::body::Body::new))
             .map_err(|error| ServiceError(error.into()));
-        Self { transport: BoxCloneSyncService::new(service), agent: agent_value(agent), causes: None, fence: None }
+        Self {
+            transport: BoxCloneSyncService::new(service),
+            agent: agent_value(agent),
+            causes: None,
+            fence: None,
+        }
     }
 
     /// The same connection for another component.

@@ -28,8 +28,8 @@ pub use fence::Fence;
 use lease::micros;
 pub use lease::{LeaseError, LeaseRecord, LeaseStore};
 pub use options::{ElectorOptions, OptionsError};
-pub use watchdog::Watchdog;
 use watchdog::Watch;
+pub use watchdog::Watchdog;
 
 /// One term of leadership of this candidate.
 #[derive(Clone, Debug)]

@@ -39,7 +39,8 @@ mod tests {
     #[test]
     fn a_holder_of_any_text_travels_in_a_header() {
         let holder = "host-1_5f0c/ä %\n".to_owned();
-        let fence = Fence { namespace: "kube-system".into(), name: "scheduler".into(), holder, transitions: 7 };
+        let fence =
+            Fence { namespace: "kube-system".into(), name: "scheduler".into(), holder, transitions: 7 };
         let text = fence.to_string();
         assert_eq!(text, "kube-system/scheduler/7/host-1_5f0c%2F%C3%A4%20%25%0A");
     }

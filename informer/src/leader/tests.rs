@@ -99,7 +99,8 @@ impl LeaseStore for Line {
     async fn get(&self) -> Result<Option<(LeaseRecord, Revision)>, LeaseError> {
         self.travel().await?;
         let stored = self.lease.now.lock().clone();
-        let measured = |record: LeaseRecord| LeaseRecord { duration: record.duration.div_f64(self.rate), ..record };
+        let measured =
+            |record: LeaseRecord| LeaseRecord { duration: record.duration.div_f64(self.rate), ..record };
         Ok(stored.map(|(record, revision)| (measured(record), revision)))
     }
 

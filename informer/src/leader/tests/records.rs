@@ -72,8 +72,7 @@ async fn a_lease_that_was_given_up_is_taken_at_once_as_the_next_transition() {
 async fn giving_up_writes_no_holder_one_second_and_keeps_the_transitions() {
     let mut candidate = candidate();
     candidate.wrote(record(0, 8, 3), Revision(7), Instant::now());
-    let farewell =
-        LeaseRecord { holder: String::new(), duration: Duration::from_secs(1), ..record(9, 9, 3) };
+    let farewell = LeaseRecord { holder: String::new(), duration: Duration::from_secs(1), ..record(9, 9, 3) };
     assert_eq!(candidate.farewell(at(9)), Some((farewell, Revision(7))));
     candidate.saw(Some((theirs("go", 15, 4), Revision(8))), Instant::now());
     assert_eq!(candidate.farewell(at(9)), None, "what another holds is not ours to give up");
