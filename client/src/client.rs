@@ -10,7 +10,7 @@ use tonic::{
 };
 use tower::{Service, ServiceExt, util::BoxCloneSyncService};
 
-use crate::{Api, ApiError, DynamicApi, Gvr, limits::MAX_MESSAGE, typed::Kind};
+use crate::{Api, ApiError, DynamicApi, Gvr, feed::Feed, limits::MAX_MESSAGE, typed::Kind};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) type Transport =
@@ -27,6 +27,8 @@ pub struct Client {
     pub(crate) transport: Transport,
     agent: Option<MetadataValue<Ascii>>,
     causes: Option<MetadataValue<Ascii>>,
+    /// How watches are opened, if not by a call.
+    pub(crate) feed: Option<Feed>,
 }
 
 impl Client {
@@ -44,7 +46,12 @@ impl Client {
         let service = service
             .map_response(|response: http::Response<B>| response.map(tonic::body::Body::new))
             .map_err(|error| ServiceError(error.into()));
-        Self { transport: BoxCloneSyncService::new(service), agent: agent_value(agent), causes: None }
+        Self {
+            transport: BoxCloneSyncService::new(service),
+            agent: agent_value(agent),
+            causes: None,
+            feed: None,
+        }
     }
 
     /// The same connection for another component.

@@ -14,7 +14,6 @@ use serde::Deserialize;
 use crate::{
     ApiError, Gvr, ListParams, WatchParams,
     calls::{Calls, revision, wire},
-    client::bounded,
     limits::WATCH_PROGRESS,
 };
 
@@ -63,18 +62,27 @@ impl<T: Object> Source<T> {
         std::iter::once(&self.calls.gvr).chain(&self.more)
     }
 
-    fn request(&self, start: Start) -> pb::WatchRequest {
+    /// What a watch of it selects, one for each of its resources.
+    pub(crate) fn selectors(&self) -> Vec<pb::WatchSelector> {
         let selector = |gvr: &Gvr| pb::WatchSelector {
             r#ref: Some(gvr.reference(&self.params.ns, &self.params.name, "")),
             label_selector: self.params.labels.clone(),
             field_selector: self.params.fields.clone(),
         };
+        self.resources().map(selector).collect()
+    }
+
+    fn request(&self, start: Start) -> pb::WatchRequest {
         let after_revision = match start {
             Start::Initial => 0,
             Start::After(revision) => wire(revision),
         };
-        let selectors = self.resources().map(selector).collect();
-        pb::WatchRequest { selectors, after_revision, progress: true }
+        pb::WatchRequest { selectors: self.selectors(), after_revision, progress: true }
+    }
+
+    /// A batch as the informer wants it: its events, then how far it has come.
+    pub(crate) fn frames(&self, batch: pb::WatchBatch) -> Vec<Frame<T>> {
+        frames(batch, &self.decode)
     }
 }
 
@@ -110,8 +118,7 @@ impl<T: Object> ListerWatcher for Source<T> {
     }
 
     async fn watch(&self, start: Start) -> Result<Frames<T>, SourceError> {
-        let mut grpc = self.calls.client.grpc();
-        let stream = bounded(grpc.watch(self.calls.client.request(self.request(start)))).await?;
+        let stream = self.calls.client.open_watch(self.request(start)).await?;
         let decode = self.decode.clone();
         let frames = stream.map(move |batch| match batch {
             Ok(batch) => Ok(frames(batch, &decode)),

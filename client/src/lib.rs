@@ -9,6 +9,7 @@ mod connect;
 mod dynamic;
 mod error;
 mod events;
+mod feed;
 mod grpc;
 mod gvr;
 mod kubeconfig;
