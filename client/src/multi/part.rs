@@ -1,0 +1,103 @@
+//! [`Part`]: the source of one informer among those that share a stream.
+
+use std::sync::Arc;
+
+use futures::stream;
+use kstore_informer::{
+    Capabilities, Frame, Frames, ListerWatcher, Listing, Object, Revision, SourceError, Start,
+};
+use tokio::sync::oneshot;
+
+use super::{
+    Shared,
+    inbox::{Inbox, Taken},
+    pump::Pump,
+    table::{Seat, Wish},
+};
+use crate::{Client, Source};
+
+/// One part of a [`MultiSource`](super::MultiSource). Dropped, it leaves the stream to the others.
+pub struct Part<T> {
+    client: Client,
+    source: Source<T>,
+    place: Place,
+}
+
+/// A place at the table, given up when dropped.
+struct Place {
+    shared: Arc<Shared>,
+    seat: Seat,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shared.table.lock().leave(self.seat);
+        self.shared.changed.notify_one();
+    }
+}
+
+impl<T: Object> Part<T> {
+    pub(super) fn new(client: Client, shared: Arc<Shared>, source: Source<T>) -> Self {
+        let seat = shared.table.lock().join(source.selectors());
+        shared.changed.notify_one();
+        Self { client, source, place: Place { shared, seat } }
+    }
+}
+
+impl<T: Object> ListerWatcher for Part<T> {
+    type Obj = T;
+
+    fn capabilities(&self) -> Capabilities {
+        self.source.capabilities()
+    }
+
+    async fn list(&self, floor: Revision) -> Result<Listing<T>, SourceError> {
+        self.source.list(floor).await
+    }
+
+    async fn watch(&self, start: Start) -> Result<Frames<T>, SourceError> {
+        let wish = match start {
+            Start::Initial => Wish::Everything,
+            Start::After(revision) => Wish::After(revision),
+        };
+        let (answer, answered) = oneshot::channel();
+        let shared = &self.place.shared;
+        let idle = {
+            let mut table = shared.table.lock();
+            table.ask(self.place.seat, wish, answer);
+            !std::mem::replace(&mut table.pumped, true)
+        };
+        shared.changed.notify_one();
+        if idle {
+            tokio::spawn(Pump::new(self.client.clone(), shared.clone()).run());
+        }
+        let ended = || SourceError::Unreachable("what reads the common stream has ended".into());
+        let inbox = answered.await.map_err(|_| ended())??;
+        Ok(frames(inbox, self.source.clone()))
+    }
+}
+
+/// Gives its inbox up when the stream is dropped.
+struct Reader(Arc<Inbox>);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+/// Objects are decoded here, by the informer that wants them, and not by the task that serves all.
+fn frames<T: Object>(inbox: Arc<Inbox>, source: Source<T>) -> Frames<T> {
+    let reading = stream::unfold(Some((Reader(inbox), source)), async |state| {
+        let (reader, source) = state?;
+        match reader.0.take().await {
+            Taken::Batches(batches) => {
+                let frames = batches.into_iter().flat_map(|batch| source.frames(batch)).collect();
+                Some((Ok::<Vec<Frame<T>>, _>(frames), Some((reader, source))))
+            }
+            Taken::End(Some(error)) => Some((Err(error), None)),
+            Taken::End(None) => None,
+        }
+    });
+    Box::pin(reading)
+}
