@@ -18,6 +18,16 @@ impl From<pb::Object> for Json {
     }
 }
 
+/// A list, or as much of it as was asked for.
+#[derive(Default)]
+pub(crate) struct JsonPage {
+    pub items: Vec<Bytes>,
+    /// The same in all pages of a list.
+    pub revision: Revision,
+    /// Where the next page begins; empty on the last.
+    pub next: String,
+}
+
 /// A revision as messages carry it; none is negative.
 pub(crate) fn revision(wire: i64) -> Revision {
     Revision(u64::try_from(wire).unwrap_or_default())
@@ -47,22 +57,35 @@ impl Calls {
         ns: &str,
         params: &ListParams,
     ) -> Result<(Vec<Bytes>, Revision), ApiError> {
+        let page = self.page(ns, params, 0, "").await?;
+        Ok((page.items, page.revision))
+    }
+
+    /// At most `limit` objects (0: all) of a list, from where `next` of the page before says.
+    pub(crate) async fn page(
+        &self,
+        ns: &str,
+        params: &ListParams,
+        limit: u32,
+        next: &str,
+    ) -> Result<JsonPage, ApiError> {
         let message = pb::ListRequest {
             r#ref: Some(self.gvr.reference(ns, "", "")),
             label_selector: params.labels.clone(),
             field_selector: params.fields.clone(),
-            limit: 0,
-            r#continue: String::new(),
+            limit: limit.into(),
+            r#continue: next.to_owned(),
             revision: wire(params.at.unwrap_or_default()),
         };
         let mut grpc = self.client.grpc();
         let mut chunks = bounded(grpc.list(self.client.request(message))).await?;
-        let (mut items, mut at) = (Vec::new(), Revision::default());
+        let mut page = JsonPage::default();
         while let Some(chunk) = chunks.message().await? {
-            items.extend(chunk.items);
-            at = revision(chunk.revision);
+            page.items.extend(chunk.items);
+            page.revision = revision(chunk.revision);
+            page.next = chunk.r#continue;
         }
-        Ok((items, at))
+        Ok(page)
     }
 
     pub(crate) async fn create(&self, ns: &str, name: &str, json: Vec<u8>) -> Result<Json, ApiError> {

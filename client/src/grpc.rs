@@ -1,11 +1,11 @@
 //! [`Source`]: the [`ListerWatcher`] over kstore's own door. The initial state and all changes come on one stream.
 
-use std::sync::Arc;
+use std::{num::NonZeroU32, sync::Arc};
 
 use futures::StreamExt;
 use kstore_informer::{
-    Capabilities, Frame, Frames, Key, ListerWatcher, Listing, Object, Revision, SourceError, Start,
-    Undecodable,
+    Capabilities, Capability, Continue, Domain, Frame, Frames, Key, ListRequest, ListerWatcher, Object, Page,
+    ReadAt, Revision, Revisions, SourceError, Start, Undecodable,
 };
 use kstore_proto::kstore::v1 as pb;
 use pb::watch_event::Type;
@@ -74,15 +74,42 @@ impl<T: Object> Source<T> {
 
     fn request(&self, start: Start) -> pb::WatchRequest {
         let after_revision = match start {
-            Start::Initial => 0,
+            Start::Initial(_) => 0,
             Start::After(revision) => wire(revision),
         };
         pb::WatchRequest { selectors: self.selectors(), after_revision, progress: true }
     }
 
-    /// A batch as the informer wants it: its events, then how far it has come.
-    pub(crate) fn frames(&self, batch: pb::WatchBatch) -> Vec<Frame<T>> {
-        frames(batch, &self.decode)
+    /// A batch as the informer wants it: its events, then how far it has come. An initial state that is older than `least` is
+    /// refused when it is complete.
+    ///
+    /// # Errors
+    /// [`SourceError::Ahead`].
+    pub(crate) fn frames(
+        &self,
+        batch: pb::WatchBatch,
+        least: Revision,
+    ) -> Result<Vec<Frame<T>>, SourceError> {
+        match batch.initial_done && revision(batch.revision) < least {
+            true => Err(SourceError::Ahead { retry_after: None }),
+            false => Ok(frames(batch, &self.decode)),
+        }
+    }
+
+    fn list_params(&self, at: Option<Revision>) -> ListParams {
+        let fields = match (self.params.name.as_str(), self.params.fields.as_str()) {
+            ("", fields) => fields.to_owned(),
+            (name, "") => format!("metadata.name={name}"),
+            (name, fields) => format!("metadata.name={name},{fields}"),
+        };
+        ListParams { labels: self.params.labels.clone(), fields, at }
+    }
+
+    fn take(&self, json: &[u8], page: &mut Page<T>) {
+        match (self.decode)(json) {
+            Ok(object) => page.items.push(object),
+            Err(error) => page.undecodable.extend(undecodable(json, page.revision, &error)),
+        }
     }
 }
 
@@ -90,41 +117,99 @@ impl<T: Object> ListerWatcher for Source<T> {
     type Obj = T;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { streaming_list: true, progress_every: Some(WATCH_PROGRESS) }
+        Capabilities {
+            streaming_list: true,
+            paging: true,
+            exact_list: true,
+            progress_every: Some(WATCH_PROGRESS),
+            revisions: Revisions::Shared(Domain::new("kstore")),
+        }
     }
 
-    async fn list(&self, _floor: Revision) -> Result<Listing<T>, SourceError> {
-        let fields = match (self.params.name.as_str(), self.params.fields.as_str()) {
-            ("", fields) => fields.to_owned(),
-            (name, "") => format!("metadata.name={name}"),
-            (name, fields) => format!("metadata.name={name},{fields}"),
+    async fn list(&self, request: ListRequest) -> Result<Page<T>, SourceError> {
+        let limit = request.limit.map_or(0, NonZeroU32::get);
+        let mut place = match &request.next {
+            Some(next) => Place::read(next)?,
+            None => Place::first(request.at),
         };
-        let mut params = ListParams { labels: self.params.labels.clone(), fields, at: None };
-        let mut listing = Listing { items: Vec::new(), undecodable: Vec::new(), revision: Revision(0) };
-        for gvr in self.resources() {
+        let mut page = Page { items: Vec::new(), undecodable: Vec::new(), revision: Revision(0), next: None };
+        for gvr in self.resources().skip(place.resource) {
             let calls = Calls { client: self.calls.client.clone(), gvr: gvr.clone() };
-            let (jsons, revision) = calls.list(&self.params.ns, &params).await?;
+            let params = self.list_params(place.at);
+            let read = calls.page(&self.params.ns, &params, limit, &place.next).await?;
             // The others at the revision of the first: together they are one state.
-            params.at.get_or_insert(revision);
-            listing.revision = revision;
-            for json in jsons {
-                match (self.decode)(&json) {
-                    Ok(object) => listing.items.push(object),
-                    Err(error) => listing.undecodable.extend(undecodable(&json, revision, &error)),
-                }
+            place.at.get_or_insert(read.revision);
+            page.revision = read.revision;
+            read.items.iter().for_each(|json| self.take(json, &mut page));
+            place.go_on(read.next);
+            if limit > 0 && place.resource < self.resources().count() {
+                page.next = Some(place.written());
+                break;
             }
         }
-        Ok(listing)
+        match request.at {
+            ReadAt::NotOlderThan(least) if page.revision < least => {
+                Err(SourceError::Ahead { retry_after: None })
+            }
+            _ => Ok(page),
+        }
     }
 
     async fn watch(&self, start: Start) -> Result<Frames<T>, SourceError> {
+        let least = least(start)?;
         let stream = self.calls.client.open_watch(self.request(start)).await?;
-        let decode = self.decode.clone();
-        let frames = stream.map(move |batch| match batch {
-            Ok(batch) => Ok(frames(batch, &decode)),
-            Err(status) => Err(ApiError::from(status).into()),
-        });
+        let source = self.clone();
+        let frames = stream.map(move |batch| source.frames(batch.map_err(ApiError::from)?, least));
         Ok(frames.boxed())
+    }
+}
+
+/// The revision that an initial state must have reached.
+pub(crate) fn least(start: Start) -> Result<Revision, SourceError> {
+    match start {
+        Start::Initial(ReadAt::Exact(_)) => Err(SourceError::Unsupported(Capability::ExactList)),
+        Start::Initial(ReadAt::NotOlderThan(least)) => Ok(least),
+        Start::Initial(ReadAt::Any | ReadAt::Latest) | Start::After(_) => Ok(Revision(0)),
+    }
+}
+
+/// How far a list over several resources has come. Between pages it travels as text.
+struct Place {
+    /// Which resource comes next.
+    resource: usize,
+    /// Where in it, as the server says.
+    next: String,
+    /// At which revision, if it is decided.
+    at: Option<Revision>,
+}
+
+impl Place {
+    fn first(at: ReadAt) -> Self {
+        let at = match at {
+            ReadAt::Exact(revision) => Some(revision),
+            // The server answers with what is newest, whatever is asked.
+            ReadAt::Any | ReadAt::Latest | ReadAt::NotOlderThan(_) => None,
+        };
+        Self { resource: 0, next: String::new(), at }
+    }
+
+    fn go_on(&mut self, next: String) {
+        self.resource += usize::from(next.is_empty());
+        self.next = next;
+    }
+
+    fn written(&self) -> Continue {
+        let at = self.at.unwrap_or_default();
+        Continue::new(format!("{} {at} {}", self.resource, self.next))
+    }
+
+    fn read(text: &Continue) -> Result<Self, SourceError> {
+        let place = || {
+            let mut parts = text.as_str().splitn(3, ' ');
+            let (resource, at) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+            Some(Self { resource, at: Some(Revision(at)), next: parts.next()?.to_owned() })
+        };
+        place().ok_or_else(|| SourceError::Fatal("the token is of another source".into()))
     }
 }
 

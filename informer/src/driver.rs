@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Capabilities, ListerWatcher, Object,
-    limits::SILENT_INTERVALS,
+    Capabilities, Key, ListerWatcher, Object, SourceError,
+    limits::{INITIAL_WARNING, SILENT_INTERVALS, SOURCE_ANSWER},
     lister_watcher::Frames,
     reflector::{Input, Next, Reflector},
     shared::Shared,
@@ -28,7 +28,7 @@ pub(crate) struct Driver<S: ListerWatcher> {
 impl<S: ListerWatcher> Driver<S> {
     pub(crate) fn new(source: S, rng: Rng, shared: Arc<Shared<S::Obj>>) -> Self {
         let capabilities = source.capabilities();
-        let reflector = Reflector::new(capabilities.streaming_list, rng);
+        let reflector = Reflector::new(&capabilities, rng);
         Self { source, capabilities, reflector, shared, stream: None }
     }
 
@@ -40,11 +40,12 @@ impl<S: ListerWatcher> Driver<S> {
         let mut input = Input::Begin;
         loop {
             let span = tracing::debug_span!("reflector", informer = self.shared.name);
-            let step = span.in_scope(|| self.reflector.step(input, Instant::now()));
+            let cached = |key: &Key| self.shared.cache.read().get(key).cloned();
+            let step = span.in_scope(|| self.reflector.step(input, &cached, Instant::now()));
             if let Some(error) = &step.trouble {
                 tracing::debug!(informer = self.shared.name, %error, next = ?step.next, "source failed");
             }
-            self.shared.report(step.trouble.as_ref(), step.next == Next::Read);
+            self.shared.report(step.trouble.as_ref(), self.reflector.is_watching());
             for apply in step.apply {
                 self.shared.apply(apply);
             }
@@ -61,9 +62,9 @@ impl<S: ListerWatcher> Driver<S> {
             self.stream = None;
         }
         match next {
-            Next::List(floor) => Input::Listed(self.source.list(floor).await),
+            Next::List(request) => Input::Listed(answered(self.source.list(request)).await),
             Next::Watch(start) => {
-                Input::Opened(self.source.watch(start).await.map(|s| self.stream = Some(s)))
+                Input::Opened(answered(self.source.watch(start)).await.map(|s| self.stream = Some(s)))
             }
             Next::Read => self.read().await,
             Next::Wait(how_long) => {
@@ -77,12 +78,43 @@ impl<S: ListerWatcher> Driver<S> {
         let Some(stream) = &mut self.stream else { return Input::Ended };
         let silence =
             self.capabilities.progress_every.unwrap_or(Duration::MAX).saturating_mul(SILENT_INTERVALS);
-        match timeout(silence, stream.next()).await {
-            Ok(Some(frames)) => Input::Frames(frames),
-            Ok(None) => Input::Ended,
-            Err(_) => Input::Silent,
+        let collecting = self.reflector.collecting_since();
+        let mut next = std::pin::pin!(timeout(silence, stream.next()));
+        loop {
+            let item = match collecting {
+                Some(since) => match timeout(until_warning(since), &mut next).await {
+                    Ok(item) => item,
+                    Err(_) => {
+                        let seconds = since.elapsed().as_secs();
+                        tracing::warn!(
+                            informer = self.shared.name,
+                            seconds,
+                            "the initial state has not ended"
+                        );
+                        continue;
+                    }
+                },
+                None => next.await,
+            };
+            return match item {
+                Ok(Some(frames)) => Input::Frames(frames),
+                Ok(None) => Input::Ended,
+                Err(_) => Input::Silent,
+            };
         }
     }
+}
+
+/// A call whose time is bounded.
+async fn answered<T>(call: impl Future<Output = Result<T, SourceError>>) -> Result<T, SourceError> {
+    let no_answer = || Err(SourceError::Unreachable("no answer".into()));
+    timeout(SOURCE_ANSWER, call).await.unwrap_or_else(|_| no_answer())
+}
+
+/// How long until the next warning of an initial state that has been coming in since then.
+fn until_warning(since: Instant) -> Duration {
+    let passed = since.elapsed().as_millis() % INITIAL_WARNING.as_millis();
+    INITIAL_WARNING - Duration::from_millis(u64::try_from(passed).unwrap_or_default())
 }
 
 struct Ending<T: Object>(Arc<Shared<T>>);

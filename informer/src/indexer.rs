@@ -3,7 +3,9 @@
 
 use std::{any::Any, borrow::Borrow, collections::BTreeMap, sync::Arc};
 
-use crate::{Frame, Key, Listing, Object, Revision, Undecodable, limits::MAX_UNDECODABLE, sorted::Sorted};
+use crate::{
+    Frame, Key, Object, Revision, Undecodable, limits::MAX_UNDECODABLE, sorted::Sorted, whole::Whole,
+};
 
 type IndexFn<T, K> = dyn Fn(&T, &mut dyn FnMut(K)) + Send + Sync;
 
@@ -198,16 +200,10 @@ impl<T: Object> Indexer<T> {
         Some(Change { key, old: Some(old), new: None, last: Some(last) })
     }
 
-    /// Makes the cache equal to a listing: deletions first, then what is new or differs, each in key order. Objects whose
-    /// state is the cached one keep their place in memory and make no change. Of two objects with one key the newer counts.
-    pub(crate) fn replace(&mut self, listing: Listing<T>) -> Vec<Change<T>> {
-        let mut items: Vec<(Key, T)> = listing.items.into_iter().map(|o| (o.key(), o)).collect();
-        items.sort_by(|(a, x), (b, y)| a.cmp(b).then(y.revision().cmp(&x.revision())));
-        items.dedup_by(|(later, _), (earlier, _)| later == earlier);
-        let keep = |key: &Key| {
-            items.binary_search_by(|(k, _)| k.cmp(key)).is_ok()
-                || listing.undecodable.iter().any(|u| u.key == *key)
-        };
+    /// Makes the cache equal to a whole state: deletions first, then what is new or differs, each in key order. Objects
+    /// whose state is the cached one keep their place in memory and make no change.
+    pub(crate) fn replace(&mut self, whole: Whole<T>) -> Vec<Change<T>> {
+        let keep = |key: &Key| whole.objects.contains_key(key) || whole.undecodable.contains_key(key);
         let lost: Vec<Key> = self.objects.iter().map(|(k, _)| k).filter(|k| !keep(k)).cloned().collect();
         let mut changes = Vec::new();
         for key in lost {
@@ -217,18 +213,20 @@ impl<T: Object> Indexer<T> {
             }
         }
         self.undecodable = Arc::default();
-        for (key, object) in items {
-            let same = |old: &Arc<T>| old.revision() == object.revision() && old.uid() == object.uid();
+        for (key, object) in whole.objects {
+            let same = |old: &Arc<T>| {
+                let equal = old.revision() == object.revision() && old.uid() == object.uid();
+                Arc::ptr_eq(old, &object) || equal && !whole.other_history
+            };
             if self.objects.get(&key).is_some_and(same) {
                 continue;
             }
-            let object = Arc::new(object);
             let old = self.objects.insert(key.clone(), object.clone());
             self.reindex(&key, old.as_ref(), Some(&object));
             changes.push(Change { key, old, new: Some(object), last: None });
         }
-        listing.undecodable.into_iter().for_each(|what| self.quarantine(what));
-        self.revision = listing.revision;
+        whole.undecodable.into_values().for_each(|what| self.quarantine(what));
+        self.revision = whole.revision;
         changes
     }
 

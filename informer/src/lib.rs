@@ -28,6 +28,7 @@ mod subscription;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod view;
+mod whole;
 
 pub use builder::Builder;
 pub use causes::Causes;
@@ -38,7 +39,8 @@ pub use informer::{Informer, Status, Stopped};
 pub use key::Key;
 pub use leader::{Elector, Leadership, LeaseError, LeaseRecord, LeaseStore};
 pub use lister_watcher::{
-    Capabilities, Frame, Frames, ListerWatcher, Listing, SourceError, Start, Undecodable,
+    Capabilities, Capability, Continue, Domain, Frame, Frames, ListRequest, ListerWatcher, Page, ReadAt,
+    Revisions, SourceError, Start, Undecodable,
 };
 pub use object::{Object, Revision};
 pub use queue::{Lease, Queue, QueueStats};

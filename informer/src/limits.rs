@@ -1,6 +1,6 @@
 //! Every bound of this crate, with its reason. What happens at a bound is said beside it.
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 /// Causes that one queue entry carries exactly; the server accepts as many in one `kstore-cause` header. At the bound
 /// the oldest are forgotten: the newest revision is the one whose state the run acts on.
@@ -18,6 +18,19 @@ pub const SOURCE_BACKOFF_CAP: Duration = Duration::from_secs(30);
 /// A source without trouble for this long starts again at [`SOURCE_BACKOFF_BASE`].
 pub const SOURCE_BACKOFF_RESET: Duration = Duration::from_secs(120);
 
+/// Longest wait that a source can ask for. At the bound it is asked again: nobody means an informer to sleep for hours.
+pub const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
+
+/// Objects in one page of a list, as client-go asks for. What a relist needs in memory beside what changed is one page.
+pub const LIST_PAGE: NonZeroU32 = NonZeroU32::new(500).expect("a page holds something");
+
+/// Longest wait for the answer to a list or for a stream to open. Longer than any server's own limit for a request, so
+/// that its answer is what counts; at the bound the source is unreachable.
+pub const SOURCE_ANSWER: Duration = Duration::from_secs(120);
+
+/// An initial state that streams in for longer than this is warned of, and again after each such time.
+pub const INITIAL_WARNING: Duration = Duration::from_secs(10);
+
 /// A stream that ends sooner than this is taken for a failure and waited for, so that a server which accepts and drops
 /// us is not asked in a tight loop. An older one is reopened at once.
 pub const SHORT_STREAM: Duration = Duration::from_secs(1);
@@ -25,8 +38,9 @@ pub const SHORT_STREAM: Duration = Duration::from_secs(1);
 /// How long internal errors of a source are answered by resuming the watch before a full list is tried.
 pub const INTERNAL_ERRORS_BEFORE_RELIST: Duration = Duration::from_secs(30);
 
-/// A stream of a source that promises progress and is silent for this many of its intervals is taken for dead.
-pub const SILENT_INTERVALS: u32 = 3;
+/// A stream of a source that promises progress and is silent for this many of its intervals is taken for dead: one
+/// message may be late, two are not coming.
+pub const SILENT_INTERVALS: u32 = 2;
 
 /// Whole states older than what the cache has seen that are refused before the source is taken for a new world (a store
 /// restored from a backup, or restarted empty) and the cache follows it back. With the waits between, about 20 seconds:

@@ -27,6 +27,10 @@ pub trait Object: Send + Sync + 'static {
     fn controller(&self) -> Option<(String, Key)> {
         None
     }
+    /// The number of what its owner wants of it, which changes with that and not with its status, if it has one.
+    fn generation(&self) -> Option<i64> {
+        None
+    }
 }
 
 impl<T: Object> Object for Arc<T> {
@@ -41,5 +45,8 @@ impl<T: Object> Object for Arc<T> {
     }
     fn controller(&self) -> Option<(String, Key)> {
         T::controller(self)
+    }
+    fn generation(&self) -> Option<i64> {
+        T::generation(self)
     }
 }

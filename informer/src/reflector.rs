@@ -1,28 +1,35 @@
 //! [`Reflector`]: decides what to ask of a source next, and what its answers mean for the cache. A state machine without I/O:
-//! [`Reflector::step`] takes what happened and says what to do. The driver in `informer` carries it out.
+//! [`Reflector::step`] takes what happened and says what to do. `driver` carries it out.
+//!
+//! | situation | list | streaming list |
+//! |---|---|---|
+//! | first ever | `Any`, in pages | `Latest` |
+//! | again | `NotOlderThan` what the cache shows, in one answer | the same |
+//! | that was refused | `Latest`, in pages | `Latest` |
+//! | a stream ended | – | resumed after what the cache shows |
 
+mod backoff;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use kstore_nondet::Rng;
 use tokio::time::Instant;
 
 use crate::{
-    Frame, Key, Listing, Object, Revision, SourceError, Start, Undecodable,
-    limits::{
-        INTERNAL_ERRORS_BEFORE_RELIST, REGRESSIONS_BEFORE_RESET, SHORT_STREAM, SOURCE_BACKOFF_BASE,
-        SOURCE_BACKOFF_CAP, SOURCE_BACKOFF_RESET,
-    },
+    Capabilities, Capability, Frame, ListRequest, Object, Page, ReadAt, Revision, SourceError, Start,
+    limits::{INTERNAL_ERRORS_BEFORE_RELIST, LIST_PAGE, REGRESSIONS_BEFORE_RESET, SHORT_STREAM},
+    whole::{Cached, Collected, Whole},
 };
+use backoff::Backoff;
 
 /// What happened.
 pub(crate) enum Input<T> {
     /// The driver begins.
     Begin,
     /// The list was answered.
-    Listed(Result<Listing<T>, SourceError>),
+    Listed(Result<Page<T>, SourceError>),
     /// The watch was answered: its stream is open.
     Opened(Result<(), SourceError>),
     /// The stream gave an item.
@@ -37,17 +44,17 @@ pub(crate) enum Input<T> {
 
 /// What to do to the cache.
 pub(crate) enum Apply<T> {
-    /// Make it equal to the listing.
-    Replace(Listing<T>),
+    /// Make it equal to this state.
+    Replace(Whole<T>),
     /// Apply these in order.
     Frames(Vec<Frame<T>>),
 }
 
 /// What to ask next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// A list that is not older than this.
-    List(Revision),
+    /// A list, or its next page.
+    List(ListRequest),
     /// A new stream, in place of the one before.
     Watch(Start),
     /// The next item of the open stream.
@@ -66,22 +73,16 @@ pub(crate) struct Step<T> {
 
 /// Where the machine stands.
 enum Phase<T> {
-    /// A list is under way; then a watch follows.
-    Listing,
+    /// A list is under way, of which this is the newest request; then a watch follows.
+    Listing { request: ListRequest, collected: Collected<T> },
     /// A stream is being opened.
     Opening(Start),
     /// An initial state is coming in. It reaches the cache when it is complete, or not at all.
-    Collecting(Collected<T>),
+    Collecting { opened: Instant, at: ReadAt, collected: Collected<T> },
     /// Changes after `from` are coming in on a stream.
     Watching { opened: Instant, from: Revision },
     /// Waiting after a failure, to ask for the whole state (`true`) or to resume.
     Waiting { whole: bool },
-}
-
-struct Collected<T> {
-    opened: Instant,
-    items: BTreeMap<Key, T>,
-    undecodable: BTreeMap<Key, Undecodable>,
 }
 
 /// See the module.
@@ -90,53 +91,86 @@ pub(crate) struct Reflector<T> {
     /// What the cache has reached.
     progress: Option<Revision>,
     streaming: bool,
+    paging: bool,
+    /// The first list came in pages although any state would have done: the source has no cache that could answer at once.
+    always_pages: bool,
+    /// A state not older than the cache was refused; the latest is asked for until one came.
+    refused: bool,
     backoff: Backoff,
     regressions: u32,
-    last_expired: Option<Instant>,
     internal_since: Option<Instant>,
 }
 
 impl<T: Object> Reflector<T> {
-    pub(crate) fn new(streaming: bool, rng: Rng) -> Self {
+    pub(crate) fn new(capabilities: &Capabilities, rng: Rng) -> Self {
         Self {
             phase: Phase::Waiting { whole: true },
             progress: None,
-            streaming,
-            backoff: Backoff { rng, attempt: 0, last: None },
+            streaming: capabilities.streaming_list,
+            paging: capabilities.paging,
+            always_pages: false,
+            refused: false,
+            backoff: Backoff::new(rng),
             regressions: 0,
-            last_expired: None,
             internal_since: None,
         }
     }
 
-    /// One transition. `now` only measures how long things lasted.
-    pub(crate) fn step(&mut self, input: Input<T>, now: Instant) -> Step<T> {
+    /// One transition. `cached` looks into the cache, and `now` only measures how long things lasted.
+    pub(crate) fn step(&mut self, input: Input<T>, cached: Cached<'_, T>, now: Instant) -> Step<T> {
         match input {
             Input::Begin => Step::next(self.whole()),
             Input::Waited => match self.phase {
                 Phase::Waiting { whole: false } => Step::next(self.resume()),
                 _ => Step::next(self.whole()),
             },
-            Input::Listed(Ok(listing)) => self.accept(listing, now),
+            Input::Listed(Ok(page)) => self.page(page, cached, now),
             Input::Opened(Ok(())) => self.opened(now),
-            Input::Frames(Ok(frames)) => self.frames(frames, now),
+            Input::Frames(Ok(frames)) => self.frames(frames, cached, now),
             Input::Ended => self.ended(now),
             Input::Silent => self.failed(SourceError::Unreachable("the stream is silent".into()), now),
             Input::Listed(Err(e)) | Input::Opened(Err(e)) | Input::Frames(Err(e)) => self.failed(e, now),
         }
     }
 
-    fn whole(&mut self) -> Next {
-        match self.streaming {
-            true => {
-                self.phase = Phase::Opening(Start::Initial);
-                Next::Watch(Start::Initial)
-            }
-            false => {
-                self.phase = Phase::Listing;
-                Next::List(self.progress.unwrap_or_default())
-            }
+    /// Since when an initial state has been streaming in, if one is.
+    pub(crate) fn collecting_since(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Collecting { opened, .. } => Some(opened),
+            _ => None,
         }
+    }
+
+    /// Whether changes are coming in.
+    pub(crate) fn is_watching(&self) -> bool {
+        matches!(self.phase, Phase::Watching { .. })
+    }
+
+    /// Asks for the whole state.
+    fn whole(&mut self) -> Next {
+        let at = match self.progress {
+            _ if self.refused => ReadAt::Latest,
+            Some(progress) => ReadAt::NotOlderThan(progress),
+            None if self.streaming => ReadAt::Latest,
+            None => ReadAt::Any,
+        };
+        if self.streaming {
+            let start = Start::Initial(at);
+            self.phase = Phase::Opening(start);
+            return Next::Watch(start);
+        }
+        // One answer comes from a server's cache, pages may come from its disk.
+        let pages = self.paging && (self.always_pages || !matches!(at, ReadAt::NotOlderThan(_)));
+        self.list(ListRequest { at, limit: pages.then_some(LIST_PAGE), next: None })
+    }
+
+    fn list(&mut self, request: ListRequest) -> Next {
+        self.phase = Phase::Listing { request: request.clone(), collected: self.collected() };
+        Next::List(request)
+    }
+
+    fn collected(&self) -> Collected<T> {
+        Collected::new(self.regressions >= REGRESSIONS_BEFORE_RESET)
     }
 
     fn resume(&mut self) -> Next {
@@ -149,40 +183,57 @@ impl<T: Object> Reflector<T> {
         }
     }
 
+    fn page(&mut self, mut page: Page<T>, cached: Cached<'_, T>, now: Instant) -> Step<T> {
+        let Phase::Listing { request, collected } = &mut self.phase else { return Step::next(self.whole()) };
+        let (revision, next) = (page.revision, page.next.take());
+        if is_old(self.progress, revision) && !collected.other_history() {
+            return self.refuse(now);
+        }
+        collected.page(page, cached);
+        if next.is_none() {
+            let collected = std::mem::replace(collected, Collected::new(false));
+            let apply = self.accept(collected.whole(revision));
+            return Step { apply: vec![apply], next: self.resume(), trouble: None };
+        }
+        self.always_pages |= request.at == ReadAt::Any;
+        request.next = next;
+        Step::next(Next::List(request.clone()))
+    }
+
     fn opened(&mut self, now: Instant) -> Step<T> {
         self.phase = match self.phase {
-            Phase::Opening(Start::Initial) => Phase::Collecting(Collected {
-                opened: now,
-                items: BTreeMap::new(),
-                undecodable: BTreeMap::new(),
-            }),
+            Phase::Opening(Start::Initial(at)) => {
+                Phase::Collecting { opened: now, at, collected: self.collected() }
+            }
             _ => Phase::Watching { opened: now, from: self.progress.unwrap_or_default() },
         };
         Step::next(Next::Read)
     }
 
-    fn frames(&mut self, mut frames: Vec<Frame<T>>, now: Instant) -> Step<T> {
-        let Phase::Collecting(collected) = &mut self.phase else {
+    fn frames(&mut self, mut frames: Vec<Frame<T>>, cached: Cached<'_, T>, now: Instant) -> Step<T> {
+        let Phase::Collecting { opened, collected, .. } = &mut self.phase else {
             return self.watched(frames, now);
         };
         let end = frames.iter().position(|f| matches!(f, Frame::Progress { initial_done: true, .. }));
         let Some(end) = end else {
-            frames.into_iter().for_each(|frame| collected.take(frame));
+            frames.into_iter().for_each(|frame| collected.frame(frame, cached));
             return Step::next(Next::Read);
         };
         let later = frames.split_off(end + 1);
         let revision = frames[end].revision();
-        frames.into_iter().for_each(|frame| collected.take(frame));
-        let listing = Listing {
-            items: std::mem::take(&mut collected.items).into_values().collect(),
-            undecodable: std::mem::take(&mut collected.undecodable).into_values().collect(),
-            revision,
-        };
-        let mut step = self.accept(listing, now);
-        if !later.is_empty() && step.next == Next::Read {
-            step.apply.extend(self.watched(later, now).apply);
+        if is_old(self.progress, revision) && !collected.other_history() {
+            return self.refuse(now);
         }
-        step
+        frames.into_iter().for_each(|frame| collected.frame(frame, cached));
+        let (opened, collected) = (*opened, std::mem::replace(collected, Collected::new(false)));
+        let mut apply = vec![self.accept(collected.whole(revision))];
+        self.phase = Phase::Watching { opened, from: revision };
+        if later.is_empty() {
+            return Step { apply, next: Next::Read, trouble: None };
+        }
+        let rest = self.watched(later, now);
+        apply.extend(rest.apply);
+        Step { apply, ..rest }
     }
 
     fn watched(&mut self, frames: Vec<Frame<T>>, now: Instant) -> Step<T> {
@@ -197,24 +248,18 @@ impl<T: Object> Reflector<T> {
         Step { apply: vec![Apply::Frames(frames)], next: Next::Read, trouble: None }
     }
 
-    /// Takes a complete state, unless it is older than the cache: time never runs backwards, except when a source
-    /// insists, which means that its history is another one now.
-    fn accept(&mut self, listing: Listing<T>, now: Instant) -> Step<T> {
-        let older = self.progress.is_some_and(|progress| listing.revision < progress);
-        if older && self.regressions < REGRESSIONS_BEFORE_RESET {
-            self.regressions += 1;
-            return self.failed(SourceError::Ahead { retry_after: None }, now);
-        }
+    /// Does not take a state that is older than the cache: time never runs backwards, except when a source insists, which
+    /// means that its history is another one now. Then the next state is taken whatever its revision.
+    fn refuse(&mut self, now: Instant) -> Step<T> {
+        self.regressions += 1;
+        self.failed(SourceError::Ahead { retry_after: None }, now)
+    }
+
+    fn accept(&mut self, whole: Whole<T>) -> Apply<T> {
         self.regressions = 0;
-        self.progress = Some(listing.revision);
-        let next = match &self.phase {
-            Phase::Collecting(collected) => {
-                self.phase = Phase::Watching { opened: collected.opened, from: listing.revision };
-                Next::Read
-            }
-            _ => self.resume(),
-        };
-        Step { apply: vec![Apply::Replace(listing)], next, trouble: None }
+        self.refused = false;
+        self.progress = Some(whole.revision);
+        Apply::Replace(whole)
     }
 
     fn ended(&mut self, now: Instant) -> Step<T> {
@@ -225,37 +270,60 @@ impl<T: Object> Reflector<T> {
     }
 
     fn failed(&mut self, error: SourceError, now: Instant) -> Step<T> {
-        let initial =
-            matches!(self.phase, Phase::Listing | Phase::Collecting(_) | Phase::Opening(Start::Initial));
         let next = match &error {
-            SourceError::Expired => {
-                let again = self.last_expired.is_some_and(|at| now - at < SHORT_STREAM);
-                self.last_expired = Some(now);
-                match initial || again {
-                    true => self.wait(None, true, now),
-                    false => self.whole(),
-                }
+            SourceError::Expired => self.expired(now),
+            SourceError::Ahead { retry_after } => {
+                self.refused |= matches!(self.asked(), Some(ReadAt::NotOlderThan(_)));
+                self.wait(*retry_after, true, now)
             }
-            SourceError::Ahead { retry_after } => self.wait(*retry_after, true, now),
-            SourceError::Throttled { retry_after } => self.wait(*retry_after, initial, now),
-            SourceError::Unreachable(_) => self.wait(None, initial, now),
+            SourceError::Throttled { retry_after } => self.wait(*retry_after, self.asked().is_some(), now),
+            SourceError::Unreachable(_) => self.wait(None, self.asked().is_some(), now),
             SourceError::Internal(_) => {
                 let since = *self.internal_since.get_or_insert(now);
-                self.wait(None, initial || now - since > INTERNAL_ERRORS_BEFORE_RELIST, now)
+                let lasts = now - since > INTERNAL_ERRORS_BEFORE_RELIST;
+                self.wait(None, lasts || self.asked().is_some(), now)
             }
-            SourceError::Unsupported if self.streaming => {
-                self.streaming = false;
-                self.whole()
-            }
-            SourceError::Unsupported | SourceError::Fatal(_) => self.wait(None, true, now),
+            SourceError::Unsupported(what) if self.give_up(*what) => self.whole(),
+            SourceError::Unsupported(_) | SourceError::Fatal(_) => self.wait(None, true, now),
         };
         Step { apply: Vec::new(), next, trouble: Some(error) }
     }
 
+    /// A page that is no longer kept is asked for again without pages, a state that cannot be not older than the cache is
+    /// asked for as the latest: each once and at once. Everything else waits.
+    fn expired(&mut self, now: Instant) -> Next {
+        if let Phase::Listing { request: ListRequest { at, next: Some(_), .. }, .. } = self.phase {
+            return self.list(ListRequest::all(at));
+        }
+        if matches!(self.asked(), Some(ReadAt::NotOlderThan(_))) {
+            self.refused = true;
+            return self.whole();
+        }
+        self.wait(None, true, now)
+    }
+
+    /// What whole state was asked for, if one was.
+    fn asked(&self) -> Option<ReadAt> {
+        match &self.phase {
+            Phase::Listing { request: ListRequest { at, .. }, .. }
+            | Phase::Opening(Start::Initial(at))
+            | Phase::Collecting { at, .. } => Some(*at),
+            Phase::Opening(Start::After(_)) | Phase::Watching { .. } | Phase::Waiting { .. } => None,
+        }
+    }
+
+    /// Uses a capability no more. Whether it was used until now.
+    fn give_up(&mut self, what: Capability) -> bool {
+        match what {
+            Capability::StreamingList => std::mem::replace(&mut self.streaming, false),
+            Capability::Paging => std::mem::replace(&mut self.paging, false),
+            Capability::ExactList => false,
+        }
+    }
+
     fn wait(&mut self, asked: Option<Duration>, whole: bool, now: Instant) -> Next {
         self.phase = Phase::Waiting { whole };
-        let own = self.backoff.next(now);
-        Next::Wait(asked.unwrap_or(own))
+        Next::Wait(self.backoff.next(asked, now))
     }
 }
 
@@ -265,43 +333,6 @@ impl<T> Step<T> {
     }
 }
 
-impl<T: Object> Collected<T> {
-    fn take(&mut self, frame: Frame<T>) {
-        match frame {
-            Frame::Put(object) => {
-                let key = object.key();
-                self.undecodable.remove(&key);
-                self.items.insert(key, object);
-            }
-            Frame::Gone { key, .. } => {
-                self.items.remove(&key);
-                self.undecodable.remove(&key);
-            }
-            Frame::Undecodable(what) => {
-                self.items.remove(&what.key);
-                self.undecodable.insert(what.key.clone(), what);
-            }
-            Frame::Progress { .. } => {}
-        }
-    }
-}
-
-/// Doubling waits with full jitter above: a wait is between `d` and `2·d`, so that clients who lost one server together do
-/// not come back together.
-struct Backoff {
-    rng: Rng,
-    attempt: u32,
-    last: Option<Instant>,
-}
-
-impl Backoff {
-    fn next(&mut self, now: Instant) -> Duration {
-        if self.last.is_some_and(|last| now - last > SOURCE_BACKOFF_RESET) {
-            self.attempt = 0;
-        }
-        self.last = Some(now);
-        let wait = SOURCE_BACKOFF_BASE.saturating_mul(1 << self.attempt.min(16)).min(SOURCE_BACKOFF_CAP);
-        self.attempt = self.attempt.saturating_add(1);
-        wait.mul_f64(1.0 + self.rng.unit())
-    }
+fn is_old(progress: Option<Revision>, revision: Revision) -> bool {
+    progress.is_some_and(|progress| revision < progress)
 }

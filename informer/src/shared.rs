@@ -62,7 +62,7 @@ impl<T: Object> Shared<T> {
         let (changes, revision) = {
             let mut cache = self.cache.write();
             let changes = match apply {
-                Apply::Replace(listing) => cache.replace(listing),
+                Apply::Replace(whole) => cache.replace(whole),
                 Apply::Frames(frames) => cache.apply(frames),
             };
             (changes, cache.revision())

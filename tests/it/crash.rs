@@ -204,8 +204,8 @@ fn a_polite_end_is_quick_and_complete() {
         let created = watch.create("default", &object(0, 1)).await.unwrap();
         ledger.answered.insert("life0-001".to_owned(), created);
         let mut frames = {
-            use kstore_informer::{ListerWatcher as _, Start};
-            watch.source(Default::default()).watch(Start::Initial).await.unwrap()
+            use kstore_informer::{ListerWatcher as _, ReadAt, Start};
+            watch.source(Default::default()).watch(Start::Initial(ReadAt::Latest)).await.unwrap()
         };
         frames.next().await.unwrap().unwrap();
         let asked = Instant::now();

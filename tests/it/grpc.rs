@@ -5,7 +5,7 @@ use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kstore_apiserver::InProcess;
 use kstore_client::{DeleteParams, Gvr, ListParams, Patch, WatchParams};
-use kstore_informer::{Frame, ListerWatcher as _, Start};
+use kstore_informer::{Frame, ListerWatcher as _, ReadAt, Start};
 use kstore_proto::kstore::v1 as pb;
 use kstore_store::Revision;
 use kstore_tests::{Cluster, Launch, Setup, manifests, simulate};
@@ -440,7 +440,7 @@ fn the_client_does_over_tls_what_it_does_in_process() {
         let api = client.dynamic(Gvr::of::<ConfigMap>());
         let created = api.create("default", &manifests::config_map("one", "1")).await.unwrap();
         let frames = client.api::<ConfigMap>().source(WatchParams::default().ns("default"));
-        let mut frames = frames.watch(Start::Initial).await.unwrap();
+        let mut frames = frames.watch(Start::Initial(ReadAt::Latest)).await.unwrap();
         let patch = Patch::Merge(json!({ "data": { "value": "2" } }));
         let patched = api.patch("default", "one", "", &patch).await.unwrap();
         assert!(api.update(&created).await.unwrap_err().is_conflict());

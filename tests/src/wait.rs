@@ -3,7 +3,7 @@
 use crate::Cluster;
 use futures::StreamExt as _;
 use kstore_client::{Client, Gvr, WatchParams};
-use kstore_informer::{Frame, ListerWatcher as _, Start};
+use kstore_informer::{Frame, ListerWatcher as _, ReadAt, Start};
 use kstore_store::{KeyRange, WatchRequest};
 use serde_json::Value;
 use std::time::Duration;
@@ -104,7 +104,7 @@ pub async fn watch_until(
 ) -> Value {
     let source = client.dynamic(gvr).source(WatchParams::default().ns(namespace).name(name));
     let watching = async {
-        let mut frames = source.watch(Start::Initial).await.expect("a watch begins");
+        let mut frames = source.watch(Start::Initial(ReadAt::Latest)).await.expect("a watch begins");
         while let Some(batch) = frames.next().await {
             for frame in batch.expect("the watch goes on") {
                 if let Frame::Put(object) = frame

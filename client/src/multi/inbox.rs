@@ -1,5 +1,7 @@
 //! [`Inbox`]: what has arrived for one part and was not yet taken. Filled by the pump, emptied by the part's stream.
 
+use std::sync::Arc;
+
 use kstore_informer::{Revision, SourceError};
 use kstore_proto::kstore::v1 as pb;
 use parking_lot::Mutex;
@@ -24,6 +26,22 @@ struct State {
     after: Revision,
     end: Option<Option<SourceError>>,
     abandoned: bool,
+}
+
+/// The right to take from an inbox. Dropped, wherever it is by then, it gives the inbox up.
+pub(super) struct Reader(pub Arc<Inbox>);
+
+impl Reader {
+    /// See [`Inbox::take`].
+    pub(super) async fn take(&self) -> Taken {
+        self.0.take().await
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
 }
 
 /// What was in an inbox.
@@ -93,7 +111,7 @@ impl Inbox {
     }
 
     /// Takes everything, waiting for something if there is nothing. Cancel safe; one takes at a time.
-    pub(super) async fn take(&self) -> Taken {
+    async fn take(&self) -> Taken {
         loop {
             if let Some(taken) = self.try_take() {
                 return taken;

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use futures::stream;
 use kstore_informer::{
-    Capabilities, Frame, Frames, ListerWatcher, Listing, Object, Revision, SourceError, Start,
+    Capabilities, Frame, Frames, ListRequest, ListerWatcher, Object, Page, Revision, SourceError, Start,
 };
 use tokio::sync::oneshot;
 
 use super::{
     Shared,
-    inbox::{Inbox, Taken},
+    inbox::{Reader, Taken},
     pump::Pump,
     table::{Seat, Wish},
 };
-use crate::{Client, Source};
+use crate::{Client, Source, grpc::least};
 
 /// One part of a [`MultiSource`](super::MultiSource). Dropped, it leaves the stream to the others.
 pub struct Part<T> {
@@ -51,13 +51,14 @@ impl<T: Object> ListerWatcher for Part<T> {
         self.source.capabilities()
     }
 
-    async fn list(&self, floor: Revision) -> Result<Listing<T>, SourceError> {
-        self.source.list(floor).await
+    async fn list(&self, request: ListRequest) -> Result<Page<T>, SourceError> {
+        self.source.list(request).await
     }
 
     async fn watch(&self, start: Start) -> Result<Frames<T>, SourceError> {
+        let least = least(start)?;
         let wish = match start {
-            Start::Initial => Wish::Everything,
+            Start::Initial(_) => Wish::Everything,
             Start::After(revision) => Wish::After(revision),
         };
         let (answer, answered) = oneshot::channel();
@@ -72,28 +73,20 @@ impl<T: Object> ListerWatcher for Part<T> {
             tokio::spawn(Pump::new(self.client.clone(), shared.clone()).run());
         }
         let ended = || SourceError::Unreachable("what reads the common stream has ended".into());
-        let inbox = answered.await.map_err(|_| ended())??;
-        Ok(frames(inbox, self.source.clone()))
-    }
-}
-
-/// Gives its inbox up when the stream is dropped.
-struct Reader(Arc<Inbox>);
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        self.0.abandon();
+        let reader = answered.await.map_err(|_| ended())??;
+        Ok(frames(reader, self.source.clone(), least))
     }
 }
 
 /// Objects are decoded here, by the informer that wants them, and not by the task that serves all.
-fn frames<T: Object>(inbox: Arc<Inbox>, source: Source<T>) -> Frames<T> {
-    let reading = stream::unfold(Some((Reader(inbox), source)), async |state| {
+fn frames<T: Object>(reader: Reader, source: Source<T>, least: Revision) -> Frames<T> {
+    let reading = stream::unfold(Some((reader, source)), move |state| async move {
         let (reader, source) = state?;
-        match reader.0.take().await {
+        match reader.take().await {
             Taken::Batches(batches) => {
-                let frames = batches.into_iter().flat_map(|batch| source.frames(batch)).collect();
-                Some((Ok::<Vec<Frame<T>>, _>(frames), Some((reader, source))))
+                let frames = batches.into_iter().map(|batch| source.frames(batch, least));
+                let frames: Result<Vec<Vec<Frame<T>>>, _> = frames.collect();
+                Some((frames.map(|frames| frames.into_iter().flatten().collect()), Some((reader, source))))
             }
             Taken::End(Some(error)) => Some((Err(error), None)),
             Taken::End(None) => None,

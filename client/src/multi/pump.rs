@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     Shared,
-    inbox::Inbox,
+    inbox::{Inbox, Reader},
     table::{Guest, Plan},
 };
 use crate::{ApiError, Client, calls::wire, feed::Batches, limits::MULTI_WARNING};
@@ -109,9 +109,8 @@ impl Pump {
             open.outlets.extend(guest.selectors.iter().map(|_| open.inboxes.len()));
             open.inboxes.push(inbox.clone());
             table.seat(guest.seat, inbox.clone());
-            if guest.answer.send(Ok(inbox.clone())).is_err() {
-                inbox.abandon();
-            }
+            // Who no longer listens gives it up by not taking it.
+            let _ = guest.answer.send(Ok(Reader(inbox)));
         }
         Some(open)
     }

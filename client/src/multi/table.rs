@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use kstore_informer::{Revision, SourceError};
 use tokio::sync::oneshot;
 
-use super::{Selectors, inbox::Inbox};
+use super::{
+    Selectors,
+    inbox::{Inbox, Reader},
+};
 
 /// One part's place at the table. Places are numbered in the order in which parts were added.
 pub(super) type Seat = u64;
@@ -20,7 +23,7 @@ pub(super) enum Wish {
 }
 
 /// How an informer hears what became of its wish.
-pub(super) type Answer = oneshot::Sender<Result<Arc<Inbox>, SourceError>>;
+pub(super) type Answer = oneshot::Sender<Result<Reader, SourceError>>;
 
 /// See the module.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use tokio::time::{Instant, advance, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Builder, Delta, Index, Informer, Key, Object, Revision, SourceError, Start, Status, Subscription,
+    Builder, Delta, Index, Informer, Key, Object, ReadAt, Revision, SourceError, Start, Status, Subscription,
     testing::{Call, Chaos, FakeKind, FakeStore, Sample},
 };
 
@@ -242,7 +242,10 @@ async fn a_broken_stream_is_resumed_where_it_broke_and_expiry_asks_for_everythin
     let informer = Builder::new(source.clone()).name("samples").spawn(&stop);
     informer.synced().await.unwrap();
     assert!(start.elapsed() >= Duration::from_millis(200) && start.elapsed() < Duration::from_millis(401));
-    assert_eq!(source.calls(), [Call::Watch(Start::Initial), Call::Watch(Start::Initial)]);
+    assert_eq!(
+        source.calls(),
+        [Call::Watch(Start::Initial(ReadAt::Latest)), Call::Watch(Start::Initial(ReadAt::Latest))]
+    );
     tokio::task::yield_now().await;
     assert_eq!(informer.status(), Status::Streaming);
     stop.cancel();

@@ -1,7 +1,11 @@
 //! The reflector's decisions, step by step, without a source.
 
 use super::*;
-use crate::testing::{Sample, Stored};
+use crate::{
+    Key,
+    limits::{SOURCE_BACKOFF_BASE, SOURCE_BACKOFF_CAP, SOURCE_BACKOFF_RESET},
+    testing::{Sample, Stored},
+};
 
 /// A reflector and a clock that waits as long as it is told to.
 struct Walk {
@@ -11,11 +15,15 @@ struct Walk {
 
 impl Walk {
     fn new(streaming: bool) -> Self {
-        Self { reflector: Reflector::new(streaming, Rng::seeded(1)), now: Instant::now() }
+        Self::able(&Capabilities { streaming_list: streaming, ..Capabilities::default() })
+    }
+
+    fn able(capabilities: &Capabilities) -> Self {
+        Self { reflector: Reflector::new(capabilities, Rng::seeded(1)), now: Instant::now() }
     }
 
     fn step(&mut self, input: Input<Sample>) -> Step<Sample> {
-        self.reflector.step(input, self.now)
+        self.reflector.step(input, &|_| None, self.now)
     }
 
     /// The next that is not a wait, and how long it waited.
@@ -32,10 +40,10 @@ impl Walk {
     /// Streams from a first state at revision 10.
     fn streaming() -> Self {
         let mut walk = Self::new(true);
-        assert_eq!(walk.step(Input::Begin).next, Next::Watch(Start::Initial));
+        assert_eq!(walk.step(Input::Begin).next, LATEST);
         assert_eq!(walk.step(Input::Opened(Ok(()))).next, Next::Read);
         let step = walk.step(Input::Frames(Ok(vec![put("a", 4), done(10)])));
-        assert!(matches!(step.apply.as_slice(), [Apply::Replace(listing)] if listing.items.len() == 1));
+        assert!(matches!(step.apply.as_slice(), [Apply::Replace(whole)] if whole.objects.len() == 1));
         walk
     }
 }
@@ -54,17 +62,31 @@ fn resume(revision: u64) -> Next {
     Next::Watch(Start::After(Revision(revision)))
 }
 
-const INITIAL: Next = Next::Watch(Start::Initial);
+const LATEST: Next = Next::Watch(Start::Initial(ReadAt::Latest));
+
+/// The whole state as a stream, not older than this.
+fn again(revision: u64) -> Next {
+    Next::Watch(Start::Initial(ReadAt::NotOlderThan(Revision(revision))))
+}
+
+/// The whole state in one answer.
+fn list(at: ReadAt) -> Next {
+    Next::List(ListRequest::all(at))
+}
+
+fn page(revision: u64) -> Page<Sample> {
+    Page { items: vec![], undecodable: vec![], revision: Revision(revision), next: None }
+}
 
 #[test]
 fn each_failure_of_a_stream_has_its_one_reaction() {
     let cases = [
-        (SourceError::Expired, INITIAL, false),
-        (SourceError::Ahead { retry_after: None }, INITIAL, true),
+        (SourceError::Expired, again(12), true),
+        (SourceError::Ahead { retry_after: None }, again(12), true),
         (SourceError::Throttled { retry_after: None }, resume(12), true),
         (SourceError::Unreachable("gone".into()), resume(12), true),
         (SourceError::Internal("oops".into()), resume(12), true),
-        (SourceError::Fatal("forbidden".into()), INITIAL, true),
+        (SourceError::Fatal("forbidden".into()), again(12), true),
     ];
     for (error, expected, waits) in cases {
         let mut walk = Walk::streaming();
@@ -79,7 +101,8 @@ fn a_source_that_says_when_to_come_back_is_believed() {
     let mut walk = Walk::streaming();
     let retry_after = Some(Duration::from_secs(7));
     let step = walk.step(Input::Frames(Err(SourceError::Throttled { retry_after })));
-    assert_eq!(step.next, Next::Wait(Duration::from_secs(7)));
+    let Next::Wait(wait) = step.next else { panic!("{:?}", step.next) };
+    assert!(wait >= Duration::from_secs(7) && wait < Duration::from_secs(7) + SOURCE_BACKOFF_BASE);
 }
 
 #[test]
@@ -102,13 +125,14 @@ fn an_initial_state_that_breaks_off_leaves_no_trace() {
     walk.step(Input::Opened(Ok(())));
     assert!(walk.step(Input::Frames(Ok(vec![put("ghost", 3)]))).apply.is_empty());
     let (next, _) = walk.after_wait(Input::Frames(Err(SourceError::Unreachable("cut".into()))));
-    assert_eq!(next, INITIAL);
+    assert_eq!(next, LATEST);
     walk.step(Input::Opened(Ok(())));
     let step = walk.step(Input::Frames(Ok(vec![put("a", 4), done(5), put("b", 6)])));
-    let [Apply::Replace(listing), Apply::Frames(rest)] = step.apply.as_slice() else {
+    let [Apply::Replace(whole), Apply::Frames(rest)] = step.apply.as_slice() else {
         panic!("the state, then what followed it in one message");
     };
-    assert_eq!((listing.items.len(), listing.items[0].uid(), rest.len()), (1, "a", 1));
+    assert!(whole.objects.keys().eq(&[Key::new("", "a")]));
+    assert_eq!(rest.len(), 1);
     assert_eq!(walk.after_wait(Input::Ended).0, resume(6));
 }
 
@@ -116,14 +140,15 @@ fn an_initial_state_that_breaks_off_leaves_no_trace() {
 fn a_source_that_cannot_stream_states_is_listed_from_then_on() {
     let mut walk = Walk::new(true);
     walk.step(Input::Begin);
-    assert_eq!(walk.step(Input::Opened(Err(SourceError::Unsupported))).next, Next::List(Revision(0)));
-    let listing = |revision| Listing { items: vec![], undecodable: vec![], revision: Revision(revision) };
-    assert_eq!(walk.step(Input::Listed(Ok(listing(8)))).next, resume(8));
+    let unsupported = SourceError::Unsupported(Capability::StreamingList);
+    assert_eq!(walk.step(Input::Opened(Err(unsupported))).next, list(ReadAt::Any));
+    assert_eq!(walk.step(Input::Listed(Ok(page(8)))).next, resume(8));
     walk.step(Input::Opened(Ok(())));
-    let next = walk.step(Input::Frames(Err(SourceError::Expired))).next;
-    assert_eq!(next, Next::List(Revision(8)), "not older than what is known");
-    let (next, _) = walk.after_wait(Input::Listed(Ok(listing(7))));
-    assert_eq!(next, Next::List(Revision(8)), "an older state is refused");
+    let (next, waited) = walk.after_wait(Input::Frames(Err(SourceError::Expired)));
+    assert_eq!(next, list(ReadAt::NotOlderThan(Revision(8))), "not older than what is known");
+    assert!(waited > Duration::ZERO, "all who lost their history at once do not ask at once");
+    let (next, _) = walk.after_wait(Input::Listed(Ok(page(7))));
+    assert_eq!(next, list(ReadAt::Latest), "an older state is refused");
 }
 
 #[test]
@@ -136,20 +161,9 @@ fn waits_double_to_the_cap_with_jitter_and_start_again_after_a_quiet_time() {
         assert_eq!(next, resume(10));
         assert!(waited >= least && waited <= least * 2, "attempt {n}: {waited:?}");
     }
-    walk.now += SOURCE_BACKOFF_RESET + Duration::from_secs(1);
+    walk.now += SOURCE_BACKOFF_RESET * 2;
     let (_, waited) = walk.after_wait(unreachable());
     assert!(waited <= SOURCE_BACKOFF_BASE * 2);
-}
-
-#[test]
-fn expiry_that_repeats_is_waited_for() {
-    let mut walk = Walk::streaming();
-    assert_eq!(walk.after_wait(Input::Frames(Err(SourceError::Expired))), (INITIAL, Duration::ZERO));
-    walk.step(Input::Opened(Ok(())));
-    walk.step(Input::Frames(Ok(vec![done(11)])));
-    let (next, waited) = walk.after_wait(Input::Frames(Err(SourceError::Expired)));
-    assert_eq!(next, INITIAL);
-    assert!(waited > Duration::ZERO, "a server that forgets at once is not asked in a tight loop");
 }
 
 #[test]

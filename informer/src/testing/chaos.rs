@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::futures::OwnedNotified;
 
 use super::{FakeKind, Past, Stored};
-use crate::{Capabilities, Frame, Frames, ListerWatcher, Listing, Revision, SourceError, Start};
+use crate::{Capabilities, Frame, Frames, ListRequest, ListerWatcher, Page, Revision, SourceError, Start};
 
 /// Random faults, each with a chance in percent for every item of a stream or call.
 #[derive(Clone, Debug)]
@@ -59,10 +59,10 @@ pub struct FakeSource<T> {
 }
 
 /// A call that a source was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// A list not older than this.
-    List(Revision),
+    /// A list, or a page of one.
+    List(ListRequest),
     /// A watch.
     Watch(Start),
 }
@@ -146,14 +146,14 @@ impl<T: Stored> ListerWatcher for FakeSource<T> {
     type Obj = T;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { streaming_list: self.streaming, progress_every: None }
+        Capabilities { streaming_list: self.streaming, ..Capabilities::default() }
     }
 
-    async fn list(&self, floor: Revision) -> Result<Listing<T>, SourceError> {
-        self.asked(Call::List(floor))?;
+    async fn list(&self, request: ListRequest) -> Result<Page<T>, SourceError> {
+        self.asked(Call::List(request))?;
         let (objects, revision) = self.state();
         let items = objects.iter().map(|object| (**object).clone()).collect();
-        Ok(Listing { items, undecodable: Vec::new(), revision })
+        Ok(Page { items, undecodable: Vec::new(), revision, next: None })
     }
 
     async fn watch(&self, start: Start) -> Result<Frames<T>, SourceError> {
@@ -174,7 +174,7 @@ impl<T: Stored> ListerWatcher for FakeSource<T> {
                 feed.kind.store.after(revision, &self.kind.name).ok_or(SourceError::Expired)?;
                 feed.position = revision;
             }
-            Start::Initial => {
+            Start::Initial(_) => {
                 let (objects, revision) = self.state();
                 feed.initial(objects, revision);
             }
