@@ -26,4 +26,4 @@ pub mod storage;
 #[cfg(test)]
 mod testing;
 
-pub use server::{ApiServer, InProcess, Options, StartError};
+pub use server::{ApiServer, InProcess, Options, StartError, WatchBatches};

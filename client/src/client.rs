@@ -10,7 +10,7 @@ use tonic::{
 };
 use tower::{Service, ServiceExt, util::BoxCloneSyncService};
 
-use crate::{Api, ApiError, DynamicApi, Gvr, limits::MAX_MESSAGE, typed::Kind};
+use crate::{Api, ApiError, DynamicApi, Gvr, feed::Feed, limits::MAX_MESSAGE, typed::Kind};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) type Transport =
@@ -28,6 +28,8 @@ pub struct Client {
     agent: Option<MetadataValue<Ascii>>,
     causes: Option<MetadataValue<Ascii>>,
     fence: Option<MetadataValue<Ascii>>,
+    /// How watches are opened, if not by a call.
+    pub(crate) feed: Option<Feed>,
 }
 
 impl Client {
@@ -50,6 +52,7 @@ impl Client {
             agent: agent_value(agent),
             causes: None,
             fence: None,
+            feed: None,
         }
     }
 
