@@ -58,13 +58,19 @@ pub use history::ViewError;
 pub use index::Index;
 pub use informer::{Informer, Status, Stopped};
 pub use key::Key;
-pub use leader::{Elector, Leadership, LeaseError, LeaseRecord, LeaseStore};
+pub use leader::{
+    Election, Elector, ElectorOptions, Fence, Leadership, LeaseError, LeaseRecord, LeaseStore, OptionsError,
+    Watchdog,
+};
 pub use lister_watcher::{
     Capabilities, Capability, Continue, Domain, Frame, Frames, ListRequest, ListerWatcher, Page, ReadAt,
     Revisions, SourceError, Start, Undecodable,
 };
 pub use object::{Object, Revision};
-pub use queue::{Lease, Queue, QueueStats};
+pub use queue::{
+    Add, Backoff, Fair, Histogram, Lease, Priority, Queue, QueueMetrics, QueueOptions, QueueStats, Rate,
+    Ticket, Verdict,
+};
 pub use recorder::{Event, EventSink, EventType, Recorder, RecorderStats, Reference, SinkError};
 pub use slow_start::{Started, slow_start};
 pub use subscription::{HandlerPanicked, Subscription};
