@@ -68,6 +68,11 @@ impl<T: Object> Indexer<T> {
         self.indexes.push(Box::new(IndexState::new(index)));
     }
 
+    /// Chooses how keys are hashed; only before the first object.
+    pub(crate) fn seed(&mut self, seed: u64) {
+        self.objects.seed(seed);
+    }
+
     pub(crate) fn revision(&self) -> Revision {
         self.revision
     }

@@ -16,6 +16,7 @@ mod delivery;
 mod delta_fifo;
 mod driver;
 mod expectations;
+mod factory;
 pub mod finalizer;
 mod history;
 mod hub;
@@ -25,6 +26,7 @@ mod informer;
 mod key;
 mod leader;
 pub mod limits;
+mod lister;
 mod lister_watcher;
 pub mod metrics;
 mod object;
@@ -36,6 +38,7 @@ mod reflector;
 mod shared;
 mod slots;
 mod slow_start;
+mod snapshot;
 mod sorted;
 mod subscription;
 mod subscription_synced;
@@ -54,6 +57,7 @@ pub use controller::{Action, Context, Controller};
 pub use delivery::{Delivery, Overflow};
 pub use delta_fifo::Delta;
 pub use expectations::{Creation, Deletion, Expectations};
+pub use factory::{AlreadyRegistered, Factory, Missing, NotSynced};
 pub use history::ViewError;
 pub use index::Index;
 pub use informer::{Informer, Status, Stopped};
@@ -62,6 +66,7 @@ pub use leader::{
     Election, Elector, ElectorOptions, Fence, Leadership, LeaseError, LeaseRecord, LeaseStore, OptionsError,
     Watchdog,
 };
+pub use lister::{Lister, NamespaceLister};
 pub use lister_watcher::{
     Capabilities, Capability, Continue, Domain, Frame, Frames, ListRequest, ListerWatcher, Page, ReadAt,
     Revisions, SourceError, Start, Undecodable,
@@ -73,6 +78,7 @@ pub use queue::{
 };
 pub use recorder::{Event, EventSink, EventType, Recorder, RecorderStats, Reference, SinkError};
 pub use slow_start::{Started, slow_start};
+pub use snapshot::{Cut, CutError, snapshot};
 pub use subscription::{HandlerPanicked, Subscription};
 pub use subscription_synced::SubscriptionSynced;
 pub use view::View;
