@@ -13,6 +13,7 @@ mod ready;
 mod room;
 mod slots;
 mod state;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -27,7 +28,6 @@ use std::{
 };
 
 use kstore_nondet::Rng;
-use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
     time::{Instant, Sleep, sleep_until, timeout},
@@ -39,6 +39,7 @@ pub use metrics::{Histogram, QueueMetrics, QueueStats};
 pub use options::{Add, Backoff, Fair, Priority, QueueOptions, Rate};
 use room::{Room, Seat};
 use state::{Named, Run, State, Taken};
+use sync::Mutex;
 
 /// A work queue. Clones share it.
 ///
@@ -100,7 +101,7 @@ impl<K: Ord + Hash + Clone> Queue<K> {
     pub fn add_with(&self, key: K, add: Add) {
         let hash = slots::hash(&key);
         let tenant = self.0.fair.as_ref().map(|fair| fair.tenant(&key));
-        self.0.change(|state, now| state.add(Named { key, hash, tenant }, add, now));
+        self.0.change(|state| state.add(Named { key, hash, tenant }, add, Instant::now));
     }
 
     /// The next key to run: waits until there is one. `None` once the queue is closed, or drained and empty. Dropping the
@@ -115,7 +116,7 @@ impl<K: Ord + Hash + Clone> Queue<K> {
     /// Ends the queue now: what is ready, waiting or parked is dropped, adds and verdicts are without effect, and every
     /// `next` gives `None`. Again without effect.
     pub fn close(&self) {
-        self.0.change(|state, _| state.close());
+        self.0.change(State::close);
     }
 
     /// Ends the queue in order: from now on adds are refused, and keys that wait for a time are given up, as are those
@@ -125,7 +126,7 @@ impl<K: Ord + Hash + Clone> Queue<K> {
     /// Gives the keys that were given up, and those whose runs had not ended at the deadline, in order. If the future is
     /// dropped the queue closes when everything is done.
     pub async fn drain(&self, deadline: Duration) -> Vec<K> {
-        self.0.change(State::drain);
+        self.0.change(|state| state.drain(Instant::now()));
         let closed = async {
             loop {
                 let closed = self.0.closed.notified();
@@ -145,34 +146,34 @@ impl<K: Ord + Hash + Clone> Queue<K> {
 
     /// Its numbers now.
     pub fn stats(&self) -> QueueStats {
-        self.0.change(State::stats)
+        self.0.change(|state| state.stats(Instant::now()))
     }
 
     /// Everything that is measured of it. Costs a look at each running key.
     pub fn metrics(&self) -> QueueMetrics {
         let name = self.0.name.clone();
-        self.0.change(|state, now| state.metrics(name, now))
+        self.0.change(|state| state.metrics(name, Instant::now()))
     }
 
     fn finish(&self, run: Run, verdict: Verdict) {
-        self.0.change(|state, now| state.finish(run, verdict, now));
+        self.0.change(|state| state.finish(run, verdict, Instant::now()));
     }
 
     fn park(&self, run: Run, verdict: Verdict, deadline: Duration) -> Option<(slots::At, timers::Timer)> {
-        self.0.change(|state, now| state.park(run, verdict, deadline, now))
+        self.0.change(|state| state.park(run, verdict, deadline, Instant::now()))
     }
 
     fn release(&self, at: slots::At, deadline: timers::Timer) {
-        self.0.change(|state, now| state.release(at, deadline, now));
+        self.0.change(|state| state.release(at, deadline, Instant::now()));
     }
 }
 
 impl<K: Ord + Hash + Clone> Inner<K> {
     /// One transition, and the calls that it makes necessary.
-    fn change<R>(&self, transition: impl FnOnce(&mut State<K>, Instant) -> R) -> R {
+    fn change<R>(&self, transition: impl FnOnce(&mut State<K>) -> R) -> R {
         let mut core = self.core.lock();
         let open = !core.state.is_closed();
-        let result = transition(&mut core.state, Instant::now());
+        let result = transition(&mut core.state);
         let (calls, closes) = (core.calls(), open && core.state.is_closed());
         drop(core);
         calls.ring();

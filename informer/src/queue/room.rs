@@ -63,6 +63,9 @@ impl Room {
     /// Whom to wake so that the invariants hold.
     pub(super) fn call(&mut self, ready: usize, alarm: Option<Instant>) -> Calls {
         let mut calls = Calls::default();
+        if self.seats.is_empty() {
+            return calls;
+        }
         while self.called.len() < ready
             && let Some(waker) = self.pick()
         {

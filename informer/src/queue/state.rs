@@ -99,41 +99,58 @@ impl<K: Eq + Hash + Clone> State<K> {
         }
     }
 
-    /// Wants a run of a key.
-    pub(super) fn add(&mut self, named: Named<K>, add: Add, now: Instant) {
+    /// Wants a run of a key. Reads the clock only if it matters: it costs as much as everything else here.
+    pub(super) fn add(&mut self, named: Named<K>, add: Add, clock: impl Fn() -> Instant) {
         if self.mode != Mode::Open {
             return;
         }
-        self.ripen(now);
+        if self.timers.len() > 0 {
+            self.ripen(clock());
+        }
         self.stats.adds += 1;
         match self.slots.find(named.hash, &named.key) {
-            None => {
-                let due = self.due(&add, None, now);
-                let entry = Entry::new(add.priority, add.causes, named.tenant, now);
-                let at = self.slots.insert(named.hash, named.key, entry);
-                self.place(at, due, now);
+            None => self.admit(named, add, clock()),
+            Some(at) => {
+                let entry = self.entry(at);
+                match entry.place {
+                    Place::Ready if add.priority <= entry.priority => {
+                        entry.causes.absorb(add.causes);
+                        self.stats.merged += 1;
+                    }
+                    Place::Ready => self.raise(at, add),
+                    Place::Waiting(_) | Place::Running | Place::Parked(_) => self.merge(at, add, clock()),
+                }
             }
-            Some(at) => self.merge(at, add, now),
         }
     }
 
+    fn admit(&mut self, named: Named<K>, add: Add, now: Instant) {
+        let due = self.due(&add, None, now);
+        let entry = Entry::new(add.priority, add.causes, named.tenant, now);
+        let at = self.slots.insert(named.hash, named.key, entry);
+        self.place(at, due, now);
+    }
+
+    /// A ready key has become more important: it goes behind those of its new priority.
+    fn raise(&mut self, at: At, add: Add) {
+        self.stats.merged += 1;
+        let rank = self.entry(at).rank();
+        self.ready.remove(&mut self.slots, at, rank);
+        let entry = self.entry(at);
+        entry.join(add.priority, add.causes);
+        let rank = entry.rank();
+        self.ready.push(&mut self.slots, at, rank);
+    }
+
+    /// Adds to a key that is not ready.
     fn merge(&mut self, at: At, add: Add, now: Instant) {
         let planned = self.entry(at).planned();
         let due = self.due(&add, planned, now);
         self.stats.merged += u64::from(planned.is_some());
         let entry = self.entry(at);
+        entry.join(add.priority, add.causes);
         match entry.place {
-            Place::Ready if add.priority <= entry.priority => entry.causes.absorb(add.causes),
-            Place::Ready => {
-                let rank = entry.rank();
-                self.ready.remove(&mut self.slots, at, rank);
-                let entry = self.entry(at);
-                entry.join(add.priority, add.causes);
-                let rank = entry.rank();
-                self.ready.push(&mut self.slots, at, rank);
-            }
             Place::Waiting(timer) => {
-                entry.join(add.priority, add.causes);
                 let held = entry.failing.filter(|_| !add.urgent);
                 let due = held.map_or(due, |failing| due.max(failing.until));
                 if due < timer.at {
@@ -141,10 +158,8 @@ impl<K: Eq + Hash + Clone> State<K> {
                     self.place(at, due, now);
                 }
             }
-            Place::Running | Place::Parked(_) => {
-                entry.join(add.priority, add.causes);
-                entry.asked.note(due, add.urgent);
-            }
+            Place::Running | Place::Parked(_) => entry.asked.note(due, add.urgent),
+            Place::Ready => {}
         }
     }
 
