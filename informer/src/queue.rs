@@ -101,7 +101,7 @@ impl<K: Ord + Hash + Clone> Queue<K> {
     pub fn add_with(&self, key: K, add: Add) {
         let hash = slots::hash(&key);
         let tenant = self.0.fair.as_ref().map(|fair| fair.tenant(&key));
-        self.0.change(|state| state.add(Named { key, hash, tenant }, add, Instant::now));
+        self.0.change_lazily(|state| state.add(Named { key, hash, tenant }, add, Instant::now));
     }
 
     /// The next key to run: waits until there is one. `None` once the queue is closed, or drained and empty. Dropping the
@@ -116,7 +116,7 @@ impl<K: Ord + Hash + Clone> Queue<K> {
     /// Ends the queue now: what is ready, waiting or parked is dropped, adds and verdicts are without effect, and every
     /// `next` gives `None`. Again without effect.
     pub fn close(&self) {
-        self.0.change(State::close);
+        self.0.change_lazily(State::close);
     }
 
     /// Ends the queue in order: from now on adds are refused, and keys that wait for a time are given up, as are those
@@ -126,7 +126,7 @@ impl<K: Ord + Hash + Clone> Queue<K> {
     /// Gives the keys that were given up, and those whose runs had not ended at the deadline, in order. If the future is
     /// dropped the queue closes when everything is done.
     pub async fn drain(&self, deadline: Duration) -> Vec<K> {
-        self.0.change(|state| state.drain(Instant::now()));
+        self.0.change(State::drain);
         let closed = async {
             loop {
                 let closed = self.0.closed.notified();
@@ -146,31 +146,36 @@ impl<K: Ord + Hash + Clone> Queue<K> {
 
     /// Its numbers now.
     pub fn stats(&self) -> QueueStats {
-        self.0.change(|state| state.stats(Instant::now()))
+        self.0.change(State::stats)
     }
 
     /// Everything that is measured of it. Costs a look at each running key.
     pub fn metrics(&self) -> QueueMetrics {
         let name = self.0.name.clone();
-        self.0.change(|state| state.metrics(name, Instant::now()))
+        self.0.change(|state, now| state.metrics(name, now))
     }
 
     fn finish(&self, run: Run, verdict: Verdict) {
-        self.0.change(|state| state.finish(run, verdict, Instant::now()));
+        self.0.change(|state, now| state.finish(run, verdict, now));
     }
 
     fn park(&self, run: Run, verdict: Verdict, deadline: Duration) -> Option<(slots::At, timers::Timer)> {
-        self.0.change(|state| state.park(run, verdict, deadline, Instant::now()))
+        self.0.change(|state, now| state.park(run, verdict, deadline, now))
     }
 
     fn release(&self, at: slots::At, deadline: timers::Timer) {
-        self.0.change(|state| state.release(at, deadline, Instant::now()));
+        self.0.change(|state, now| state.release(at, deadline, now));
     }
 }
 
 impl<K: Ord + Hash + Clone> Inner<K> {
+    /// One transition at this moment.
+    fn change<R>(&self, transition: impl FnOnce(&mut State<K>, Instant) -> R) -> R {
+        self.change_lazily(|state| transition(state, Instant::now()))
+    }
+
     /// One transition, and the calls that it makes necessary.
-    fn change<R>(&self, transition: impl FnOnce(&mut State<K>) -> R) -> R {
+    fn change_lazily<R>(&self, transition: impl FnOnce(&mut State<K>) -> R) -> R {
         let mut core = self.core.lock();
         let open = !core.state.is_closed();
         let result = transition(&mut core.state);
