@@ -132,6 +132,9 @@ impl Calls {
 
     /// Wakes them. Not under the lock: a waker may run anything.
     pub(super) fn ring(self) {
-        self.first.into_iter().chain(self.rest).for_each(Waker::wake);
+        if let Some(first) = self.first {
+            first.wake();
+            self.rest.into_iter().for_each(Waker::wake);
+        }
     }
 }

@@ -107,6 +107,8 @@ struct Model {
     served: Vec<i32>,
     /// How many were served when a priority had its last run, or became non-empty.
     since: BTreeMap<i32, usize>,
+    /// Whether the last run had not the highest priority.
+    overtaken: bool,
     /// Tenants with their turns, by priority.
     turns: BTreeMap<i32, Vec<u8>>,
     /// When the schedule of the rate has room without a burst.
@@ -240,12 +242,16 @@ impl Model {
 
     fn take(&mut self) -> Option<Run> {
         let priorities: BTreeSet<i32> = self.ready.iter().map(|key| self.keys[key].priority).collect();
-        let due = priorities.iter().find(|priority| {
-            let above = priorities.iter().filter(|other| other > priority).count();
-            let passed = self.served[self.since[priority]..].iter().filter(|other| other > priority).count();
-            above > 0 && passed >= AGEING * above
+        let passed = |priority: i32| {
+            self.served[self.since[&priority]..].iter().filter(|other| **other != priority).count()
+        };
+        let due = priorities.iter().copied().filter(|priority| {
+            let above = priorities.iter().filter(|other| *other > priority).count();
+            passed(*priority) >= AGEING * above
         });
-        let priority = *due.or(priorities.last())?;
+        let longest = due.filter(|_| !self.overtaken).max_by_key(|priority| (passed(*priority), -priority));
+        let priority = longest.or(priorities.last().copied())?;
+        self.overtaken = Some(&priority) != priorities.last();
         let of_level: Vec<u8> =
             self.ready.iter().copied().filter(|key| self.keys[key].priority == priority).collect();
         let turn = loop {
