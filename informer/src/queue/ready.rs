@@ -198,7 +198,8 @@ mod tests {
                     waited[*priority as usize].get_or_insert(0);
                 }
                 let Some(at) = ready.pop(&mut slots) else { continue };
-                let (_, priority) = slots.remove(at).unwrap();
+                let priority = *slots.value(at).unwrap();
+                slots.free(at);
                 let more = slots.iter().any(|(_, other)| *other == priority);
                 waited[priority as usize] = more.then_some(0);
                 for (level, waited) in waited.iter_mut().enumerate().filter(|(level, _)| *level != priority as usize) {

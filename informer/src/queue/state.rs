@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{
     Add, Backoff, Histogram, Priority, QueueMetrics, QueueOptions, QueueStats,
-    entry::{Asked, Entry, Place},
+    entry::{Entry, Place},
     rate::Reservations,
     ready::Ready,
     slots::{At, List, Slots},
@@ -118,7 +118,7 @@ impl<K: Eq + Hash + Clone> State<K> {
                         self.stats.merged += 1;
                     }
                     Place::Ready => self.raise(at, add),
-                    Place::Waiting(_) | Place::Running | Place::Parked(_) => self.merge(at, add, clock()),
+                    Place::Waiting(_) | Place::Running(_) | Place::Parked(_) => self.merge(at, add, clock()),
                 }
             }
         }
@@ -149,16 +149,17 @@ impl<K: Eq + Hash + Clone> State<K> {
         self.stats.merged += u64::from(planned.is_some());
         let entry = self.entry(at);
         entry.join(add.priority, add.causes);
-        match entry.place {
+        match &mut entry.place {
             Place::Waiting(timer) => {
-                let held = entry.failing.filter(|_| !add.urgent);
-                let due = held.map_or(due, |failing| due.max(failing.until));
+                let held = entry.failing.as_ref().filter(|_| !add.urgent);
+                let (timer, due) = (*timer, held.map_or(due, |failing| due.max(failing.until)));
                 if due < timer.at {
                     self.timers.cancel(timer);
                     self.place(at, due, now);
                 }
             }
-            Place::Running | Place::Parked(_) => entry.asked.note(due, add.urgent),
+            Place::Running(asked) => asked.note(due, add.urgent),
+            Place::Parked(parked) => parked.ended.asked.note(due, add.urgent),
             Place::Ready => {}
         }
     }
@@ -198,7 +199,7 @@ impl<K: Eq + Hash + Clone> State<K> {
             match self.entry(at).place {
                 Place::Waiting(_) => self.place(at, timer.at, timer.at),
                 Place::Parked(_) => self.expire(at, timer.at),
-                Place::Ready | Place::Running => {}
+                Place::Ready | Place::Running(_) => {}
             }
         }
         if self.is_drained() {
@@ -223,12 +224,11 @@ impl<K: Eq + Hash + Clone> State<K> {
             at,
             causes: std::mem::take(&mut entry.causes),
             priority: std::mem::replace(&mut entry.priority, Priority::LOWEST),
-            failures: entry.failing.map_or(0, |failing| failing.count),
+            failures: entry.failing.as_ref().map_or(0, |failing| failing.count),
             stale: std::mem::take(&mut entry.stale),
         };
-        entry.place = Place::Running;
+        entry.place = Place::RUNNING;
         entry.since = now;
-        entry.asked = Asked::default();
         self.queue_duration.record(waited);
         Taken::Run(key, run)
     }
