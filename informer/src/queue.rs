@@ -19,6 +19,7 @@ mod tests;
 mod timers;
 
 use std::{
+    fmt,
     future::poll_fn,
     hash::Hash,
     pin::Pin,
@@ -68,6 +69,12 @@ impl<K> Clone for Queue<K> {
     }
 }
 
+impl<K> fmt::Debug for Queue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
 impl<K: Ord + Hash + Clone> Queue<K> {
     /// An empty queue. `rng` spreads the waits of failed keys.
     pub fn new(rng: Rng) -> Self {
@@ -107,7 +114,8 @@ impl<K: Ord + Hash + Clone> Queue<K> {
     /// The next key to run: waits until there is one. `None` once the queue is closed, or drained and empty. Dropping the
     /// future loses nothing.
     ///
-    /// For each key that becomes ready one of the callers that wait is woken.
+    /// For each key that becomes ready one of the callers that wait is woken. While any key waits for a time, one of them
+    /// needs tokio's timer.
     pub async fn next(&self) -> Option<Lease<K>> {
         let mut visit = Visit { queue: self, seat: None, alarm: None };
         poll_fn(|cx| visit.poll(cx)).await
@@ -235,12 +243,9 @@ impl<K: Ord + Hash + Clone> Visit<'_, K> {
         let open = !core.state.is_closed();
         let taken = core.state.take(Instant::now());
         let (_, alarm) = core.state.outlook();
-        let alarm = match &taken {
+        let (alarm, _waker) = match &taken {
             Taken::Nothing => core.room.sit(&mut self.seat, cx.waker(), alarm),
-            Taken::Run(..) | Taken::Closed => {
-                core.room.leave(self.seat.take());
-                None
-            }
+            Taken::Run(..) | Taken::Closed => (None, core.room.leave(self.seat.take())),
         };
         let (calls, closes) = (core.calls(), open && core.state.is_closed());
         drop(core);
@@ -261,7 +266,7 @@ impl<K: Ord + Hash + Clone> Drop for Visit<'_, K> {
     fn drop(&mut self) {
         if let Some(seat) = self.seat.take() {
             let mut core = self.queue.0.core.lock();
-            core.room.leave(Some(seat));
+            let _waker = core.room.leave(Some(seat));
             let calls = core.calls();
             drop(core);
             calls.ring();

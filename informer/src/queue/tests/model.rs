@@ -355,13 +355,17 @@ impl Model {
         depth.into_iter().rev().map(|(priority, keys)| (Priority(priority), keys)).collect()
     }
 
-    /// Wishes that have not led to a run.
-    fn pending(&self) -> u64 {
-        let wanted = |known: &&Known| match known.place {
+    /// Keys whose wishes have not led to a run.
+    fn wanted(&self) -> impl Iterator<Item = u8> {
+        let wanted = |known: &Known| match known.place {
             Place::Ready | Place::Waiting(..) => true,
             Place::Running | Place::Parked { .. } => !known.asked.is_empty(),
         };
-        self.keys.values().filter(wanted).count() as u64
+        self.keys.iter().filter(move |(_, known)| wanted(known)).map(|(key, _)| *key)
+    }
+
+    fn pending(&self) -> u64 {
+        self.wanted().count() as u64
     }
 }
 
@@ -514,6 +518,39 @@ proptest! {
             assert_eq!(stats.adds + stats.requeues, stats.runs + stats.merged + stats.dropped);
             assert_eq!((stats.dropped, stats.adds), (pending, pair.model.stats.adds));
             assert_eq!((stats.ready, stats.waiting, stats.running, stats.parked), (0, 0, 0, 0));
+        });
+    }
+
+    /// Q11: a drain returns when everything has ended; what was wanted before has run or is among what was left.
+    #[test]
+    fn a_drain_runs_or_names_everything_that_was_wanted(
+        ops in prop::collection::vec(op(), 1..100), verdicts in prop::collection::vec(verdict(), 10)
+    ) {
+        paused(async {
+            let mut pair = Pair::new(true);
+            for op in &ops {
+                pair.apply(op).await;
+            }
+            let wanted: BTreeSet<u8> = pair.model.wanted().collect();
+            let queue = pair.queue.clone();
+            let drain = tokio::spawn(async move { queue.drain(Duration::from_secs(1_000)).await });
+            tokio::task::yield_now().await;
+            pair.leases.drain(..).for_each(|(lease, _)| lease.done());
+            pair.tickets.clear();
+            let (mut ran, mut verdicts, mut parked) = (BTreeSet::new(), verdicts.into_iter().cycle(), Vec::new());
+            while let Some(lease) = pair.queue.next().await {
+                ran.insert(*lease.key());
+                match verdicts.next().unwrap() {
+                    Verdict::Again(delay) => parked.push(lease.park(Verdict::Done, delay)),
+                    verdict => lease.conclude(verdict),
+                }
+            }
+            let left = drain.await.unwrap();
+            assert!(left.is_sorted());
+            assert!(wanted.iter().all(|key| ran.contains(key) || left.contains(key)), "{wanted:?} {ran:?} {left:?}");
+            let stats = pair.queue.stats();
+            assert_eq!(stats.adds + stats.requeues, stats.runs + stats.merged + stats.dropped);
+            assert_eq!(stats.dropped, left.len() as u64, "all that ended in order");
         });
     }
 }
