@@ -78,7 +78,7 @@ pub use queue::{
     Add, Backoff, Fair, Histogram, Lease, Priority, Queue, QueueMetrics, QueueOptions, QueueStats, Rate,
     Ticket, Verdict,
 };
-pub use recorder::{Event, EventSink, EventType, Recorder, RecorderStats, Reference, SinkError};
+pub use recorder::{Event, EventSink, EventType, Occurrence, Recorder, RecorderStats, Reference, SinkError};
 pub use slow_start::{Started, slow_start};
 pub use snapshot::{Cut, CutError, snapshot};
 pub use source::{DynListerWatcher, Map};

@@ -94,30 +94,50 @@ pub const EXPECTATIONS_TIMEOUT: Duration = Duration::from_secs(300);
 /// Workers of a controller that names no number.
 pub const DEFAULT_WORKERS: usize = 5;
 
-/// Events that wait in a recorder to be written. At the bound new ones are dropped and counted.
+/// Events that wait in a recorder to be looked at, and events of which a state waits to be written. At either bound new ones
+/// are dropped and counted.
 pub const RECORDER_QUEUE: usize = 1_000;
 
 /// Objects and reasons whose recent events a recorder remembers, to count repetitions instead of writing new events.
 /// At the bound the one that was quiet for longest is forgotten.
 pub const RECORDER_SERIES: usize = 4_096;
 
-/// Repetitions within this window become one event with a count.
+/// Repetitions with no longer pause than this become one event with a count.
 pub const RECORDER_WINDOW: Duration = Duration::from_secs(600);
 
 /// Distinct messages of one object and reason within the window before they are written as one combined event.
 pub const RECORDER_DISTINCT_MESSAGES: u32 = 10;
 
-/// Events of one object that may be written in a burst; one more every [`RECORDER_REFILL`].
+/// New events of one object, machine and type that may be written in a burst; one more every [`RECORDER_REFILL`].
 pub const RECORDER_BURST: u32 = 25;
 
 /// Time in which an object earns one more event after its burst.
 pub const RECORDER_REFILL: Duration = Duration::from_secs(300);
 
+/// How long the count of a repeated event rests after its second write; doubles with each further write. Long enough to
+/// take a burst together, short enough for whoever looks.
+pub const RECORDER_REFRESH: Duration = Duration::from_secs(1);
+
+/// Longest rest of a count: how far the written one is behind at most.
+pub const RECORDER_REFRESH_CAP: Duration = Duration::from_secs(300);
+
+/// Writes of different events that are under way at a time. A few, so that one which hangs holds nobody up.
+pub const RECORDER_IN_FLIGHT: usize = 8;
+
+/// Longest wait for the answer to one write of an event; then it counts as failed.
+pub const RECORDER_WRITE: Duration = Duration::from_secs(10);
+
 /// Attempts to write one event before it is dropped and counted.
 pub const RECORDER_TRIES: u32 = 12;
 
-/// Wait between two attempts to write one event.
+/// Wait between two attempts to write one event; the first wait is a random part of it.
 pub const RECORDER_RETRY: Duration = Duration::from_secs(10);
+
+/// The same when everything is to be written soon.
+pub const RECORDER_FLUSH_RETRY: Duration = Duration::from_millis(200);
+
+/// How long a recorder that is stopped goes on to write what it has. Below the time that a process gives its parts to end.
+pub const RECORDER_FLUSH: Duration = Duration::from_secs(1);
 
 /// How long a lease holds after its last renewal, as other candidates see it.
 pub const LEASE_DURATION: Duration = Duration::from_secs(15);
