@@ -15,6 +15,8 @@ mod driver;
 mod indexer;
 mod informer;
 mod key;
+#[cfg(feature = "kube")]
+pub mod kube;
 mod leader;
 pub mod limits;
 mod lister_watcher;
