@@ -11,6 +11,7 @@ pub mod bootstrap;
 pub mod cache;
 mod decode;
 pub mod error;
+pub mod fence;
 pub mod grpc;
 pub mod limits;
 pub mod lookup;

@@ -2,7 +2,7 @@
 //! `dynamic` give them types.
 
 use bytes::Bytes;
-use kstore_informer::Causes;
+use kstore_informer::{Causes, Fence};
 use kstore_proto::kstore::v1::kstore_client::KstoreClient;
 use tonic::{
     Request,
@@ -27,6 +27,7 @@ pub struct Client {
     pub(crate) transport: Transport,
     agent: Option<MetadataValue<Ascii>>,
     causes: Option<MetadataValue<Ascii>>,
+    fence: Option<MetadataValue<Ascii>>,
     /// How watches are opened, if not by a call.
     pub(crate) feed: Option<Feed>,
 }
@@ -50,6 +51,7 @@ impl Client {
             transport: BoxCloneSyncService::new(service),
             agent: agent_value(agent),
             causes: None,
+            fence: None,
             feed: None,
         }
     }
@@ -68,6 +70,18 @@ impl Client {
             false => causes.to_string().try_into().ok(),
         };
         Self { causes, ..self.clone() }
+    }
+
+    /// The same client, whose writes are refused with a conflict ([`ApiError::is_fenced`]) unless the lease says, at the very
+    /// revision of the write, that this term of leadership goes on. Its reads are as before.
+    #[must_use]
+    pub fn fence(&self, fence: &Fence) -> Self {
+        let value = fence.to_string().try_into().expect("a fence is printed as plain ASCII");
+        Self { fence: Some(value), ..self.clone() }
+    }
+
+    pub(crate) fn without_fence(&self) -> Self {
+        Self { fence: None, ..self.clone() }
     }
 
     /// Objects of one type.
@@ -95,6 +109,9 @@ impl Client {
         }
         if let Some(causes) = &self.causes {
             metadata.insert("kstore-cause", causes.clone());
+        }
+        if let Some(fence) = &self.fence {
+            metadata.insert("kstore-fence", fence.clone());
         }
         request
     }

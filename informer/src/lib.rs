@@ -7,11 +7,18 @@
 //! It is not a client: it writes nothing, and knows neither Kubernetes types nor a transport. Time is tokio's, so a paused
 //! runtime makes everything here virtual; chance is an argument.
 
+mod backlog;
 mod builder;
 mod causes;
+mod conflict;
 mod controller;
+mod delivery;
 mod delta_fifo;
 mod driver;
+mod expectations;
+pub mod finalizer;
+mod history;
+mod hub;
 mod indexer;
 mod informer;
 mod key;
@@ -20,32 +27,49 @@ pub mod kube;
 mod leader;
 pub mod limits;
 mod lister_watcher;
+pub mod metrics;
 mod object;
 mod queue;
 mod recorder;
 mod reflector;
 mod shared;
+mod slow_start;
 mod sorted;
 mod subscription;
+mod subscription_synced;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod view;
+pub mod wait;
+mod waiters;
 mod whole;
 
 pub use builder::Builder;
 pub use causes::Causes;
+pub use conflict::{Modified, Refusal, Tries, Writer, modify, on_conflict};
 pub use controller::{Action, Context, Controller};
+pub use delivery::{Delivery, Overflow};
 pub use delta_fifo::Delta;
+pub use expectations::{Creation, Deletion, Expectations};
+pub use history::ViewError;
 pub use indexer::Index;
 pub use informer::{Informer, Status, Stopped};
 pub use key::Key;
-pub use leader::{Elector, Leadership, LeaseError, LeaseRecord, LeaseStore};
+pub use leader::{
+    Election, Elector, ElectorOptions, Fence, Leadership, LeaseError, LeaseRecord, LeaseStore, OptionsError,
+    Watchdog,
+};
 pub use lister_watcher::{
     Capabilities, Capability, Continue, Domain, Frame, Frames, ListRequest, ListerWatcher, Page, ReadAt,
     Revisions, SourceError, Start, Undecodable,
 };
 pub use object::{Object, Revision};
-pub use queue::{Lease, Queue, QueueStats};
+pub use queue::{
+    Add, Backoff, Fair, Histogram, Lease, Priority, Queue, QueueMetrics, QueueOptions, QueueStats, Rate,
+    Ticket, Verdict,
+};
 pub use recorder::{Event, EventSink, EventType, Recorder, RecorderStats, Reference, SinkError};
-pub use subscription::Subscription;
+pub use slow_start::{Started, slow_start};
+pub use subscription::{HandlerPanicked, Subscription};
+pub use subscription_synced::SubscriptionSynced;
 pub use view::View;

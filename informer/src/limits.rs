@@ -53,11 +53,40 @@ pub const RETRY_BASE: Duration = Duration::from_millis(5);
 /// Longest wait of a failed key.
 pub const RETRY_CAP: Duration = Duration::from_secs(1_000);
 
+/// Part of a failed key's wait by which it is longer or shorter, so that keys that failed together do not come back together.
+pub const RETRY_JITTER: f64 = 0.2;
+
+/// Rate-limited adds and, where a rate is asked for, retries of a queue in the long run, as client-go has it.
+pub const QUEUE_PER_SECOND: NonZeroU32 = NonZeroU32::new(10).expect("not zero");
+
+/// Rate-limited adds and, where a rate is asked for, retries of a queue at once, as client-go has it.
+pub const QUEUE_BURST: NonZeroU32 = NonZeroU32::new(100).expect("not zero");
+
+/// Runs that each higher priority of a queue may have while a key of a lower one is ready. Low work then has a ninth of the
+/// workers at worst: little enough for the rest, and enough to come to an end.
+pub const QUEUE_AGEING: NonZeroU32 = NonZeroU32::new(8).expect("not zero");
+
+/// Longest delay in a queue; longer ones are cut. Thirty years are for ever, and do not overflow a clock.
+pub const QUEUE_FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
 /// How long a key waits for the caches to show its own writes before it runs anyway.
 pub const OWN_WRITE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// After this long without synced caches a controller says which informer it waits for.
 pub const SYNC_WARNING: Duration = Duration::from_secs(120);
+
+/// Attempts of an update that others may overtake.
+pub const CONFLICT_TRIES: u32 = 5;
+
+/// Attempts of an update of an object that many write. Fewer, because each waits longer.
+pub const BUSY_TRIES: u32 = 4;
+
+/// Wait after an attempt that was overtaken: longer than most writes take, shorter than anybody notices.
+pub const CONFLICT_WAIT: Duration = Duration::from_millis(10);
+
+/// How long a controller without comparable revisions waits to see its own writes before it acts again: longer than any
+/// watch should lag, since acting on a stale cache is what it prevents.
+pub const EXPECTATIONS_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Workers of a controller that names no number.
 pub const DEFAULT_WORKERS: usize = 5;
@@ -95,6 +124,30 @@ pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Time between two attempts to take or renew a lease.
 pub const LEASE_RETRY: Duration = Duration::from_secs(2);
+
+/// How much of the retry period is added at most, by chance, between two attempts to take a lease: candidates that all
+/// waited for the same one must not all come at once.
+pub const LEASE_JITTER: f64 = 1.2;
+
+/// Attempts to give a lease up that others keep writing to. Each lost one means that somebody else's write got through.
+pub const RELEASE_TRIES: u32 = 5;
+
+/// Changes that wait for slow subscribers as they came, before they are merged per key (or as many as there are merged
+/// keys, if that is more): merging costs ten times what keeping costs, and most subscribers come in time.
+pub const UNMERGED_CHANGES: usize = 1_024;
+
+/// Changes that a cache can take back, to show an earlier revision. Cuts over several caches need the distance between
+/// the fastest and the slowest of them, which is a few batches. At the bound the oldest batch is forgotten.
+pub const UNDO_CHANGES: usize = 4_096;
+
+/// How long a change can be taken back. Its old state is in memory as long; a cache that is quiet forgets at its next batch.
+pub const UNDO_AGE: Duration = Duration::from_secs(10);
+
+/// Shortest period of a resync. Shorter ones are raised to it: a resync walks the whole cache.
+pub const MIN_RESYNC: Duration = Duration::from_secs(1);
+
+/// Attempts to cut several caches at one revision while some of them lose the way back to it.
+pub const CUT_TRIES: u32 = 8;
 
 /// How long the work of a deposed leader may take to end by itself. Then it is dropped, still within the lease.
 pub const LEASE_GRACE: Duration = Duration::from_secs(2);

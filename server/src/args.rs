@@ -5,7 +5,7 @@ mod etcd;
 mod store;
 
 pub use etcd::{EtcdDoor, EtcdTls};
-pub use store::{Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
+pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use etcd::EtcdArgs;

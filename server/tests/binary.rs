@@ -3,6 +3,8 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use kstore_nondet::Nondet;
+use kstore_store::{Alarm, Config, Store};
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -279,6 +281,35 @@ fn a_store_is_saved_verified_and_restored_without_a_server() {
     let (code, _, stderr) = store(&["snapshot", "save", &path("no.db"), "--data-dir", &data]);
     assert!(code == 1 && stderr.contains("salvage"), "{stderr}");
     assert!(!store(&["snapshot", "restore", &file, "--bump-revision", "1"]).2.is_empty());
+}
+
+/// Raises an alarm as a store does that has run out of space.
+fn raise_an_alarm(data: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = Store::open(Config::durable(data), Nondet::real()).await.unwrap();
+        store.put("key", "value").await.unwrap();
+        store.alarm_raise(Alarm::NoSpace).await.unwrap();
+        store.close().await;
+    });
+}
+
+#[test]
+fn alarms_are_taken_back_without_a_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data").to_str().unwrap().to_owned();
+    let store = |arguments: &[&str]| {
+        let output = output(&[&["store"], arguments, &["--output", "json", "--data-dir", &data]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_str::<serde_json::Value>(&text(&output.stdout)).unwrap()
+    };
+    raise_an_alarm(&data);
+    let before = store(&["status"]);
+    assert_eq!(before["alarms"], serde_json::json!(["NOSPACE"]));
+    assert_eq!(store(&["alarm", "disarm"])["disarmed"], serde_json::json!(["NOSPACE"]));
+    let after = store(&["status"]);
+    assert_eq!((&after["alarms"], &after["revision"]), (&serde_json::json!([]), &before["revision"]));
+    assert_eq!(store(&["alarm", "disarm"])["disarmed"], serde_json::json!([]));
 }
 
 /// A server of the etcd API that does not outlive its test: ours or a real etcd.

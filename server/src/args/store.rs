@@ -15,7 +15,8 @@ Examples:
   kstore-server store verify --data-dir /var/lib/kstore
   kstore-server store snapshot save backup.db
   kstore-server store snapshot restore backup.db --data-dir ./restored
-  kstore-server store salvage what-is-left.db";
+  kstore-server store salvage what-is-left.db
+  kstore-server store alarm disarm --data-dir /var/lib/kstore";
 
 const RESTORE_HELP: &str = "\
 The file may come from `kstore-server store snapshot save`, or from `etcdctl snapshot save`, whatever served it: kstore
@@ -27,6 +28,11 @@ revision past all that the store may have reached since the snapshot, with --bum
 Examples:
   kstore-server store snapshot restore backup.db --data-dir ./restored
   kstore-server store snapshot restore etcd.db --bump-revision 1000000000 --mark-compacted";
+
+const DISARM_HELP: &str = "\
+NOSPACE is raised at the quota or when the disk is full, CORRUPT when stored data failed its checksum. Mend the reason first:
+a cause that lasts raises the alarm again at the next write. A running server with --etcd-listen ADDR is told with
+`etcdctl --endpoints ADDR alarm disarm`.";
 
 /// Work on the store's directory, or on a snapshot's file, without a server.
 #[derive(Debug, Args)]
@@ -60,6 +66,17 @@ pub enum StoreCommand {
     Snapshot(SnapshotCommand),
     /// Save what can still be read of a damaged directory
     Salvage(SaveArgs),
+    /// Take back alarms, which refuse writes
+    #[command(subcommand)]
+    Alarm(AlarmCommand),
+}
+
+/// What can be done with alarms. `status` lists them.
+#[derive(Debug, Subcommand)]
+pub enum AlarmCommand {
+    /// Take back every alarm, so that writes are served again
+    #[command(after_help = DISARM_HELP)]
+    Disarm(DirArgs),
 }
 
 /// What can be done with snapshots.

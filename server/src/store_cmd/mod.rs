@@ -4,12 +4,13 @@
 mod print;
 mod progress;
 
-use crate::args::{Engine, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
+use crate::args::{
+    AlarmCommand, Engine, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand,
+};
 use anyhow::{Context, bail};
 use kstore_nondet::Nondet;
-use kstore_store::EngineKind;
-use kstore_store::OpenError;
 use kstore_store::maintenance::{self, ExportError, Restore, SurveyError};
+use kstore_store::{Alarm, Config, EngineKind, OpenError, Store};
 use progress::Meter;
 use serde_json::json;
 use std::path::Path;
@@ -25,6 +26,7 @@ pub(crate) fn run(args: StoreArgs) -> anyhow::Result<ExitCode> {
         StoreCommand::Status(dir) => examine(&dir.data_dir, output, false),
         StoreCommand::Verify(dir) => examine(&dir.data_dir, output, true),
         StoreCommand::Salvage(save) => salvage(&save, output),
+        StoreCommand::Alarm(AlarmCommand::Disarm(args)) => disarm(&args.data_dir, output),
         StoreCommand::Snapshot(SnapshotCommand::Save(args)) => save(&args, output),
         StoreCommand::Snapshot(SnapshotCommand::Restore(args)) => restore(args, output),
         StoreCommand::Snapshot(SnapshotCommand::Status { file }) => snapshot_status(&file, output),
@@ -74,6 +76,30 @@ fn salvage(args: &SaveArgs, output: Output) -> anyhow::Result<ExitCode> {
     let complete = salvaged.holes == 0 && salvaged.snapshot.revision == salvaged.newest;
     let whole = complete && salvaged.problems.is_empty();
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
+}
+
+/// Opens the store as a server does, so that what is taken back is as durable as any write.
+fn disarm(dir: &Path, output: Output) -> anyhow::Result<ExitCode> {
+    let mut meter = Meter::new("checked");
+    let status = maintenance::verify(dir, &mut |done, total| meter.at(done, total))?.status;
+    drop(meter);
+    if !status.alarms.is_empty() {
+        let engine = if status.engine == "sled" { EngineKind::Sled } else { EngineKind::Segments };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(take_back(Config { engine, ..Config::durable(dir) }, &status.alarms))?;
+    }
+    let disarmed: Vec<_> = status.alarms.into_iter().map(print::alarm).collect();
+    print::answer(output, &json!({"directory": dir.display().to_string(), "disarmed": disarmed}));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn take_back(config: Config, alarms: &[Alarm]) -> anyhow::Result<()> {
+    let store = Store::open(config, Nondet::real()).await?;
+    for alarm in alarms {
+        store.alarm_disarm(*alarm).await?;
+    }
+    store.close().await;
+    Ok(())
 }
 
 fn restore(args: RestoreArgs, output: Output) -> anyhow::Result<ExitCode> {

@@ -51,13 +51,18 @@ fn plain(value: &Value) -> String {
     }
 }
 
+/// An alarm by etcd's name.
+pub(super) fn alarm(alarm: Alarm) -> &'static str {
+    match alarm {
+        Alarm::NoSpace => "NOSPACE",
+        Alarm::Corrupt => "CORRUPT",
+    }
+}
+
 /// What a directory holds, and what is wrong if `judge`.
 pub(super) fn examined(examined: &Examined, judge: bool) -> Value {
     let status = &examined.status;
-    let alarms = status.alarms.iter().map(|alarm| match alarm {
-        Alarm::NoSpace => "NOSPACE",
-        Alarm::Corrupt => "CORRUPT",
-    });
+    let alarms = status.alarms.iter().copied().map(alarm);
     let mut answer = json!({
         "engine": status.engine,
         "identity": format!("{:016x}", status.identity),

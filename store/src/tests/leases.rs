@@ -188,3 +188,58 @@ fn a_lease_has_its_whole_time_again_after_a_restart() {
         assert_eq!(keys(&store).len(), 0);
     });
 }
+
+/// L11: they end in bounded batches, between which others are served, and all end.
+#[test]
+fn very_many_leases_that_end_together_do_not_hold_up_writers() {
+    const LEASES: u64 = 100_000;
+    block_on(async {
+        let store = store().await;
+        for id in 1..=LEASES as i64 {
+            store.lease_grant(10, LeaseId(id)).await.unwrap();
+            let put = Put { lease: LeaseId(id), ..Put::new(format!("{id:06}"), "v") };
+            store.txn(Txn::of(vec![Op::Put(put)])).await.unwrap();
+        }
+        sleep(Duration::from_secs(10)).await;
+        let (mut before, mut writes) = (store.metrics().leases_expired, 0);
+        while before < LEASES {
+            store.put("free", "v").await.unwrap();
+            writes += 1;
+            tokio::task::yield_now().await;
+            let now = store.metrics().leases_expired;
+            assert!(now - before <= 2 * 256, "{} ended between two writes", now - before);
+            before = now;
+        }
+        assert!(writes > 100, "{writes} writes while they ended");
+        assert_eq!(keys(&store), [b"free"]);
+    });
+}
+
+/// L10: what a keep-alive says of the present is not ahead of a revocation that comes after it.
+#[test]
+fn a_keep_alive_is_never_ahead_of_the_revocation_that_follows_it() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = store().await;
+        for _ in 0..200 {
+            store.lease_grant(60, ID).await.unwrap();
+            attach(&store, "k", ID).await;
+            let renewing = tokio::spawn({
+                let store = store.clone();
+                async move {
+                    let mut said = Revision(0);
+                    while let Ok(renewed) = store.lease_keep_alive(ID).await {
+                        said = said.max(renewed.revision);
+                        tokio::task::yield_now().await;
+                    }
+                    said
+                }
+            });
+            for _ in 0..20 {
+                store.put("other", "v").await.unwrap();
+            }
+            let revoked = store.lease_revoke(ID).await.unwrap();
+            assert!(renewing.await.unwrap() <= revoked);
+        }
+    });
+}

@@ -1,0 +1,186 @@
+//! Expectations against a dumb model, and a controller that has nothing else to go by.
+
+use std::convert::Infallible;
+
+use kstore_nondet::{Nondet, Rng};
+use proptest::prelude::*;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::{
+    Action, Builder, Controller, Delta, Index, Key, Object,
+    testing::{Chaos, FakeStore, Sample},
+};
+
+#[derive(Clone, Debug)]
+enum Op {
+    /// A creation begins.
+    Create,
+    /// The n-th open creation returns what it made.
+    Made(usize),
+    /// The n-th open creation fails.
+    Failed(usize),
+    /// The watch shows the n-th object that exists.
+    Seen(usize),
+    /// The deletion of the n-th object that exists begins, and the server takes it.
+    Delete(usize),
+    /// The same, and it fails.
+    DeleteFails(usize),
+    /// The watch shows that the n-th object is gone.
+    Gone(usize),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let n = 0_usize..6;
+    prop_oneof![
+        3 => Just(Op::Create),
+        2 => n.clone().prop_map(Op::Made),
+        1 => n.clone().prop_map(Op::Failed),
+        3 => n.clone().prop_map(Op::Seen),
+        2 => n.clone().prop_map(Op::Delete),
+        1 => n.clone().prop_map(Op::DeleteFails),
+        2 => n.prop_map(Op::Gone),
+    ]
+}
+
+/// What is true of one object, which exists on the server from the beginning of its creation on: the watch may be faster
+/// than the answer.
+#[derive(Default)]
+struct Thing {
+    ticket: Option<Creation<u8>>,
+    failed: bool,
+    seen: bool,
+    deleting: bool,
+    gone: bool,
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+    /// Satisfied iff every creation that did not fail has returned and was seen, and every deletion was seen; in whatever order
+    /// answers and events come. Nothing is kept then.
+    #[test]
+    fn exactly_what_was_done_and_not_seen_is_expected(ops in proptest::collection::vec(op(), 0..40)) {
+        let _time = paused().enter();
+        let (all, mut things) = (Expectations::new(), Vec::<Thing>::new());
+        for op in ops {
+            match op {
+                Op::Create => things.push(Thing { ticket: Some(all.creating(&7)), ..Thing::default() }),
+                Op::Made(n) => {
+                    if let Some((i, thing)) = things.iter_mut().enumerate().filter(|(_, t)| t.ticket.is_some()).nth(n) {
+                        thing.ticket.take().unwrap().made(&i.to_string());
+                    }
+                }
+                Op::Failed(n) => {
+                    if let Some(thing) = things.iter_mut().filter(|t| t.ticket.is_some() && !t.seen && !t.gone).nth(n) {
+                        thing.ticket = None;
+                        thing.failed = true;
+                    }
+                }
+                Op::Seen(n) => if let Some(thing) = things.get_mut(n) && !thing.failed {
+                    all.seen(&7, &n.to_string());
+                    thing.seen = true;
+                },
+                Op::Delete(n) => if let Some(thing) = things.get_mut(n) && !thing.failed {
+                    all.deleting(&7, &n.to_string()).sent();
+                    thing.deleting = !thing.gone;
+                    // Nobody deletes what is known to be gone; then it would be expected until the time is over.
+                    if thing.gone { all.gone(&7, &n.to_string()); }
+                },
+                Op::DeleteFails(n) => if let Some(thing) = things.get_mut(n) && !thing.deleting {
+                    drop(all.deleting(&7, &n.to_string()));
+                    let _ = thing;
+                },
+                Op::Gone(n) => if let Some(thing) = things.get_mut(n) && !thing.failed {
+                    all.gone(&7, &n.to_string());
+                    thing.gone = true;
+                    thing.seen = true;
+                    thing.deleting = false;
+                },
+            }
+            let open = |t: &Thing| t.ticket.is_some() || (!t.failed && !t.seen) || t.deleting;
+            let satisfied = !things.iter().any(open);
+            prop_assert_eq!(all.satisfied(&7), satisfied);
+            prop_assert_eq!(all.is_empty(), satisfied);
+        }
+    }
+}
+
+fn paused() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_never_seen_is_expected_for_five_minutes() {
+    let all = Expectations::new();
+    all.creating(&"web").made("uid-1");
+    tokio::time::advance(EXPECTATIONS_TIMEOUT - std::time::Duration::from_millis(1)).await;
+    assert!(!all.satisfied(&"web"));
+    assert!(all.satisfied(&"other"));
+    tokio::time::advance(std::time::Duration::from_millis(1)).await;
+    assert!(all.satisfied(&"web"));
+    assert!(all.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_from_before_its_owner_was_forgotten_changes_nothing_for_the_next() {
+    let all = Expectations::new();
+    let (old, old_deletion) = (all.creating(&"web"), all.deleting(&"web", "uid-0"));
+    all.forget(&"web");
+    let new = all.creating(&"web");
+    let _ = all.deleting(&"web", "uid-0").sent();
+    drop((old, old_deletion));
+    new.made("uid-1");
+    all.seen(&"web", "uid-1");
+    assert!(!all.satisfied(&"web"), "the deletion is still expected");
+    all.gone(&"web", "uid-0");
+    assert!(all.satisfied(&"web"));
+}
+
+/// C2, without comparable revisions: expectations alone keep a controller from creating more than wanted.
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_waits_for_what_it_expects_creates_no_more_than_wanted() {
+    for seed in 0..20 {
+        let (store, stop) = (FakeStore::new(), CancellationToken::new());
+        let (sets, pods) = (store.kind::<Sample>("sets"), store.kind::<Sample>("pods"));
+        let by_owner = Index::by_controller();
+        let chaos = Chaos { delay: 60, ..Chaos::new(Rng::seeded(seed)) };
+        let set_cache = Builder::new(sets.source()).spawn(&stop);
+        let pod_cache = Builder::new(pods.source().chaos(chaos)).index(&by_owner).spawn(&stop);
+        let expected = Expectations::<Key>::new();
+        let observer = expected.clone();
+        let controller = Controller::new("sets", &Nondet::simulated(seed))
+            .watch(&set_cache, |set| Some(set.key()))
+            .watch_deltas(&pod_cache, move |delta| {
+                let owner = delta.object().controller().map(|(_, owner)| owner);
+                if let (Some(owner), Delta::Added(pod)) = (&owner, delta) {
+                    observer.seen(owner, pod.uid());
+                }
+                owner
+            });
+        let queue = controller.queue();
+        let creator = pods.clone();
+        tokio::spawn(controller.run(stop.clone(), move |cx| {
+            let (sets, cache, by_owner) = (set_cache.clone(), pod_cache.clone(), by_owner.clone());
+            let (pods, expected) = (creator.clone(), expected.clone());
+            async move {
+                let Some(set) = sets.get(&cx.key) else { return Ok(Action::Done) };
+                if !expected.satisfied(&cx.key) {
+                    return Ok(Action::Done);
+                }
+                for n in cache.by(&by_owner, set.uid()).len() as u64..set.value {
+                    let ticket = expected.creating(&cx.key);
+                    let name = format!("{}-{n}", pods.list().len());
+                    ticket.made(pods.put(Sample::new("default", &name).owned_by(&*set)).uid());
+                }
+                Ok::<_, Infallible>(Action::Done)
+            }
+        }));
+        sets.put(Sample::new("default", "web").value(5));
+        for _ in 0..200 {
+            tokio::time::sleep(std::time::Duration::from_millis(97)).await;
+            queue.add(Key::new("default", "web"), crate::Causes::none());
+        }
+        assert_eq!(pods.list().len(), 5, "seed {seed}");
+        stop.cancel();
+    }
+}

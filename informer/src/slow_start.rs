@@ -1,0 +1,120 @@
+//! [`slow_start`]: many calls of one kind, cautiously at first. Not a rate limit: it asks whether calls work at all before it
+//! makes many.
+
+use std::future::Future;
+
+use futures::{StreamExt, stream};
+
+/// What became of the items of a [`slow_start`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct Started<I, T, E> {
+    /// The outcomes of the calls that were made, in the order of their items.
+    pub results: Vec<Result<T, E>>,
+    /// The items for which no call was made, in order.
+    pub untouched: Vec<I>,
+}
+
+impl<I, T, E> Started<I, T, E> {
+    /// Whether every item was tried and no call failed.
+    pub fn is_complete(&self) -> bool {
+        self.untouched.is_empty() && self.results.iter().all(Result::is_ok)
+    }
+}
+
+/// Calls `call` for the items, in order: a batch of `first` (zero counts as one), then batches of twice the size of the one
+/// before, each only if the one before had no failure. So a call that always fails, say at a quota, is made a few times
+/// instead of thousands of times: with `first` of one, at most 2·i+1 calls are made if the first to fail is that of item i.
+///
+/// Within a batch up to `parallel` calls (zero counts as one) are under way at a time, in the caller's task: dropping the
+/// future drops them all. A batch is always finished.
+pub async fn slow_start<I, T, E, Fut>(
+    items: Vec<I>,
+    first: usize,
+    parallel: usize,
+    call: impl Fn(I) -> Fut,
+) -> Started<I, T, E>
+where
+    Fut: Future<Output = Result<T, E>>,
+{
+    let mut results = Vec::with_capacity(items.len());
+    let mut items = items.into_iter();
+    let mut size = first.max(1);
+    while items.len() > 0 {
+        let batch = stream::iter(items.by_ref().take(size).map(&call));
+        let done: Vec<_> = batch.buffered(parallel.max(1)).collect().await;
+        let failed = done.iter().any(Result::is_err);
+        results.extend(done);
+        if failed {
+            break;
+        }
+        size = size.saturating_mul(2);
+    }
+    Started { results, untouched: items.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, collections::BTreeSet};
+
+    use futures::FutureExt;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The rule, without the calls: how many are made.
+    fn model(items: usize, first: usize, failing: &BTreeSet<usize>) -> usize {
+        let (mut made, mut size) = (0, first.max(1));
+        while made < items {
+            let end = (made + size).min(items);
+            let failed = (made..end).any(|i| failing.contains(&i));
+            made = end;
+            if failed {
+                break;
+            }
+            size *= 2;
+        }
+        made
+    }
+
+    proptest! {
+        /// S1: calls ≤ 2·(index of first failure)+1; the rest is reported untouched.
+        #[test]
+        fn few_calls_are_made_after_the_first_that_fails_and_the_rest_comes_back(
+            items in 0_usize..200, first in 0_usize..5, parallel in 0_usize..9,
+            failing in proptest::collection::btree_set(0_usize..200, 0..4),
+        ) {
+            let calls = Cell::new(0);
+            let started = slow_start((0..items).collect(), first, parallel, |i| {
+                calls.set(calls.get() + 1);
+                std::future::ready(if failing.contains(&i) { Err(i) } else { Ok(i) })
+            }).now_or_never().unwrap();
+            prop_assert_eq!(calls.get(), model(items, first, &failing));
+            prop_assert_eq!(started.results.len(), calls.get());
+            prop_assert_eq!(&started.untouched, &(calls.get()..items).collect::<Vec<_>>());
+            for (i, result) in started.results.iter().enumerate() {
+                prop_assert_eq!(result, &if failing.contains(&i) { Err(i) } else { Ok(i) });
+            }
+            let failed = failing.iter().next().filter(|i| **i < items);
+            prop_assert_eq!(started.is_complete(), failed.is_none());
+            if let (Some(i), 0 | 1) = (failed, first) {
+                prop_assert!(calls.get() <= 2 * i + 1);
+            }
+        }
+
+        #[test]
+        fn no_more_calls_are_under_way_than_allowed(items in 0_usize..100, parallel in 1_usize..9) {
+            let (now, most) = (Cell::new(0), Cell::new(0));
+            let started = slow_start((0..items).collect(), 1, parallel, |_: usize| async {
+                now.set(now.get() + 1);
+                most.set(most.get().max(now.get()));
+                // Lets the others of the batch begin.
+                tokio::task::yield_now().await;
+                now.set(now.get() - 1);
+                Ok::<_, ()>(())
+            });
+            let mut started = std::pin::pin!(started);
+            while started.as_mut().now_or_never().is_none() {}
+            prop_assert!(most.get() <= parallel);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Waiting for a state of one object on the shared cache, with a limit: no watch of its own, no polling. Without a limit it is
+//! [`Informer::until`].
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::timeout;
+
+use crate::{Informer, Key, Object, Stopped};
+
+/// Why the wait ended without what was waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WaitError {
+    /// The informer has ended.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    /// The time is over. The object may have been in the wanted state for a moment: states that the cache went through
+    /// in one step are not seen.
+    #[error("not in the wanted state in time")]
+    TimedOut,
+}
+
+/// Waits until the object of `key`, or its absence, satisfies `done`, and gives back what did. The time begins now and
+/// includes the wait for the informer's first state.
+///
+/// # Errors
+/// When the informer ends or `limit` passes before.
+pub async fn condition<T: Object>(
+    informer: &Informer<T>,
+    key: &Key,
+    limit: Duration,
+    done: impl FnMut(Option<&T>) -> bool,
+) -> Result<Option<Arc<T>>, WaitError> {
+    match timeout(limit, informer.until(key, done)).await {
+        Ok(found) => Ok(found?),
+        Err(_) => Err(WaitError::TimedOut),
+    }
+}
+
+/// Waits until the object of `key` with this `uid` is gone; another one of its name does not count.
+///
+/// # Errors
+/// When the informer ends or `limit` passes before.
+pub async fn deleted<T: Object>(
+    informer: &Informer<T>,
+    key: &Key,
+    uid: &str,
+    limit: Duration,
+) -> Result<(), WaitError> {
+    condition(informer, key, limit, |object| object.is_none_or(|object| object.uid() != uid)).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::{
+        Builder,
+        testing::{FakeKind, FakeStore, Sample},
+    };
+
+    const LIMIT: Duration = Duration::from_secs(5);
+
+    fn world(stop: &CancellationToken) -> (FakeKind<Sample>, Informer<Sample>, Key) {
+        let kind = FakeStore::new().kind::<Sample>("samples");
+        let informer = Builder::new(kind.source()).spawn(stop);
+        (kind, informer, Key::new("", "a"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_condition_is_met_by_the_state_that_comes_or_by_the_one_that_is_there() {
+        let (kind, informer, key) = world(&CancellationToken::new());
+        let wait = condition(&informer, &key, LIMIT, |o| o.is_some_and(|o| o.value == 2));
+        let write = async {
+            for value in 1..=2 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                kind.put(Sample::new("", "a").value(value));
+            }
+        };
+        let (found, ()) = tokio::join!(wait, write);
+        assert_eq!(found.unwrap().unwrap().value, 2);
+        assert!(condition(&informer, &key, Duration::ZERO, |o| o.is_some()).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deletion_is_seen_also_when_another_object_takes_the_name() {
+        let (kind, informer, key) = world(&CancellationToken::new());
+        let uid = kind.put(Sample::new("", "a")).uid().to_owned();
+        let wait = deleted(&informer, &key, &uid, LIMIT);
+        let write = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            kind.put(Sample::new("", "a").value(1));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            kind.delete(&key).unwrap();
+            kind.put(Sample::new("", "a"));
+        };
+        let start = Instant::now();
+        let (gone, ()) = tokio::join!(wait, write);
+        assert_eq!((gone, start.elapsed().as_secs()), (Ok(()), 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_ends_with_its_limit_or_its_informer() {
+        let stop = CancellationToken::new();
+        let (_kind, informer, key) = world(&stop);
+        let start = Instant::now();
+        let never = |_: Option<&Sample>| false;
+        assert_eq!(condition(&informer, &key, LIMIT, never).await, Err(WaitError::TimedOut));
+        assert_eq!(start.elapsed(), LIMIT);
+        let wait = condition(&informer, &key, LIMIT, never);
+        let (ended, ()) = tokio::join!(wait, async { stop.cancel() });
+        assert_eq!(ended, Err(WaitError::Stopped(Stopped)));
+    }
+}
