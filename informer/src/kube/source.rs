@@ -298,6 +298,9 @@ impl<T: Object> ListerWatcher for KubeSource<T> {
 
     async fn watch(&self, start: Start) -> Result<Frames<T>, SourceError> {
         let seconds = KUBE_WATCH.as_secs();
+        if matches!(start, Start::Initial(_)) && !self.streaming.load(Ordering::Acquire) {
+            return Err(SourceError::Unsupported(Capability::StreamingList));
+        }
         let (version, initial) = match start {
             Start::Initial(ReadAt::Exact(_)) => return Err(SourceError::Unsupported(Capability::ExactList)),
             Start::Initial(at @ ReadAt::NotOlderThan(least)) => (self.read_version(at)?, Some(least)),
