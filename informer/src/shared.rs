@@ -8,16 +8,18 @@ use parking_lot::{Mutex, RwLock};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
-    Delivery, Object, Revision, SourceError, Status, Stopped, View, ViewError,
+    Delivery, Object, Revision, Revisions, Status, Stopped, View, ViewError,
     history::Cache,
     hub::{Hub, Seat, Taken},
     indexer::Indexer,
     reflector::Apply,
+    status::Doing,
     waiters::Waiters,
 };
 
 pub(crate) struct Shared<T> {
     pub(crate) name: String,
+    pub(crate) revisions: Revisions,
     cache: RwLock<Cache<T>>,
     /// Changed under the cache's lock, so that one who joins misses nothing and hears nothing twice.
     hub: Mutex<Hub<T>>,
@@ -39,9 +41,10 @@ pub(crate) struct Taking<T> {
 }
 
 impl<T: Object> Shared<T> {
-    pub(crate) fn new(name: String, cache: Indexer<T>) -> Self {
+    pub(crate) fn new(name: String, cache: Indexer<T>, revisions: Revisions) -> Self {
         Self {
             name,
+            revisions,
             cache: RwLock::new(Cache::new(cache)),
             hub: Mutex::default(),
             waiters: Mutex::default(),
@@ -132,13 +135,9 @@ impl<T: Object> Shared<T> {
         self.status.lock().clone()
     }
 
-    pub(crate) fn report(&self, trouble: Option<&SourceError>, streaming: bool) {
+    pub(crate) fn report(&self, doing: &Doing<'_>) {
         let mut status = self.status.lock();
-        match trouble {
-            Some(error) => *status = Status::Degraded { error: error.to_string() },
-            None if streaming && *status != Status::Streaming => *status = Status::Streaming,
-            None => {}
-        }
+        *status = status.then(doing, Instant::now());
     }
 
     pub(crate) fn stop(&self) {
