@@ -1,6 +1,6 @@
 //! The client against a small server of kstore's door, in process and behind TLS.
 
-mod fake;
+pub(crate) mod fake;
 mod network;
 
 use std::{convert::Infallible, sync::Arc, time::Duration};

@@ -24,6 +24,8 @@ mod index;
 mod indexer;
 mod informer;
 mod key;
+#[cfg(feature = "kube")]
+pub mod kube;
 mod leader;
 pub mod limits;
 mod lister;

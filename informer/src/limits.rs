@@ -171,3 +171,40 @@ pub const MIN_RESYNC: Duration = Duration::from_secs(1);
 
 /// Attempts to cut several caches at one revision while some of them lose the way back to it.
 pub const CUT_TRIES: u32 = 8;
+
+/// How long the work of a deposed leader may take to end by itself. Then it is dropped, still within the lease.
+pub const LEASE_GRACE: Duration = Duration::from_secs(2);
+
+/// How long a Kubernetes API may take to answer a request, or to send a whole list. The server's own limit is as long.
+#[cfg(feature = "kube")]
+pub const KUBE_ANSWER: Duration = Duration::from_secs(60);
+
+/// A watch that begins with the state and is silent for this long before the state is complete comes from a server that does
+/// not know it should say so. A server that can is silent only until its cache is fresh, which takes it three seconds at most.
+#[cfg(feature = "kube")]
+pub const KUBE_INITIAL_SILENCE: Duration = Duration::from_secs(30);
+
+/// Longest event: etcd takes objects of 1.5 MB, other stores of some more. A longer one ends the watch with an error.
+#[cfg(feature = "kube")]
+pub const KUBE_LINE: usize = 64 << 20;
+
+/// Longest body of a list: above the largest cluster's pods in one piece. A longer one is an error.
+#[cfg(feature = "kube")]
+pub const KUBE_LIST: usize = 1 << 30;
+
+/// How much of a refusal is read for what it says.
+#[cfg(feature = "kube")]
+pub const KUBE_REFUSAL: usize = 1 << 20;
+
+/// Positions that a source remembers on a server whose versions are no numbers. Forgotten ones can not be resumed from, and
+/// objects whose versions are forgotten count as changed when they are listed again.
+#[cfg(feature = "kube")]
+pub const KUBE_VERSIONS: usize = 65_536;
+
+/// How long a server is asked to keep a watch. Below the five minutes after which proxies and load balancers cut.
+#[cfg(feature = "kube")]
+pub const KUBE_WATCH: Duration = Duration::from_secs(290);
+
+/// How much longer than asked a watch may last before its connection is taken for dead.
+#[cfg(feature = "kube")]
+pub const KUBE_WATCH_GRACE: Duration = Duration::from_secs(15);
