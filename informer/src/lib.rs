@@ -51,7 +51,10 @@ pub use lister_watcher::{
     Revisions, SourceError, Start, Undecodable,
 };
 pub use object::{Object, Revision};
-pub use queue::{Lease, Queue, QueueStats};
+pub use queue::{
+    Add, Backoff, Fair, Histogram, Lease, Priority, Queue, QueueMetrics, QueueOptions, QueueStats, Rate,
+    Ticket, Verdict,
+};
 pub use recorder::{Event, EventSink, EventType, Recorder, RecorderStats, Reference, SinkError};
 pub use slow_start::{Started, slow_start};
 pub use subscription::Subscription;

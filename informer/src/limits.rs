@@ -53,6 +53,22 @@ pub const RETRY_BASE: Duration = Duration::from_millis(5);
 /// Longest wait of a failed key.
 pub const RETRY_CAP: Duration = Duration::from_secs(1_000);
 
+/// Part of a failed key's wait by which it is longer or shorter, so that keys that failed together do not come back together.
+pub const RETRY_JITTER: f64 = 0.2;
+
+/// Rate-limited adds and, where a rate is asked for, retries of a queue in the long run, as client-go has it.
+pub const QUEUE_PER_SECOND: NonZeroU32 = NonZeroU32::new(10).expect("not zero");
+
+/// Rate-limited adds and, where a rate is asked for, retries of a queue at once, as client-go has it.
+pub const QUEUE_BURST: NonZeroU32 = NonZeroU32::new(100).expect("not zero");
+
+/// Runs that each higher priority of a queue may have while a key of a lower one is ready. Low work then has a ninth of the
+/// workers at worst: little enough for the rest, and enough to come to an end.
+pub const QUEUE_AGEING: NonZeroU32 = NonZeroU32::new(8).expect("not zero");
+
+/// Longest delay in a queue; longer ones are cut. Thirty years are for ever, and do not overflow a clock.
+pub const QUEUE_FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
 /// How long a key waits for the caches to show its own writes before it runs anyway.
 pub const OWN_WRITE_DEADLINE: Duration = Duration::from_secs(10);
 

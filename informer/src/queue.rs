@@ -1,37 +1,64 @@
 //! [`Queue`]: keys that want work, each at most once, run by at most one worker at a time. It schedules; what a run does and
 //! where keys come from is the controller's matter.
 //!
-//! A key is in one place: ready (first come, first served), waiting for a time, or running. The state is plain data under
-//! one lock (`queue/state`); this file adds the waiting.
+//! A key is in one place: ready, waiting for a time, running, or parked. The state is plain data under one lock
+//! (`queue/state`), and so is who waits for it (`queue/room`); this file joins them.
 
+mod entry;
+mod lease;
+mod metrics;
+mod options;
+mod rate;
+mod ready;
+mod room;
+mod slots;
 mod state;
 #[cfg(test)]
 mod tests;
+mod timers;
 
-use std::{hash::Hash, sync::Arc, time::Duration};
+use std::{
+    future::poll_fn,
+    hash::Hash,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use kstore_nondet::Rng;
 use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep_until},
+    time::{Instant, Sleep, sleep_until, timeout},
 };
 
 use crate::Causes;
-use state::{State, Taken, Verdict};
+pub use lease::{Lease, Ticket, Verdict};
+pub use metrics::{Histogram, QueueMetrics, QueueStats};
+pub use options::{Add, Backoff, Fair, Priority, QueueOptions, Rate};
+use room::{Room, Seat};
+use state::{Named, Run, State, Taken};
 
 /// A work queue. Clones share it.
 ///
-/// An add of a key that is ready or waiting merges into it; an add of a running key makes it run once more afterwards. So
-/// after the last add of a key, a run begins that sees everything from before that add.
+/// An add of a key that is ready or waiting merges into it, and the earlier time and the higher priority win; an add of a
+/// running or parked key makes it run once more afterwards. So after the last add of a key, a run begins that sees
+/// everything from before that add. Keys of one priority run in the order in which they became ready; lower priorities
+/// wait for higher ones, but never for ever ([`QueueOptions::ageing`]).
 pub struct Queue<K>(Arc<Inner<K>>);
 
 struct Inner<K> {
-    state: Mutex<State<K>>,
-    /// Rung when a worker could have something to do.
-    bell: Notify,
-    /// Rung when nothing is ready or running any more.
-    empty: Notify,
+    name: Arc<str>,
+    fair: Option<Fair<K>>,
+    core: Mutex<Core<K>>,
+    /// Rung when the queue has closed.
+    closed: Notify,
+}
+
+struct Core<K> {
+    state: State<K>,
+    room: Room,
 }
 
 impl<K> Clone for Queue<K> {
@@ -40,183 +67,198 @@ impl<K> Clone for Queue<K> {
     }
 }
 
-/// Numbers of a queue at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueueStats {
-    /// Keys ready to run.
-    pub ready: usize,
-    /// Keys waiting for a time.
-    pub waiting: usize,
-    /// Keys running.
-    pub running: usize,
-    /// Adds so far.
-    pub adds: u64,
-    /// Adds that merged into a key that was ready or waiting, or already to be run again.
-    pub merged: u64,
-    /// Runs so far.
-    pub runs: u64,
-    /// Failed runs so far.
-    pub retries: u64,
-}
-
 impl<K: Ord + Hash + Clone> Queue<K> {
     /// An empty queue. `rng` spreads the waits of failed keys.
     pub fn new(rng: Rng) -> Self {
-        Self(Arc::new(Inner {
-            state: Mutex::new(State::new(rng)),
-            bell: Notify::new(),
-            empty: Notify::new(),
-        }))
+        Self::with(QueueOptions::default(), rng)
     }
 
-    /// Makes `key` run as soon as a worker is free. A waiting key stops waiting. Without effect once the queue closes.
+    /// An empty queue with options.
+    pub fn with(options: QueueOptions<K>, rng: Rng) -> Self {
+        let core = Core { state: State::new(&options, rng), room: Room::default() };
+        let QueueOptions { name, fair, .. } = options;
+        Self(Arc::new(Inner { name, fair, core: Mutex::new(core), closed: Notify::new() }))
+    }
+
+    /// Its name in metrics.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Makes `key` run as soon as a worker is free, with the default priority. A key that waits for a time stops waiting;
+    /// one that waits because it failed does not. Without effect once the queue drains or is closed.
     pub fn add(&self, key: K, causes: Causes) {
-        let ring = self.0.state.lock().add(key, &causes);
-        if ring {
-            self.0.bell.notify_one();
-        }
+        self.add_with(key, Add { causes, ..Add::default() });
     }
 
     /// Makes `key` run after `delay`, or earlier if something else makes it.
     pub fn add_after(&self, key: K, delay: Duration) {
-        let ring = self.0.state.lock().add_at(key, Instant::now() + delay);
-        if ring {
-            self.0.bell.notify_one();
-        }
+        self.add_with(key, Add { after: Some(delay), ..Add::default() });
+    }
+
+    /// Makes `key` run as `add` says. Without effect once the queue drains or is closed.
+    pub fn add_with(&self, key: K, add: Add) {
+        let hash = slots::hash(&key);
+        let tenant = self.0.fair.as_ref().map(|fair| fair.tenant(&key));
+        self.0.change(|state, now| state.add(Named { key, hash, tenant }, add, now));
     }
 
     /// The next key to run: waits until there is one. `None` once the queue is closed, or drained and empty. Dropping the
     /// future loses nothing.
+    ///
+    /// For each key that becomes ready one of the callers that wait is woken.
     pub async fn next(&self) -> Option<Lease<K>> {
-        loop {
-            let (taken, more) = {
-                let mut state = self.0.state.lock();
-                (state.take(Instant::now()), state.has_more())
-            };
-            let deadline = match taken {
-                Taken::Run { key, causes, failures } => {
-                    // Pass the bell on: there may be another key, or a time that no sleeper knows of now.
-                    if more {
-                        self.0.bell.notify_one();
-                    }
-                    let (queue, started) = (self.clone(), Instant::now());
-                    return Some(Lease { queue, key, causes, attempt: failures, started, open: true });
-                }
-                Taken::Closed => {
-                    self.0.bell.notify_one();
-                    return None;
-                }
-                Taken::Nothing { until } => until,
-            };
-            let bell = self.0.bell.notified();
-            match deadline {
-                None => bell.await,
-                Some(at) => tokio::select! {
-                    biased;
-                    () = bell => {}
-                    () = sleep_until(at) => {}
-                },
-            }
-        }
+        let mut visit = Visit { queue: self, seat: None, alarm: None };
+        poll_fn(|cx| visit.poll(cx)).await
     }
 
-    /// Ends the queue now: what is ready or waiting is dropped, adds and verdicts are without effect, and every `next`
-    /// gives `None`.
+    /// Ends the queue now: what is ready, waiting or parked is dropped, adds and verdicts are without effect, and every
+    /// `next` gives `None`. Again without effect.
     pub fn close(&self) {
-        self.0.state.lock().close();
-        self.0.bell.notify_one();
-        self.0.empty.notify_waiters();
+        self.0.change(|state, _| state.close());
     }
 
-    /// Ends the queue in order: adds are refused and waiting keys dropped from now on; returns when everything that was
-    /// ready or running is done. Failed keys are not run again.
-    pub async fn drain(&self) {
-        self.0.state.lock().drain();
-        self.0.bell.notify_one();
-        loop {
-            let empty = self.0.empty.notified();
-            if self.0.state.lock().is_drained() {
-                break;
+    /// Ends the queue in order: from now on adds are refused, and keys that wait for a time are given up, as are those
+    /// that fail. Returns when everything that was ready, running or parked is done, or after `deadline`. Then the queue is
+    /// closed.
+    ///
+    /// Gives the keys that were given up, and those whose runs had not ended at the deadline, in order. If the future is
+    /// dropped the queue closes when everything is done.
+    pub async fn drain(&self, deadline: Duration) -> Vec<K> {
+        self.0.change(State::drain);
+        let closed = async {
+            loop {
+                let closed = self.0.closed.notified();
+                if self.0.core.lock().state.is_closed() {
+                    break;
+                }
+                closed.await;
             }
-            empty.await;
-        }
+        };
+        // At the deadline it is closed all the same.
+        let _ = timeout(deadline, closed).await;
         self.close();
+        let mut left = self.0.core.lock().state.take_left();
+        left.sort();
+        left
     }
 
     /// Its numbers now.
     pub fn stats(&self) -> QueueStats {
-        self.0.state.lock().stats()
+        self.0.change(State::stats)
     }
 
-    fn finish(&self, lease: &mut Lease<K>, verdict: Verdict) {
-        if !std::mem::take(&mut lease.open) {
-            return;
+    /// Everything that is measured of it. Costs a look at each running key.
+    pub fn metrics(&self) -> QueueMetrics {
+        let name = self.0.name.clone();
+        self.0.change(|state, now| state.metrics(name, now))
+    }
+
+    fn finish(&self, run: Run, verdict: Verdict) {
+        self.0.change(|state, now| state.finish(run, verdict, now));
+    }
+
+    fn park(&self, run: Run, verdict: Verdict, deadline: Duration) -> Option<(slots::At, timers::Timer)> {
+        self.0.change(|state, now| state.park(run, verdict, deadline, now))
+    }
+
+    fn release(&self, at: slots::At, deadline: timers::Timer) {
+        self.0.change(|state, now| state.release(at, deadline, now));
+    }
+}
+
+impl<K: Ord + Hash + Clone> Inner<K> {
+    /// One transition, and the calls that it makes necessary.
+    fn change<R>(&self, transition: impl FnOnce(&mut State<K>, Instant) -> R) -> R {
+        let mut core = self.core.lock();
+        let open = !core.state.is_closed();
+        let result = transition(&mut core.state, Instant::now());
+        let (calls, closes) = (core.calls(), open && core.state.is_closed());
+        drop(core);
+        calls.ring();
+        if closes {
+            self.closed.notify_waiters();
         }
-        let now = Instant::now();
-        let causes = std::mem::take(&mut lease.causes);
-        let (ring, drained) = {
-            let mut state = self.0.state.lock();
-            (state.finish(&lease.key, causes, lease.started, verdict, now), state.is_drained())
+        result
+    }
+}
+
+impl<K: Eq + Hash + Clone> Core<K> {
+    /// Whom to wake after a transition.
+    fn calls(&mut self) -> room::Calls {
+        if self.state.is_closed() {
+            return self.room.call_all();
+        }
+        let (ready, alarm) = self.state.outlook();
+        self.room.call(ready, alarm)
+    }
+}
+
+/// One call of [`Queue::next`].
+struct Visit<'a, K: Ord + Hash + Clone> {
+    queue: &'a Queue<K>,
+    /// Nothing before it first had to wait.
+    seat: Option<Seat>,
+    /// Set while it keeps the time for those that wait.
+    alarm: Option<Pin<Box<Sleep>>>,
+}
+
+impl<K: Ord + Hash + Clone> Visit<'_, K> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Lease<K>>> {
+        loop {
+            let (result, alarm) = self.look(cx);
+            let Poll::Pending = result else { return result };
+            let Some(at) = alarm else {
+                self.alarm = None;
+                return Poll::Pending;
+            };
+            let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(at)));
+            if alarm.deadline() != at {
+                alarm.as_mut().reset(at);
+            }
+            if alarm.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Takes a key, or sits down, in one step. Gives the time to look again, if this one has to keep it.
+    fn look(&mut self, cx: &Context<'_>) -> (Poll<Option<Lease<K>>>, Option<Instant>) {
+        let inner = &*self.queue.0;
+        let mut core = inner.core.lock();
+        let open = !core.state.is_closed();
+        let taken = core.state.take(Instant::now());
+        let (_, alarm) = core.state.outlook();
+        let alarm = match &taken {
+            Taken::Nothing => core.room.sit(&mut self.seat, cx.waker(), alarm),
+            Taken::Run(..) | Taken::Closed => {
+                core.room.leave(self.seat.take());
+                None
+            }
         };
-        if ring {
-            self.0.bell.notify_one();
+        let (calls, closes) = (core.calls(), open && core.state.is_closed());
+        drop(core);
+        calls.ring();
+        if closes {
+            inner.closed.notify_waiters();
         }
-        if drained {
-            self.0.empty.notify_waiters();
-        }
+        let result = match taken {
+            Taken::Nothing => Poll::Pending,
+            Taken::Closed => Poll::Ready(None),
+            Taken::Run(key, run) => Poll::Ready(Some(Lease::new(self.queue.clone(), key, run))),
+        };
+        (result, alarm)
     }
 }
 
-/// The right to work on one key. No one else gets the key until the lease ends; dropped without a verdict (a panic, a
-/// cancelled run) it counts as failed.
-pub struct Lease<K: Ord + Hash + Clone> {
-    queue: Queue<K>,
-    key: K,
-    causes: Causes,
-    attempt: u32,
-    started: Instant,
-    open: bool,
-}
-
-impl<K: Ord + Hash + Clone> Lease<K> {
-    /// The key to work on.
-    pub fn key(&self) -> &K {
-        &self.key
-    }
-
-    /// What led to this run, including what led to failed runs before it.
-    pub fn causes(&self) -> &Causes {
-        &self.causes
-    }
-
-    /// Failed runs of this key since its last success.
-    pub fn attempt(&self) -> u32 {
-        self.attempt
-    }
-
-    /// The run succeeded: failures are forgotten.
-    pub fn done(mut self) {
-        self.finish(Verdict::Done);
-    }
-
-    /// The run failed: the key runs again after its back-off, or at once if it was added meanwhile.
-    pub fn retry(mut self) {
-        self.finish(Verdict::Retry);
-    }
-
-    /// The run succeeded and wants another one in `delay`, which then has the causes of this one, too.
-    pub fn again_in(mut self, delay: Duration) {
-        self.finish(Verdict::Again(delay));
-    }
-
-    fn finish(&mut self, verdict: Verdict) {
-        let queue = self.queue.clone();
-        queue.finish(self, verdict);
-    }
-}
-
-impl<K: Ord + Hash + Clone> Drop for Lease<K> {
+impl<K: Ord + Hash + Clone> Drop for Visit<'_, K> {
     fn drop(&mut self) {
-        self.finish(Verdict::Retry);
+        if let Some(seat) = self.seat.take() {
+            let mut core = self.queue.0.core.lock();
+            core.room.leave(Some(seat));
+            let calls = core.calls();
+            drop(core);
+            calls.ring();
+        }
     }
 }

@@ -1,295 +1,251 @@
 //! The state of a queue and its transitions. Pure: `now` is an argument, and nobody waits here.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    hash::Hash,
-    time::Duration,
-};
+mod end;
+mod finish;
 
-use kstore_nondet::{HashMap, Rng};
+use std::{hash::Hash, time::Duration};
+
+use kstore_nondet::Rng;
 use tokio::time::Instant;
 
-use super::QueueStats;
-use crate::{
-    Causes,
-    limits::{RETRY_BASE, RETRY_CAP},
+use super::{
+    Add, Backoff, Histogram, Priority, QueueMetrics, QueueOptions, QueueStats,
+    entry::{Asked, Entry, Place},
+    rate::Reservations,
+    ready::Ready,
+    slots::{At, List, Slots},
+    timers::Timers,
 };
+use crate::{Causes, limits::QUEUE_FAR};
 
-/// Everything a queue knows. Invariant: an entry per key that is ready, waiting or running, and none for others; a key is
-/// in `ready` once iff its place is `Ready`, and in `timers` once iff it is `Waiting`.
+/// Everything a queue knows.
+///
+/// Invariant: an entry per key that is ready, waiting, running or parked, and none for others. A key is in `ready` iff its
+/// place is `Ready`, has one time in `timers` iff it is `Waiting` or `Parked`, and is in `running` iff it is `Running`.
 pub(super) struct State<K> {
-    entries: HashMap<K, Entry>,
-    ready: VecDeque<K>,
-    timers: BTreeMap<(Instant, u64), K>,
-    next_timer: u64,
+    slots: Slots<K, Entry>,
+    ready: Ready,
+    timers: Timers,
+    /// In the order in which they began.
+    running: List,
     mode: Mode,
+    backoff: Backoff,
+    rate: Reservations,
+    /// Whether failed keys are subject to the rate, too.
+    rates_retries: bool,
     rng: Rng,
+    /// Its counts are always right; of its present numbers only `running` and `parked`.
     stats: QueueStats,
+    queue_duration: Histogram,
+    work_duration: Histogram,
+    /// Keys that a drain gave up.
+    left: Vec<K>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Open,
+    /// No adds, no waiting.
     Draining,
+    /// Nothing any more.
     Closed,
 }
 
-struct Entry {
-    place: Place,
-    /// Causes of the next run.
-    causes: Causes,
-    /// Failures that count, since the last success.
-    failures: u32,
-    /// End of the newest back-off. A run that starts before it was made by an event, and its failure does not count: an
-    /// outage must not drive the wait to its cap by being noticed often.
-    backoff_until: Option<Instant>,
+/// A key with what can be said of it before any lock is taken.
+pub(super) struct Named<K> {
+    pub(super) key: K,
+    pub(super) hash: u64,
+    pub(super) tenant: Option<u64>,
 }
 
-enum Place {
-    Ready,
-    Waiting((Instant, u64)),
-    Running {
-        /// Added meanwhile.
-        dirty: bool,
-        /// Asked for at this time meanwhile.
-        again: Option<Instant>,
-    },
-}
-
-pub(super) enum Verdict {
-    Done,
-    Retry,
-    Again(Duration),
+/// A run under way, as its lease holds it.
+#[derive(Default)]
+pub(super) struct Run {
+    pub(super) at: At,
+    pub(super) causes: Causes,
+    pub(super) priority: Priority,
+    pub(super) failures: u32,
+    pub(super) stale: bool,
 }
 
 pub(super) enum Taken<K> {
-    Run {
-        key: K,
-        causes: Causes,
-        failures: u32,
-    },
-    /// Nothing is ready before this time.
-    Nothing {
-        until: Option<Instant>,
-    },
+    Run(K, Run),
+    /// Nothing is ready.
+    Nothing,
     Closed,
 }
 
-impl<K: Ord + Hash + Clone> State<K> {
-    pub(super) fn new(rng: Rng) -> Self {
+/// A time after `now`, however long the delay.
+fn later(now: Instant, delay: Duration) -> Instant {
+    now + delay.min(QUEUE_FAR)
+}
+
+impl<K: Eq + Hash + Clone> State<K> {
+    pub(super) fn new(options: &QueueOptions<K>, rng: Rng) -> Self {
         Self {
-            entries: HashMap::default(),
-            ready: VecDeque::new(),
-            timers: BTreeMap::new(),
-            next_timer: 0,
+            slots: Slots::new(),
+            ready: Ready::new(options.ageing),
+            timers: Timers::default(),
+            running: List::EMPTY,
             mode: Mode::Open,
+            backoff: options.backoff,
+            rate: Reservations::new(options.rate.unwrap_or_default()),
+            rates_retries: options.rate.is_some(),
             rng,
             stats: QueueStats::default(),
+            queue_duration: Histogram::default(),
+            work_duration: Histogram::default(),
+            left: Vec::new(),
         }
     }
 
-    /// True if a worker should look.
-    pub(super) fn add(&mut self, key: K, causes: &Causes) -> bool {
+    /// Wants a run of a key.
+    pub(super) fn add(&mut self, named: Named<K>, add: Add, now: Instant) {
         if self.mode != Mode::Open {
-            return false;
+            return;
         }
+        self.ripen(now);
         self.stats.adds += 1;
-        let Some(entry) = self.entries.get_mut(&key) else {
-            self.entries.insert(key.clone(), Entry::new(Place::Ready, causes.clone()));
-            self.ready.push_back(key);
-            return true;
-        };
-        entry.causes.merge(causes);
-        match &mut entry.place {
-            Place::Ready => self.stats.merged += 1,
-            Place::Waiting(timer) => {
-                self.stats.merged += 1;
-                self.timers.remove(timer);
-                entry.place = Place::Ready;
-                self.ready.push_back(key);
-                return true;
-            }
-            Place::Running { dirty, .. } => self.stats.merged += u64::from(std::mem::replace(dirty, true)),
-        }
-        false
-    }
-
-    /// True if a worker should look at the timers again.
-    pub(super) fn add_at(&mut self, key: K, at: Instant) -> bool {
-        if self.mode != Mode::Open {
-            return false;
-        }
-        self.stats.adds += 1;
-        match self.entries.get_mut(&key).map(|entry| &mut entry.place) {
+        match self.slots.find(named.hash, &named.key) {
             None => {
-                let timer = self.start_timer(key.clone(), at);
-                self.entries.insert(key, Entry::new(Place::Waiting(timer), Causes::none()));
-                return true;
+                let due = self.due(&add, None, now);
+                let entry = Entry::new(add.priority, add.causes, named.tenant, now);
+                let at = self.slots.insert(named.hash, named.key, entry);
+                self.place(at, due, now);
             }
-            Some(Place::Ready) => {}
-            Some(Place::Running { again, .. }) => *again = Some(again.map_or(at, |other| other.min(at))),
-            Some(Place::Waiting(timer)) if timer.0 <= at => {}
-            Some(Place::Waiting(timer)) => {
-                self.timers.remove(timer);
-                let timer = self.start_timer(key.clone(), at);
-                if let Some(entry) = self.entries.get_mut(&key) {
-                    entry.place = Place::Waiting(timer);
+            Some(at) => self.merge(at, add, now),
+        }
+    }
+
+    fn merge(&mut self, at: At, add: Add, now: Instant) {
+        let planned = self.entry(at).planned();
+        let due = self.due(&add, planned, now);
+        self.stats.merged += u64::from(planned.is_some());
+        let entry = self.entry(at);
+        match entry.place {
+            Place::Ready if add.priority <= entry.priority => entry.causes.absorb(add.causes),
+            Place::Ready => {
+                let rank = entry.rank();
+                self.ready.remove(&mut self.slots, at, rank);
+                let entry = self.entry(at);
+                entry.join(add.priority, add.causes);
+                let rank = entry.rank();
+                self.ready.push(&mut self.slots, at, rank);
+            }
+            Place::Waiting(timer) => {
+                entry.join(add.priority, add.causes);
+                let held = entry.failing.filter(|_| !add.urgent);
+                let due = held.map_or(due, |failing| due.max(failing.until));
+                if due < timer.at {
+                    self.timers.cancel(timer);
+                    self.place(at, due, now);
                 }
-                self.stats.merged += 1;
-                return true;
+            }
+            Place::Running | Place::Parked(_) => {
+                entry.join(add.priority, add.causes);
+                entry.asked.note(due, add.urgent);
             }
         }
-        self.stats.merged += 1;
-        false
+    }
+
+    /// When an add may run, as far as it depends on the add. It takes room of the rate only if it makes a difference to a
+    /// key whose next run is `planned`.
+    fn due(&mut self, add: &Add, planned: Option<Instant>, now: Instant) -> Instant {
+        let due = add.after.map_or(now, |delay| later(now, delay));
+        if !add.rate_limited {
+            return due;
+        }
+        let limited = self.rate.when(now).max(due);
+        if planned.is_none_or(|planned| limited < planned) {
+            self.rate.reserve(now);
+        }
+        limited
+    }
+
+    /// Puts a key that is in no place where it belongs at this time.
+    fn place(&mut self, at: At, due: Instant, now: Instant) {
+        if due > now {
+            let timer = self.timers.set(due, at);
+            self.entry(at).place = Place::Waiting(timer);
+            return;
+        }
+        let entry = self.entry(at);
+        entry.place = Place::Ready;
+        entry.since = due.max(entry.since);
+        let rank = entry.rank();
+        self.ready.push(&mut self.slots, at, rank);
+    }
+
+    /// Does what the time has come for. Every transition does so first: otherwise keys whose time came before would be
+    /// behind those that become ready by it.
+    fn ripen(&mut self, now: Instant) {
+        while let Some((timer, at)) = self.timers.pop(now) {
+            match self.entry(at).place {
+                Place::Waiting(_) => self.place(at, timer.at, timer.at),
+                Place::Parked(_) => self.expire(at, timer.at),
+                Place::Ready | Place::Running => {}
+            }
+        }
+        if self.is_drained() {
+            self.close();
+        }
     }
 
     /// The next key to run, which is running from now on.
     pub(super) fn take(&mut self, now: Instant) -> Taken<K> {
+        self.ripen(now);
         if self.mode == Mode::Closed {
             return Taken::Closed;
         }
-        self.ripen(now);
-        let Some(key) = self.ready.pop_front() else {
-            return match self.mode {
-                Mode::Draining => Taken::Closed,
-                _ => Taken::Nothing { until: self.timers.first_key_value().map(|((at, _), _)| *at) },
-            };
-        };
+        let Some(at) = self.ready.pop(&mut self.slots) else { return Taken::Nothing };
         self.stats.runs += 1;
         self.stats.running += 1;
-        let entry = self.entries.get_mut(&key).expect("every ready key has an entry");
-        entry.place = Place::Running { dirty: false, again: None };
-        let causes = std::mem::take(&mut entry.causes);
-        Taken::Run { causes, failures: entry.failures, key }
-    }
-
-    /// Makes the keys ready whose time has come.
-    fn ripen(&mut self, now: Instant) {
-        while let Some(timer) = self.timers.first_entry()
-            && timer.key().0 <= now
-        {
-            let key = timer.remove();
-            if let Some(entry) = self.entries.get_mut(&key) {
-                entry.place = Place::Ready;
-            }
-            self.ready.push_back(key);
-        }
-    }
-
-    /// Ends a run. True if a worker should look.
-    pub(super) fn finish(
-        &mut self,
-        key: &K,
-        causes: Causes,
-        started: Instant,
-        verdict: Verdict,
-        now: Instant,
-    ) -> bool {
-        self.stats.running -= 1;
-        self.stats.retries += u64::from(matches!(verdict, Verdict::Retry));
-        if self.mode == Mode::Closed {
-            return false;
-        }
-        let Some(entry) = self.entries.get_mut(key) else { return false };
-        let Place::Running { dirty, again } = entry.place else { return false };
-        let at = match verdict {
-            Verdict::Done => entry.succeeded(again),
-            Verdict::Again(delay) => {
-                // What led to this run leads to the one it asks for.
-                entry.causes.merge(&causes);
-                let at = now + delay;
-                entry.succeeded(Some(again.map_or(at, |other| other.min(at))))
-            }
-            Verdict::Retry => {
-                entry.causes.merge(&causes);
-                Some(entry.failed(started, now, &self.rng))
-            }
+        self.slots.push(&mut self.running, at);
+        let key = self.slots.key(at).expect("a ready slot has a key").clone();
+        let entry = self.entry(at);
+        let waited = now.saturating_duration_since(entry.since);
+        let run = Run {
+            at,
+            causes: std::mem::take(&mut entry.causes),
+            priority: std::mem::replace(&mut entry.priority, Priority::LOWEST),
+            failures: entry.failing.map_or(0, |failing| failing.count),
+            stale: std::mem::take(&mut entry.stale),
         };
-        match (dirty, at) {
-            (true, _) => {
-                entry.place = Place::Ready;
-                self.ready.push_back(key.clone());
-            }
-            (false, Some(at)) if self.mode == Mode::Open => {
-                let timer = (at, self.next_timer);
-                self.next_timer += 1;
-                entry.place = Place::Waiting(timer);
-                self.timers.insert(timer, key.clone());
-            }
-            (false, _) => {
-                self.entries.remove(key);
-                return false;
-            }
+        entry.place = Place::Running;
+        entry.since = now;
+        entry.asked = Asked::default();
+        self.queue_duration.record(waited);
+        Taken::Run(key, run)
+    }
+
+    fn entry(&mut self, at: At) -> &mut Entry {
+        self.slots.get_mut(at).expect("lists and timers name slots in use")
+    }
+
+    /// Keys ready, and the first time that is waited for.
+    pub(super) fn outlook(&self) -> (usize, Option<Instant>) {
+        (self.ready.len(), self.timers.first())
+    }
+
+    pub(super) fn stats(&mut self, now: Instant) -> QueueStats {
+        self.ripen(now);
+        let waiting = self.timers.len() - self.stats.parked;
+        QueueStats { ready: self.ready.len(), waiting, ..self.stats }
+    }
+
+    /// Costs time for each running key and each priority, not for others.
+    pub(super) fn metrics(&mut self, name: std::sync::Arc<str>, now: Instant) -> QueueMetrics {
+        let stats = self.stats(now);
+        let running = self.slots.list(self.running);
+        let took: Vec<_> = running.map(|entry| now.saturating_duration_since(entry.since)).collect();
+        QueueMetrics {
+            name,
+            stats,
+            depth: self.ready.depth(),
+            queue_duration: self.queue_duration,
+            work_duration: self.work_duration,
+            unfinished_work: took.iter().sum(),
+            longest_running: took.first().copied().unwrap_or_default(),
         }
-        true
-    }
-
-    fn start_timer(&mut self, key: K, at: Instant) -> (Instant, u64) {
-        let timer = (at, self.next_timer);
-        self.next_timer += 1;
-        self.timers.insert(timer, key);
-        timer
-    }
-
-    /// Whether something is left for another worker: to run, or to wait for.
-    pub(super) fn has_more(&self) -> bool {
-        !self.ready.is_empty() || !self.timers.is_empty()
-    }
-
-    pub(super) fn drain(&mut self) {
-        if self.mode != Mode::Open {
-            return;
-        }
-        self.mode = Mode::Draining;
-        for (_, key) in std::mem::take(&mut self.timers) {
-            self.entries.remove(&key);
-        }
-    }
-
-    pub(super) fn is_drained(&self) -> bool {
-        self.mode != Mode::Open && self.ready.is_empty() && self.stats.running == 0
-    }
-
-    pub(super) fn close(&mut self) {
-        self.mode = Mode::Closed;
-        self.entries.clear();
-        self.ready.clear();
-        self.timers.clear();
-    }
-
-    pub(super) fn stats(&self) -> QueueStats {
-        QueueStats { ready: self.ready.len(), waiting: self.timers.len(), ..self.stats }
-    }
-}
-
-#[cfg(test)]
-impl<K> State<K> {
-    /// Whether no trace of any key is left.
-    pub(super) fn is_forgetful(&self) -> bool {
-        self.entries.is_empty() && self.ready.is_empty() && self.timers.is_empty()
-    }
-}
-
-impl Entry {
-    fn new(place: Place, causes: Causes) -> Self {
-        Self { place, causes, failures: 0, backoff_until: None }
-    }
-
-    fn succeeded(&mut self, again: Option<Instant>) -> Option<Instant> {
-        self.failures = 0;
-        self.backoff_until = None;
-        again
-    }
-
-    /// When to try again: `RETRY_BASE · 2ⁿ` after the n-th failure that counts, up to the cap, spread by a fifth.
-    fn failed(&mut self, started: Instant, now: Instant, rng: &Rng) -> Instant {
-        if let Some(until) = self.backoff_until.filter(|until| started < *until) {
-            return until.max(now);
-        }
-        let wait = RETRY_BASE.saturating_mul(1 << self.failures.min(20)).min(RETRY_CAP);
-        self.failures += 1;
-        let until = now + wait.mul_f64(0.8 + 0.4 * rng.unit());
-        self.backoff_until = Some(until);
-        until
     }
 }

@@ -152,7 +152,7 @@ proptest! {
             let QueueStats { ready, waiting, running, adds, .. } = queue.stats();
             assert_eq!((ready, waiting, running), (0, 0, 0));
             assert!(adds as usize <= ops.len());
-            assert!(queue.0.state.lock().is_forgetful());
+            assert!(queue.0.core.lock().state.is_forgetful());
         });
     }
 }
@@ -172,7 +172,7 @@ async fn keys_run_in_the_order_of_their_first_add() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiting_key_that_is_added_runs_once_and_not_again_at_its_time() {
+async fn client_go_double_run_a_waiting_key_that_is_added_runs_once_and_not_again_at_its_time() {
     let queue = Queue::new(Rng::seeded(1));
     queue.add_after("a", Duration::from_secs(5));
     queue.add("a", Causes::none());
@@ -204,43 +204,93 @@ async fn failures_double_the_wait_and_success_forgets_them() {
     assert_eq!(queue.next().await.unwrap().attempt(), 0);
 }
 
+/// Q9: the back-off explosion of client-go (kubernetes/kubernetes#132805): events that run a key again during its back-off
+/// drove the wait to its cap within an outage of a minute.
 #[tokio::test(start_paused = true)]
-async fn an_event_during_the_back_off_runs_the_key_but_its_failure_does_not_count() {
+async fn client_go_back_off_explosion_an_urgent_run_during_the_back_off_does_not_count() {
     let queue = Queue::new(Rng::seeded(1));
     queue.add("a", Causes::none());
     for _ in 0..10 {
         queue.next().await.unwrap().retry();
     }
     for _ in 0..50 {
-        queue.add("a", Causes::none());
-        let lease = queue.next().await.unwrap();
+        queue.add_with("a", Add { urgent: true, ..Add::default() });
+        let lease = queue.next().now_or_never().flatten().expect("at once");
         assert_eq!(lease.attempt(), 10);
         lease.retry();
     }
 }
 
+/// Q9: a plain add of a failing key waits with it, before the failed run ends as well as after.
 #[tokio::test(start_paused = true)]
-async fn draining_finishes_what_is_ready_and_running_and_nothing_else() {
+async fn an_event_does_not_cut_the_back_off_of_a_failing_key() {
     let queue = Queue::new(Rng::seeded(1));
-    for key in ["running", "ready"] {
+    queue.add("a", Causes::one(Revision(1)));
+    for _ in 0..9 {
+        queue.next().await.unwrap().retry();
+    }
+    let lease = queue.next().await.unwrap();
+    queue.add("a", Causes::one(Revision(2)));
+    let failed = Instant::now();
+    lease.retry();
+    queue.add("a", Causes::one(Revision(3)));
+    let lease = queue.next().await.unwrap();
+    assert!(failed.elapsed() >= Duration::from_millis(5 << 9).mul_f64(0.8), "{:?}", failed.elapsed());
+    assert_eq!(lease.causes().to_string(), "1,2,3");
+}
+
+/// Q11, and regression for client-go's early drain: it tests only whether something is being processed, and returns while
+/// keys are queued.
+#[tokio::test(start_paused = true)]
+async fn client_go_early_drain_draining_waits_for_what_is_ready_running_or_parked() {
+    let queue = Queue::new(Rng::seeded(1));
+    for key in ["parked", "running", "ready"] {
         queue.add(key, Causes::none());
     }
     queue.add_after("waiting", Duration::from_secs(1));
+    let ticket = queue.next().await.unwrap().park(Verdict::Done, Duration::from_secs(60));
     let running = queue.next().await.unwrap();
+    queue.add("parked", Causes::none());
     let drained = tokio::spawn({
         let queue = queue.clone();
-        async move { queue.drain().await }
+        async move { queue.drain(Duration::MAX).await }
     });
-    tokio::task::yield_now().await;
+    let step = || tokio::time::sleep(Duration::from_secs(1));
+    step().await;
     queue.add("late", Causes::none());
+    running.done();
+    step().await;
+    assert!(!drained.is_finished(), "nothing runs, but a key is ready");
     let ready = queue.next().await.unwrap();
     assert_eq!(*ready.key(), "ready");
     ready.retry();
-    tokio::task::yield_now().await;
-    assert!(!drained.is_finished());
-    running.done();
-    drained.await.unwrap();
+    step().await;
+    assert!(!drained.is_finished(), "nothing runs and nothing is ready, but a key is parked");
+    drop(ticket);
+    let parked = queue.next().await.unwrap();
+    assert_eq!(*parked.key(), "parked");
+    parked.done();
+    assert_eq!(drained.await.unwrap(), ["ready", "waiting"], "the one that failed, and the one that waited");
     assert!(queue.next().await.is_none());
+}
+
+/// Q11: at the deadline nothing runs any more, and the caller is told what was left.
+#[tokio::test(start_paused = true)]
+async fn a_drain_ends_at_its_deadline_and_says_what_was_left() {
+    let queue = Queue::new(Rng::seeded(1));
+    for key in [3, 2, 1] {
+        queue.add(key, Causes::none());
+    }
+    let stuck = queue.next().await.unwrap();
+    let start = Instant::now();
+    assert_eq!(queue.drain(Duration::from_secs(5)).await, [1, 2, 3]);
+    assert_eq!(start.elapsed(), Duration::from_secs(5));
+    assert!(queue.next().await.is_none());
+    stuck.retry();
+    queue.close();
+    queue.close();
+    assert!(queue.drain(Duration::ZERO).await.is_empty(), "again is without effect");
+    assert!(queue.0.core.lock().state.is_forgetful());
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,4 +335,46 @@ async fn a_free_worker_takes_a_key_when_its_time_comes_whatever_the_others_do() 
     }
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!(*times.lock(), [(0, 0), (1, 0), (7, 10)]);
+}
+
+/// Q16: a parked key does not run before every clone of its ticket is dropped; then what came meanwhile runs at once.
+#[tokio::test(start_paused = true)]
+async fn a_parked_key_runs_when_the_last_clone_of_its_ticket_is_dropped() {
+    let queue = Queue::new(Rng::seeded(1));
+    queue.add("a", Causes::one(Revision(1)));
+    let ticket = queue.next().await.unwrap().park(Verdict::Done, Duration::from_secs(10));
+    for revision in [2, 3] {
+        queue.add("a", Causes::one(Revision(revision)));
+    }
+    let other = ticket.clone();
+    drop(ticket);
+    assert!(queue.next().now_or_never().is_none());
+    drop(other);
+    let lease = queue.next().now_or_never().flatten().expect("at once");
+    assert_eq!((lease.causes().to_string().as_str(), lease.is_stale()), ("2,3", false));
+    lease.done();
+    queue.add("a", Causes::none());
+    drop(queue.next().await.unwrap().park(Verdict::Done, Duration::from_secs(10)));
+    assert!(queue.0.core.lock().state.is_forgetful(), "nothing was added, so nothing is kept");
+}
+
+/// Q16: at the deadline a parked key runs anyway, and the run knows that it may see too little.
+#[tokio::test(start_paused = true)]
+async fn a_parked_key_runs_stale_at_its_deadline() {
+    let queue = Queue::new(Rng::seeded(1));
+    queue.add("a", Causes::one(Revision(1)));
+    let start = Instant::now();
+    let ticket =
+        queue.next().await.unwrap().park(Verdict::Again(Duration::from_secs(1)), Duration::from_secs(10));
+    let lease = queue.next().await.unwrap();
+    assert_eq!(
+        (start.elapsed().as_secs(), lease.is_stale()),
+        (11, true),
+        "the delay counts from the deadline"
+    );
+    assert_eq!(lease.causes().to_string(), "1");
+    drop(ticket);
+    lease.retry();
+    assert!(!queue.next().await.unwrap().is_stale(), "a ticket that comes late changes nothing");
+    assert_eq!(queue.stats().stale, 1);
 }

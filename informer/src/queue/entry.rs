@@ -1,0 +1,108 @@
+//! What a queue knows of one key.
+
+use tokio::time::Instant;
+
+use super::{Priority, Verdict, ready, state::Run, timers::Timer};
+use crate::Causes;
+
+/// A key that is ready, waiting, running or parked. Of other keys nothing is known.
+pub(super) struct Entry {
+    pub(super) place: Place,
+    /// Since when it is ready, or running.
+    pub(super) since: Instant,
+    /// Priority of the next run: the highest that was asked for.
+    pub(super) priority: Priority,
+    /// Causes of the next run.
+    pub(super) causes: Causes,
+    /// Whether the next run follows a parking that its deadline ended.
+    pub(super) stale: bool,
+    /// Adds since the run under way began.
+    pub(super) asked: Asked,
+    /// Nothing after a success.
+    pub(super) failing: Option<Failing>,
+    pub(super) tenant: Option<u64>,
+}
+
+/// The one place where a key is.
+pub(super) enum Place {
+    Ready,
+    Waiting(Timer),
+    Running,
+    Parked(Box<Parked>),
+}
+
+/// A run that is over, whose verdict waits for a ticket or this time.
+pub(super) struct Parked {
+    pub(super) deadline: Timer,
+    pub(super) started: Instant,
+    pub(super) run: Run,
+    pub(super) verdict: Verdict,
+}
+
+/// Failures that count since the last success.
+#[derive(Clone, Copy)]
+pub(super) struct Failing {
+    pub(super) count: u32,
+    /// End of the newest back-off. A run that starts before it was made by an urgent add, and its failure does not count:
+    /// an outage must not drive the wait to its cap by being noticed often.
+    pub(super) until: Instant,
+}
+
+/// When a key is to run again after the run under way: the earliest of the wishes, those apart that a back-off does not
+/// hold.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Asked {
+    pub(super) plain: Option<Instant>,
+    pub(super) urgent: Option<Instant>,
+}
+
+impl Asked {
+    pub(super) fn note(&mut self, due: Instant, urgent: bool) {
+        let wish = if urgent { &mut self.urgent } else { &mut self.plain };
+        *wish = Some(wish.map_or(due, |other| other.min(due)));
+    }
+
+    pub(super) fn earliest(self) -> Option<Instant> {
+        earlier(self.plain, self.urgent)
+    }
+}
+
+/// The earlier of two times, of which either may be missing.
+pub(super) fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    a.into_iter().chain(b).min()
+}
+
+impl Entry {
+    pub(super) fn new(priority: Priority, causes: Causes, tenant: Option<u64>, now: Instant) -> Self {
+        Self {
+            place: Place::Running,
+            since: now,
+            priority,
+            causes,
+            stale: false,
+            asked: Asked::default(),
+            failing: None,
+            tenant,
+        }
+    }
+
+    /// When the next run is to be, if one is wanted.
+    pub(super) fn planned(&self) -> Option<Instant> {
+        match &self.place {
+            Place::Ready => Some(self.since),
+            Place::Waiting(timer) => Some(timer.at),
+            Place::Running | Place::Parked(_) => self.asked.earliest(),
+        }
+    }
+
+    /// Where it is among the ready.
+    pub(super) fn rank(&self) -> ready::Place {
+        ready::Place { priority: self.priority, tenant: self.tenant }
+    }
+
+    /// The next run is at least this important, and has these causes, too.
+    pub(super) fn join(&mut self, priority: Priority, causes: Causes) {
+        self.priority = self.priority.max(priority);
+        self.causes.absorb(causes);
+    }
+}

@@ -1,0 +1,176 @@
+//! The keys of a queue, each in one slot, found by key or by number. Lists through the slots cost no allocation and let a
+//! key leave from the middle. It knows nothing of what the places mean.
+
+use std::hash::{BuildHasher, Hash};
+
+use hashbrown::HashTable;
+use kstore_nondet::FixedState;
+
+/// The number of a slot.
+pub(super) type At = u32;
+
+/// No slot.
+const NIL: At = At::MAX;
+
+/// Slots with keys and what is known of each.
+pub(super) struct Slots<K, V> {
+    /// Numbers by hash of their key. The key is stored once, in its slot.
+    index: HashTable<At>,
+    slots: Vec<Slot<K, V>>,
+    /// The first of the free slots, which are linked by `after`. The one that was used last comes first: it is still near.
+    free: At,
+}
+
+struct Slot<K, V> {
+    hash: u64,
+    links: Links,
+    /// Nothing if the slot is free.
+    content: Option<(K, V)>,
+}
+
+#[derive(Clone, Copy)]
+struct Links {
+    before: At,
+    after: At,
+}
+
+/// The ends of a list of slots. A slot is in at most one list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct List {
+    first: At,
+    last: At,
+}
+
+impl List {
+    pub(super) const EMPTY: Self = Self { first: NIL, last: NIL };
+
+    pub(super) fn is_empty(self) -> bool {
+        self.first == NIL
+    }
+
+    pub(super) fn first(self) -> Option<At> {
+        (self.first != NIL).then_some(self.first)
+    }
+}
+
+/// The hash of a key, for [`Slots::find`]. Apart, because it can be made before a lock is taken.
+pub(super) fn hash<K: Hash>(key: &K) -> u64 {
+    FixedState::default().hash_one(key)
+}
+
+impl<K: Eq, V> Slots<K, V> {
+    pub(super) fn new() -> Self {
+        Self { index: HashTable::new(), slots: Vec::new(), free: NIL }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    pub(super) fn find(&self, hash: u64, key: &K) -> Option<At> {
+        let same = |at: &At| self.slots[*at as usize].content.as_ref().is_some_and(|(other, _)| other == key);
+        self.index.find(hash, same).copied()
+    }
+
+    /// Takes a slot for a key that has none.
+    pub(super) fn insert(&mut self, hash: u64, key: K, value: V) -> At {
+        let slot = Slot { hash, links: Links { before: NIL, after: NIL }, content: Some((key, value)) };
+        let at = match self.free {
+            NIL => {
+                self.slots.push(slot);
+                At::try_from(self.slots.len() - 1).expect("fewer than 2³² keys")
+            }
+            at => {
+                self.free = self.slots[at as usize].links.after;
+                self.slots[at as usize] = slot;
+                at
+            }
+        };
+        let slots = &self.slots;
+        self.index.insert_unique(hash, at, |at| slots[*at as usize].hash);
+        at
+    }
+
+    /// Frees a slot that is in no list.
+    pub(super) fn remove(&mut self, at: At) -> Option<(K, V)> {
+        let slot = &mut self.slots[at as usize];
+        let content = slot.content.take()?;
+        if let Ok(entry) = self.index.find_entry(slot.hash, |other| *other == at) {
+            entry.remove();
+        }
+        slot.links.after = std::mem::replace(&mut self.free, at);
+        if self.index.is_empty() {
+            self.shrink();
+        }
+        Some(content)
+    }
+
+    /// Gives memory back that a peak needed and an idle queue does not.
+    fn shrink(&mut self) {
+        if self.slots.len() > 1 << 16 {
+            self.clear();
+        }
+    }
+
+    /// Frees all slots and forgets all lists.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new();
+    }
+
+    pub(super) fn get_mut(&mut self, at: At) -> Option<&mut V> {
+        self.slots.get_mut(at as usize)?.content.as_mut().map(|(_, value)| value)
+    }
+
+    pub(super) fn key(&self, at: At) -> Option<&K> {
+        self.slots.get(at as usize)?.content.as_ref().map(|(key, _)| key)
+    }
+
+    pub(super) fn value(&self, at: At) -> Option<&V> {
+        self.slots.get(at as usize)?.content.as_ref().map(|(_, value)| value)
+    }
+
+    /// All keys and values, in no order that means anything.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.slots.iter().filter_map(|slot| slot.content.as_ref()).map(|(key, value)| (key, value))
+    }
+
+    /// The values of a list, in its order.
+    pub(super) fn list(&self, list: List) -> impl Iterator<Item = &V> {
+        let mut next = list.first();
+        std::iter::from_fn(move || {
+            let slot = &self.slots[next? as usize];
+            next = Some(slot.links.after).filter(|after| *after != NIL);
+            slot.content.as_ref().map(|(_, value)| value)
+        })
+    }
+
+    /// Appends a slot that is in no list.
+    pub(super) fn push(&mut self, list: &mut List, at: At) {
+        self.slots[at as usize].links = Links { before: list.last, after: NIL };
+        match list.last {
+            NIL => list.first = at,
+            last => self.slots[last as usize].links.after = at,
+        }
+        list.last = at;
+    }
+
+    /// Takes a slot out of the list that it is in.
+    pub(super) fn unlink(&mut self, list: &mut List, at: At) {
+        let Links { before, after } = self.slots[at as usize].links;
+        match before {
+            NIL => list.first = after,
+            before => self.slots[before as usize].links.after = after,
+        }
+        match after {
+            NIL => list.last = before,
+            after => self.slots[after as usize].links.before = before,
+        }
+    }
+
+    /// Takes the first slot out of the list.
+    pub(super) fn pop(&mut self, list: &mut List) -> Option<At> {
+        let first = list.first()?;
+        self.unlink(list, first);
+        Some(first)
+    }
+}

@@ -1,0 +1,68 @@
+//! How queues end: at once, or in order.
+
+use std::hash::Hash;
+
+use tokio::time::Instant;
+
+use super::{Mode, State};
+use crate::queue::{entry::Place, slots::At};
+
+impl<K: Eq + Hash + Clone> State<K> {
+    /// Refuses adds and gives up what waits for a time. The queue closes by itself when nothing is left to do.
+    pub(in crate::queue) fn drain(&mut self, now: Instant) {
+        self.ripen(now);
+        if self.mode != Mode::Open {
+            return;
+        }
+        self.mode = Mode::Draining;
+        for (timer, at) in self.timers.all() {
+            if matches!(self.entry(at).place, Place::Waiting(_)) {
+                self.timers.cancel(timer);
+                self.give_up(at);
+            }
+        }
+        self.ripen(now);
+    }
+
+    /// Gives up a key that is in no place.
+    pub(super) fn give_up(&mut self, at: At) {
+        self.stats.dropped += 1;
+        self.left.extend(self.slots.remove(at).map(|(key, _)| key));
+    }
+
+    /// Whether a drain has nothing to wait for.
+    pub(super) fn is_drained(&self) -> bool {
+        self.mode == Mode::Draining && self.slots.len() == 0
+    }
+
+    pub(in crate::queue) fn close(&mut self) {
+        let wanted = self.slots.iter().filter(|(_, entry)| entry.planned().is_some()).count();
+        self.stats.dropped += wanted as u64;
+        if self.mode == Mode::Draining {
+            self.left.extend(self.slots.iter().map(|(key, _)| key.clone()));
+        }
+        self.mode = Mode::Closed;
+        (self.stats.running, self.stats.parked) = (0, 0);
+        self.slots.clear();
+        self.ready.clear();
+        self.timers.clear();
+        self.running = crate::queue::slots::List::EMPTY;
+    }
+
+    pub(in crate::queue) fn is_closed(&self) -> bool {
+        self.mode == Mode::Closed
+    }
+
+    /// What a drain gave up.
+    pub(in crate::queue) fn take_left(&mut self) -> Vec<K> {
+        std::mem::take(&mut self.left)
+    }
+}
+
+#[cfg(test)]
+impl<K: Eq> State<K> {
+    /// Whether no trace of any key is left.
+    pub(in crate::queue) fn is_forgetful(&self) -> bool {
+        self.slots.len() == 0 && self.ready.len() == 0 && self.timers.len() == 0 && self.running.is_empty()
+    }
+}

@@ -1,0 +1,131 @@
+//! How runs end: at once, or after parking.
+
+use std::hash::Hash;
+
+use tokio::time::Instant;
+
+use super::{Mode, Run, State, later};
+use crate::queue::{
+    Verdict,
+    entry::{Failing, Parked, Place, earlier},
+    slots::At,
+    timers::Timer,
+};
+
+impl<K: Eq + Hash + Clone> State<K> {
+    /// Ends a run.
+    pub(in crate::queue) fn finish(&mut self, run: Run, verdict: Verdict, now: Instant) {
+        self.ripen(now);
+        if self.mode == Mode::Closed {
+            return;
+        }
+        let started = self.stop(run.at, now);
+        self.conclude(run, verdict, started, now);
+        self.ripen(now);
+    }
+
+    /// Ends a run, and holds its verdict back until its release, or for this long. Gives what [`State::release`] wants.
+    pub(in crate::queue) fn park(
+        &mut self,
+        run: Run,
+        verdict: Verdict,
+        deadline: std::time::Duration,
+        now: Instant,
+    ) -> Option<(At, Timer)> {
+        self.ripen(now);
+        if self.mode == Mode::Closed {
+            return None;
+        }
+        let (at, started) = (run.at, self.stop(run.at, now));
+        self.stats.parked += 1;
+        let deadline = self.timers.set(later(now, deadline), at);
+        self.entry(at).place = Place::Parked(Box::new(Parked { deadline, started, run, verdict }));
+        Some((at, deadline))
+    }
+
+    /// Lets a verdict take effect, unless its deadline did so before.
+    pub(in crate::queue) fn release(&mut self, at: At, deadline: Timer, now: Instant) {
+        self.ripen(now);
+        let parked = |place: &Place| matches!(place, Place::Parked(parked) if parked.deadline == deadline);
+        if self.slots.value(at).is_some_and(|entry| parked(&entry.place)) {
+            self.timers.cancel(deadline);
+            self.unpark(at, now);
+            self.ripen(now);
+        }
+    }
+
+    /// A parked key's deadline has come.
+    pub(super) fn expire(&mut self, at: At, now: Instant) {
+        self.stats.stale += 1;
+        self.entry(at).stale = true;
+        self.unpark(at, now);
+    }
+
+    fn unpark(&mut self, at: At, now: Instant) {
+        let place = std::mem::replace(&mut self.entry(at).place, Place::Running);
+        if let Place::Parked(parked) = place {
+            self.stats.parked -= 1;
+            self.conclude(parked.run, parked.verdict, parked.started, now);
+        }
+    }
+
+    /// A worker is free of this key. Gives when it began.
+    fn stop(&mut self, at: At, now: Instant) -> Instant {
+        self.stats.running -= 1;
+        self.slots.unlink(&mut self.running, at);
+        let started = self.entry(at).since;
+        self.work_duration.record(now.saturating_duration_since(started));
+        started
+    }
+
+    /// Does with a key that is in no place what the verdict and the adds since then want.
+    fn conclude(&mut self, run: Run, verdict: Verdict, started: Instant, now: Instant) {
+        let at = run.at;
+        let asked = self.entry(at).asked;
+        let due = match verdict {
+            Verdict::Done => asked.earliest(),
+            Verdict::Again(delay) => {
+                self.inherit(run, asked.earliest());
+                earlier(asked.earliest(), Some(later(now, delay)))
+            }
+            Verdict::Retry | Verdict::RetryIn(_) => {
+                self.stats.retries += 1;
+                self.inherit(run, asked.earliest());
+                earlier(asked.urgent, Some(self.fail(at, verdict, started, now)))
+            }
+        };
+        if matches!(verdict, Verdict::Done | Verdict::Again(_)) {
+            self.entry(at).failing = None;
+        }
+        match due {
+            None => drop(self.slots.remove(at)),
+            Some(due) if due > now && self.mode == Mode::Draining => self.give_up(at),
+            Some(due) => self.place(at, due, now),
+        }
+    }
+
+    /// What led to a run leads to the one that it asks for, which matters as much.
+    fn inherit(&mut self, run: Run, asked: Option<Instant>) {
+        self.stats.requeues += 1;
+        self.stats.merged += u64::from(asked.is_some());
+        self.entry(run.at).join(run.priority, run.causes);
+    }
+
+    /// Counts a failure. Gives when to try again.
+    fn fail(&mut self, at: At, verdict: Verdict, started: Instant, now: Instant) -> Instant {
+        let failing = self.entry(at).failing;
+        let early = failing.filter(|failing| started < failing.until);
+        let count = failing.map_or(0, |failing| failing.count);
+        let mut until = match (verdict, early) {
+            (Verdict::RetryIn(delay), _) => later(now, delay),
+            (_, Some(failing)) => failing.until.max(now),
+            (_, None) => later(now, self.backoff.wait(count, self.rng.unit())),
+        };
+        if self.rates_retries {
+            until = until.max(self.rate.reserve(now));
+        }
+        let count = if early.is_some() { count } else { count.saturating_add(1) };
+        self.entry(at).failing = Some(Failing { count, until });
+        until
+    }
+}

@@ -1,0 +1,58 @@
+//! The times that a queue waits for, each for one slot.
+
+use std::collections::BTreeMap;
+
+use tokio::time::Instant;
+
+use super::slots::At;
+
+/// Times in order; of equal ones, the one that was set first comes first.
+#[derive(Default)]
+pub(super) struct Timers {
+    set: BTreeMap<Timer, At>,
+    next: u64,
+}
+
+/// Names one time that was set. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Timer {
+    pub(super) at: Instant,
+    serial: u64,
+}
+
+impl Timers {
+    pub(super) fn len(&self) -> usize {
+        self.set.len()
+    }
+
+    /// The first time.
+    pub(super) fn first(&self) -> Option<Instant> {
+        self.set.first_key_value().map(|(timer, _)| timer.at)
+    }
+
+    pub(super) fn set(&mut self, at: Instant, slot: At) -> Timer {
+        let timer = Timer { at, serial: self.next };
+        self.next += 1;
+        self.set.insert(timer, slot);
+        timer
+    }
+
+    pub(super) fn cancel(&mut self, timer: Timer) {
+        self.set.remove(&timer);
+    }
+
+    /// Takes one that is due, the earliest first.
+    pub(super) fn pop(&mut self, now: Instant) -> Option<(Timer, At)> {
+        let first = self.set.first_entry()?;
+        (first.key().at <= now).then(|| first.remove_entry())
+    }
+
+    /// All that are set, in order.
+    pub(super) fn all(&self) -> Vec<(Timer, At)> {
+        self.set.iter().map(|(timer, at)| (*timer, *at)).collect()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.set.clear();
+    }
+}
