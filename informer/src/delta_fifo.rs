@@ -1,5 +1,5 @@
-//! [`DeltaFifo`]: what one subscriber has not yet taken, merged per key. Bounded: at most one entry for each live object and
-//! for each deletion that the subscriber has to hear of. Pure.
+//! [`DeltaFifo`]: changes in the order of their first, merged per key. Bounded: at most one entry for each live object and
+//! for each deletion that a reader has to hear of. Pure. [`Delta`] is what comes out of it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use kstore_nondet::HashMap;
 use crate::{Key, Object, indexer::Change};
 
 /// How an object changed, as one subscriber sees it. Per key, `Added`, any number of `Updated`, and `Deleted` alternate; the
-/// `old` of an update is the state this subscriber was told of last. States in between may be skipped.
+/// `old` of an update is the state this subscriber was told of last. States in between may be skipped, unless the
+/// subscription is [`crate::Delivery::Lossless`].
 #[derive(Debug)]
 pub enum Delta<T> {
     /// The object is new to the subscriber.
@@ -22,6 +23,9 @@ pub enum Delta<T> {
     },
     /// The object is gone. The last known state; its revision is the deletion's own if the source told it.
     Deleted(Arc<T>),
+    /// Nothing changed: the state that the subscriber was told last, again. Only for those who asked with
+    /// [`crate::Subscription::resync_every`].
+    Resync(Arc<T>),
 }
 
 impl<T> Clone for Delta<T> {
@@ -30,6 +34,7 @@ impl<T> Clone for Delta<T> {
             Self::Added(object) => Self::Added(object.clone()),
             Self::Updated { old, new } => Self::Updated { old: old.clone(), new: new.clone() },
             Self::Deleted(object) => Self::Deleted(object.clone()),
+            Self::Resync(object) => Self::Resync(object.clone()),
         }
     }
 }
@@ -38,23 +43,43 @@ impl<T> Delta<T> {
     /// The newest state that the delta tells of.
     pub fn object(&self) -> &Arc<T> {
         match self {
-            Self::Added(object) | Self::Updated { new: object, .. } | Self::Deleted(object) => object,
+            Self::Added(object)
+            | Self::Updated { new: object, .. }
+            | Self::Deleted(object)
+            | Self::Resync(object) => object,
         }
+    }
+}
+
+impl<T: Object> Change<T> {
+    /// The change by itself, not merged with others.
+    pub(crate) fn deltas(&self) -> impl Iterator<Item = Delta<T>> + use<T> {
+        let (first, second) = match (&self.old, &self.new) {
+            (Some(old), Some(new)) if old.uid() == new.uid() => {
+                (Some(Delta::Updated { old: old.clone(), new: new.clone() }), None)
+            }
+            (Some(old), new) => {
+                let last = self.last.as_ref().filter(|last| last.uid() == old.uid()).unwrap_or(old);
+                (Some(Delta::Deleted(last.clone())), new.clone().map(Delta::Added))
+            }
+            (None, new) => (new.clone().map(Delta::Added), None),
+        };
+        first.into_iter().chain(second)
     }
 }
 
 /// See the module.
 pub(crate) struct DeltaFifo<T> {
-    /// In order of the first untaken change of each key; `None` where changes cancelled out.
+    /// In order of the first change of each key; `None` where changes cancelled out.
     entries: Vec<Option<(Key, Pending<T>)>>,
     places: HashMap<Key, usize>,
     empty: usize,
 }
 
 struct Pending<T> {
-    /// What the subscriber was told last.
+    /// What the reader was told last.
     seen: Option<Arc<T>>,
-    /// The last state of the object that the subscriber saw, if that one is gone.
+    /// The last state of the object that the reader saw, if that one is gone.
     gone: Option<Arc<T>>,
     now: Option<Arc<T>>,
 }
@@ -65,26 +90,60 @@ impl<T> Default for DeltaFifo<T> {
     }
 }
 
+impl<T> Clone for DeltaFifo<T> {
+    fn clone(&self) -> Self {
+        Self { entries: self.entries.clone(), places: self.places.clone(), empty: self.empty }
+    }
+}
+
+impl<T> Clone for Pending<T> {
+    fn clone(&self) -> Self {
+        Self { seen: self.seen.clone(), gone: self.gone.clone(), now: self.now.clone() }
+    }
+}
+
 impl<T: Object> DeltaFifo<T> {
     /// Merges one change of the cache.
     pub(crate) fn record(&mut self, change: &Change<T>) {
-        let place = match self.places.get(&change.key) {
-            Some(place) => *place,
-            None => {
-                let pending = Pending { seen: change.old.clone(), gone: None, now: change.old.clone() };
-                self.entries.push(Some((change.key.clone(), pending)));
-                self.places.insert(change.key.clone(), self.entries.len() - 1);
-                self.entries.len() - 1
-            }
-        };
+        let place = self.place(&change.key, change.old.as_ref());
         let Some((_, pending)) = &mut self.entries[place] else { return };
         pending.now.clone_from(&change.new);
         if pending.gone.is_none() {
             pending.gone = pending.seen.as_ref().and_then(|seen| seen.death(change));
         }
-        if pending.seen.is_none() && pending.now.is_none() {
+        self.cancel(&change.key, place);
+    }
+
+    /// Merges everything that came after what is here.
+    pub(crate) fn absorb(&mut self, later: &Self) {
+        for (key, after) in later.entries.iter().flatten() {
+            let place = self.place(key, after.seen.as_ref());
+            let Some((_, pending)) = &mut self.entries[place] else { continue };
+            pending.now.clone_from(&after.now);
+            if pending.gone.is_none() && pending.seen.is_some() {
+                // What the later part saw last is what the earlier part ended with: the same object.
+                pending.gone.clone_from(&after.gone);
+            }
+            self.cancel(key, place);
+        }
+    }
+
+    /// The entry of a key, which the reader knows in the state `seen`.
+    fn place(&mut self, key: &Key, seen: Option<&Arc<T>>) -> usize {
+        if let Some(place) = self.places.get(key) {
+            return *place;
+        }
+        let pending = Pending { seen: seen.cloned(), gone: None, now: seen.cloned() };
+        self.entries.push(Some((key.clone(), pending)));
+        self.places.insert(key.clone(), self.entries.len() - 1);
+        self.entries.len() - 1
+    }
+
+    /// Forgets an object that came and went unread.
+    fn cancel(&mut self, key: &Key, place: usize) {
+        if matches!(&self.entries[place], Some((_, Pending { seen: None, now: None, .. }))) {
             self.entries[place] = None;
-            self.places.remove(&change.key);
+            self.places.remove(key);
             self.empty += 1;
             self.compact();
         }
@@ -105,7 +164,7 @@ impl<T: Object> DeltaFifo<T> {
         }
     }
 
-    /// Everything pending, which the subscriber has thereby seen.
+    /// Everything pending, which the reader has thereby seen.
     pub(crate) fn drain(&mut self) -> Vec<Delta<T>> {
         self.places.clear();
         self.empty = 0;

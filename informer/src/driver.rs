@@ -40,7 +40,7 @@ impl<S: ListerWatcher> Driver<S> {
         let mut input = Input::Begin;
         loop {
             let span = tracing::debug_span!("reflector", informer = self.shared.name);
-            let cached = |key: &Key| self.shared.cache.read().get(key).cloned();
+            let cached = |key: &Key| self.shared.look(|cache| cache.get(key).cloned());
             let step = span.in_scope(|| self.reflector.step(input, &cached, Instant::now()));
             if let Some(error) = &step.trouble {
                 tracing::debug!(informer = self.shared.name, %error, next = ?step.next, "source failed");
@@ -61,6 +61,7 @@ impl<S: ListerWatcher> Driver<S> {
         if next != Next::Read {
             self.stream = None;
         }
+        self.shared.room().await;
         match next {
             Next::List(request) => Input::Listed(answered(self.source.list(request)).await),
             Next::Watch(start) => {

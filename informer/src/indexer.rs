@@ -52,6 +52,17 @@ pub(crate) struct Change<T> {
     pub new: Option<Arc<T>>,
     /// The last state that the source told of, when `new` is none: the deletion's own, else `old`.
     pub last: Option<Arc<T>>,
+    /// The revision that did it.
+    pub revision: Revision,
+}
+
+/// What one step of the source did to the cache: changes in order, and the revision that they led to.
+#[derive(Debug)]
+pub(crate) struct Batch<T> {
+    pub changes: Vec<Change<T>>,
+    /// No key is in it twice.
+    pub distinct: bool,
+    pub revision: Revision,
 }
 
 /// The cache at one revision. A clone is cheap and never changes.
@@ -152,7 +163,7 @@ impl<T: Object> Indexer<T> {
 
     /// Applies frames in order and moves the revision to the highest of them. Frames that are not newer than the cache are
     /// without effect, so a repeated batch changes nothing.
-    pub(crate) fn apply(&mut self, frames: Vec<Frame<T>>) -> Vec<Change<T>> {
+    pub(crate) fn apply(&mut self, frames: Vec<Frame<T>>) -> Batch<T> {
         let (before, mut changes) = (self.revision, Vec::with_capacity(frames.len()));
         for frame in frames {
             let revision = frame.revision();
@@ -167,24 +178,29 @@ impl<T: Object> Indexer<T> {
                 Frame::Progress { .. } => {}
             }
         }
-        changes
+        // A key that comes again has a state from within the batch, or none because the batch ended it.
+        let again = |change: &Change<T>| match &change.old {
+            Some(old) => old.revision() > before || change.new.is_none(),
+            None => false,
+        };
+        Batch { distinct: !changes.iter().any(again), changes, revision: self.revision }
     }
 
     fn put(&mut self, object: Arc<T>) -> Option<Change<T>> {
-        let key = object.key();
+        let (key, revision) = (object.key(), object.revision());
         self.readmit(&key);
         let old = self.objects.get_mut(&key);
         match old {
-            Some(slot) if slot.revision() >= object.revision() => None,
+            Some(slot) if slot.revision() >= revision => None,
             Some(slot) => {
                 let old = std::mem::replace(slot, object.clone());
                 self.reindex(&key, Some(&old), Some(&object));
-                Some(Change { key, old: Some(old), new: Some(object), last: None })
+                Some(Change { key, old: Some(old), new: Some(object), last: None, revision })
             }
             None => {
                 self.objects.insert(key.clone(), object.clone());
                 self.reindex(&key, None, Some(&object));
-                Some(Change { key, old: None, new: Some(object), last: None })
+                Some(Change { key, old: None, new: Some(object), last: None, revision })
             }
         }
     }
@@ -197,19 +213,20 @@ impl<T: Object> Indexer<T> {
         let (key, old) = self.objects.remove(key)?;
         self.reindex(&key, Some(&old), None);
         let last = last.map_or_else(|| old.clone(), Arc::new);
-        Some(Change { key, old: Some(old), new: None, last: Some(last) })
+        Some(Change { key, old: Some(old), new: None, last: Some(last), revision })
     }
 
     /// Makes the cache equal to a whole state: deletions first, then what is new or differs, each in key order. Objects
     /// whose state is the cached one keep their place in memory and make no change.
-    pub(crate) fn replace(&mut self, whole: Whole<T>) -> Vec<Change<T>> {
+    pub(crate) fn replace(&mut self, whole: Whole<T>) -> Batch<T> {
+        let revision = whole.revision;
         let keep = |key: &Key| whole.objects.contains_key(key) || whole.undecodable.contains_key(key);
         let lost: Vec<Key> = self.objects.iter().map(|(k, _)| k).filter(|k| !keep(k)).cloned().collect();
         let mut changes = Vec::new();
         for key in lost {
             if let Some((key, old)) = self.objects.remove(&key) {
                 self.reindex(&key, Some(&old), None);
-                changes.push(Change { key, old: Some(old.clone()), new: None, last: Some(old) });
+                changes.push(Change { key, old: Some(old.clone()), new: None, last: Some(old), revision });
             }
         }
         self.undecodable = Arc::default();
@@ -223,11 +240,26 @@ impl<T: Object> Indexer<T> {
             }
             let old = self.objects.insert(key.clone(), object.clone());
             self.reindex(&key, old.as_ref(), Some(&object));
-            changes.push(Change { key, old, new: Some(object), last: None });
+            changes.push(Change { key, old, new: Some(object), last: None, revision });
         }
         whole.undecodable.into_values().for_each(|what| self.quarantine(what));
-        self.revision = whole.revision;
-        changes
+        self.revision = revision;
+        Batch { changes, distinct: true, revision }
+    }
+
+    /// Takes a change back that was the last one of its key.
+    pub(crate) fn undo(&mut self, change: &Change<T>) {
+        match &change.old {
+            Some(old) => drop(self.objects.insert(change.key.clone(), old.clone())),
+            None => drop(self.objects.remove(&change.key)),
+        }
+        self.reindex(&change.key, change.new.as_ref(), change.old.as_ref());
+    }
+
+    /// Says that enough was taken back to be at this revision.
+    pub(crate) fn rewind(&mut self, revision: Revision) {
+        debug_assert!(revision <= self.revision, "the way back leads to the past");
+        self.revision = revision;
     }
 
     fn reindex(&mut self, key: &Key, old: Option<&Arc<T>>, new: Option<&Arc<T>>) {

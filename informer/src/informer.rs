@@ -8,7 +8,10 @@ use std::{borrow::Borrow, sync::Arc};
 
 use tokio_util::sync::DropGuard;
 
-use crate::{Index, Key, Object, Revision, Subscription, Undecodable, View, shared::Shared};
+use crate::{
+    Delivery, Index, Key, Object, Revision, Subscription, Undecodable, View, ViewError, indexer::Indexer,
+    shared::Shared,
+};
 
 /// The informer has ended: its stop was cancelled, or every handle to it was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,7 +56,7 @@ impl<T: Object> Informer<T> {
 
     /// The cached object of this key.
     pub fn get(&self, key: &Key) -> Option<Arc<T>> {
-        self.shared.cache.read().get(key).cloned()
+        self.shared.look(|cache| cache.get(key).cloned())
     }
 
     /// All cached objects, in key order.
@@ -75,17 +78,27 @@ impl<T: Object> Informer<T> {
         K: Ord + Clone + Borrow<Q> + Send + Sync + 'static,
         Q: Ord + ?Sized,
     {
-        self.shared.cache.read().by(index, value).cloned().collect()
+        self.view().by(index, value).cloned().collect()
     }
 
-    /// The whole cache at one revision.
+    /// The whole cache at one revision. Costs nothing to speak of, whatever the size.
     pub fn view(&self) -> View<T> {
-        View(self.shared.cache.read().clone())
+        self.shared.view()
+    }
+
+    /// The whole cache as it was at a past revision, if the cache remembers: the newest [`crate::limits::UNDO_CHANGES`] changes,
+    /// none older than [`crate::limits::UNDO_AGE`], and none from before the last complete list. Costs what has
+    /// changed since. Which objects could not be read is told as it is now.
+    ///
+    /// # Errors
+    /// [`ViewError::NotYet`] and [`ViewError::TooOld`].
+    pub fn view_at(&self, revision: Revision) -> Result<View<T>, ViewError> {
+        self.shared.view_at(revision)
     }
 
     /// How many objects are cached.
     pub fn len(&self) -> usize {
-        self.shared.cache.read().len()
+        self.shared.look(Indexer::len)
     }
 
     /// Whether nothing is cached.
@@ -95,12 +108,12 @@ impl<T: Object> Informer<T> {
 
     /// Objects that the source could not read; the cache holds their last readable state, or nothing.
     pub fn undecodable(&self) -> Vec<Undecodable> {
-        self.shared.cache.read().undecodable().cloned().collect()
+        self.shared.look(|cache| cache.undecodable().cloned().collect())
     }
 
     /// The revision that the cache shows.
     pub fn revision(&self) -> Revision {
-        self.shared.cache.read().revision()
+        self.shared.look(Indexer::revision)
     }
 
     /// Whether the first state has arrived.
@@ -135,10 +148,7 @@ impl<T: Object> Informer<T> {
     ) -> Result<Option<Arc<T>>, Stopped> {
         self.synced().await?;
         loop {
-            let (object, revision) = {
-                let cache = self.shared.cache.read();
-                (cache.get(key).cloned(), cache.revision())
-            };
+            let (object, revision) = self.shared.look(|cache| (cache.get(key).cloned(), cache.revision()));
             if done(object.as_deref()) {
                 return Ok(object);
             }
@@ -151,9 +161,22 @@ impl<T: Object> Informer<T> {
         self.shared.status()
     }
 
-    /// A stream of the changes, beginning with everything cached now as [`crate::Delta::Added`]. Drop it to leave.
+    /// A stream of the changes, merged per key, beginning with everything that is cached when it is first read as
+    /// [`crate::Delta::Added`]. Drop it to leave.
     pub fn subscribe(&self) -> Subscription<T> {
-        Subscription::new(self.clone(), self.shared.join())
+        self.subscribe_with(Delivery::Coalesce)
+    }
+
+    /// A stream of the changes as `delivery` says, beginning with everything that is cached as [`crate::Delta::Added`]:
+    /// for a lossless one everything that is cached now.
+    pub fn subscribe_with(&self, delivery: Delivery) -> Subscription<T> {
+        Subscription::new(self.clone(), delivery)
+    }
+
+    /// Keeps `held` until the cache shows `revision` or the informer has ended, and drops it then; at once if it is so
+    /// already. It is dropped by whoever moves the cache: its drop must be quick, and must not wait.
+    pub fn hold_until(&self, revision: Revision, held: impl Send + 'static) {
+        self.shared.hold_until(revision, held);
     }
 
     /// A handle to what a driver feeds; the driver ends with the last clone.

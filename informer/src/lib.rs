@@ -7,14 +7,18 @@
 //! It is not a client: it writes nothing, and knows neither Kubernetes types nor a transport. Time is tokio's, so a paused
 //! runtime makes everything here virtual; chance is an argument.
 
+mod backlog;
 mod builder;
 mod causes;
 mod conflict;
 mod controller;
+mod delivery;
 mod delta_fifo;
 mod driver;
 mod expectations;
 pub mod finalizer;
+mod history;
+mod hub;
 mod indexer;
 mod informer;
 mod key;
@@ -30,18 +34,22 @@ mod shared;
 mod slow_start;
 mod sorted;
 mod subscription;
+mod subscription_synced;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod view;
 pub mod wait;
+mod waiters;
 mod whole;
 
 pub use builder::Builder;
 pub use causes::Causes;
 pub use conflict::{Modified, Refusal, Tries, Writer, modify, on_conflict};
 pub use controller::{Action, Context, Controller};
+pub use delivery::{Delivery, Overflow};
 pub use delta_fifo::Delta;
 pub use expectations::{Creation, Deletion, Expectations};
+pub use history::ViewError;
 pub use indexer::Index;
 pub use informer::{Informer, Status, Stopped};
 pub use key::Key;
@@ -57,5 +65,6 @@ pub use queue::{
 };
 pub use recorder::{Event, EventSink, EventType, Recorder, RecorderStats, Reference, SinkError};
 pub use slow_start::{Started, slow_start};
-pub use subscription::Subscription;
+pub use subscription::{HandlerPanicked, Subscription};
+pub use subscription_synced::SubscriptionSynced;
 pub use view::View;

@@ -127,3 +127,20 @@ pub const LEASE_RETRY: Duration = Duration::from_secs(2);
 
 /// How long the work of a deposed leader may take to end by itself. Then it is dropped, still within the lease.
 pub const LEASE_GRACE: Duration = Duration::from_secs(2);
+
+/// Changes that wait for slow subscribers as they came, before they are merged per key (or as many as there are merged
+/// keys, if that is more): merging costs ten times what keeping costs, and most subscribers come in time.
+pub const UNMERGED_CHANGES: usize = 1_024;
+
+/// Changes that a cache can take back, to show an earlier revision. Cuts over several caches need the distance between
+/// the fastest and the slowest of them, which is a few batches. At the bound the oldest batch is forgotten.
+pub const UNDO_CHANGES: usize = 4_096;
+
+/// How long a change can be taken back. Its old state is in memory as long; a cache that is quiet forgets at its next batch.
+pub const UNDO_AGE: Duration = Duration::from_secs(10);
+
+/// Shortest period of a resync. Shorter ones are raised to it: a resync walks the whole cache.
+pub const MIN_RESYNC: Duration = Duration::from_secs(1);
+
+/// Attempts to cut several caches at one revision while some of them lose the way back to it.
+pub const CUT_TRIES: u32 = 8;

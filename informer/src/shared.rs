@@ -1,92 +1,131 @@
 //! [`Shared`]: what the driver, the handles and the subscriptions of one informer share. Short locks, never over an await.
 //!
-//! Lock order: `hub`, then `waiters`, then `cache` or a subscriber's inbox.
+//! Lock order: `waiters`, then `cache`, then `hub`. Bells ring, waiters wake and old objects drop when no lock is held.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Weak},
-};
+use std::any::Any;
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::oneshot;
+use tokio::{sync::Notify, time::Instant};
 
 use crate::{
-    Object, Revision, SourceError, Status, Stopped,
-    delta_fifo::DeltaFifo,
-    indexer::{Change, Indexer},
+    Delivery, Object, Revision, SourceError, Status, Stopped, View, ViewError,
+    history::Cache,
+    hub::{Hub, Seat, Taken},
+    indexer::Indexer,
     reflector::Apply,
-    subscription::Inbox,
+    waiters::Waiters,
 };
 
 pub(crate) struct Shared<T> {
     pub(crate) name: String,
-    pub(crate) cache: RwLock<Indexer<T>>,
-    /// Held while the cache moves and the subscribers are told, so that one who joins misses nothing and hears nothing
-    /// twice.
-    hub: Mutex<Vec<Weak<Inbox<T>>>>,
+    cache: RwLock<Cache<T>>,
+    /// Changed under the cache's lock, so that one who joins misses nothing and hears nothing twice.
+    hub: Mutex<Hub<T>>,
     waiters: Mutex<Waiters>,
     status: Mutex<Status>,
+    /// Rung for the subscribers: something came, or nothing will come any more.
+    pub(crate) bell: Notify,
+    /// Rung for the driver: a subscriber that lets the source wait has read, or is gone.
+    room: Notify,
 }
 
-/// Who waits for which revision. The first state is a revision that everyone who waits for the sync waits for.
-struct Waiters {
-    by_revision: BTreeMap<(Revision, u64), oneshot::Sender<()>>,
-    for_sync: Vec<oneshot::Sender<()>>,
-    synced: bool,
-    stopped: bool,
-    next: u64,
+/// What a subscriber takes, and what was true at that moment.
+pub(crate) struct Taking<T> {
+    pub taken: Taken<T>,
+    /// The cache, for those who want to hear of all of it again.
+    pub view: Option<View<T>>,
+    pub synced: bool,
+    pub closed: bool,
 }
 
 impl<T: Object> Shared<T> {
     pub(crate) fn new(name: String, cache: Indexer<T>) -> Self {
         Self {
             name,
-            cache: RwLock::new(cache),
-            hub: Mutex::new(Vec::new()),
-            waiters: Mutex::new(Waiters {
-                by_revision: BTreeMap::new(),
-                for_sync: Vec::new(),
-                synced: false,
-                stopped: false,
-                next: 0,
-            }),
+            cache: RwLock::new(Cache::new(cache)),
+            hub: Mutex::default(),
+            waiters: Mutex::default(),
             status: Mutex::new(Status::Starting),
+            bell: Notify::new(),
+            room: Notify::new(),
         }
     }
 
     /// Moves the cache, then tells everyone.
     pub(crate) fn apply(&self, apply: Apply<T>) {
-        let replaced = matches!(apply, Apply::Replace(_));
+        let complete = matches!(apply, Apply::Replace(_));
         let _span = tracing::debug_span!("indexer", informer = self.name).entered();
-        let mut hub = self.hub.lock();
-        let (changes, revision) = {
+        let batch = {
             let mut cache = self.cache.write();
-            let changes = match apply {
-                Apply::Replace(whole) => cache.replace(whole),
-                Apply::Frames(frames) => cache.apply(frames),
-            };
-            (changes, cache.revision())
+            let batch = cache.apply(apply, Instant::now());
+            self.hub.lock().publish(&batch, complete);
+            batch
         };
-        if !changes.is_empty() {
-            hub.retain(|inbox| inbox.upgrade().inspect(|inbox| inbox.deliver(&changes)).is_some());
+        if complete || !batch.changes.is_empty() {
+            self.bell.notify_waiters();
         }
-        drop(hub);
-        self.waiters.lock().reached(revision, replaced);
+        let released = self.waiters.lock().reached(batch.revision, complete);
+        released.release();
+    }
+
+    /// Resolves when no subscriber lets the source wait.
+    pub(crate) async fn room(&self) {
+        loop {
+            let rung = self.room.notified();
+            if !self.hub.lock().is_full() {
+                return;
+            }
+            rung.await;
+        }
+    }
+
+    /// The state now. Costs two reference counts.
+    pub(crate) fn view(&self) -> View<T> {
+        View(self.cache.read().now().clone())
+    }
+
+    /// Looks at the state now. The function must be short: it holds up the driver.
+    pub(crate) fn look<R>(&self, at: impl FnOnce(&Indexer<T>) -> R) -> R {
+        at(self.cache.read().now())
+    }
+
+    /// The state at a revision.
+    pub(crate) fn view_at(&self, revision: Revision) -> Result<View<T>, ViewError> {
+        let past = self.cache.read().at(revision)?;
+        Ok(View(past.make()))
     }
 
     /// A new subscriber, with all cached objects pending.
-    pub(crate) fn join(&self) -> Arc<Inbox<T>> {
-        let mut hub = self.hub.lock();
-        let mut fifo = DeltaFifo::default();
-        for object in self.cache.read().iter() {
-            fifo.record(&Change { key: object.key(), old: None, new: Some(object.clone()), last: None });
+    pub(crate) fn join(&self, delivery: Delivery) -> Seat {
+        let cache = self.cache.read();
+        self.hub.lock().join(delivery, || View(cache.now().clone()))
+    }
+
+    pub(crate) fn leave(&self, seat: Seat) {
+        self.hub.lock().leave(seat);
+        self.room.notify_one();
+    }
+
+    /// What a subscriber has not seen; with the whole cache at that moment if it asks.
+    pub(crate) fn take(&self, seat: &mut Seat, all: bool) -> Taking<T> {
+        // One who only merges need not wait while the driver applies a batch.
+        let cache = (all || !matches!(seat, Seat::Merging(_))).then(|| self.cache.read());
+        let view = || View(cache.as_ref().expect("the cache was locked for it").now().clone());
+        let taking = {
+            let mut hub = self.hub.lock();
+            let taken = hub.take(seat, view);
+            Taking { taken, view: all.then(view), synced: hub.synced, closed: hub.closed }
+        };
+        drop(cache);
+        if matches!(seat, Seat::Queue(_)) {
+            self.room.notify_one();
         }
-        let inbox = Arc::new(Inbox::new(fifo));
-        if self.waiters.lock().stopped {
-            inbox.close();
-        }
-        hub.push(Arc::downgrade(&inbox));
-        inbox
+        taking
+    }
+
+    pub(crate) fn pending(&self, seat: Seat) -> usize {
+        let cache = self.cache.read();
+        self.hub.lock().pending(seat, cache.now().len())
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -103,33 +142,27 @@ impl<T: Object> Shared<T> {
     }
 
     pub(crate) fn stop(&self) {
-        let hub = self.hub.lock();
         *self.status.lock() = Status::Stopped;
-        let mut waiters = self.waiters.lock();
-        waiters.stopped = true;
-        waiters.by_revision.clear();
-        waiters.for_sync.clear();
-        drop(waiters);
-        hub.iter().filter_map(Weak::upgrade).for_each(|inbox| inbox.close());
+        let held = self.waiters.lock().stop();
+        drop(held);
+        self.hub.lock().closed = true;
+        self.bell.notify_waiters();
     }
 
     pub(crate) fn is_synced(&self) -> bool {
-        self.waiters.lock().synced
+        self.waiters.lock().is_synced()
     }
 
     pub(crate) async fn synced(&self) -> Result<(), Stopped> {
         let receiver = {
             let mut waiters = self.waiters.lock();
-            if waiters.synced {
+            if waiters.is_synced() {
                 return Ok(());
             }
-            if waiters.stopped {
+            if waiters.is_stopped() {
                 return Err(Stopped);
             }
-            waiters.for_sync.retain(|waiter| !waiter.is_closed());
-            let (sender, receiver) = oneshot::channel();
-            waiters.for_sync.push(sender);
-            receiver
+            waiters.wait_for_sync()
         };
         receiver.await.map_err(|_| Stopped)
     }
@@ -138,51 +171,48 @@ impl<T: Object> Shared<T> {
         let (entry, receiver) = {
             // The cache is read under the waiters' lock: a move after it will find the entry.
             let mut waiters = self.waiters.lock();
-            if self.cache.read().revision() >= revision && waiters.synced {
+            if self.has(revision) && waiters.is_synced() {
                 return Ok(());
             }
-            if waiters.stopped {
+            if waiters.is_stopped() {
                 return Err(Stopped);
             }
-            let (sender, receiver) = oneshot::channel();
-            let entry = (revision, waiters.next);
-            waiters.next += 1;
-            waiters.by_revision.insert(entry, sender);
-            (entry, receiver)
+            waiters.wait_for(revision)
         };
         let _forget = Forget { waiters: &self.waiters, entry };
         receiver.await.map_err(|_| Stopped)
     }
 
+    pub(crate) fn hold_until(&self, revision: Revision, held: impl Any + Send) {
+        let mut waiters = self.waiters.lock();
+        if waiters.is_stopped() || self.has(revision) && waiters.is_synced() {
+            drop(waiters);
+            drop(held);
+        } else {
+            waiters.hold(revision, Box::new(held));
+        }
+    }
+
     /// How many wait for a revision.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
-        self.waiters.lock().by_revision.len()
+        self.waiters.lock().len()
     }
 
     /// Whether the cache shows `revision`.
     pub(crate) fn has(&self, revision: Revision) -> bool {
-        self.cache.read().revision() >= revision
+        self.cache.read().now().revision() >= revision
     }
-}
 
-impl Waiters {
-    fn reached(&mut self, revision: Revision, replaced: bool) {
-        if replaced && !self.synced {
-            self.synced = true;
-            self.for_sync.drain(..).for_each(wake);
-        }
-        while let Some(entry) = self.by_revision.first_entry()
-            && entry.key().0 <= revision
-        {
-            wake(entry.remove());
-        }
+    #[cfg(test)]
+    pub(crate) fn hub(&self) -> parking_lot::MutexGuard<'_, Hub<T>> {
+        self.hub.lock()
     }
-}
 
-/// Wakes a waiter, unless it has stopped waiting.
-fn wake(waiter: oneshot::Sender<()>) {
-    let _ = waiter.send(());
+    #[cfg(test)]
+    pub(crate) fn remembered(&self) -> usize {
+        self.cache.read().remembered()
+    }
 }
 
 /// Takes a waiter out again when its future is dropped.
@@ -193,6 +223,6 @@ struct Forget<'a> {
 
 impl Drop for Forget<'_> {
     fn drop(&mut self) {
-        self.waiters.lock().by_revision.remove(&self.entry);
+        self.waiters.lock().forget(self.entry);
     }
 }

@@ -1,85 +1,197 @@
-//! [`Subscription`]: one reader's stream of an informer's changes. A slow reader costs bounded memory and slows nobody.
+//! [`Subscription`]: one reader's stream of an informer's changes. A slow reader costs bounded memory and, unless it asks for
+//! that, slows nobody. `hub` has what waits for it; here it is turned into deltas.
 
-use std::sync::Arc;
+#[cfg(test)]
+mod tests;
 
-use parking_lot::Mutex;
-use tokio::sync::Notify;
+use std::{any::Any, panic::AssertUnwindSafe, time::Duration};
 
-use crate::{Delta, Informer, Object, delta_fifo::DeltaFifo, indexer::Change};
+use futures::FutureExt;
+use kstore_nondet::HashSet;
+use tokio::time::{Instant, sleep_until};
 
-/// A stream of merged changes; see [`Delta`] for what is promised per key. Dropping it unsubscribes.
-pub struct Subscription<T> {
-    inbox: Arc<Inbox<T>>,
+use crate::{
+    Delivery, Delta, Informer, Key, Object, View, backlog,
+    hub::{Seat, Taken},
+    limits::MIN_RESYNC,
+    shared::Taking,
+    subscription_synced::{Gate, SubscriptionSynced},
+};
+
+/// A stream of changes; see [`Delta`] for what is promised per key. Dropping it unsubscribes.
+pub struct Subscription<T: Object> {
+    seat: Seat,
     /// Keeps the informer alive as long as someone listens.
     informer: Informer<T>,
+    gate: Gate,
+    resync: Option<Resync>,
+    replays: u64,
+}
+
+struct Resync {
+    period: Duration,
+    next: Instant,
+}
+
+/// A handler panicked. Its subscription is gone; nobody else's is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a handler of {informer} panicked: {message}")]
+pub struct HandlerPanicked {
+    /// The name of the informer it listened to.
+    pub informer: String,
+    /// What it said.
+    pub message: String,
 }
 
 impl<T: Object> Subscription<T> {
-    pub(crate) fn new(informer: Informer<T>, inbox: Arc<Inbox<T>>) -> Self {
-        Self { inbox, informer }
+    pub(crate) fn new(informer: Informer<T>, delivery: Delivery) -> Self {
+        let seat = informer.shared().join(delivery);
+        Self { seat, informer, gate: Gate::default(), resync: None, replays: 0 }
+    }
+
+    /// Delivers every cached object again as [`Delta::Resync`], once in each period, beginning one period from now. An object
+    /// that has a change to tell of at that moment is told of by the change alone. A reader that is late by several
+    /// periods gets one resync. Periods below [`MIN_RESYNC`] are raised to it.
+    #[must_use]
+    pub fn resync_every(mut self, period: Duration) -> Self {
+        let period = period.max(MIN_RESYNC);
+        self.resync = Some(Resync { period, next: Instant::now() + period });
+        self
     }
 
     /// Everything that changed since the last call, at least one delta: waits if nothing has. `None` when the informer has
     /// ended and everything is taken. Dropping the future loses nothing.
+    ///
+    /// Calling it says that everything taken before has been handled; see [`Subscription::synced`].
     pub async fn next(&mut self) -> Option<Vec<Delta<T>>> {
+        let shared = self.informer.shared().clone();
         loop {
-            let (deltas, closed) = self.inbox.take();
+            let rung = shared.bell.notified();
+            let (deltas, closed) = self.take();
             if !deltas.is_empty() {
                 return Some(deltas);
             }
             if closed {
                 return None;
             }
-            self.inbox.bell.notified().await;
+            let Some(resync) = self.resync.as_ref().map(|resync| resync.next) else {
+                rung.await;
+                continue;
+            };
+            tokio::select! {
+                biased;
+                () = rung => {}
+                () = sleep_until(resync) => {}
+            }
         }
     }
 
-    /// Everything that changed since the last call, without waiting.
+    /// Everything that changed since the last call, without waiting. Also says that everything taken before has been
+    /// handled.
     pub fn try_next(&mut self) -> Vec<Delta<T>> {
-        self.inbox.take().0
+        self.take().0
     }
 
-    /// Keys that changed and are not yet taken.
+    /// Calls `handle` for each delta, one after the other, until the informer has ended.
+    ///
+    /// # Errors
+    /// When `handle` panics. The subscription is gone then; everybody else's goes on.
+    pub async fn for_each<F, Fut>(mut self, mut handle: F) -> Result<(), HandlerPanicked>
+    where
+        F: FnMut(Delta<T>) -> Fut + Send,
+        Fut: Future<Output = ()> + Send,
+    {
+        while let Some(deltas) = self.next().await {
+            for delta in deltas {
+                let handled = AssertUnwindSafe(async { handle(delta).await }).catch_unwind().await;
+                handled.map_err(|panic| self.panicked(&*panic))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Resolves once this reader has taken everything that the informer's first complete state held and has come back for
+    /// more, having handled it; also if that state was empty. Cloneable, and independent of the subscription.
+    pub fn synced(&self) -> SubscriptionSynced {
+        self.gate.synced()
+    }
+
+    /// What waits to be taken: keys if changes are merged, else changes (and the objects of the first state). Costs as much
+    /// as there is.
     pub fn pending(&self) -> usize {
-        self.inbox.state.lock().fifo.len()
+        self.informer.shared().pending(self.seat)
+    }
+
+    /// How often the backlog was dropped and replayed; see [`crate::Overflow::Replay`].
+    pub fn replays(&self) -> u64 {
+        self.replays
     }
 
     /// The informer whose changes these are.
     pub fn informer(&self) -> &Informer<T> {
         &self.informer
     }
+
+    fn take(&mut self) -> (Vec<Delta<T>>, bool) {
+        let resync = self.is_resync_due();
+        let Taking { taken, view, synced, closed } = self.informer.shared().take(&mut self.seat, resync);
+        let mut deltas = self.deltas(taken);
+        if let Some(view) = view {
+            again(&view, &mut deltas);
+        }
+        self.gate.took(synced, deltas.is_empty());
+        (deltas, closed)
+    }
+
+    fn deltas(&mut self, taken: Taken<T>) -> Vec<Delta<T>> {
+        match taken {
+            Taken::All(view) => added(&view).collect(),
+            Taken::Merged(contents) => backlog::deltas(contents),
+            Taken::Each(initial, batches) => {
+                let initial = initial.iter().flat_map(added);
+                let changes = batches.iter().flat_map(|batch| &batch.changes);
+                initial.chain(changes.flat_map(crate::indexer::Change::deltas)).collect()
+            }
+            Taken::Replayed(contents) => {
+                self.replays += 1;
+                backlog::deltas(contents)
+            }
+        }
+    }
+
+    fn is_resync_due(&mut self) -> bool {
+        let Some(resync) = &mut self.resync else { return false };
+        let now = Instant::now();
+        if now < resync.next {
+            return false;
+        }
+        resync.next += resync.period;
+        if resync.next <= now {
+            resync.next = now + resync.period;
+        }
+        true
+    }
+
+    fn panicked(&self, panic: &(dyn Any + Send)) -> HandlerPanicked {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let message = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        tracing::error!(informer = self.informer.name(), message, "a handler panicked and is told no more");
+        HandlerPanicked { informer: self.informer.name().to_owned(), message }
+    }
 }
 
-/// Where the driver leaves changes for one subscription.
-pub(crate) struct Inbox<T> {
-    state: Mutex<State<T>>,
-    bell: Notify,
+impl<T: Object> Drop for Subscription<T> {
+    fn drop(&mut self) {
+        self.informer.shared().leave(self.seat);
+    }
 }
 
-struct State<T> {
-    fifo: DeltaFifo<T>,
-    closed: bool,
+fn added<T: Object>(view: &View<T>) -> impl Iterator<Item = Delta<T>> {
+    view.iter().cloned().map(Delta::Added)
 }
 
-impl<T: Object> Inbox<T> {
-    pub(crate) fn new(fifo: DeltaFifo<T>) -> Self {
-        Self { state: Mutex::new(State { fifo, closed: false }), bell: Notify::new() }
-    }
-
-    pub(crate) fn deliver(&self, changes: &[Change<T>]) {
-        let mut state = self.state.lock();
-        changes.iter().for_each(|change| state.fifo.record(change));
-        drop(state);
-        self.bell.notify_one();
-    }
-
-    pub(crate) fn close(&self) {
-        self.state.lock().closed = true;
-        self.bell.notify_one();
-    }
-
-    fn take(&self) -> (Vec<Delta<T>>, bool) {
-        let mut state = self.state.lock();
-        (state.fifo.drain(), state.closed)
-    }
+/// Adds all of a view that `deltas`, which lead to it, do not tell of.
+fn again<T: Object>(view: &View<T>, deltas: &mut Vec<Delta<T>>) {
+    let told: HashSet<Key> = deltas.iter().map(|delta| delta.object().key()).collect();
+    deltas.extend(view.iter().filter(|o| !told.contains(&o.key())).cloned().map(Delta::Resync));
 }

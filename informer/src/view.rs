@@ -5,9 +5,9 @@ use std::{borrow::Borrow, sync::Arc};
 use crate::{Index, Key, Object, Revision, indexer::Indexer};
 
 /// A consistent picture of an informer's cache. Taking one is cheap; while it lives, the cache copies what it changes.
-pub struct View<T>(pub(crate) Indexer<T>);
+pub struct View<T>(pub(crate) Arc<Indexer<T>>);
 
-impl<T: Object> Clone for View<T> {
+impl<T> Clone for View<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }

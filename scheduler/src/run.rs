@@ -208,7 +208,9 @@ impl Edge {
 
 fn change<T: Object>(delta: Delta<T>) -> Change<T> {
     match delta {
-        Delta::Added(object) | Delta::Updated { new: object, .. } => Change::Set(object),
+        Delta::Added(object) | Delta::Updated { new: object, .. } | Delta::Resync(object) => {
+            Change::Set(object)
+        }
         Delta::Deleted(object) => Change::Gone(object),
     }
 }

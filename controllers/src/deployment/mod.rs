@@ -89,7 +89,7 @@ fn waiting_for(
         Delta::Updated { old, new } if new.status.phase.is_terminal() && !old.status.phase.is_terminal() => {
             new
         }
-        Delta::Updated { .. } | Delta::Added(_) => return None,
+        Delta::Updated { .. } | Delta::Added(_) | Delta::Resync(_) => return None,
     };
     let set = controller_of(&pod.metadata.owner_references).filter(|o| o.kind == "ReplicaSet")?;
     let ns = pod.metadata.namespace.as_str();

@@ -69,7 +69,7 @@ fn zone(node: &Node) -> Option<&String> {
 /// The Services whose endpoints a change of a pod may change.
 fn services_of(services: &Informer<Obj<Service>>, delta: &Delta<Pod>) -> Vec<Key> {
     let (old, new) = match delta {
-        Delta::Added(pod) => (None, Some(pod)),
+        Delta::Added(pod) | Delta::Resync(pod) => (None, Some(pod)),
         Delta::Updated { old, new } if tells_the_same(old, new) => return vec![],
         Delta::Updated { old, new } => (Some(old), Some(new)),
         Delta::Deleted(pod) => (Some(pod), None),

@@ -175,7 +175,7 @@ fn take(graph: &mut Graph, delta: &Delta<Member>) -> Vec<(Work, Revision)> {
             work.extend(put(graph, new));
             work
         }
-        Delta::Updated { new, .. } => put(graph, new),
+        Delta::Updated { new, .. } | Delta::Resync(new) => put(graph, new),
         Delta::Deleted(old) => graph.gone(old.uid()),
     };
     let revision = delta.object().revision();

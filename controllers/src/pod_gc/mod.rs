@@ -26,7 +26,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
         .controller("pod-gc")
         .watch_deltas(&caches.nodes, |delta: &Delta<Obj<Node>>| {
             let leaves = match delta {
-                Delta::Added(_) => false,
+                Delta::Added(_) | Delta::Resync(_) => false,
                 Delta::Updated { old, new } => plan::is_out_of_service(new) && !plan::is_out_of_service(old),
                 Delta::Deleted(_) => true,
             };
@@ -53,7 +53,7 @@ fn sweep() -> Key {
 /// A pod that a sweep might remove.
 fn is_waste(pods: &Informer<Pod>, nodes: &Informer<Obj<Node>>, delta: &Delta<Pod>) -> bool {
     let pod = match delta {
-        Delta::Added(pod) | Delta::Updated { new: pod, .. } => pod,
+        Delta::Added(pod) | Delta::Updated { new: pod, .. } | Delta::Resync(pod) => pod,
         Delta::Deleted(_) => return false,
     };
     let node = pod.spec.node_name.as_str();

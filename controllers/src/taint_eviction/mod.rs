@@ -32,7 +32,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
             let changed = match delta {
                 Delta::Added(node) => !execute_taints(node).is_empty(),
                 Delta::Updated { old, new } => execute_taints(old) != execute_taints(new),
-                Delta::Deleted(_) => false,
+                Delta::Deleted(_) | Delta::Resync(_) => false,
             };
             if !changed {
                 return vec![];

@@ -9,6 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Builder, Delta, Index, Informer, Key, Object, ReadAt, Revision, SourceError, Start, Status, Subscription,
+    ViewError,
+    limits::{UNDO_AGE, UNDO_CHANGES},
     testing::{Call, Chaos, FakeKind, FakeStore, Sample},
 };
 
@@ -83,6 +85,7 @@ impl Reader {
                     let believed = self.believes.remove(&key).expect("deleted before added");
                     assert_eq!(believed.uid(), last.uid(), "the deleted object is the one believed in");
                 }
+                Delta::Resync(_) => panic!("nobody asked for a resync"),
             }
         }
     }
@@ -297,4 +300,25 @@ async fn a_wait_that_is_given_up_leaves_nothing_behind() {
         assert!(timeout(Duration::from_secs(1), informer.wait_for(Revision(99))).await.is_err());
     }
     assert_eq!(informer.shared().waiting(), 0);
+}
+
+/// X4: what can be taken back is bounded by number and by age.
+#[tokio::test(start_paused = true)]
+async fn the_way_back_is_bounded_by_changes_and_by_age() {
+    let store = FakeStore::new();
+    let kind = store.kind::<Sample>("samples");
+    let (informer, _stop) = synced(&kind).await;
+    for value in 0..UNDO_CHANGES as u64 + 10 {
+        kind.put(Sample::new("", &(value % 7).to_string()).value(value));
+        informer.wait_for(store.revision()).await.unwrap();
+    }
+    assert_eq!(informer.shared().remembered(), UNDO_CHANGES);
+    assert_eq!(informer.view_at(Revision(9)).err(), Some(ViewError::TooOld(Revision(10))));
+    assert_eq!(informer.view_at(Revision(10)).unwrap().revision(), Revision(10));
+    let next = store.revision().0 + 1;
+    assert_eq!(informer.view_at(Revision(next)).err(), Some(ViewError::NotYet(store.revision())));
+    advance(UNDO_AGE * 2).await;
+    kind.put(Sample::new("", "new"));
+    informer.wait_for(store.revision()).await.unwrap();
+    assert_eq!(informer.shared().remembered(), 1);
 }

@@ -120,7 +120,9 @@ impl Manager {
     pub(crate) fn observe_pods(&mut self, deltas: Vec<Delta<PodRecord>>, now: Timestamp) {
         for delta in deltas {
             match delta {
-                Delta::Added(record) | Delta::Updated { new: record, .. } => self.observe_pod(record, now),
+                Delta::Added(record) | Delta::Updated { new: record, .. } | Delta::Resync(record) => {
+                    self.observe_pod(record, now);
+                }
                 Delta::Deleted(record) => self.forget_pod(&record.key(), record.uid()),
             }
         }
@@ -188,7 +190,9 @@ impl Manager {
     pub(crate) fn observe_nodes(&mut self, deltas: Vec<Delta<NodeRecord>>) {
         for delta in deltas {
             let (key, record) = match delta {
-                Delta::Added(record) | Delta::Updated { new: record, .. } => (record.key(), Some(record)),
+                Delta::Added(record) | Delta::Updated { new: record, .. } | Delta::Resync(record) => {
+                    (record.key(), Some(record))
+                }
                 Delta::Deleted(record) => (record.key(), None),
             };
             if let Some(node) = self.nodes.get_mut(key.name()) {
