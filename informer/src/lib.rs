@@ -45,7 +45,7 @@ mod whole;
 pub use builder::Builder;
 pub use causes::Causes;
 pub use conflict::{Modified, Refusal, Tries, Writer, modify, on_conflict};
-pub use controller::{Action, Context, Controller};
+pub use controller::{Action, Context, Controller, Failure, IntoFailure, NotSynced};
 pub use delivery::{Delivery, Overflow};
 pub use delta_fifo::Delta;
 pub use expectations::{Creation, Deletion, Expectations};
