@@ -48,6 +48,7 @@ fn create(row: &'static Resource, object: &Value) -> Request {
         user: UserInfo::new(SELF, [MASTERS]),
         agent: "kstore-apiserver".into(),
         causes: Vec::new(),
+        fence: None,
         target: Target {
             resource: row,
             subresource: "",

@@ -11,6 +11,7 @@ pub mod bootstrap;
 pub mod cache;
 mod decode;
 pub mod error;
+pub mod fence;
 pub mod grpc;
 pub mod limits;
 pub mod lookup;
@@ -25,4 +26,4 @@ pub mod storage;
 #[cfg(test)]
 mod testing;
 
-pub use server::{ApiServer, InProcess, Options, StartError};
+pub use server::{ApiServer, InProcess, Options, StartError, WatchBatches};

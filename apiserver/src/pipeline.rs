@@ -16,9 +16,8 @@ use crate::cache::{Cache, Entry, Watch};
 use crate::limits;
 use crate::metrics::{self, Metrics};
 use crate::provenance::{Note, Provenance};
-use crate::registry::{Listed, Registry};
+use crate::registry::{Listed, Mandate, Registry};
 use crate::request::{Action, Request, Target};
-use bytes::Bytes;
 use kstore_api::kind::Resource;
 use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
@@ -153,6 +152,10 @@ impl Pipeline {
         self.cache().fresh().await;
         self.authorize(&request)?;
         check_method(&request)?;
+        // The commit checks it again, at its own revision; here it also stops what would write nothing.
+        if let Some(fence) = request.fence.as_ref().filter(|_| request.action.is_write()) {
+            self.registry.check_fence(fence).await?;
+        }
         let mut warnings = Vec::new();
         let answer = match &request.action {
             Action::Get(options) => self.get(&request, options).await,
@@ -213,9 +216,9 @@ impl Pipeline {
         self.authorizer.check(&attributes)
     }
 
-    /// Who does this and why, in the form that is stored with the revision.
-    fn note(&self, request: &Request) -> Bytes {
-        Note::of(request, &self.nondet.clock).encode()
+    /// Who does this and why, in the form that is stored with the revision; and in which term of leadership.
+    fn mandate(&self, request: &Request) -> Mandate {
+        Mandate { note: Note::of(request, &self.nondet.clock).encode(), fence: request.fence.clone() }
     }
 }
 

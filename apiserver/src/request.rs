@@ -3,9 +3,11 @@
 
 use crate::authn::UserInfo;
 use crate::cache::Filter;
+use crate::fence::Fence;
 use bytes::Bytes;
 use kstore_api::kind::Resource;
 use kstore_api::patch::PatchType;
+use std::sync::Arc;
 
 /// Who asks, about what, to do what, and because of what.
 #[derive(Clone, Debug)]
@@ -16,6 +18,8 @@ pub struct Request {
     pub agent: String,
     /// The revisions that made the caller write; at most [`crate::limits::CAUSES`].
     pub causes: Vec<i64>,
+    /// The term of leadership outside of which it must not write.
+    pub fence: Option<Arc<Fence>>,
     /// What it is about.
     pub target: Target,
     /// What to do.
@@ -64,6 +68,11 @@ pub enum Action {
 }
 
 impl Action {
+    /// Whether it may change anything.
+    pub fn is_write(&self) -> bool {
+        !matches!(self, Self::Get(_) | Self::List(_) | Self::Watch(_))
+    }
+
     /// The verb that authorization asks about.
     pub fn verb(&self) -> &'static str {
         match self {

@@ -18,7 +18,8 @@ use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
-use kstore_proto::kstore::v1::{FILE_DESCRIPTOR_SET, kstore_server::KstoreServer};
+use kstore_proto::kstore::v1::kstore_server::{Kstore, KstoreServer};
+use kstore_proto::kstore::v1::{self as pb, FILE_DESCRIPTOR_SET};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -58,6 +59,7 @@ pub struct Options {
 pub struct ApiServer {
     pipeline: Arc<Pipeline>,
     router: Router,
+    grpc: Grpc,
     stop: CancellationToken,
 }
 
@@ -90,13 +92,17 @@ impl ApiServer {
         bootstrap::run(&pipeline).await.map_err(StartError::Bootstrap)?;
         let rest = Arc::new(Rest::new(pipeline.clone(), options.advertised, options.stop.clone()));
         let grpc = Grpc::new(pipeline.clone(), options.stop.clone());
-        Ok(Self { router: router(rest, grpc), pipeline, stop: options.stop })
+        Ok(Self { router: router(rest, grpc.clone()), grpc, pipeline, stop: options.stop })
     }
 
     /// Both doors for a component in this process. It is `user` to authentication's eyes; everything after that is as for
     /// anybody else.
     pub fn in_process(&self, user: UserInfo) -> InProcess {
-        InProcess { router: self.router.clone(), peer: Peer::InProcess(Arc::new(user)) }
+        InProcess {
+            router: self.router.clone(),
+            grpc: self.grpc.clone(),
+            peer: Peer::InProcess(Arc::new(user)),
+        }
     }
 
     /// The pipeline, for embedders that need no encoding.
@@ -207,8 +213,25 @@ async fn connection(
 #[derive(Clone)]
 pub struct InProcess {
     router: Router,
+    grpc: Grpc,
     peer: Peer,
 }
+
+impl InProcess {
+    /// The gRPC door's `Watch` without a wire: batches as values, whose objects share the watch cache's bytes. Who asks is
+    /// checked, and a reader who falls behind is ended, exactly as for a client on a connection.
+    pub fn watch(
+        &self,
+        mut request: tonic::Request<pb::WatchRequest>,
+    ) -> impl Future<Output = Result<WatchBatches, tonic::Status>> + Send + use<> {
+        request.extensions_mut().insert(self.peer.clone());
+        let grpc = self.grpc.clone();
+        async move { Ok(Kstore::watch(&grpc, request).await?.into_inner()) }
+    }
+}
+
+/// The batches of one watch.
+pub type WatchBatches = <Grpc as Kstore>::WatchStream;
 
 impl<B> Service<Request<B>> for InProcess
 where

@@ -2,7 +2,7 @@
 //! `dynamic` give them types.
 
 use bytes::Bytes;
-use kstore_informer::Causes;
+use kstore_informer::{Causes, Fence};
 use kstore_proto::kstore::v1::kstore_client::KstoreClient;
 use tonic::{
     Request,
@@ -10,7 +10,7 @@ use tonic::{
 };
 use tower::{Service, ServiceExt, util::BoxCloneSyncService};
 
-use crate::{Api, ApiError, DynamicApi, Gvr, limits::MAX_MESSAGE, typed::Kind};
+use crate::{Api, ApiError, DynamicApi, Gvr, feed::Feed, limits::MAX_MESSAGE, typed::Kind};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) type Transport =
@@ -27,6 +27,9 @@ pub struct Client {
     pub(crate) transport: Transport,
     agent: Option<MetadataValue<Ascii>>,
     causes: Option<MetadataValue<Ascii>>,
+    fence: Option<MetadataValue<Ascii>>,
+    /// How watches are opened, if not by a call.
+    pub(crate) feed: Option<Feed>,
 }
 
 impl Client {
@@ -44,7 +47,13 @@ impl Client {
         let service = service
             .map_response(|response: http::Response<B>| response.map(tonic::body::Body::new))
             .map_err(|error| ServiceError(error.into()));
-        Self { transport: BoxCloneSyncService::new(service), agent: agent_value(agent), causes: None }
+        Self {
+            transport: BoxCloneSyncService::new(service),
+            agent: agent_value(agent),
+            causes: None,
+            fence: None,
+            feed: None,
+        }
     }
 
     /// The same connection for another component.
@@ -61,6 +70,18 @@ impl Client {
             false => causes.to_string().try_into().ok(),
         };
         Self { causes, ..self.clone() }
+    }
+
+    /// The same client, whose writes are refused with a conflict ([`ApiError::is_fenced`]) unless the lease says, at the very
+    /// revision of the write, that this term of leadership goes on. Its reads are as before.
+    #[must_use]
+    pub fn fence(&self, fence: &Fence) -> Self {
+        let value = fence.to_string().try_into().expect("a fence is printed as plain ASCII");
+        Self { fence: Some(value), ..self.clone() }
+    }
+
+    pub(crate) fn without_fence(&self) -> Self {
+        Self { fence: None, ..self.clone() }
     }
 
     /// Objects of one type.
@@ -88,6 +109,9 @@ impl Client {
         }
         if let Some(causes) = &self.causes {
             metadata.insert("kstore-cause", causes.clone());
+        }
+        if let Some(fence) = &self.fence {
+            metadata.insert("kstore-fence", fence.clone());
         }
         request
     }

@@ -85,6 +85,12 @@ impl ApiError {
         self.causes().iter().any(|cause| cause.reason == "NamespaceTerminating")
     }
 
+    /// The client writes for a term of leadership that is over ([`crate::Client::fence`]): also a conflict, but one that no
+    /// reading again will solve.
+    pub fn is_fenced(&self) -> bool {
+        self.causes().iter().any(|cause| cause.reason == "LeaseNotHeld")
+    }
+
     /// The fields or rules that the answer names.
     pub fn causes(&self) -> &[Cause] {
         let details = self.status().and_then(|status| status.details.as_ref());

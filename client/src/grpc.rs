@@ -14,7 +14,6 @@ use serde::Deserialize;
 use crate::{
     ApiError, Gvr, ListParams, WatchParams,
     calls::{Calls, revision, wire},
-    client::bounded,
     limits::WATCH_PROGRESS,
 };
 
@@ -63,18 +62,38 @@ impl<T: Object> Source<T> {
         std::iter::once(&self.calls.gvr).chain(&self.more)
     }
 
-    fn request(&self, start: Start) -> pb::WatchRequest {
+    /// What a watch of it selects, one for each of its resources.
+    pub(crate) fn selectors(&self) -> Vec<pb::WatchSelector> {
         let selector = |gvr: &Gvr| pb::WatchSelector {
             r#ref: Some(gvr.reference(&self.params.ns, &self.params.name, "")),
             label_selector: self.params.labels.clone(),
             field_selector: self.params.fields.clone(),
         };
+        self.resources().map(selector).collect()
+    }
+
+    fn request(&self, start: Start) -> pb::WatchRequest {
         let after_revision = match start {
             Start::Initial(_) => 0,
             Start::After(revision) => wire(revision),
         };
-        let selectors = self.resources().map(selector).collect();
-        pb::WatchRequest { selectors, after_revision, progress: true }
+        pb::WatchRequest { selectors: self.selectors(), after_revision, progress: true }
+    }
+
+    /// A batch as the informer wants it: its events, then how far it has come. An initial state that is older than `least` is
+    /// refused when it is complete.
+    ///
+    /// # Errors
+    /// [`SourceError::Ahead`].
+    pub(crate) fn frames(
+        &self,
+        batch: pb::WatchBatch,
+        least: Revision,
+    ) -> Result<Vec<Frame<T>>, SourceError> {
+        match batch.initial_done && revision(batch.revision) < least {
+            true => Err(SourceError::Ahead { retry_after: None }),
+            false => Ok(frames(batch, &self.decode)),
+        }
     }
 
     fn list_params(&self, at: Option<Revision>) -> ListParams {
@@ -137,24 +156,20 @@ impl<T: Object> ListerWatcher for Source<T> {
     }
 
     async fn watch(&self, start: Start) -> Result<Frames<T>, SourceError> {
-        let least = match start {
-            Start::Initial(ReadAt::Exact(_)) => {
-                return Err(SourceError::Unsupported(Capability::ExactList));
-            }
-            Start::Initial(ReadAt::NotOlderThan(least)) => least,
-            Start::Initial(ReadAt::Any | ReadAt::Latest) | Start::After(_) => Revision(0),
-        };
-        let mut grpc = self.calls.client.grpc();
-        let stream = bounded(grpc.watch(self.calls.client.request(self.request(start)))).await?;
-        let decode = self.decode.clone();
-        let frames = stream.map(move |batch| match batch {
-            Ok(batch) if batch.initial_done && revision(batch.revision) < least => {
-                Err(SourceError::Ahead { retry_after: None })
-            }
-            Ok(batch) => Ok(frames(batch, &decode)),
-            Err(status) => Err(ApiError::from(status).into()),
-        });
+        let least = least(start)?;
+        let stream = self.calls.client.open_watch(self.request(start)).await?;
+        let source = self.clone();
+        let frames = stream.map(move |batch| source.frames(batch.map_err(ApiError::from)?, least));
         Ok(frames.boxed())
+    }
+}
+
+/// The revision that an initial state must have reached.
+pub(crate) fn least(start: Start) -> Result<Revision, SourceError> {
+    match start {
+        Start::Initial(ReadAt::Exact(_)) => Err(SourceError::Unsupported(Capability::ExactList)),
+        Start::Initial(ReadAt::NotOlderThan(least)) => Ok(least),
+        Start::Initial(ReadAt::Any | ReadAt::Latest) | Start::After(_) => Ok(Revision(0)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`ClientLease`]: a lease of the `coordination.k8s.io` group as the place where an election is held.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -8,29 +8,35 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use kstore_informer::{LeaseError, LeaseRecord, LeaseStore, Revision};
+use parking_lot::Mutex;
 
 use crate::{Api, ApiError, Client, typed::revision_of};
 
-/// One lease by namespace and name. Other Kubernetes clients can be candidates for it too.
+/// One lease by namespace and name. Other Kubernetes clients can be candidates for it too. Needs the verbs get, create and
+/// update on it. Written without a fence: it is what fences are about.
 #[derive(Clone)]
 pub struct ClientLease {
     api: Api<Lease>,
     namespace: String,
     name: String,
+    /// The metadata of the lease as last read or written: labels and owners are not ours to drop.
+    seen: Arc<Mutex<Option<ObjectMeta>>>,
 }
 
 impl ClientLease {
     /// The lease of this name.
     pub fn new(client: &Client, namespace: &str, name: &str) -> Self {
-        Self { api: client.api(), namespace: namespace.to_owned(), name: name.to_owned() }
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        Self { api: client.without_fence().api(), namespace, name, seen: Arc::default() }
     }
 
     fn lease(&self, record: &LeaseRecord, at: Option<Revision>) -> Lease {
+        let known = self.seen.lock().clone().filter(|_| at.is_some()).unwrap_or_default();
         let metadata = ObjectMeta {
             name: Some(self.name.clone()),
             namespace: Some(self.namespace.clone()),
             resource_version: at.map(|revision| revision.to_string()),
-            ..ObjectMeta::default()
+            ..known
         };
         let spec = LeaseSpec {
             holder_identity: Some(record.holder.clone()),
@@ -42,12 +48,25 @@ impl ClientLease {
         };
         Lease { metadata, spec: Some(spec) }
     }
+
+    fn note(&self, lease: &Lease) -> Revision {
+        *self.seen.lock() = Some(lease.metadata.clone());
+        revision_of(lease)
+    }
 }
 
 impl LeaseStore for ClientLease {
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     async fn get(&self) -> Result<Option<(LeaseRecord, Revision)>, LeaseError> {
         match self.api.get(&self.namespace, &self.name).await {
-            Ok(lease) => Ok(Some((record(&lease), revision_of(&lease)))),
+            Ok(lease) => Ok(Some((record(&lease), self.note(&lease)))),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(failed(&error)),
         }
@@ -55,12 +74,12 @@ impl LeaseStore for ClientLease {
 
     async fn create(&self, record: &LeaseRecord) -> Result<Revision, LeaseError> {
         let created = self.api.create(&self.namespace, &self.lease(record, None)).await;
-        created.map(|lease| revision_of(&lease)).map_err(|error| failed(&error))
+        created.map(|lease| self.note(&lease)).map_err(|error| failed(&error))
     }
 
     async fn replace(&self, record: &LeaseRecord, at: Revision) -> Result<Revision, LeaseError> {
         let updated = self.api.update(&self.lease(record, Some(at))).await;
-        updated.map(|lease| revision_of(&lease)).map_err(|error| failed(&error))
+        updated.map(|lease| self.note(&lease)).map_err(|error| failed(&error))
     }
 }
 

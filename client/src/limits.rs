@@ -24,3 +24,10 @@ pub const MAX_KUBECONFIG: u64 = 1 << 20;
 
 /// Resources that one watch stream can carry; the server refuses more.
 pub const MAX_SELECTORS: usize = 64;
+
+/// Events that wait for one part of a common stream. At the bound the stream is not read until that part has caught up, which
+/// holds up the other parts; one batch more may be under way.
+pub const MULTI_BUFFER: usize = 4_096;
+
+/// After this long a common stream that waits for informers which were not started says for which.
+pub const MULTI_WARNING: Duration = Duration::from_secs(120);

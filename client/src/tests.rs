@@ -130,6 +130,7 @@ fn describe<T: Object>(delta: &Delta<T>) -> String {
         Delta::Added(_) => format!("+{name}"),
         Delta::Updated { .. } => format!("~{name}"),
         Delta::Deleted(last) => format!("-{name}@{}", last.revision()),
+        Delta::Resync(_) => format!("={name}"),
     }
 }
 

@@ -1,4 +1,5 @@
-//! The informers that all controllers share, and the indexes on them. One place, so that each kind is watched once.
+//! The informers that all controllers share, and the indexes on them. One place, so that each kind is watched once, and all on one
+//! stream: the caches pass through the same revisions together.
 
 use crate::claim::{Claimable, controller_of};
 use crate::garbage_collector::member::{self, Member};
@@ -72,6 +73,7 @@ impl Caches {
         stop: &CancellationToken,
     ) -> Self {
         let spawner = Spawner { tasks, stop, nondet };
+        let multi = client.multi();
         let all = WatchParams::default;
         let named = |name: &str| WatchParams::default().fields(&format!("metadata.name={name}"));
         let sets_held = Index::new(|set: &Obj<ReplicaSet>, emit: &mut dyn FnMut(Held)| {
@@ -90,31 +92,30 @@ impl Caches {
                 emit((slice.metadata.namespace.clone().unwrap_or_default(), service.clone()));
             }
         });
-        let sets = Builder::new(client.api::<ReplicaSet>().source(all())).index(&sets_held);
-        let pods = Builder::new(client.api::<core::Pod>().project(all(), view::decode_pod)).index(&pods_held);
+        let sets = Builder::new(multi.source::<ReplicaSet>(all())).index(&sets_held);
+        let pods = Builder::new(multi.project::<core::Pod, _, _>(all(), view::decode_pod)).index(&pods_held);
         let leases =
-            client.api::<coordination::Lease>().project(all().ns("kube-node-lease"), view::decode::<Lease>);
-        let accounts = client.api::<ServiceAccount>();
-        let accounts = accounts.project(named(crate::service_account::DEFAULT), view::decode::<Plain>);
-        let root_cas = client.api::<ConfigMap>().source(named(crate::service_account::ROOT_CA));
-        let slices = Builder::new(client.api::<EndpointSlice>().source(all())).index(&slices_of);
+            multi.project::<coordination::Lease, _, _>(all().ns("kube-node-lease"), view::decode::<Lease>);
+        let accounts = multi
+            .project::<ServiceAccount, _, _>(named(crate::service_account::DEFAULT), view::decode::<Plain>);
+        let root_cas = multi.source::<ConfigMap>(named(crate::service_account::ROOT_CA));
+        let slices = Builder::new(multi.source::<EndpointSlice>(all())).index(&slices_of);
         Self {
-            deployments: spawner.start("deployments", Builder::new(client.api::<Deployment>().source(all()))),
+            deployments: spawner.start("deployments", Builder::new(multi.source::<Deployment>(all()))),
             sets: spawner.start("replicasets", sets),
             sets_held,
             pods: spawner.start("pods", pods),
             pods_held,
-            nodes: spawner.start("nodes", Builder::new(client.api::<Node>().source(all()))),
+            nodes: spawner.start("nodes", Builder::new(multi.source::<Node>(all()))),
             leases: spawner.start("leases", Builder::new(leases)),
-            namespaces: spawner.start("namespaces", Builder::new(client.api::<Namespace>().source(all()))),
+            namespaces: spawner.start("namespaces", Builder::new(multi.source::<Namespace>(all()))),
             accounts: spawner.start("serviceaccounts", Builder::new(accounts)),
             root_cas: spawner.start("configmaps", Builder::new(root_cas)),
-            services: spawner.start("services", Builder::new(client.api::<Service>().source(all()))),
+            services: spawner.start("services", Builder::new(multi.source::<Service>(all()))),
             slices: spawner.start("endpointslices", slices),
             slices_of,
-            endpoints: spawner
-                .start("endpoints", Builder::new(client.api::<core::Endpoints>().source(all()))),
-            everything: spawner.start("everything", Builder::new(member::source(client))),
+            endpoints: spawner.start("endpoints", Builder::new(multi.source::<core::Endpoints>(all()))),
+            everything: spawner.start("everything", Builder::new(multi.part(member::source(client)))),
         }
     }
 }

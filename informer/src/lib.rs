@@ -53,7 +53,10 @@ pub use history::ViewError;
 pub use indexer::Index;
 pub use informer::{Informer, Status, Stopped};
 pub use key::Key;
-pub use leader::{Elector, Leadership, LeaseError, LeaseRecord, LeaseStore};
+pub use leader::{
+    Election, Elector, ElectorOptions, Fence, Leadership, LeaseError, LeaseRecord, LeaseStore, OptionsError,
+    Watchdog,
+};
 pub use lister_watcher::{
     Capabilities, Capability, Continue, Domain, Frame, Frames, ListRequest, ListerWatcher, Page, ReadAt,
     Revisions, SourceError, Start, Undecodable,

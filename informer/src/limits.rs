@@ -143,8 +143,12 @@ pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// Time between two attempts to take or renew a lease.
 pub const LEASE_RETRY: Duration = Duration::from_secs(2);
 
-/// How long the work of a deposed leader may take to end by itself. Then it is dropped, still within the lease.
-pub const LEASE_GRACE: Duration = Duration::from_secs(2);
+/// How much of the retry period is added at most, by chance, between two attempts to take a lease: candidates that all
+/// waited for the same one must not all come at once.
+pub const LEASE_JITTER: f64 = 1.2;
+
+/// Attempts to give a lease up that others keep writing to. Each lost one means that somebody else's write got through.
+pub const RELEASE_TRIES: u32 = 5;
 
 /// Changes that wait for slow subscribers as they came, before they are merged per key (or as many as there are merged
 /// keys, if that is more): merging costs ten times what keeping costs, and most subscribers come in time.

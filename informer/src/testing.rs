@@ -1,22 +1,58 @@
 //! What tests of controllers need instead of a cluster: [`FakeStore`], a store of any objects with one revision counter, and
-//! sources over it that fail on demand or at random. Feature `testing`; never part of a server.
+//! sources over it that fail by script ([`FaultScript`]) or at random ([`Chaos`]); [`assert_converges`], which says what is
+//! missing in a cache; and the [`contract`] that every source must keep. Feature `testing`; never part of a server.
+//!
+//! All time is tokio's and all chance is seeded: under a paused clock a test sees the same in each run.
+//!
+//! ```
+//! use kstore_informer::{Builder, testing::{FakeStore, FaultScript, Sample, assert_converges}};
+//! # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(async {
+//! let pods = FakeStore::new().kind::<Sample>("pods");
+//! let source = pods.source().faults(&FaultScript::random(7));
+//! let cache = Builder::new(source).spawn(&Default::default());
+//! pods.put(Sample::new("default", "web").value(1));
+//! assert_converges(&cache, &pods).await; // whatever went wrong on the way
+//! # });
+//! ```
 
 mod chaos;
+pub mod contract;
+mod converge;
+mod fault;
+mod feed;
+mod lease;
 mod sample;
+mod source;
+#[cfg(test)]
+mod tests;
 
-use std::{any::Any, collections::BTreeMap, marker::PhantomData, sync::Arc};
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    marker::PhantomData,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
-use parking_lot::Mutex;
-use tokio::sync::Notify;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::{sync::Notify, time::Instant};
 
-use crate::{Key, Object, Revision};
-pub use chaos::{Call, Chaos, FakeSource};
+use crate::{Domain, Key, Object, Revision, Revisions};
+pub use chaos::Chaos;
+pub use converge::assert_converges;
+pub use fault::{Fault, FaultScript};
+pub use lease::FakeLease;
 pub use sample::Sample;
+pub use source::{Call, FakeSource};
 
 /// An object that a [`FakeStore`] can hold.
 pub trait Stored: Object + Clone {
-    /// Sets what the store decides.
+    /// Sets what the store decides at every write.
     fn stamp(&mut self, uid: &str, revision: Revision);
+    /// Sets its generation from the state before, if it has one and what its owner wants has changed.
+    fn generate(&mut self, _old: Option<&Self>) {}
 }
 
 /// Why the store refused.
@@ -38,11 +74,21 @@ pub enum StoreError {
 #[derive(Clone, Default)]
 pub struct FakeStore(Arc<Shelf>);
 
-#[derive(Default)]
 struct Shelf {
     inner: Mutex<Inner>,
     /// Rung at each new revision.
     bell: Arc<Notify>,
+    domain: Domain,
+    /// What the faults of its sources follow from, for the message of a test that fails.
+    seeds: Mutex<Vec<u64>>,
+}
+
+impl Default for Shelf {
+    fn default() -> Self {
+        static STORES: AtomicU64 = AtomicU64::new(0);
+        let domain = Domain::new(format!("fake store {}", STORES.fetch_add(1, Ordering::Relaxed)));
+        Self { inner: Mutex::default(), bell: Arc::default(), domain, seeds: Mutex::default() }
+    }
 }
 
 #[derive(Default)]
@@ -52,6 +98,8 @@ struct Inner {
     compacted: Revision,
     live: BTreeMap<(String, Key), State>,
     history: Vec<Past>,
+    leases: BTreeMap<u64, lease::Leased>,
+    next_lease: u64,
 }
 
 type State = Arc<dyn Any + Send + Sync>;
@@ -78,24 +126,56 @@ impl FakeStore {
 
     /// The newest revision.
     pub fn revision(&self) -> Revision {
-        Revision(self.0.inner.lock().revision)
+        Revision(self.lock().revision)
     }
 
     /// Forgets history up to `revision`: watches from before it expire.
     pub fn compact(&self, revision: Revision) {
-        let mut inner = self.0.inner.lock();
+        let mut inner = self.lock();
         inner.compacted = inner.compacted.max(revision);
     }
 
     /// Loses everything and begins again at revision zero, as a server does that kept nothing.
     pub fn wipe(&self) {
         *self.0.inner.lock() = Inner::default();
+        self.ring();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        let mut inner = self.0.inner.lock();
+        inner.expire(Instant::now());
+        inner
+    }
+
+    /// Tells every open stream to look.
+    fn ring(&self) {
         self.0.bell.notify_waiters();
+    }
+
+    fn bell(&self) -> Arc<Notify> {
+        self.0.bell.clone()
+    }
+
+    fn domain(&self) -> Revisions {
+        Revisions::Shared(self.0.domain.clone())
+    }
+
+    fn note_seed(&self, seed: Option<u64>) {
+        self.0.seeds.lock().extend(seed);
+    }
+
+    fn seeds(&self) -> Vec<u64> {
+        self.0.seeds.lock().clone()
+    }
+
+    /// Whether the history after a revision is kept.
+    fn keeps(&self, revision: Revision) -> bool {
+        revision >= self.lock().compacted
     }
 
     /// The states after a revision, and the newest revision; `None` if that history is forgotten.
     fn after(&self, revision: Revision, kind: &str) -> Option<(Vec<Past>, Revision)> {
-        let inner = self.0.inner.lock();
+        let inner = self.lock();
         if revision < inner.compacted {
             return None;
         }
@@ -121,7 +201,7 @@ impl<T> Clone for FakeKind<T> {
 impl<T: Stored> FakeKind<T> {
     /// The object of this key.
     pub fn get(&self, key: &Key) -> Option<Arc<T>> {
-        let state = self.store.0.inner.lock().live.get(&(self.name.clone(), key.clone()))?.clone();
+        let state = self.store.lock().live.get(&(self.name.clone(), key.clone()))?.clone();
         state.downcast().ok()
     }
 
@@ -132,7 +212,7 @@ impl<T: Stored> FakeKind<T> {
 
     /// All objects, in key order, and the newest revision.
     pub fn list_at(&self) -> (Vec<Arc<T>>, Revision) {
-        let inner = self.store.0.inner.lock();
+        let inner = self.store.lock();
         let ours = inner.live.iter().filter(|((kind, _), _)| *kind == self.name);
         let objects = ours.filter_map(|(_, state)| state.clone().downcast().ok()).collect();
         (objects, Revision(inner.revision))
@@ -140,7 +220,7 @@ impl<T: Stored> FakeKind<T> {
 
     /// All objects as they were at a revision, in key order.
     pub fn list_past(&self, revision: Revision) -> Vec<Arc<T>> {
-        let inner = self.store.0.inner.lock();
+        let inner = self.store.lock();
         let mut objects = BTreeMap::new();
         for past in inner.history.iter().filter(|past| past.kind == self.name && past.revision <= revision) {
             match past.gone {
@@ -186,7 +266,7 @@ impl<T: Stored> FakeKind<T> {
     /// # Errors
     /// [`StoreError::NotFound`].
     pub fn delete(&self, key: &Key) -> Result<Revision, StoreError> {
-        let mut inner = self.store.0.inner.lock();
+        let mut inner = self.store.lock();
         let state = inner.live.remove(&(self.name.clone(), key.clone())).ok_or(StoreError::NotFound)?;
         let old: Arc<T> = state.downcast().map_err(|_| StoreError::NotFound)?;
         inner.revision += 1;
@@ -195,7 +275,7 @@ impl<T: Stored> FakeKind<T> {
         last.stamp(old.uid(), revision);
         inner.record(&self.name, key, Arc::new(last), true);
         drop(inner);
-        self.store.0.bell.notify_waiters();
+        self.store.ring();
         Ok(revision)
     }
 
@@ -209,11 +289,12 @@ impl<T: Stored> FakeKind<T> {
         mut object: T,
         check: impl Fn(Option<&T>, &T) -> Result<(), StoreError>,
     ) -> Result<Arc<T>, StoreError> {
-        let mut inner = self.store.0.inner.lock();
+        let mut inner = self.store.lock();
         let (place, key) = ((self.name.clone(), object.key()), object.key());
         let old = inner.live.get(&place).and_then(|state| state.clone().downcast::<T>().ok());
         check(old.as_deref(), &object)?;
         inner.revision += 1;
+        object.generate(old.as_deref());
         let uid = old.map_or_else(
             || {
                 inner.uids += 1;
@@ -226,7 +307,7 @@ impl<T: Stored> FakeKind<T> {
         inner.live.insert(place, object.clone());
         inner.record(&self.name, &key, object.clone(), false);
         drop(inner);
-        self.store.0.bell.notify_waiters();
+        self.store.ring();
         Ok(object)
     }
 }

@@ -47,14 +47,16 @@ pub async fn run(client: Client, nondet: Nondet, config: Config, stop: Cancellat
     let client = client.agent(AGENT);
     let mut tasks = JoinSet::new();
 
-    let source = client.api::<Node>().project(WatchParams::default(), node::decode);
-    let (nodes, driver) = Builder::new(source).name("scheduler-nodes").rng(&nondet.rng).build(&stop);
-    tasks.spawn(driver);
-    let source = client.api::<Namespace>().project(WatchParams::default(), namespace::decode);
+    // On one stream: the order between kinds is the server's.
+    let multi = client.multi();
+    let source = multi.project::<Namespace, _, _>(WatchParams::default(), namespace::decode);
     let (namespaces, driver) =
         Builder::new(source).name("scheduler-namespaces").rng(&nondet.rng).build(&stop);
     tasks.spawn(driver);
-    let source = client.api::<Pod>().project(WatchParams::default(), pod::decode);
+    let source = multi.project::<Node, _, _>(WatchParams::default(), node::decode);
+    let (nodes, driver) = Builder::new(source).name("scheduler-nodes").rng(&nondet.rng).build(&stop);
+    tasks.spawn(driver);
+    let source = multi.project::<Pod, _, _>(WatchParams::default(), pod::decode);
     let (pods, driver) = Builder::new(source).name("scheduler-pods").rng(&nondet.rng).build(&stop);
     tasks.spawn(driver);
     let sink = ClientSink::new(&client);

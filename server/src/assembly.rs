@@ -75,7 +75,8 @@ pub(crate) async fn everything(
     let client = |component| {
         let who = wiring::identity(component);
         let user = UserInfo::new(who.user, who.group);
-        Client::over(api.in_process(user), who.file)
+        let door = api.in_process(user);
+        Client::over(door.clone(), who.file).with_feed(move |request| door.watch(request))
     };
     for component in &parts.config.loops {
         start_loop(*component, client(*component), parts.config, &parts.nondet, &parts.ca_pem, loops);

@@ -15,6 +15,8 @@ mod determinism;
 mod etcd_checked;
 /// kill -9, SIGSTOP and restarts under load, judged.
 mod etcd_faults;
+/// Writes of deposed leaders, at both doors.
+mod fencing;
 /// Every call of kstore.v1.
 mod grpc;
 /// kubectl, where it is installed.

@@ -85,7 +85,10 @@ impl Cluster {
         let store = Store::open(Config::memory(), nondet.clone()).await.expect("a store in memory opens");
         let api = apiserver(&store, &nondet, &stop, &tasks).await;
         let user = |name: &str, group: Option<&str>| UserInfo::new(name, group);
-        let client = |user, agent| Client::over(api.in_process(user), agent);
+        let client = |user, agent| {
+            let door = api.in_process(user);
+            Client::over(door.clone(), agent).with_feed(move |request| door.watch(request))
+        };
         let kubelet = client(user("system:kstore:kubelet-sim", Some("system:nodes")), "kubelet-sim");
         let (simulator, nodes) = Simulator::new(kubelet, nondet.clone(), setup.kubelets);
         if setup.loops == Loops::All {

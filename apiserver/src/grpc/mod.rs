@@ -11,6 +11,7 @@ mod watch;
 
 use crate::authn::{self, UserInfo};
 use crate::error::to_grpc;
+use crate::fence::Fence;
 use crate::limits;
 use crate::pipeline::{Answer, Pipeline, in_version};
 use crate::request::{Action, FieldValidation, Request, Target, WriteOptions};
@@ -37,6 +38,7 @@ struct Caller {
     user: UserInfo,
     agent: String,
     causes: Vec<i64>,
+    fence: Option<Arc<Fence>>,
     field_manager: String,
 }
 
@@ -59,7 +61,9 @@ impl Grpc {
             "" => agent.split('/').next().unwrap_or_default().to_owned(),
             manager => manager.to_owned(),
         };
-        Ok(Caller { user, causes: crate::rest::causes(text("kstore-cause")), agent, field_manager })
+        let fence = Fence::of(&headers).map_err(|status| to_grpc(&status))?;
+        let causes = crate::rest::causes(text("kstore-cause"));
+        Ok(Caller { user, causes, fence, agent, field_manager })
     }
 
     /// Runs a unary request and answers with its object.
@@ -94,7 +98,8 @@ impl Grpc {
 
 impl Caller {
     fn request(self, target: Target, action: Action) -> Request {
-        Request { user: self.user, agent: self.agent, causes: self.causes, target, action }
+        let Self { user, agent, causes, fence, field_manager: _ } = self;
+        Request { user, agent, causes, fence, target, action }
     }
 
     fn options(&self, dry_run: bool, force: bool) -> WriteOptions {

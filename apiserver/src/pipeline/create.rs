@@ -41,8 +41,8 @@ impl Pipeline {
             attempts -= 1;
             let mut object = object.clone();
             let target = self.admit_new(request, &mut object, options)?;
-            let note = self.note(request);
-            match self.registry.create(&target, object, note, options.dry_run).await {
+            let mandate = self.mandate(request);
+            match self.registry.create(&target, object, mandate, options.dry_run).await {
                 Ok(entry) => return Ok(Answer::Object(ObjectAnswer { entry, created: true })),
                 Err(status) if status.reason == Reason::AlreadyExists && attempts > 0 => {}
                 Err(status) if status.reason == Reason::AlreadyExists && generated => {

@@ -82,6 +82,6 @@ impl Pipeline {
             };
             self.admission.validate(&subject, None, Some(current))
         };
-        self.registry.delete(target, delete, self.note(request), options.dry_run, admit).await
+        self.registry.delete(target, delete, self.mandate(request), options.dry_run, admit).await
     }
 }

@@ -66,7 +66,7 @@ impl Pipeline {
             bound(target, pod, binding, &now).map(Next::Put)
         };
         let bound =
-            self.registry.guaranteed_update(target, self.note(request), options.dry_run, decide).await?;
+            self.registry.guaranteed_update(target, self.mandate(request), options.dry_run, decide).await?;
         let mut status = Status::success(201);
         status.message = String::new();
         let _ = bound;

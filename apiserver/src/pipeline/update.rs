@@ -101,7 +101,7 @@ impl Pipeline {
             self.admit_change(request, options, &old, next)
         };
         let updated =
-            self.registry.guaranteed_update(target, self.note(request), options.dry_run, decide).await?;
+            self.registry.guaranteed_update(target, self.mandate(request), options.dry_run, decide).await?;
         let created = updated.effect == UpdateEffect::Created;
         Ok(Answer::Object(ObjectAnswer { entry: updated.entry, created }))
     }

@@ -1,10 +1,9 @@
 //! Create: "if the key is absent, put", as one commit.
 
-use super::{Registry, encode, put};
+use super::{Mandate, Registry, encode, put};
 use crate::cache::Entry;
 use crate::request::Target;
 use crate::storage::{Guard, Outcome};
-use bytes::Bytes;
 use kstore_api::meta;
 use kstore_api::status::Status;
 use serde_json::Value;
@@ -16,11 +15,11 @@ impl Registry {
         &self,
         target: &Target,
         value: Value,
-        note: Bytes,
+        mandate: Mandate,
         dry_run: bool,
     ) -> Result<Arc<Entry>, Status> {
         let span = tracing::debug_span!("registry", key = target.key());
-        let result = self.try_create(target, value, note, dry_run);
+        let result = self.try_create(target, value, mandate, dry_run);
         tracing::Instrument::instrument(result, span).await
     }
 
@@ -28,7 +27,7 @@ impl Registry {
         &self,
         target: &Target,
         asked: Value,
-        note: Bytes,
+        mandate: Mandate,
         dry_run: bool,
     ) -> Result<Arc<Entry>, Status> {
         let (key, row) = (target.key(), target.resource.storage_row());
@@ -45,7 +44,7 @@ impl Registry {
             guards.extend(claims.guards);
             let mut writes = vec![put(target, bytes.clone())];
             writes.extend(claims.writes);
-            match self.commit(guards, writes, note.clone()).await? {
+            match self.commit(guards, writes, &mandate).await? {
                 Outcome::Committed { revision } => {
                     return super::new_entry(row, target, &value, &bytes, revision, revision);
                 }

@@ -1,11 +1,10 @@
 //! The deletion state machine (apiserver.md §2.6) as a pure plan, and its execution as a guaranteed update.
 
 use super::guaranteed_update::UpdateEffect;
-use super::{Next, Registry};
+use super::{Mandate, Next, Registry};
 use crate::cache::Entry;
 use crate::error;
 use crate::request::{DeleteOptions, Propagation, Target};
-use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use kstore_api::kind::{DefaultPropagation, Resource};
 use kstore_api::status::Status;
@@ -43,7 +42,7 @@ impl Registry {
         &self,
         target: &Target,
         options: &DeleteOptions,
-        note: Bytes,
+        mandate: Mandate,
         dry_run: bool,
         mut admit: impl FnMut(&Value) -> Result<(), Status> + Send,
     ) -> Result<Deleted, Status> {
@@ -58,7 +57,7 @@ impl Registry {
                 DeletePlan::Remove(last) => Next::Remove(last),
             })
         };
-        let updated = self.guaranteed_update(target, note, dry_run, decide).await?;
+        let updated = self.guaranteed_update(target, mandate, dry_run, decide).await?;
         Ok(Deleted { gone: updated.effect == UpdateEffect::Removed, entry: updated.entry })
     }
 }

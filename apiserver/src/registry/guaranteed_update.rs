@@ -1,7 +1,7 @@
 //! GuaranteedUpdate: read, decide, compare-and-swap, and again if another writer was faster. The only way in which an
 //! existing object changes, whatever the verb (apiserver.md §2.2).
 
-use super::{Registry, encode, entry_of, put};
+use super::{Mandate, Registry, encode, entry_of, put};
 use crate::cache::Entry;
 use crate::error;
 use crate::limits;
@@ -57,7 +57,7 @@ impl Registry {
     pub async fn guaranteed_update<F>(
         &self,
         target: &Target,
-        note: Bytes,
+        mandate: Mandate,
         dry_run: bool,
         decide: F,
     ) -> Result<Updated, Status>
@@ -65,13 +65,13 @@ impl Registry {
         F: FnMut(Option<&Value>) -> Result<Next, Status> + Send,
     {
         let span = tracing::debug_span!("registry", key = target.key());
-        tracing::Instrument::instrument(self.update_loop(target, note, dry_run, decide), span).await
+        tracing::Instrument::instrument(self.update_loop(target, mandate, dry_run, decide), span).await
     }
 
     async fn update_loop<F>(
         &self,
         target: &Target,
-        note: Bytes,
+        mandate: Mandate,
         dry_run: bool,
         mut decide: F,
     ) -> Result<Updated, Status>
@@ -99,7 +99,7 @@ impl Registry {
                 }
                 step => step,
             };
-            match self.attempt(target, current.as_ref(), step?, &note, dry_run).await? {
+            match self.attempt(target, current.as_ref(), step?, &mandate, dry_run).await? {
                 Attempt::Done(updated) => return Ok(updated),
                 Attempt::Lost(newer) => {
                     current = newer;
@@ -141,7 +141,7 @@ impl Registry {
         target: &Target,
         current: Option<&Arc<Entry>>,
         step: Step,
-        note: &Bytes,
+        mandate: &Mandate,
         dry_run: bool,
     ) -> Result<Attempt, Status> {
         let (value, bytes, claims, write) = match step {
@@ -174,7 +174,7 @@ impl Registry {
         guards.extend(claims.guards);
         let mut writes = vec![write];
         writes.extend(claims.writes);
-        match self.commit(guards, writes, note.clone()).await? {
+        match self.commit(guards, writes, mandate).await? {
             Outcome::Committed { revision } => done(revision),
             Outcome::Lost { current } => {
                 let newer = current.into_iter().next().flatten();

@@ -3,6 +3,7 @@
 
 mod create;
 mod delete;
+mod fenced;
 mod guaranteed_update;
 mod list;
 mod service;
@@ -13,6 +14,7 @@ pub use list::{ContinueToken, Listed};
 
 use crate::cache::{Cache, Entry};
 use crate::error;
+use crate::fence::Fence;
 use crate::limits;
 use crate::request::{GetOptions, Target};
 use crate::storage::{Commit, Guard, Outcome, Raw, Write};
@@ -23,6 +25,15 @@ use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use serde_json::Value;
 use std::sync::Arc;
+
+/// By what right something is written, and what is remembered of it.
+#[derive(Clone, Debug, Default)]
+pub struct Mandate {
+    /// Who does it and why (see `provenance`), stored with the revision.
+    pub note: Bytes,
+    /// The term of leadership that must go on at the revision of the write.
+    pub fence: Option<Arc<Fence>>,
+}
 
 /// The registry. Cheap to share by `Arc`.
 pub struct Registry {
@@ -69,9 +80,18 @@ impl Registry {
             .ok_or_else(|| error::revision_too_large(revision, self.cache.revision()))
     }
 
-    /// Commits one object under its guard, with what belongs to it (see `service`).
-    async fn commit(&self, guards: Vec<Guard>, writes: Vec<Write>, note: Bytes) -> Result<Outcome, Status> {
-        self.cache.storage().commit(Commit { guards, writes, note }).await.map_err(error::of_commit)
+    /// Commits one object under its guard, with what belongs to it (see `service`), and under its fence.
+    async fn commit(
+        &self,
+        guards: Vec<Guard>,
+        writes: Vec<Write>,
+        mandate: &Mandate,
+    ) -> Result<Outcome, Status> {
+        let commit = Commit { guards, writes, note: mandate.note.clone() };
+        match &mandate.fence {
+            None => self.cache.storage().commit(commit).await.map_err(error::of_commit),
+            Some(fence) => self.commit_fenced(commit, fence).await,
+        }
     }
 }
 

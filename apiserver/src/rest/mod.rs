@@ -17,6 +17,7 @@ pub mod openapi;
 pub mod version;
 
 use crate::authn::{self, UserInfo};
+use crate::fence::Fence;
 use crate::limits;
 use crate::pipeline::{Answered, Pipeline};
 use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
@@ -132,6 +133,7 @@ impl Rest {
     ) -> Result<Request, Status> {
         let headers = &parts.headers;
         let agent = header(headers, USER_AGENT.as_str()).to_owned();
+        let fence = Fence::of(headers)?;
         let resource = path.resource;
         let method = parts.method.as_str().to_ascii_lowercase();
         let refused = || Status::method_not_allowed(resource, &method);
@@ -164,7 +166,7 @@ impl Rest {
             }
         };
         let target = Target { resource, subresource, namespace: path.namespace, name: path.name };
-        Ok(Request { user, agent, causes: causes(header(headers, CAUSE)), target, action })
+        Ok(Request { user, agent, causes: causes(header(headers, CAUSE)), fence, target, action })
     }
 }
 

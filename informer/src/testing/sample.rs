@@ -10,9 +10,10 @@ pub struct Sample {
     uid: String,
     revision: Revision,
     owner: Option<(String, Key)>,
-    /// Any number.
+    generation: i64,
+    /// Any number: what the owner of the object wants. Another number is another generation.
     pub value: u64,
-    /// Any texts.
+    /// Any texts: its status.
     pub tags: Vec<String>,
 }
 
@@ -24,6 +25,7 @@ impl Sample {
             uid: String::new(),
             revision: Revision(0),
             owner: None,
+            generation: 0,
             value: 0,
             tags: Vec::new(),
         }
@@ -67,11 +69,22 @@ impl Object for Sample {
     fn controller(&self) -> Option<(String, Key)> {
         self.owner.clone()
     }
+
+    fn generation(&self) -> Option<i64> {
+        Some(self.generation)
+    }
 }
 
 impl Stored for Sample {
     fn stamp(&mut self, uid: &str, revision: Revision) {
         uid.clone_into(&mut self.uid);
         self.revision = revision;
+    }
+
+    fn generate(&mut self, old: Option<&Self>) {
+        self.generation = match old {
+            Some(old) => old.generation + i64::from(old.value != self.value),
+            None => 1,
+        };
     }
 }

@@ -23,7 +23,8 @@ struct State {
     revision: i64,
     /// By resource and `namespace/name`.
     objects: BTreeMap<(String, String), Value>,
-    watches: Vec<(String, mpsc::UnboundedSender<pb::WatchBatch>)>,
+    /// By the resources of their selectors.
+    watches: Vec<(Vec<String>, mpsc::UnboundedSender<pb::WatchBatch>)>,
     /// How many binds to refuse before accepting one.
     refuse_binds: usize,
     /// How many binds to carry out and then answer as if the connection had broken.
@@ -96,9 +97,8 @@ impl State {
         }
         let revision = self.revision;
         for (watched, sender) in &self.watches {
-            if watched == resource {
-                let event =
-                    pb::WatchEvent { json: bytes(&object), revision, r#type: kind.into(), selector: 0 };
+            if let Some(selector) = (0..).zip(watched).find_map(|(i, w)| (w == resource).then_some(i)) {
+                let event = pb::WatchEvent { json: bytes(&object), revision, r#type: kind.into(), selector };
                 let _ = sender.send(pb::WatchBatch { events: vec![event], revision, initial_done: false });
             }
         }
@@ -154,18 +154,18 @@ impl Kstore for Fake {
     async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
         let request = request.into_inner();
         assert_eq!(request.after_revision, 0, "no test breaks a watch");
-        let (resource, _) = place(request.selectors[0].r#ref.clone());
+        let resources: Vec<_> = request.selectors.into_iter().map(|s| place(s.r#ref).0).collect();
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut state = self.0.lock().unwrap();
         let mut events = Vec::new();
-        for ((r, _), object) in &state.objects {
-            if *r == resource {
+        for (selector, resource) in (0..).zip(&resources) {
+            for (_, object) in state.objects.iter().filter(|((r, _), _)| r == resource) {
                 let revision = object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-                events.push(pb::WatchEvent { json: bytes(object), revision, r#type: 0, selector: 0 });
+                events.push(pb::WatchEvent { json: bytes(object), revision, r#type: 0, selector });
             }
         }
         let _ = sender.send(pb::WatchBatch { events, revision: state.revision, initial_done: true });
-        state.watches.push((resource, sender));
+        state.watches.push((resources, sender));
         let stream = unfold(receiver, |mut r| async move { r.recv().await.map(|batch| (Ok(batch), r)) });
         Ok(Response::new(Box::pin(stream)))
     }

@@ -1,0 +1,64 @@
+//! Writes that must not outlive the writer's term of leadership: the Lease is one more guard of the very commit that writes.
+
+use super::Registry;
+use crate::error;
+use crate::fence::{Fence, leases};
+use crate::storage::{Commit, Guard, Outcome, Raw};
+use kstore_api::status::Status;
+
+impl Registry {
+    /// 409 if the term is over now.
+    pub async fn check_fence(&self, fence: &Fence) -> Result<(), Status> {
+        self.lease_revision(fence).await.map(drop)
+    }
+
+    /// Commits if the term goes on at the revision of the commit; 409 if it is over. A renewal that comes between is no
+    /// loss: the Lease is looked at again, and the commit repeated.
+    pub(super) async fn commit_fenced(&self, commit: Commit, fence: &Fence) -> Result<Outcome, Status> {
+        let mut revision = self.lease_revision(fence).await?;
+        // Each further round means that a write to the Lease was committed; the request's own time is its bound.
+        loop {
+            let mut commit = commit.clone();
+            commit.guards.push(Guard { key: fence.key(), revision });
+            let expected: Vec<_> = commit.guards.iter().map(|guard| guard.revision).collect();
+            let mut current = match self.cache().storage().commit(commit).await.map_err(error::of_commit)? {
+                Outcome::Lost { current } => current,
+                committed @ Outcome::Committed { .. } => return Ok(committed),
+            };
+            let lease = current.pop().flatten();
+            revision = held(fence, lease.as_ref())?;
+            let kept = |(now, expected): (&Option<Raw>, &i64)| {
+                now.as_ref().map_or(0, |raw| raw.revision) == *expected
+            };
+            if !current.iter().zip(&expected).all(kept) {
+                return Ok(Outcome::Lost { current });
+            }
+        }
+    }
+
+    /// The revision of the Lease, if the term goes on. What the cache says may be old: a refusal counts only on what is
+    /// current, and a wrong consent is found out by the commit.
+    async fn lease_revision(&self, fence: &Fence) -> Result<i64, Status> {
+        let cached = || {
+            let lease = self.cache().get(leases(), &fence.key())?;
+            fence.holds(Some(&lease.parse())).then_some(lease.revision)
+        };
+        if let Some(revision) = cached() {
+            return Ok(revision);
+        }
+        self.cache().fresh().await;
+        cached().ok_or_else(|| fence.broken())
+    }
+}
+
+fn held(fence: &Fence, lease: Option<&Raw>) -> Result<i64, Status> {
+    let value = lease.map(|raw| serde_json::from_slice(&raw.value)).transpose();
+    let value = value.map_err(|error| Status::internal(format!("a stored lease cannot be read: {error}")))?;
+    match lease {
+        Some(raw) if fence.holds(value.as_ref()) => Ok(raw.revision),
+        _ => Err(fence.broken()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

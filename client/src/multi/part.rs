@@ -1,0 +1,96 @@
+//! [`Part`]: the source of one informer among those that share a stream.
+
+use std::sync::Arc;
+
+use futures::stream;
+use kstore_informer::{
+    Capabilities, Frame, Frames, ListRequest, ListerWatcher, Object, Page, Revision, SourceError, Start,
+};
+use tokio::sync::oneshot;
+
+use super::{
+    Shared,
+    inbox::{Reader, Taken},
+    pump::Pump,
+    table::{Seat, Wish},
+};
+use crate::{Client, Source, grpc::least};
+
+/// One part of a [`MultiSource`](super::MultiSource). Dropped, it leaves the stream to the others.
+pub struct Part<T> {
+    client: Client,
+    source: Source<T>,
+    place: Place,
+}
+
+/// A place at the table, given up when dropped.
+struct Place {
+    shared: Arc<Shared>,
+    seat: Seat,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shared.table.lock().leave(self.seat);
+        self.shared.changed.notify_one();
+    }
+}
+
+impl<T: Object> Part<T> {
+    pub(super) fn new(client: Client, shared: Arc<Shared>, source: Source<T>) -> Self {
+        let seat = shared.table.lock().join(source.selectors());
+        shared.changed.notify_one();
+        Self { client, source, place: Place { shared, seat } }
+    }
+}
+
+impl<T: Object> ListerWatcher for Part<T> {
+    type Obj = T;
+
+    fn capabilities(&self) -> Capabilities {
+        self.source.capabilities()
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Page<T>, SourceError> {
+        self.source.list(request).await
+    }
+
+    async fn watch(&self, start: Start) -> Result<Frames<T>, SourceError> {
+        let least = least(start)?;
+        let wish = match start {
+            Start::Initial(_) => Wish::Everything,
+            Start::After(revision) => Wish::After(revision),
+        };
+        let (answer, answered) = oneshot::channel();
+        let shared = &self.place.shared;
+        let idle = {
+            let mut table = shared.table.lock();
+            table.ask(self.place.seat, wish, answer);
+            !std::mem::replace(&mut table.pumped, true)
+        };
+        shared.changed.notify_one();
+        if idle {
+            tokio::spawn(Pump::new(self.client.clone(), shared.clone()).run());
+        }
+        let ended = || SourceError::Unreachable("what reads the common stream has ended".into());
+        let reader = answered.await.map_err(|_| ended())??;
+        Ok(frames(reader, self.source.clone(), least))
+    }
+}
+
+/// Objects are decoded here, by the informer that wants them, and not by the task that serves all.
+fn frames<T: Object>(reader: Reader, source: Source<T>, least: Revision) -> Frames<T> {
+    let reading = stream::unfold(Some((reader, source)), move |state| async move {
+        let (reader, source) = state?;
+        match reader.take().await {
+            Taken::Batches(batches) => {
+                let frames = batches.into_iter().map(|batch| source.frames(batch, least));
+                let frames: Result<Vec<Vec<Frame<T>>>, _> = frames.collect();
+                Some((frames.map(|frames| frames.into_iter().flatten().collect()), Some((reader, source))))
+            }
+            Taken::End(Some(error)) => Some((Err(error), None)),
+            Taken::End(None) => None,
+        }
+    });
+    Box::pin(reading)
+}

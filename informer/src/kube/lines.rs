@@ -1,0 +1,67 @@
+//! [`Lines`]: cuts what the network delivers into lines. A line within one chunk is a slice of it; one that began in an earlier
+//! chunk is put together.
+
+use bytes::{Bytes, BytesMut};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    begun: BytesMut,
+}
+
+/// A line is longer than anyone may send.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TooLong;
+
+impl Lines {
+    /// The lines that `chunk` ends, without their ends and without empty ones; what is behind the last end waits for the rest.
+    pub(super) fn cut(&mut self, mut chunk: Bytes, longest: usize) -> Result<Vec<Bytes>, TooLong> {
+        let mut lines = Vec::new();
+        while let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
+            let head = chunk.split_to(end + 1).slice(..end);
+            let line = match self.begun.is_empty() {
+                true => head,
+                false => {
+                    self.begun.extend_from_slice(&head);
+                    self.begun.split().freeze()
+                }
+            };
+            if !line.trim_ascii().is_empty() {
+                lines.push(line);
+            }
+        }
+        if self.begun.len() + chunk.len() > longest {
+            return Err(TooLong);
+        }
+        self.begun.extend_from_slice(&chunk);
+        Ok(lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R1 rests on it: whatever the network does to a stream, the same lines come out.
+    #[test]
+    fn lines_do_not_depend_on_how_the_network_cuts_them() {
+        let text = "{\"a\":1}\n\n{\"b\":\"ü\"}\r\n{}\nrest";
+        let whole = ["{\"a\":1}", "{\"b\":\"ü\"}\r", "{}"];
+        for size in 1..text.len() {
+            let mut lines = Lines::default();
+            let mut got = Vec::new();
+            for chunk in text.as_bytes().chunks(size) {
+                got.extend(lines.cut(Bytes::copy_from_slice(chunk), 100).unwrap());
+            }
+            assert_eq!(got, whole, "chunks of {size}");
+            assert_eq!(lines.begun, "rest");
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_not_collected_for_ever() {
+        let mut lines = Lines::default();
+        assert_eq!(lines.cut(Bytes::from_static(b"12345"), 8), Ok(Vec::new()));
+        assert_eq!(lines.cut(Bytes::from_static(b"6789"), 8), Err(TooLong));
+    }
+}

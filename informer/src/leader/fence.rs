@@ -1,0 +1,47 @@
+//! [`Fence`]: names one term of leadership, so that whoever stores writes can refuse those of a leader who is none any more.
+
+use std::fmt;
+
+/// One term of leadership: the lease, who holds it and how often it had been taken before. Writes that carry it are refused
+/// once the lease says something else, whatever the writer's clock says.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fence {
+    /// The namespace of the lease.
+    pub namespace: String,
+    /// The name of the lease.
+    pub name: String,
+    /// Who leads in this term.
+    pub holder: String,
+    /// The lease's `leaseTransitions` in this term.
+    pub transitions: u32,
+}
+
+/// `namespace/name/transitions/holder`, as the `kstore-fence` header has it. The holder, which may be any text, is
+/// percent-encoded: every byte but ASCII letters, digits and `-._~` is `%` and two upper-case hex digits.
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}/", self.namespace, self.name, self.transitions)?;
+        for byte in self.holder.bytes() {
+            match byte {
+                b'-' | b'.' | b'_' | b'~' => write!(f, "{}", char::from(byte))?,
+                byte if byte.is_ascii_alphanumeric() => write!(f, "{}", char::from(byte))?,
+                byte => write!(f, "%{byte:02X}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_of_any_text_travels_in_a_header() {
+        let holder = "host-1_5f0c/ä %\n".to_owned();
+        let fence =
+            Fence { namespace: "kube-system".into(), name: "scheduler".into(), holder, transitions: 7 };
+        let text = fence.to_string();
+        assert_eq!(text, "kube-system/scheduler/7/host-1_5f0c%2F%C3%A4%20%25%0A");
+    }
+}

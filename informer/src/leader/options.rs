@@ -1,0 +1,125 @@
+//! [`ElectorOptions`]: how a candidate behaves, and which durations fit together. Pure.
+
+use std::time::Duration;
+
+use crate::limits::{LEASE_DURATION, LEASE_JITTER, LEASE_RETRY, RENEW_DEADLINE};
+
+/// How a candidate behaves. All candidates for one lease should agree on the durations; those who wait go by the duration
+/// that the holder wrote down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ElectorOptions {
+    /// What the candidate calls itself. No other candidate may, and it should be new with each process (host name and a
+    /// random part): a candidate takes a lease that carries its own name at once.
+    pub identity: String,
+    /// What metrics and logs call the election; empty for the name of the lease.
+    pub name: String,
+    /// How long the lease holds after a renewal, as the others see it. Whole seconds, since that is how it is written down.
+    pub lease: Duration,
+    /// A leader that could not renew for this long begins to stop.
+    pub renew: Duration,
+    /// Time between two attempts to renew; between two attempts to take it, this and up to 1.2 times this more.
+    pub retry: Duration,
+}
+
+/// Why durations do not fit together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionsError {
+    /// It would mean that nobody leads.
+    #[error("the identity is empty")]
+    NoIdentity,
+    /// Shorter waits than this are no protection against a slow network.
+    #[error("lease, renew deadline and retry must be at least 1 s each")]
+    TooShort,
+    /// The record holds whole seconds; others would take over early.
+    #[error("the lease duration must be whole seconds")]
+    NotWholeSeconds,
+    /// A leader must stop before others may begin.
+    #[error("the lease duration must be greater than the renew deadline")]
+    LeaseWithinRenew,
+    /// A leader must get a second try.
+    #[error("the renew deadline must be greater than 1.2 times the retry period")]
+    RenewWithinRetry,
+}
+
+impl ElectorOptions {
+    /// The durations that Kubernetes' own components have: 15 s, 10 s, 2 s.
+    pub fn new(identity: &str) -> Self {
+        Self {
+            identity: identity.to_owned(),
+            name: String::new(),
+            lease: LEASE_DURATION,
+            renew: RENEW_DEADLINE,
+            retry: LEASE_RETRY,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), OptionsError> {
+        let second = Duration::from_secs(1);
+        if self.identity.is_empty() {
+            Err(OptionsError::NoIdentity)
+        } else if self.lease < second || self.renew < second || self.retry < second {
+            Err(OptionsError::TooShort)
+        } else if self.lease.subsec_nanos() != 0 {
+            Err(OptionsError::NotWholeSeconds)
+        } else if self.lease <= self.renew {
+            Err(OptionsError::LeaseWithinRenew)
+        } else if self.renew <= self.retry.mul_f64(LEASE_JITTER) {
+            Err(OptionsError::RenewWithinRetry)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// How long the work of a deposed leader may take to end by itself; then it is dropped. Two fifths of what lies between
+    /// the renew deadline and the end of the lease: the rest is for clocks that run at different rates. With the default
+    /// durations 2 s, and a waiting candidate's clock may run up to a quarter faster than the leader's.
+    pub fn grace(&self) -> Duration {
+        (self.lease - self.renew) * 2 / 5
+    }
+
+    /// When the watchdog bites, from the last renewal: after every orderly end, but within the lease.
+    pub(super) fn bite(&self) -> Duration {
+        let stopped = self.renew + self.grace();
+        stopped + (self.lease - stopped) / 2
+    }
+
+    /// Longest wait for one answer of the store: one lost request must not cost the lease.
+    pub(super) fn request(&self) -> Duration {
+        (self.renew / 2).max(Duration::from_secs(1))
+    }
+
+    /// The wait before the next attempt to take the lease; `unit` is a random number in 0..1.
+    pub(super) fn pause(&self, unit: f64) -> Duration {
+        self.retry.mul_f64(1.0 + LEASE_JITTER * unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(lease: f64, renew: f64, retry: f64) -> Result<(), OptionsError> {
+        let [lease, renew, retry] = [lease, renew, retry].map(Duration::from_secs_f64);
+        ElectorOptions { lease, renew, retry, ..ElectorOptions::new("a") }.check()
+    }
+
+    #[test]
+    fn durations_fit_or_are_refused_for_the_reason_that_client_go_gives() {
+        assert_eq!(ElectorOptions::new("a").check(), Ok(()));
+        assert_eq!(ElectorOptions::new("").check(), Err(OptionsError::NoIdentity));
+        assert_eq!(options(137.0, 107.0, 26.0), Ok(()));
+        assert_eq!(options(2.0, 1.3, 1.0), Ok(()));
+        assert_eq!(options(10.0, 10.0, 2.0), Err(OptionsError::LeaseWithinRenew));
+        assert_eq!(options(15.0, 2.4, 2.0), Err(OptionsError::RenewWithinRetry));
+        assert_eq!(options(15.0, 10.0, 0.9), Err(OptionsError::TooShort));
+        assert_eq!(options(15.5, 10.0, 2.0), Err(OptionsError::NotWholeSeconds));
+    }
+
+    #[test]
+    fn every_stop_ends_within_the_lease() {
+        let options = ElectorOptions::new("a");
+        assert_eq!(options.grace(), Duration::from_secs(2));
+        assert!(options.renew + options.grace() < options.bite() && options.bite() < options.lease);
+        assert_eq!((options.request(), options.pause(1.0)), (options.renew / 2, options.retry.mul_f64(2.2)));
+    }
+}

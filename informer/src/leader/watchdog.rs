@@ -1,0 +1,144 @@
+//! [`Watchdog`]: the last resort against work that blocks its executor, where dropping it is out of reach. A thread of its
+//! own, since the executor's are what may be stuck; and real time, since that is what passes for the other candidates.
+
+use std::{fmt, process::abort, sync::Arc, thread, time::Duration};
+
+use parking_lot::{Condvar, Mutex};
+
+/// What to do if the work of a leader is still there when its lease is about to run out: after the renew deadline and the
+/// grace, halfway between them and the end of the lease. Off unless it is given to an elector.
+///
+/// It costs one sleeping thread while the candidate leads. Not for tests in paused time, in which it would see the work
+/// of hours as an instant.
+#[derive(Clone)]
+pub struct Watchdog(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl fmt::Debug for Watchdog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watchdog")
+    }
+}
+
+impl Watchdog {
+    /// Aborts the process: nothing of it can do harm any more. The supervisor starts it anew.
+    pub fn abort() -> Self {
+        Self::call(|name| {
+            tracing::error!(name, "work goes on although its lease is running out; aborting");
+            abort();
+        })
+    }
+
+    /// Calls `bite` with the name of the election, once in a term, on the watchdog's thread.
+    pub fn call(bite: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(bite))
+    }
+
+    /// Watches one term, which may last for `time` from now if it is not renewed.
+    pub(super) fn watch(&self, name: &str, time: Duration) -> Watch {
+        let shared = Arc::new(Shared { term: Mutex::new(Term::Until(time)), changed: Condvar::new() });
+        let (theirs, bite, name) = (shared.clone(), self.0.clone(), name.to_owned());
+        let thread = thread::Builder::new().name("watchdog".into());
+        let spawned = thread.spawn(move || {
+            if theirs.outlasts() {
+                bite(&name);
+            }
+        });
+        if let Err(error) = spawned {
+            tracing::error!(%error, "no watchdog: its thread cannot be started");
+        }
+        Watch(shared)
+    }
+}
+
+/// The watch over one term; dropping it ends the watch.
+pub(super) struct Watch(Arc<Shared>);
+
+impl Watch {
+    /// The term may go on for `time` from now.
+    pub(super) fn renewed(&self, time: Duration) {
+        *self.0.term.lock() = Term::Until(time);
+        self.0.changed.notify_one();
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        *self.0.term.lock() = Term::Over;
+        self.0.changed.notify_one();
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Term {
+    /// Renewed, and not yet waited for.
+    Until(Duration),
+    /// Being waited for.
+    Waiting,
+    Over,
+}
+
+struct Shared {
+    term: Mutex<Term>,
+    changed: Condvar,
+}
+
+impl Shared {
+    /// Waits for the end of the term. True if it should have ended and did not.
+    fn outlasts(&self) -> bool {
+        let mut term = self.term.lock();
+        loop {
+            match *term {
+                Term::Over => return false,
+                Term::Waiting => return true,
+                Term::Until(time) => {
+                    *term = Term::Waiting;
+                    let waiting = |term: &mut Term| matches!(term, Term::Waiting);
+                    self.changed.wait_while_for(&mut term, waiting, time);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use kstore_nondet::Nondet;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::{Elector, ElectorOptions, leader::tests::Line};
+
+    #[test]
+    fn a_term_that_ends_in_time_is_not_bitten_and_one_that_does_not_is() {
+        let (bitten, bites) = mpsc::channel();
+        let dog = Watchdog::call(move |name| bitten.send(name.to_owned()).unwrap());
+        let watch = dog.watch("ends", Duration::from_secs(3_600));
+        watch.renewed(Duration::from_secs(7_200));
+        drop(watch);
+        let _outlasting = dog.watch("outlasts", Duration::ZERO);
+        assert_eq!(bites.recv().unwrap(), "outlasts");
+        drop(dog);
+        assert!(bites.recv().is_err(), "no other bite, and the threads have ended");
+    }
+
+    /// Work that blocks its only thread: neither the renewals nor the deadline get their turn.
+    #[tokio::test]
+    async fn work_that_blocks_its_executor_is_noticed_from_outside() {
+        let (bitten, bites) = mpsc::channel::<()>();
+        let bites = std::sync::Mutex::new(bites);
+        let second = Duration::from_secs(1);
+        let options = ElectorOptions {
+            lease: 2 * second,
+            renew: second.mul_f64(1.3),
+            retry: second,
+            ..ElectorOptions::new("a")
+        };
+        let line = Line::new(&Default::default(), None, 1.0);
+        let elector = Elector::with(line, options, &Nondet::simulated(1)).unwrap();
+        let elector = elector.watchdog(Watchdog::call(move |_| bitten.send(()).unwrap()));
+        let blocking = |_| async { bites.lock().unwrap().recv().unwrap() };
+        elector.run(CancellationToken::new(), blocking).await;
+    }
+}

@@ -1,0 +1,260 @@
+//! The rules of the contract, one function each. [`source_contract!`](crate::source_contract) calls them.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    ContractWorld,
+    history::{History, PATIENCE, State, Told, joined},
+};
+use crate::{
+    Builder, Capability, Frame, Frames, Informer, ListRequest, ListerWatcher, Object, Page, ReadAt, Revision,
+    SourceError, Start,
+};
+
+type Obj<W> = <<W as ContractWorld>::Source as ListerWatcher>::Obj;
+
+/// A list shows every object of its revision, and a list of the latest or of a minimum is not older than that.
+pub async fn a_list_is_everything_at_its_revision<W: ContractWorld>(world: W) {
+    let history = History::begin(world).await;
+    let newest = history.newest();
+    for (at, least) in
+        [(ReadAt::Any, Revision(0)), (ReadAt::Latest, newest), (ReadAt::NotOlderThan(newest), newest)]
+    {
+        let page = list(&history.world.source(), ListRequest::all(at)).await;
+        assert!(page.next.is_none(), "a list without a limit is one answer");
+        assert!(page.revision >= least, "{at:?} is not older than {least}: {}", page.revision);
+        assert!(page.undecodable.is_empty());
+        history.check(&page.items, page.revision);
+    }
+}
+
+/// All pages of one list show the same revision, whatever is written between them.
+pub async fn pages_are_one_state<W: ContractWorld>(world: W) {
+    let mut history = History::begin(world).await;
+    let source = history.world.source();
+    if !source.capabilities().paging {
+        return;
+    }
+    let limit = NonZeroU32::new(2);
+    let mut pages = vec![list(&source, ListRequest { at: ReadAt::Latest, limit, next: None }).await];
+    let mut number = 100;
+    while let Some(next) = pages.last().and_then(|page| page.next.clone()) {
+        assert!(pages.len() < 10, "a paged list comes to its end");
+        number += 1;
+        history.update("a", number).await;
+        history.create(&format!("n{number}"), number).await;
+        pages.push(list(&source, ListRequest { at: ReadAt::Latest, limit, next: Some(next) }).await);
+    }
+    let (items, revision) = joined(pages);
+    history.check(&items, revision);
+}
+
+/// A list at an exact revision is the past that it names; a source that cannot do so says it.
+pub async fn an_exact_list_is_that_past<W: ContractWorld>(world: W) {
+    let history = History::begin(world).await;
+    let source = history.world.source();
+    if !source.capabilities().exact_list {
+        return;
+    }
+    for revision in history.revisions() {
+        let page = list(&source, ListRequest::all(ReadAt::Exact(revision))).await;
+        assert_eq!(page.revision, revision);
+        history.check(&page.items, revision);
+    }
+}
+
+/// A source that has not come as far as is demanded says [`SourceError::Ahead`] or waits: it never gives what is older.
+pub async fn no_state_is_older_than_was_asked<W: ContractWorld>(world: W) {
+    let history = History::begin(world).await;
+    let source = history.world.source();
+    let future = Revision(history.newest().0 + 1_000_000);
+    let asked = source.list(ListRequest::all(ReadAt::NotOlderThan(future)));
+    match timeout(Duration::from_secs(15), asked).await {
+        Err(_) | Ok(Err(SourceError::Ahead { .. })) => {}
+        Ok(Err(other)) => panic!("the source is behind, and says: {other}"),
+        Ok(Ok(page)) => panic!("{} is older than {future}", page.revision),
+    }
+}
+
+/// A watch tells every change after its start, in order and complete up to each revision.
+pub async fn a_watch_tells_what_follows<W: ContractWorld>(world: W) {
+    let mut history = History::begin(world).await;
+    let revisions = history.revisions();
+    let (first, middle, last) = (revisions[0], revisions[revisions.len() / 2], history.newest());
+    let mut streams = Vec::new();
+    for start in [first, middle, last] {
+        let frames = watch(&history.world.source(), Start::After(start)).await;
+        streams.push(Told::after(frames, start, history.at(start)));
+    }
+    history.update("a", 11).await;
+    history.delete("b").await;
+    history.create("b", 22).await;
+    let newest = history.create("f", 6).await;
+    for told in &mut streams {
+        told.until(newest, &history).await;
+        assert_eq!(told.ends, 0, "only an initial state ends");
+    }
+}
+
+/// An initial stream gives the whole state, says once that it is complete, and goes on with what follows.
+pub async fn an_initial_stream_ends_once_and_goes_on<W: ContractWorld>(world: W) {
+    let mut history = History::begin(world).await;
+    let source = history.world.source();
+    if !source.capabilities().streaming_list {
+        let refused = timeout(PATIENCE, source.watch(Start::Initial(ReadAt::Latest))).await;
+        let refused = refused.expect("the source answers in time").err();
+        let expected = SourceError::Unsupported(Capability::StreamingList);
+        assert_eq!(refused, Some(expected), "what a source cannot do it refuses");
+        return;
+    }
+    let newest = history.newest();
+    for at in [ReadAt::Any, ReadAt::Latest, ReadAt::NotOlderThan(newest)] {
+        let mut told = Told::initial(watch(&source, Start::Initial(at)).await);
+        told.until(Revision(0), &history).await;
+        assert!(at == ReadAt::Any || told.revision >= Some(newest), "{at:?} is not older");
+        let next = history.update("a", history.newest().0).await;
+        told.until(next, &history).await;
+        assert_eq!(told.ends, 1);
+    }
+}
+
+/// A deletion is told with the revision that deleted, not with that of the object's last state.
+pub async fn a_deletion_has_its_own_revision<W: ContractWorld>(world: W) {
+    let mut history = History::begin(world).await;
+    let start = history.newest();
+    let frames = watch(&history.world.source(), Start::After(start)).await;
+    let mut told = Told::after(frames, start, history.at(start));
+    let deleted = history.delete("d").await;
+    loop {
+        let item = told.item().await.expect("the stream goes on").expect("the stream does not fail");
+        for frame in &item {
+            if let Frame::Gone { key, revision, last } = frame {
+                assert_eq!((key.name(), *revision), ("d", deleted));
+                let number = last.as_ref().map(|last| history.world.number(last));
+                assert!(number.is_none_or(|number| number == 4), "the last state is the object's");
+                assert!(last.as_ref().is_none_or(|last| last.revision() == deleted));
+                return;
+            }
+        }
+    }
+}
+
+/// An object that is created again under its old name has another uid.
+pub async fn an_object_made_anew_is_another<W: ContractWorld>(world: W) {
+    let mut history = History::begin(world).await;
+    let source = history.world.source();
+    let uid = async || {
+        let page = list(&source, ListRequest::all(ReadAt::Latest)).await;
+        let found = page.items.iter().find(|object| object.key().name() == "a");
+        found.map(|object| object.uid().to_owned()).expect("the object is listed")
+    };
+    let first = uid().await;
+    history.update("a", 7).await;
+    assert_eq!(uid().await, first, "a change keeps the uid");
+    history.delete("a").await;
+    history.create("a", 8).await;
+    assert_ne!(uid().await, first, "a new object has another uid");
+}
+
+/// A watch from before the history that is kept fails with [`SourceError::Expired`], at once or as its first item.
+pub async fn a_forgotten_revision_is_expired<W: ContractWorld>(world: W) {
+    let mut history = History::begin(world).await;
+    let first = history.revisions()[0];
+    if !history.world.compact().await {
+        return;
+    }
+    history.update("a", 9).await;
+    let opened = timeout(PATIENCE, history.world.source().watch(Start::After(first))).await;
+    let error = match opened.expect("the source answers in time") {
+        Err(error) => error,
+        Ok(frames) => {
+            let item = Told::after(frames, first, history.at(first)).item().await;
+            item.expect("the stream says why it ends").err().expect("nothing is told of what is forgotten")
+        }
+    };
+    assert_eq!(error, SourceError::Expired);
+}
+
+/// A stream whose connection is lost ends or fails. It does not stay silent.
+pub async fn a_lost_connection_ends_the_stream<W: ContractWorld>(world: W) {
+    let history = History::begin(world).await;
+    let start = history.newest();
+    let frames = watch(&history.world.source(), Start::After(start)).await;
+    let mut told = Told::after(frames, start, history.at(start));
+    if !history.world.disconnect().await {
+        return;
+    }
+    while let Some(Ok(frames)) = told.item().await {
+        told.take(frames, &history);
+    }
+}
+
+/// A quiet stream tells how far it has come as often as the source promises, and that it has come past what was written
+/// elsewhere.
+pub async fn a_quiet_stream_tells_its_progress<W: ContractWorld>(world: W) {
+    let history = History::begin(world).await;
+    let source = history.world.source();
+    let Some(every) = source.capabilities().progress_every else { return };
+    let start = history.newest();
+    let frames = watch(&source, Start::After(start)).await;
+    let mut told = Told::after(frames, start, history.at(start));
+    let elsewhere = history.world.elsewhere().await.unwrap_or(start);
+    let slack = Duration::from_secs(1);
+    for _ in 0..2 {
+        let item = timeout(every + slack, told.item()).await.expect("progress comes when it is promised");
+        told.take(item.expect("the stream goes on").expect("the stream does not fail"), &history);
+    }
+    assert!(told.revision >= Some(elsewhere), "everything up to {elsewhere} was told of");
+}
+
+/// A call that is dropped before its answer, and a stream that is dropped while it is open, leave the source as it was.
+pub async fn a_call_that_is_dropped_harms_nobody<W: ContractWorld>(world: W) {
+    let history = History::begin(world).await;
+    let source = history.world.source();
+    for _ in 0..3 {
+        let _ = timeout(Duration::ZERO, source.list(ListRequest::all(ReadAt::Latest))).await;
+        let _ = timeout(Duration::ZERO, source.watch(Start::After(history.newest()))).await;
+        drop(watch(&source, Start::After(history.newest())).await);
+    }
+    let page = list(&source, ListRequest::all(ReadAt::Latest)).await;
+    history.check(&page.items, page.revision);
+}
+
+/// An informer over the source shows what was written, through lost connections and a history that is forgotten.
+pub async fn an_informer_converges<W: ContractWorld>(world: W) {
+    let mut history = History::begin(world).await;
+    let stop = CancellationToken::new();
+    let informer = Builder::new(history.world.source()).spawn(&stop);
+    caught_up(&informer, &history).await;
+    for number in 50..53 {
+        history.update("a", number).await;
+        history.world.disconnect().await;
+        history.delete("b").await;
+        history.create("b", number).await;
+        history.world.compact().await;
+        history.update("d", number).await;
+        caught_up(&informer, &history).await;
+    }
+    stop.cancel();
+}
+
+async fn caught_up<W: ContractWorld>(informer: &Informer<Obj<W>>, history: &History<W>) {
+    let reached = timeout(PATIENCE, informer.wait_for(history.newest())).await;
+    reached.expect("the cache catches up").expect("the informer goes on");
+    let view = informer.view();
+    let state: State = view.iter().map(|object| history.read(object)).collect();
+    assert_eq!(state, history.at(view.revision()), "the cache is what was true at its revision");
+}
+
+async fn list<S: ListerWatcher>(source: &S, request: ListRequest) -> Page<S::Obj> {
+    let answer = timeout(PATIENCE, source.list(request)).await.expect("the source answers in time");
+    answer.expect("the list succeeds")
+}
+
+async fn watch<S: ListerWatcher>(source: &S, start: Start) -> Frames<S::Obj> {
+    let answer = timeout(PATIENCE, source.watch(start)).await.expect("the source answers in time");
+    answer.expect("the stream opens")
+}

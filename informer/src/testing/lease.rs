@@ -1,0 +1,115 @@
+//! [`FakeLease`]: objects that vanish when nobody keeps them alive, as etcd's do. Time is tokio's: under a paused clock a lease
+//! expires exactly when a test lets it.
+
+use std::{any::Any, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{FakeKind, FakeStore, Inner, State, StoreError, Stored};
+use crate::{Key, Object, Revision};
+
+/// A lease of a [`FakeStore`]. Dropping the handle does not end it.
+pub struct FakeLease {
+    store: FakeStore,
+    id: u64,
+}
+
+/// What a store knows of a lease.
+pub(super) struct Leased {
+    ttl: Duration,
+    until: Instant,
+    objects: Vec<LeasedObject>,
+}
+
+struct LeasedObject {
+    kind: String,
+    key: Key,
+    /// The same state with the revision of its end.
+    end: fn(&State, Revision) -> Option<State>,
+}
+
+impl FakeStore {
+    /// A lease that ends after `ttl`, unless it is kept alive.
+    pub fn lease(&self, ttl: Duration) -> FakeLease {
+        let mut inner = self.lock();
+        inner.next_lease += 1;
+        let (id, until) = (inner.next_lease, Instant::now() + ttl);
+        inner.leases.insert(id, Leased { ttl, until, objects: Vec::new() });
+        drop(inner);
+        self.ring();
+        FakeLease { store: self.clone(), id }
+    }
+
+    /// When the next lease ends, if there is one.
+    pub(super) fn next_expiry(&self) -> Option<Instant> {
+        self.lock().leases.values().map(|lease| lease.until).min()
+    }
+}
+
+impl FakeLease {
+    /// Lets it last its whole time again.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when it has ended.
+    pub fn keep_alive(&self) -> Result<(), StoreError> {
+        let mut inner = self.store.lock();
+        let lease = inner.leases.get_mut(&self.id).ok_or(StoreError::NotFound)?;
+        lease.until = Instant::now() + lease.ttl;
+        Ok(())
+    }
+
+    /// Ends it now, and its objects with it.
+    pub fn revoke(&self) {
+        self.store.lock().end_lease(self.id);
+        self.store.ring();
+    }
+
+    /// Whether it has ended.
+    pub fn is_over(&self) -> bool {
+        !self.store.lock().leases.contains_key(&self.id)
+    }
+}
+
+impl<T: Stored> FakeKind<T> {
+    /// Stores an object, whether it is there or not, that is deleted when the lease ends.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when the lease has ended.
+    pub fn put_under(&self, object: T, lease: &FakeLease) -> Result<Arc<T>, StoreError> {
+        let (kind, key) = (self.name.clone(), object.key());
+        let mut inner = self.store.lock();
+        let leased = inner.leases.get_mut(&lease.id).ok_or(StoreError::NotFound)?;
+        leased.objects.push(LeasedObject { kind, key, end: end::<T> });
+        drop(inner);
+        Ok(self.put(object))
+    }
+}
+
+impl Inner {
+    /// Ends what was not kept alive.
+    pub(super) fn expire(&mut self, now: Instant) {
+        while let Some(id) = self.leases.iter().find(|(_, lease)| lease.until <= now).map(|(id, _)| *id) {
+            self.end_lease(id);
+        }
+    }
+
+    /// Each object goes with a revision of its own.
+    fn end_lease(&mut self, id: u64) {
+        let Some(lease) = self.leases.remove(&id) else { return };
+        for LeasedObject { kind, key, end } in lease.objects {
+            let Some(state) = self.live.remove(&(kind.clone(), key.clone())) else { continue };
+            self.revision += 1;
+            if let Some(last) = end(&state, Revision(self.revision)) {
+                self.record(&kind, &key, last, true);
+            }
+        }
+    }
+}
+
+fn end<T: Stored>(state: &State, revision: Revision) -> Option<State> {
+    let state: Arc<dyn Any + Send + Sync> = state.clone();
+    let old: Arc<T> = state.downcast().ok()?;
+    let mut last = (*old).clone();
+    last.stamp(old.uid(), revision);
+    Some(Arc::new(last))
+}
