@@ -5,7 +5,10 @@ use std::{future::Future, sync::Arc};
 use kstore_nondet::Rng;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Index, Informer, ListerWatcher, driver::Driver, indexer::Indexer, shared::Shared};
+use crate::{
+    Index, Informer, ListerWatcher, driver::Driver, indexer::Indexer, informer::figures, metrics::Registry,
+    shared::Shared,
+};
 
 /// Makes an [`Informer`].
 pub struct Builder<S: ListerWatcher> {
@@ -13,13 +16,14 @@ pub struct Builder<S: ListerWatcher> {
     cache: Indexer<S::Obj>,
     name: String,
     rng: Rng,
+    metrics: Option<Registry>,
 }
 
 impl<S: ListerWatcher> Builder<S> {
     /// An informer over `source`, without indexes.
     pub fn new(source: S) -> Self {
         let name = std::any::type_name::<S::Obj>().to_owned();
-        Self { source, cache: Indexer::default(), name, rng: Rng::seeded(0) }
+        Self { source, cache: Indexer::default(), name, rng: Rng::seeded(0), metrics: None }
     }
 
     /// Declares an index.
@@ -44,6 +48,13 @@ impl<S: ListerWatcher> Builder<S> {
         self
     }
 
+    /// Shows the informer's figures in `registry`, under its name, as long as it lives.
+    #[must_use]
+    pub fn metrics(mut self, registry: &Registry) -> Self {
+        self.metrics = Some(registry.clone());
+        self
+    }
+
     /// The informer, and the future that drives it. The informer lives as long as the future is polled, `stop` is not
     /// cancelled, and a handle exists.
     pub fn build(
@@ -51,6 +62,9 @@ impl<S: ListerWatcher> Builder<S> {
         stop: &CancellationToken,
     ) -> (Informer<S::Obj>, impl Future<Output = ()> + Send + use<S>) {
         let shared = Arc::new(Shared::new(self.name, self.cache));
+        if let Some(registry) = &self.metrics {
+            figures::show(&shared, registry);
+        }
         let stop = stop.child_token();
         let driver = Driver::new(self.source, self.rng, shared.clone());
         let informer = Informer::new(shared, stop.clone().drop_guard());

@@ -12,12 +12,15 @@ use crate::{
     history::Cache,
     hub::{Hub, Seat, Taken},
     indexer::Indexer,
+    informer::figures::{Asked, Waiting},
     reflector::Apply,
     waiters::Waiters,
 };
 
 pub(crate) struct Shared<T> {
     pub(crate) name: String,
+    /// What the driver asked of the source.
+    pub(crate) asked: Asked,
     cache: RwLock<Cache<T>>,
     /// Changed under the cache's lock, so that one who joins misses nothing and hears nothing twice.
     hub: Mutex<Hub<T>>,
@@ -42,6 +45,7 @@ impl<T: Object> Shared<T> {
     pub(crate) fn new(name: String, cache: Indexer<T>) -> Self {
         Self {
             name,
+            asked: Asked::default(),
             cache: RwLock::new(Cache::new(cache)),
             hub: Mutex::default(),
             waiters: Mutex::default(),
@@ -126,6 +130,11 @@ impl<T: Object> Shared<T> {
     pub(crate) fn pending(&self, seat: Seat) -> usize {
         let cache = self.cache.read();
         self.hub.lock().pending(seat, cache.now().len())
+    }
+
+    /// What waits for all subscribers that have begun to read.
+    pub(crate) fn unread(&self) -> Waiting {
+        self.hub.lock().waiting()
     }
 
     pub(crate) fn status(&self) -> Status {
