@@ -74,7 +74,7 @@ pub async fn run(client: Client, nondet: Nondet, config: Config, stop: Cancellat
     // Also when this future is dropped, nothing goes on.
     let _guard = stop.clone().drop_guard();
     let tasks = TaskTracker::new();
-    let caches = Caches::start(&client.agent("controllers"), &nondet, &tasks, &stop);
+    let caches = Caches::start(&client.agent("controllers"), &nondet, &config.metrics, &tasks, &stop);
     let cluster =
         Arc::new(Cluster { client, caches, nondet, config, stop: stop.clone(), tasks: tasks.clone() });
     tasks.spawn(deployment::run(Arc::clone(&cluster)));
