@@ -102,6 +102,10 @@ impl<T: Object> Indexer<T> {
         self.indexes.push(Box::new(IndexState { index: index.clone(), values: Sorted::default() }));
     }
 
+    pub(crate) fn has_indexes(&self) -> bool {
+        !self.indexes.is_empty()
+    }
+
     pub(crate) fn revision(&self) -> Revision {
         self.revision
     }

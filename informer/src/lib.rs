@@ -33,6 +33,8 @@ mod reflector;
 mod shared;
 mod slow_start;
 mod sorted;
+mod source;
+mod status;
 mod subscription;
 mod subscription_synced;
 #[cfg(any(test, feature = "testing"))]
@@ -51,7 +53,7 @@ pub use delta_fifo::Delta;
 pub use expectations::{Creation, Deletion, Expectations};
 pub use history::ViewError;
 pub use indexer::Index;
-pub use informer::{Informer, Status, Stopped};
+pub use informer::{Informer, Stopped};
 pub use key::Key;
 pub use leader::{
     Election, Elector, ElectorOptions, Fence, Leadership, LeaseError, LeaseRecord, LeaseStore, OptionsError,
@@ -68,6 +70,8 @@ pub use queue::{
 };
 pub use recorder::{Event, EventSink, EventType, Recorder, RecorderStats, Reference, SinkError};
 pub use slow_start::{Started, slow_start};
+pub use source::{DynListerWatcher, Map};
+pub use status::Status;
 pub use subscription::{HandlerPanicked, Subscription};
 pub use subscription_synced::SubscriptionSynced;
 pub use view::View;

@@ -27,9 +27,10 @@ pub struct NotSynced {
 
 fn describe(status: &Status) -> &str {
     match status {
-        Status::Starting => "its source has not answered",
+        Status::Starting => "it has not begun",
+        Status::Listing => "its source has not answered",
         Status::Streaming => "its source has not delivered everything",
-        Status::Degraded { error } => error,
+        Status::Degraded { error, .. } => error,
         Status::Stopped => "it has ended",
     }
 }
