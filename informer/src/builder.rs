@@ -5,7 +5,7 @@ use std::{future::Future, sync::Arc};
 use kstore_nondet::Rng;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Index, Informer, ListerWatcher, driver::Driver, indexer::Indexer, shared::Shared};
+use crate::{Index, Informer, ListerWatcher, Map, Object, driver::Driver, indexer::Indexer, shared::Shared};
 
 /// Makes an [`Informer`].
 pub struct Builder<S: ListerWatcher> {
@@ -20,6 +20,33 @@ impl<S: ListerWatcher> Builder<S> {
     pub fn new(source: S) -> Self {
         let name = std::any::type_name::<S::Obj>().to_owned();
         Self { source, cache: Indexer::default(), name, rng: Rng::seeded(0) }
+    }
+
+    /// An informer over the objects that `make` makes of the source's: smaller ones, or with something worked out. It runs
+    /// once for each version that arrives, outside every lock, and its result is all that the informer ever knows.
+    ///
+    /// Key, uid and revision must stay what they were. Call it before [`Builder::index`]: indexes are over what it makes.
+    ///
+    /// # Panics
+    /// When an index is declared already.
+    #[must_use]
+    pub fn map<U: Object>(self, make: impl Fn(S::Obj) -> U + Send + Sync + 'static) -> Builder<Map<S, U>> {
+        self.try_map(move |object| Ok(make(object)))
+    }
+
+    /// As [`Builder::map`], for what can fail. An object that `make` refuses is treated as one that its source could not
+    /// read: see [`Informer::undecodable`].
+    ///
+    /// # Panics
+    /// When an index is declared already.
+    #[must_use]
+    pub fn try_map<U: Object>(
+        self,
+        make: impl Fn(S::Obj) -> Result<U, String> + Send + Sync + 'static,
+    ) -> Builder<Map<S, U>> {
+        assert!(!self.cache.has_indexes(), "objects are made over before they are indexed");
+        let Self { source, cache: _, name, rng } = self;
+        Builder { source: Map::new(source, make), cache: Indexer::default(), name, rng }
     }
 
     /// Declares an index.

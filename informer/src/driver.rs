@@ -1,11 +1,11 @@
 //! [`Driver`]: the task of an informer. Carries out what the reflector says: asks the source, and applies each batch. It never
 //! polls: it wakes for the network, the end of a wait, or the stop.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use kstore_nondet::Rng;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -44,7 +44,7 @@ impl<S: ListerWatcher> Driver<S> {
             if let Some(error) = &step.trouble {
                 tracing::debug!(informer = self.shared.name, %error, next = ?step.next, "source failed");
             }
-            self.shared.report(step.trouble.as_ref(), self.reflector.is_watching());
+            self.shared.report(&self.reflector.doing(step.trouble.as_ref()));
             for apply in step.apply {
                 self.shared.apply(apply);
             }
@@ -78,29 +78,15 @@ impl<S: ListerWatcher> Driver<S> {
         let Some(stream) = &mut self.stream else { return Input::Ended };
         let silence =
             self.capabilities.progress_every.unwrap_or(Duration::MAX).saturating_mul(SILENT_INTERVALS);
-        let collecting = self.reflector.collecting_since();
-        let mut next = std::pin::pin!(timeout(silence, stream.next()));
-        loop {
-            let item = match collecting {
-                Some(since) => match timeout(until_warning(since), &mut next).await {
-                    Ok(item) => item,
-                    Err(_) => {
-                        let seconds = since.elapsed().as_secs();
-                        tracing::warn!(
-                            informer = self.shared.name,
-                            seconds,
-                            "the initial state has not ended"
-                        );
-                        continue;
-                    }
-                },
-                None => next.await,
-            };
-            return match item {
-                Ok(Some(frames)) => Input::Frames(frames),
-                Ok(None) => Input::Ended,
-                Err(_) => Input::Silent,
-            };
+        let item = tokio::select! {
+            biased;
+            item = timeout(silence, stream.next()) => item,
+            never = warn(&self.shared.name, self.reflector.collecting_since()) => match never {},
+        };
+        match item {
+            Ok(Some(frames)) => Input::Frames(frames),
+            Ok(None) => Input::Ended,
+            Err(_) => Input::Silent,
         }
     }
 }
@@ -111,10 +97,14 @@ async fn answered<T>(call: impl Future<Output = Result<T, SourceError>>) -> Resu
     timeout(SOURCE_ANSWER, call).await.unwrap_or_else(|_| no_answer())
 }
 
-/// How long until the next warning of an initial state that has been coming in since then.
-fn until_warning(since: Instant) -> Duration {
-    let passed = since.elapsed().as_millis() % INITIAL_WARNING.as_millis();
-    INITIAL_WARNING - Duration::from_millis(u64::try_from(passed).unwrap_or_default())
+/// Says again and again that an initial state has been coming in since then.
+async fn warn(informer: &str, collecting: Option<Instant>) -> Infallible {
+    let Some(since) = collecting else { return pending().await };
+    loop {
+        let passed = since.elapsed().as_secs() / INITIAL_WARNING.as_secs();
+        sleep_until(since + INITIAL_WARNING * u32::try_from(passed + 1).unwrap_or(u32::MAX)).await;
+        tracing::warn!(informer, seconds = since.elapsed().as_secs(), "the initial state has not ended");
+    }
 }
 
 struct Ending<T: Object>(Arc<Shared<T>>);

@@ -59,8 +59,8 @@ pub struct Missing {
 impl std::fmt::Display for Missing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.status {
-            Status::Degraded { error } => write!(f, "{} ({error})", self.name),
-            Status::Starting | Status::Streaming => write!(f, "{}", self.name),
+            Status::Degraded { error, .. } => write!(f, "{} ({error})", self.name),
+            Status::Starting | Status::Listing | Status::Streaming => write!(f, "{}", self.name),
             Status::Stopped => write!(f, "{} (stopped)", self.name),
         }
     }

@@ -73,6 +73,10 @@ impl<T: Object> Indexer<T> {
         self.objects.seed(seed);
     }
 
+    pub(crate) fn has_indexes(&self) -> bool {
+        !self.indexes.is_empty()
+    }
+
     pub(crate) fn revision(&self) -> Revision {
         self.revision
     }

@@ -9,30 +9,14 @@ use std::{borrow::Borrow, sync::Arc};
 use tokio_util::sync::DropGuard;
 
 use crate::{
-    Delivery, Index, Key, Lister, Object, Revision, Revisions, Subscription, Undecodable, View, ViewError,
-    indexer::Indexer, shared::Shared,
+    Delivery, Index, Key, Lister, Object, Revision, Revisions, Status, Subscription, Undecodable, View,
+    ViewError, indexer::Indexer, shared::Shared,
 };
 
 /// The informer has ended: its stop was cancelled, or every handle to it was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the informer has ended")]
 pub struct Stopped;
-
-/// What an informer is doing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// Getting the first state.
-    Starting,
-    /// Following the source.
-    Streaming,
-    /// The source failed; the cache shows the last known state. It recovers by itself.
-    Degraded {
-        /// The newest failure.
-        error: String,
-    },
-    /// Ended for ever.
-    Stopped,
-}
 
 /// A handle to a shared cache. Clones are the same informer; it ends when its stop is cancelled, or when the last handle
 /// and the last subscription are dropped. Reads never block on the network.

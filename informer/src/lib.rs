@@ -40,6 +40,8 @@ mod slots;
 mod slow_start;
 mod snapshot;
 mod sorted;
+mod source;
+mod status;
 mod subscription;
 mod subscription_synced;
 mod table;
@@ -60,7 +62,7 @@ pub use expectations::{Creation, Deletion, Expectations};
 pub use factory::{AlreadyRegistered, Factory, Missing, NotSynced};
 pub use history::ViewError;
 pub use index::Index;
-pub use informer::{Informer, Status, Stopped};
+pub use informer::{Informer, Stopped};
 pub use key::Key;
 pub use leader::{
     Election, Elector, ElectorOptions, Fence, Leadership, LeaseError, LeaseRecord, LeaseStore, OptionsError,
@@ -79,6 +81,8 @@ pub use queue::{
 pub use recorder::{Event, EventSink, EventType, Recorder, RecorderStats, Reference, SinkError};
 pub use slow_start::{Started, slow_start};
 pub use snapshot::{Cut, CutError, snapshot};
+pub use source::{DynListerWatcher, Map};
+pub use status::Status;
 pub use subscription::{HandlerPanicked, Subscription};
 pub use subscription_synced::SubscriptionSynced;
 pub use view::View;

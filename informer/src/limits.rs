@@ -43,9 +43,12 @@ pub const INTERNAL_ERRORS_BEFORE_RELIST: Duration = Duration::from_secs(30);
 pub const SILENT_INTERVALS: u32 = 2;
 
 /// Whole states older than what the cache has seen that are refused before the source is taken for a new world (a store
-/// restored from a backup, or restarted empty) and the cache follows it back. With the waits between, about 20 seconds:
-/// longer than a replica lags that will catch up.
+/// restored from a backup, or restarted empty) and the cache follows it back, if they came for [`REGRESSION_PATIENCE`].
 pub const REGRESSIONS_BEFORE_RESET: u32 = 4;
+
+/// How long whole states must have been too old before the cache follows them: longer than a replica lags that will catch
+/// up. With the back-off, the cache follows a new world after about half a minute.
+pub const REGRESSION_PATIENCE: Duration = Duration::from_secs(10);
 
 /// First wait of a failed key; doubles with each further failure.
 pub const RETRY_BASE: Duration = Duration::from_millis(5);

@@ -19,7 +19,10 @@ use tokio::time::Instant;
 
 use crate::{
     Capabilities, Capability, Frame, ListRequest, Object, Page, ReadAt, Revision, SourceError, Start,
-    limits::{INTERNAL_ERRORS_BEFORE_RELIST, LIST_PAGE, REGRESSIONS_BEFORE_RESET, SHORT_STREAM},
+    limits::{
+        INTERNAL_ERRORS_BEFORE_RELIST, LIST_PAGE, REGRESSION_PATIENCE, REGRESSIONS_BEFORE_RESET, SHORT_STREAM,
+    },
+    status::Doing,
     whole::{Cached, Collected, Whole},
 };
 use backoff::Backoff;
@@ -97,7 +100,7 @@ pub(crate) struct Reflector<T> {
     /// A state not older than the cache was refused; the latest is asked for until one came.
     refused: bool,
     backoff: Backoff,
-    regressions: u32,
+    regressions: Regressions,
     internal_since: Option<Instant>,
 }
 
@@ -111,7 +114,7 @@ impl<T: Object> Reflector<T> {
             always_pages: false,
             refused: false,
             backoff: Backoff::new(rng),
-            regressions: 0,
+            regressions: Regressions::default(),
             internal_since: None,
         }
     }
@@ -141,9 +144,14 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Whether changes are coming in.
-    pub(crate) fn is_watching(&self) -> bool {
-        matches!(self.phase, Phase::Watching { .. })
+    /// What it is doing after a step that came with this `trouble`. A capability that a source has not is none.
+    pub(crate) fn doing<'a>(&self, trouble: Option<&'a SourceError>) -> Doing<'a> {
+        match (&self.phase, trouble) {
+            (Phase::Waiting { .. }, Some(error)) => Doing::Failing(error),
+            (Phase::Watching { .. }, _) => Doing::Streaming,
+            _ if self.asked().is_some() => Doing::Listing,
+            _ => Doing::Resuming,
+        }
     }
 
     /// Asks for the whole state.
@@ -170,7 +178,7 @@ impl<T: Object> Reflector<T> {
     }
 
     fn collected(&self) -> Collected<T> {
-        Collected::new(self.regressions >= REGRESSIONS_BEFORE_RESET)
+        Collected::new(self.regressions.insist())
     }
 
     fn resume(&mut self) -> Next {
@@ -251,12 +259,12 @@ impl<T: Object> Reflector<T> {
     /// Does not take a state that is older than the cache: time never runs backwards, except when a source insists, which
     /// means that its history is another one now. Then the next state is taken whatever its revision.
     fn refuse(&mut self, now: Instant) -> Step<T> {
-        self.regressions += 1;
+        self.regressions.one_more(now);
         self.failed(SourceError::Ahead { retry_after: None }, now)
     }
 
     fn accept(&mut self, whole: Whole<T>) -> Apply<T> {
-        self.regressions = 0;
+        self.regressions = Regressions::default();
         self.refused = false;
         self.progress = Some(whole.revision);
         Apply::Replace(whole)
@@ -330,6 +338,28 @@ impl<T: Object> Reflector<T> {
 impl<T> Step<T> {
     fn next(next: Next) -> Self {
         Self { apply: Vec::new(), next, trouble: None }
+    }
+}
+
+/// Whole states older than the cache that came since one was taken.
+#[derive(Default)]
+struct Regressions {
+    count: u32,
+    first: Option<Instant>,
+    newest: Option<Instant>,
+}
+
+impl Regressions {
+    fn one_more(&mut self, now: Instant) {
+        self.count += 1;
+        self.first.get_or_insert(now);
+        self.newest = Some(now);
+    }
+
+    /// Whether they are many and came for long: the source means it.
+    fn insist(&self) -> bool {
+        let lasted = self.first.zip(self.newest).map_or(Duration::ZERO, |(first, newest)| newest - first);
+        self.count >= REGRESSIONS_BEFORE_RESET && lasted >= REGRESSION_PATIENCE
     }
 }
 

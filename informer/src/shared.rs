@@ -8,11 +8,12 @@ use parking_lot::{Mutex, RwLock};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
-    Delivery, Object, Revision, Revisions, SourceError, Status, Stopped, View, ViewError,
+    Delivery, Object, Revision, Revisions, Status, Stopped, View, ViewError,
     history::Cache,
     hub::{Hub, Seat, Taken},
     indexer::Indexer,
     reflector::Apply,
+    status::Doing,
     waiters::Waiters,
 };
 
@@ -134,13 +135,9 @@ impl<T: Object> Shared<T> {
         self.status.lock().clone()
     }
 
-    pub(crate) fn report(&self, trouble: Option<&SourceError>, streaming: bool) {
+    pub(crate) fn report(&self, doing: &Doing<'_>) {
         let mut status = self.status.lock();
-        match trouble {
-            Some(error) => *status = Status::Degraded { error: error.to_string() },
-            None if streaming && *status != Status::Streaming => *status = Status::Streaming,
-            None => {}
-        }
+        *status = status.then(doing, Instant::now());
     }
 
     pub(crate) fn stop(&self) {

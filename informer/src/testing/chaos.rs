@@ -43,7 +43,8 @@ impl Chaos {
         self.rng.below(100) < percent
     }
 
-    /// What goes wrong with the next call. What goes wrong with its stream is drawn item by item.
+    /// What goes wrong with the next call; `lag` if it may be told of an old state. What goes wrong with its stream is drawn
+    /// item by item.
     pub(super) fn call(&self, lag: bool) -> Fault {
         let mut fault = Fault::none();
         if self.happens(self.refuse) {

@@ -118,7 +118,8 @@ pub struct FaultScript(Arc<Mutex<Script>>);
 struct Script {
     next: VecDeque<Fault>,
     chaos: Option<Chaos>,
-    /// Old states in a row that chance gave: a few more, and the informer would believe in another history.
+    /// Old states that chance gave since the last new one was complete: a few more, and the informer would believe in
+    /// another history.
     lagged: u32,
 }
 
@@ -155,14 +156,22 @@ impl FaultScript {
         self.0.lock().chaos.as_ref()?.seed
     }
 
-    pub(super) fn draw(&self) -> Fault {
+    /// What goes wrong with the next call; `whole` if that asks for a whole state.
+    pub(super) fn draw(&self, whole: bool) -> Fault {
         let mut script = self.0.lock();
         if let Some(fault) = script.next.pop_front() {
             return fault;
         }
         let Some(chaos) = &script.chaos else { return Fault::none() };
-        let fault = chaos.call(script.lagged < 3);
-        script.lagged = if fault.lag > 0 { script.lagged + 1 } else { 0 };
+        let fault = chaos.call(whole && script.lagged < 3);
+        script.lagged += u32::from(fault.lag > 0);
         fault
+    }
+
+    /// A whole state was given to its end, with this fault.
+    pub(super) fn given(&self, fault: &Fault) {
+        if fault.lag == 0 {
+            self.0.lock().lagged = 0;
+        }
     }
 }

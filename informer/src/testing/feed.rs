@@ -7,7 +7,7 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use super::{FakeSource, Fault, Past, Stored, fault::Cut};
+use super::{FakeSource, Fault, Past, Stored, fault::Cut, source::Open};
 use crate::{Frame, Key, Object, Revision, SourceError};
 
 /// See the module.
@@ -21,6 +21,7 @@ pub(super) struct Feed<T> {
     over: bool,
     /// Connections lost when this one was opened.
     lost: u64,
+    _open: Open,
 }
 
 /// Frames before they get their type: an item may be delivered twice.
@@ -35,8 +36,8 @@ type Delivery<T> = Result<Vec<Frame<T>>, SourceError>;
 impl<T: Stored> Feed<T> {
     /// The changes after a revision.
     pub(super) fn after(source: FakeSource<T>, fault: Fault, position: Revision) -> Self {
-        let lost = source.lost();
-        Self { source, fault, ready: VecDeque::new(), position, delivered: 0, over: false, lost }
+        let (lost, open) = (source.lost(), source.open());
+        Self { source, fault, ready: VecDeque::new(), position, delivered: 0, over: false, lost, _open: open }
     }
 
     /// These objects, and the changes after them.
@@ -156,6 +157,9 @@ impl<T: Stored> Feed<T> {
     }
 
     fn frames(&self, item: Item) -> Vec<Frame<T>> {
+        if matches!(item.progress, Some((_, true))) {
+            self.source.script().given(&self.fault);
+        }
         let past = item.past.into_iter();
         let frames =
             past.filter_map(|past| Some(self.frame(past.state.downcast().ok()?, past.key, past.gone)));

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -28,6 +28,8 @@ pub struct FakeSource<T> {
     script: FaultScript,
     calls: Arc<Mutex<Vec<Call>>>,
     breaks: Arc<AtomicU64>,
+    /// How many streams are open.
+    open: Arc<AtomicUsize>,
 }
 
 /// A call that a source was asked for.
@@ -48,6 +50,7 @@ impl<T> Clone for FakeSource<T> {
             script: self.script.clone(),
             calls: self.calls.clone(),
             breaks: self.breaks.clone(),
+            open: self.open.clone(),
         }
     }
 }
@@ -63,6 +66,7 @@ impl<T: Stored> FakeSource<T> {
             script: FaultScript::default(),
             calls: Arc::default(),
             breaks: Arc::default(),
+            open: Arc::default(),
         }
     }
 
@@ -126,9 +130,23 @@ impl<T: Stored> FakeSource<T> {
         self.kind.store.ring();
     }
 
+    /// How many streams are open: not yet dropped by who opened them.
+    pub fn streams(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
     /// What was asked so far.
     pub fn calls(&self) -> Vec<Call> {
         self.calls.lock().clone()
+    }
+
+    pub(super) fn open(&self) -> Open {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        Open(self.open.clone())
+    }
+
+    pub(super) fn script(&self) -> &FaultScript {
+        &self.script
     }
 
     /// How many connections were lost until now.
@@ -152,8 +170,10 @@ impl<T: Stored> FakeSource<T> {
     }
 
     async fn asked(&self, call: Call) -> Result<Fault, SourceError> {
+        let whole =
+            !matches!(call, Call::Watch(Start::After(_)) | Call::List(ListRequest { next: Some(_), .. }));
         self.calls.lock().push(call);
-        let fault = self.script.draw();
+        let fault = self.script.draw(whole);
         if fault.delay > Duration::ZERO {
             tokio::time::sleep(fault.delay).await;
         }
@@ -183,6 +203,15 @@ impl<T: Stored> FakeSource<T> {
             true => Ok(revision),
             false => Err(SourceError::Expired),
         }
+    }
+}
+
+/// One open stream.
+pub(super) struct Open(Arc<AtomicUsize>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -223,6 +252,9 @@ impl<T: Stored> ListerWatcher for FakeSource<T> {
                 Some(what) => page.undecodable.push(what),
                 None => page.items.push((*object).clone()),
             }
+        }
+        if page.next.is_none() {
+            self.script.given(&fault);
         }
         Ok(page)
     }

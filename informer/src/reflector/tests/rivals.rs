@@ -1,0 +1,473 @@
+//! What goes wrong in other informers, and must not here: each test is named for what was found there.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    task::yield_now,
+    time::{Instant, sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Builder, Delta, Index, Informer, Key, ListRequest, Object, ReadAt, Revision, SourceError, Start, Status,
+    limits::{LIST_PAGE, SOURCE_BACKOFF_BASE},
+    testing::{Call, FakeKind, FakeSource, FakeStore, Fault, FaultScript, Sample, Stored, assert_converges},
+};
+
+fn samples() -> (FakeStore, FakeKind<Sample>) {
+    let store = FakeStore::new();
+    let kind = store.kind("samples");
+    (store, kind)
+}
+
+fn sample(name: &str) -> Sample {
+    Sample::new("", name)
+}
+
+fn key(name: &str) -> Key {
+    Key::new("", name)
+}
+
+/// Lets the informer lose its stream and find its revision compacted, and waits until it has the whole state again.
+async fn relist<T: Stored>(store: &FakeStore, source: &FakeSource<T>, informer: &Informer<T>) {
+    store.kind::<Sample>("others").put(sample("other"));
+    store.compact(store.revision());
+    source.fail_next(SourceError::Expired);
+    source.disconnect();
+    informer.wait_for(store.revision()).await.unwrap();
+    yield_now().await;
+}
+
+/// R5. kube-rs 4.2.0: a streaming list that breaks before its end leaves its half in the store, and what was deleted before
+/// the next attempt stays in the cache.
+#[tokio::test(start_paused = true)]
+async fn a_streamed_state_that_breaks_before_its_end_leaves_nothing_behind() {
+    let (_, kind) = samples();
+    for name in ["a-gone", "b-gone", "c-gone", "stays"] {
+        kind.put(sample(name).tag("t"));
+    }
+    let script = FaultScript::new([Fault::cut_after(1), Fault::fail_after(1, SourceError::Expired)]);
+    let source = kind.source().faults(&script);
+    let tags = Index::new(|s: &Sample, emit: &mut dyn FnMut(String)| s.tags.iter().cloned().for_each(emit));
+    let informer = Builder::new(source.clone()).index(&tags).spawn(&CancellationToken::new());
+    let mut subscription = informer.subscribe();
+    while source.calls().len() < 3 {
+        assert!(informer.is_empty() && informer.by(&tags, "t").is_empty() && !informer.is_synced());
+        assert_eq!(subscription.pending(), 0);
+        if source.calls().len() == 2 {
+            ["a-gone", "b-gone", "c-gone"].map(|name| kind.delete(&key(name)).ok());
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert_converges(&informer, &kind).await;
+    assert_eq!(informer.by(&tags, "t").len(), 1);
+    assert_eq!(subscription.try_next().len(), 1, "nobody heard of what was never in the cache");
+}
+
+/// R5, once the cache is full: a second streamed state that breaks does not touch it.
+#[tokio::test(start_paused = true)]
+async fn a_second_state_that_breaks_before_its_end_leaves_the_cache_as_it_was() {
+    let (store, kind) = samples();
+    (0..9).for_each(|n| drop(kind.put(sample(&n.to_string()))));
+    let script = FaultScript::default();
+    let source = kind.source().faults(&script);
+    let informer = Builder::new(source.clone()).spawn(&CancellationToken::new());
+    informer.synced().await.unwrap();
+    let (before, revision) = (informer.list(), informer.revision());
+    store.kind::<Sample>("others").put(sample("other"));
+    yield_now().await;
+    source.fail_next(SourceError::Expired);
+    script.push(Fault::cut_after(2));
+    script.push(Fault::delay(Duration::from_secs(60)));
+    source.disconnect();
+    (0..9).for_each(|n| drop(kind.put(sample(&n.to_string()).value(1))));
+    sleep(Duration::from_secs(30)).await;
+    assert!(source.calls().len() >= 4, "one state broke and another is on its way: {:?}", source.calls());
+    assert!(before.iter().zip(informer.list()).all(|(old, new)| Arc::ptr_eq(old, &new)));
+    assert!(informer.revision() <= Revision(revision.0 + 1));
+    assert_converges(&informer, &kind).await;
+}
+
+/// R3. kube-rs with its list semantic `Any` forgets how far it had come when its watch expires, and follows a lagging replica
+/// into the past.
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_lags_cannot_take_the_cache_back_in_time() {
+    for streaming in [true, false] {
+        let (store, kind) = samples();
+        (0..5).for_each(|n| drop(kind.put(sample(&n.to_string()))));
+        let script = FaultScript::default();
+        let mut source = kind.source().faults(&script);
+        if !streaming {
+            source = source.without_streaming();
+        }
+        let informer = Builder::new(source.clone()).spawn(&CancellationToken::new());
+        informer.wait_for(store.revision()).await.unwrap();
+        let (before, reached) = (informer.list(), informer.revision());
+        source.fail_next(SourceError::Expired);
+        for _ in 0..3 {
+            script.push(Fault::lag(3));
+        }
+        source.disconnect();
+        let asked = source.calls().len();
+        while source.calls().len() < asked + 4 {
+            assert_eq!(informer.revision(), reached);
+            assert_eq!(informer.list(), before);
+            sleep(Duration::from_millis(10)).await;
+        }
+        kind.put(sample("new"));
+        assert_converges(&informer, &kind).await;
+        let first = match &source.calls()[asked + 1] {
+            Call::List(request) => request.at,
+            Call::Watch(Start::Initial(at)) => *at,
+            Call::Watch(Start::After(_)) => panic!("the whole state is asked for"),
+        };
+        assert_eq!(first, ReadAt::NotOlderThan(reached), "how far it had come is not forgotten");
+    }
+}
+
+/// R7. client-go with resync off tells every handler of every object at each relist.
+#[tokio::test(start_paused = true)]
+async fn a_relist_that_finds_nothing_new_wakes_nobody_and_keeps_every_object_in_place() {
+    let kinds_of_server: [fn(FakeSource<Sample>) -> FakeSource<Sample>; 3] =
+        [|source| source, FakeSource::without_streaming, |source| source.without_streaming().with_paging()];
+    for able in kinds_of_server {
+        let (store, kind) = samples();
+        (0..1_200).for_each(|n| drop(kind.put(sample(&n.to_string()))));
+        let source = able(kind.source());
+        let informer = Builder::new(source.clone()).spawn(&CancellationToken::new());
+        informer.synced().await.unwrap();
+        let mut subscription = informer.subscribe();
+        assert_eq!(subscription.try_next().len(), 1_200);
+        let (before, asked) = (informer.list(), source.calls().len());
+        let listener = tokio::spawn(async move { subscription.next().await.map(|deltas| deltas.len()) });
+        relist(&store, &source, &informer).await;
+        assert!(source.calls().len() > asked + 1, "it asked for everything: {:?}", source.calls());
+        assert!(before.iter().zip(informer.list()).all(|(old, new)| Arc::ptr_eq(old, &new)));
+        assert!(!listener.is_finished(), "nobody is woken");
+        kind.put(sample("7").value(7));
+        assert_eq!(listener.await.unwrap(), Some(1), "the next change is the first that is heard of");
+    }
+}
+
+/// An object that counts how many of its kind are in memory.
+struct Counted {
+    sample: Sample,
+    alive: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+}
+
+impl Counted {
+    fn new(sample: Sample, alive: &Arc<AtomicUsize>, most: &Arc<AtomicUsize>) -> Self {
+        most.fetch_max(alive.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+        Self { sample, alive: alive.clone(), most: most.clone() }
+    }
+}
+
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        Self::new(self.sample.clone(), &self.alive, &self.most)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.alive.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Object for Counted {
+    fn key(&self) -> Key {
+        self.sample.key()
+    }
+    fn uid(&self) -> &str {
+        self.sample.uid()
+    }
+    fn revision(&self) -> Revision {
+        self.sample.revision()
+    }
+}
+
+/// R7. client-go and kube-rs hold the old and the new state side by side during a relist, so that it doubles their memory.
+/// Here it costs what changed and one message.
+#[tokio::test(start_paused = true)]
+async fn a_relist_holds_what_changed_and_one_page_beside_the_cache() {
+    const OBJECTS: usize = 5_000;
+    const CHANGED: usize = 10;
+    for streaming in [true, false] {
+        let (store, kind) = samples();
+        let (alive, most) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        (0..OBJECTS).for_each(|n| drop(kind.put(sample(&n.to_string()))));
+        let mut source = kind.source().with_paging();
+        if !streaming {
+            source = source.without_streaming();
+        }
+        let (count, peak) = (alive.clone(), most.clone());
+        let counted = Builder::new(source.clone()).map(move |sample| Counted::new(sample, &count, &peak));
+        let informer = counted.spawn(&CancellationToken::new());
+        informer.synced().await.unwrap();
+        assert_eq!(alive.load(Ordering::Relaxed), OBJECTS);
+        // The relist cannot be not older than the cache, so it comes in pages.
+        source.fail_next(SourceError::Expired);
+        source.fail_next(SourceError::Expired);
+        source.disconnect();
+        (0..CHANGED).for_each(|n| drop(kind.put(sample(&n.to_string()).value(1))));
+        store.compact(store.revision());
+        most.store(0, Ordering::Relaxed);
+        informer.wait_for(store.revision()).await.unwrap();
+        let extra = most.load(Ordering::Relaxed) - OBJECTS;
+        let page = if streaming { 3 } else { LIST_PAGE.get() as usize };
+        assert!(extra <= page + CHANGED, "{extra} objects beside the cache, streaming: {streaming}");
+        assert_eq!(alive.load(Ordering::Relaxed), OBJECTS);
+    }
+}
+
+/// R8. client-go shows an object that was deleted and created again while the watch was down as an update (k/k#133565).
+#[tokio::test(start_paused = true)]
+async fn an_object_replaced_while_nobody_watched_is_deleted_then_added() {
+    for unseen in [true, false] {
+        let (store, kind) = samples();
+        let first = kind.put(sample("a"));
+        let source = kind.source();
+        let informer = Builder::new(source.clone()).spawn(&CancellationToken::new());
+        informer.synced().await.unwrap();
+        let mut subscription = informer.subscribe();
+        subscription.try_next();
+        if unseen {
+            source.fail_next(SourceError::Expired);
+            source.disconnect();
+        }
+        kind.delete(&key("a")).unwrap();
+        let second = kind.put(sample("a"));
+        if unseen {
+            store.compact(store.revision());
+        }
+        informer.wait_for(store.revision()).await.unwrap();
+        match subscription.next().await.unwrap().as_slice() {
+            [Delta::Deleted(old), Delta::Added(new)] => {
+                assert_eq!((old.uid(), new.uid()), (first.uid(), second.uid()));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// R10: a connection that is dead without being closed is noticed by the progress that does not come. client-go and kube-rs
+/// wait for the end of the watch's time, minutes later.
+#[tokio::test(start_paused = true)]
+async fn a_dead_connection_is_noticed_within_two_intervals() {
+    let every = Duration::from_secs(5);
+    for cut in [Fault::silence_after(0), Fault::silence_after(1), Fault::silence_after(2)] {
+        let (_, kind) = samples();
+        kind.put(sample("a"));
+        let source = kind.source().with_progress(every).faults(&FaultScript::new([cut]));
+        let (start, informer) =
+            (Instant::now(), Builder::new(source.clone()).spawn(&CancellationToken::new()));
+        while source.calls().len() < 2 {
+            sleep(Duration::from_millis(10)).await;
+        }
+        let longest = every * 2 + 2 * SOURCE_BACKOFF_BASE + Duration::from_millis(10);
+        assert!(start.elapsed() >= every * 2 && start.elapsed() <= longest, "{:?}", start.elapsed());
+        assert_converges(&informer, &kind).await;
+    }
+}
+
+/// R10: nor does a call that is never answered hold an informer for ever.
+#[tokio::test(start_paused = true)]
+async fn a_call_without_an_answer_is_given_up() {
+    let (_, kind) = samples();
+    let never = Duration::from_secs(365 * 86_400);
+    for source in [kind.source(), kind.source().without_streaming()] {
+        let script = FaultScript::new([Fault::delay(never), Fault::none(), Fault::delay(never)]);
+        let source = source.faults(&script);
+        let informer = Builder::new(source.clone()).spawn(&CancellationToken::new());
+        assert_converges(&informer, &kind).await;
+        source.disconnect();
+        kind.put(sample("a"));
+        assert_converges(&informer, &kind).await;
+    }
+}
+
+/// R12: one list for one expired watch, and a second only if the first was refused. In pages only where they cost least.
+#[tokio::test(start_paused = true)]
+async fn an_expired_watch_costs_one_list_and_one_more_if_that_was_refused() {
+    for refused in [false, true] {
+        let (store, kind) = samples();
+        let source = kind.source().without_streaming().with_paging();
+        let informer = Builder::new(source.clone()).spawn(&CancellationToken::new());
+        informer.synced().await.unwrap();
+        yield_now().await;
+        let (asked, reached) = (source.calls().len(), informer.revision());
+        source.fail_next(SourceError::Expired);
+        if refused {
+            source.fail_next(SourceError::Expired);
+        }
+        source.disconnect();
+        kind.put(sample("a"));
+        store.compact(store.revision());
+        informer.wait_for(store.revision()).await.unwrap();
+        let lists = source.calls().into_iter().skip(asked).filter_map(|call| match call {
+            Call::List(list) => Some(list),
+            Call::Watch(_) => None,
+        });
+        let mut expected = vec![ListRequest::all(ReadAt::NotOlderThan(reached))];
+        if refused {
+            expected.push(ListRequest { at: ReadAt::Latest, limit: Some(LIST_PAGE), next: None });
+        }
+        assert_eq!(lists.collect::<Vec<_>>(), expected);
+    }
+}
+
+/// The table of what is asked for, with a server that lists in pages because it has no cache.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_pages_its_first_list_is_asked_for_pages_later_too() {
+    let (store, kind) = samples();
+    (0..1_300).for_each(|n| drop(kind.put(sample(&n.to_string()))));
+    let source = kind.source().without_streaming().with_paging();
+    let informer = Builder::new(source.clone()).spawn(&CancellationToken::new());
+    informer.synced().await.unwrap();
+    let pages = |calls: &[Call]| {
+        let lists = calls.iter().filter_map(|call| match call {
+            Call::List(list) => Some((list.at, list.limit, list.next.is_some())),
+            Call::Watch(_) => None,
+        });
+        lists.collect::<Vec<_>>()
+    };
+    let limit = Some(LIST_PAGE);
+    let any = ReadAt::Any;
+    assert_eq!(pages(&source.calls()), [(any, limit, false), (any, limit, true), (any, limit, true)]);
+    let asked = source.calls().len();
+    relist(&store, &source, &informer).await;
+    let again = pages(&source.calls().split_off(asked));
+    assert_eq!(again.len(), 3);
+    assert!(
+        again.iter().all(|(at, limit, _)| matches!(at, ReadAt::NotOlderThan(_)) && *limit == Some(LIST_PAGE))
+    );
+}
+
+/// A list whose second page is no longer kept is asked for once more, in one answer, and shows one state.
+#[tokio::test(start_paused = true)]
+async fn a_page_that_is_no_longer_kept_leads_to_one_list_without_pages() {
+    let (_, kind) = samples();
+    (0..1_300).for_each(|n| drop(kind.put(sample(&n.to_string()))));
+    let script = FaultScript::new([Fault::none(), Fault::none(), Fault::expired()]);
+    let source = kind.source().without_streaming().with_paging().faults(&script);
+    let informer = Builder::new(source.clone()).spawn(&CancellationToken::new());
+    let start = Instant::now();
+    assert_converges(&informer, &kind).await;
+    assert_eq!(start.elapsed(), Duration::ZERO, "at once");
+    assert_eq!(source.calls()[3], Call::List(ListRequest::all(ReadAt::Any)));
+}
+
+/// R11. One object that cannot be read blocks client-go's list for ever (a transform that fails), and nothing here.
+#[tokio::test(start_paused = true)]
+async fn one_object_that_cannot_be_read_blocks_no_other_and_comes_back() {
+    for streaming in [true, false] {
+        let (_, kind) = samples();
+        let mut source = kind.source().unreadable(|s: &Sample| s.tags == ["garbled"]);
+        if !streaming {
+            source = source.without_streaming();
+        }
+        kind.put(sample("bad").tag("garbled"));
+        kind.put(sample("good"));
+        let informer = Builder::new(source.clone()).spawn(&CancellationToken::new());
+        assert_converges(&informer, &kind).await;
+        assert_eq!((informer.len(), informer.undecodable()[0].key.clone()), (1, key("bad")));
+        kind.put(sample("good").tag("garbled"));
+        kind.put(sample("other"));
+        assert_converges(&informer, &kind).await;
+        assert_eq!(informer.undecodable().len(), 2);
+        assert!(informer.get(&key("good")).is_some_and(|good| good.tags.is_empty()), "its last state stays");
+        let last = kind.put(sample("good").value(2));
+        kind.delete(&key("bad")).unwrap();
+        assert_converges(&informer, &kind).await;
+        assert_eq!(informer.undecodable(), []);
+        assert_eq!(informer.get(&key("good")), Some(last));
+    }
+}
+
+/// R14: dropping an informer ends its task, its stream and its waits, wherever it stands.
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_is_dropped_leaves_no_task_and_no_stream() {
+    let faults =
+        [Fault::none(), Fault::delay(Duration::from_secs(60)), Fault::silence_after(1), Fault::expired()];
+    for (n, fault) in faults.into_iter().enumerate() {
+        for streaming in [true, false] {
+            let (_, kind) = samples();
+            kind.put(sample("a"));
+            let mut source = kind.source().faults(&FaultScript::new([fault.clone()]));
+            if !streaming {
+                source = source.without_streaming();
+            }
+            let (informer, driver) = Builder::new(source.clone()).build(&CancellationToken::new());
+            let driver = tokio::spawn(driver);
+            sleep(Duration::from_millis(100)).await;
+            drop(informer);
+            timeout(Duration::from_millis(1), driver).await.expect("the driver ends at once").unwrap();
+            assert_eq!(source.streams(), 0, "case {n}");
+        }
+    }
+}
+
+/// R14: when its stop is cancelled, every subscription and every wait ends too.
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_is_stopped_ends_its_subscriptions_and_waits() {
+    let (_, kind) = samples();
+    kind.put(sample("a"));
+    let (source, stop) = (kind.source(), CancellationToken::new());
+    let informer = Builder::new(source.clone()).spawn(&stop);
+    let mut subscription = informer.subscribe();
+    assert_eq!(subscription.next().await.map(|deltas| deltas.len()), Some(1));
+    let waiter = informer.clone();
+    let waiting = tokio::spawn(async move { waiter.wait_for(Revision(1_000)).await });
+    yield_now().await;
+    stop.cancel();
+    assert!(subscription.next().await.is_none());
+    assert!(waiting.await.unwrap().is_err());
+    assert_eq!((source.streams(), informer.status()), (0, Status::Stopped));
+    assert_eq!(informer.len(), 1, "what was cached can still be read");
+}
+
+/// A store that was restored from a backup, or began again, is followed once it insists, and nothing of the old history is
+/// taken for the same because it has the same name, uid and revision.
+#[tokio::test(start_paused = true)]
+async fn a_source_with_another_history_is_followed_and_nothing_of_the_old_one_stays() {
+    for streaming in [true, false] {
+        let (store, kind) = samples();
+        (0..5).for_each(|n| drop(kind.put(sample(&n.to_string()).value(1))));
+        let mut source = kind.source();
+        if !streaming {
+            source = source.without_streaming();
+        }
+        let informer = Builder::new(source.clone()).spawn(&CancellationToken::new());
+        informer.wait_for(store.revision()).await.unwrap();
+        store.wipe();
+        (0..3).for_each(|n| drop(kind.put(sample(&n.to_string()).value(2))));
+        source.disconnect();
+        sleep(Duration::from_secs(60)).await;
+        assert_converges(&informer, &kind).await;
+        assert_eq!(informer.list(), kind.list());
+        kind.put(sample("3"));
+        assert_converges(&informer, &kind).await;
+    }
+}
+
+/// kube-rs yields each error to a user who must not stop at it (kube#1615); here the status says it, and since when.
+#[tokio::test(start_paused = true)]
+async fn errors_are_a_status_and_end_nothing() {
+    let (_, kind) = samples();
+    let script = FaultScript::new((0..3).map(|_| Fault::refuse(SourceError::Fatal("forbidden".into()))));
+    let informer = Builder::new(kind.source().faults(&script)).spawn(&CancellationToken::new());
+    assert_eq!(informer.status(), Status::Starting);
+    let begun = Instant::now();
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(informer.status(), Status::Degraded { error: "refused: forbidden".into(), since: begun });
+    informer.synced().await.unwrap();
+    yield_now().await;
+    assert_eq!(informer.status(), Status::Streaming);
+}

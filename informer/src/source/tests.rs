@@ -1,0 +1,134 @@
+//! Sources over sources keep what sources must keep, and make each version over once.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Builder, DynListerWatcher, Key, Map, Object, Revision,
+    testing::{
+        FakeKind, FakeSource, FakeStore, Fault, FaultScript, Sample, assert_converges,
+        contract::ContractWorld,
+    },
+};
+
+/// A world whose source is made of a fake one.
+struct World<S> {
+    kind: FakeKind<Sample>,
+    wrap: fn(FakeSource<Sample>) -> S,
+}
+
+impl<S: crate::ListerWatcher<Obj = Sample>> ContractWorld for World<S> {
+    type Source = S;
+
+    fn source(&self) -> S {
+        (self.wrap)(self.kind.source().with_paging())
+    }
+
+    async fn create(&self, name: &str, number: u64) -> Revision {
+        self.kind.create(Sample::new("", name).value(number)).unwrap().revision()
+    }
+
+    async fn update(&self, name: &str, number: u64) -> Revision {
+        self.kind.update(Sample::new("", name).value(number)).unwrap().revision()
+    }
+
+    async fn delete(&self, name: &str) -> Revision {
+        self.kind.delete(&Key::new("", name)).unwrap()
+    }
+
+    fn number(&self, object: &Sample) -> u64 {
+        object.value
+    }
+}
+
+mod a_source_chosen_at_run_time {
+    use super::*;
+
+    async fn world() -> World<DynListerWatcher<Sample>> {
+        World { kind: FakeStore::new().kind("samples"), wrap: DynListerWatcher::new }
+    }
+
+    crate::source_contract!(
+        #[tokio::test(start_paused = true)]
+        world
+    );
+}
+
+mod a_source_whose_objects_are_made_over {
+    use super::*;
+
+    async fn world() -> World<Map<FakeSource<Sample>, Sample>> {
+        World { kind: FakeStore::new().kind("samples"), wrap: |source| Map::new(source, Ok) }
+    }
+
+    crate::source_contract!(
+        #[tokio::test(start_paused = true)]
+        world
+    );
+}
+
+/// R13: client-go runs a transform twice on an object that comes by a streamed list, once into its temporary store and once
+/// into its queue. Here a version is made over once each time that it arrives, whichever way it comes.
+#[tokio::test(start_paused = true)]
+async fn a_transform_runs_once_for_each_version_that_arrives() {
+    for streaming in [true, false] {
+        let (store, stop) = (FakeStore::new(), CancellationToken::new());
+        let kind = store.kind::<Sample>("samples");
+        for n in 0..10 {
+            kind.put(Sample::new("", &n.to_string()).value(n));
+        }
+        let mut source = kind.source().with_paging();
+        if !streaming {
+            source = source.without_streaming();
+        }
+        let runs = Arc::new(AtomicU64::new(0));
+        let counter = runs.clone();
+        let informer = Builder::new(source.clone())
+            .map(move |sample| {
+                counter.fetch_add(1, Ordering::Relaxed);
+                sample.tag("made over")
+            })
+            .spawn(&stop);
+        assert_converges(&informer, &kind).await;
+        assert_eq!(runs.load(Ordering::Relaxed), 10);
+        kind.put(Sample::new("", "3").value(33));
+        kind.delete(&Key::new("", "4")).unwrap();
+        assert_converges(&informer, &kind).await;
+        assert_eq!(runs.load(Ordering::Relaxed), 12, "one change, and the last state of what was deleted");
+        assert!(informer.view().iter().all(|sample| sample.tags == ["made over"]));
+        let before = informer.list();
+        // A list again: all nine arrive again, and the cache keeps its own.
+        store.compact(store.revision());
+        source.disconnect();
+        source.fail_next(crate::SourceError::Expired);
+        store.kind::<Sample>("others").put(Sample::new("", "x"));
+        assert_converges(&informer, &kind).await;
+        assert_eq!(runs.load(Ordering::Relaxed), 21);
+        assert!(before.iter().zip(informer.list()).all(|(old, new)| Arc::ptr_eq(old, &new)));
+    }
+}
+
+/// R11: what a transform refuses is as what cannot be read.
+#[tokio::test(start_paused = true)]
+async fn what_a_transform_refuses_is_set_aside_until_it_is_not_refused() {
+    let (store, stop) = (FakeStore::new(), CancellationToken::new());
+    let kind = store.kind::<Sample>("samples");
+    kind.put(Sample::new("", "odd").value(1));
+    kind.put(Sample::new("", "even").value(2));
+    let source = kind.source().faults(&FaultScript::new([Fault::cut_after(0)]));
+    let even = |sample: Sample| match sample.value % 2 {
+        0 => Ok(sample),
+        _ => Err(format!("{} is odd", sample.value)),
+    };
+    let informer = Builder::new(source).try_map(even).spawn(&stop);
+    assert_converges(&informer, &kind).await;
+    assert_eq!(informer.undecodable()[0].error, "1 is odd");
+    assert_eq!(informer.len(), 1);
+    kind.put(Sample::new("", "odd").value(4));
+    assert_converges(&informer, &kind).await;
+    assert_eq!((informer.undecodable().len(), informer.len()), (0, 2));
+}
