@@ -8,7 +8,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
-    Delivery, Object, Revision, Status, Stopped, View, ViewError,
+    Delivery, Object, Revision, Revisions, Status, Stopped, View, ViewError,
     history::Cache,
     hub::{Hub, Seat, Taken},
     indexer::Indexer,
@@ -19,6 +19,7 @@ use crate::{
 
 pub(crate) struct Shared<T> {
     pub(crate) name: String,
+    pub(crate) revisions: Revisions,
     cache: RwLock<Cache<T>>,
     /// Changed under the cache's lock, so that one who joins misses nothing and hears nothing twice.
     hub: Mutex<Hub<T>>,
@@ -40,9 +41,10 @@ pub(crate) struct Taking<T> {
 }
 
 impl<T: Object> Shared<T> {
-    pub(crate) fn new(name: String, cache: Indexer<T>) -> Self {
+    pub(crate) fn new(name: String, cache: Indexer<T>, revisions: Revisions) -> Self {
         Self {
             name,
+            revisions,
             cache: RwLock::new(Cache::new(cache)),
             hub: Mutex::default(),
             waiters: Mutex::default(),
