@@ -52,7 +52,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }));
     tokio::signal::ctrl_c().await?;
     stop.cancel();
-    Ok(running.await?)
+    running.await??;
+    Ok(())
 }
 
 fn wanted(set: &Kube<ConfigMap>) -> usize {
