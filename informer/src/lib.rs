@@ -24,11 +24,14 @@ mod index;
 mod indexer;
 mod informer;
 mod key;
+#[cfg(feature = "kube")]
+pub mod kube;
 mod leader;
 pub mod limits;
 mod lister;
 mod lister_watcher;
 pub mod metrics;
+mod not_synced;
 mod object;
 mod objects;
 mod order;
@@ -55,11 +58,11 @@ mod whole;
 pub use builder::Builder;
 pub use causes::Causes;
 pub use conflict::{Modified, Refusal, Tries, Writer, modify, on_conflict};
-pub use controller::{Action, Context, Controller};
+pub use controller::{Action, Context, Controller, Failure, IntoFailure};
 pub use delivery::{Delivery, Overflow};
 pub use delta_fifo::Delta;
 pub use expectations::{Creation, Deletion, Expectations};
-pub use factory::{AlreadyRegistered, Factory, Missing, NotSynced};
+pub use factory::{AlreadyRegistered, Factory, Missing};
 pub use history::ViewError;
 pub use index::Index;
 pub use informer::{Informer, Stopped};
@@ -73,12 +76,13 @@ pub use lister_watcher::{
     Capabilities, Capability, Continue, Domain, Frame, Frames, ListRequest, ListerWatcher, Page, ReadAt,
     Revisions, SourceError, Start, Undecodable,
 };
+pub use not_synced::NotSynced;
 pub use object::{Object, Revision};
 pub use queue::{
     Add, Backoff, Fair, Histogram, Lease, Priority, Queue, QueueMetrics, QueueOptions, QueueStats, Rate,
     Ticket, Verdict,
 };
-pub use recorder::{Event, EventSink, EventType, Recorder, RecorderStats, Reference, SinkError};
+pub use recorder::{Event, EventSink, EventType, Occurrence, Recorder, RecorderStats, Reference, SinkError};
 pub use slow_start::{Started, slow_start};
 pub use snapshot::{Cut, CutError, snapshot};
 pub use source::{DynListerWatcher, Map};

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
-use kstore_informer::{Builder, Causes, Delta, Object, Recorder, Reference, Subscription};
+use kstore_informer::metrics::Registry;
+use kstore_informer::{
+    Builder, Causes, Delta, EventType, Object, Occurrence, Recorder, Reference, Subscription,
+};
 use kstore_nondet::{Clock, Nondet};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -23,18 +26,24 @@ use crate::scheduler::{Binding, Change, Notice, Scheduler, Verdict};
 const AGENT: &str = "kube-scheduler";
 
 /// What a scheduler can be told.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// It places pods whose `spec.schedulerName` is this.
     pub scheduler_name: String,
     /// How much of the cluster to look at for a pod, in per cent; zero is adaptive: half of a small cluster (all of a very
     /// small one), a twentieth of a large one.
     pub percentage_of_nodes_to_score: usize,
+    /// Where the figures of its caches are shown.
+    pub metrics: Registry,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { scheduler_name: "default-scheduler".to_owned(), percentage_of_nodes_to_score: 0 }
+        Self {
+            scheduler_name: "default-scheduler".to_owned(),
+            percentage_of_nodes_to_score: 0,
+            metrics: Registry::new(),
+        }
     }
 }
 
@@ -50,14 +59,19 @@ pub async fn run(client: Client, nondet: Nondet, config: Config, stop: Cancellat
     // On one stream: the order between kinds is the server's.
     let multi = client.multi();
     let source = multi.project::<Namespace, _, _>(WatchParams::default(), namespace::decode);
-    let (namespaces, driver) =
-        Builder::new(source).name("scheduler-namespaces").rng(&nondet.rng).build(&stop);
+    let (namespaces, driver) = Builder::new(source)
+        .name("scheduler-namespaces")
+        .rng(&nondet.rng)
+        .metrics(&config.metrics)
+        .build(&stop);
     tasks.spawn(driver);
     let source = multi.project::<Node, _, _>(WatchParams::default(), node::decode);
-    let (nodes, driver) = Builder::new(source).name("scheduler-nodes").rng(&nondet.rng).build(&stop);
+    let (nodes, driver) =
+        Builder::new(source).name("scheduler-nodes").rng(&nondet.rng).metrics(&config.metrics).build(&stop);
     tasks.spawn(driver);
     let source = multi.project::<Pod, _, _>(WatchParams::default(), pod::decode);
-    let (pods, driver) = Builder::new(source).name("scheduler-pods").rng(&nondet.rng).build(&stop);
+    let (pods, driver) =
+        Builder::new(source).name("scheduler-pods").rng(&nondet.rng).metrics(&config.metrics).build(&stop);
     tasks.spawn(driver);
     let sink = ClientSink::new(&client);
     let (recorder, driver) = Recorder::build(sink, &config.scheduler_name, &nondet, &stop);
@@ -183,13 +197,16 @@ impl Edge {
     fn announce(&self, binding: &Binding) {
         let message = format!("Successfully assigned {} to {}", binding.pod.key, binding.choice.node);
         let recorder = self.recorder.causes(&Causes::one(binding.cause));
-        recorder.normal(&reference(&binding.pod), "Scheduled", message);
+        let scheduled = Occurrence::new(&reference(&binding.pod), EventType::Normal, "Scheduled", message);
+        recorder.record(Occurrence { action: "Binding".to_owned(), ..scheduled });
     }
 
     fn tell(&mut self, notice: &Notice, now: Timestamp) {
         let recorder = self.recorder.causes(&Causes::one(notice.cause));
         let message = explain::for_event(&notice.message);
-        recorder.warning(&reference(&notice.pod), "FailedScheduling", message);
+        let failed =
+            Occurrence::new(&reference(&notice.pod), EventType::Warning, "FailedScheduling", message);
+        recorder.record(Occurrence { action: "Scheduling".to_owned(), ..failed });
         self.writes.tell(notice, now);
     }
 
@@ -224,6 +241,7 @@ fn reference(pod: &Arc<PodInfo>) -> Reference {
         namespace: pod.key.namespace().to_owned(),
         name: pod.key.name().to_owned(),
         uid: pod.uid.to_string(),
+        ..Reference::default()
     }
 }
 
