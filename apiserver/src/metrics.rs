@@ -3,7 +3,7 @@
 use kstore_api::kind::Resource;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -114,6 +114,16 @@ pub struct Metrics {
     durations: Mutex<BTreeMap<Kind, Durations>>,
     reading: AtomicI64,
     writing: AtomicI64,
+    appendices: Mutex<Vec<Appendix>>,
+}
+
+/// Appends the figures of another part of the process, in the same format.
+struct Appendix(Box<dyn Fn(&mut String) + Send + Sync>);
+
+impl fmt::Debug for Appendix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Appendix")
+    }
 }
 
 /// A request that is being answered. Dropped without [`Measured::end`] (the caller has gone), it is not counted as answered.
@@ -142,6 +152,11 @@ impl Metrics {
     pub fn begin(&self, kind: Kind) -> Measured<'_> {
         self.inflight(kind).fetch_add(1, Ordering::Relaxed);
         Measured { metrics: self, kind, began: Instant::now() }
+    }
+
+    /// Ends every page with what `figures` appends to it: whole families, none of which is ours.
+    pub fn append(&self, figures: impl Fn(&mut String) + Send + Sync + 'static) {
+        self.appendices.lock().push(Appendix(Box::new(figures)));
     }
 
     fn inflight(&self, kind: Kind) -> &AtomicI64 {
@@ -174,6 +189,7 @@ impl Metrics {
             let labels = format!("group=\"{}\",resource=\"{}\"", resource.group, resource.plural);
             line(&mut out, name, &labels, count);
         }
+        self.appendices.lock().iter().for_each(|Appendix(figures)| figures(&mut out));
         out
     }
 
@@ -225,6 +241,7 @@ mod tests {
             tokio::time::advance(Duration::from_millis(milliseconds)).await;
             measured.end(201);
         }
+        metrics.append(|out| out.push_str("workqueue_depth{name=\"web\"} 0\n"));
         drop(metrics.begin(create));
         let open = metrics.begin(create);
         let text = metrics.render([(pods, 2)].into_iter());
@@ -236,6 +253,7 @@ mod tests {
             r#"apiserver_current_inflight_requests{request_kind="mutating"} 1"#,
             r#"apiserver_current_inflight_requests{request_kind="readOnly"} 0"#,
             r#"apiserver_resource_objects{group="",resource="pods"} 2"#,
+            "workqueue_depth{name=\"web\"} 0",
         ] {
             assert!(text.contains(expected), "{expected} not in\n{text}");
         }

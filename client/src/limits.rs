@@ -19,12 +19,6 @@ pub const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// opens another stream.
 pub const WATCH_PROGRESS: Duration = Duration::from_secs(10);
 
-/// Attempts of an update that others keep overtaking.
-pub const CONFLICT_TRIES: u32 = 5;
-
-/// Wait before the second such attempt; doubles.
-pub const CONFLICT_WAIT: Duration = Duration::from_millis(10);
-
 /// Longest kubeconfig or credential file that is read.
 pub const MAX_KUBECONFIG: u64 = 1 << 20;
 

@@ -1,27 +1,48 @@
-//! [`on_conflict`]: an update that others may overtake, tried again. Other failures are the caller's matter.
+//! Updates that others may overtake: [`on_conflict`] for a caller with its own calls, and [`Api`] as the place where
+//! [`kstore_informer::modify`] reads and writes. Other failures are the caller's matter.
 
-use crate::{
-    ApiError,
-    limits::{CONFLICT_TRIES, CONFLICT_WAIT},
-};
+use kstore_informer::{Key, Refusal, Tries, Writer};
 
-/// Runs `attempt` until it succeeds or fails with something else than a conflict, at most [`CONFLICT_TRIES`] times. Each
-/// attempt must read the object anew: what it knew before is what made it fail.
+use crate::{Api, ApiError, Kind};
+
+/// Runs `attempt` until it succeeds or fails with something else than a conflict, at most as often as [`Tries::DEFAULT`] says.
+/// Each attempt must read the object anew: what it knew before is what made it fail.
 ///
 /// # Errors
 /// The first error that is no conflict, or the last conflict.
-pub async fn on_conflict<T, F, Fut>(mut attempt: F) -> Result<T, ApiError>
+pub async fn on_conflict<T, F, Fut>(attempt: F) -> Result<T, ApiError>
 where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<T, ApiError>>,
 {
-    let mut wait = CONFLICT_WAIT;
-    for _ in 1..CONFLICT_TRIES {
-        match attempt().await {
-            Err(error) if error.is_conflict() => tokio::time::sleep(wait).await,
-            outcome => return outcome,
+    kstore_informer::on_conflict(Tries::DEFAULT, ApiError::is_conflict, attempt).await
+}
+
+impl<K: Kind + Clone> Writer for Api<K> {
+    type Obj = K;
+    type Error = ApiError;
+
+    async fn get(&self, key: &Key) -> Result<Option<K>, ApiError> {
+        match self.get(key.namespace(), key.name()).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
         }
-        wait *= 2;
     }
-    attempt().await
+
+    async fn update(&self, object: K) -> Result<K, ApiError> {
+        self.update(&object).await
+    }
+
+    fn uid(object: &K) -> &str {
+        object.metadata().uid.as_deref().unwrap_or_default()
+    }
+
+    fn refusal(error: &ApiError) -> Refusal {
+        match () {
+            () if error.is_conflict() => Refusal::Conflict,
+            () if error.is_not_found() => Refusal::Missing,
+            () => Refusal::Other,
+        }
+    }
 }

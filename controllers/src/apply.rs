@@ -8,7 +8,7 @@ use crate::resource::{PODS, Resource};
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kstore_client::{ApiError, Client, DeleteParams, Gvr, Kind, Patch, revision_of};
-use kstore_informer::{Causes, Context, EventType, Informer, Recorder, Reference, Revision};
+use kstore_informer::{Causes, Context, EventType, Informer, Recorder, Reference, Revision, slow_start};
 use std::collections::BTreeMap;
 use tracing::Instrument as _;
 
@@ -143,28 +143,19 @@ impl Hands {
         };
         let ns = pod.metadata.namespace.clone().unwrap_or_default();
         let api = self.client.api::<Draft>();
-        let (mut left, mut batch) = (count, SLOW_START);
-        while left > 0 {
-            let size = batch.min(left);
-            let creates = (0..size).map(|_| api.create(&ns, &draft));
-            let mut results = futures::stream::iter(creates).buffered(WRITES_IN_FLIGHT);
-            let mut go_on = true;
-            while let Some(result) = results.next().await {
-                let result = result.map(|made| ((PODS, revision_of(&made)), made.into_name()));
-                let (written, name) = match result {
-                    Ok((written, name)) => (Ok(written), name),
-                    Err(error) => (Err(error), None),
-                };
-                outcome.created.extend(name);
-                go_on &= outcome.take(at, written);
-            }
-            if !go_on {
-                return false;
-            }
-            left -= size;
-            batch *= 2;
+        let create = |()| api.create(&ns, &draft);
+        let started = slow_start(vec![(); count], SLOW_START, WRITES_IN_FLIGHT, create).await;
+        let mut go_on = true;
+        for result in started.results {
+            let result = result.map(|made| ((PODS, revision_of(&made)), made.into_name()));
+            let (written, name) = match result {
+                Ok((written, name)) => (Ok(written), name),
+                Err(error) => (Err(error), None),
+            };
+            outcome.created.extend(name);
+            go_on &= outcome.take(at, written);
         }
-        true
+        go_on
     }
 
     async fn write(&self, action: &Action) -> Result<Written, ApiError> {

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Service, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kstore_client::{Client, Obj, WatchParams};
+use kstore_informer::metrics::Registry;
 use kstore_informer::{Builder, Index, Informer, ListerWatcher};
 use kstore_nondet::Nondet;
 use tokio_util::sync::CancellationToken;
@@ -54,11 +55,13 @@ struct Spawner<'a> {
     tasks: &'a TaskTracker,
     stop: &'a CancellationToken,
     nondet: &'a Nondet,
+    metrics: &'a Registry,
 }
 
 impl Spawner<'_> {
     fn start<S: ListerWatcher>(&self, name: &str, builder: Builder<S>) -> Informer<S::Obj> {
-        let (informer, driver) = builder.name(name).rng(&self.nondet.rng).build(self.stop);
+        let builder = builder.name(name).rng(&self.nondet.rng).metrics(self.metrics);
+        let (informer, driver) = builder.build(self.stop);
         self.tasks.spawn(driver);
         informer
     }
@@ -69,10 +72,11 @@ impl Caches {
     pub(crate) fn start(
         client: &Client,
         nondet: &Nondet,
+        metrics: &Registry,
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> Self {
-        let spawner = Spawner { tasks, stop, nondet };
+        let spawner = Spawner { tasks, stop, nondet, metrics };
         let multi = client.multi();
         let all = WatchParams::default;
         let named = |name: &str| WatchParams::default().fields(&format!("metadata.name={name}"));

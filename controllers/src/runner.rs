@@ -7,8 +7,9 @@ use crate::{
     deployment, endpoint_slice, garbage_collector, namespace, node_lifecycle, pod_gc, replicaset,
     service_account, taint_eviction,
 };
-use kstore_client::{Client, ClientSink};
-use kstore_informer::{Controller, Recorder};
+use kstore_client::{ApiError, Client, ClientSink};
+use kstore_informer::metrics::Registry;
+use kstore_informer::{Action, Context, Controller, Recorder};
 use kstore_nondet::Nondet;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +23,8 @@ pub struct Config {
     pub root_ca: String,
     /// How patient the node lifecycle controller is.
     pub patience: Patience,
+    /// Where the figures of controllers and caches are shown.
+    pub metrics: Registry,
 }
 
 /// What every controller is made from.
@@ -44,9 +47,21 @@ impl Cluster {
         Hands { client, recorder }
     }
 
-    /// A controller that watches nothing yet.
+    /// A controller that watches nothing yet. It waits for its caches as long as it takes: the server that they come from may
+    /// start with us.
     pub(crate) fn controller(&self, name: &str) -> Controller {
-        Controller::new(name, &self.nondet)
+        Controller::new(name, &self.nondet).sync_timeout(None).metrics(&self.config.metrics)
+    }
+}
+
+/// Runs a controller until `stop` is cancelled.
+pub(crate) async fn work<F, Fut>(controller: Controller, stop: CancellationToken, reconcile: F)
+where
+    F: Fn(Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Action, ApiError>> + Send + 'static,
+{
+    if let Err(error) = controller.run(stop, reconcile).await {
+        tracing::error!(%error, "a controller does not run");
     }
 }
 
@@ -59,7 +74,7 @@ pub async fn run(client: Client, nondet: Nondet, config: Config, stop: Cancellat
     // Also when this future is dropped, nothing goes on.
     let _guard = stop.clone().drop_guard();
     let tasks = TaskTracker::new();
-    let caches = Caches::start(&client.agent("controllers"), &nondet, &tasks, &stop);
+    let caches = Caches::start(&client.agent("controllers"), &nondet, &config.metrics, &tasks, &stop);
     let cluster =
         Arc::new(Cluster { client, caches, nondet, config, stop: stop.clone(), tasks: tasks.clone() });
     tasks.spawn(deployment::run(Arc::clone(&cluster)));

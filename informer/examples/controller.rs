@@ -44,6 +44,6 @@ async fn main() -> Result<(), StoreError> {
     tokio::time::sleep(Duration::from_millis(50)).await;
     println!("{:?}", all_pods.list().iter().map(|pod| pod.key()).collect::<Vec<Key>>());
     stop.cancel();
-    running.await.expect("the controller ends when it is stopped");
+    running.await.expect("the controller ends when it is stopped").expect("its caches were synced");
     Ok(())
 }

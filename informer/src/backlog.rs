@@ -8,7 +8,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use crate::{Delta, Object, delta_fifo::DeltaFifo, indexer::Batch, limits::UNMERGED_CHANGES};
+use crate::{
+    Delta, Object, delta_fifo::DeltaFifo, indexer::Batch, informer::figures::Waiting,
+    limits::UNMERGED_CHANGES,
+};
 
 /// Where a subscriber stands: it has taken everything before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,6 +104,16 @@ impl<T: Object> Backlog<T> {
     /// Keys that a reader has not seen the newest state of.
     pub(crate) fn pending(&self, position: Position) -> usize {
         merge(self.from(position).cloned().collect()).len()
+    }
+
+    /// What is kept, and what that is for all readers together. Changes that are not merged yet count one by one.
+    pub(crate) fn waiting(&self) -> Waiting {
+        let mut waiting = Waiting::default();
+        for stretch in self.stretches.values().rev() {
+            waiting.kept += stretch.content.merged.len() + stretch.content.unmerged;
+            waiting.pending += waiting.kept * stretch.readers;
+        }
+        waiting
     }
 
     fn from(&self, position: Position) -> impl Iterator<Item = &Arc<Content<T>>> {

@@ -5,7 +5,10 @@ use std::{future::Future, sync::Arc};
 use kstore_nondet::Rng;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Index, Informer, ListerWatcher, Map, Object, driver::Driver, indexer::Indexer, shared::Shared};
+use crate::{
+    Index, Informer, ListerWatcher, Map, Object, driver::Driver, indexer::Indexer, informer::figures,
+    metrics::Registry, shared::Shared,
+};
 
 /// Makes an [`Informer`].
 pub struct Builder<S: ListerWatcher> {
@@ -13,13 +16,14 @@ pub struct Builder<S: ListerWatcher> {
     cache: Indexer<S::Obj>,
     name: String,
     rng: Rng,
+    metrics: Option<Registry>,
 }
 
 impl<S: ListerWatcher> Builder<S> {
     /// An informer over `source`, without indexes.
     pub fn new(source: S) -> Self {
         let name = std::any::type_name::<S::Obj>().to_owned();
-        Self { source, cache: Indexer::default(), name, rng: Rng::seeded(0) }
+        Self { source, cache: Indexer::default(), name, rng: Rng::seeded(0), metrics: None }
     }
 
     /// An informer over the objects that `make` makes of the source's: smaller ones, or with something worked out. It runs
@@ -45,8 +49,8 @@ impl<S: ListerWatcher> Builder<S> {
         make: impl Fn(S::Obj) -> Result<U, String> + Send + Sync + 'static,
     ) -> Builder<Map<S, U>> {
         assert!(!self.cache.has_indexes(), "objects are made over before they are indexed");
-        let Self { source, cache: _, name, rng } = self;
-        Builder { source: Map::new(source, make), cache: Indexer::default(), name, rng }
+        let Self { source, cache: _, name, rng, metrics } = self;
+        Builder { source: Map::new(source, make), cache: Indexer::default(), name, rng, metrics }
     }
 
     /// Declares an index.
@@ -71,6 +75,13 @@ impl<S: ListerWatcher> Builder<S> {
         self
     }
 
+    /// Shows the informer's figures in `registry`, under its name, as long as it lives.
+    #[must_use]
+    pub fn metrics(mut self, registry: &Registry) -> Self {
+        self.metrics = Some(registry.clone());
+        self
+    }
+
     /// The informer, and the future that drives it. The informer lives as long as the future is polled, `stop` is not
     /// cancelled, and a handle exists.
     pub fn build(
@@ -82,6 +93,9 @@ impl<S: ListerWatcher> Builder<S> {
         cache.seed(self.rng.fork("keys").next_u64());
         let capabilities = self.source.capabilities();
         let shared = Arc::new(Shared::new(self.name, cache, capabilities.revisions.clone()));
+        if let Some(registry) = &self.metrics {
+            figures::show(&shared, registry);
+        }
         let stop = stop.child_token();
         let driver = Driver::new(self.source, capabilities, self.rng, shared.clone());
         let informer = Informer::new(shared, stop.clone().drop_guard());

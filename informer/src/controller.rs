@@ -1,22 +1,32 @@
-//! [`Controller`]: informers, a queue and workers around one function that brings one key's world into its wanted state.
+//! [`Controller`]: informers, a queue and workers around one function that brings one key's world into its wanted state. This file
+//! is what its users choose and how it starts and ends; `feed` turns changes into keys, `worker` runs the function.
 
+mod context;
+mod failure;
+mod feed;
+mod fence;
+mod figures;
 #[cfg(test)]
 mod tests;
+mod worker;
 
-use std::{fmt::Display, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
-use futures::{FutureExt, future::BoxFuture, future::join_all};
 use kstore_nondet::Nondet;
-use parking_lot::Mutex;
-use tokio::{sync::oneshot, time::timeout};
+use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tracing::Instrument;
 
 use crate::{
-    Causes, Delta, Informer, Key, Lease, Object, Queue, Revision,
-    limits::{DEFAULT_WORKERS, OWN_WRITE_DEADLINE, SYNC_WARNING},
-    subscription::Subscription,
+    Delta, Informer, Key, NotSynced, Object, Queue, QueueOptions,
+    limits::{DEFAULT_WORKERS, STOP_GRACE, SYNC_TIMEOUT},
+    metrics::Registry,
 };
+pub use context::Context;
+pub use failure::{Failure, IntoFailure};
+use feed::Feed;
+use fence::Unseen;
+use figures::Figures;
+use worker::Worker;
 
 /// What a successful run wants next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,62 +37,78 @@ pub enum Action {
     Again(Duration),
 }
 
-/// One run: for which key, and why.
-#[derive(Clone)]
-pub struct Context {
-    /// The key to bring into its wanted state.
-    pub key: Key,
-    /// What led to this run. Writes should carry it.
-    pub causes: Causes,
-    /// Failed runs of this key since its last success.
-    pub attempt: u32,
-    fences: Arc<Mutex<Vec<Fence>>>,
-}
-
-impl Context {
-    /// A context outside of a controller, for tests of a reconcile function.
-    pub fn detached(key: Key, causes: Causes) -> Self {
-        Self { key, causes, attempt: 0, fences: Arc::default() }
-    }
-
-    /// Says that this run wrote `revision` of a kind that `informer` caches: the key runs again only when that cache shows
-    /// the write, so that the next run does not repeat it. After [`OWN_WRITE_DEADLINE`] it runs anyway.
-    pub fn wrote<T: Object>(&self, informer: &Informer<T>, revision: Revision) {
-        if informer.shared().has(revision) {
-            return;
-        }
-        let shared = informer.shared().clone();
-        let reached = async move {
-            // A stopped informer will never show it; then there is nothing to wait for.
-            let _ = shared.wait_for(revision).await;
-        };
-        self.fences.lock().push(reached.boxed());
-    }
-}
-
-/// Resolves when a cache shows a write.
-type Fence = BoxFuture<'static, ()>;
-
-/// Starts a task that feeds the queue and says when the first state is in it.
-type Pump = Box<dyn FnOnce(Queue<Key>, oneshot::Sender<()>) -> BoxFuture<'static, ()> + Send>;
-
 /// Runs a function for every key that something happened to, one run per key at a time.
 ///
-/// Workers start when every watched cache has its first state and all of it is queued. A run that fails, panics or is
-/// cancelled is repeated after a back-off of its key. Each run is in a tracing span `run` with controller, key, attempt
-/// and causes.
+/// Workers start when every watched cache has its first state and all of it is queued. A run that fails, panics, takes too
+/// long or is cancelled is repeated after a back-off of its key; changes that come meanwhile wait for the end of the
+/// back-off, except a change of the key's own object that its owner made. What the caches show at the start is worked off
+/// after what changes, but not only when nothing changes any more.
+///
+/// Each run is in a tracing span `run` with controller, key, attempt, causes, the newest revision among them, and at its
+/// end the result and how long it took.
+///
+/// # Standby
+/// Informers and controllers have separate lives. A candidate for leadership starts its informers at once, and makes and runs
+/// its controllers while it leads; so it takes over with warm caches, and its queues hold nothing from before:
+/// ```
+/// # use kstore_informer::{Action, Controller, Elector, Informer, LeaseStore, Object};
+/// # async fn standby<S: LeaseStore, T: Object>(
+/// #     elector: Elector<S>, pods: Informer<T>, nondet: kstore_nondet::Nondet,
+/// #     stop: tokio_util::sync::CancellationToken,
+/// # ) {
+/// elector
+///     .run(stop, |leadership| {
+///         let controller = Controller::new("pods", &nondet).watch(&pods, |pod| Some(pod.key()));
+///         async move {
+///             let result = controller.run(leadership.lost().clone(), |cx| async move {
+///                 println!("{}", cx.key);
+///                 Ok::<_, std::io::Error>(Action::Done)
+///             });
+///             if let Err(error) = result.await {
+///                 eprintln!("gives up the lease: {error}");
+///             }
+///         }
+///     })
+///     .await;
+/// # }
+/// ```
 pub struct Controller {
-    name: String,
+    name: Arc<str>,
     queue: Queue<Key>,
+    feeds: Vec<Feed>,
     workers: usize,
-    watched: Vec<(String, Pump)>,
+    timeout: Option<Duration>,
+    sync_timeout: Option<Duration>,
+    grace: Duration,
+    drain: Option<Duration>,
+    figures: Arc<Figures>,
+    unseen: Unseen,
 }
 
 impl Controller {
     /// A controller that watches nothing yet.
     pub fn new(name: &str, nondet: &Nondet) -> Self {
-        let queue = Queue::new(nondet.rng.fork(name));
-        Self { name: name.to_owned(), queue, workers: DEFAULT_WORKERS, watched: Vec::new() }
+        Self::with(name, QueueOptions::default(), nondet)
+    }
+
+    /// A controller whose queue has these options. The queue's name is the controller's if the options give none.
+    pub fn with(name: &str, mut options: QueueOptions<Key>, nondet: &Nondet) -> Self {
+        let name: Arc<str> = name.into();
+        if options.name.is_empty() {
+            options.name = name.clone();
+        }
+        Self {
+            queue: Queue::with(options, nondet.rng.fork(&name)),
+            feeds: Vec::new(),
+            workers: DEFAULT_WORKERS,
+            timeout: None,
+            sync_timeout: Some(SYNC_TIMEOUT),
+            grace: STOP_GRACE,
+            drain: None,
+            figures: Arc::new(Figures::new(name.clone())),
+            unseen: Unseen::default(),
+            name,
+        }
     }
 
     /// Queues the keys that `keys` gives for each object that comes, changes or goes; for a change it is asked about the
@@ -96,7 +122,8 @@ impl Controller {
         self.watch_deltas(informer, move |delta| {
             let mut all: Vec<Key> = keys(delta.object()).into_iter().collect();
             if let Delta::Updated { old, .. } = delta {
-                all.extend(keys(old));
+                let before = keys(old).into_iter().filter(|key| !all.contains(key)).collect::<Vec<_>>();
+                all.extend(before);
             }
             all
         })
@@ -113,16 +140,53 @@ impl Controller {
         T: Object,
         I: IntoIterator<Item = Key> + 'static,
     {
-        let subscription = informer.subscribe();
-        let pump: Pump = Box::new(move |queue, first| pump(subscription, queue, first, keys).boxed());
-        self.watched.push((informer.name().to_owned(), pump));
+        self.feeds.push(Feed::new(informer, keys));
         self
     }
 
-    /// How many keys may run at once.
+    /// How many keys may run at once; [`DEFAULT_WORKERS`] if nothing is said.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers.max(1);
+        self
+    }
+
+    /// Drops a run that takes longer than this, and counts it as failed. Without it a run may take for ever.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// How long the watched caches may take to get their first state before [`Controller::run`] fails. `None`: it waits for
+    /// ever, and says so from time to time. [`SYNC_TIMEOUT`] if nothing is said.
+    #[must_use]
+    pub fn sync_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.sync_timeout = timeout;
+        self
+    }
+
+    /// How long runs under way may take to end after the stop, before they are dropped; [`STOP_GRACE`] if nothing is said.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Works off what is queued at the stop, for at most this long; the grace for runs under way begins then. Without it what
+    /// is queued is forgotten, which loses nothing that the next start would not find.
+    #[must_use]
+    pub fn drain(mut self, deadline: Duration) -> Self {
+        self.drain = Some(deadline);
+        self
+    }
+
+    /// Shows the figures of this controller and its queue in `registry`, as long as it runs.
+    #[must_use]
+    pub fn metrics(self, registry: &Registry) -> Self {
+        let figures = Arc::downgrade(&self.figures);
+        registry.add(figures);
+        self.queue.show_in(registry);
         self
     }
 
@@ -131,155 +195,68 @@ impl Controller {
         self.queue.clone()
     }
 
-    /// Runs until `stop` is cancelled. Then runs under way are dropped at their next await, and all tasks have ended when
-    /// this returns.
-    pub async fn run<F, Fut, E>(self, stop: CancellationToken, reconcile: F)
+    /// Runs until `stop` is cancelled. All tasks have ended when this returns; if it is dropped, they end by themselves and
+    /// runs under way are dropped.
+    ///
+    /// An error of `reconcile` makes the key run again after its back-off; with [`Failure`] it can say something else.
+    ///
+    /// # Errors
+    /// When a watched cache does not get its first state, in time or at all. No run has begun then.
+    pub async fn run<F, Fut, E>(mut self, stop: CancellationToken, reconcile: F) -> Result<(), NotSynced>
     where
         F: Fn(Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Action, E>> + Send + 'static,
-        E: Display + Send + 'static,
+        E: IntoFailure + Send + 'static,
     {
-        // Also when this future is dropped, nothing goes on.
-        let stop = stop.child_token();
-        let _guard = stop.clone().drop_guard();
         let tasks = TaskTracker::new();
-        let mut first_states = Vec::new();
-        for (informer, pump) in self.watched {
-            let (sender, receiver) = oneshot::channel();
-            let pump = pump(self.queue.clone(), sender);
-            tasks.spawn(stop.clone().run_until_cancelled_owned(pump));
-            first_states.push((informer, receiver));
-        }
-        let worker = Arc::new(Worker {
-            name: self.name,
-            queue: self.queue,
-            stop: stop.clone(),
-            tasks: tasks.clone(),
-            reconcile,
-        });
-        if stop.run_until_cancelled(worker.gate(first_states)).await.is_some() {
+        let end =
+            End { queue: self.queue.clone(), dropped: CancellationToken::new(), fed: stop.child_token() };
+        let feeds = std::mem::take(&mut self.feeds);
+        let gates: Vec<_> = feeds.into_iter().map(|feed| feed.start(&self, &end.fed, &tasks)).collect();
+        self.figures.workers(self.workers);
+        let started = stop.run_until_cancelled(feed::pass(&self.name, gates, self.sync_timeout)).await;
+        if let Some(Ok(())) = started {
+            let worker = Arc::new(Worker::new(&self, end.dropped.clone(), reconcile));
             for _ in 0..self.workers {
                 tasks.spawn(worker.clone().work());
             }
             stop.cancelled().await;
         }
-        worker.queue.close();
+        self.finish(end, &tasks).await;
+        // A stop that comes together with the end of an informer is a stop.
+        if stop.is_cancelled() { Ok(()) } else { started.unwrap_or(Ok(())) }
+    }
+
+    async fn finish(&self, end: End, tasks: &TaskTracker) {
+        end.fed.cancel();
+        if let Some(deadline) = self.drain {
+            let left = self.queue.drain(deadline).await;
+            if !left.is_empty() {
+                tracing::info!(controller = %self.name, left = left.len(), "stops with keys left");
+            }
+        }
+        self.queue.close();
         tasks.close();
-        tasks.wait().await;
+        if timeout(self.grace, tasks.wait()).await.is_err() {
+            end.dropped.cancel();
+            tasks.wait().await;
+        }
     }
 }
 
-async fn pump<T, I>(
-    mut subscription: Subscription<T>,
+/// Ends everything when it is dropped.
+struct End {
     queue: Queue<Key>,
-    first: oneshot::Sender<()>,
-    keys: impl Fn(&Delta<T>) -> I + Send + Sync,
-) where
-    T: Object,
-    I: IntoIterator<Item = Key> + 'static,
-{
-    let enqueue = |delta: &Delta<T>| {
-        let causes = Causes::one(delta.object().revision());
-        for key in keys(delta) {
-            let span = tracing::debug_span!("queue", %key, %causes);
-            span.in_scope(|| queue.add(key, causes.clone()));
-        }
-    };
-    if subscription.informer().synced().await.is_err() {
-        return;
-    }
-    subscription.try_next().iter().for_each(enqueue);
-    // Nobody listens any more if the controller stopped meanwhile.
-    let _ = first.send(());
-    while let Some(deltas) = subscription.next().await {
-        deltas.iter().for_each(enqueue);
-    }
+    /// Drops runs under way.
+    dropped: CancellationToken,
+    /// Ends the feeds.
+    fed: CancellationToken,
 }
 
-struct Worker<F> {
-    name: String,
-    queue: Queue<Key>,
-    stop: CancellationToken,
-    tasks: TaskTracker,
-    reconcile: F,
-}
-
-impl<F, Fut, E> Worker<F>
-where
-    F: Fn(Context) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Action, E>> + Send + 'static,
-    E: Display + Send + 'static,
-{
-    /// Waits until the first state of every cache is queued.
-    async fn gate(&self, first_states: Vec<(String, oneshot::Receiver<()>)>) {
-        for (informer, mut first) in first_states {
-            while timeout(SYNC_WARNING, &mut first).await.is_err() {
-                tracing::warn!(controller = self.name, informer, "still waiting for the first state");
-            }
-        }
-    }
-
-    async fn work(self: Arc<Self>) {
-        while let Some(Some(lease)) = self.stop.run_until_cancelled(self.queue.next()).await {
-            let fences: Arc<Mutex<Vec<Fence>>> = Arc::default();
-            let Some(outcome) = self.stop.run_until_cancelled(self.run_once(&lease, fences.clone())).await
-            else {
-                return;
-            };
-            let fences = std::mem::take(&mut *fences.lock());
-            if fences.is_empty() {
-                outcome.conclude(lease);
-                continue;
-            }
-            // The lease stays open until the caches show the writes: what comes meanwhile waits with it, and the worker
-            // is free for other keys.
-            let wait = async move {
-                let _ = timeout(OWN_WRITE_DEADLINE, join_all(fences)).await;
-                outcome.conclude(lease);
-            };
-            self.tasks.spawn(self.stop.clone().run_until_cancelled_owned(wait));
-        }
-    }
-
-    async fn run_once(&self, lease: &Lease<Key>, fences: Arc<Mutex<Vec<Fence>>>) -> Outcome {
-        let (key, causes, attempt) = (lease.key().clone(), lease.causes().clone(), lease.attempt());
-        let span = tracing::info_span!("run", controller = self.name, %key, attempt, %causes);
-        let context = Context { key, causes, attempt, fences };
-        let run = async { AssertUnwindSafe((self.reconcile)(context)).catch_unwind().await };
-        async {
-            match run.await {
-                Ok(Ok(Action::Done)) => Outcome::Done,
-                Ok(Ok(Action::Again(delay))) => Outcome::Again(delay),
-                Ok(Err(error)) => {
-                    match attempt {
-                        0..5 => tracing::debug!(%error, "failed; will be retried"),
-                        _ => tracing::warn!(%error, "keeps failing; will be retried"),
-                    }
-                    Outcome::Retry
-                }
-                Err(_) => {
-                    tracing::error!("panicked; will be retried");
-                    Outcome::Retry
-                }
-            }
-        }
-        .instrument(span)
-        .await
-    }
-}
-
-enum Outcome {
-    Done,
-    Again(Duration),
-    Retry,
-}
-
-impl Outcome {
-    fn conclude(self, lease: Lease<Key>) {
-        match self {
-            Self::Done => lease.done(),
-            Self::Again(delay) => lease.again_in(delay),
-            Self::Retry => lease.retry(),
-        }
+impl Drop for End {
+    fn drop(&mut self) {
+        self.queue.close();
+        self.fed.cancel();
+        self.dropped.cancel();
     }
 }

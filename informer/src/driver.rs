@@ -1,7 +1,15 @@
 //! [`Driver`]: the task of an informer. Carries out what the reflector says: asks the source, and applies each batch. It never
 //! polls: it wakes for the network, the end of a wait, or the stop.
 
-use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
+#[cfg(test)]
+mod tests;
+
+use std::{
+    convert::Infallible,
+    future::pending,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use futures::StreamExt;
 use kstore_nondet::Rng;
@@ -42,6 +50,7 @@ impl<S: ListerWatcher> Driver<S> {
             let cached = |key: &Key| self.shared.look(|cache| cache.get(key).cloned());
             let step = span.in_scope(|| self.reflector.step(input, &cached, Instant::now()));
             if let Some(error) = &step.trouble {
+                self.shared.asked.errors.fetch_add(1, Ordering::Relaxed);
                 tracing::debug!(informer = self.shared.name, %error, next = ?step.next, "source failed");
             }
             self.shared.report(&self.reflector.doing(step.trouble.as_ref()));
@@ -62,8 +71,12 @@ impl<S: ListerWatcher> Driver<S> {
         }
         self.shared.room().await;
         match next {
-            Next::List(request) => Input::Listed(answered(self.source.list(request)).await),
+            Next::List(request) => {
+                self.shared.asked.lists.fetch_add(1, Ordering::Relaxed);
+                Input::Listed(answered(self.source.list(request)).await)
+            }
             Next::Watch(start) => {
+                self.shared.asked.watches.fetch_add(1, Ordering::Relaxed);
                 Input::Opened(answered(self.source.watch(start)).await.map(|s| self.stream = Some(s)))
             }
             Next::Read => self.read().await,

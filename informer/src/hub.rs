@@ -11,6 +11,7 @@ use crate::{
     Delivery, Object, Overflow, View,
     backlog::{Backlog, Content, Position},
     indexer::Batch,
+    informer::figures::Waiting,
 };
 
 /// See the module.
@@ -152,6 +153,16 @@ impl<T: Object> Hub<T> {
             Due::Changes => Taken::Replayed(contents),
             Due::Everything => Taken::All(now()),
         }
+    }
+
+    /// What waits for all that have begun to read, or are to get each change.
+    pub(crate) fn waiting(&self) -> Waiting {
+        let mut waiting = self.backlog.waiting();
+        for queue in self.queues.values() {
+            waiting.kept += queue.pending;
+            waiting.pending += queue.pending;
+        }
+        waiting
     }
 
     /// Keys or changes that wait for a subscriber; `all` is the size of the cache.

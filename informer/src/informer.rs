@@ -1,6 +1,7 @@
 //! [`Informer`]: a cache of a source's objects that keeps itself up to date, shared by all who clone it. `builder` makes one,
 //! `driver` is its task; here is what its readers can do.
 
+pub(crate) mod figures;
 #[cfg(test)]
 mod tests;
 

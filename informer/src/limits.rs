@@ -2,6 +2,8 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
+use crate::Priority;
+
 /// Causes that one queue entry carries exactly; the server accepts as many in one `kstore-cause` header. At the bound
 /// the oldest are forgotten: the newest revision is the one whose state the run acts on.
 pub const MAX_CAUSES: usize = 16;
@@ -91,8 +93,24 @@ pub const CONFLICT_WAIT: Duration = Duration::from_millis(10);
 /// watch should lag, since acting on a stale cache is what it prevents.
 pub const EXPECTATIONS_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Workers of a controller that names no number.
-pub const DEFAULT_WORKERS: usize = 5;
+/// How long a controller waits for the first state of what it watches before it gives up, if it is not told to wait for ever:
+/// as long as controller-runtime does. Longer than a healthy source takes for the largest cluster.
+pub const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Workers of a controller that names no number: enough that a few slow keys do not hold up the others, few enough that a
+/// burst of changes does not become a burst of calls.
+pub const DEFAULT_WORKERS: usize = 8;
+
+/// Priority of what the caches show when a controller starts, as in controller-runtime: changes go first, since somebody
+/// may be waiting for them.
+pub const INITIAL_PRIORITY: Priority = Priority(-100);
+
+/// How long runs under way may take to end when their controller stops. Below [`LEASE_GRACE`], so that also those of a
+/// deposed leader end within its lease.
+pub const STOP_GRACE: Duration = Duration::from_secs(1);
+
+/// Failed attempts of one key that are told only to those who debug.
+pub const LOUD_ATTEMPTS: u32 = 5;
 
 /// Events that wait in a recorder to be looked at, and events of which a state waits to be written. At either bound new ones
 /// are dropped and counted.

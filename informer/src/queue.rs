@@ -5,6 +5,7 @@
 //! (`queue/state`), and so is who waits for it (`queue/room`); this file joins them.
 
 mod entry;
+mod exposition;
 mod lease;
 mod metrics;
 mod options;

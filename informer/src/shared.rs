@@ -12,6 +12,7 @@ use crate::{
     history::Cache,
     hub::{Hub, Seat, Taken},
     indexer::Indexer,
+    informer::figures::{Asked, Waiting},
     reflector::Apply,
     status::Doing,
     waiters::Waiters,
@@ -20,6 +21,8 @@ use crate::{
 pub(crate) struct Shared<T> {
     pub(crate) name: String,
     pub(crate) revisions: Revisions,
+    /// What the driver asked of the source.
+    pub(crate) asked: Asked,
     cache: RwLock<Cache<T>>,
     /// Changed under the cache's lock, so that one who joins misses nothing and hears nothing twice.
     hub: Mutex<Hub<T>>,
@@ -45,6 +48,7 @@ impl<T: Object> Shared<T> {
         Self {
             name,
             revisions,
+            asked: Asked::default(),
             cache: RwLock::new(Cache::new(cache)),
             hub: Mutex::default(),
             waiters: Mutex::default(),
@@ -129,6 +133,11 @@ impl<T: Object> Shared<T> {
     pub(crate) fn pending(&self, seat: Seat) -> usize {
         let cache = self.cache.read();
         self.hub.lock().pending(seat, cache.now().len())
+    }
+
+    /// What waits for all subscribers that have begun to read.
+    pub(crate) fn unread(&self) -> Waiting {
+        self.hub.lock().waiting()
     }
 
     pub(crate) fn status(&self) -> Status {

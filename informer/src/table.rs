@@ -20,7 +20,7 @@ pub(crate) struct Table {
 }
 
 fn entry(hash: u32, number: u32) -> u64 {
-    u64::from(hash) << 32 | u64::from(number) + 1
+    (u64::from(hash) << 32) | (u64::from(number) + 1)
 }
 
 fn hash_of(entry: u64) -> u32 {

@@ -1,6 +1,7 @@
 //! What a simulated cluster looks like: how many nodes, how large, how fast. Per-pod behaviour is in `behavior`.
 
 use crate::behavior::Delay;
+use kstore_informer::metrics::Registry;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -32,6 +33,8 @@ pub struct Config {
     pub delays: Delays,
     /// Whether the ordinary events (Pulling, Pulled, Created, Started, Killing) are recorded. Warnings always are.
     pub events: bool,
+    /// Where the figures of its caches are shown.
+    pub metrics: Registry,
 }
 
 impl Default for Config {
@@ -49,6 +52,7 @@ impl Default for Config {
             node_network: Network { base: Ipv4Addr::new(172, 30, 0, 0), prefix: 16 },
             delays: Delays::default(),
             events: true,
+            metrics: Registry::new(),
         }
     }
 }

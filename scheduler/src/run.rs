@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
+use kstore_informer::metrics::Registry;
 use kstore_informer::{
     Builder, Causes, Delta, EventType, Object, Occurrence, Recorder, Reference, Subscription,
 };
@@ -25,18 +26,24 @@ use crate::scheduler::{Binding, Change, Notice, Scheduler, Verdict};
 const AGENT: &str = "kube-scheduler";
 
 /// What a scheduler can be told.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// It places pods whose `spec.schedulerName` is this.
     pub scheduler_name: String,
     /// How much of the cluster to look at for a pod, in per cent; zero is adaptive: half of a small cluster (all of a very
     /// small one), a twentieth of a large one.
     pub percentage_of_nodes_to_score: usize,
+    /// Where the figures of its caches are shown.
+    pub metrics: Registry,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { scheduler_name: "default-scheduler".to_owned(), percentage_of_nodes_to_score: 0 }
+        Self {
+            scheduler_name: "default-scheduler".to_owned(),
+            percentage_of_nodes_to_score: 0,
+            metrics: Registry::new(),
+        }
     }
 }
 
@@ -52,14 +59,19 @@ pub async fn run(client: Client, nondet: Nondet, config: Config, stop: Cancellat
     // On one stream: the order between kinds is the server's.
     let multi = client.multi();
     let source = multi.project::<Namespace, _, _>(WatchParams::default(), namespace::decode);
-    let (namespaces, driver) =
-        Builder::new(source).name("scheduler-namespaces").rng(&nondet.rng).build(&stop);
+    let (namespaces, driver) = Builder::new(source)
+        .name("scheduler-namespaces")
+        .rng(&nondet.rng)
+        .metrics(&config.metrics)
+        .build(&stop);
     tasks.spawn(driver);
     let source = multi.project::<Node, _, _>(WatchParams::default(), node::decode);
-    let (nodes, driver) = Builder::new(source).name("scheduler-nodes").rng(&nondet.rng).build(&stop);
+    let (nodes, driver) =
+        Builder::new(source).name("scheduler-nodes").rng(&nondet.rng).metrics(&config.metrics).build(&stop);
     tasks.spawn(driver);
     let source = multi.project::<Pod, _, _>(WatchParams::default(), pod::decode);
-    let (pods, driver) = Builder::new(source).name("scheduler-pods").rng(&nondet.rng).build(&stop);
+    let (pods, driver) =
+        Builder::new(source).name("scheduler-pods").rng(&nondet.rng).metrics(&config.metrics).build(&stop);
     tasks.spawn(driver);
     let sink = ClientSink::new(&client);
     let (recorder, driver) = Recorder::build(sink, &config.scheduler_name, &nondet, &stop);

@@ -9,6 +9,7 @@ use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::{ApiServer, Options};
 use kstore_client::{Client, Kubeconfig};
+use kstore_informer::metrics::Registry;
 use kstore_nondet::Nondet;
 use kstore_store::{EngineKind, Store};
 use rustls::ServerConfig;
@@ -78,8 +79,17 @@ pub(crate) async fn everything(
         let door = api.in_process(user);
         Client::over(door.clone(), who.file).with_feed(move |request| door.watch(request))
     };
+    let metrics = Registry::new();
+    let loops = Loops {
+        config: parts.config,
+        nondet: parts.nondet,
+        ca_pem: &parts.ca_pem,
+        metrics: metrics.clone(),
+        phase: loops,
+    };
+    api.pipeline().metrics().append(move |page| metrics.render(page));
     for component in &parts.config.loops {
-        start_loop(*component, client(*component), parts.config, &parts.nondet, &parts.ca_pem, loops);
+        loops.start(*component, client(*component));
     }
     Ok(())
 }
@@ -115,32 +125,43 @@ pub(crate) async fn loops_only(parts: Parts<'_>, kubeconfig: &Path, loops: &Phas
         let who = wiring::identity(*component);
         let client = Client::connect(&config, who.file).await?;
         let ca_pem = config.ca.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
-        start_loop(*component, client, parts.config, &parts.nondet, &ca_pem, loops);
+        let nondet = parts.nondet.clone();
+        let loops =
+            Loops { config: parts.config, nondet, ca_pem: &ca_pem, metrics: Registry::new(), phase: loops };
+        loops.start(*component, client);
     }
     Ok(())
 }
 
-fn start_loop(
-    component: Component,
-    client: Client,
-    config: &Config,
-    nondet: &Nondet,
-    ca_pem: &str,
-    loops: &Phase,
-) {
-    let (nondet, stop) = (nondet.clone(), loops.stop());
-    match component {
-        Component::Apiserver | Component::Store => unreachable!("{component:?} is no loop"),
-        Component::Controllers => {
-            let config = kstore_controllers::Config { root_ca: ca_pem.to_owned(), ..Default::default() };
-            loops.spawn("controllers", kstore_controllers::run(client, nondet, config, stop));
-        }
-        Component::Scheduler => {
-            loops.spawn("scheduler", kstore_scheduler::run(client, nondet, Default::default(), stop));
-        }
-        Component::KubeletSim => {
-            let config = kstore_kubelet_sim::Config { nodes: config.nodes as usize, ..Default::default() };
-            loops.spawn("kubelet-sim", kstore_kubelet_sim::run(client, nondet, config, stop));
+/// What the loops have in common.
+struct Loops<'a> {
+    config: &'a Config,
+    nondet: Nondet,
+    ca_pem: &'a str,
+    /// Where their figures are shown.
+    metrics: Registry,
+    phase: &'a Phase,
+}
+
+impl Loops<'_> {
+    fn start(&self, component: Component, client: Client) {
+        let (nondet, stop, metrics) = (self.nondet.clone(), self.phase.stop(), self.metrics.clone());
+        match component {
+            Component::Apiserver | Component::Store => unreachable!("{component:?} is no loop"),
+            Component::Controllers => {
+                let root_ca = self.ca_pem.to_owned();
+                let config = kstore_controllers::Config { root_ca, metrics, ..Default::default() };
+                self.phase.spawn("controllers", kstore_controllers::run(client, nondet, config, stop));
+            }
+            Component::Scheduler => {
+                let config = kstore_scheduler::Config { metrics, ..Default::default() };
+                self.phase.spawn("scheduler", kstore_scheduler::run(client, nondet, config, stop));
+            }
+            Component::KubeletSim => {
+                let nodes = self.config.nodes as usize;
+                let config = kstore_kubelet_sim::Config { nodes, metrics, ..Default::default() };
+                self.phase.spawn("kubelet-sim", kstore_kubelet_sim::run(client, nondet, config, stop));
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::apply::{Failed, Hands};
 use crate::caches::{Caches, Held};
 use crate::claim::{Claimable, claim, controller_of};
 use crate::resource::{DEPLOYMENTS, REPLICASETS};
-use crate::runner::Cluster;
+use crate::runner::{Cluster, work};
 use crate::selector;
 use crate::view::Pod;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
@@ -40,12 +40,11 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
     let hands = cluster.hands("deployment-controller");
     let stop = cluster.stop.clone();
     let me = Arc::new(Deployments { cluster, hands });
-    controller
-        .run(stop, move |cx| {
-            let me = Arc::clone(&me);
-            async move { me.reconcile(cx).await }
-        })
-        .await;
+    work(controller, stop, move |cx| {
+        let me = Arc::clone(&me);
+        async move { me.reconcile(cx).await }
+    })
+    .await;
 }
 
 impl Claimable for Obj<ReplicaSet> {

@@ -10,7 +10,7 @@ mod tests;
 use crate::apply::Hands;
 use crate::limits::SLICE_INTERVAL;
 use crate::resource::{ENDPOINTS, ENDPOINTSLICES};
-use crate::runner::Cluster;
+use crate::runner::{Cluster, work};
 use crate::selector::map_matches;
 use crate::view::{Pod, elapsed};
 use jiff::Timestamp;
@@ -54,12 +54,11 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
     let hands = cluster.hands("endpointslice-controller");
     let stop = cluster.stop.clone();
     let me = Arc::new(Slices { cluster, hands, written: Mutex::default() });
-    controller
-        .run(stop, move |cx| {
-            let me = Arc::clone(&me);
-            async move { me.reconcile(cx).await }
-        })
-        .await;
+    work(controller, stop, move |cx| {
+        let me = Arc::clone(&me);
+        async move { me.reconcile(cx).await }
+    })
+    .await;
 }
 
 fn zone(node: &Node) -> Option<&String> {

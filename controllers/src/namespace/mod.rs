@@ -8,7 +8,7 @@ mod tests;
 use crate::apply::{Hands, gvr};
 use crate::garbage_collector::member::{Member, kinds};
 use crate::resource::Resource;
-use crate::runner::Cluster;
+use crate::runner::{Cluster, work};
 use crate::view::Plain;
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::Namespace;
@@ -37,12 +37,11 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
     let stop = cluster.stop.clone();
     let resources = kinds().values().filter(|k| k.namespaced).map(|k| k.resource.clone()).collect();
     let me = Arc::new(Namespaces { cluster, hands, resources });
-    controller
-        .run(stop, move |cx| {
-            let me = Arc::clone(&me);
-            async move { me.reconcile(cx).await }
-        })
-        .await;
+    work(controller, stop, move |cx| {
+        let me = Arc::clone(&me);
+        async move { me.reconcile(cx).await }
+    })
+    .await;
 }
 
 /// The namespace that has one object less and is to have none.

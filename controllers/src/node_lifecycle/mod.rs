@@ -13,7 +13,7 @@ use crate::action::Action;
 use crate::apply::Hands;
 use crate::caches::Held;
 use crate::resource::{NODES, PODS};
-use crate::runner::Cluster;
+use crate::runner::{Cluster, work};
 use crate::view::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kstore_client::{ApiError, Obj};
@@ -48,12 +48,11 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
     let hands = cluster.hands("node-controller");
     let stop = cluster.stop.clone();
     let me = Arc::new(Nodes { cluster, hands, memory: Mutex::default() });
-    controller
-        .run(stop, move |cx| {
-            let me = Arc::clone(&me);
-            async move { me.reconcile(cx).await }
-        })
-        .await;
+    work(controller, stop, move |cx| {
+        let me = Arc::clone(&me);
+        async move { me.reconcile(cx).await }
+    })
+    .await;
 }
 
 /// What is remembered between runs.

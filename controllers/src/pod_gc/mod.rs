@@ -7,7 +7,7 @@ mod tests;
 use crate::apply::Hands;
 use crate::limits::{SWEEP_INTERVAL, TERMINATED_PODS};
 use crate::resource::PODS;
-use crate::runner::Cluster;
+use crate::runner::{Cluster, work};
 use crate::view::{Pod, elapsed};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -37,12 +37,11 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
     let hands = cluster.hands("pod-garbage-collector");
     let stop = cluster.stop.clone();
     let me = Arc::new(PodGc { cluster, hands, memory: Mutex::default() });
-    controller
-        .run(stop, move |cx| {
-            let me = Arc::clone(&me);
-            async move { me.reconcile(cx).await }
-        })
-        .await;
+    work(controller, stop, move |cx| {
+        let me = Arc::clone(&me);
+        async move { me.reconcile(cx).await }
+    })
+    .await;
 }
 
 /// There is one key: all pods.

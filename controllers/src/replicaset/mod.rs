@@ -12,7 +12,7 @@ use crate::apply::{Hands, Outcome};
 use crate::caches::{Caches, Held};
 use crate::claim::{claim, controller_of};
 use crate::resource::{PODS, REPLICASETS};
-use crate::runner::Cluster;
+use crate::runner::{Cluster, work};
 use crate::selector;
 use crate::view::Pod;
 use jiff::Timestamp;
@@ -39,12 +39,11 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
     let hands = cluster.hands("replicaset-controller");
     let stop = cluster.stop.clone();
     let me = Arc::new(ReplicaSets { cluster, hands, reported: Mutex::default() });
-    controller
-        .run(stop, move |cx| {
-            let me = Arc::clone(&me);
-            async move { me.reconcile(cx).await }
-        })
-        .await;
+    work(controller, stop, move |cx| {
+        let me = Arc::clone(&me);
+        async move { me.reconcile(cx).await }
+    })
+    .await;
 }
 
 /// The set that controls a pod; of a pod without a controller, every set that would adopt it.

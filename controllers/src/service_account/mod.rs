@@ -10,7 +10,7 @@ pub(crate) use plan::{DEFAULT, ROOT_CA};
 use crate::action::Action;
 use crate::apply::Hands;
 use crate::resource::{CONFIGMAPS, SERVICEACCOUNTS};
-use crate::runner::Cluster;
+use crate::runner::{Cluster, work};
 use crate::view::Plain;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kstore_client::{ApiError, Obj};
@@ -35,12 +35,11 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
     let publisher = cluster.hands("root-ca-cert-publisher");
     let stop = cluster.stop.clone();
     let me = Arc::new(Accounts { cluster, accounts, publisher });
-    controller
-        .run(stop, move |cx| {
-            let me = Arc::clone(&me);
-            async move { me.reconcile(cx).await }
-        })
-        .await;
+    work(controller, stop, move |cx| {
+        let me = Arc::clone(&me);
+        async move { me.reconcile(cx).await }
+    })
+    .await;
 }
 
 struct Accounts {

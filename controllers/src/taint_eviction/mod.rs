@@ -8,7 +8,7 @@ mod tests;
 use crate::apply::Hands;
 use crate::caches::Held;
 use crate::resource::PODS;
-use crate::runner::Cluster;
+use crate::runner::{Cluster, work};
 use crate::view::Pod;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
@@ -49,12 +49,11 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
     let stop = cluster.stop.clone();
     let me =
         Arc::new(Evictions { cluster, hands, scheduled: Mutex::default(), first_seen: Mutex::default() });
-    controller
-        .run(stop, move |cx| {
-            let me = Arc::clone(&me);
-            async move { me.reconcile(cx).await }
-        })
-        .await;
+    work(controller, stop, move |cx| {
+        let me = Arc::clone(&me);
+        async move { me.reconcile(cx).await }
+    })
+    .await;
 }
 
 fn execute_taints(node: &Node) -> Vec<&Taint> {

@@ -1,89 +1,25 @@
 //! Controllers over a fake store: what they guarantee to their reconcile functions.
 
-use std::{
-    collections::BTreeSet,
-    convert::Infallible,
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
-    time::Duration,
-};
+mod figures;
+mod own_writes;
+mod start;
+mod stop;
 
-use kstore_nondet::{Nondet, Rng};
+use std::{collections::BTreeSet, convert::Infallible};
+
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::*;
 use crate::{
-    Builder, Index,
-    testing::{Chaos, FakeStore, Sample},
+    Builder, Causes, Index, Revision, SourceError, Status,
+    testing::{FakeKind, FakeStore, Sample, Stored},
 };
+
+type Log<T> = Arc<Mutex<Vec<T>>>;
 
 fn nondet() -> Nondet {
     Nondet::simulated(1)
-}
-
-#[tokio::test(start_paused = true)]
-async fn children_are_never_created_twice_however_late_the_watch_is() {
-    for seed in 0..20 {
-        let (store, stop) = (FakeStore::new(), CancellationToken::new());
-        let (sets, pods) = (store.kind::<Sample>("sets"), store.kind::<Sample>("pods"));
-        let by_owner = Index::by_controller();
-        let chaos = Chaos { delay: 60, ..Chaos::new(Rng::seeded(seed)) };
-        let set_cache = Builder::new(sets.source()).spawn(&stop);
-        let pod_cache = Builder::new(pods.source().chaos(chaos)).index(&by_owner).spawn(&stop);
-        let controller = Controller::new("sets", &nondet())
-            .watch(&set_cache, |set| Some(set.key()))
-            .watch(&pod_cache, |pod| pod.controller().map(|(_, owner)| owner));
-        let (queue, made) = (controller.queue(), Arc::new(AtomicU64::new(0)));
-        let (creator, counter) = (pods.clone(), made.clone());
-        tokio::spawn(controller.run(stop.clone(), move |cx| {
-            let (sets, cache, by_owner) = (set_cache.clone(), pod_cache.clone(), by_owner.clone());
-            let (pods, made) = (creator.clone(), counter.clone());
-            async move {
-                let Some(set) = sets.get(&cx.key) else { return Ok(Action::Done) };
-                for _ in cache.by(&by_owner, set.uid()).len() as u64..set.value {
-                    let n = made.fetch_add(1, Ordering::Relaxed);
-                    let pod = pods.put(Sample::new("default", &format!("pod-{n}")).owned_by(&*set));
-                    cx.wrote(&cache, pod.revision());
-                }
-                Ok::<_, Infallible>(Action::Done)
-            }
-        }));
-        sets.put(Sample::new("default", "web").value(5));
-        for _ in 0..200 {
-            tokio::time::sleep(Duration::from_millis(97)).await;
-            queue.add(Key::new("default", "web"), Causes::none());
-        }
-        assert_eq!(made.load(Ordering::Relaxed), 5, "seed {seed}");
-        stop.cancel();
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_run_begins_before_every_cache_has_its_first_state() {
-    let (store, stop) = (FakeStore::new(), CancellationToken::new());
-    let (fast, slow) = (store.kind::<Sample>("fast"), store.kind::<Sample>("slow"));
-    fast.put(Sample::new("", "a"));
-    slow.put(Sample::new("", "b"));
-    let slow_source = slow.source();
-    for _ in 0..4 {
-        slow_source.fail_next(crate::SourceError::Unreachable("starting".into()));
-    }
-    let fast_cache = Builder::new(fast.source()).spawn(&stop);
-    let slow_cache = Builder::new(slow_source).spawn(&stop);
-    let runs = Arc::new(Mutex::new(Vec::new()));
-    let (seen, cache) = (runs.clone(), slow_cache.clone());
-    let controller = Controller::new("both", &nondet())
-        .watch(&fast_cache, |o| Some(o.key()))
-        .watch(&slow_cache, |o| Some(o.key()));
-    tokio::spawn(controller.run(stop.clone(), move |cx| {
-        assert!(cache.is_synced());
-        seen.lock().push((cx.key.to_string(), cx.causes.to_string()));
-        async { Ok::<_, Infallible>(Action::Done) }
-    }));
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    assert!(runs.lock().is_empty());
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    let runs: BTreeSet<_> = runs.lock().drain(..).collect();
-    assert_eq!(runs, BTreeSet::from([("a".into(), "1".into()), ("b".into(), "2".into())]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,57 +67,163 @@ async fn both_owners_are_told_when_an_object_moves_from_one_to_the_other() {
     assert_eq!(*runs.lock(), ["b", "a"]);
 }
 
+/// Q10, for controllers.
 #[tokio::test(start_paused = true)]
-async fn a_write_that_no_cache_shows_delays_the_next_run_but_not_for_ever() {
+async fn a_function_that_panics_before_it_gives_a_future_costs_no_worker() {
+    let (store, stop) = (FakeStore::new(), CancellationToken::new());
+    let kind = store.kind::<Sample>("samples");
+    for name in ["bad", "good"] {
+        kind.put(Sample::new("", name));
+    }
+    let cache = Builder::new(kind.source()).spawn(&stop);
+    let runs: Log<_> = Arc::default();
+    let seen = runs.clone();
+    let controller = Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key())).workers(1);
+    tokio::spawn(controller.run(stop.clone(), move |cx| {
+        assert!(cx.key.name() != "bad" || cx.attempt == 3, "not yet");
+        seen.lock().push(cx.key.to_string());
+        async { Ok::<_, Infallible>(Action::Done) }
+    }));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(*runs.lock(), ["good", "bad"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_says_whether_and_when_the_key_runs_again() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
     let cache = Builder::new(kind.source()).spawn(&stop);
-    let runs = Arc::new(Mutex::new(Vec::new()));
-    let (seen, start, fence) = (runs.clone(), Instant::now(), cache.clone());
-    let controller = Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key())).workers(1);
-    let queue = controller.queue();
+    let runs: Log<_> = Arc::default();
+    let (seen, start) = (runs.clone(), Instant::now());
+    let controller = Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key()));
     tokio::spawn(controller.run(stop.clone(), move |cx| {
-        seen.lock().push(start.elapsed().as_secs());
-        cx.wrote(&fence, Revision(99));
-        async { Ok::<_, Infallible>(Action::Done) }
+        let seen = seen.clone();
+        async move {
+            seen.lock().push((cx.attempt, start.elapsed().as_secs()));
+            match cx.attempt {
+                0 => Err(Failure::RetryIn("come back", Duration::from_secs(7))),
+                1 => Err("any error")?,
+                _ => Err(Failure::Terminal("never")),
+            }
+        }
     }));
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    assert_eq!(*runs.lock(), [(0, 0), (1, 7), (2, 7)]);
+    kind.put(Sample::new("", "a").value(1));
     tokio::time::sleep(Duration::from_secs(1)).await;
-    queue.add(Key::new("", "a"), Causes::none());
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(*runs.lock(), [0]);
-    tokio::time::sleep(Duration::from_secs(30)).await;
-    assert_eq!(*runs.lock(), [0, 10]);
+    assert_eq!(runs.lock()[3], (0, 3_600), "a change begins anew");
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopping_drops_runs_under_way_and_leaves_no_task() {
-    struct Guard(Arc<AtomicUsize>);
-    impl Drop for Guard {
-        fn drop(&mut self) {
-            self.0.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
+async fn a_run_that_takes_too_long_is_dropped_and_repeated() {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
-    for n in 0..3 {
-        kind.put(Sample::new("", &n.to_string()));
-    }
+    kind.put(Sample::new("", "a"));
     let cache = Builder::new(kind.source()).spawn(&stop);
-    let alive = Arc::new(AtomicUsize::new(0));
-    let counter = alive.clone();
-    let controller = Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key())).workers(2);
-    let running = tokio::spawn(controller.run(stop.clone(), move |_| {
-        counter.fetch_add(1, Ordering::Relaxed);
-        let guard = Guard(counter.clone());
+    let runs: Log<_> = Arc::default();
+    let (seen, start) = (runs.clone(), Instant::now());
+    let controller = Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key()));
+    let controller = controller.workers(1).timeout(Duration::from_secs(5));
+    tokio::spawn(controller.run(stop.clone(), move |cx| {
+        seen.lock().push((cx.attempt, start.elapsed().as_secs()));
         async move {
-            let _guard = guard;
-            std::future::pending::<Result<Action, Infallible>>().await
+            if cx.attempt == 0 {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, Infallible>(Action::Done)
         }
     }));
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(alive.load(Ordering::Relaxed), 2, "as many runs as workers");
-    stop.cancel();
-    running.await.unwrap();
-    assert_eq!(alive.load(Ordering::Relaxed), 0);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(*runs.lock(), [(0, 0), (1, 5)]);
+}
+
+/// An object whose owner's wishes are counted.
+#[derive(Clone)]
+struct Wanted(Sample, i64);
+
+impl Object for Wanted {
+    fn key(&self) -> Key {
+        self.0.key()
+    }
+    fn uid(&self) -> &str {
+        self.0.uid()
+    }
+    fn revision(&self) -> Revision {
+        self.0.revision()
+    }
+    fn generation(&self) -> Option<i64> {
+        Some(self.1)
+    }
+}
+
+impl Stored for Wanted {
+    fn stamp(&mut self, uid: &str, revision: Revision) {
+        self.0.stamp(uid, revision);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_key_runs_early_when_its_owner_changes_it_and_only_then() {
+    let (store, stop) = (FakeStore::new(), CancellationToken::new());
+    let (kind, others) = (store.kind::<Wanted>("wanted"), store.kind::<Sample>("others"));
+    let put = |generation| kind.put(Wanted(Sample::new("", "a"), generation));
+    let owner = put(1);
+    let cache = Builder::new(kind.source()).spawn(&stop);
+    let other_cache = Builder::new(others.source()).spawn(&stop);
+    let runs: Log<_> = Arc::default();
+    let (seen, start, fails) = (runs.clone(), Instant::now(), cache.clone());
+    let controller = Controller::new("c", &nondet())
+        .watch(&cache, |o| Some(o.key()))
+        .watch(&other_cache, |o| o.controller().map(|(_, key)| key));
+    tokio::spawn(controller.run(stop.clone(), move |cx| {
+        seen.lock().push(start.elapsed());
+        let fails = fails.get(&cx.key).is_some_and(|o| o.1 == 1);
+        async move { if fails { Err("as it is, it cannot be") } else { Ok(Action::Done) } }
+    }));
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    let before = runs.lock().len();
+    for _ in 0..10 {
+        put(1);
+        others.put(Sample::new("", "other").owned_by(&*owner));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(runs.lock().len(), before, "status and children change, and nothing more");
+    put(2);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(runs.lock()[before..], [Duration::from_secs(101)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_go_before_what_was_there_at_the_start_but_that_is_not_forgotten() {
+    let (store, stop) = (FakeStore::new(), CancellationToken::new());
+    let kind = store.kind::<Sample>("samples");
+    for n in 0..50 {
+        kind.put(Sample::new("", &format!("old-{n}")));
+    }
+    let cache = Builder::new(kind.source()).spawn(&stop);
+    let runs: Log<_> = Arc::default();
+    let seen = runs.clone();
+    let controller = Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key())).workers(1);
+    tokio::spawn(controller.run(stop.clone(), move |cx| {
+        seen.lock().push(cx.key.to_string());
+        async {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            Ok::<_, Infallible>(Action::Done)
+        }
+    }));
+    tokio::time::sleep(Duration::from_millis(15)).await;
+    // One per run: there is always a change that waits.
+    for n in 0..100 {
+        kind.put(Sample::new("", &format!("new-{n}")));
+        if n >= 3 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    let runs = runs.lock();
+    let first = runs.iter().position(|key| key == "new-0").unwrap();
+    assert!(first <= 3, "{runs:?}");
+    assert!(runs[first..].iter().any(|key| key.starts_with("old")), "{runs:?}");
+    let new = runs.iter().filter(|key| key.starts_with("new")).count();
+    assert!(new * 2 > runs.len(), "{runs:?}");
 }

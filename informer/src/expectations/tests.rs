@@ -127,7 +127,7 @@ async fn a_call_from_before_its_owner_was_forgotten_changes_nothing_for_the_next
     let (old, old_deletion) = (all.creating(&"web"), all.deleting(&"web", "uid-0"));
     all.forget(&"web");
     let new = all.creating(&"web");
-    let _ = all.deleting(&"web", "uid-0").sent();
+    all.deleting(&"web", "uid-0").sent();
     drop((old, old_deletion));
     new.made("uid-1");
     all.seen(&"web", "uid-1");

@@ -57,6 +57,21 @@ impl Histogram {
         }))
     }
 
+    /// What was counted elsewhere: how many were at most each bound, how many there were in all, and their sum in seconds.
+    pub(crate) fn from_cumulative(
+        bounds: &'static [f64],
+        up_to: impl Iterator<Item = u64>,
+        all: u64,
+        sum: f64,
+    ) -> Self {
+        let mut below = 0;
+        let counts =
+            up_to.take(bounds.len()).chain([all]).map(|total| total - std::mem::replace(&mut below, total));
+        let counts: Box<[u64]> = counts.collect();
+        debug_assert_eq!(counts.len(), bounds.len() + 1, "there is a count per bound");
+        Self { bounds, counts, sum }
+    }
+
     /// Adds what another one with the same bounds has counted; of others only what needs no bounds.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.sum += other.sum;

@@ -48,9 +48,12 @@ impl Simulator {
         let _ending = stop.clone().drop_guard();
         let pods = self.client.api::<Pod>();
         let bound = WatchParams::default().fields("spec.nodeName!=");
-        let pods = Builder::new(pods.project(bound, PodRecord::decode)).name("kubelet pods").spawn(&stop);
+        let pods = Builder::new(pods.project(bound, PodRecord::decode))
+            .name("kubelet-pods")
+            .metrics(&self.config.metrics)
+            .spawn(&stop);
         let nodes = self.client.api::<Node>().project(WatchParams::default(), NodeRecord::decode);
-        let nodes = Builder::new(nodes).name("kubelet nodes").spawn(&stop);
+        let nodes = Builder::new(nodes).name("kubelet-nodes").metrics(&self.config.metrics).spawn(&stop);
         if nodes.synced().await.is_err() || stop.is_cancelled() {
             return;
         }

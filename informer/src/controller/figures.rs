@@ -1,0 +1,139 @@
+//! [`Figures`]: what is counted of a controller, under controller-runtime's names.
+
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+
+use crate::metrics::{Collect, Histogram, Metric, Page};
+
+const TOTAL: Metric = Metric::counter("controller_runtime_reconcile_total", "Runs by their result");
+const ERRORS: Metric = Metric::counter("controller_runtime_reconcile_errors_total", "Runs that failed");
+const TERMINAL: Metric = Metric::counter(
+    "controller_runtime_terminal_reconcile_errors_total",
+    "Runs that failed and are not retried",
+);
+const PANICS: Metric = Metric::counter("controller_runtime_reconcile_panics_total", "Runs that panicked");
+const TIMEOUTS: Metric = Metric::counter(
+    "controller_runtime_reconcile_timeouts_total",
+    "Runs that took too long and were dropped",
+);
+const TIME: Metric = Metric::histogram("controller_runtime_reconcile_time_seconds", "How long runs took");
+const ACTIVE: Metric = Metric::gauge("controller_runtime_active_workers", "Runs under way");
+const WORKERS: Metric =
+    Metric::gauge("controller_runtime_max_concurrent_reconciles", "Runs that may be under way at once");
+const STALE: Metric = Metric::counter(
+    "informer_stale_runs_total",
+    "Runs that began although a cache did not show the writes of the run before",
+);
+
+/// What became of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Result {
+    Success,
+    RequeueAfter,
+    Error,
+    Terminal,
+    Panic,
+    Timeout,
+}
+
+impl Result {
+    const ALL: [Self; 6] =
+        [Self::Success, Self::RequeueAfter, Self::Error, Self::Terminal, Self::Panic, Self::Timeout];
+
+    /// As controller-runtime sorts results.
+    fn label(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::RequeueAfter => "requeue_after",
+            Self::Error | Self::Terminal | Self::Panic | Self::Timeout => "error",
+        }
+    }
+
+    /// For logs.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Terminal => "terminal",
+            Self::Panic => "panic",
+            Self::Timeout => "timeout",
+            Self::Success | Self::RequeueAfter | Self::Error => self.label(),
+        }
+    }
+}
+
+pub(super) struct Figures {
+    controller: Arc<str>,
+    counts: Mutex<Counts>,
+}
+
+struct Counts {
+    results: [u64; Result::ALL.len()],
+    stale: u64,
+    active: usize,
+    workers: usize,
+    time: Histogram,
+}
+
+impl Figures {
+    pub(super) fn new(controller: Arc<str>) -> Self {
+        let counts = Counts {
+            results: [0; Result::ALL.len()],
+            stale: 0,
+            active: 0,
+            workers: 0,
+            time: Histogram::new(Histogram::RECONCILE),
+        };
+        Self { controller, counts: Mutex::new(counts) }
+    }
+
+    pub(super) fn workers(&self, workers: usize) {
+        self.counts.lock().workers = workers;
+    }
+
+    /// A run begins.
+    pub(super) fn begin(&self, stale: bool) -> UnderWay<'_> {
+        let mut counts = self.counts.lock();
+        counts.active += 1;
+        counts.stale += u64::from(stale);
+        UnderWay(self)
+    }
+}
+
+/// A run; dropped without a result, it only is no longer under way.
+pub(super) struct UnderWay<'a>(&'a Figures);
+
+impl UnderWay<'_> {
+    pub(super) fn end(self, result: Result, took: Duration) {
+        let mut counts = self.0.counts.lock();
+        counts.results[result as usize] += 1;
+        counts.time.observe(took);
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.counts.lock().active -= 1;
+    }
+}
+
+impl Collect for Figures {
+    fn collect(&self, into: &mut Page) {
+        let counts = self.counts.lock();
+        let labels = [("controller", &*self.controller)];
+        let mut errors = 0;
+        for result in Result::ALL {
+            let count = counts.results[result as usize];
+            into.add(&TOTAL, &[labels[0], ("result", result.label())], count as f64);
+            errors += if result.label() == "error" { count } else { 0 };
+        }
+        let count = |result: Result| counts.results[result as usize] as f64;
+        into.add(&ERRORS, &labels, errors as f64);
+        into.add(&TERMINAL, &labels, count(Result::Terminal));
+        into.add(&PANICS, &labels, count(Result::Panic));
+        into.add(&TIMEOUTS, &labels, count(Result::Timeout));
+        into.add(&STALE, &labels, counts.stale as f64);
+        into.add(&ACTIVE, &labels, counts.active as f64);
+        into.add(&WORKERS, &labels, counts.workers as f64);
+        into.distribution(&TIME, &labels, &counts.time);
+    }
+}

@@ -1,0 +1,179 @@
+//! Read your own writes: C1, C2.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use futures::StreamExt;
+use kstore_nondet::Rng;
+
+use super::*;
+use crate::{
+    Capabilities, Frames, ListRequest, ListerWatcher, Page, Start,
+    limits::OWN_WRITE_DEADLINE,
+    testing::{Chaos, FakeSource},
+};
+
+/// A source whose news come late, in order.
+struct Late {
+    source: FakeSource<Sample>,
+    rng: Rng,
+    /// At most, for each batch.
+    by: Duration,
+}
+
+impl ListerWatcher for Late {
+    type Obj = Sample;
+
+    fn capabilities(&self) -> Capabilities {
+        self.source.capabilities()
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Page<Sample>, SourceError> {
+        self.source.list(request).await
+    }
+
+    async fn watch(&self, start: Start) -> Result<Frames<Sample>, SourceError> {
+        let (rng, by) = (self.rng.clone(), self.by);
+        let late = self.source.watch(start).await?.then(move |batch| {
+            let wait = by.mul_f64(rng.unit());
+            async move {
+                tokio::time::sleep(wait).await;
+                batch
+            }
+        });
+        Ok(late.boxed())
+    }
+}
+
+/// What a controller did that keeps as many pods as its set wants.
+#[derive(Default)]
+struct Deeds {
+    made: AtomicU64,
+    stale: AtomicU64,
+    /// A run saw less than the runs before it wrote, and was not told.
+    deceived: AtomicBool,
+}
+
+/// Runs a set of five pods under a watch that is late by up to `by`, for `rounds` times a second of events.
+async fn five_pods(seed: u64, by: Duration, rounds: usize) -> (usize, Arc<Deeds>) {
+    let (store, stop) = (FakeStore::new(), CancellationToken::new());
+    let (sets, pods) = (store.kind::<Sample>("sets"), store.kind::<Sample>("pods"));
+    let by_owner = Index::by_controller();
+    let rng = Rng::seeded(seed);
+    let source = pods.source().chaos(Chaos { delay: 60, ..Chaos::new(rng.fork("chaos")) });
+    let set_cache = Builder::new(sets.source()).spawn(&stop);
+    let pod_cache = Builder::new(Late { source, rng, by }).index(&by_owner).spawn(&stop);
+    let controller = Controller::new("sets", &nondet())
+        .watch(&set_cache, |set| Some(set.key()))
+        .watch(&pod_cache, |pod| pod.controller().map(|(_, owner)| owner));
+    let (queue, unseen) = (controller.queue(), controller.unseen.clone());
+    let (deeds, written) = (Arc::new(Deeds::default()), Arc::new(AtomicU64::new(0)));
+    let (creator, did) = (pods.clone(), deeds.clone());
+    tokio::spawn(controller.run(stop.clone(), move |cx| {
+        let (sets, cache, by_owner) = (set_cache.clone(), pod_cache.clone(), by_owner.clone());
+        let (pods, did, written) = (creator.clone(), did.clone(), written.clone());
+        async move {
+            let Some(set) = sets.get(&cx.key) else { return Ok(Action::Done) };
+            if cx.stale {
+                did.stale.fetch_add(1, Ordering::Relaxed);
+                return Ok(Action::Done);
+            }
+            if cache.revision() < Revision(written.load(Ordering::Relaxed)) {
+                did.deceived.store(true, Ordering::Relaxed);
+            }
+            for _ in cache.by(&by_owner, set.uid()).len() as u64..set.value {
+                let n = did.made.fetch_add(1, Ordering::Relaxed);
+                let pod = pods.put(Sample::new("default", &format!("pod-{n}")).owned_by(&*set));
+                cx.wrote(&cache, pod.revision());
+                written.store(pod.revision().0, Ordering::Relaxed);
+            }
+            Ok::<_, Infallible>(Action::Done)
+        }
+    }));
+    sets.put(Sample::new("default", "web").value(5));
+    for _ in 0..rounds {
+        tokio::time::sleep(Duration::from_millis(970)).await;
+        queue.add(Key::new("default", "web"), Causes::none());
+    }
+    tokio::time::sleep(Duration::from_secs(1_000)).await;
+    stop.cancel();
+    assert_eq!(unseen.len(), 0, "seed {seed}: what every cache shows is remembered by nobody");
+    (pods.list().len(), deeds)
+}
+
+/// C1, C2: with watches that break, repeat, lag and are late by less than anybody waits for.
+#[tokio::test(start_paused = true)]
+async fn children_are_never_created_twice_however_late_the_watch_is() {
+    for seed in 0..40 {
+        let (pods, deeds) = five_pods(seed, Duration::from_secs(3), 60).await;
+        assert_eq!((pods, deeds.made.load(Ordering::Relaxed)), (5, 5), "seed {seed}");
+        assert!(!deeds.deceived.load(Ordering::Relaxed), "seed {seed}");
+    }
+}
+
+/// C1, C2: with watches that are late by more than anybody waits for. Every run until the caches have caught up is told so,
+/// not just the first.
+#[tokio::test(start_paused = true)]
+async fn runs_are_told_when_the_watch_is_too_late_until_it_no_longer_is() {
+    let mut stale = 0;
+    for seed in 0..40 {
+        let (pods, deeds) = five_pods(seed, OWN_WRITE_DEADLINE * 5, 120).await;
+        assert_eq!((pods, deeds.made.load(Ordering::Relaxed)), (5, 5), "seed {seed}");
+        assert!(!deeds.deceived.load(Ordering::Relaxed), "seed {seed}");
+        stale += deeds.stale.load(Ordering::Relaxed);
+    }
+    assert!(stale > 100, "the watch was too late: {stale}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_no_cache_shows_delays_the_next_run_but_not_for_ever() {
+    let (store, stop) = (FakeStore::new(), CancellationToken::new());
+    let kind = store.kind::<Sample>("samples");
+    kind.put(Sample::new("", "a"));
+    let cache = Builder::new(kind.source()).spawn(&stop);
+    let runs = Log::<_>::default();
+    let (seen, start, fence) = (runs.clone(), Instant::now(), cache.clone());
+    let controller = Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key())).workers(1);
+    let queue = controller.queue();
+    tokio::spawn(controller.run(stop.clone(), move |cx| {
+        seen.lock().push((start.elapsed().as_secs(), cx.stale));
+        cx.wrote(&fence, Revision(99));
+        async { Ok::<_, Infallible>(Action::Done) }
+    }));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    queue.add(Key::new("", "a"), Causes::none());
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(*runs.lock(), [(0, false)]);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(*runs.lock(), [(0, false), (10, true)]);
+}
+
+/// Q16, for controllers: events that come while the key waits are one run, when the cache shows the write.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_waits_for_its_write_runs_once_when_the_cache_shows_it() {
+    let (store, stop) = (FakeStore::new(), CancellationToken::new());
+    let kind = store.kind::<Sample>("samples");
+    let first = kind.put(Sample::new("", "a"));
+    let source = Late { source: kind.source(), rng: Rng::seeded(1), by: Duration::from_secs(4) };
+    let cache = Builder::new(source).spawn(&stop);
+    let runs: Log<_> = Log::default();
+    let (seen, fence, writer) = (runs.clone(), cache.clone(), kind.clone());
+    let controller = Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key()));
+    let queue = controller.queue();
+    tokio::spawn(controller.run(stop.clone(), move |cx| {
+        seen.lock().push((fence.revision(), cx.stale));
+        if fence.revision() == Revision(1) {
+            cx.wrote(&fence, writer.put(Sample::new("", "a").value(1)).revision());
+            cx.wrote(&fence, writer.put(Sample::new("", "a").value(2)).revision());
+            cx.wrote(&fence, Revision(1));
+        }
+        async { Ok::<_, Infallible>(Action::Done) }
+    }));
+    for _ in 0..1_000 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        queue.add(first.key(), Causes::none());
+        if runs.lock().len() == 2 {
+            break;
+        }
+    }
+    assert_eq!(*runs.lock(), [(Revision(1), false), (Revision(3), false)]);
+}

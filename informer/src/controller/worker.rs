@@ -1,0 +1,145 @@
+//! [`Worker`]: takes keys from the queue, runs the function, and tells the queue what came of it.
+
+use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures::FutureExt;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span, field};
+
+use super::{
+    Action, Context, Controller, Failure, IntoFailure,
+    fence::Unseen,
+    figures::{Figures, Result as Outcome},
+};
+use crate::{Key, Queue, Verdict, limits::LOUD_ATTEMPTS};
+
+/// What the tasks of one controller share.
+pub(super) struct Worker<F> {
+    name: Arc<str>,
+    queue: Queue<Key>,
+    timeout: Option<Duration>,
+    /// Drops runs under way.
+    dropped: CancellationToken,
+    figures: Arc<Figures>,
+    unseen: Unseen,
+    reconcile: F,
+}
+
+impl<F, Fut, E> Worker<F>
+where
+    F: Fn(Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Action, E>> + Send + 'static,
+    E: IntoFailure + Send + 'static,
+{
+    pub(super) fn new(controller: &Controller, dropped: CancellationToken, reconcile: F) -> Self {
+        Self {
+            name: controller.name.clone(),
+            queue: controller.queue.clone(),
+            timeout: controller.timeout,
+            dropped,
+            figures: controller.figures.clone(),
+            unseen: controller.unseen.clone(),
+            reconcile,
+        }
+    }
+
+    /// Works until the queue closes.
+    pub(super) async fn work(self: Arc<Self>) {
+        while let Some(lease) = self.queue.next().await {
+            let context = Context::new(&lease, self.unseen.of(lease.key()));
+            let fences = context.fences();
+            let Some(verdict) = self.dropped.run_until_cancelled(self.run(context)).await else { return };
+            let fences = std::mem::take(&mut *fences.lock());
+            self.unseen.conclude(lease, verdict, fences);
+        }
+    }
+
+    /// One run, from its span to its verdict.
+    async fn run(&self, context: Context) -> Verdict {
+        let Context { key, causes, attempt, stale, .. } = &context;
+        let span = tracing::info_span!(
+            "run",
+            controller = &*self.name,
+            %key,
+            attempt,
+            %causes,
+            revision = causes.revisions().last().map(|revision| revision.0),
+            stale,
+            result = field::Empty,
+            took = field::Empty,
+        );
+        let (began, under_way) = (Instant::now(), self.figures.begin(*stale));
+        async {
+            let attempt = context.attempt;
+            let (verdict, outcome) = self.judge(self.attempt(context).await, attempt);
+            let took = began.elapsed();
+            Span::current().record("result", outcome.name()).record("took", field::debug(took));
+            under_way.end(outcome, took);
+            verdict
+        }
+        .instrument(span)
+        .await
+    }
+
+    /// The function, with its panics and its time contained.
+    async fn attempt(&self, context: Context) -> Ended<E> {
+        // The function is called inside, since it may panic before it gives a future.
+        let run = AssertUnwindSafe(async { (self.reconcile)(context).await }).catch_unwind();
+        let ended = match self.timeout {
+            Some(limit) => timeout(limit, run).await,
+            None => Ok(run.await),
+        };
+        match ended {
+            Ok(Ok(result)) => Ended::Result(result),
+            Ok(Err(_)) => Ended::Panic,
+            Err(_) => Ended::Timeout,
+        }
+    }
+
+    fn judge(&self, ended: Ended<E>, attempt: u32) -> (Verdict, Outcome) {
+        let failure = match ended {
+            Ended::Result(Ok(Action::Done)) => return (Verdict::Done, Outcome::Success),
+            Ended::Result(Ok(Action::Again(delay))) => return (Verdict::Again(delay), Outcome::RequeueAfter),
+            Ended::Result(Err(error)) => error.into_failure(),
+            Ended::Panic => {
+                tracing::error!("panicked; will be retried");
+                return (Verdict::Retry, Outcome::Panic);
+            }
+            Ended::Timeout => {
+                tracing::warn!(limit = ?self.timeout, "took too long; will be retried");
+                return (Verdict::Retry, Outcome::Timeout);
+            }
+        };
+        match failure {
+            Failure::Terminal(error) => {
+                tracing::warn!(%error, "failed; will not be retried");
+                (Verdict::Done, Outcome::Terminal)
+            }
+            Failure::Retry(error) => {
+                complain(&error, attempt);
+                (Verdict::Retry, Outcome::Error)
+            }
+            Failure::RetryIn(error, delay) => {
+                complain(&error, attempt);
+                (Verdict::RetryIn(delay), Outcome::Error)
+            }
+        }
+    }
+}
+
+/// How the function came to its end.
+enum Ended<E> {
+    Result(Result<Action, E>),
+    Panic,
+    Timeout,
+}
+
+/// What fails now and then, as conflicts do, is no news.
+fn complain(error: &impl std::fmt::Display, attempt: u32) {
+    if attempt < LOUD_ATTEMPTS {
+        tracing::debug!(%error, "failed; will be retried");
+    } else {
+        tracing::warn!(%error, "keeps failing; will be retried");
+    }
+}

@@ -1,0 +1,154 @@
+//! An informer's figures on the page of a [`Registry`](crate::metrics::Registry). What is asked of the source is counted here; the
+//! rest is read from where it is.
+
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicU64, Ordering},
+};
+
+use crate::{
+    Object, Status,
+    metrics::{Collect, Metric, Page, Registry},
+    shared::Shared,
+};
+
+const OBJECTS: Metric = Metric::gauge("informer_objects", "Objects in the cache");
+const REVISION: Metric =
+    Metric::gauge("informer_store_resource_version", "The revision that the cache shows");
+const SYNCED: Metric = Metric::gauge("informer_synced", "1 if the first state has arrived");
+const UNDECODABLE: Metric = Metric::gauge("informer_undecodable", "Objects that the source could not read");
+const QUEUED: Metric =
+    Metric::gauge("informer_queued_items", "Changes that are kept since not every subscriber has taken them");
+const PENDING: Metric =
+    Metric::gauge("informer_pending", "Changes that wait for subscribers, counted for each of them");
+const LISTS: Metric =
+    Metric::counter("reflector_lists_total", "Lists, or pages of them, that were asked for");
+const WATCHES: Metric = Metric::counter("reflector_watches_total", "Watches that were asked for");
+const ERRORS: Metric = Metric::counter("reflector_errors_total", "Failures of the source");
+
+/// What the driver did.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    pub(crate) lists: AtomicU64,
+    pub(crate) watches: AtomicU64,
+    pub(crate) errors: AtomicU64,
+}
+
+/// What waits for subscribers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    /// Each change once.
+    pub(crate) kept: usize,
+    /// Each change once per subscriber.
+    pub(crate) pending: usize,
+}
+
+/// Shows an informer in `registry`, as long as it has not ended.
+pub(crate) fn show<T: Object>(shared: &Arc<Shared<T>>, registry: &Registry) {
+    let shared: Weak<Shared<T>> = Arc::downgrade(shared);
+    registry.add(shared);
+}
+
+impl<T: Object> Collect for Shared<T> {
+    fn collect(&self, into: &mut Page) {
+        if self.status() == Status::Stopped {
+            return;
+        }
+        let labels = [("name", &*self.name)];
+        let (objects, revision, undecodable) =
+            self.look(|cache| (cache.len(), cache.revision(), cache.undecodable().count()));
+        into.add(&OBJECTS, &labels, objects as f64);
+        into.highest(&REVISION, &labels, revision.0 as f64);
+        into.add(&UNDECODABLE, &labels, undecodable as f64);
+        into.add(&SYNCED, &labels, f64::from(u8::from(self.is_synced())));
+        let waiting = self.unread();
+        into.add(&QUEUED, &labels, waiting.kept as f64);
+        into.add(&PENDING, &labels, waiting.pending as f64);
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
+        into.add(&LISTS, &labels, count(&self.asked.lists));
+        into.add(&WATCHES, &labels, count(&self.asked.watches));
+        into.add(&ERRORS, &labels, count(&self.asked.errors));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::{
+        Builder, SourceError,
+        testing::{FakeStore, Sample},
+    };
+
+    fn page(registry: &Registry) -> String {
+        let mut page = String::new();
+        registry.render(&mut page);
+        page
+    }
+
+    async fn settle() {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_informer_shows_what_it_holds_and_what_its_subscribers_have_not_taken() {
+        let (stop, registry) = (CancellationToken::new(), Registry::new());
+        let kind = FakeStore::new().kind::<Sample>("samples");
+        let source = kind.source();
+        source.fail_next(SourceError::Unreachable("starting".into()));
+        kind.put(Sample::new("", "a"));
+        let cache = Builder::new(source).name("pods").metrics(&registry).spawn(&stop);
+        let mut readers: Vec<_> = (0..3).map(|_| cache.subscribe()).collect();
+        settle().await;
+        readers.iter_mut().for_each(|reader| assert_eq!(reader.try_next().len(), 1));
+        for name in ["b", "c"] {
+            kind.put(Sample::new("", name));
+        }
+        settle().await;
+        assert_eq!(readers[0].try_next().len(), 2);
+        kind.put(Sample::new("", "d"));
+        settle().await;
+        let text = page(&registry);
+        for line in [
+            "informer_objects{name=\"pods\"} 4",
+            "informer_store_resource_version{name=\"pods\"} 4",
+            "informer_synced{name=\"pods\"} 1",
+            "informer_undecodable{name=\"pods\"} 0",
+            "informer_queued_items{name=\"pods\"} 3",
+            "informer_pending{name=\"pods\"} 7",
+            "reflector_lists_total{name=\"pods\"} 0",
+            "reflector_watches_total{name=\"pods\"} 2",
+            "reflector_errors_total{name=\"pods\"} 1",
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
+    }
+
+    /// R14: whether the informer is stopped or its last handle is dropped, its series are gone.
+    #[tokio::test(start_paused = true)]
+    async fn an_informer_that_has_ended_leaves_no_series() {
+        let registry = Registry::new();
+        let kind = FakeStore::new().kind::<Sample>("samples");
+        for drop_it in [true, false] {
+            let stop = CancellationToken::new();
+            let build = || Builder::new(kind.source()).name("pods").metrics(&registry).spawn(&stop);
+            let (cache, other) = (build(), build());
+            settle().await;
+            assert!(page(&registry).contains("informer_objects") && registry.len() == 2);
+            match drop_it {
+                true => drop((cache, other)),
+                false => {
+                    stop.cancel();
+                    settle().await;
+                    assert_eq!(page(&registry), "", "handles remain");
+                    drop((cache, other));
+                }
+            }
+            settle().await;
+            assert_eq!((page(&registry).as_str(), registry.len()), ("", 0));
+        }
+    }
+}

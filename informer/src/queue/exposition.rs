@@ -1,0 +1,55 @@
+//! A queue's figures on the page of a [`Registry`], under client-go's names. The counting is `metrics`'.
+
+use std::{
+    hash::Hash,
+    sync::{Arc, Weak},
+};
+
+use super::{Histogram, Inner, Queue};
+use crate::metrics::{self, Collect, Metric, Page, Registry};
+
+const DEPTH: Metric = Metric::gauge("workqueue_depth", "Keys that are ready to run");
+const ADDS: Metric = Metric::counter("workqueue_adds_total", "Keys that came into the queue");
+const READY: Metric =
+    Metric::histogram("workqueue_queue_duration_seconds", "How long keys were ready before they ran");
+const WORK: Metric = Metric::histogram("workqueue_work_duration_seconds", "How long runs took");
+const UNFINISHED: Metric = Metric::gauge(
+    "workqueue_unfinished_work_seconds",
+    "How long the runs under way have taken so far, together",
+);
+const LONGEST: Metric = Metric::gauge(
+    "workqueue_longest_running_processor_seconds",
+    "How long the oldest run under way has taken so far",
+);
+const RETRIES: Metric = Metric::counter("workqueue_retries_total", "Runs that failed and were retried");
+
+impl<K: Ord + Hash + Clone + Send + 'static> Queue<K> {
+    /// Shows the queue's figures in `registry`, as long as a handle to it exists.
+    pub fn show_in(&self, registry: &Registry) {
+        let inner: Weak<Inner<K>> = Arc::downgrade(&self.0);
+        registry.add(inner);
+    }
+}
+
+impl<K: Ord + Hash + Clone + Send> Collect for Inner<K> {
+    fn collect(&self, into: &mut Page) {
+        let figures = self.change(|state, now| state.metrics(self.name.clone(), now));
+        let labels = [("name", &*self.name)];
+        into.add(&DEPTH, &labels, figures.stats.ready as f64);
+        into.add(&ADDS, &labels, figures.stats.entered() as f64);
+        into.add(&RETRIES, &labels, figures.stats.retries as f64);
+        into.add(&UNFINISHED, &labels, figures.unfinished_work.as_secs_f64());
+        into.highest(&LONGEST, &labels, figures.longest_running.as_secs_f64());
+        into.distribution(&READY, &labels, &converted(&figures.queue_duration));
+        into.distribution(&WORK, &labels, &converted(&figures.work_duration));
+    }
+}
+
+fn converted(histogram: &Histogram) -> metrics::Histogram {
+    metrics::Histogram::from_cumulative(
+        metrics::Histogram::QUEUE,
+        histogram.buckets().map(|(_, count)| count),
+        histogram.count(),
+        histogram.sum().as_secs_f64(),
+    )
+}
