@@ -3,7 +3,7 @@
 //!
 //! Each figure is one file, which says what exactly is measured. [`main`] runs those whose names contain the words of the
 //! command line: `cargo bench -p kstore-benches --bench figures -- startup idle`. [`etcd`] sets the store
-//! beside a real etcd.
+//! beside a real etcd; [`informer`] a cache in this process beside kube-rs's.
 
 mod binary;
 mod connection;
@@ -12,6 +12,7 @@ pub mod etcd;
 mod figure;
 mod get;
 mod idle;
+pub mod informer;
 mod limits;
 mod list;
 mod machine;

@@ -88,12 +88,16 @@ impl<S: ListerWatcher> Builder<S> {
         self,
         stop: &CancellationToken,
     ) -> (Informer<S::Obj>, impl Future<Output = ()> + Send + use<S>) {
-        let shared = Arc::new(Shared::new(self.name, self.cache));
+        let mut cache = self.cache;
+        // Nobody who chooses names should know which of them collide.
+        cache.seed(self.rng.fork("keys").next_u64());
+        let capabilities = self.source.capabilities();
+        let shared = Arc::new(Shared::new(self.name, cache, capabilities.revisions.clone()));
         if let Some(registry) = &self.metrics {
             figures::show(&shared, registry);
         }
         let stop = stop.child_token();
-        let driver = Driver::new(self.source, self.rng, shared.clone());
+        let driver = Driver::new(self.source, capabilities, self.rng, shared.clone());
         let informer = Informer::new(shared, stop.clone().drop_guard());
         (informer, driver.run(stop))
     }

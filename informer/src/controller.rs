@@ -24,7 +24,7 @@ use crate::{
 pub use context::Context;
 pub use failure::{Failure, IntoFailure};
 use feed::Feed;
-pub use feed::NotSynced;
+pub use feed::StartError;
 use fence::Unseen;
 use figures::Figures;
 use worker::Worker;
@@ -203,7 +203,7 @@ impl Controller {
     ///
     /// # Errors
     /// When a watched cache does not get its first state, in time or at all. No run has begun then.
-    pub async fn run<F, Fut, E>(mut self, stop: CancellationToken, reconcile: F) -> Result<(), NotSynced>
+    pub async fn run<F, Fut, E>(mut self, stop: CancellationToken, reconcile: F) -> Result<(), StartError>
     where
         F: Fn(Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Action, E>> + Send + 'static,
@@ -212,12 +212,13 @@ impl Controller {
         let tasks = TaskTracker::new();
         let end =
             End { queue: self.queue.clone(), dropped: CancellationToken::new(), fed: stop.child_token() };
+        let comparable = feed::are_comparable(&self.feeds);
         let feeds = std::mem::take(&mut self.feeds);
         let gates: Vec<_> = feeds.into_iter().map(|feed| feed.start(&self, &end.fed, &tasks)).collect();
         self.figures.workers(self.workers);
         let started = stop.run_until_cancelled(feed::pass(&self.name, gates, self.sync_timeout)).await;
         if let Some(Ok(())) = started {
-            let worker = Arc::new(Worker::new(&self, end.dropped.clone(), reconcile));
+            let worker = Arc::new(Worker::new(&self, end.dropped.clone(), comparable, reconcile));
             for _ in 0..self.workers {
                 tasks.spawn(worker.clone().work());
             }

@@ -28,20 +28,19 @@ pub(crate) struct Driver<S: ListerWatcher> {
     reflector: Reflector<S::Obj>,
     shared: Arc<Shared<S::Obj>>,
     stream: Option<Frames<S::Obj>>,
+    /// Readers and subscribers learn of the end also when this is dropped, even unstarted, or the source panics.
+    _ending: Ending<S::Obj>,
 }
 
 impl<S: ListerWatcher> Driver<S> {
-    pub(crate) fn new(source: S, rng: Rng, shared: Arc<Shared<S::Obj>>) -> Self {
-        let capabilities = source.capabilities();
+    pub(crate) fn new(source: S, capabilities: Capabilities, rng: Rng, shared: Arc<Shared<S::Obj>>) -> Self {
         let reflector = Reflector::new(&capabilities, rng);
-        Self { source, capabilities, reflector, shared, stream: None }
+        let _ending = Ending(shared.clone());
+        Self { source, capabilities, reflector, shared, stream: None, _ending }
     }
 
     /// Works until `stop` is cancelled.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        // Readers and subscribers learn of the end also when this future is dropped or its source panics.
-        let ending = self.shared.clone();
-        let _end = Ending(ending);
         let mut input = Input::Begin;
         loop {
             let span = tracing::debug_span!("reflector", informer = self.shared.name);

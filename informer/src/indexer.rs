@@ -1,48 +1,14 @@
-//! [`Indexer`]: the cached objects and their indexes, moved forward by batches. Pure: no lock, no I/O. [`Index`] is the handle
-//! with which a user declares an index and reads it.
+//! [`Indexer`]: the cached objects and their indexes, moved forward by batches. Pure: no lock, no I/O.
 
-use std::{any::Any, borrow::Borrow, collections::BTreeMap, sync::Arc};
+use std::{borrow::Borrow, collections::BTreeMap, sync::Arc};
 
 use crate::{
-    Frame, Key, Object, Revision, Undecodable, limits::MAX_UNDECODABLE, sorted::Sorted, whole::Whole,
+    Frame, Index, Key, Object, Revision, Undecodable,
+    index::{AnyIndex, IndexState},
+    limits::MAX_UNDECODABLE,
+    objects::Objects,
+    whole::Whole,
 };
-
-type IndexFn<T, K> = dyn Fn(&T, &mut dyn FnMut(K)) + Send + Sync;
-
-/// A way to find objects of `T` by values of `K`, of which an object may have none, one or several. Clones are the same index.
-///
-/// ```
-/// # use kstore_informer::{Index, Key, Object, Revision};
-/// # struct Pod { node: Option<String> }
-/// # impl Object for Pod { fn key(&self) -> Key { Key::new("", "a") } fn uid(&self) -> &str { "" } fn revision(&self) -> Revision { Revision(1) } }
-/// let by_node = Index::new(|pod: &Pod, emit: &mut dyn FnMut(String)| pod.node.iter().cloned().for_each(emit));
-/// ```
-pub struct Index<T, K>(Arc<IndexFn<T, K>>);
-
-impl<T, K> Clone for Index<T, K> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<T, K> Index<T, K> {
-    /// An index under every value that `values` emits for an object. The function runs under the cache's lock: it must be
-    /// cheap, and the same object must always give the same values.
-    pub fn new(values: impl Fn(&T, &mut dyn FnMut(K)) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(values))
-    }
-}
-
-impl<T: Object> Index<T, String> {
-    /// Objects by the uid of the object that controls them.
-    pub fn by_controller() -> Self {
-        Self::new(|object: &T, emit| {
-            if let Some((uid, _)) = object.controller() {
-                emit(uid);
-            }
-        })
-    }
-}
 
 /// One step of the cache for one key: what it held before and holds now. Never the same state twice.
 #[derive(Debug)]
@@ -67,7 +33,7 @@ pub(crate) struct Batch<T> {
 
 /// The cache at one revision. A clone is cheap and never changes.
 pub(crate) struct Indexer<T> {
-    objects: Sorted<Key, Arc<T>>,
+    objects: Objects<T>,
     indexes: Vec<Box<dyn AnyIndex<T>>>,
     undecodable: Arc<BTreeMap<Key, Undecodable>>,
     revision: Revision,
@@ -77,7 +43,7 @@ impl<T: Object> Clone for Indexer<T> {
     fn clone(&self) -> Self {
         Self {
             objects: self.objects.clone(),
-            indexes: self.indexes.iter().map(|i| i.boxed_clone()).collect(),
+            indexes: self.indexes.iter().map(|index| index.boxed_clone()).collect(),
             undecodable: self.undecodable.clone(),
             revision: self.revision,
         }
@@ -87,7 +53,7 @@ impl<T: Object> Clone for Indexer<T> {
 impl<T: Object> Default for Indexer<T> {
     fn default() -> Self {
         Self {
-            objects: Sorted::default(),
+            objects: Objects::default(),
             indexes: Vec::new(),
             undecodable: Arc::default(),
             revision: Revision::default(),
@@ -99,7 +65,12 @@ impl<T: Object> Indexer<T> {
     /// Adds an index; only before the first object.
     pub(crate) fn declare<K: Ord + Clone + Send + Sync + 'static>(&mut self, index: &Index<T, K>) {
         debug_assert_eq!(self.objects.len(), 0, "indexes are declared before objects come");
-        self.indexes.push(Box::new(IndexState { index: index.clone(), values: Sorted::default() }));
+        self.indexes.push(Box::new(IndexState::new(index)));
+    }
+
+    /// Chooses how keys are hashed; only before the first object.
+    pub(crate) fn seed(&mut self, seed: u64) {
+        self.objects.seed(seed);
     }
 
     pub(crate) fn has_indexes(&self) -> bool {
@@ -119,17 +90,12 @@ impl<T: Object> Indexer<T> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.objects.iter().map(|(_, object)| object)
+        self.objects.iter()
     }
 
     /// The objects of a namespace, in key order.
-    pub(crate) fn namespace<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a Arc<T>> + use<'a, T> {
-        let first = Key::new(namespace, "");
-        let namespace = namespace.to_owned();
-        self.objects
-            .iter_from(&first)
-            .take_while(move |(key, _)| key.namespace() == namespace)
-            .map(|(_, object)| object)
+    pub(crate) fn namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<T>> + use<'_, T> {
+        self.objects.namespace(namespace)
     }
 
     pub(crate) fn undecodable(&self) -> impl Iterator<Item = &Undecodable> {
@@ -145,8 +111,8 @@ impl<T: Object> Indexer<T> {
         K: Ord + Clone + Borrow<Q> + Send + Sync + 'static,
         Q: Ord + ?Sized,
     {
-        let state = self.index(index);
-        state.values.get(value).into_iter().flat_map(|objects| objects.iter().map(|(_, object)| object))
+        let places = self.index(index).places(value);
+        places.into_iter().flat_map(|places| places.iter().filter_map(|place| self.objects.at(place)))
     }
 
     /// The values of an index that have objects, in order.
@@ -154,14 +120,11 @@ impl<T: Object> Indexer<T> {
     where
         K: Ord + Clone + Send + Sync + 'static,
     {
-        self.index(index).values.iter().map(|(value, _)| value)
+        self.index(index).values()
     }
 
     fn index<K: Ord + Clone + Send + Sync + 'static>(&self, index: &Index<T, K>) -> &IndexState<T, K> {
-        let states = self.indexes.iter().filter_map(|i| i.as_any().downcast_ref::<IndexState<T, K>>());
-        states
-            .into_iter()
-            .find(|state| Arc::ptr_eq(&state.index.0, &index.0))
+        IndexState::of(&self.indexes, index)
             .expect("an index is declared with Builder::index before it is read")
     }
 
@@ -182,6 +145,7 @@ impl<T: Object> Indexer<T> {
                 Frame::Progress { .. } => {}
             }
         }
+        self.compact();
         // A key that comes again has a state from within the batch, or none because the batch ended it.
         let again = |change: &Change<T>| match &change.old {
             Some(old) => old.revision() > before || change.new.is_none(),
@@ -193,31 +157,49 @@ impl<T: Object> Indexer<T> {
     fn put(&mut self, object: Arc<T>) -> Option<Change<T>> {
         let (key, revision) = (object.key(), object.revision());
         self.readmit(&key);
-        let old = self.objects.get_mut(&key);
-        match old {
-            Some(slot) if slot.revision() >= revision => None,
-            Some(slot) => {
-                let old = std::mem::replace(slot, object.clone());
-                self.reindex(&key, Some(&old), Some(&object));
-                Some(Change { key, old: Some(old), new: Some(object), last: None, revision })
-            }
-            None => {
-                self.objects.insert(key.clone(), object.clone());
-                self.reindex(&key, None, Some(&object));
-                Some(Change { key, old: None, new: Some(object), last: None, revision })
-            }
+        let place = self.objects.place(&key);
+        if place.and_then(|place| self.objects.at(place)).is_some_and(|old| old.revision() >= revision) {
+            return None;
         }
+        let old = self.set(place, &key, Some(&object));
+        Some(Change { key, old, new: Some(object), last: None, revision })
     }
 
     fn gone(&mut self, key: &Key, revision: Revision, last: Option<T>) -> Option<Change<T>> {
         self.readmit(key);
-        if self.objects.get(key)?.revision() >= revision {
+        let place = self.objects.place(key)?;
+        let old = self.objects.at(place)?;
+        if old.revision() >= revision {
             return None;
         }
-        let (key, old) = self.objects.remove(key)?;
-        self.reindex(&key, Some(&old), None);
+        let key = old.key();
+        let old = self.set(Some(place), &key, None)?;
         let last = last.map_or_else(|| old.clone(), Arc::new);
         Some(Change { key, old: Some(old), new: None, last: Some(last), revision })
+    }
+
+    /// Brings the object of `key`, which is at `place` if it is cached, to another state; gives back the one before. Here
+    /// alone objects and indexes change.
+    fn set(&mut self, place: Option<u32>, key: &Key, new: Option<&Arc<T>>) -> Option<Arc<T>> {
+        match (place, new) {
+            (Some(place), Some(new)) => {
+                let old = self.objects.replace(place, new.clone());
+                self.reindex(place, key, old.as_deref(), Some(new));
+                old
+            }
+            (None, Some(new)) => {
+                let place = self.objects.insert(key, new.clone());
+                self.reindex(place, key, None, Some(new));
+                None
+            }
+            (Some(place), None) => {
+                let old = self.objects.at(place).cloned();
+                self.reindex(place, key, old.as_deref(), None);
+                self.objects.remove(place, key);
+                old
+            }
+            (None, None) => None,
+        }
     }
 
     /// Makes the cache equal to a whole state: deletions first, then what is new or differs, each in key order. Objects
@@ -225,13 +207,12 @@ impl<T: Object> Indexer<T> {
     pub(crate) fn replace(&mut self, whole: Whole<T>) -> Batch<T> {
         let revision = whole.revision;
         let keep = |key: &Key| whole.objects.contains_key(key) || whole.undecodable.contains_key(key);
-        let lost: Vec<Key> = self.objects.iter().map(|(k, _)| k).filter(|k| !keep(k)).cloned().collect();
-        let mut changes = Vec::new();
+        let keys = self.objects.iter().map(|object| object.key());
+        let lost: Vec<Key> = keys.filter(|key| !keep(key)).collect();
+        let mut changes = Vec::with_capacity(whole.objects.len().saturating_sub(self.len()));
         for key in lost {
-            if let Some((key, old)) = self.objects.remove(&key) {
-                self.reindex(&key, Some(&old), None);
-                changes.push(Change { key, old: Some(old.clone()), new: None, last: Some(old), revision });
-            }
+            let old = self.set(self.objects.place(&key), &key, None);
+            changes.push(Change { key, last: old.clone(), old, new: None, revision });
         }
         self.undecodable = Arc::default();
         for (key, object) in whole.objects {
@@ -239,25 +220,22 @@ impl<T: Object> Indexer<T> {
                 let equal = old.revision() == object.revision() && old.uid() == object.uid();
                 Arc::ptr_eq(old, &object) || equal && !whole.other_history
             };
-            if self.objects.get(&key).is_some_and(same) {
+            let place = self.objects.place(&key);
+            if place.and_then(|place| self.objects.at(place)).is_some_and(same) {
                 continue;
             }
-            let old = self.objects.insert(key.clone(), object.clone());
-            self.reindex(&key, old.as_ref(), Some(&object));
+            let old = self.set(place, &key, Some(&object));
             changes.push(Change { key, old, new: Some(object), last: None, revision });
         }
         whole.undecodable.into_values().for_each(|what| self.quarantine(what));
+        self.compact();
         self.revision = revision;
         Batch { changes, distinct: true, revision }
     }
 
     /// Takes a change back that was the last one of its key.
     pub(crate) fn undo(&mut self, change: &Change<T>) {
-        match &change.old {
-            Some(old) => drop(self.objects.insert(change.key.clone(), old.clone())),
-            None => drop(self.objects.remove(&change.key)),
-        }
-        self.reindex(&change.key, change.new.as_ref(), change.old.as_ref());
+        self.set(self.objects.place(&change.key), &change.key, change.old.as_ref());
     }
 
     /// Says that enough was taken back to be at this revision.
@@ -266,9 +244,23 @@ impl<T: Object> Indexer<T> {
         self.revision = revision;
     }
 
-    fn reindex(&mut self, key: &Key, old: Option<&Arc<T>>, new: Option<&Arc<T>>) {
+    /// Moves the objects together when most of the places that they once needed are free.
+    fn compact(&mut self) {
+        if !self.objects.is_sparse() {
+            return;
+        }
+        let sparse = std::mem::take(&mut self.objects);
+        self.objects = sparse.emptied();
+        self.indexes = self.indexes.iter().map(|index| index.emptied()).collect();
+        for object in sparse.iter() {
+            self.set(None, &object.key(), Some(object));
+        }
+    }
+
+    fn reindex(&mut self, place: u32, key: &Key, old: Option<&T>, new: Option<&Arc<T>>) {
+        let against = self.objects.against(key);
         for index in &mut self.indexes {
-            index.change(key, old, new);
+            index.change(place, old, new.map(Arc::as_ref), &against);
         }
     }
 
@@ -283,63 +275,5 @@ impl<T: Object> Indexer<T> {
         if !self.undecodable.is_empty() && self.undecodable.contains_key(key) {
             Arc::make_mut(&mut self.undecodable).remove(key);
         }
-    }
-}
-
-/// An index without its value type.
-trait AnyIndex<T>: Send + Sync {
-    fn change(&mut self, key: &Key, old: Option<&Arc<T>>, new: Option<&Arc<T>>);
-    fn as_any(&self) -> &dyn Any;
-    fn boxed_clone(&self) -> Box<dyn AnyIndex<T>>;
-}
-
-struct IndexState<T, K> {
-    index: Index<T, K>,
-    values: Sorted<K, Sorted<Key, Arc<T>>>,
-}
-
-impl<T, K: Ord + Clone> IndexState<T, K> {
-    fn remove(&mut self, key: &Key, value: &K) {
-        let Some(objects) = self.values.get_mut(value) else { return };
-        objects.remove(key);
-        if objects.len() == 0 {
-            self.values.remove(value);
-        }
-    }
-
-    fn insert(&mut self, key: &Key, value: K, object: &Arc<T>) {
-        match self.values.get_mut(&value) {
-            Some(objects) => {
-                objects.insert(key.clone(), object.clone());
-            }
-            None => {
-                self.values.insert(value, Sorted::from_sorted([(key.clone(), object.clone())]));
-            }
-        }
-    }
-}
-
-impl<T: Object, K: Ord + Clone + Send + Sync + 'static> AnyIndex<T> for IndexState<T, K> {
-    fn change(&mut self, key: &Key, old: Option<&Arc<T>>, new: Option<&Arc<T>>) {
-        let values = |object: Option<&Arc<T>>| {
-            let mut values = Vec::new();
-            if let Some(object) = object {
-                (self.index.0)(object, &mut |value| values.push(value));
-            }
-            values
-        };
-        let (before, after) = (values(old), values(new));
-        before.iter().filter(|value| !after.contains(value)).for_each(|value| self.remove(key, value));
-        if let Some(object) = new {
-            after.into_iter().for_each(|value| self.insert(key, value, object));
-        }
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn boxed_clone(&self) -> Box<dyn AnyIndex<T>> {
-        Box::new(Self { index: self.index.clone(), values: self.values.clone() })
     }
 }

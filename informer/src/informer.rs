@@ -10,8 +10,8 @@ use std::{borrow::Borrow, sync::Arc};
 use tokio_util::sync::DropGuard;
 
 use crate::{
-    Delivery, Index, Key, Object, Revision, Status, Subscription, Undecodable, View, ViewError,
-    indexer::Indexer, shared::Shared,
+    Delivery, Index, Key, Lister, Object, Revision, Revisions, Status, Subscription, Undecodable, View,
+    ViewError, indexer::Indexer, shared::Shared,
 };
 
 /// The informer has ended: its stop was cancelled, or every handle to it was dropped.
@@ -79,6 +79,16 @@ impl<T: Object> Informer<T> {
     /// [`ViewError::NotYet`] and [`ViewError::TooOld`].
     pub fn view_at(&self, revision: Revision) -> Result<View<T>, ViewError> {
         self.shared.view_at(revision)
+    }
+
+    /// The reads alone.
+    pub fn lister(&self) -> Lister<T> {
+        Lister::new(self.clone())
+    }
+
+    /// What the revisions of this cache can be compared with, as its source says.
+    pub fn revisions(&self) -> Revisions {
+        self.shared.revisions.clone()
     }
 
     /// How many objects are cached.

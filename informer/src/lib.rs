@@ -16,27 +16,35 @@ mod delivery;
 mod delta_fifo;
 mod driver;
 mod expectations;
+mod factory;
 pub mod finalizer;
 mod history;
 mod hub;
+mod index;
 mod indexer;
 mod informer;
 mod key;
 mod leader;
 pub mod limits;
+mod lister;
 mod lister_watcher;
 pub mod metrics;
 mod object;
+mod objects;
+mod order;
 mod queue;
 mod recorder;
 mod reflector;
 mod shared;
+mod slots;
 mod slow_start;
+mod snapshot;
 mod sorted;
 mod source;
 mod status;
 mod subscription;
 mod subscription_synced;
+mod table;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod view;
@@ -47,18 +55,20 @@ mod whole;
 pub use builder::Builder;
 pub use causes::Causes;
 pub use conflict::{Modified, Refusal, Tries, Writer, modify, on_conflict};
-pub use controller::{Action, Context, Controller, Failure, IntoFailure, NotSynced};
+pub use controller::{Action, Context, Controller, Failure, IntoFailure, StartError};
 pub use delivery::{Delivery, Overflow};
 pub use delta_fifo::Delta;
 pub use expectations::{Creation, Deletion, Expectations};
+pub use factory::{AlreadyRegistered, Factory, Missing, NotSynced};
 pub use history::ViewError;
-pub use indexer::Index;
+pub use index::Index;
 pub use informer::{Informer, Stopped};
 pub use key::Key;
 pub use leader::{
     Election, Elector, ElectorOptions, Fence, Leadership, LeaseError, LeaseRecord, LeaseStore, OptionsError,
     Watchdog,
 };
+pub use lister::{Lister, NamespaceLister};
 pub use lister_watcher::{
     Capabilities, Capability, Continue, Domain, Frame, Frames, ListRequest, ListerWatcher, Page, ReadAt,
     Revisions, SourceError, Start, Undecodable,
@@ -70,6 +80,7 @@ pub use queue::{
 };
 pub use recorder::{Event, EventSink, EventType, Recorder, RecorderStats, Reference, SinkError};
 pub use slow_start::{Started, slow_start};
+pub use snapshot::{Cut, CutError, snapshot};
 pub use source::{DynListerWatcher, Map};
 pub use status::Status;
 pub use subscription::{HandlerPanicked, Subscription};

@@ -8,7 +8,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
-    Delivery, Object, Revision, Status, Stopped, View, ViewError,
+    Delivery, Object, Revision, Revisions, Status, Stopped, View, ViewError,
     history::Cache,
     hub::{Hub, Seat, Taken},
     indexer::Indexer,
@@ -22,6 +22,7 @@ pub(crate) struct Shared<T> {
     pub(crate) name: String,
     /// What the driver asked of the source.
     pub(crate) asked: Asked,
+    pub(crate) revisions: Revisions,
     cache: RwLock<Cache<T>>,
     /// Changed under the cache's lock, so that one who joins misses nothing and hears nothing twice.
     hub: Mutex<Hub<T>>,
@@ -43,10 +44,11 @@ pub(crate) struct Taking<T> {
 }
 
 impl<T: Object> Shared<T> {
-    pub(crate) fn new(name: String, cache: Indexer<T>) -> Self {
+    pub(crate) fn new(name: String, cache: Indexer<T>, revisions: Revisions) -> Self {
         Self {
             name,
             asked: Asked::default(),
+            revisions,
             cache: RwLock::new(Cache::new(cache)),
             hub: Mutex::default(),
             waiters: Mutex::default(),

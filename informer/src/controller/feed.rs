@@ -11,14 +11,14 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::Controller;
 use crate::{
-    Add, Causes, Delta, Informer, Key, Object, Priority, Queue, Status, Subscription,
+    Add, Causes, Delta, Informer, Key, Object, Priority, Queue, Revisions, Status, Subscription,
     limits::{INITIAL_PRIORITY, SYNC_WARNING},
 };
 
 /// A watched cache did not get its first state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("informer {informer} has no first state: {}", describe(status))]
-pub struct NotSynced {
+pub struct StartError {
     /// Its name.
     pub informer: String,
     /// What it is doing; with its newest error, if the source failed.
@@ -38,6 +38,7 @@ fn describe(status: &Status) -> &str {
 /// Everything about one informer, before the controller runs.
 pub(super) struct Feed {
     informer: String,
+    revisions: Revisions,
     status: Box<dyn Fn() -> Status + Send + Sync>,
     pump: Pump,
 }
@@ -57,6 +58,7 @@ impl Feed {
         let (subscription, source) = (informer.subscribe(), informer.clone());
         Self {
             informer: informer.name().to_owned(),
+            revisions: informer.revisions(),
             status: Box::new(move || source.status()),
             pump: Box::new(move |queue, first| pump(subscription, queue, first, keys).boxed()),
         }
@@ -81,6 +83,15 @@ impl Feed {
     }
 }
 
+/// Whether all of them tell of one history, so that what one of them caused can be looked for in another.
+pub(super) fn are_comparable(feeds: &[Feed]) -> bool {
+    let mut revisions = feeds.iter().map(|feed| &feed.revisions);
+    match revisions.next() {
+        Some(first @ Revisions::Shared(_)) => revisions.all(|other| other == first),
+        Some(Revisions::Own | Revisions::Opaque) | None => false,
+    }
+}
+
 /// Opens when the first state of one informer is queued.
 pub(super) struct Gate {
     informer: String,
@@ -93,7 +104,7 @@ pub(super) async fn pass(
     controller: &str,
     gates: Vec<Gate>,
     limit: Option<Duration>,
-) -> Result<(), NotSynced> {
+) -> Result<(), StartError> {
     let deadline = limit.map(|limit| Instant::now() + limit);
     for gate in gates {
         gate.pass(controller, deadline).await?;
@@ -102,7 +113,7 @@ pub(super) async fn pass(
 }
 
 impl Gate {
-    async fn pass(mut self, controller: &str, deadline: Option<Instant>) -> Result<(), NotSynced> {
+    async fn pass(mut self, controller: &str, deadline: Option<Instant>) -> Result<(), StartError> {
         loop {
             let warning = Instant::now() + SYNC_WARNING;
             let until = deadline.map_or(warning, |deadline| deadline.min(warning));
@@ -119,8 +130,8 @@ impl Gate {
         }
     }
 
-    fn failure(&self) -> NotSynced {
-        NotSynced { informer: self.informer.clone(), status: (self.status)() }
+    fn failure(&self) -> StartError {
+        StartError { informer: self.informer.clone(), status: (self.status)() }
     }
 }
 

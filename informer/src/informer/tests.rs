@@ -322,3 +322,13 @@ async fn the_way_back_is_bounded_by_changes_and_by_age() {
     informer.wait_for(store.revision()).await.unwrap();
     assert_eq!(informer.shared().remembered(), 1);
 }
+
+/// Readers of an informer whose driver was never run would wait for ever.
+#[tokio::test(start_paused = true)]
+async fn an_informer_ends_with_its_driver_even_if_that_never_ran() {
+    let kind = FakeStore::new().kind::<Sample>("samples");
+    let (informer, driver) = Builder::new(kind.source()).build(&CancellationToken::new());
+    drop(driver);
+    assert_eq!(informer.status(), Status::Stopped);
+    assert!(informer.synced().await.is_err() && informer.wait_for(Revision(1)).await.is_err());
+}

@@ -1,0 +1,108 @@
+//! What caches keep beside the objects, and the peak of a relist. A program of its own, since counting allocations costs
+//! time.
+
+use std::{hint::black_box, sync::Arc};
+
+use peak_alloc::PeakAlloc;
+
+use super::{
+    OBJECTS,
+    corpus::{self, Made, Pod, Slim},
+    kube::Theirs,
+    ours::{Ours, initial_frames},
+};
+
+/// Measures and prints a table in Markdown. `heap` is the allocator of this program.
+///
+/// # Errors
+/// If a side does not do what is measured.
+pub fn main(heap: &PeakAlloc) -> anyhow::Result<()> {
+    println!("{OBJECTS} objects, one index of 100 values, one subscriber that has read everything\n");
+    println!("| what | bytes per object |\n|---|---|");
+    ours::<Pod>(heap, "Pod")?;
+    ours::<Slim>(heap, "projected Pod")?;
+    theirs(heap);
+    relist_ours(heap)?;
+    relist_theirs(heap);
+    subscribers(heap)
+}
+
+fn row(what: &str, bytes: usize) {
+    println!("| {what} | {:.0} |", bytes as f64 / OBJECTS as f64);
+}
+
+/// What the heap holds more after `make` than before, and what was made.
+fn grown<R>(heap: &PeakAlloc, make: impl FnOnce() -> R) -> (usize, R) {
+    let before = heap.current_usage();
+    let made = make();
+    (heap.current_usage().saturating_sub(before), made)
+}
+
+/// The objects alone, as they come from a decoder, in one vector.
+fn objects<T>(heap: &PeakAlloc, make: impl Fn(usize) -> T) -> usize {
+    let (bytes, all) = grown(heap, || (0..OBJECTS).map(make).collect::<Vec<T>>());
+    drop(black_box(all));
+    bytes
+}
+
+fn ours<T: Made>(heap: &PeakAlloc, name: &str) -> anyhow::Result<()> {
+    let alone = objects(heap, |number| T::made(number, 1));
+    row(&format!("{name}: the object, with its key"), alone);
+    let (cached, ours) = grown(heap, || Ours::<T>::full(OBJECTS));
+    drop(ours?);
+    row(&format!("{name}: cached by us, over that"), cached.saturating_sub(alone));
+    Ok(())
+}
+
+fn theirs(heap: &PeakAlloc) {
+    let alone = objects(heap, |number| corpus::kube_pod(number, 1));
+    row("k8s-openapi Pod alone", alone);
+    let (cached, theirs) = grown(heap, || Theirs::full(OBJECTS));
+    row("k8s-openapi Pod: cached by kube-rs, over that", cached.saturating_sub(alone));
+    drop(theirs);
+}
+
+fn relist_ours(heap: &PeakAlloc) -> anyhow::Result<()> {
+    let mut ours = Ours::<Pod>::empty(2)?;
+    ours.load(initial_frames(OBJECTS), OBJECTS)?;
+    let before = heap.current_usage();
+    heap.reset_peak_usage();
+    let told = ours.relist(initial_frames(OBJECTS))?;
+    anyhow::ensure!(told == 0, "nobody is told of what did not change");
+    row("relist without changes: peak over the cache, ours", heap.peak_usage().saturating_sub(before));
+    Ok(())
+}
+
+fn relist_theirs(heap: &PeakAlloc) {
+    let mut theirs = Theirs::full(OBJECTS);
+    let before = heap.current_usage();
+    heap.reset_peak_usage();
+    theirs.relist();
+    row("relist without changes: peak over the cache, kube-rs", heap.peak_usage().saturating_sub(before));
+}
+
+/// Bytes of a thousand subscribers that read nothing while everything changes.
+fn subscribers(heap: &PeakAlloc) -> anyhow::Result<()> {
+    let mut ours = Ours::<Slim>::full(OBJECTS)?;
+    let one = ours.informer.subscribe();
+    let bytes = |ours: &mut Ours<Slim>| {
+        let changes = ours.changes(OBJECTS);
+        let before = heap.current_usage();
+        ours.feed(changes, |_, subscription| drop(subscription.try_next()))?;
+        anyhow::Ok(heap.current_usage().saturating_sub(before))
+    };
+    let (mut stuck, first) = (vec![one], bytes(&mut ours)?);
+    println!(
+        "| growth with 1 subscriber that has not read, everything changed | {:.0} |",
+        first as f64 / OBJECTS as f64
+    );
+    stuck.extend((0..999).map(|_| ours.informer.subscribe()));
+    stuck.iter_mut().take(1_000).for_each(|subscription| drop(subscription.try_next()));
+    let all = bytes(&mut ours)?;
+    println!(
+        "| growth with 1000 stuck subscribers, everything changed | {:.0} |",
+        all as f64 / OBJECTS as f64
+    );
+    drop(Arc::new(stuck));
+    Ok(())
+}

@@ -1,0 +1,333 @@
+//! Our side: a whole informer over a source that gives what it is handed.
+
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    hint::black_box,
+    rc::Rc,
+    sync::{Arc, Mutex},
+};
+
+use anyhow::Context;
+use futures::{StreamExt, stream};
+use kstore_informer::{
+    Builder, Capabilities, Domain, Frame, Frames, Index, Informer, ListRequest, ListerWatcher, Object, Page,
+    Revision, Revisions, SourceError, Start, Subscription,
+};
+use tokio::{runtime::Runtime, sync::mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::{BATCH, LOOK_UPS, corpus, corpus::Made, rounds::Recorder};
+
+type Item<T> = Result<Vec<Frame<T>>, SourceError>;
+
+/// A source whose streams are channels.
+pub(crate) struct Feed<T>(Mutex<VecDeque<mpsc::Receiver<Item<T>>>>);
+
+impl<T> Feed<T> {
+    /// A source, and the ends that feed its streams, one after the other.
+    pub(crate) fn new(streams: usize) -> (Self, Vec<mpsc::Sender<Item<T>>>) {
+        let (senders, receivers) = (0..streams).map(|_| mpsc::channel(4)).unzip();
+        (Self(Mutex::new(receivers)), senders)
+    }
+}
+
+impl<T: Object> ListerWatcher for Feed<T> {
+    type Obj = T;
+
+    fn capabilities(&self) -> Capabilities {
+        let revisions = Revisions::Shared(Domain::new("bench"));
+        Capabilities { streaming_list: true, revisions, ..Capabilities::default() }
+    }
+
+    async fn list(&self, _: ListRequest) -> Result<Page<T>, SourceError> {
+        Err(SourceError::Fatal("it streams".to_owned()))
+    }
+
+    async fn watch(&self, _: Start) -> Result<Frames<T>, SourceError> {
+        let stream = self.0.lock().expect("nobody panics").pop_front();
+        let stream = stream.ok_or_else(|| SourceError::Fatal("it has ended".to_owned()))?;
+        Ok(stream::unfold(stream, |mut stream| async { Some((stream.recv().await?, stream)) }).boxed())
+    }
+}
+
+/// An informer with one index, and what feeds it.
+pub(crate) struct Ours<T: Object> {
+    pub(crate) runtime: Runtime,
+    pub(crate) informer: Informer<T>,
+    pub(crate) by_node: Index<T, Box<str>>,
+    pub(crate) subscription: Subscription<T>,
+    pub(crate) senders: VecDeque<mpsc::Sender<Item<T>>>,
+    pub(crate) revision: u64,
+    pub(crate) objects: usize,
+    _stop: tokio_util::sync::DropGuard,
+}
+
+/// Made when it is first needed, and kept.
+pub(crate) type Lazy<T> = Rc<RefCell<Option<Ours<T>>>>;
+
+pub(crate) fn lazy<T: Object>() -> Lazy<T> {
+    Rc::default()
+}
+
+/// All objects as the messages of an initial state, each made when it is asked for.
+pub(crate) fn initial_frames<T: Made>(objects: usize) -> impl Iterator<Item = Vec<Frame<T>>> {
+    (1..=objects).step_by(BATCH).map(move |first| {
+        let batch = first..(first + BATCH).min(objects + 1);
+        batch.map(|revision| Frame::Put(T::made(revision - 1, revision as u64))).collect()
+    })
+}
+
+fn initial_done<T>(objects: usize) -> Frame<T> {
+    Frame::Progress { revision: Revision(objects as u64), initial_done: true }
+}
+
+impl<T: Made> Ours<T> {
+    pub(crate) fn empty(streams: usize) -> anyhow::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let (feed, senders) = Feed::new(streams);
+        let (stop, by_node) = (CancellationToken::new(), corpus::by_node());
+        let _guard = runtime.enter();
+        let informer = Builder::new(feed).name("bench").index(&by_node).spawn(&stop);
+        let subscription = informer.subscribe();
+        drop(_guard);
+        let (senders, _stop) = (senders.into(), stop.drop_guard());
+        Ok(Self { runtime, informer, by_node, subscription, senders, revision: 0, objects: 0, _stop })
+    }
+
+    pub(crate) fn full(objects: usize) -> anyhow::Result<Self> {
+        let mut ours = Self::empty(1)?;
+        ours.load(initial_frames(objects), objects)?;
+        Ok(ours)
+    }
+
+    /// Brings an initial state into the cache and to the subscriber.
+    pub(crate) fn load(
+        &mut self,
+        batches: impl IntoIterator<Item = Vec<Frame<T>>>,
+        objects: usize,
+    ) -> anyhow::Result<()> {
+        let sender = &self.senders[0];
+        self.runtime.block_on(async {
+            for batch in batches {
+                sender.send(Ok(batch)).await.ok().context("the informer runs")?;
+            }
+            sender.send(Ok(vec![initial_done(objects)])).await.ok().context("the informer runs")?;
+            self.informer.synced().await?;
+            anyhow::ensure!(self.subscription.try_next().len() == objects, "all are told");
+            anyhow::Ok(())
+        })?;
+        (self.revision, self.objects) = (objects as u64, objects);
+        Ok(())
+    }
+
+    /// Messages that change random objects.
+    pub(crate) fn changes(&mut self, count: usize) -> Vec<Vec<Frame<T>>> {
+        let numbers: Vec<usize> = corpus::shuffled(self.objects).cycle().take(count).collect();
+        let batches = numbers.chunks(BATCH).map(|numbers| {
+            let put = |number: &usize| {
+                self.revision += 1;
+                Frame::Put(T::made(*number, self.revision))
+            };
+            numbers.iter().map(put).collect()
+        });
+        batches.collect()
+    }
+
+    /// Brings messages into the cache one by one, doing something after each.
+    pub(crate) fn feed(
+        &mut self,
+        batches: Vec<Vec<Frame<T>>>,
+        mut after: impl FnMut(&Informer<T>, &mut Subscription<T>),
+    ) -> anyhow::Result<()> {
+        let (sender, informer, subscription) = (&self.senders[0], &self.informer, &mut self.subscription);
+        self.runtime.block_on(async {
+            for batch in batches {
+                let last = batch.last().map(Frame::revision).unwrap_or_default();
+                sender.send(Ok(batch)).await.ok().context("the informer runs")?;
+                informer.wait_for(last).await?;
+                after(informer, subscription);
+            }
+            anyhow::Ok(())
+        })
+    }
+}
+
+/// Does something with the informer, which has that many objects.
+pub(crate) fn with<T: Made, R>(
+    lazy: &Lazy<T>,
+    objects: usize,
+    work: impl FnOnce(&mut Ours<T>) -> anyhow::Result<R>,
+) -> anyhow::Result<R> {
+    let mut ours = lazy.borrow_mut();
+    if ours.is_none() {
+        *ours = Some(Ours::full(objects)?);
+    }
+    work(ours.as_mut().context("it was made")?)
+}
+
+/// From the first frame to a subscriber that has everything.
+pub(crate) fn initial<T: Made>(recorder: &mut Recorder, objects: usize) -> anyhow::Result<()> {
+    let (mut ours, batches) = (Ours::<T>::empty(1)?, initial_frames(objects).collect::<Vec<_>>());
+    recorder.time(|| ours.load(batches, objects))
+}
+
+/// From the first frame to a subscriber that has every change; a view is taken after each message and kept until the next
+/// if asked.
+pub(crate) fn updates<T: Made>(
+    ours: &mut Ours<T>,
+    recorder: &mut Recorder,
+    count: usize,
+    views: bool,
+) -> anyhow::Result<()> {
+    let batches = ours.changes(count);
+    let (mut view, mut told) = (None, 0);
+    recorder.time(|| {
+        ours.feed(batches, |informer, subscription| {
+            told += subscription.try_next().len();
+            view = views.then(|| informer.view());
+        })
+    })?;
+    anyhow::ensure!(told == count, "every change is told");
+    Ok(())
+}
+
+/// Changes with subscribers that read nothing.
+pub(crate) fn stuck<T: Made>(
+    ours: &mut Ours<T>,
+    recorder: &mut Recorder,
+    count: usize,
+    subscribers: usize,
+) -> anyhow::Result<()> {
+    let mut stuck: Vec<_> = (0..subscribers).map(|_| ours.informer.subscribe()).collect();
+    for subscription in &mut stuck {
+        subscription.try_next();
+    }
+    let batches = ours.changes(count);
+    ours.subscription.try_next();
+    recorder.time(|| ours.feed(batches, |_, _| {}))?;
+    ours.subscription.try_next();
+    Ok(())
+}
+
+/// Changes with tasks that read everything, until all have.
+pub(crate) fn reading<T: Made>(
+    ours: &mut Ours<T>,
+    recorder: &mut Recorder,
+    count: usize,
+    tasks: usize,
+) -> anyhow::Result<()> {
+    let batches = ours.changes(count);
+    let last = Revision(ours.revision);
+    let runtime = ours.runtime.handle().clone();
+    let mut running = Vec::new();
+    for _ in 0..tasks {
+        let mut subscription = ours.informer.subscribe();
+        subscription.try_next();
+        running.push(runtime.spawn(async move {
+            let mut told = 0;
+            while let Some(deltas) = subscription.next().await {
+                told += deltas.len();
+                if deltas.iter().any(|delta| delta.object().revision() >= last) {
+                    break;
+                }
+            }
+            told
+        }));
+    }
+    let told = recorder.time(|| {
+        ours.feed(batches, |_, _| {})?;
+        ours.runtime.block_on(async {
+            let mut told = 0;
+            for task in running {
+                told += task.await?;
+            }
+            anyhow::Ok(told)
+        })
+    })?;
+    anyhow::ensure!(told == count * tasks, "every task is told of every change: {told}");
+    ours.subscription.try_next();
+    Ok(())
+}
+
+/// A second full state that is the one cached; the subscriber hears nothing.
+pub(crate) fn relist<T: Made>(recorder: &mut Recorder, objects: usize) -> anyhow::Result<()> {
+    let mut ours = Ours::<T>::empty(2)?;
+    ours.load(initial_frames(objects), objects)?;
+    let batches: Vec<_> = initial_frames(objects).collect();
+    let told = recorder.time(|| ours.relist(batches))?;
+    anyhow::ensure!(told == 0, "nobody is told of what did not change");
+    Ok(())
+}
+
+impl<T: Made> Ours<T> {
+    /// Lets the stream expire and gives everything again; how many changes were told.
+    pub(crate) fn relist(
+        &mut self,
+        batches: impl IntoIterator<Item = Vec<Frame<T>>>,
+    ) -> anyhow::Result<usize> {
+        let first = self.senders.pop_front().context("there is a stream")?;
+        self.revision += 1;
+        let done = Revision(self.revision);
+        let second = self.senders.front().context("there is a second stream")?;
+        self.runtime.block_on(async {
+            first.send(Err(SourceError::Expired)).await.ok().context("the informer runs")?;
+            for batch in batches {
+                second.send(Ok(batch)).await.ok().context("the informer runs")?;
+            }
+            let done_frame = Frame::Progress { revision: done, initial_done: true };
+            second.send(Ok(vec![done_frame])).await.ok().context("the informer runs")?;
+            self.informer.wait_for(done).await?;
+            anyhow::Ok(())
+        })?;
+        Ok(self.subscription.try_next().len())
+    }
+}
+
+pub(crate) fn get<T: Made>(ours: &mut Ours<T>, recorder: &mut Recorder) -> anyhow::Result<()> {
+    let keys: Vec<_> = corpus::shuffled(ours.objects).map(corpus::key).collect();
+    let found =
+        recorder.time(|| keys.iter().filter(|key| black_box(ours.informer.get(key)).is_some()).count());
+    anyhow::ensure!(found == keys.len(), "all are there");
+    Ok(())
+}
+
+pub(crate) fn get_from_view<T: Made>(ours: &mut Ours<T>, recorder: &mut Recorder) -> anyhow::Result<()> {
+    let keys: Vec<_> = corpus::shuffled(ours.objects).map(corpus::key).collect();
+    let view = ours.informer.view();
+    let found = recorder.time(|| keys.iter().filter(|key| black_box(view.get(key)).is_some()).count());
+    anyhow::ensure!(found == keys.len(), "all are there");
+    Ok(())
+}
+
+pub(crate) fn view<T: Made>(ours: &mut Ours<T>, recorder: &mut Recorder) -> anyhow::Result<()> {
+    recorder.time(|| (0..ours.objects).for_each(|_| drop(black_box(ours.informer.view()))));
+    Ok(())
+}
+
+pub(crate) fn list<T: Made>(ours: &mut Ours<T>, recorder: &mut Recorder) -> anyhow::Result<()> {
+    let all = recorder.time(|| ours.informer.list());
+    anyhow::ensure!(all.len() == ours.objects, "all are there");
+    Ok(())
+}
+
+pub(crate) fn namespaces<T: Made>(ours: &mut Ours<T>, recorder: &mut Recorder) -> anyhow::Result<()> {
+    let names: Vec<_> = (0..LOOK_UPS).map(|n| corpus::namespace(n * corpus::PER_NAMESPACE)).collect();
+    look_up(recorder, names, |name| ours.informer.namespace(name))
+}
+
+pub(crate) fn nodes<T: Made>(ours: &mut Ours<T>, recorder: &mut Recorder) -> anyhow::Result<()> {
+    let names = (0..LOOK_UPS).map(corpus::node).collect();
+    look_up(recorder, names, |name| ours.informer.by(&ours.by_node, name))
+}
+
+/// Looks up each of some things that have a thousand objects.
+fn look_up<T>(
+    recorder: &mut Recorder,
+    what: Vec<String>,
+    find: impl Fn(&str) -> Vec<Arc<T>>,
+) -> anyhow::Result<()> {
+    let found = recorder.time(|| what.iter().map(|what| black_box(find(what)).len()).sum::<usize>());
+    anyhow::ensure!(found == what.len() * 1_000, "a thousand each: {found}");
+    Ok(())
+}

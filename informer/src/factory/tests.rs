@@ -1,0 +1,75 @@
+//! The registry: once each, started on demand, waited for by name, ended together.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{AlreadyRegistered, Factory};
+use crate::{
+    Builder, Informer, Key, SourceError, Status,
+    testing::{FakeStore, Sample},
+};
+
+const PATIENCE: Duration = Duration::from_secs(1);
+
+fn failing(store: &FakeStore) -> Builder<crate::testing::FakeSource<Sample>> {
+    let source = store.kind::<Sample>("failing").source();
+    (0..50).for_each(|_| source.fail_next(SourceError::Fatal("forbidden".into())));
+    Builder::new(source)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_is_registered_once_and_no_read_starts_it() {
+    let (store, stop) = (FakeStore::new(), CancellationToken::new());
+    let kind = store.kind::<Sample>("samples");
+    kind.put(Sample::new("a", "one"));
+    let (factory, source) = (Factory::new(&stop), kind.source());
+    let informer = factory.add("all", Builder::new(source.clone())).unwrap();
+    let again = factory.add("all", Builder::new(kind.source())).err();
+    assert_eq!(again, Some(AlreadyRegistered("all".into())));
+    assert!(factory.informer::<Sample>("other").is_none());
+    let lister = factory.lister::<Sample>("all").unwrap();
+    assert!(lister.get(&Key::new("a", "one")).is_none() && lister.list(|_| true).is_empty());
+    tokio::time::sleep(PATIENCE).await;
+    assert!(source.calls().is_empty(), "nobody asked for it to be started");
+    factory.start();
+    factory.start();
+    factory.wait_for_sync(PATIENCE).await.unwrap();
+    assert_eq!((informer.len(), source.calls().len()), (1, 1));
+    assert!(lister.namespace("a").get("one").is_some());
+    assert_eq!(lister.namespace("a").list(|sample| sample.value > 0).len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_names_who_is_missing_and_why() {
+    let (store, stop) = (FakeStore::new(), CancellationToken::new());
+    let factory = Factory::new(&stop);
+    factory.add("good", Builder::new(store.kind::<Sample>("samples").source())).unwrap();
+    factory.add("bad", failing(&store)).unwrap();
+    factory.start();
+    factory.add("late", Builder::new(store.kind::<Sample>("samples").source())).unwrap();
+    let error = factory.wait_for_sync(PATIENCE).await.unwrap_err();
+    let names: Vec<_> = error.missing.iter().map(|missing| missing.name.as_str()).collect();
+    assert_eq!(names, ["bad", "late"]);
+    assert!(matches!(error.missing[0].status, Status::Degraded { .. }));
+    assert_eq!(error.to_string(), "not synced: bad (refused: forbidden), late");
+    factory.start();
+    let error = factory.wait_for_sync(PATIENCE).await.unwrap_err();
+    assert_eq!(error.missing.len(), 1, "what was added later is started by another call");
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_returns_when_every_informer_has_ended() {
+    let (store, stop) = (FakeStore::new(), CancellationToken::new());
+    let factory = Factory::new(&stop);
+    let kind = store.kind::<Sample>("samples");
+    kind.put(Sample::new("", "a"));
+    let started: Informer<Sample> = factory.add("started", Builder::new(kind.source())).unwrap();
+    factory.start();
+    factory.wait_for_sync(PATIENCE).await.unwrap();
+    let never = factory.add("never", Builder::new(kind.source())).unwrap();
+    factory.shutdown().await;
+    assert_eq!((started.status(), never.status()), (Status::Stopped, Status::Stopped));
+    assert_eq!(started.len(), 1, "it can still be read");
+    assert!(never.synced().await.is_err());
+}

@@ -1,0 +1,155 @@
+//! [`Order`], a persistent sorted list of numbers. It does not know the order: whoever asks says how a number compares with
+//! what is looked for. A clone is one reference count.
+//!
+//! Two levels: a vector of runs, each a sorted vector of at most [`RUN`] numbers. Good for up to a million.
+
+use std::{cmp::Ordering, sync::Arc};
+
+/// Numbers of a full run: 512 bytes, which are copied in no time.
+const RUN: usize = 128;
+/// A run that shrinks below this joins its right neighbour when both fit in half a run.
+const SPARSE: usize = RUN / 4;
+
+/// See the module. Runs are never empty.
+#[derive(Clone, Default)]
+pub(crate) struct Order {
+    runs: Arc<Vec<Arc<Vec<u32>>>>,
+    len: usize,
+}
+
+/// Where something is or belongs.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    run: usize,
+    at: usize,
+}
+
+impl Order {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The first place whose number is not less than what is looked for. `against` compares a number with that.
+    pub(crate) fn find(&self, against: &impl Fn(u32) -> Ordering) -> Place {
+        let run = self.runs.partition_point(|run| against(run[0]).is_lt());
+        // It is in the run before, or at the beginning of this one.
+        let Some(before) = run.checked_sub(1) else { return Place { run: 0, at: 0 } };
+        let at = self.runs[before].partition_point(|number| against(*number).is_lt());
+        match at == self.runs[before].len() && run < self.runs.len() {
+            true => Place { run, at: 0 },
+            false => Place { run: before, at },
+        }
+    }
+
+    /// Adds a number. `against` compares others with it; none is equal.
+    pub(crate) fn insert(&mut self, number: u32, against: impl Fn(u32) -> Ordering) {
+        let last = self.runs.last().and_then(|run| run.last());
+        // Most lists come sorted.
+        let place = match last {
+            Some(last) if against(*last).is_lt() => {
+                let run = self.runs.len() - 1;
+                Place { run, at: self.runs[run].len() }
+            }
+            _ => self.find(&against),
+        };
+        self.len += 1;
+        let runs = Arc::make_mut(&mut self.runs);
+        let Some(run) = runs.get_mut(place.run) else {
+            runs.push(Arc::new(vec![number]));
+            return;
+        };
+        let run = Arc::make_mut(run);
+        run.insert(place.at, number);
+        if run.len() > RUN {
+            // Numbers often come in ascending order: leave the left run fuller.
+            let right = run.split_off(RUN * 7 / 8);
+            run.shrink_to_fit();
+            runs.insert(place.run + 1, Arc::new(right));
+        }
+    }
+
+    /// Takes out the number that is equal to what is looked for.
+    pub(crate) fn remove(&mut self, against: impl Fn(u32) -> Ordering) {
+        let place = self.find(&against);
+        let found = self.runs.get(place.run).and_then(|run| run.get(place.at));
+        if !found.is_some_and(|number| against(*number).is_eq()) {
+            return;
+        }
+        let runs = Arc::make_mut(&mut self.runs);
+        let run = Arc::make_mut(&mut runs[place.run]);
+        run.remove(place.at);
+        let left = run.len();
+        self.len -= 1;
+        if left == 0 {
+            runs.remove(place.run);
+        } else if left < SPARSE && runs.get(place.run + 1).is_some_and(|next| next.len() + left <= RUN / 2) {
+            let next = runs.remove(place.run + 1);
+            Arc::make_mut(&mut runs[place.run]).extend(next.iter());
+        }
+    }
+
+    /// All numbers in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
+        self.runs.iter().flat_map(|run| run.iter().copied())
+    }
+
+    /// The place after the last number.
+    pub(crate) fn end(&self) -> Place {
+        Place { run: self.runs.len(), at: 0 }
+    }
+
+    /// The numbers from one place to before another.
+    pub(crate) fn between(&self, from: Place, to: Place) -> impl Iterator<Item = u32> {
+        let last = (to.run + 1).min(self.runs.len());
+        let runs = self.runs.get(from.run..last).unwrap_or_default().iter().enumerate();
+        runs.flat_map(move |(n, run)| {
+            let start = if n == 0 { from.at } else { 0 };
+            let end = if from.run + n == to.run { to.at } else { run.len() };
+            run.get(start..end).unwrap_or_default().iter().copied()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn it_behaves_as_a_sorted_set_and_clones_never_change(
+            ops in prop::collection::vec((0u32..900, prop::bool::weighted(0.7), prop::bool::weighted(0.01)), 0..2000),
+            bounds in prop::collection::vec((0u32..900, 0u32..900), 5),
+        ) {
+            let (mut ours, mut model) = (Order::default(), BTreeSet::new());
+            let mut clones = Vec::new();
+            for (number, add, keep) in ops {
+                match add {
+                    true if model.insert(number) => ours.insert(number, |other| other.cmp(&number)),
+                    true => {}
+                    false => {
+                        model.remove(&number);
+                        ours.remove(|other| other.cmp(&number));
+                    }
+                }
+                if keep {
+                    clones.push((ours.clone(), model.clone()));
+                }
+            }
+            clones.push((ours, model));
+            for (ours, model) in clones {
+                prop_assert_eq!(ours.len(), model.len());
+                prop_assert!(ours.iter().eq(model.iter().copied()));
+                let all = ours.between(ours.find(&|_| Ordering::Greater), ours.end());
+                prop_assert!(all.eq(model.iter().copied()));
+                for (a, b) in &bounds {
+                    let (from, to) = (a.min(b), a.max(b));
+                    let find = |bound: &u32| ours.find(&|other: u32| other.cmp(bound));
+                    let range = ours.between(find(from), find(to));
+                    prop_assert!(range.eq(model.range(from..to).copied()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! [`Slots`], a persistent vector: a clone is one reference count, and a writer copies only what a clone still shares.
+//!
+//! Three levels: a root of nodes, nodes of [`NODE`] leaves, leaves of `LEAF` values. While no clone is alive, writing is done in
+//! place; while one is, the first write to a place copies one leaf, one node and the root, which has one entry for
+//! `NODE * LEAF` values.
+
+use std::sync::Arc;
+
+/// Leaves of a node. The root then stays short for a million values, and copying a node is quick.
+const NODE: usize = 64;
+
+type Node<V, const LEAF: usize> = [Arc<[V; LEAF]>; NODE];
+
+/// See the module. Every place has a value, by default `V::default()`; `LEAF` is how many are copied at once.
+pub(crate) struct Slots<V, const LEAF: usize>(Arc<Vec<Arc<Node<V, LEAF>>>>);
+
+impl<V, const LEAF: usize> Clone for Slots<V, LEAF> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<V, const LEAF: usize> Default for Slots<V, LEAF> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<V: Clone + Default, const LEAF: usize> Slots<V, LEAF> {
+    /// As many places as fit into whole nodes, at least `len`.
+    pub(crate) fn with_len(len: usize) -> Self {
+        let mut slots = Self::default();
+        slots.reserve(len);
+        slots
+    }
+
+    pub(crate) fn get(&self, place: usize) -> Option<&V> {
+        let node = self.0.get(place / (LEAF * NODE))?;
+        Some(&node[place / LEAF % NODE][place % LEAF])
+    }
+
+    /// The place to write to; the vector grows to have it.
+    pub(crate) fn get_mut(&mut self, place: usize) -> &mut V {
+        self.reserve(place + 1);
+        let nodes = Arc::make_mut(&mut self.0);
+        let node = Arc::make_mut(&mut nodes[place / (LEAF * NODE)]);
+        let leaf = Arc::make_mut(&mut node[place / LEAF % NODE]);
+        &mut leaf[place % LEAF]
+    }
+
+    fn reserve(&mut self, len: usize) {
+        if self.0.len() * NODE * LEAF >= len {
+            return;
+        }
+        let nodes = Arc::make_mut(&mut self.0);
+        while nodes.len() * NODE * LEAF < len {
+            // All leaves of a new node are one, until they are written to.
+            let leaf: Arc<[V; LEAF]> = Arc::new(std::array::from_fn(|_| V::default()));
+            nodes.push(Arc::new(std::array::from_fn(|_| leaf.clone())));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn it_behaves_as_a_vector_and_clones_never_change(
+            ops in prop::collection::vec((0usize..3_000, any::<u8>(), prop::bool::weighted(0.05)), 0..300)
+        ) {
+            let (mut ours, mut model) = (Slots::<u8, 16>::default(), vec![0; 3_000]);
+            let mut clones = Vec::new();
+            for (place, value, keep) in ops {
+                *ours.get_mut(place) = value;
+                model[place] = value;
+                if keep {
+                    clones.push((ours.clone(), model.clone()));
+                }
+            }
+            clones.push((ours, model));
+            for (ours, model) in clones {
+                for (place, value) in model.iter().enumerate() {
+                    prop_assert_eq!(ours.get(place).copied().unwrap_or_default(), *value);
+                }
+            }
+        }
+    }
+}
