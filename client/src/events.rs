@@ -23,7 +23,8 @@ impl ClientSink {
 }
 
 impl Client {
-    /// A recorder whose events are written through this client until `stop` is cancelled.
+    /// A recorder whose events are written through this client by a task of its own. Who wants to wait at the end until they
+    /// are written takes [`Recorder::build`] with a [`ClientSink`] instead, and awaits its future.
     pub fn recorder(&self, component: &str, nondet: &Nondet, stop: &CancellationToken) -> Recorder {
         Recorder::spawn(ClientSink::new(self), component, nondet, stop)
     }
@@ -38,6 +39,7 @@ pub fn reference<K: Kind>(object: &K) -> Reference {
         namespace: meta.namespace.clone().unwrap_or_default(),
         name: meta.name.clone().unwrap_or_default(),
         uid: meta.uid.clone().unwrap_or_default(),
+        field_path: String::new(),
     }
 }
 
@@ -48,23 +50,34 @@ impl EventSink for ClientSink {
             "" => "default",
             ns => ns,
         };
-        if event.count > 1 {
-            let patch = json!({
-                "count": event.count, "message": event.message, "lastTimestamp": Time(event.last),
-            });
-            match api.patch(ns, &event.name, &Patch::Merge(patch)).await {
-                Err(error) if error.is_not_found() => {}
-                outcome => return finish(outcome),
-            }
-        }
-        finish(api.create(ns, &core_event(ns, event)).await)
+        let create = async || api.create(ns, &core_event(ns, event)).await.map(drop);
+        let update = async || api.patch(ns, &event.name, &newer(event)).await.map(drop);
+        let outcome = match event.known {
+            // It went away meanwhile: events do, after an hour.
+            true => match update().await {
+                Err(error) if error.is_not_found() => create().await,
+                outcome => outcome,
+            },
+            // An earlier attempt happened although its answer was lost.
+            false => match create().await {
+                Err(error) if error.is_already_exists() => update().await,
+                outcome => outcome,
+            },
+        };
+        finish(outcome)
     }
 }
 
+fn newer(event: &Event) -> Patch {
+    Patch::Merge(json!({
+        "count": event.count, "message": event.message, "lastTimestamp": Time(event.last),
+    }))
+}
+
 /// A server that answered will answer the same again, except when it was busy.
-fn finish<T>(outcome: Result<T, ApiError>) -> Result<(), SinkError> {
+fn finish(outcome: Result<(), ApiError>) -> Result<(), SinkError> {
     match outcome {
-        Ok(_) => Ok(()),
+        Ok(()) => Ok(()),
         Err(error) => match error.code() {
             None | Some(429 | 500..) => Err(SinkError::Retry(error.to_string())),
             Some(_) => Err(SinkError::Refused(error.to_string())),
@@ -73,30 +86,40 @@ fn finish<T>(outcome: Result<T, ApiError>) -> Result<(), SinkError> {
 }
 
 fn core_event(ns: &str, event: &Event) -> CoreEvent {
-    let about = &event.about;
-    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     CoreEvent {
         metadata: ObjectMeta {
             name: Some(event.name.clone()),
             namespace: Some(ns.to_owned()),
             ..ObjectMeta::default()
         },
-        involved_object: ObjectReference {
-            api_version: some(&about.api_version),
-            kind: some(&about.kind),
-            namespace: some(&about.namespace),
-            name: some(&about.name),
-            uid: some(&about.uid),
-            ..ObjectReference::default()
-        },
+        involved_object: object_reference(&event.about),
+        related: event.related.as_ref().map(object_reference),
         reason: some(&event.reason),
+        action: some(&event.action),
         message: some(&event.message),
         type_: some(event.event_type.as_str()),
-        source: Some(EventSource { component: some(&event.component), host: None }),
+        source: Some(EventSource { component: some(&event.component), host: some(&event.host) }),
         reporting_component: some(&event.component),
+        reporting_instance: some(&event.host),
         count: i32::try_from(event.count).ok(),
         first_timestamp: Some(Time(event.first)),
         last_timestamp: Some(Time(event.last)),
         ..CoreEvent::default()
     }
+}
+
+fn object_reference(object: &Reference) -> ObjectReference {
+    ObjectReference {
+        api_version: some(&object.api_version),
+        kind: some(&object.kind),
+        namespace: some(&object.namespace),
+        name: some(&object.name),
+        uid: some(&object.uid),
+        field_path: some(&object.field_path),
+        ..ObjectReference::default()
+    }
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
 }

@@ -103,3 +103,56 @@ fn failed(error: &ApiError) -> LeaseError {
         false => LeaseError::Failed(error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Leases as client-go's `leaderelection` wrote them: a renewal, and what it leaves when it gives the lease up.
+    fn recorded() -> [Value; 2] {
+        [
+            json!({ "acquireTime": "2026-11-21T10:01:45.908313Z", "holderIdentity": "go-1",
+                "leaseDurationSeconds": 15, "leaseTransitions": 0, "renewTime": "2026-11-21T10:01:51.962076Z" }),
+            json!({ "acquireTime": "2026-11-21T10:02:34.206319Z", "holderIdentity": "",
+                "leaseDurationSeconds": 1, "leaseTransitions": 2, "renewTime": "2026-11-21T10:02:34.206319Z" }),
+        ]
+    }
+
+    fn time(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_lease_of_client_go_reads_as_what_it_says_and_is_written_the_same_way() {
+        let nowhere = tower::service_fn(|_: http::Request<tonic::body::Body>| {
+            std::future::pending::<Result<http::Response<tonic::body::Body>, Infallible>>()
+        });
+        let lease = ClientLease::new(&Client::over(nowhere, "test"), "default", "interop");
+        let [renewed, released] = recorded().map(|spec| {
+            let read: LeaseSpec = serde_json::from_value(spec.clone()).unwrap();
+            let record = record(&Lease { spec: Some(read), ..Lease::default() });
+            assert_eq!(serde_json::to_value(lease.lease(&record, None).spec).unwrap(), spec);
+            record
+        });
+        assert_eq!(
+            (renewed.holder.as_str(), renewed.duration, renewed.transitions),
+            ("go-1", Duration::from_secs(15), 0)
+        );
+        assert_eq!(renewed.acquired, time("2026-11-21T10:01:45.908313Z"));
+        assert_eq!(renewed.renewed, time("2026-11-21T10:01:51.962076Z"));
+        assert_eq!(
+            (released.holder.as_str(), released.duration, released.transitions),
+            ("", Duration::from_secs(1), 2)
+        );
+    }
+
+    #[test]
+    fn fields_that_are_missing_are_as_if_nobody_held_it() {
+        let empty = record(&Lease::default());
+        assert_eq!((empty.holder.as_str(), empty.duration, empty.transitions), ("", Duration::ZERO, 0));
+    }
+}

@@ -1,6 +1,6 @@
 //! The client against a small server of kstore's door, in process and behind TLS.
 
-mod fake;
+pub(crate) mod fake;
 mod network;
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
@@ -189,7 +189,7 @@ async fn recorded_events_are_written_once_and_counted_after() {
     let recorder = client.agent("kubelet").recorder("kubelet", &Nondet::simulated(1), &stop);
     for _ in 0..3 {
         recorder.normal(&reference(&about), "Pulled", "image is there");
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
     }
     let (events, _) = client.api::<Event>().list("default", &ListParams::default()).await.unwrap();
     let [event] = events.as_slice() else { panic!("{events:?}") };

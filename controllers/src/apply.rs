@@ -279,5 +279,6 @@ fn reference(about: &Subject) -> Reference {
         namespace: about.namespace.clone(),
         name: about.name.clone(),
         uid: about.uid.clone(),
+        ..Reference::default()
     }
 }

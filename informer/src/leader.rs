@@ -21,7 +21,7 @@ use kstore_nondet::Nondet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Revision, limits::RELEASE_TRIES};
+use crate::{Revision, limits::RELEASE_TRIES, metrics::Registry};
 use candidate::{Candidate, Move};
 pub use election::Election;
 pub use fence::Fence;
@@ -117,6 +117,13 @@ impl<S: LeaseStore> Elector<S> {
     #[must_use]
     pub fn watchdog(self, watchdog: Watchdog) -> Self {
         Self { watchdog: Some(watchdog), ..self }
+    }
+
+    /// Puts whether this candidate leads on the page of `registry`, as long as the elector or an [`Election`] of it exists.
+    #[must_use]
+    pub fn metrics(self, registry: &Registry) -> Self {
+        self.election.metrics(registry);
+        self
     }
 
     /// What this candidate knows of the election, to be read from anywhere.

@@ -24,6 +24,8 @@ mod index;
 mod indexer;
 mod informer;
 mod key;
+#[cfg(feature = "kube")]
+pub mod kube;
 mod leader;
 pub mod limits;
 mod lister;
@@ -78,7 +80,7 @@ pub use queue::{
     Add, Backoff, Fair, Histogram, Lease, Priority, Queue, QueueMetrics, QueueOptions, QueueStats, Rate,
     Ticket, Verdict,
 };
-pub use recorder::{Event, EventSink, EventType, Recorder, RecorderStats, Reference, SinkError};
+pub use recorder::{Event, EventSink, EventType, Occurrence, Recorder, RecorderStats, Reference, SinkError};
 pub use slow_start::{Started, slow_start};
 pub use snapshot::{Cut, CutError, snapshot};
 pub use source::{DynListerWatcher, Map};

@@ -112,30 +112,50 @@ pub const STOP_GRACE: Duration = Duration::from_secs(1);
 /// Failed attempts of one key that are told only to those who debug.
 pub const LOUD_ATTEMPTS: u32 = 5;
 
-/// Events that wait in a recorder to be written. At the bound new ones are dropped and counted.
+/// Events that wait in a recorder to be looked at, and events of which a state waits to be written. At either bound new ones
+/// are dropped and counted.
 pub const RECORDER_QUEUE: usize = 1_000;
 
 /// Objects and reasons whose recent events a recorder remembers, to count repetitions instead of writing new events.
 /// At the bound the one that was quiet for longest is forgotten.
 pub const RECORDER_SERIES: usize = 4_096;
 
-/// Repetitions within this window become one event with a count.
+/// Repetitions with no longer pause than this become one event with a count.
 pub const RECORDER_WINDOW: Duration = Duration::from_secs(600);
 
 /// Distinct messages of one object and reason within the window before they are written as one combined event.
 pub const RECORDER_DISTINCT_MESSAGES: u32 = 10;
 
-/// Events of one object that may be written in a burst; one more every [`RECORDER_REFILL`].
+/// New events of one object, machine and type that may be written in a burst; one more every [`RECORDER_REFILL`].
 pub const RECORDER_BURST: u32 = 25;
 
 /// Time in which an object earns one more event after its burst.
 pub const RECORDER_REFILL: Duration = Duration::from_secs(300);
 
+/// How long the count of a repeated event rests after its second write; doubles with each further write. Long enough to
+/// take a burst together, short enough for whoever looks.
+pub const RECORDER_REFRESH: Duration = Duration::from_secs(1);
+
+/// Longest rest of a count: how far the written one is behind at most.
+pub const RECORDER_REFRESH_CAP: Duration = Duration::from_secs(300);
+
+/// Writes of different events that are under way at a time. A few, so that one which hangs holds nobody up.
+pub const RECORDER_IN_FLIGHT: usize = 8;
+
+/// Longest wait for the answer to one write of an event; then it counts as failed.
+pub const RECORDER_WRITE: Duration = Duration::from_secs(10);
+
 /// Attempts to write one event before it is dropped and counted.
 pub const RECORDER_TRIES: u32 = 12;
 
-/// Wait between two attempts to write one event.
+/// Wait between two attempts to write one event; the first wait is a random part of it.
 pub const RECORDER_RETRY: Duration = Duration::from_secs(10);
+
+/// The same when everything is to be written soon.
+pub const RECORDER_FLUSH_RETRY: Duration = Duration::from_millis(200);
+
+/// How long a recorder that is stopped goes on to write what it has. Below the time that a process gives its parts to end.
+pub const RECORDER_FLUSH: Duration = Duration::from_secs(1);
 
 /// How long a lease holds after its last renewal, as other candidates see it.
 pub const LEASE_DURATION: Duration = Duration::from_secs(15);
@@ -169,3 +189,40 @@ pub const MIN_RESYNC: Duration = Duration::from_secs(1);
 
 /// Attempts to cut several caches at one revision while some of them lose the way back to it.
 pub const CUT_TRIES: u32 = 8;
+
+/// How long the work of a deposed leader may take to end by itself. Then it is dropped, still within the lease.
+pub const LEASE_GRACE: Duration = Duration::from_secs(2);
+
+/// How long a Kubernetes API may take to answer a request, or to send a whole list. The server's own limit is as long.
+#[cfg(feature = "kube")]
+pub const KUBE_ANSWER: Duration = Duration::from_secs(60);
+
+/// A watch that begins with the state and is silent for this long before the state is complete comes from a server that does
+/// not know it should say so. A server that can is silent only until its cache is fresh, which takes it three seconds at most.
+#[cfg(feature = "kube")]
+pub const KUBE_INITIAL_SILENCE: Duration = Duration::from_secs(30);
+
+/// Longest event: etcd takes objects of 1.5 MB, other stores of some more. A longer one ends the watch with an error.
+#[cfg(feature = "kube")]
+pub const KUBE_LINE: usize = 64 << 20;
+
+/// Longest body of a list: above the largest cluster's pods in one piece. A longer one is an error.
+#[cfg(feature = "kube")]
+pub const KUBE_LIST: usize = 1 << 30;
+
+/// How much of a refusal is read for what it says.
+#[cfg(feature = "kube")]
+pub const KUBE_REFUSAL: usize = 1 << 20;
+
+/// Positions that a source remembers on a server whose versions are no numbers. Forgotten ones can not be resumed from, and
+/// objects whose versions are forgotten count as changed when they are listed again.
+#[cfg(feature = "kube")]
+pub const KUBE_VERSIONS: usize = 65_536;
+
+/// How long a server is asked to keep a watch. Below the five minutes after which proxies and load balancers cut.
+#[cfg(feature = "kube")]
+pub const KUBE_WATCH: Duration = Duration::from_secs(290);
+
+/// How much longer than asked a watch may last before its connection is taken for dead.
+#[cfg(feature = "kube")]
+pub const KUBE_WATCH_GRACE: Duration = Duration::from_secs(15);

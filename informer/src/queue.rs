@@ -14,11 +14,13 @@ mod ready;
 mod room;
 mod slots;
 mod state;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod timers;
 
 use std::{
+    fmt,
     future::poll_fn,
     hash::Hash,
     pin::Pin,
@@ -28,7 +30,6 @@ use std::{
 };
 
 use kstore_nondet::Rng;
-use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
     time::{Instant, Sleep, sleep_until, timeout},
@@ -40,6 +41,7 @@ pub use metrics::{Histogram, QueueMetrics, QueueStats};
 pub use options::{Add, Backoff, Fair, Priority, QueueOptions, Rate};
 use room::{Room, Seat};
 use state::{Named, Run, State, Taken};
+use sync::Mutex;
 
 /// A work queue. Clones share it.
 ///
@@ -65,6 +67,12 @@ struct Core<K> {
 impl<K> Clone for Queue<K> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
+    }
+}
+
+impl<K> fmt::Debug for Queue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").field("name", &self.0.name).finish_non_exhaustive()
     }
 }
 
@@ -101,13 +109,14 @@ impl<K: Ord + Hash + Clone> Queue<K> {
     pub fn add_with(&self, key: K, add: Add) {
         let hash = slots::hash(&key);
         let tenant = self.0.fair.as_ref().map(|fair| fair.tenant(&key));
-        self.0.change(|state, now| state.add(Named { key, hash, tenant }, add, now));
+        self.0.change_lazily(|state| state.add(Named { key, hash, tenant }, add, Instant::now));
     }
 
     /// The next key to run: waits until there is one. `None` once the queue is closed, or drained and empty. Dropping the
     /// future loses nothing.
     ///
-    /// For each key that becomes ready one of the callers that wait is woken.
+    /// For each key that becomes ready one of the callers that wait is woken. While any key waits for a time, one of them
+    /// needs tokio's timer.
     pub async fn next(&self) -> Option<Lease<K>> {
         let mut visit = Visit { queue: self, seat: None, alarm: None };
         poll_fn(|cx| visit.poll(cx)).await
@@ -116,7 +125,7 @@ impl<K: Ord + Hash + Clone> Queue<K> {
     /// Ends the queue now: what is ready, waiting or parked is dropped, adds and verdicts are without effect, and every
     /// `next` gives `None`. Again without effect.
     pub fn close(&self) {
-        self.0.change(|state, _| state.close());
+        self.0.change_lazily(State::close);
     }
 
     /// Ends the queue in order: from now on adds are refused, and keys that wait for a time are given up, as are those
@@ -169,11 +178,16 @@ impl<K: Ord + Hash + Clone> Queue<K> {
 }
 
 impl<K: Ord + Hash + Clone> Inner<K> {
-    /// One transition, and the calls that it makes necessary.
+    /// One transition at this moment.
     fn change<R>(&self, transition: impl FnOnce(&mut State<K>, Instant) -> R) -> R {
+        self.change_lazily(|state| transition(state, Instant::now()))
+    }
+
+    /// One transition, and the calls that it makes necessary.
+    fn change_lazily<R>(&self, transition: impl FnOnce(&mut State<K>) -> R) -> R {
         let mut core = self.core.lock();
         let open = !core.state.is_closed();
-        let result = transition(&mut core.state, Instant::now());
+        let result = transition(&mut core.state);
         let (calls, closes) = (core.calls(), open && core.state.is_closed());
         drop(core);
         calls.ring();
@@ -230,12 +244,9 @@ impl<K: Ord + Hash + Clone> Visit<'_, K> {
         let open = !core.state.is_closed();
         let taken = core.state.take(Instant::now());
         let (_, alarm) = core.state.outlook();
-        let alarm = match &taken {
+        let (alarm, _waker) = match &taken {
             Taken::Nothing => core.room.sit(&mut self.seat, cx.waker(), alarm),
-            Taken::Run(..) | Taken::Closed => {
-                core.room.leave(self.seat.take());
-                None
-            }
+            Taken::Run(..) | Taken::Closed => (None, core.room.leave(self.seat.take())),
         };
         let (calls, closes) = (core.calls(), open && core.state.is_closed());
         drop(core);
@@ -256,7 +267,7 @@ impl<K: Ord + Hash + Clone> Drop for Visit<'_, K> {
     fn drop(&mut self) {
         if let Some(seat) = self.seat.take() {
             let mut core = self.queue.0.core.lock();
-            core.room.leave(Some(seat));
+            let _waker = core.room.leave(Some(seat));
             let calls = core.calls();
             drop(core);
             calls.ring();

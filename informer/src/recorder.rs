@@ -1,159 +1,77 @@
 //! [`Recorder`]: tells people what happened to an object, as events. Never blocks its caller; repeated events become one
-//! with a count; a flood is cut. Where events are written is an [`EventSink`].
+//! with a count, which is written at growing distances; a flood is cut. Where events are written is an [`EventSink`].
 
+mod event;
+mod names;
+mod outbox;
+mod recent;
 mod series;
+mod sink;
+mod stats;
 #[cfg(test)]
 mod tests;
+mod writer;
 
-use std::{future::Future, sync::Arc, sync::atomic::AtomicU64, sync::atomic::Ordering};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use kstore_nondet::Nondet;
-use tokio::{sync::mpsc, time::sleep};
+use tokio::{
+    sync::{
+        mpsc::{self, error::TrySendError},
+        oneshot,
+    },
+    time::timeout,
+};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    Causes,
-    limits::{RECORDER_QUEUE, RECORDER_RETRY, RECORDER_TRIES},
-};
-use series::Series;
-
-/// The object that an event is about.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Reference {
-    /// `v1`, `apps/v1`.
-    pub api_version: String,
-    /// `Pod`.
-    pub kind: String,
-    /// Empty for objects without one.
-    pub namespace: String,
-    /// The object's name.
-    pub name: String,
-    /// The object's uid.
-    pub uid: String,
-}
-
-/// Whether someone should worry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EventType {
-    /// As it should be.
-    Normal,
-    /// Something is wrong.
-    Warning,
-}
-
-impl EventType {
-    /// As Kubernetes writes it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Normal => "Normal",
-            Self::Warning => "Warning",
-        }
-    }
-}
-
-/// One event to write: a new one if `count` is 1, else a newer state of the one of the same name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// The event's own name; unique in the namespace that it is written to.
-    pub name: String,
-    /// Who tells it.
-    pub component: String,
-    /// What it is about.
-    pub about: Reference,
-    /// How bad it is.
-    pub event_type: EventType,
-    /// Why, as one word in CamelCase that machines may match.
-    pub reason: String,
-    /// What happened, for people.
-    pub message: String,
-    /// How often it happened.
-    pub count: u32,
-    /// When it happened first.
-    pub first: Timestamp,
-    /// When it happened last.
-    pub last: Timestamp,
-    /// What led to it.
-    pub causes: Causes,
-}
-
-/// Why an event was not written.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum SinkError {
-    /// Worth another attempt later.
-    #[error("not now: {0}")]
-    Retry(String),
-    /// The event will never be accepted.
-    #[error("refused: {0}")]
-    Refused(String),
-}
-
-/// Where events are written.
-pub trait EventSink: Send + Sync + 'static {
-    /// Writes one event: creates it if `count` is 1 or if there is none of its name, else brings the count and the last
-    /// time of the existing one up to date.
-    fn write(&self, event: &Event) -> impl Future<Output = Result<(), SinkError>> + Send;
-}
-
-/// What became of the events.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RecorderStats {
-    /// Dropped because too many waited.
-    pub overflowed: u64,
-    /// Dropped because their object had too many.
-    pub spam: u64,
-    /// Given up after refusals or too many attempts.
-    pub failed: u64,
-    /// Writes that succeeded.
-    pub written: u64,
-}
+use crate::{Causes, limits::RECORDER_QUEUE, metrics::Registry};
+pub use event::{Event, EventType, Occurrence, Reference};
+pub use sink::{EventSink, SinkError};
+pub use stats::RecorderStats;
+use stats::{Counters, count};
+use writer::Writer;
 
 /// A handle with which a component records events. Clones share the queue.
 #[derive(Clone)]
 pub struct Recorder {
-    sender: mpsc::Sender<Recorded>,
+    sender: mpsc::Sender<Message>,
     nondet: Nondet,
     counters: Arc<Counters>,
     causes: Causes,
-}
-
-#[derive(Default)]
-struct Counters {
-    overflowed: AtomicU64,
-    spam: AtomicU64,
-    failed: AtomicU64,
-    written: AtomicU64,
+    host: Arc<str>,
 }
 
 /// Something that happened, before it is merged with others.
 struct Recorded {
-    about: Reference,
-    event_type: EventType,
-    reason: String,
-    message: String,
+    occurrence: Occurrence,
+    host: Arc<str>,
     at: Timestamp,
     causes: Causes,
 }
 
+enum Message {
+    Recorded(Box<Recorded>),
+    /// Write everything now, and say when it is done.
+    Flush(oneshot::Sender<()>),
+}
+
 impl Recorder {
-    /// A recorder for `component`, and the future that writes its events until `stop` is cancelled or every clone is
-    /// dropped.
+    /// A recorder for `component`, and the future that writes its events. It ends when every clone is dropped and all is
+    /// written; once `stop` is cancelled, at the latest [`RECORDER_FLUSH`](crate::limits::RECORDER_FLUSH) later. What is not
+    /// written by then is counted as dropped, as is what is recorded after.
     pub fn build<S: EventSink>(
         sink: S,
         component: &str,
         nondet: &Nondet,
         stop: &CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + use<S>) {
-        let (sender, receiver) = mpsc::channel(RECORDER_QUEUE);
+        let (sender, inbox) = mpsc::channel(RECORDER_QUEUE);
         let counters = Arc::new(Counters::default());
-        let series = Series::new(component);
-        let writer = Writer { sink, receiver, series, counters: counters.clone() };
-        let stop = stop.clone();
-        let driver = async move {
-            // A cancelled writer loses what waits; events are best effort.
-            stop.run_until_cancelled(writer.run()).await;
-        };
-        (Self { sender, nondet: nondet.clone(), counters, causes: Causes::none() }, driver)
+        let writer = Writer::new(sink, component, inbox, counters.clone(), nondet.rng.fork(component));
+        let driver = writer.run(stop.clone());
+        let (causes, host) = (Causes::none(), Arc::from(""));
+        (Self { sender, nondet: nondet.clone(), counters, causes, host }, driver)
     }
 
     /// Like [`Recorder::build`], driven by a task of its own.
@@ -169,19 +87,26 @@ impl Recorder {
         Self { causes: causes.clone(), ..self.clone() }
     }
 
-    /// Records that something happened to `about`. Returns at once; a full queue drops the event and counts it.
-    pub fn event(&self, about: &Reference, event_type: EventType, reason: &str, message: impl Into<String>) {
-        let recorded = Recorded {
-            about: about.clone(),
-            event_type,
-            reason: reason.to_owned(),
-            message: message.into(),
-            at: self.nondet.clock.now(),
-            causes: self.causes.clone(),
-        };
-        if self.sender.try_send(recorded).is_err() {
-            self.counters.overflowed.fetch_add(1, Ordering::Relaxed);
+    /// The same recorder for events that happened on this machine.
+    #[must_use]
+    pub fn host(&self, host: &str) -> Self {
+        Self { host: host.into(), ..self.clone() }
+    }
+
+    /// Records what happened. Returns at once; a full queue drops it and counts it.
+    pub fn record(&self, occurrence: Occurrence) {
+        let (host, at, causes) = (self.host.clone(), self.nondet.clock.now(), self.causes.clone());
+        let recorded = Message::Recorded(Box::new(Recorded { occurrence, host, at, causes }));
+        match self.sender.try_send(recorded) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => count(&self.counters.overflowed),
+            Err(TrySendError::Closed(_)) => count(&self.counters.stopped),
         }
+    }
+
+    /// Records that something happened to `about`.
+    pub fn event(&self, about: &Reference, event_type: EventType, reason: &str, message: impl Into<String>) {
+        self.record(Occurrence::new(about, event_type, reason, message));
     }
 
     /// Records something that is as it should be.
@@ -194,54 +119,24 @@ impl Recorder {
         self.event(about, EventType::Warning, reason, message);
     }
 
+    /// Writes what was recorded before, counts that rest included, and waits for it. False if that is not done within
+    /// `deadline`; it then goes on by itself.
+    pub async fn flush(&self, deadline: Duration) -> bool {
+        let flushed = async {
+            let (done, flushed) = oneshot::channel();
+            self.sender.send(Message::Flush(done)).await.is_ok() && flushed.await.is_ok()
+        };
+        timeout(deadline, flushed).await.unwrap_or(false)
+    }
+
     /// What became of the events so far.
     pub fn stats(&self) -> RecorderStats {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        RecorderStats {
-            overflowed: get(&self.counters.overflowed),
-            spam: get(&self.counters.spam),
-            failed: get(&self.counters.failed),
-            written: get(&self.counters.written),
-        }
-    }
-}
-
-struct Writer<S> {
-    sink: S,
-    receiver: mpsc::Receiver<Recorded>,
-    series: Series,
-    counters: Arc<Counters>,
-}
-
-impl<S: EventSink> Writer<S> {
-    async fn run(mut self) {
-        while let Some(recorded) = self.receiver.recv().await {
-            match self.series.merge(recorded) {
-                Some(event) => self.write(event).await,
-                None => {
-                    self.counters.spam.fetch_add(1, Ordering::Relaxed);
-                }
-            }
-        }
+        self.counters.stats()
     }
 
-    async fn write(&self, event: Event) {
-        for attempt in 1..=RECORDER_TRIES {
-            match self.sink.write(&event).await {
-                Ok(()) => {
-                    self.counters.written.fetch_add(1, Ordering::Relaxed);
-                    return;
-                }
-                Err(SinkError::Refused(error)) => {
-                    tracing::debug!(event = event.name, error, "event refused");
-                    break;
-                }
-                Err(SinkError::Retry(error)) => {
-                    tracing::debug!(event = event.name, error, attempt, "event not written");
-                    sleep(RECORDER_RETRY).await;
-                }
-            }
-        }
-        self.counters.failed.fetch_add(1, Ordering::Relaxed);
+    /// Puts what became of the events on the page of `registry`, as long as there is a recorder.
+    pub fn metrics(&self, registry: &Registry) {
+        let counters: Arc<Counters> = self.counters.clone();
+        registry.add(Arc::downgrade(&counters) as _);
     }
 }

@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
 use kstore_informer::metrics::Registry;
-use kstore_informer::{Builder, Causes, Delta, Object, Recorder, Reference, Subscription};
+use kstore_informer::{
+    Builder, Causes, Delta, EventType, Object, Occurrence, Recorder, Reference, Subscription,
+};
 use kstore_nondet::{Clock, Nondet};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -195,13 +197,16 @@ impl Edge {
     fn announce(&self, binding: &Binding) {
         let message = format!("Successfully assigned {} to {}", binding.pod.key, binding.choice.node);
         let recorder = self.recorder.causes(&Causes::one(binding.cause));
-        recorder.normal(&reference(&binding.pod), "Scheduled", message);
+        let scheduled = Occurrence::new(&reference(&binding.pod), EventType::Normal, "Scheduled", message);
+        recorder.record(Occurrence { action: "Binding".to_owned(), ..scheduled });
     }
 
     fn tell(&mut self, notice: &Notice, now: Timestamp) {
         let recorder = self.recorder.causes(&Causes::one(notice.cause));
         let message = explain::for_event(&notice.message);
-        recorder.warning(&reference(&notice.pod), "FailedScheduling", message);
+        let failed =
+            Occurrence::new(&reference(&notice.pod), EventType::Warning, "FailedScheduling", message);
+        recorder.record(Occurrence { action: "Scheduling".to_owned(), ..failed });
         self.writes.tell(notice, now);
     }
 
@@ -236,6 +241,7 @@ fn reference(pod: &Arc<PodInfo>) -> Reference {
         namespace: pod.key.namespace().to_owned(),
         name: pod.key.name().to_owned(),
         uid: pod.uid.to_string(),
+        ..Reference::default()
     }
 }
 

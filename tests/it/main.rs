@@ -23,6 +23,8 @@ mod grpc;
 mod kubectl;
 /// Every part in its own process.
 mod processes;
+/// Sources of objects, each held to what all must keep.
+mod source_contract;
 /// Deployments, pods, scheduling, garbage collection, namespaces: what the loops make of objects together.
 mod story;
 /// House rules, read from the source tree.

@@ -16,14 +16,15 @@ use super::{
 };
 use crate::{Client, Source, grpc::least};
 
-/// One part of a [`MultiSource`](super::MultiSource). Dropped, it leaves the stream to the others.
+/// One part of a [`MultiSource`](super::MultiSource). Dropped, and no
+/// longer read, it leaves the stream to the others.
 pub struct Part<T> {
     client: Client,
     source: Source<T>,
-    place: Place,
+    place: Arc<Place>,
 }
 
-/// A place at the table, given up when dropped.
+/// A place at the table, given up when nobody holds it: neither the part nor a stream of it.
 struct Place {
     shared: Arc<Shared>,
     seat: Seat,
@@ -40,7 +41,7 @@ impl<T: Object> Part<T> {
     pub(super) fn new(client: Client, shared: Arc<Shared>, source: Source<T>) -> Self {
         let seat = shared.table.lock().join(source.selectors());
         shared.changed.notify_one();
-        Self { client, source, place: Place { shared, seat } }
+        Self { client, source, place: Arc::new(Place { shared, seat }) }
     }
 }
 
@@ -74,19 +75,22 @@ impl<T: Object> ListerWatcher for Part<T> {
         }
         let ended = || SourceError::Unreachable("what reads the common stream has ended".into());
         let reader = answered.await.map_err(|_| ended())??;
-        Ok(frames(reader, self.source.clone(), least))
+        Ok(frames(reader, self.place.clone(), self.source.clone(), least))
     }
 }
 
 /// Objects are decoded here, by the informer that wants them, and not by the task that serves all.
-fn frames<T: Object>(reader: Reader, source: Source<T>, least: Revision) -> Frames<T> {
-    let reading = stream::unfold(Some((reader, source)), move |state| async move {
-        let (reader, source) = state?;
+fn frames<T: Object>(reader: Reader, place: Arc<Place>, source: Source<T>, least: Revision) -> Frames<T> {
+    let reading = stream::unfold(Some((reader, place, source)), move |state| async move {
+        let (reader, place, source) = state?;
         match reader.take().await {
             Taken::Batches(batches) => {
                 let frames = batches.into_iter().map(|batch| source.frames(batch, least));
                 let frames: Result<Vec<Vec<Frame<T>>>, _> = frames.collect();
-                Some((frames.map(|frames| frames.into_iter().flatten().collect()), Some((reader, source))))
+                Some((
+                    frames.map(|frames| frames.into_iter().flatten().collect()),
+                    Some((reader, place, source)),
+                ))
             }
             Taken::End(Some(error)) => Some((Err(error), None)),
             Taken::End(None) => None,

@@ -83,13 +83,11 @@ impl Table {
         }
     }
 
-    /// The part's informer wants a stream; one that it had before is of no more use to it.
+    /// The part's informer wants a stream; one that it had before ends with those of the others.
     pub(super) fn ask(&mut self, seat: Seat, wish: Wish, answer: Answer) {
-        let Some(place) = self.seats.get_mut(&seat) else { return };
-        if let Some(inbox) = &place.inbox {
-            inbox.abandon();
+        if let Some(place) = self.seats.get_mut(&seat) {
+            place.asked = Some((wish, answer));
         }
-        place.asked = Some((wish, answer));
     }
 
     /// The open stream, if there is one, delivers to these.

@@ -1,1 +1,254 @@
-//! Tests.
+//! Parts of a common stream against a fake server, under paused time; by chance, and case by case.
+
+mod fake;
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use kstore_informer::{
+    Builder, Frame, Frames, Informer, ListerWatcher, Object, ReadAt, Revision, SourceError, Start,
+};
+use kstore_nondet::Rng;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{MultiSource, Part};
+use crate::{DynamicObject, Gvr, WatchParams, limits::MULTI_BUFFER};
+use fake::Fake;
+
+const INITIAL: Start = Start::Initial(ReadAt::Latest);
+
+fn part(multi: &MultiSource, kind: &'static str) -> Part<DynamicObject> {
+    multi.part(multi.client.dynamic(Gvr::new("", "v1", kind)).source(WatchParams::default()))
+}
+
+fn after(revision: i64) -> Start {
+    Start::After(Revision(revision.try_into().unwrap()))
+}
+
+async fn next(frames: &mut Frames<DynamicObject>) -> String {
+    match timeout(Duration::from_secs(600), frames.next()).await.expect("something comes") {
+        None => "end".into(),
+        Some(Err(error)) => format!("{error:?}"),
+        Some(Ok(frames)) => frames.iter().map(frame).collect::<Vec<_>>().join(" "),
+    }
+}
+
+fn frame(frame: &Frame<DynamicObject>) -> String {
+    match frame {
+        Frame::Put(object) => format!("+{}@{}", object.key(), object.revision()),
+        Frame::Gone { key, revision, .. } => format!("-{key}@{revision}"),
+        Frame::Undecodable(what) => format!("!{}", what.key),
+        Frame::Progress { revision, initial_done } => {
+            format!("{revision}{}", if *initial_done { "!" } else { "" })
+        }
+    }
+}
+
+fn is_true(cache: &Informer<DynamicObject>, kind: &str, fake: &Fake) {
+    if !cache.is_synced() {
+        return;
+    }
+    let view = cache.view();
+    let at = i64::try_from(view.revision().0).unwrap();
+    let shown: Vec<_> = view
+        .iter()
+        .map(|object| (object.key().name().to_owned(), i64::try_from(object.revision().0).unwrap()))
+        .collect();
+    assert_eq!(shown, fake.at(kind, at), "{kind} at {at}");
+}
+
+/// R1 and R2 for many caches on one stream: whatever breaks, each shows what was true at its revision, and when all is quiet,
+/// all show the newest. At no time is more than one stream open.
+#[tokio::test(start_paused = true)]
+async fn caches_on_one_stream_are_true_at_every_moment_and_meet_in_the_end() {
+    for seed in 0..60 {
+        let rng = Rng::seeded(seed);
+        let (fake, stop) = (Fake::moody(rng.fork("fake")), CancellationToken::new());
+        let multi = fake.client().multi();
+        let kinds = ["a", "b", "c", "d"];
+        let mut caches: Vec<_> = kinds
+            .iter()
+            .map(|kind| Builder::new(part(&multi, kind)).name(kind).rng(&rng).spawn(&stop))
+            .collect();
+        for step in 0..60 {
+            let kind = kinds[usize::try_from(rng.below(3)).unwrap()];
+            match rng.below(12) {
+                0 => fake.cut(),
+                1 => fake.compact(),
+                2 => sleep(Duration::from_millis(rng.below(3_000))).await,
+                _ => drop(fake.write(kind, &rng.below(5).to_string(), rng.below(4) == 0)),
+            }
+            if step == 40 {
+                caches.pop();
+            }
+            if rng.below(3) == 0 {
+                sleep(Duration::from_millis(1)).await;
+            }
+            assert!(fake.open() <= 1, "seed {seed}");
+            caches.iter().zip(kinds).for_each(|(cache, kind)| is_true(cache, kind, &fake));
+        }
+        fake.calm_down();
+        let newest = fake.write("a", "last", false);
+        for (cache, kind) in caches.iter().zip(kinds) {
+            let reached = cache.wait_for(Revision(newest.try_into().unwrap()));
+            timeout(Duration::from_secs(3_600), reached).await.expect("all catch up").unwrap();
+            is_true(cache, kind, &fake);
+        }
+        drop(caches);
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(fake.open(), 0, "the stream ends with its last part, seed {seed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_part_hears_of_every_revision() {
+    let fake = Fake::calm();
+    fake.write("a", "x", false);
+    let multi = fake.client().multi();
+    let (a, b) = (part(&multi, "a"), part(&multi, "b"));
+    let (a, b) = futures::future::join(a.watch(INITIAL), b.watch(INITIAL)).await;
+    let (mut a, mut b) = (a.unwrap(), b.unwrap());
+    assert_eq!((next(&mut a).await.as_str(), next(&mut b).await.as_str()), ("+x@1 1!", "1!"));
+    fake.write("a", "y", false);
+    assert_eq!((next(&mut a).await.as_str(), next(&mut b).await.as_str()), ("+y@2 2", "2"));
+    fake.write("b", "z", false);
+    fake.write("b", "z", true);
+    assert_eq!((next(&mut a).await.as_str(), next(&mut b).await.as_str()), ("4", "+z@3 -z@4 4"));
+    assert_eq!(fake.asked(), [(2, 0)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn parts_resume_from_the_oldest_of_their_revisions_and_hear_nothing_twice() {
+    let fake = Fake::calm();
+    for name in ["1", "2", "3", "4"] {
+        fake.write("a", name, false);
+        fake.write("b", name, false);
+    }
+    let multi = fake.client().multi();
+    let (a, b) = (part(&multi, "a"), part(&multi, "b"));
+    let (a, b) = futures::future::join(a.watch(after(6)), b.watch(after(4))).await;
+    assert_eq!(next(&mut a.unwrap()).await, "+4@7 8");
+    assert_eq!(next(&mut b.unwrap()).await, "+3@6 +4@8 8");
+    assert_eq!(fake.asked(), [(2, 4)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn if_one_needs_everything_all_begin_anew_together() {
+    let fake = Fake::calm();
+    fake.write("a", "x", false);
+    let multi = fake.client().multi();
+    let (a, b) = (part(&multi, "a"), part(&multi, "b"));
+    let again = async {
+        assert_eq!(a.watch(after(1)).await.err(), Some(SourceError::Expired));
+        a.watch(INITIAL).await.unwrap()
+    };
+    let (mut frames, other) = futures::future::join(again, b.watch(INITIAL)).await;
+    assert_eq!(next(&mut frames).await, "+x@1 1!");
+    assert_eq!(next(&mut other.unwrap()).await, "1!");
+    assert_eq!(fake.asked(), [(2, 0)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_who_asks_again_ends_the_stream_for_all_and_a_latecomer_too() {
+    let fake = Fake::calm();
+    let multi = fake.client().multi();
+    let (a, b) = (part(&multi, "a"), part(&multi, "b"));
+    let (first, other) = futures::future::join(a.watch(INITIAL), b.watch(INITIAL)).await;
+    let (_first, mut other) = (first.unwrap(), other.unwrap());
+    assert_eq!(next(&mut other).await, "0!");
+    let resumed = async {
+        assert_eq!(next(&mut other).await, "end");
+        b.watch(after(0)).await.unwrap()
+    };
+    let (first, mut other) = futures::future::join(a.watch(after(0)), resumed).await;
+    let mut first = first.unwrap();
+    fake.write("c", "x", false);
+    let c = part(&multi, "c");
+    let late = async { c.watch(INITIAL).await.unwrap() };
+    let rest = async {
+        while next(&mut first).await != "end" {}
+        while next(&mut other).await != "end" {}
+        assert_eq!(a.watch(after(1)).await.err(), Some(SourceError::Expired));
+        assert_eq!(b.watch(after(1)).await.err(), Some(SourceError::Expired));
+    };
+    let both = futures::future::join(rest, async { (a.watch(INITIAL).await, b.watch(INITIAL).await) });
+    // The two wait for the latecomer, and it for them; nobody waits for ever.
+    let outcome =
+        timeout(Duration::from_secs(60), futures::future::select(Box::pin(late), Box::pin(both))).await;
+    drop(outcome);
+    assert!(fake.open() <= 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_part_holds_up_the_others_in_bounded_memory_and_nothing_is_lost() {
+    let fake = Fake::calm();
+    let multi = fake.client().multi();
+    let (a, b) = (part(&multi, "a"), part(&multi, "b"));
+    let (a, b) = futures::future::join(a.watch(INITIAL), b.watch(INITIAL)).await;
+    let (mut a, mut b) = (a.unwrap(), b.unwrap());
+    for _ in 0..=MULTI_BUFFER {
+        fake.write("a", "x", false);
+        sleep(Duration::from_millis(1)).await;
+    }
+    fake.write("b", "y", false);
+    while let Ok(Some(_)) = timeout(Duration::from_secs(1), b.next()).await {}
+    let told = a.next().await.unwrap().unwrap();
+    assert!(told.len() <= MULTI_BUFFER + 2, "{}", told.len());
+    let mut last = next(&mut b).await;
+    while !last.contains("+y") {
+        last = next(&mut b).await;
+    }
+    assert_eq!(next(&mut a).await, format!("+x@{} {}", MULTI_BUFFER + 1, MULTI_BUFFER + 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_leaves_is_not_waited_for_whether_it_had_begun_or_not() {
+    let fake = Fake::calm();
+    let multi = fake.client().multi();
+    let (a, b, c) = (part(&multi, "a"), part(&multi, "b"), part(&multi, "c"));
+    let asking = tokio::spawn(async move {
+        let (a, b) = futures::future::join(a.watch(INITIAL), b.watch(INITIAL)).await;
+        (a.unwrap(), b.unwrap())
+    });
+    sleep(Duration::from_secs(1)).await;
+    assert!(fake.asked().is_empty(), "all are waited for");
+    drop(c);
+    let (mut a, b) = asking.await.unwrap();
+    assert_eq!((next(&mut a).await.as_str(), fake.asked()), ("0!", vec![(2, 0)]));
+    drop((a, b));
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(fake.open(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_given_up_is_as_if_it_had_not_been_made() {
+    let fake = Fake::calm();
+    let multi = fake.client().multi();
+    let (a, b) = (part(&multi, "a"), part(&multi, "b"));
+    let _ = timeout(Duration::from_millis(1), a.watch(INITIAL)).await;
+    let waiting = timeout(Duration::from_secs(1), b.watch(INITIAL)).await;
+    assert!(waiting.is_err(), "the first no longer asks");
+    let (first, other) = futures::future::join(a.watch(INITIAL), b.watch(INITIAL)).await;
+    drop(first);
+    // A stream that nobody reads holds up nobody.
+    let mut other = other.unwrap();
+    for _ in 0..2 * MULTI_BUFFER {
+        fake.write("a", "x", false);
+    }
+    fake.write("b", "y", false);
+    while !next(&mut other).await.contains("+y") {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_fails_for_all() {
+    let fake = Fake::calm();
+    for _ in 0..5 {
+        fake.write("a", "x", false);
+    }
+    fake.compact();
+    let multi = fake.client().multi();
+    let (a, b) = (part(&multi, "a"), part(&multi, "b"));
+    let (a, b) = futures::future::join(a.watch(after(2)), b.watch(after(5))).await;
+    assert_eq!((a.err(), b.err()), (Some(SourceError::Expired), Some(SourceError::Expired)));
+}

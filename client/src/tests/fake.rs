@@ -117,7 +117,7 @@ impl Fake {
 }
 
 /// A failure as the real server words it.
-fn failure(code: Code, http: u16, reason: &str) -> Status {
+pub(crate) fn failure(code: Code, http: u16, reason: &str) -> Status {
     #[derive(Clone, PartialEq, Message)]
     struct Rpc {
         #[prost(message, repeated, tag = "3")]

@@ -38,7 +38,7 @@ impl Status {
     /// The status in the body of a refusal. Proxies and overloaded servers answer with other things: then the code speaks.
     pub(super) fn of_body(code: u16, body: &[u8]) -> Self {
         let mut status: Self = serde_json::from_slice(body).unwrap_or_default();
-        if status.message.is_empty() {
+        if status.message.is_empty() && status.reason.is_empty() {
             status.message = String::from_utf8_lossy(&body[..body.len().min(200)]).trim().to_owned();
         }
         if status.code == 0 {
@@ -73,7 +73,8 @@ impl Status {
     /// Whether a watch that was to begin with the state was refused for that: the server is too old for it, or has it switched
     /// off, and knows neither of the parameters.
     pub(super) fn refuses_streaming(&self) -> bool {
-        let told = ["sendInitialEvents", "resourceVersionMatch"].iter().any(|field| self.message.contains(field));
+        let told =
+            ["sendInitialEvents", "resourceVersionMatch"].iter().any(|field| self.message.contains(field));
         match self.code {
             422 => true,
             400 | 403 | 405 => told,
@@ -83,9 +84,7 @@ impl Status {
 
     fn is_too_large(&self) -> bool {
         let causes = self.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
-        let named = |cause: &Cause| {
-            cause.reason == "ResourceVersionTooLarge" || cause.message == TOO_LARGE
-        };
+        let named = |cause: &Cause| cause.reason == "ResourceVersionTooLarge" || cause.message == TOO_LARGE;
         causes.iter().any(named) || self.message.contains(TOO_LARGE)
     }
 
@@ -155,7 +154,10 @@ mod tests {
     #[test]
     fn a_refused_streaming_list_is_told_from_a_refused_caller() {
         let refuses = |code, body: &str| Status::of_body(code, body.as_bytes()).refuses_streaming();
-        assert!(refuses(422, r#"{"reason":"Invalid","message":"sendInitialEvents: Forbidden: unless the WatchList feature gate is enabled"}"#));
+        assert!(refuses(
+            422,
+            r#"{"reason":"Invalid","message":"sendInitialEvents: Forbidden: unless the WatchList feature gate is enabled"}"#
+        ));
         assert!(refuses(400, r#"{"message":"resourceVersionMatch is forbidden for watch"}"#));
         assert!(!refuses(403, r#"{"message":"user cannot watch pods"}"#));
         assert!(!refuses(429, ""));

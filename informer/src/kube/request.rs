@@ -129,10 +129,7 @@ mod tests {
             list(Some("7"), false, None),
             "/api/v1/pods?resourceVersion=7&resourceVersionMatch=NotOlderThan"
         );
-        assert_eq!(
-            list(Some("7"), true, None),
-            "/api/v1/pods?resourceVersion=7&resourceVersionMatch=Exact"
-        );
+        assert_eq!(list(Some("7"), true, None), "/api/v1/pods?resourceVersion=7&resourceVersionMatch=Exact");
         // A later page says neither revision nor match: the token knows.
         assert_eq!(
             pods().url(Ask::Page { token: "a=/b", limit: Some(2) }),

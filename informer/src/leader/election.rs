@@ -7,14 +7,21 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::options::ElectorOptions;
+use crate::metrics::{Collect, Metric, Page, Registry};
+
+const STATUS: Metric = Metric::gauge("leader_election_master_status", "1 while this candidate leads, else 0");
+const SLOW_PATHS: Metric =
+    Metric::counter("leader_election_slowpath_total", "Renewals for which the lease had to be read first");
 
 type Told = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// What one candidate knows of the election. Clones show the same; it outlives the elector.
 #[derive(Clone)]
-pub struct Election {
-    state: Arc<Mutex<State>>,
-    name: Arc<str>,
+pub struct Election(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    name: String,
     lease: Duration,
 }
 
@@ -31,67 +38,84 @@ struct State {
 
 impl fmt::Debug for Election {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.state.lock();
+        let state = self.0.state.lock();
         f.debug_struct("Election")
-            .field("name", &self.name)
+            .field("name", &self.0.name)
             .field("leader", &state.leader)
             .field("leading", &state.leading)
             .finish_non_exhaustive()
     }
 }
 
+#[expect(clippy::cast_precision_loss, reason = "a figure for people; exact up to 2^53")]
+impl Collect for Shared {
+    fn collect(&self, into: &mut Page) {
+        let state = self.state.lock();
+        let labels = [("name", self.name.as_str())];
+        into.add(&STATUS, &labels, f64::from(u8::from(state.leading)));
+        into.add(&SLOW_PATHS, &labels, state.slow_paths as f64);
+    }
+}
+
 impl Election {
     pub(super) fn new(options: &ElectorOptions) -> Self {
-        Self { state: Arc::default(), name: options.name.as_str().into(), lease: options.lease }
+        let (state, name, lease) = (Mutex::default(), options.name.clone(), options.lease);
+        Self(Arc::new(Shared { state, name, lease }))
     }
 
     /// What the election is called.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.0.name
     }
 
     /// Who leads, as last seen. None if nobody did, or nothing was seen yet. It may have changed since.
     pub fn leader(&self) -> Option<Arc<str>> {
-        self.state.lock().leader.clone()
+        self.0.state.lock().leader.clone()
     }
 
     /// Whether this candidate's work is under way.
     pub fn is_leading(&self) -> bool {
-        self.state.lock().leading
+        self.0.state.lock().leading
     }
 
     /// False if this candidate's work is under way although its lease ran out more than `tolerance` ago. That does not
     /// happen as long as time passes for the elector; a process of which this is false had better be ended.
     pub fn is_healthy(&self, tolerance: Duration) -> bool {
-        let state = self.state.lock();
-        !state.leading || state.renewed.is_none_or(|at| at.elapsed() <= self.lease + tolerance)
+        let state = self.0.state.lock();
+        !state.leading || state.renewed.is_none_or(|at| at.elapsed() <= self.0.lease + tolerance)
     }
 
     /// How often this candidate, leading, had to read the lease before it could renew it.
     pub fn slow_paths(&self) -> u64 {
-        self.state.lock().slow_paths
+        self.0.state.lock().slow_paths
+    }
+
+    /// Puts whether this candidate leads on the page of `registry`, as long as there is an elector or an [`Election`] of it.
+    pub fn metrics(&self, registry: &Registry) {
+        let shared: Arc<Shared> = self.0.clone();
+        registry.add(Arc::downgrade(&shared) as _);
     }
 
     pub(super) fn on_new_leader(&self, told: impl Fn(&str) + Send + Sync + 'static) {
-        self.state.lock().told = Some(Arc::new(told));
+        self.0.state.lock().told = Some(Arc::new(told));
     }
 
     pub(super) fn leads(&self, leading: bool) {
-        self.state.lock().leading = leading;
+        self.0.state.lock().leading = leading;
     }
 
     pub(super) fn slow_path(&self, leading: bool) {
-        self.state.lock().slow_paths += u64::from(leading);
+        self.0.state.lock().slow_paths += u64::from(leading);
     }
 
     pub(super) fn renewed(&self, began: Instant, leader: Option<&str>) {
-        self.state.lock().renewed = Some(began);
+        self.0.state.lock().renewed = Some(began);
         self.saw(leader);
     }
 
     /// Takes note of who leads, and tells it if it is someone new. A lease that nobody holds is no news by itself.
     pub(super) fn saw(&self, leader: Option<&str>) {
-        let mut state = self.state.lock();
+        let mut state = self.0.state.lock();
         if state.leader.as_deref() != leader {
             state.leader = leader.map(Arc::from);
         }
@@ -123,5 +147,19 @@ mod tests {
         assert!(!election.is_healthy(tolerance));
         election.leads(false);
         assert!(election.is_healthy(tolerance), "a candidate that only waits owes nothing");
+    }
+
+    #[test]
+    fn the_page_has_client_gos_figures_while_there_is_a_candidate() {
+        let (election, registry) = (Election::new(&ElectorOptions::new("a")), Registry::new());
+        election.metrics(&registry);
+        election.leads(true);
+        election.slow_path(true);
+        let mut page = String::new();
+        registry.render(&mut page);
+        assert!(page.contains("leader_election_master_status{name=\"\"} 1\n"), "{page}");
+        assert!(page.contains("leader_election_slowpath_total{name=\"\"} 1\n"), "{page}");
+        drop(election);
+        assert!(registry.is_empty());
     }
 }

@@ -16,10 +16,8 @@ pub(super) struct Entry {
     pub(super) causes: Causes,
     /// Whether the next run follows a parking that its deadline ended.
     pub(super) stale: bool,
-    /// Adds since the run under way began.
-    pub(super) asked: Asked,
-    /// Nothing after a success.
-    pub(super) failing: Option<Failing>,
+    /// Nothing after a success. Apart, because few keys fail.
+    pub(super) failing: Option<Box<Failing>>,
     pub(super) tenant: Option<u64>,
 }
 
@@ -27,16 +25,29 @@ pub(super) struct Entry {
 pub(super) enum Place {
     Ready,
     Waiting(Timer),
-    Running,
+    /// With what was added since it began.
+    Running(Asked),
     Parked(Box<Parked>),
+}
+
+impl Place {
+    /// Running, and nothing was added yet.
+    pub(super) const RUNNING: Self = Self::Running(Asked { plain: None, urgent: None });
 }
 
 /// A run that is over, whose verdict waits for a ticket or this time.
 pub(super) struct Parked {
     pub(super) deadline: Timer,
-    pub(super) started: Instant,
+    pub(super) ended: Ended,
+}
+
+/// A run that is over.
+pub(super) struct Ended {
     pub(super) run: Run,
     pub(super) verdict: Verdict,
+    pub(super) started: Instant,
+    /// What was added since.
+    pub(super) asked: Asked,
 }
 
 /// Failures that count since the last success.
@@ -74,16 +85,7 @@ pub(super) fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant>
 
 impl Entry {
     pub(super) fn new(priority: Priority, causes: Causes, tenant: Option<u64>, now: Instant) -> Self {
-        Self {
-            place: Place::Running,
-            since: now,
-            priority,
-            causes,
-            stale: false,
-            asked: Asked::default(),
-            failing: None,
-            tenant,
-        }
+        Self { place: Place::RUNNING, since: now, priority, causes, stale: false, failing: None, tenant }
     }
 
     /// When the next run is to be, if one is wanted.
@@ -91,7 +93,8 @@ impl Entry {
         match &self.place {
             Place::Ready => Some(self.since),
             Place::Waiting(timer) => Some(timer.at),
-            Place::Running | Place::Parked(_) => self.asked.earliest(),
+            Place::Running(asked) => asked.earliest(),
+            Place::Parked(parked) => parked.ended.asked.earliest(),
         }
     }
 

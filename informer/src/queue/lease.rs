@@ -1,6 +1,6 @@
 //! [`Lease`], the right to work on a key, and [`Ticket`], by which a key stays away from workers after its run.
 
-use std::{hash::Hash, sync::Arc, time::Duration};
+use std::{fmt, hash::Hash, sync::Arc, time::Duration};
 
 use super::{Priority, Queue, state::Run, timers::Timer};
 use crate::{Causes, Key};
@@ -107,11 +107,26 @@ impl<K: Ord + Hash + Clone> Drop for Lease<K> {
     }
 }
 
+impl<K: Ord + Hash + Clone + fmt::Debug> fmt::Debug for Lease<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("key", &self.key)
+            .field("attempt", &self.run.failures)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Keeps a key parked. Give a clone to everything that must happen first; each drops its own.
 #[derive(Clone)]
 pub struct Ticket<K: Ord + Hash + Clone = Key>(
     #[expect(dead_code, reason = "held for its drop")] Arc<Parking<K>>,
 );
+
+impl<K: Ord + Hash + Clone> fmt::Debug for Ticket<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ticket")
+    }
+}
 
 struct Parking<K: Ord + Hash + Clone> {
     queue: Queue<K>,

@@ -92,7 +92,8 @@ impl Histogram {
     }
 
     pub(super) fn record(&mut self, duration: Duration) {
-        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let nanos =
+            duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into());
         // 10ⁿ belongs to the bucket below 10ⁿ, so one less decides.
         let bucket = nanos.saturating_sub(1).checked_ilog10().unwrap_or(0) as usize;
         self.counts[bucket.min(Self::BUCKETS)] += 1;

@@ -74,7 +74,8 @@ impl Default for Backoff {
 impl Backoff {
     /// The wait after a failure that had `failures` before it; `chance` is in `0.0..1.0`.
     pub(super) fn wait(&self, failures: u32, chance: f64) -> Duration {
-        let ideal = self.base.saturating_mul(1 << failures.min(30)).min(self.cap);
+        let doubled = self.base.as_nanos().saturating_mul(1 << failures.min(100));
+        let ideal = Duration::from_nanos_u128(doubled.min(self.cap.as_nanos()));
         let jitter = self.jitter.clamp(0.0, 1.0);
         ideal.mul_f64(1.0 - jitter + 2.0 * jitter * chance)
     }
@@ -133,4 +134,25 @@ pub struct Add {
     pub urgent: bool,
     /// Not before the overall rate allows it.
     pub rate_limited: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Q9: after n failures the wait is `base · 2ⁿ` or the cap, a fifth more or less, however large n is.
+        #[test]
+        fn a_wait_doubles_up_to_the_cap_and_is_spread_by_the_jitter(
+            base in 1u64..10_000, cap in 1u64..10_000_000_000, failures in 0u32..80, chance in 0.0f64..1.0
+        ) {
+            let micros = Duration::from_micros;
+            let backoff = Backoff { base: micros(base), cap: micros(cap), jitter: 0.2 };
+            let ideal = (2f64.powi(failures as i32) * base as f64).min(cap as f64);
+            let wait = backoff.wait(failures, chance).as_secs_f64() * 1e6;
+            prop_assert!(wait >= ideal * 0.8 - 0.001 && wait <= ideal * 1.2 + 0.001, "{wait} for {ideal}");
+        }
+    }
 }

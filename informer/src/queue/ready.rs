@@ -12,20 +12,23 @@ use super::{
 
 /// Ready slots, by priority.
 ///
-/// The rule, exactly: the next is of the highest priority, unless a lower one is due. A priority is due if, since it was
-/// last served or became non-empty, keys above it were served `ageing` times for each non-empty priority above it. Of
-/// several that are due, the lowest is next. So the first key of a priority waits for at most `ageing` runs of each
-/// priority above it, and one of each below.
+/// The rule, exactly: a priority is due if, since it was last served or became non-empty, others were served `ageing`
+/// times for each non-empty priority above it; so the highest always is. Of those that are due, the next is the one that
+/// waits for longest, and of those the lowest; but after another one was served, the highest is next. So the first key of
+/// a priority waits for at most `ageing` others per priority above it and two per other priority, and one of the highest
+/// for at most one.
 pub(super) struct Ready {
     /// Highest first; none is empty.
     levels: Vec<Level>,
+    /// Whether another level than the highest was served last.
+    overtaken: bool,
     ageing: usize,
     len: usize,
 }
 
 struct Level {
     priority: Priority,
-    /// Services of higher levels since the last one here.
+    /// Services of other levels since the last one here.
     passed: usize,
     len: usize,
     lanes: Lanes,
@@ -54,7 +57,7 @@ pub(super) struct Place {
 
 impl Ready {
     pub(super) fn new(ageing: NonZeroU32) -> Self {
-        Self { levels: Vec::new(), ageing: ageing.get() as usize, len: 0 }
+        Self { levels: Vec::new(), overtaken: false, ageing: ageing.get() as usize, len: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -105,9 +108,10 @@ impl Ready {
     /// Takes the next slot out.
     pub(super) fn pop<K: Eq, V>(&mut self, slots: &mut Slots<K, V>) -> Option<At> {
         let index = self.next_level()?;
-        let (served, below) = self.levels[index..].split_first_mut()?;
+        self.overtaken = index > 0;
+        self.levels.iter_mut().for_each(|level| level.passed += 1);
+        let served = &mut self.levels[index];
         served.passed = 0;
-        below.iter_mut().for_each(|level| level.passed += 1);
         let next = match &mut served.lanes {
             Lanes::One(list) => slots.pop(list),
             Lanes::Fair(turns) => turns.pop(slots),
@@ -117,11 +121,12 @@ impl Ready {
     }
 
     fn next_level(&self) -> Option<usize> {
-        if self.levels.is_empty() {
-            return None;
+        if self.overtaken || self.levels.len() < 2 {
+            return (!self.levels.is_empty()).then_some(0);
         }
-        let due = |(above, level): (usize, &Level)| above > 0 && level.passed >= above * self.ageing;
-        Some(self.levels.iter().enumerate().rposition(due).unwrap_or(0))
+        let due = |(above, level): &(usize, &Level)| level.passed >= above * self.ageing;
+        let longest = self.levels.iter().enumerate().filter(due).max_by_key(|(_, level)| level.passed);
+        Some(longest.map_or(0, |(index, _)| index))
     }
 
     fn left(&mut self, index: usize) {
@@ -165,6 +170,46 @@ impl Turns {
             if next.is_some() {
                 return next;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Q8: whatever else is added, the first key of a level is served after at most `ageing` others per level above it,
+        /// and two per other level; one of the highest after at most one.
+        #[test]
+        fn the_first_of_a_level_waits_for_a_bounded_number_of_others(
+            ageing in 1u32..6,
+            turns in prop::collection::vec(prop::collection::vec(0i32..5, 0..4), 1..300),
+        ) {
+            let (mut slots, mut ready) = (Slots::new(), Ready::new(ageing.try_into().unwrap()));
+            // Services since a level was served or became non-empty.
+            let mut waited = [None; 5];
+            for (turn, added) in turns.iter().enumerate() {
+                for (n, priority) in added.iter().enumerate() {
+                    let at = slots.insert(0, (turn, n), *priority);
+                    ready.push(&mut slots, at, Place { priority: Priority(*priority), tenant: None });
+                    waited[*priority as usize].get_or_insert(0);
+                }
+                let Some(at) = ready.pop(&mut slots) else { continue };
+                let priority = *slots.value(at).unwrap();
+                slots.free(at);
+                let more = slots.iter().any(|(_, other)| *other == priority);
+                waited[priority as usize] = more.then_some(0);
+                for (level, waited) in waited.iter_mut().enumerate().filter(|(level, _)| *level != priority as usize) {
+                    let Some(waited) = waited else { continue };
+                    *waited += 1;
+                    let bound = if level == 4 { 1 } else { (4 - level) * ageing as usize + 2 * 4 };
+                    prop_assert!(*waited <= bound, "level {level} waited {waited} > {bound}");
+                }
+            }
+            prop_assert_eq!(ready.len(), slots.len());
         }
     }
 }

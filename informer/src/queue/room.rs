@@ -30,39 +30,44 @@ pub(super) struct Room {
 pub(super) type Seat = u64;
 
 impl Room {
-    /// A worker found nothing and waits. If it gets a time, it has to come back by itself then.
+    /// A worker found nothing and waits. If it gets a time, it has to come back by itself then. What it left as waker before
+    /// is to be dropped without the lock, since that may run anything.
     pub(super) fn sit(
         &mut self,
         seat: &mut Option<Seat>,
         waker: &Waker,
         alarm: Option<Instant>,
-    ) -> Option<Instant> {
+    ) -> (Option<Instant>, Option<Waker>) {
         let seat = *seat.get_or_insert_with(|| {
             self.next += 1;
             self.next
         });
         self.called.remove(&seat);
-        self.seats.entry(seat).and_modify(|old| old.clone_from(waker)).or_insert_with(|| waker.clone());
+        let known = self.seats.get(&seat).is_some_and(|known| known.will_wake(waker));
+        let before = if known { None } else { self.seats.insert(seat, waker.clone()) };
         let keeps = self.keeper.is_none_or(|(keeper, _)| keeper == seat);
         if keeps {
             self.keeper = alarm.map(|at| (seat, at));
         }
-        alarm.filter(|_| keeps)
+        (alarm.filter(|_| keeps), before)
     }
 
-    /// A worker goes, with a key or without.
-    pub(super) fn leave(&mut self, seat: Option<Seat>) {
-        let Some(seat) = seat else { return };
-        self.seats.remove(&seat);
+    /// A worker goes, with a key or without. Its waker is to be dropped without the lock.
+    pub(super) fn leave(&mut self, seat: Option<Seat>) -> Option<Waker> {
+        let seat = seat?;
         self.called.remove(&seat);
         if self.keeper.is_some_and(|(keeper, _)| keeper == seat) {
             self.keeper = None;
         }
+        self.seats.remove(&seat)
     }
 
     /// Whom to wake so that the invariants hold.
     pub(super) fn call(&mut self, ready: usize, alarm: Option<Instant>) -> Calls {
         let mut calls = Calls::default();
+        if self.seats.is_empty() {
+            return calls;
+        }
         while self.called.len() < ready
             && let Some(waker) = self.pick()
         {
@@ -129,6 +134,9 @@ impl Calls {
 
     /// Wakes them. Not under the lock: a waker may run anything.
     pub(super) fn ring(self) {
-        self.first.into_iter().chain(self.rest).for_each(Waker::wake);
+        if let Some(first) = self.first {
+            first.wake();
+            self.rest.into_iter().for_each(Waker::wake);
+        }
     }
 }

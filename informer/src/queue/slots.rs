@@ -92,17 +92,16 @@ impl<K: Eq, V> Slots<K, V> {
     }
 
     /// Frees a slot that is in no list.
-    pub(super) fn remove(&mut self, at: At) -> Option<(K, V)> {
+    pub(super) fn free(&mut self, at: At) {
         let slot = &mut self.slots[at as usize];
-        let content = slot.content.take()?;
         if let Ok(entry) = self.index.find_entry(slot.hash, |other| *other == at) {
             entry.remove();
+            slot.content = None;
+            slot.links.after = std::mem::replace(&mut self.free, at);
         }
-        slot.links.after = std::mem::replace(&mut self.free, at);
         if self.index.is_empty() {
             self.shrink();
         }
-        Some(content)
     }
 
     /// Gives memory back that a peak needed and an idle queue does not.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{
     Add, Backoff, Histogram, Priority, QueueMetrics, QueueOptions, QueueStats,
-    entry::{Asked, Entry, Place},
+    entry::{Entry, Place},
     rate::Reservations,
     ready::Ready,
     slots::{At, List, Slots},
@@ -99,52 +99,68 @@ impl<K: Eq + Hash + Clone> State<K> {
         }
     }
 
-    /// Wants a run of a key.
-    pub(super) fn add(&mut self, named: Named<K>, add: Add, now: Instant) {
+    /// Wants a run of a key. Reads the clock only if it matters: it costs as much as everything else here.
+    pub(super) fn add(&mut self, named: Named<K>, add: Add, clock: impl Fn() -> Instant) {
         if self.mode != Mode::Open {
             return;
         }
-        self.ripen(now);
+        if self.timers.len() > 0 {
+            self.ripen(clock());
+        }
         self.stats.adds += 1;
         match self.slots.find(named.hash, &named.key) {
-            None => {
-                let due = self.due(&add, None, now);
-                let entry = Entry::new(add.priority, add.causes, named.tenant, now);
-                let at = self.slots.insert(named.hash, named.key, entry);
-                self.place(at, due, now);
+            None => self.admit(named, add, clock()),
+            Some(at) => {
+                let entry = self.entry(at);
+                match entry.place {
+                    Place::Ready if add.priority <= entry.priority => {
+                        entry.causes.absorb(add.causes);
+                        self.stats.merged += 1;
+                    }
+                    Place::Ready => self.raise(at, add),
+                    Place::Waiting(_) | Place::Running(_) | Place::Parked(_) => self.merge(at, add, clock()),
+                }
             }
-            Some(at) => self.merge(at, add, now),
         }
     }
 
+    fn admit(&mut self, named: Named<K>, add: Add, now: Instant) {
+        let due = self.due(&add, None, now);
+        let entry = Entry::new(add.priority, add.causes, named.tenant, now);
+        let at = self.slots.insert(named.hash, named.key, entry);
+        self.place(at, due, now);
+    }
+
+    /// A ready key has become more important: it goes behind those of its new priority.
+    fn raise(&mut self, at: At, add: Add) {
+        self.stats.merged += 1;
+        let rank = self.entry(at).rank();
+        self.ready.remove(&mut self.slots, at, rank);
+        let entry = self.entry(at);
+        entry.join(add.priority, add.causes);
+        let rank = entry.rank();
+        self.ready.push(&mut self.slots, at, rank);
+    }
+
+    /// Adds to a key that is not ready.
     fn merge(&mut self, at: At, add: Add, now: Instant) {
         let planned = self.entry(at).planned();
         let due = self.due(&add, planned, now);
         self.stats.merged += u64::from(planned.is_some());
         let entry = self.entry(at);
-        match entry.place {
-            Place::Ready if add.priority <= entry.priority => entry.causes.absorb(add.causes),
-            Place::Ready => {
-                let rank = entry.rank();
-                self.ready.remove(&mut self.slots, at, rank);
-                let entry = self.entry(at);
-                entry.join(add.priority, add.causes);
-                let rank = entry.rank();
-                self.ready.push(&mut self.slots, at, rank);
-            }
+        entry.join(add.priority, add.causes);
+        match &mut entry.place {
             Place::Waiting(timer) => {
-                entry.join(add.priority, add.causes);
-                let held = entry.failing.filter(|_| !add.urgent);
-                let due = held.map_or(due, |failing| due.max(failing.until));
+                let held = entry.failing.as_ref().filter(|_| !add.urgent);
+                let (timer, due) = (*timer, held.map_or(due, |failing| due.max(failing.until)));
                 if due < timer.at {
                     self.timers.cancel(timer);
                     self.place(at, due, now);
                 }
             }
-            Place::Running | Place::Parked(_) => {
-                entry.join(add.priority, add.causes);
-                entry.asked.note(due, add.urgent);
-            }
+            Place::Running(asked) => asked.note(due, add.urgent),
+            Place::Parked(parked) => parked.ended.asked.note(due, add.urgent),
+            Place::Ready => {}
         }
     }
 
@@ -183,7 +199,7 @@ impl<K: Eq + Hash + Clone> State<K> {
             match self.entry(at).place {
                 Place::Waiting(_) => self.place(at, timer.at, timer.at),
                 Place::Parked(_) => self.expire(at, timer.at),
-                Place::Ready | Place::Running => {}
+                Place::Ready | Place::Running(_) => {}
             }
         }
         if self.is_drained() {
@@ -208,12 +224,11 @@ impl<K: Eq + Hash + Clone> State<K> {
             at,
             causes: std::mem::take(&mut entry.causes),
             priority: std::mem::replace(&mut entry.priority, Priority::LOWEST),
-            failures: entry.failing.map_or(0, |failing| failing.count),
+            failures: entry.failing.as_ref().map_or(0, |failing| failing.count),
             stale: std::mem::take(&mut entry.stale),
         };
-        entry.place = Place::Running;
+        entry.place = Place::RUNNING;
         entry.since = now;
-        entry.asked = Asked::default();
         self.queue_duration.record(waited);
         Taken::Run(key, run)
     }

@@ -1,5 +1,11 @@
 //! What the queue promises, as properties of random schedules, and by example where a number matters.
 
+#[cfg(kstore_loom)]
+mod loom;
+mod model;
+mod rivals;
+mod waiters;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -11,7 +17,7 @@ use proptest::prelude::*;
 use tokio::time::{Instant, advance};
 
 use super::*;
-use crate::{Causes, Revision};
+use crate::{Causes, Key, Revision};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -129,6 +135,7 @@ fn paused<F: Future>(future: F) -> F::Output {
 }
 
 proptest! {
+    /// Q1–Q4, Q10, Q12, Q14, as a bystander sees them who knows no model of the queue.
     #[test]
     fn no_add_is_lost_no_key_runs_twice_at_once_and_nothing_is_left(ops in prop::collection::vec(op(), 1..200)) {
         paused(async {
@@ -157,30 +164,7 @@ proptest! {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn keys_run_in_the_order_of_their_first_add() {
-    let queue = Queue::new(Rng::seeded(1));
-    for key in [3, 1, 2, 1, 3] {
-        queue.add(key, Causes::none());
-    }
-    let mut order = Vec::new();
-    while let Some(Some(lease)) = queue.next().now_or_never() {
-        order.push(*lease.key());
-        lease.done();
-    }
-    assert_eq!(order, [3, 1, 2]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn client_go_double_run_a_waiting_key_that_is_added_runs_once_and_not_again_at_its_time() {
-    let queue = Queue::new(Rng::seeded(1));
-    queue.add_after("a", Duration::from_secs(5));
-    queue.add("a", Causes::none());
-    queue.next().await.unwrap().done();
-    let more = tokio::time::timeout(Duration::from_secs(60), queue.next()).await;
-    assert!(more.is_err(), "the earlier run is the one that was asked for");
-}
-
+/// Q9: the n-th failure in a row waits `base · 2ⁿ`, a fifth more or less, up to the cap; a success starts over.
 #[tokio::test(start_paused = true)]
 async fn failures_double_the_wait_and_success_forgets_them() {
     let queue = Queue::new(Rng::seeded(1));
@@ -204,23 +188,6 @@ async fn failures_double_the_wait_and_success_forgets_them() {
     assert_eq!(queue.next().await.unwrap().attempt(), 0);
 }
 
-/// Q9: the back-off explosion of client-go (kubernetes/kubernetes#132805): events that run a key again during its back-off
-/// drove the wait to its cap within an outage of a minute.
-#[tokio::test(start_paused = true)]
-async fn client_go_back_off_explosion_an_urgent_run_during_the_back_off_does_not_count() {
-    let queue = Queue::new(Rng::seeded(1));
-    queue.add("a", Causes::none());
-    for _ in 0..10 {
-        queue.next().await.unwrap().retry();
-    }
-    for _ in 0..50 {
-        queue.add_with("a", Add { urgent: true, ..Add::default() });
-        let lease = queue.next().now_or_never().flatten().expect("at once");
-        assert_eq!(lease.attempt(), 10);
-        lease.retry();
-    }
-}
-
 /// Q9: a plain add of a failing key waits with it, before the failed run ends as well as after.
 #[tokio::test(start_paused = true)]
 async fn an_event_does_not_cut_the_back_off_of_a_failing_key() {
@@ -237,41 +204,6 @@ async fn an_event_does_not_cut_the_back_off_of_a_failing_key() {
     let lease = queue.next().await.unwrap();
     assert!(failed.elapsed() >= Duration::from_millis(5 << 9).mul_f64(0.8), "{:?}", failed.elapsed());
     assert_eq!(lease.causes().to_string(), "1,2,3");
-}
-
-/// Q11, and regression for client-go's early drain: it tests only whether something is being processed, and returns while
-/// keys are queued.
-#[tokio::test(start_paused = true)]
-async fn client_go_early_drain_draining_waits_for_what_is_ready_running_or_parked() {
-    let queue = Queue::new(Rng::seeded(1));
-    for key in ["parked", "running", "ready"] {
-        queue.add(key, Causes::none());
-    }
-    queue.add_after("waiting", Duration::from_secs(1));
-    let ticket = queue.next().await.unwrap().park(Verdict::Done, Duration::from_secs(60));
-    let running = queue.next().await.unwrap();
-    queue.add("parked", Causes::none());
-    let drained = tokio::spawn({
-        let queue = queue.clone();
-        async move { queue.drain(Duration::MAX).await }
-    });
-    let step = || tokio::time::sleep(Duration::from_secs(1));
-    step().await;
-    queue.add("late", Causes::none());
-    running.done();
-    step().await;
-    assert!(!drained.is_finished(), "nothing runs, but a key is ready");
-    let ready = queue.next().await.unwrap();
-    assert_eq!(*ready.key(), "ready");
-    ready.retry();
-    step().await;
-    assert!(!drained.is_finished(), "nothing runs and nothing is ready, but a key is parked");
-    drop(ticket);
-    let parked = queue.next().await.unwrap();
-    assert_eq!(*parked.key(), "parked");
-    parked.done();
-    assert_eq!(drained.await.unwrap(), ["ready", "waiting"], "the one that failed, and the one that waited");
-    assert!(queue.next().await.is_none());
 }
 
 /// Q11: at the deadline nothing runs any more, and the caller is told what was left.
@@ -311,6 +243,7 @@ async fn closing_wakes_every_worker() {
     }
 }
 
+/// Q7: a key runs when its time comes if any worker is free, and no sooner.
 #[tokio::test(start_paused = true)]
 async fn a_free_worker_takes_a_key_when_its_time_comes_whatever_the_others_do() {
     let queue = Queue::new(Rng::seeded(1));
@@ -377,4 +310,67 @@ async fn a_parked_key_runs_stale_at_its_deadline() {
     lease.retry();
     assert!(!queue.next().await.unwrap().is_stale(), "a ticket that comes late changes nothing");
     assert_eq!(queue.stats().stale, 1);
+}
+
+/// Q2, Q3: adds while a key is ready or waiting make one run, and so do adds while it runs.
+#[tokio::test(start_paused = true)]
+async fn many_adds_make_one_run() {
+    let queue = Queue::new(Rng::seeded(1));
+    let many =
+        |revisions: std::ops::Range<u64>| revisions.for_each(|n| queue.add("a", Causes::one(Revision(n))));
+    queue.add_after("a", Duration::from_secs(1));
+    many(1..5);
+    let first = queue.next().await.unwrap();
+    many(5..9);
+    assert!(queue.next().now_or_never().is_none(), "one run of a key at a time");
+    assert_eq!(first.causes().to_string(), "1,2,3,4");
+    first.done();
+    let second = queue.next().await.unwrap();
+    assert_eq!(second.causes().to_string(), "5,6,7,8");
+    second.done();
+    assert!(queue.next().now_or_never().is_none());
+}
+
+/// Rate-limited adds share one rate, and one that merges into a run that is planned anyway takes nothing from it.
+#[tokio::test(start_paused = true)]
+async fn rate_limited_adds_wait_for_the_overall_rate() {
+    let queue = Queue::new(Rng::seeded(1));
+    let add = |key: u32| queue.add_with(key, Add { rate_limited: true, ..Add::default() });
+    (0..150).chain(0..150).for_each(add);
+    let (start, mut at) = (Instant::now(), Vec::new());
+    while at.len() < 150 {
+        queue.next().await.unwrap().done();
+        at.push(start.elapsed().as_millis());
+    }
+    let expected: Vec<_> = (0..150u128).map(|n| n.saturating_sub(99) * 100).collect();
+    assert_eq!(at, expected);
+}
+
+/// Where a rate is asked for, retries have to keep it too, however many keys fail.
+#[tokio::test(start_paused = true)]
+async fn retries_keep_the_overall_rate_where_one_is_asked_for() {
+    let queue =
+        Queue::with(QueueOptions { rate: Some(Rate::default()), ..QueueOptions::default() }, Rng::seeded(1));
+    (0..200).for_each(|key| queue.add(key, Causes::none()));
+    for _ in 0..200 {
+        queue.next().await.unwrap().retry();
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(queue.stats().ready, 110, "a burst of a hundred and ten in a second");
+}
+
+/// Tenants take turns however many keys one of them has.
+#[tokio::test(start_paused = true)]
+async fn a_tenant_with_many_keys_does_not_delay_one_with_few() {
+    let options = QueueOptions { fair: Some(Fair::by(Key::namespace)), ..QueueOptions::default() };
+    let queue = Queue::with(options, Rng::seeded(1));
+    (0..100).for_each(|n| queue.add(Key::new("many", &n.to_string()), Causes::none()));
+    (0..3).for_each(|n| queue.add(Key::new("few", &n.to_string()), Causes::none()));
+    let mut order = Vec::new();
+    while let Some(Some(lease)) = queue.next().now_or_never() {
+        order.push(lease.key().to_string());
+        lease.done();
+    }
+    assert_eq!(order[..7], ["many/0", "few/0", "many/1", "few/1", "many/2", "few/2", "many/3"]);
+    assert_eq!(order.len(), 103);
 }

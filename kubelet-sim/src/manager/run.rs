@@ -10,7 +10,7 @@ use crate::fault::{Handle, Order};
 use crate::time::between;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kstore_client::{Client, WatchParams};
+use kstore_client::{Client, ClientSink, WatchParams};
 use kstore_informer::{Builder, Causes, EventType, Recorder, Reference, Subscription};
 use kstore_nondet::Nondet;
 use tokio::sync::mpsc;
@@ -59,8 +59,10 @@ impl Simulator {
         }
         let rng = self.nondet.rng.fork("kubelet-sim");
         let manager = Manager::new(self.config, &rng, &nodes.list(), self.nondet.clock.now());
+        let sink = ClientSink::new(&self.client);
+        let (recorder, writing) = Recorder::build(sink, AGENT, &self.nondet, &stop);
         let edge = Edge {
-            recorder: self.client.recorder(AGENT, &self.nondet, &stop),
+            recorder,
             client: self.client,
             nondet: self.nondet,
             manager,
@@ -69,7 +71,8 @@ impl Simulator {
             orders: self.orders,
             writes: JoinSet::new(),
         };
-        edge.run(&stop).await;
+        // The last events are written before this returns.
+        tokio::join!(edge.run(&stop), writing);
     }
 }
 
@@ -147,21 +150,23 @@ impl Edge {
 fn record(recorder: &Recorder, notice: Notice) {
     let Notice { node, regarding, warning, reason, message, cause } = notice;
     let about = match regarding {
-        Regarding::Pod { key, uid, .. } => Reference {
+        Regarding::Pod { key, uid, field_path } => Reference {
             api_version: "v1".to_owned(),
             kind: "Pod".to_owned(),
             namespace: key.namespace().to_owned(),
             name: key.name().to_owned(),
             uid: uid.to_string(),
+            field_path,
         },
         Regarding::Node => Reference {
             api_version: "v1".to_owned(),
             kind: "Node".to_owned(),
             namespace: String::new(),
             name: node.clone(),
-            uid: node,
+            uid: node.clone(),
+            ..Reference::default()
         },
     };
     let event_type = if warning { EventType::Warning } else { EventType::Normal };
-    recorder.causes(&Causes::one(cause)).event(&about, event_type, reason, message);
+    recorder.host(&node).causes(&Causes::one(cause)).event(&about, event_type, reason, message);
 }

@@ -27,7 +27,8 @@ impl<K: Eq + Hash + Clone> State<K> {
     /// Gives up a key that is in no place.
     pub(super) fn give_up(&mut self, at: At) {
         self.stats.dropped += 1;
-        self.left.extend(self.slots.remove(at).map(|(key, _)| key));
+        self.left.extend(self.slots.key(at).cloned());
+        self.slots.free(at);
     }
 
     /// Whether a drain has nothing to wait for.

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{Mode, Run, State, later};
 use crate::queue::{
     Verdict,
-    entry::{Failing, Parked, Place, earlier},
+    entry::{Asked, Ended, Failing, Parked, Place, earlier},
     slots::At,
     timers::Timer,
 };
@@ -19,8 +19,8 @@ impl<K: Eq + Hash + Clone> State<K> {
         if self.mode == Mode::Closed {
             return;
         }
-        let started = self.stop(run.at, now);
-        self.conclude(run, verdict, started, now);
+        let ended = self.stop(run, verdict, now);
+        self.conclude(ended, now);
         self.ripen(now);
     }
 
@@ -36,10 +36,10 @@ impl<K: Eq + Hash + Clone> State<K> {
         if self.mode == Mode::Closed {
             return None;
         }
-        let (at, started) = (run.at, self.stop(run.at, now));
+        let (at, ended) = (run.at, self.stop(run, verdict, now));
         self.stats.parked += 1;
         let deadline = self.timers.set(later(now, deadline), at);
-        self.entry(at).place = Place::Parked(Box::new(Parked { deadline, started, run, verdict }));
+        self.entry(at).place = Place::Parked(Box::new(Parked { deadline, ended }));
         Some((at, deadline))
     }
 
@@ -62,26 +62,28 @@ impl<K: Eq + Hash + Clone> State<K> {
     }
 
     fn unpark(&mut self, at: At, now: Instant) {
-        let place = std::mem::replace(&mut self.entry(at).place, Place::Running);
+        let place = std::mem::replace(&mut self.entry(at).place, Place::RUNNING);
         if let Place::Parked(parked) = place {
             self.stats.parked -= 1;
-            self.conclude(parked.run, parked.verdict, parked.started, now);
+            self.conclude(parked.ended, now);
         }
     }
 
-    /// A worker is free of this key. Gives when it began.
-    fn stop(&mut self, at: At, now: Instant) -> Instant {
+    /// A worker is free of this key.
+    fn stop(&mut self, run: Run, verdict: Verdict, now: Instant) -> Ended {
         self.stats.running -= 1;
-        self.slots.unlink(&mut self.running, at);
-        let started = self.entry(at).since;
+        self.slots.unlink(&mut self.running, run.at);
+        let entry = self.entry(run.at);
+        let asked = if let Place::Running(asked) = entry.place { asked } else { Asked::default() };
+        let started = entry.since;
         self.work_duration.record(now.saturating_duration_since(started));
-        started
+        Ended { run, verdict, started, asked }
     }
 
     /// Does with a key that is in no place what the verdict and the adds since then want.
-    fn conclude(&mut self, run: Run, verdict: Verdict, started: Instant, now: Instant) {
+    fn conclude(&mut self, ended: Ended, now: Instant) {
+        let Ended { run, verdict, started, asked } = ended;
         let at = run.at;
-        let asked = self.entry(at).asked;
         let due = match verdict {
             Verdict::Done => asked.earliest(),
             Verdict::Again(delay) => {
@@ -98,7 +100,7 @@ impl<K: Eq + Hash + Clone> State<K> {
             self.entry(at).failing = None;
         }
         match due {
-            None => drop(self.slots.remove(at)),
+            None => self.slots.free(at),
             Some(due) if due > now && self.mode == Mode::Draining => self.give_up(at),
             Some(due) => self.place(at, due, now),
         }
@@ -113,7 +115,7 @@ impl<K: Eq + Hash + Clone> State<K> {
 
     /// Counts a failure. Gives when to try again.
     fn fail(&mut self, at: At, verdict: Verdict, started: Instant, now: Instant) -> Instant {
-        let failing = self.entry(at).failing;
+        let failing = self.entry(at).failing.as_deref().copied();
         let early = failing.filter(|failing| started < failing.until);
         let count = failing.map_or(0, |failing| failing.count);
         let mut until = match (verdict, early) {
@@ -125,7 +127,7 @@ impl<K: Eq + Hash + Clone> State<K> {
             until = until.max(self.rate.reserve(now));
         }
         let count = if early.is_some() { count } else { count.saturating_add(1) };
-        self.entry(at).failing = Some(Failing { count, until });
+        self.entry(at).failing = Some(Box::new(Failing { count, until }));
         until
     }
 }

@@ -1,0 +1,326 @@
+//! [`KubeSource`]: objects of one resource of a Kubernetes API, for an informer.
+
+use std::{
+    fmt::Display,
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use http::{Request, Response, header};
+use http_body_util::{BodyExt, Limited};
+use kube_client::{Client, client::Body, core::Resource};
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout};
+
+use super::{
+    Kube, Raw,
+    decode::Decoder,
+    refusal::{Status, retry_after},
+    request::{Ask, Place},
+    stream::Watch,
+    versions::Versions,
+};
+use crate::{
+    Capabilities, Capability, Domain, Frames, ListRequest, ListerWatcher, Object, Page, ReadAt, Revision,
+    Revisions, SourceError, Start,
+    limits::{KUBE_ANSWER, KUBE_LIST, KUBE_REFUSAL, KUBE_WATCH, KUBE_WATCH_GRACE},
+};
+
+/// Objects of one resource of a Kubernetes API: of all namespaces unless it says otherwise.
+///
+/// - A server that can begin a watch with the state is asked to; whether it refuses or just does not understand, the informer
+///   lists instead, and the source remembers.
+/// - Revisions are the server's `resourceVersion`s. They are comparable with nothing else ([`Revisions::Own`]) unless
+///   [`KubeSource::domain`] says so. Should one be no number, the source counts for itself from then on; a server that is
+///   known for that is declared with [`KubeSource::opaque`], so that nobody tries to wait for its revisions.
+/// - An object that comes to match the selectors is put, one that leaves them is gone.
+/// - Objects that cannot be read are reported by name, and hide nothing else.
+///
+/// Clones share what was learned about the server.
+pub struct KubeSource<T> {
+    client: Client,
+    place: Place,
+    /// Only `metadata` of each object is asked for.
+    metadata_only: bool,
+    decoder: Decoder<T>,
+    revisions: Revisions,
+    progress_every: Option<Duration>,
+    streaming: Arc<AtomicBool>,
+}
+
+impl<T> Clone for KubeSource<T> {
+    fn clone(&self) -> Self {
+        Self {
+            client: self.client.clone(),
+            place: self.place.clone(),
+            metadata_only: self.metadata_only,
+            decoder: self.decoder.clone(),
+            revisions: self.revisions.clone(),
+            progress_every: self.progress_every,
+            streaming: self.streaming.clone(),
+        }
+    }
+}
+
+impl<K> KubeSource<Kube<K>>
+where
+    K: Resource + DeserializeOwned + Send + Sync + 'static,
+{
+    /// Objects of a type that is known to the compiler.
+    pub fn new(client: &Client) -> Self
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        Self::of(client, &())
+    }
+
+    /// Objects of a resource that is known at run time, as `DynamicObject`; or their metadata alone, as `PartialObjectMeta`,
+    /// of which the server then sends no more.
+    pub fn of(client: &Client, resource: &K::DynamicType) -> Self {
+        let place = Place {
+            group: K::group(resource).into_owned(),
+            version: K::version(resource).into_owned(),
+            plural: K::plural(resource).into_owned(),
+            ..Place::default()
+        };
+        let decode = |raw: &Raw<'_>| {
+            let object: K = serde_json::from_slice(raw.json()).map_err(|error| error.to_string())?;
+            let revision = raw.revision_of(object.meta().resource_version.as_deref().unwrap_or_default());
+            Ok(Kube::at(object, revision))
+        };
+        Self {
+            client: client.clone(),
+            place,
+            metadata_only: K::metadata_api(),
+            decoder: Decoder { decode: Arc::new(decode), versions: Arc::default() },
+            revisions: Revisions::Own,
+            progress_every: None,
+            streaming: Arc::new(AtomicBool::new(true)),
+        }
+    }
+}
+
+impl<T: Object> KubeSource<T> {
+    /// Only objects of this namespace.
+    #[must_use]
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        namespace.clone_into(&mut self.place.namespace);
+        self
+    }
+
+    /// Only objects with these labels, as `app=web,tier!=db`.
+    #[must_use]
+    pub fn labels(mut self, selector: &str) -> Self {
+        selector.clone_into(&mut self.place.labels);
+        self
+    }
+
+    /// Only objects with these fields, as `spec.nodeName=node-1`.
+    #[must_use]
+    pub fn fields(mut self, selector: &str) -> Self {
+        selector.clone_into(&mut self.place.fields);
+        self
+    }
+
+    /// Asserts that the revisions of this source and of all others with the same domain are of one history. True of kstore, and
+    /// of clusters whose resources all live in one etcd; Kubernetes itself does not promise it.
+    #[must_use]
+    pub fn domain(mut self, domain: Domain) -> Self {
+        self.revisions = Revisions::Shared(domain);
+        self
+    }
+
+    /// Says that `resourceVersion`s are no numbers on this server.
+    #[must_use]
+    pub fn opaque(mut self) -> Self {
+        self.decoder.versions = Arc::new(Versions::opaque());
+        self
+    }
+
+    /// Lists first, without asking whether the server can stream the state.
+    #[must_use]
+    pub fn without_streaming(mut self) -> Self {
+        self.streaming = Arc::new(AtomicBool::new(false));
+        self
+    }
+
+    /// Says how often the server sends bookmarks, so that a silent connection is noticed after a few of these. Without this
+    /// it is noticed when the watch should have ended, after some minutes. (Kubernetes sends one each minute, but promises
+    /// nothing.)
+    #[must_use]
+    pub fn progress_every(mut self, interval: Duration) -> Self {
+        self.progress_every = Some(interval);
+        self
+    }
+
+    /// The same objects as something else: `decode` makes it of the bytes of each. What its type does not name is skipped
+    /// while reading and never stored.
+    pub fn project<U: Object, E: Display>(
+        self,
+        decode: impl Fn(&Raw<'_>) -> Result<U, E> + Send + Sync + 'static,
+    ) -> KubeSource<U> {
+        let decode = move |raw: &Raw<'_>| decode(raw).map_err(|error| error.to_string());
+        KubeSource {
+            client: self.client,
+            place: self.place,
+            metadata_only: self.metadata_only,
+            decoder: Decoder { decode: Arc::new(decode), versions: self.decoder.versions },
+            revisions: self.revisions,
+            progress_every: self.progress_every,
+            streaming: self.streaming,
+        }
+    }
+
+    fn request(&self, ask: Ask<'_>) -> Result<Request<Body>, SourceError> {
+        let accept = match (self.metadata_only, ask) {
+            (false, _) => "application/json",
+            (true, Ask::List { .. } | Ask::Page { .. }) => {
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+            }
+            (true, Ask::Initial { .. } | Ask::After { .. }) => {
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+            }
+        };
+        Request::get(self.place.url(ask))
+            .header(header::ACCEPT, accept)
+            // A watch is read line by line as it comes, which compression would hold up.
+            .header(header::ACCEPT_ENCODING, "identity")
+            .body(Body::empty())
+            .map_err(|error| SourceError::Fatal(format!("no such address: {error}")))
+    }
+
+    /// Sends a request; an answer that is no success is an error, with what it says.
+    async fn send(&self, ask: Ask<'_>) -> Result<Response<Body>, Refused> {
+        let request = self.request(ask).map_err(Refused::Unsent)?;
+        let sent = timeout(KUBE_ANSWER, self.client.send(request)).await;
+        let late = || Refused::Unsent(SourceError::Unreachable("no answer in time".into()));
+        let response = sent.map_err(|_| late())?.map_err(|error| Refused::Unsent(unsent(&error)))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let (code, wait) = (response.status().as_u16(), retry_after(response.headers()));
+        let body = timeout(KUBE_ANSWER, Limited::new(response.into_body(), KUBE_REFUSAL).collect()).await;
+        let body = body.ok().and_then(Result::ok).map(|body| body.to_bytes()).unwrap_or_default();
+        Err(Refused::Answered(Status::of_body(code, &body), wait))
+    }
+
+    fn version(&self, revision: Revision) -> Result<String, SourceError> {
+        self.decoder.versions.version(revision).ok_or(SourceError::Expired)
+    }
+
+    /// What to say for `at`: nothing for the newest state.
+    fn read_version(&self, at: ReadAt) -> Result<Option<String>, SourceError> {
+        match at {
+            ReadAt::Any => Ok(Some("0".into())),
+            ReadAt::Latest => Ok(None),
+            ReadAt::NotOlderThan(revision) | ReadAt::Exact(revision) => self.version(revision).map(Some),
+        }
+    }
+}
+
+/// Why there is nothing to read.
+enum Refused {
+    /// The server said no.
+    Answered(Status, Option<Duration>),
+    /// It was not reached.
+    Unsent(SourceError),
+}
+
+impl From<Refused> for SourceError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Answered(status, wait) => status.meaning(wait),
+            Refused::Unsent(error) => error,
+        }
+    }
+}
+
+/// What the client could not do. What no retry mends is for a person; all else passes.
+fn unsent(error: &kube_client::Error) -> SourceError {
+    match error {
+        kube_client::Error::BuildRequest(_) | kube_client::Error::HttpError(_) => {
+            SourceError::Fatal(error.to_string())
+        }
+        _ => {
+            let mut text = error.to_string();
+            let mut cause = std::error::Error::source(error);
+            while let Some(error) = cause {
+                text = format!("{text}: {error}");
+                cause = error.source();
+            }
+            SourceError::Unreachable(text)
+        }
+    }
+}
+
+impl<T: Object> ListerWatcher for KubeSource<T> {
+    type Obj = T;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            streaming_list: self.streaming.load(Ordering::Acquire),
+            paging: true,
+            exact_list: true,
+            progress_every: self.progress_every,
+            revisions: match self.decoder.versions.is_opaque() {
+                true => Revisions::Opaque,
+                false => self.revisions.clone(),
+            },
+        }
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Page<T>, SourceError> {
+        let limit = request.limit.map(NonZeroU32::get);
+        let version = self.read_version(request.at)?;
+        let ask = match &request.next {
+            Some(next) => Ask::Page { token: next.as_str(), limit },
+            None => {
+                let exact = matches!(request.at, ReadAt::Exact(_));
+                Ask::List { version: version.as_deref(), exact, limit }
+            }
+        };
+        let response = self.send(ask).await?;
+        let body = timeout(KUBE_ANSWER, Limited::new(response.into_body(), KUBE_LIST).collect()).await;
+        let body = body.map_err(|_| SourceError::Unreachable("the list does not end".into()))?;
+        let body = body.map_err(|error| SourceError::Unreachable(error.to_string()))?.to_bytes();
+        let page = self.decoder.page(&body)?;
+        match request.at {
+            ReadAt::NotOlderThan(least) if page.revision < least => {
+                Err(SourceError::Ahead { retry_after: None })
+            }
+            _ => Ok(page),
+        }
+    }
+
+    async fn watch(&self, start: Start) -> Result<Frames<T>, SourceError> {
+        let seconds = KUBE_WATCH.as_secs();
+        if matches!(start, Start::Initial(_)) && !self.streaming.load(Ordering::Acquire) {
+            return Err(SourceError::Unsupported(Capability::StreamingList));
+        }
+        let (version, initial) = match start {
+            Start::Initial(ReadAt::Exact(_)) => return Err(SourceError::Unsupported(Capability::ExactList)),
+            Start::Initial(at @ ReadAt::NotOlderThan(least)) => (self.read_version(at)?, Some(least)),
+            Start::Initial(at) => (self.read_version(at)?, Some(Revision(0))),
+            Start::After(revision) => (Some(self.version(revision)?), None),
+        };
+        let ask = match (initial, &version) {
+            (None, Some(version)) => Ask::After { version, seconds },
+            (_, version) => Ask::Initial { version: version.as_deref(), seconds },
+        };
+        let response = match self.send(ask).await {
+            Ok(response) => response,
+            Err(Refused::Answered(status, _)) if initial.is_some() && status.refuses_streaming() => {
+                self.streaming.store(false, Ordering::Release);
+                return Err(SourceError::Unsupported(Capability::StreamingList));
+            }
+            Err(refused) => return Err(refused.into()),
+        };
+        let deadline = Instant::now() + KUBE_WATCH + KUBE_WATCH_GRACE;
+        let (decoder, streaming) = (self.decoder.clone(), self.streaming.clone());
+        Ok(Watch::new(response.into_body(), decoder, initial, streaming, deadline).frames())
+    }
+}

@@ -1,0 +1,130 @@
+//! The body of a watch as frames: one batch for what each chunk of the network ended.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use futures::{StreamExt, stream};
+use http_body_util::BodyExt;
+use kube_client::client::Body;
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    decode::{Decoder, Line},
+    lines::Lines,
+};
+use crate::{
+    Capability, Frame, Frames, Object, Revision, SourceError,
+    limits::{KUBE_INITIAL_SILENCE, KUBE_LINE},
+};
+
+/// An open watch.
+pub(super) struct Watch<T> {
+    pub body: Body,
+    pub decoder: Decoder<T>,
+    /// It has begun with the state and has not come to its end.
+    pub initial: bool,
+    /// What the initial state must have reached.
+    pub least: Revision,
+    /// Cleared when it turns out that the server cannot begin with the state.
+    pub streaming: Arc<AtomicBool>,
+    /// When the server should have ended it.
+    pub deadline: Instant,
+    lines: Lines,
+    /// What ended it, when what came before has been handed out.
+    end: Option<SourceError>,
+}
+
+impl<T: Object> Watch<T> {
+    pub(super) fn new(
+        body: Body,
+        decoder: Decoder<T>,
+        initial: Option<Revision>,
+        streaming: Arc<AtomicBool>,
+        deadline: Instant,
+    ) -> Self {
+        let least = initial.unwrap_or_default();
+        let initial = initial.is_some();
+        Self { body, decoder, initial, least, streaming, deadline, lines: Lines::default(), end: None }
+    }
+
+    pub(super) fn frames(self) -> Frames<T> {
+        stream::unfold(Some(self), |watch| async move {
+            let mut watch = watch?;
+            match watch.next().await? {
+                Ok(frames) => Some((Ok(frames), Some(watch))),
+                Err(error) => Some((Err(error), None)),
+            }
+        })
+        .boxed()
+    }
+
+    async fn next(&mut self) -> Option<Result<Vec<Frame<T>>, SourceError>> {
+        loop {
+            if let Some(error) = self.end.take() {
+                return Some(Err(error));
+            }
+            let quiet = Instant::now() + KUBE_INITIAL_SILENCE;
+            let until = if self.initial { quiet.min(self.deadline) } else { self.deadline };
+            let chunk = match timeout_at(until, self.body.frame()).await {
+                Ok(Some(Ok(frame))) => frame.into_data(),
+                Ok(Some(Err(error))) => return Some(Err(SourceError::Unreachable(error.to_string()))),
+                Ok(None) => return None,
+                Err(_) if self.initial => return Some(Err(self.cannot_stream())),
+                // The server did not keep its own time, so nobody may be there any more.
+                Err(_) => return None,
+            };
+            let Ok(chunk) = chunk else { continue };
+            let Ok(lines) = self.lines.cut(chunk, KUBE_LINE) else {
+                let text = format!("an event is longer than {KUBE_LINE} bytes");
+                return Some(Err(SourceError::Fatal(text)));
+            };
+            let mut frames = Vec::with_capacity(lines.len());
+            for line in lines {
+                if let Err(error) = self.read(&line, &mut frames) {
+                    self.end = Some(error);
+                    break;
+                }
+            }
+            if !frames.is_empty() {
+                return Some(Ok(frames));
+            }
+        }
+    }
+
+    fn read(&mut self, line: &[u8], frames: &mut Vec<Frame<T>>) -> Result<(), SourceError> {
+        match self.decoder.line(line)? {
+            Line::Frame(frame) => {
+                self.look(&frame)?;
+                frames.push(frame);
+            }
+            Line::Refused(status) if self.initial && status.refuses_streaming() => {
+                return Err(self.cannot_stream());
+            }
+            Line::Refused(status) => return Err(status.meaning(None)),
+            Line::Nothing => {}
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, frame: &Frame<T>) -> Result<(), SourceError> {
+        match frame {
+            Frame::Progress { revision, initial_done: true } if self.initial => {
+                self.initial = false;
+                match *revision < self.least {
+                    true => Err(SourceError::Ahead { retry_after: None }),
+                    false => Ok(()),
+                }
+            }
+            // An old server takes the wish for an initial state for nothing: its first bookmark is an ordinary one.
+            Frame::Progress { initial_done: false, .. } if self.initial => Err(self.cannot_stream()),
+            Frame::Put(_) | Frame::Gone { .. } | Frame::Undecodable(_) | Frame::Progress { .. } => Ok(()),
+        }
+    }
+
+    fn cannot_stream(&self) -> SourceError {
+        self.streaming.store(false, Ordering::Release);
+        SourceError::Unsupported(Capability::StreamingList)
+    }
+}

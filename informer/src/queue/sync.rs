@@ -1,0 +1,23 @@
+//! The queue's one lock. Apart, because model tests put loom's in its place to try every interleaving.
+
+#[cfg(not(all(test, kstore_loom)))]
+pub(super) use parking_lot::Mutex;
+
+#[cfg(all(test, kstore_loom))]
+pub(super) use model::Mutex;
+
+#[cfg(all(test, kstore_loom))]
+mod model {
+    /// Loom's lock, without poison: as parking_lot's.
+    pub(in crate::queue) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(in crate::queue) fn new(value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        pub(in crate::queue) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
+            self.0.lock().expect("loom ends at the first panic")
+        }
+    }
+}

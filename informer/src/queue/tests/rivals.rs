@@ -1,0 +1,166 @@
+//! Regression tests named for defects of other work queues, which this one must not share.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use kstore_nondet::Rng;
+
+use super::super::*;
+use crate::Revision;
+
+/// Q6: client-go's delaying queue keeps the timer of a key that is added while it waits, and runs it twice.
+#[tokio::test(start_paused = true)]
+async fn client_go_double_run_a_waiting_key_that_is_added_runs_once_and_not_again_at_its_time() {
+    let queue = Queue::new(Rng::seeded(1));
+    queue.add_after("a", Duration::from_secs(5));
+    queue.add("a", Causes::none());
+    queue.next().await.unwrap().done();
+    let more = tokio::time::timeout(Duration::from_secs(60), queue.next()).await;
+    assert!(more.is_err(), "the earlier run is the one that was asked for");
+}
+
+/// Q9: the back-off explosion of client-go (kubernetes/kubernetes#132805): events that run a key again during its back-off
+/// drove the wait to its cap within an outage of a minute.
+#[tokio::test(start_paused = true)]
+async fn client_go_back_off_explosion_an_urgent_run_during_the_back_off_does_not_count() {
+    let queue = Queue::new(Rng::seeded(1));
+    queue.add("a", Causes::none());
+    for _ in 0..10 {
+        queue.next().await.unwrap().retry();
+    }
+    for _ in 0..50 {
+        queue.add_with("a", Add { urgent: true, ..Add::default() });
+        let lease = queue.next().now_or_never().flatten().expect("at once");
+        assert_eq!(lease.attempt(), 10);
+        lease.retry();
+    }
+}
+
+/// Q11, and regression for client-go's early drain: it tests only whether something is being processed, and returns while
+/// keys are queued.
+#[tokio::test(start_paused = true)]
+async fn client_go_early_drain_draining_waits_for_what_is_ready_running_or_parked() {
+    let queue = Queue::new(Rng::seeded(1));
+    for key in ["parked", "running", "ready"] {
+        queue.add(key, Causes::none());
+    }
+    queue.add_after("waiting", Duration::from_secs(1));
+    let ticket = queue.next().await.unwrap().park(Verdict::Done, Duration::from_secs(60));
+    let running = queue.next().await.unwrap();
+    queue.add("parked", Causes::none());
+    let drained = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.drain(Duration::MAX).await }
+    });
+    let step = || tokio::time::sleep(Duration::from_secs(1));
+    step().await;
+    queue.add("late", Causes::none());
+    running.done();
+    step().await;
+    assert!(!drained.is_finished(), "nothing runs, but a key is ready");
+    let ready = queue.next().await.unwrap();
+    assert_eq!(*ready.key(), "ready");
+    ready.retry();
+    step().await;
+    assert!(!drained.is_finished(), "nothing runs and nothing is ready, but a key is parked");
+    drop(ticket);
+    let parked = queue.next().await.unwrap();
+    assert_eq!(*parked.key(), "parked");
+    parked.done();
+    assert_eq!(drained.await.unwrap(), ["ready", "waiting"], "the one that failed, and the one that waited");
+    assert!(queue.next().await.is_none());
+}
+
+/// Q5: kube-rs's scheduler has no order among ready keys, and gives those of one tick in reverse.
+#[tokio::test(start_paused = true)]
+async fn kube_rs_lifo_keys_run_in_the_order_of_their_first_add() {
+    let queue = Queue::new(Rng::seeded(1));
+    for key in [3, 1, 2, 1, 3] {
+        queue.add(key, Causes::none());
+    }
+    let mut order = Vec::new();
+    while let Some(Some(lease)) = queue.next().now_or_never() {
+        order.push(*lease.key());
+        lease.done();
+    }
+    assert_eq!(order, [3, 1, 2]);
+}
+
+/// Q5: the same by time: the DelayQueue below that scheduler is a stack per tick (tokio-rs/tokio#1775).
+#[tokio::test(start_paused = true)]
+async fn kube_rs_lifo_keys_of_one_tick_run_in_the_order_of_their_adds() {
+    let queue = Queue::new(Rng::seeded(1));
+    (0..5).for_each(|key| queue.add_after(key, Duration::from_secs(1)));
+    let mut order = Vec::new();
+    while order.len() < 5 {
+        let lease = queue.next().await.unwrap();
+        order.push(*lease.key());
+        lease.done();
+    }
+    assert_eq!(order, [0, 1, 2, 3, 4]);
+}
+
+/// Q8: in controller-runtime's priority queue a key of a low priority never runs while there is other work
+/// (kubernetes-sigs/controller-runtime#3496).
+#[tokio::test(start_paused = true)]
+async fn controller_runtime_starvation_low_keys_run_although_high_ones_never_end() {
+    let queue = Queue::new(Rng::seeded(1));
+    let add =
+        |key: u32, priority| queue.add_with(key, Add { priority: Priority(priority), ..Add::default() });
+    (1_000..1_010).for_each(|key| add(key, -1));
+    (0..5).for_each(|key| add(key, 0));
+    let mut low = 0;
+    for turn in 1..=90 {
+        let lease = queue.next().await.unwrap();
+        let (key, priority) = (*lease.key(), lease.priority());
+        lease.done();
+        match priority {
+            Priority(0) => add(key, 0),
+            _ => low += 1,
+        }
+        assert_eq!(low, turn / 9, "one turn in nine: {turn}");
+    }
+}
+
+/// Controller-runtime lost the priority of a key that failed or asked for another run: it came back with the default
+/// (kubernetes-sigs/controller-runtime#3157).
+#[tokio::test(start_paused = true)]
+async fn controller_runtime_priority_lost_on_requeue_a_repeated_run_matters_as_much() {
+    let queue = Queue::new(Rng::seeded(1));
+    for verdict in [
+        Verdict::Retry,
+        Verdict::RetryIn(Duration::from_secs(1)),
+        Verdict::Again(Duration::ZERO),
+        Verdict::Again(Duration::from_secs(1)),
+    ] {
+        queue.add_with("a", Add { priority: Priority(7), ..Add::default() });
+        queue.next().await.unwrap().conclude(verdict);
+        let lease = queue.next().await.unwrap();
+        assert_eq!(lease.priority(), Priority(7), "{verdict:?}");
+        lease.conclude(Verdict::Again(Duration::from_secs(1)));
+        queue.add("a", Causes::none());
+        let lease = queue.next().await.unwrap();
+        assert_eq!(lease.priority(), Priority(7), "an add of less does not lower it");
+        drop(lease.park(verdict, Duration::from_secs(1)));
+        let lease = queue.next().await.unwrap();
+        assert_eq!(lease.priority(), Priority(7), "nor does parking: {verdict:?}");
+        lease.done();
+    }
+}
+
+/// Q10: client-go leaks a key for ever if nobody calls Done, as after a panic.
+#[tokio::test(start_paused = true)]
+async fn client_go_leaked_key_a_lease_that_is_dropped_is_a_failure() {
+    let queue = Queue::new(Rng::seeded(1));
+    queue.add("a", Causes::one(Revision(1)));
+    let run = tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            let _lease = queue.next().await;
+            panic!("in a run");
+        }
+    });
+    assert!(run.await.is_err());
+    let lease = queue.next().await.unwrap();
+    assert_eq!((lease.attempt(), lease.causes().to_string().as_str()), (1, "1"));
+}

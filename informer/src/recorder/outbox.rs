@@ -1,0 +1,175 @@
+//! [`Outbox`]: which event is written next, and when. Pure: now and chance are arguments.
+//!
+//! One letter per event name, so that of one event only the newest state waits, and never two states are under way: order is
+//! kept where it matters, and nobody waits behind another's failure. The first two states of an event go out at once; later
+//! ones rest, longer each time, and the last one always goes out.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::{Event, SinkError, recent::Recent};
+use crate::limits::{
+    RECORDER_FLUSH_RETRY, RECORDER_QUEUE, RECORDER_REFRESH, RECORDER_REFRESH_CAP, RECORDER_RETRY,
+    RECORDER_SERIES, RECORDER_TRIES,
+};
+
+/// See the module.
+pub(super) struct Outbox {
+    letters: BTreeMap<String, Letter>,
+    /// The letters that wait, by when they may go.
+    due: BTreeSet<(Instant, String)>,
+    pace: Recent<String, Pace>,
+    /// Nothing rests: the end is near.
+    urgent: bool,
+}
+
+struct Letter {
+    event: Event,
+    state: State,
+    tries: u32,
+}
+
+enum State {
+    Waiting,
+    /// Under way; whether a newer state has come since.
+    Flying {
+        newer: bool,
+    },
+}
+
+/// How often an event was written, and when it may be again.
+#[derive(Clone, Copy)]
+struct Pace {
+    writes: u32,
+    next: Option<Instant>,
+}
+
+/// What became of a letter that came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Written,
+    Retried,
+    Refused,
+    GivenUp,
+}
+
+impl Outbox {
+    pub(super) fn new() -> Self {
+        let (letters, due) = (BTreeMap::new(), BTreeSet::new());
+        Self { letters, due, pace: Recent::new(RECORDER_SERIES), urgent: false }
+    }
+
+    /// Takes in the newest state of an event. False if there is no room for another.
+    pub(super) fn put(&mut self, mut event: Event, now: Instant) -> bool {
+        if let Some(letter) = self.letters.get_mut(&event.name) {
+            event.causes.merge(&letter.event.causes);
+            letter.event = event;
+            if let State::Flying { newer } = &mut letter.state {
+                *newer = true;
+            }
+            return true;
+        }
+        if self.letters.len() >= RECORDER_QUEUE {
+            return false;
+        }
+        let rests = self.pace.peek(&event.name).and_then(|pace| pace.next).filter(|_| !self.urgent);
+        let at = rests.map_or(now, |next| next.max(now));
+        self.wait(Letter { event, state: State::Waiting, tries: 0 }, at);
+        true
+    }
+
+    fn wait(&mut self, letter: Letter, at: Instant) {
+        let name = letter.event.name.clone();
+        self.due.insert((at, name.clone()));
+        self.letters.insert(name, Letter { state: State::Waiting, ..letter });
+    }
+
+    /// An event to write now; it is under way until it has been [`settled`](Self::settled).
+    pub(super) fn take(&mut self, now: Instant) -> Option<Event> {
+        let (at, _) = self.due.first()?;
+        if *at > now {
+            return None;
+        }
+        let (_, name) = self.due.pop_first()?;
+        let known = self.pace.peek(&name).is_some_and(|pace| pace.writes > 0);
+        let letter = self.letters.get_mut(&name).expect("what is due is in the outbox");
+        letter.state = State::Flying { newer: false };
+        letter.event.known = known;
+        Some(letter.event.clone())
+    }
+
+    /// When the next event may be written.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// A write came back; `unit` is a random number in 0..1.
+    pub(super) fn settled(
+        &mut self,
+        name: &str,
+        outcome: Result<(), SinkError>,
+        now: Instant,
+        unit: f64,
+    ) -> Fate {
+        let letter = self.letters.remove(name).expect("what was under way is in the outbox");
+        match outcome {
+            Ok(()) => {
+                let next = self.written(name, now);
+                if matches!(letter.state, State::Flying { newer: true }) {
+                    let at = if self.urgent { now } else { next };
+                    self.wait(Letter { tries: 0, ..letter }, at);
+                }
+                Fate::Written
+            }
+            Err(SinkError::Refused(_)) => Fate::Refused,
+            Err(SinkError::Retry(_)) if letter.tries + 1 >= RECORDER_TRIES => Fate::GivenUp,
+            Err(SinkError::Retry(_)) => {
+                let tries = letter.tries + 1;
+                self.wait(Letter { tries, ..letter }, now + self.pause(tries, unit));
+                Fate::Retried
+            }
+        }
+    }
+
+    /// The first wait is a random part, so that those who failed together do not come back together.
+    fn pause(&self, tries: u32, unit: f64) -> Duration {
+        match (self.urgent, tries) {
+            (true, _) => RECORDER_FLUSH_RETRY,
+            (false, 1) => RECORDER_RETRY.mul_f64(unit),
+            (false, _) => RECORDER_RETRY,
+        }
+    }
+
+    /// Notes a write; when the next may be.
+    fn written(&mut self, name: &str, now: Instant) -> Instant {
+        let pace = self.pace.entry(&name.to_owned(), || Pace { writes: 0, next: None });
+        pace.writes = pace.writes.saturating_add(1);
+        let rest = match pace.writes {
+            0 | 1 => Duration::ZERO,
+            writes => RECORDER_REFRESH * 2u32.saturating_pow(writes - 2),
+        };
+        let next = now + rest.min(RECORDER_REFRESH_CAP);
+        pace.next = Some(next);
+        next
+    }
+
+    /// From now on nothing rests, and what failed is tried again soon.
+    pub(super) fn hurry(&mut self, now: Instant) {
+        self.urgent = true;
+        self.due = std::mem::take(&mut self.due).into_iter().map(|(_, name)| (now, name)).collect();
+    }
+
+    /// As usual again.
+    pub(super) fn calm(&mut self) {
+        self.urgent = false;
+    }
+
+    /// How many events wait or are under way.
+    pub(super) fn len(&self) -> usize {
+        self.letters.len()
+    }
+}

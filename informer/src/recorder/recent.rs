@@ -1,0 +1,58 @@
+//! [`Recent`]: a map that forgets what was not used for longest.
+
+use std::collections::BTreeMap;
+
+/// See the module.
+pub(super) struct Recent<K, V> {
+    values: BTreeMap<K, (u64, V)>,
+    by_use: BTreeMap<u64, K>,
+    uses: u64,
+    bound: usize,
+}
+
+impl<K: Ord + Clone, V> Recent<K, V> {
+    /// For at most `bound` entries, of which there must be one at least.
+    pub(super) fn new(bound: usize) -> Self {
+        Self { values: BTreeMap::new(), by_use: BTreeMap::new(), uses: 0, bound }
+    }
+
+    /// What is known of `key`, without counting as a use.
+    pub(super) fn peek(&self, key: &K) -> Option<&V> {
+        self.values.get(key).map(|(_, value)| value)
+    }
+
+    pub(super) fn entry(&mut self, key: &K, fresh: impl FnOnce() -> V) -> &mut V {
+        self.uses += 1;
+        match self.values.get_mut(key) {
+            Some((used, _)) => {
+                self.by_use.remove(used);
+                *used = self.uses;
+            }
+            None => {
+                if self.values.len() >= self.bound
+                    && let Some((_, oldest)) = self.by_use.pop_first()
+                {
+                    self.values.remove(&oldest);
+                }
+                self.values.insert(key.clone(), (self.uses, fresh()));
+            }
+        }
+        self.by_use.insert(self.uses, key.clone());
+        &mut self.values.get_mut(key).expect("the entry is there or was just made").1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_used_for_longest_gives_way() {
+        let mut recent = Recent::new(2);
+        *recent.entry(&"a", || 1) += 1;
+        recent.entry(&"b", || 1);
+        recent.entry(&"a", || 9);
+        recent.entry(&"c", || 1);
+        assert_eq!((recent.peek(&"a"), recent.peek(&"b"), recent.peek(&"c")), (Some(&2), None, Some(&1)));
+    }
+}

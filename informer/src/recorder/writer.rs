@@ -1,0 +1,152 @@
+//! [`Writer`]: the edge. Brings what was recorded to `series` and `outbox`, and what is due to the sink; judges nothing.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use kstore_nondet::Rng;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, sleep_until, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Event, EventSink, Message, SinkError,
+    outbox::{Fate, Outbox},
+    series::Series,
+    stats::{Counters, count},
+};
+use crate::limits::{RECORDER_FLUSH, RECORDER_IN_FLIGHT, RECORDER_WRITE};
+
+type Write = BoxFuture<'static, (String, Result<(), SinkError>)>;
+
+pub(super) struct Writer<S> {
+    sink: Arc<S>,
+    inbox: mpsc::Receiver<Message>,
+    series: Series,
+    outbox: Outbox,
+    under_way: FuturesUnordered<Write>,
+    /// Who waits for the outbox to be empty.
+    flushes: Vec<oneshot::Sender<()>>,
+    /// There is no more time for rests.
+    ending: bool,
+    counters: Arc<Counters>,
+    rng: Rng,
+}
+
+impl<S: EventSink> Writer<S> {
+    pub(super) fn new(
+        sink: S,
+        component: &str,
+        inbox: mpsc::Receiver<Message>,
+        counters: Arc<Counters>,
+        rng: Rng,
+    ) -> Self {
+        let salt = u32::try_from(rng.below(1 << 32)).unwrap_or_default();
+        let (series, outbox) = (Series::new(component, salt), Outbox::new());
+        let (under_way, flushes) = (FuturesUnordered::new(), Vec::new());
+        Self { sink: Arc::new(sink), inbox, series, outbox, under_way, flushes, ending: false, counters, rng }
+    }
+
+    /// Writes until nobody can record any more; after `stop`, for [`RECORDER_FLUSH`] at most.
+    pub(super) async fn run(mut self, stop: CancellationToken) {
+        if stop.run_until_cancelled(self.serve()).await.is_none() {
+            self.end();
+            // What is left is counted below.
+            let _ = timeout(RECORDER_FLUSH, self.serve()).await;
+        }
+        self.inbox.close();
+        while let Some(message) = self.inbox.recv().await {
+            if let Message::Recorded(_) = message {
+                count(&self.counters.stopped);
+            }
+        }
+        self.counters.stopped.fetch_add(self.outbox.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Returns once every recorder is dropped and nothing is left to write. May be dropped and called again.
+    async fn serve(&mut self) {
+        let mut open = true;
+        while open || self.outbox.len() > 0 {
+            self.begin_writes();
+            let due = self.outbox.next().filter(|_| self.under_way.len() < RECORDER_IN_FLIGHT);
+            tokio::select! {
+                biased;
+                Some((name, outcome)) = self.under_way.next(), if !self.under_way.is_empty() => {
+                    self.settle(&name, outcome);
+                }
+                message = self.inbox.recv(), if open => match message {
+                    Some(message) => self.take_in(message),
+                    None => {
+                        open = false;
+                        self.end();
+                    }
+                },
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+            }
+            self.answer_flushes();
+        }
+    }
+
+    fn end(&mut self) {
+        self.ending = true;
+        self.outbox.hurry(Instant::now());
+    }
+
+    fn take_in(&mut self, message: Message) {
+        let now = Instant::now();
+        match message {
+            Message::Recorded(recorded) => match self.series.merge(*recorded) {
+                None => count(&self.counters.spam),
+                Some(event) => {
+                    if !self.outbox.put(event, now) {
+                        count(&self.counters.overflowed);
+                    }
+                }
+            },
+            Message::Flush(done) => {
+                self.outbox.hurry(now);
+                self.flushes.push(done);
+            }
+        }
+    }
+
+    fn begin_writes(&mut self) {
+        while self.under_way.len() < RECORDER_IN_FLIGHT
+            && let Some(event) = self.outbox.take(Instant::now())
+        {
+            self.under_way.push(write(self.sink.clone(), event).boxed());
+        }
+    }
+
+    fn settle(&mut self, name: &str, outcome: Result<(), SinkError>) {
+        if let Err(error) = &outcome {
+            tracing::debug!(event = name, %error, "event not written");
+        }
+        match self.outbox.settled(name, outcome, Instant::now(), self.rng.unit()) {
+            Fate::Written => count(&self.counters.written),
+            Fate::Retried => {}
+            Fate::Refused => count(&self.counters.refused),
+            Fate::GivenUp => count(&self.counters.failed),
+        }
+    }
+
+    fn answer_flushes(&mut self) {
+        if self.outbox.len() == 0 && !self.flushes.is_empty() {
+            if !self.ending {
+                self.outbox.calm();
+            }
+            for done in self.flushes.drain(..) {
+                // Who asked may have lost patience.
+                let _ = done.send(());
+            }
+        }
+    }
+}
+
+async fn write<S: EventSink>(sink: Arc<S>, event: Event) -> (String, Result<(), SinkError>) {
+    let late = |_| SinkError::Retry("no answer in time".into());
+    let outcome =
+        timeout(RECORDER_WRITE, sink.write(&event)).await.unwrap_or_else(|elapsed| Err(late(elapsed)));
+    (event.name, outcome)
+}

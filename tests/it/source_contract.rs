@@ -1,0 +1,245 @@
+//! Every source keeps the contract of sources: kstore's own door over a socket, in process and without a wire, alone and as a part
+//! of a common stream, and the REST door through kube-rs.
+
+use crate::SERVER;
+use futures::StreamExt as _;
+use futures::stream;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
+use kstore_client::{Client, DeleteParams, ListParams, Obj, Part, Patch, Source, WatchParams, revision_of};
+use kstore_informer::kube::{Kube, KubeSource};
+use kstore_informer::testing::contract::ContractWorld;
+use kstore_informer::{
+    Capabilities, Frames, ListRequest, ListerWatcher, Page, Revision, SourceError, Start, source_contract,
+};
+use kstore_tests::{Cluster, Launch, Line, Server, Setup};
+use serde_json::{from_value, json};
+use std::ops::Deref;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// ConfigMaps of the namespace `default`, which hold a number, seen by a source of type `S`.
+struct World<S> {
+    client: Client,
+    place: Place,
+    source: fn(&Self) -> S,
+}
+
+/// Where the objects are.
+enum Place {
+    /// In a cluster in this process.
+    Here { cluster: Box<Cluster>, line: Line },
+    /// In the program, for as long as this lives.
+    There { _server: Server, _folder: TempDir },
+}
+
+impl Place {
+    /// Another apiserver takes over after it, since the old one remembers recent changes in any case.
+    async fn compact(&self) -> bool {
+        let Self::Here { cluster, line } = self else { return false };
+        cluster.store().compact(cluster.store().revision()).await.unwrap();
+        line.switch(cluster.another_apiserver().await);
+        true
+    }
+
+    fn disconnect(&self) -> bool {
+        let Self::Here { line, .. } = self else { return false };
+        line.cut();
+        true
+    }
+
+    fn line(&self) -> Line {
+        let Self::Here { line, .. } = self else { panic!("only here") };
+        line.clone()
+    }
+}
+
+fn maps(client: &Client) -> kstore_client::Api<ConfigMap> {
+    client.api()
+}
+
+impl<S: ListerWatcher<Obj: Deref<Target = ConfigMap>>> ContractWorld for World<S> {
+    type Source = S;
+
+    fn source(&self) -> S {
+        (self.source)(self)
+    }
+
+    async fn create(&self, name: &str, number: u64) -> Revision {
+        let map = json!({"metadata": {"name": name}, "data": {"number": number.to_string()}});
+        let created = maps(&self.client).create("default", &from_value(map).unwrap()).await;
+        revision_of(&created.unwrap())
+    }
+
+    async fn update(&self, name: &str, number: u64) -> Revision {
+        let patch = Patch::Merge(json!({"data": {"number": number.to_string()}}));
+        revision_of(&maps(&self.client).patch("default", name, &patch).await.unwrap())
+    }
+
+    async fn delete(&self, name: &str) -> Revision {
+        maps(&self.client).delete("default", name, &DeleteParams::default()).await.unwrap();
+        // Nobody else writes: the newest revision is the one that deleted it.
+        maps(&self.client).list("default", &ListParams::default()).await.unwrap().1
+    }
+
+    fn number(&self, object: &S::Obj) -> u64 {
+        object.data.as_ref().unwrap()["number"].parse().unwrap()
+    }
+
+    async fn elsewhere(&self) -> Option<Revision> {
+        let account = from_value(json!({"metadata": {"name": "someone"}})).unwrap();
+        let created = self.client.api::<ServiceAccount>().create("default", &account).await.unwrap();
+        Some(revision_of(&created))
+    }
+
+    async fn compact(&self) -> bool {
+        self.place.compact().await
+    }
+
+    async fn disconnect(&self) -> bool {
+        self.place.disconnect()
+    }
+}
+
+async fn here<S>(source: fn(&World<S>) -> S, wired: bool) -> World<S> {
+    let cluster = Cluster::start(Setup::api_alone()).await;
+    let line = Line::new(cluster.doors());
+    let client = Client::over(line.clone(), "contract");
+    let feed = line.clone();
+    let client = match wired {
+        true => client,
+        false => client.with_feed(move |request| feed.clone().watch(request)),
+    };
+    World { client, place: Place::Here { cluster: Box::new(cluster), line }, source }
+}
+
+fn of_default() -> WatchParams {
+    WatchParams::default().ns("default")
+}
+
+fn alone(world: &World<Source<Obj<ConfigMap>>>) -> Source<Obj<ConfigMap>> {
+    maps(&world.client).source(of_default())
+}
+
+mod grpc_in_process {
+    use super::*;
+
+    async fn world() -> World<Source<Obj<ConfigMap>>> {
+        here(alone, true).await
+    }
+
+    source_contract!(
+        #[tokio::test(start_paused = true)]
+        world
+    );
+}
+
+mod without_a_wire {
+    use super::*;
+
+    async fn world() -> World<Source<Obj<ConfigMap>>> {
+        here(alone, false).await
+    }
+
+    source_contract!(
+        #[tokio::test(start_paused = true)]
+        world
+    );
+}
+
+mod grpc_over_a_socket {
+    use super::*;
+
+    async fn world() -> World<Source<Obj<ConfigMap>>> {
+        let folder = tempfile::tempdir().unwrap();
+        let alone_there = ["--components", "apiserver"];
+        let server = Launch::in_memory(SERVER, folder.path()).args(&alone_there).start().unwrap();
+        let client = server.client("contract").await;
+        World { client, place: Place::There { _server: server, _folder: folder }, source: alone }
+    }
+
+    source_contract!(
+        #[tokio::test]
+        world
+    );
+}
+
+/// One part of a common stream, whose other part asks for the same start.
+struct Paired {
+    part: Part<Obj<ConfigMap>>,
+    companion: Part<Obj<Namespace>>,
+}
+
+impl Paired {
+    fn new(world: &World<Self>) -> Self {
+        let multi = world.client.multi();
+        let companion = multi.source(WatchParams::default());
+        Self { part: multi.source(of_default()), companion }
+    }
+}
+
+impl ListerWatcher for Paired {
+    type Obj = Obj<ConfigMap>;
+
+    fn capabilities(&self) -> Capabilities {
+        self.part.capabilities()
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Page<Self::Obj>, SourceError> {
+        self.part.list(request).await
+    }
+
+    async fn watch(&self, start: Start) -> Result<Frames<Self::Obj>, SourceError> {
+        let (frames, companion) =
+            futures::future::try_join(self.part.watch(start), self.companion.watch(start)).await?;
+        let both = stream::unfold((frames, companion), |(mut frames, companion)| async {
+            Some((frames.next().await?, (frames, companion)))
+        });
+        Ok(both.boxed())
+    }
+}
+
+mod a_part_of_a_common_stream {
+    use super::*;
+
+    async fn world() -> World<Paired> {
+        here(Paired::new, false).await
+    }
+
+    source_contract!(
+        #[tokio::test(start_paused = true)]
+        world
+    );
+}
+
+type Maps = KubeSource<Kube<ConfigMap>>;
+
+fn kube(world: &World<Maps>) -> Maps {
+    let client = kube_client::Client::new(world.place.line(), "default");
+    Maps::new(&client).namespace("default").progress_every(Duration::from_secs(60))
+}
+
+mod kube_rs_on_the_rest_door {
+    use super::*;
+
+    async fn world() -> World<Maps> {
+        here(kube, true).await
+    }
+
+    source_contract!(
+        #[tokio::test(start_paused = true)]
+        world
+    );
+}
+
+mod kube_rs_on_a_server_without_streaming_lists {
+    use super::*;
+
+    async fn world() -> World<Maps> {
+        here(|world| kube(world).without_streaming(), true).await
+    }
+
+    source_contract!(
+        #[tokio::test(start_paused = true)]
+        world
+    );
+}
