@@ -12,7 +12,9 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::fence::Fences;
-use crate::{Causes, Cut, CutError, Informer, Key, Lease, Object, Revision, limits::OWN_WRITE_DEADLINE, snapshot};
+use crate::{
+    Causes, Cut, CutError, Informer, Key, Lease, Object, Revision, limits::OWN_WRITE_DEADLINE, snapshot,
+};
 
 fn floor(causes: &Causes) -> Arc<AtomicU64> {
     let newest = causes.revisions().last().copied().unwrap_or_default();
