@@ -7,7 +7,7 @@ use std::{error::Error, time::Duration};
 
 use kstore_informer::testing::{FakeKind, FakeStore, Sample};
 use kstore_informer::{
-    Action, Builder, Context, Controller, Index, Informer, ListerWatcher, Object, StartError,
+    Action, Builder, Context, Controller, Index, Informer, ListerWatcher, NotSynced, Object,
 };
 use kstore_nondet::{Nondet, Rng};
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,7 @@ async fn replicasets(
     pods: impl ListerWatcher<Obj = Sample>,
     api: FakeKind<Sample>,
     stop: CancellationToken,
-) -> Result<(), StartError> {
+) -> Result<(), NotSynced> {
     let (nondet, by_owner) = (Nondet::real(), Index::by_controller());
     let sets = Builder::new(sets).name("sets").spawn(&stop);
     let pods = Builder::new(pods).name("pods").index(&by_owner).spawn(&stop);

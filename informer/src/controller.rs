@@ -17,14 +17,13 @@ use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Delta, Informer, Key, Object, Queue, QueueOptions,
+    Delta, Informer, Key, NotSynced, Object, Queue, QueueOptions,
     limits::{DEFAULT_WORKERS, STOP_GRACE, SYNC_TIMEOUT},
     metrics::Registry,
 };
 pub use context::Context;
 pub use failure::{Failure, IntoFailure};
 use feed::Feed;
-pub use feed::StartError;
 use fence::Unseen;
 use figures::Figures;
 use worker::Worker;
@@ -203,7 +202,7 @@ impl Controller {
     ///
     /// # Errors
     /// When a watched cache does not get its first state, in time or at all. No run has begun then.
-    pub async fn run<F, Fut, E>(mut self, stop: CancellationToken, reconcile: F) -> Result<(), StartError>
+    pub async fn run<F, Fut, E>(mut self, stop: CancellationToken, reconcile: F) -> Result<(), NotSynced>
     where
         F: Fn(Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Action, E>> + Send + 'static,

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{Builder, Informer, Lister, ListerWatcher, Object, Status, Stopped};
+use crate::{Builder, Informer, Lister, ListerWatcher, NotSynced, Object, Status, Stopped};
 
 /// Informers that are started, waited for and ended together. See the module.
 pub struct Factory {
@@ -41,29 +41,10 @@ pub struct AlreadyRegistered(pub String);
 
 /// Some informers have no first state yet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not synced: {}", missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
-pub struct NotSynced {
-    /// Those, by name.
-    pub missing: Vec<Missing>,
-}
-
-/// An informer without a first state.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[error("{}", informers.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct Missing {
-    /// Its name.
-    pub name: String,
-    /// What it is doing: a [`Status::Degraded`] has the newest failure.
-    pub status: Status,
-}
-
-impl std::fmt::Display for Missing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.status {
-            Status::Degraded { error, .. } => write!(f, "{} ({error})", self.name),
-            Status::Starting | Status::Listing | Status::Streaming => write!(f, "{}", self.name),
-            Status::Stopped => write!(f, "{} (stopped)", self.name),
-        }
-    }
+    /// Those, by name.
+    pub informers: Vec<NotSynced>,
 }
 
 /// An informer whatever its type.
@@ -144,16 +125,16 @@ impl Factory {
     ///
     /// # Errors
     /// When some have none by then, or have ended without: it names them, also those that nobody started.
-    pub async fn wait_for_sync(&self, patience: Duration) -> Result<(), NotSynced> {
+    pub async fn wait_for_sync(&self, patience: Duration) -> Result<(), Missing> {
         let synced: Vec<_> = self.entries.lock().values().map(|entry| entry.informer.synced()).collect();
         // Whether each came or ended is looked up below, as it is for those that took too long.
         let _ = timeout(patience, join_all(synced)).await;
         let entries = self.entries.lock();
         let missing = entries.iter().filter(|(_, entry)| !entry.informer.is_synced());
-        let missing: Vec<Missing> = missing
-            .map(|((name, _), entry)| Missing { name: name.clone(), status: entry.informer.status() })
+        let informers: Vec<NotSynced> = missing
+            .map(|((name, _), entry)| NotSynced { informer: name.clone(), status: entry.informer.status() })
             .collect();
-        if missing.is_empty() { Ok(()) } else { Err(NotSynced { missing }) }
+        if informers.is_empty() { Ok(()) } else { Err(Missing { informers }) }
     }
 
     /// Ends all informers, and returns when their tasks have ended. Their caches can still be read.

@@ -31,6 +31,7 @@ pub mod limits;
 mod lister;
 mod lister_watcher;
 pub mod metrics;
+mod not_synced;
 mod object;
 mod objects;
 mod order;
@@ -57,11 +58,11 @@ mod whole;
 pub use builder::Builder;
 pub use causes::Causes;
 pub use conflict::{Modified, Refusal, Tries, Writer, modify, on_conflict};
-pub use controller::{Action, Context, Controller, Failure, IntoFailure, StartError};
+pub use controller::{Action, Context, Controller, Failure, IntoFailure};
 pub use delivery::{Delivery, Overflow};
 pub use delta_fifo::Delta;
 pub use expectations::{Creation, Deletion, Expectations};
-pub use factory::{AlreadyRegistered, Factory, Missing, NotSynced};
+pub use factory::{AlreadyRegistered, Factory, Missing};
 pub use history::ViewError;
 pub use index::Index;
 pub use informer::{Informer, Stopped};
@@ -75,6 +76,7 @@ pub use lister_watcher::{
     Capabilities, Capability, Continue, Domain, Frame, Frames, ListRequest, ListerWatcher, Page, ReadAt,
     Revisions, SourceError, Start, Undecodable,
 };
+pub use not_synced::NotSynced;
 pub use object::{Object, Revision};
 pub use queue::{
     Add, Backoff, Fair, Histogram, Lease, Priority, Queue, QueueMetrics, QueueOptions, QueueStats, Rate,

@@ -20,9 +20,9 @@ use crate::{
 
 pub(crate) struct Shared<T> {
     pub(crate) name: String,
+    pub(crate) revisions: Revisions,
     /// What the driver asked of the source.
     pub(crate) asked: Asked,
-    pub(crate) revisions: Revisions,
     cache: RwLock<Cache<T>>,
     /// Changed under the cache's lock, so that one who joins misses nothing and hears nothing twice.
     hub: Mutex<Hub<T>>,
@@ -47,8 +47,8 @@ impl<T: Object> Shared<T> {
     pub(crate) fn new(name: String, cache: Indexer<T>, revisions: Revisions) -> Self {
         Self {
             name,
-            asked: Asked::default(),
             revisions,
+            asked: Asked::default(),
             cache: RwLock::new(Cache::new(cache)),
             hub: Mutex::default(),
             waiters: Mutex::default(),

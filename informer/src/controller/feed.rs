@@ -11,29 +11,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::Controller;
 use crate::{
-    Add, Causes, Delta, Informer, Key, Object, Priority, Queue, Revisions, Status, Subscription,
+    Add, Causes, Delta, Informer, Key, NotSynced, Object, Priority, Queue, Revisions, Status, Subscription,
     limits::{INITIAL_PRIORITY, SYNC_WARNING},
+    not_synced,
 };
-
-/// A watched cache did not get its first state.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("informer {informer} has no first state: {}", describe(status))]
-pub struct StartError {
-    /// Its name.
-    pub informer: String,
-    /// What it is doing; with its newest error, if the source failed.
-    pub status: Status,
-}
-
-fn describe(status: &Status) -> &str {
-    match status {
-        Status::Starting => "it has not begun",
-        Status::Listing => "its source has not answered",
-        Status::Streaming => "its source has not delivered everything",
-        Status::Degraded { error, .. } => error,
-        Status::Stopped => "it has ended",
-    }
-}
 
 /// Everything about one informer, before the controller runs.
 pub(super) struct Feed {
@@ -104,7 +85,7 @@ pub(super) async fn pass(
     controller: &str,
     gates: Vec<Gate>,
     limit: Option<Duration>,
-) -> Result<(), StartError> {
+) -> Result<(), NotSynced> {
     let deadline = limit.map(|limit| Instant::now() + limit);
     for gate in gates {
         gate.pass(controller, deadline).await?;
@@ -113,7 +94,7 @@ pub(super) async fn pass(
 }
 
 impl Gate {
-    async fn pass(mut self, controller: &str, deadline: Option<Instant>) -> Result<(), StartError> {
+    async fn pass(mut self, controller: &str, deadline: Option<Instant>) -> Result<(), NotSynced> {
         loop {
             let warning = Instant::now() + SYNC_WARNING;
             let until = deadline.map_or(warning, |deadline| deadline.min(warning));
@@ -123,15 +104,15 @@ impl Gate {
                 Err(_) if deadline.is_some_and(|deadline| deadline <= until) => return Err(self.failure()),
                 Err(_) => {
                     let (informer, status) = (&self.informer, (self.status)());
-                    let why = describe(&status);
+                    let why = not_synced::describe(&status);
                     tracing::warn!(controller, informer, why, "still waiting for the first state");
                 }
             }
         }
     }
 
-    fn failure(&self) -> StartError {
-        StartError { informer: self.informer.clone(), status: (self.status)() }
+    fn failure(&self) -> NotSynced {
+        NotSynced { informer: self.informer.clone(), status: (self.status)() }
     }
 }
 

@@ -49,13 +49,16 @@ async fn a_wait_names_who_is_missing_and_why() {
     factory.start();
     factory.add("late", Builder::new(store.kind::<Sample>("samples").source())).unwrap();
     let error = factory.wait_for_sync(PATIENCE).await.unwrap_err();
-    let names: Vec<_> = error.missing.iter().map(|missing| missing.name.as_str()).collect();
+    let names: Vec<_> = error.informers.iter().map(|missing| missing.informer.as_str()).collect();
     assert_eq!(names, ["bad", "late"]);
-    assert!(matches!(error.missing[0].status, Status::Degraded { .. }));
-    assert_eq!(error.to_string(), "not synced: bad (refused: forbidden), late");
+    assert!(matches!(error.informers[0].status, Status::Degraded { .. }));
+    assert_eq!(
+        error.to_string(),
+        "informer bad has no first state: refused: forbidden; informer late has no first state: it has not begun"
+    );
     factory.start();
     let error = factory.wait_for_sync(PATIENCE).await.unwrap_err();
-    assert_eq!(error.missing.len(), 1, "what was added later is started by another call");
+    assert_eq!(error.informers.len(), 1, "what was added later is started by another call");
 }
 
 #[tokio::test(start_paused = true)]

@@ -34,7 +34,7 @@ async fn no_run_begins_before_every_cache_has_its_first_state() {
 }
 
 /// A source that is never reached, and what the controller's run comes to.
-async fn unreachable(limit: Option<Duration>) -> (Duration, Result<(), StartError>) {
+async fn unreachable(limit: Option<Duration>) -> (Duration, Result<(), NotSynced>) {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let source = store.kind::<Sample>("samples").source();
     for _ in 0..1_000 {
@@ -76,5 +76,5 @@ async fn a_controller_does_not_start_on_an_informer_that_has_ended() {
     ended.cancel();
     let controller = Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key()));
     let result = controller.run(stop, |_| async { Ok::<_, Infallible>(Action::Done) }).await;
-    assert_eq!(result, Err(StartError { informer: "pods".into(), status: Status::Stopped }));
+    assert_eq!(result, Err(NotSynced { informer: "pods".into(), status: Status::Stopped }));
 }
