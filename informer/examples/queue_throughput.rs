@@ -23,8 +23,10 @@ fn main() {
         (0..KEYS).map(|n| Key::new(&format!("ns-{}", n % 100), &format!("object-{n}"))).collect();
     report("add, next, done: distinct keys, each with a cause", KEYS, || through(&keys));
     report("add alone", KEYS, || add_alone(&keys));
-    report("add of a key that is queued already", KEYS, || dedup(&keys));
-    report("add of one key that is queued already", KEYS, || dedup(&vec![keys[0].clone(); KEYS]));
+    report("add of a key that is queued already, another cause", KEYS, || dedup(&keys));
+    report("add of one key that is queued already, many causes", KEYS, || {
+        dedup(&vec![keys[0].clone(); KEYS])
+    });
     report("add of a delay, next, done", KEYS, || delayed(&keys));
     report("two threads, each adds, takes and ends", KEYS, || shared(&keys));
     report("one thread adds, one takes and ends", KEYS, || piped(&keys));
@@ -87,7 +89,7 @@ fn dedup(keys: &[Key]) -> Duration {
     let queue = queue();
     fill(&queue, keys);
     let start = Instant::now();
-    keys.iter().for_each(|key| queue.add(key.clone(), Causes::none()));
+    keys.iter().zip(KEYS..).for_each(|(key, n)| queue.add(key.clone(), cause(n)));
     start.elapsed()
 }
 

@@ -1,6 +1,6 @@
 //! [`Causes`]: the revisions that made something happen. Not a trace: the server builds chains from them.
 
-use std::{fmt, ops::RangeInclusive, slice};
+use std::{fmt, ops::RangeInclusive};
 
 use crate::{Revision, limits::MAX_CAUSES};
 
@@ -8,66 +8,73 @@ use crate::{Revision, limits::MAX_CAUSES};
 /// with the revision they make.
 ///
 /// Holds the newest [`MAX_CAUSES`] exactly; of older ones it only knows between which two they lie
-/// ([`Causes::dropped`]). One cause costs no allocation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// ([`Causes::dropped`]). One or two causes cost no allocation, more of them cost one.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Causes(Set);
 
-/// Canonical: the same causes are always the same variant, so that equality is derived.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// No set contains revision zero, so that it can stand for nothing. The same causes are always the same variant, so that
+/// equality is derived.
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Set {
-    #[default]
-    None,
-    One(Revision),
-    /// Two or more.
+    /// Ascending; nothing comes last.
+    Few([Revision; 2]),
+    /// More than two.
     Many(Box<Many>),
 }
 
+const NONE: Revision = Revision(0);
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Many {
-    /// Ascending, without repetition. Full if anything was dropped.
-    exact: Vec<Revision>,
-    /// Oldest and newest that was dropped; all of it is older than what is held.
+    /// Ascending; nothing comes last.
+    exact: [Revision; MAX_CAUSES],
+    len: usize,
+    /// Oldest and newest that was dropped; all of it is older than what is held, of which there is as much as there can be.
     dropped: Option<(Revision, Revision)>,
+}
+
+impl Default for Causes {
+    fn default() -> Self {
+        Self::none()
+    }
 }
 
 impl Causes {
     /// No known cause: a timer, a start.
     pub const fn none() -> Self {
-        Self(Set::None)
+        Self(Set::Few([NONE; 2]))
     }
 
     /// One revision. Revision zero is no cause.
     pub const fn one(revision: Revision) -> Self {
-        match revision {
-            Revision(0) => Self::none(),
-            _ => Self(Set::One(revision)),
-        }
+        Self(Set::Few([revision, NONE]))
     }
 
     /// Adds the causes of `other`; of too many, the newest stay exact.
     pub fn merge(&mut self, other: &Self) {
-        match (&mut self.0, &other.0) {
-            (_, Set::None) => {}
-            (Set::One(mine), Set::One(other)) if mine == other => {}
-            (Set::None, _) => self.0 = other.0.clone(),
-            (mine, _) => mine.as_many().merge(other),
+        if self.is_empty() {
+            self.clone_from(other);
+            return;
+        }
+        other.revisions().iter().for_each(|revision| self.0.insert(*revision));
+        if let (Set::Many(mine), Some(range)) = (&mut self.0, other.dropped()) {
+            mine.drop_range(*range.start(), *range.end());
         }
     }
 
     /// Like [`Causes::merge`], without a copy if there was nothing before.
     pub(crate) fn absorb(&mut self, other: Self) {
-        match self.0 {
-            Set::None => self.0 = other.0,
-            Set::One(_) | Set::Many(_) => self.merge(&other),
+        match self.is_empty() {
+            true => *self = other,
+            false => self.merge(&other),
         }
     }
 
     /// The revisions that are known exactly, oldest first.
     pub fn revisions(&self) -> &[Revision] {
         match &self.0 {
-            Set::None => &[],
-            Set::One(revision) => slice::from_ref(revision),
-            Set::Many(many) => &many.exact,
+            Set::Few(few) => &few[..few.iter().filter(|revision| **revision != NONE).count()],
+            Set::Many(many) => &many.exact[..many.len],
         }
     }
 
@@ -75,43 +82,50 @@ impl Causes {
     /// [`Causes::revisions`].
     pub fn dropped(&self) -> Option<RangeInclusive<Revision>> {
         match &self.0 {
-            Set::None | Set::One(_) => None,
+            Set::Few(_) => None,
             Set::Many(many) => many.dropped.map(|(oldest, newest)| oldest..=newest),
         }
     }
 
     /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
-        matches!(self.0, Set::None)
+        matches!(self.0, Set::Few([NONE, _]))
     }
 }
 
 impl Set {
-    fn as_many(&mut self) -> &mut Many {
-        let exact = match self {
-            Self::Many(many) => return many,
-            Self::One(revision) => vec![*revision],
-            Self::None => Vec::new(),
-        };
-        *self = Self::Many(Box::new(Many { exact, dropped: None }));
-        self.as_many()
+    /// Adds one, which is not zero, to a set that is not empty.
+    fn insert(&mut self, revision: Revision) {
+        match self {
+            Self::Many(many) => many.insert(revision),
+            Self::Few(few) if few.contains(&revision) => {}
+            Self::Few([first, second @ NONE]) => {
+                (*first, *second) = (revision.min(*first), revision.max(*first));
+            }
+            Self::Few([first, second]) => {
+                let mut many = Many { exact: [NONE; MAX_CAUSES], len: 2, dropped: None };
+                (many.exact[0], many.exact[1]) = (*first, *second);
+                many.insert(revision);
+                *self = Self::Many(Box::new(many));
+            }
+        }
     }
 }
 
 impl Many {
-    fn merge(&mut self, other: &Causes) {
-        for revision in other.revisions() {
-            if let Err(place) = self.exact.binary_search(revision) {
-                self.exact.insert(place, *revision);
-            }
-        }
-        if let Some(range) = other.dropped() {
-            self.drop_range(*range.start(), *range.end());
-        }
-        let excess = self.exact.len().saturating_sub(MAX_CAUSES);
-        if excess > 0 {
-            self.drop_range(self.exact[0], self.exact[excess - 1]);
-            self.exact.drain(..excess);
+    fn insert(&mut self, revision: Revision) {
+        let Err(place) = self.exact[..self.len].binary_search(&revision) else { return };
+        if self.len < MAX_CAUSES {
+            self.exact.copy_within(place..self.len, place + 1);
+            self.exact[place] = revision;
+            self.len += 1;
+        } else if let Some(place) = place.checked_sub(1) {
+            let oldest = self.exact[0];
+            self.drop_range(oldest, oldest);
+            self.exact.copy_within(1..=place, 0);
+            self.exact[place] = revision;
+        } else {
+            self.drop_range(revision, revision);
         }
     }
 
@@ -156,7 +170,7 @@ mod tests {
         assert_eq!(causes.dropped(), Some(Revision(1)..=Revision(4)));
         assert_eq!(Causes::from_iter([Revision(7), Revision(3)]).to_string(), "3,7");
         assert_eq!(Causes::one(Revision(0)), Causes::none());
-        assert_eq!(size_of::<Causes>(), 16);
+        assert_eq!(size_of::<Causes>(), 24);
     }
 
     proptest! {

@@ -1,6 +1,9 @@
 //! [`Driver`]: the task of an informer. Carries out what the reflector says: asks the source, and applies each batch. It never
 //! polls: it wakes for the network, the end of a wait, or the stop.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     convert::Infallible,
     future::pending,

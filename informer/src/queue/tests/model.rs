@@ -470,7 +470,7 @@ impl Pair {
         let wanted = expected.adds + expected.requeues;
         assert_eq!(wanted, expected.runs + expected.merged + expected.dropped + self.model.pending());
         let started = self.leases.iter().map(|(_, run)| Duration::from_millis(self.model.now - run.started));
-        assert_eq!(seen.unfinished_work, started.clone().sum());
+        assert_eq!(seen.unfinished_work, started.clone().sum::<Duration>());
         assert_eq!(seen.longest_running, started.max().unwrap_or_default());
         assert_eq!(seen.queue_duration.count(), expected.runs);
         assert_eq!(seen.work_duration.count(), expected.runs - expected.running as u64);

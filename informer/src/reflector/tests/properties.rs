@@ -149,6 +149,8 @@ fn check_lists(calls: &[Call]) {
     let streamed = calls.iter().any(|call| matches!(call, Call::Watch(crate::Start::Initial(_))));
     for (n, list) in lists.iter().enumerate() {
         let before = n.checked_sub(1).map(|before| lists[before].at);
+        let numbered = matches!(list.at, ReadAt::NotOlderThan(_));
+        assert!(!numbered || list.limit.is_none(), "list {n} asks for pages of what a cache could answer");
         if list.at == ReadAt::Latest && !streamed {
             assert!(
                 before.is_some_and(asked_more),

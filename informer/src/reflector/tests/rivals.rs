@@ -34,6 +34,18 @@ fn key(name: &str) -> Key {
     Key::new("", name)
 }
 
+/// Waits, looking now and then, until the source was asked so often.
+async fn asked<T: Stored>(source: &FakeSource<T>, calls: usize, mut look: impl FnMut()) {
+    for _ in 0..100_000 {
+        if source.calls().len() >= calls {
+            return;
+        }
+        look();
+        sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the source was not asked {calls} times: {:?}", source.calls());
+}
+
 /// Lets the informer lose its stream and find its revision compacted, and waits until it has the whole state again.
 async fn relist<T: Stored>(store: &FakeStore, source: &FakeSource<T>, informer: &Informer<T>) {
     store.kind::<Sample>("others").put(sample("other"));
@@ -57,14 +69,14 @@ async fn a_streamed_state_that_breaks_before_its_end_leaves_nothing_behind() {
     let tags = Index::new(|s: &Sample, emit: &mut dyn FnMut(String)| s.tags.iter().cloned().for_each(emit));
     let informer = Builder::new(source.clone()).index(&tags).spawn(&CancellationToken::new());
     let mut subscription = informer.subscribe();
-    while source.calls().len() < 3 {
+    asked(&source, 3, || {
         assert!(informer.is_empty() && informer.by(&tags, "t").is_empty() && !informer.is_synced());
         assert_eq!(subscription.pending(), 0);
         if source.calls().len() == 2 {
-            ["a-gone", "b-gone", "c-gone"].map(|name| kind.delete(&key(name)).ok());
+            ["a-gone", "b-gone", "c-gone"].iter().for_each(|name| drop(kind.delete(&key(name))));
         }
-        sleep(Duration::from_millis(10)).await;
-    }
+    })
+    .await;
     assert_converges(&informer, &kind).await;
     assert_eq!(informer.by(&tags, "t").len(), 1);
     assert_eq!(subscription.try_next().len(), 1, "nobody heard of what was never in the cache");
@@ -114,15 +126,15 @@ async fn a_replica_that_lags_cannot_take_the_cache_back_in_time() {
             script.push(Fault::lag(3));
         }
         source.disconnect();
-        let asked = source.calls().len();
-        while source.calls().len() < asked + 4 {
+        let calls = source.calls().len();
+        asked(&source, calls + 4, || {
             assert_eq!(informer.revision(), reached);
             assert_eq!(informer.list(), before);
-            sleep(Duration::from_millis(10)).await;
-        }
+        })
+        .await;
         kind.put(sample("new"));
         assert_converges(&informer, &kind).await;
-        let first = match &source.calls()[asked + 1] {
+        let first = match &source.calls()[calls + 1] {
             Call::List(request) => request.at,
             Call::Watch(Start::Initial(at)) => *at,
             Call::Watch(Start::After(_)) => panic!("the whole state is asked for"),
@@ -268,9 +280,7 @@ async fn a_dead_connection_is_noticed_within_two_intervals() {
         let source = kind.source().with_progress(every).faults(&FaultScript::new([cut]));
         let (start, informer) =
             (Instant::now(), Builder::new(source.clone()).spawn(&CancellationToken::new()));
-        while source.calls().len() < 2 {
-            sleep(Duration::from_millis(10)).await;
-        }
+        asked(&source, 2, || {}).await;
         let longest = every * 2 + 2 * SOURCE_BACKOFF_BASE + Duration::from_millis(10);
         assert!(start.elapsed() >= every * 2 && start.elapsed() <= longest, "{:?}", start.elapsed());
         assert_converges(&informer, &kind).await;
