@@ -70,7 +70,7 @@ impl Context {
     }
 
     /// Says that this run wrote `revision` of a kind that `informer` caches: the key runs again only when that cache shows
-    /// the write, so that the next run does not repeat it. After [`OWN_WRITE_DEADLINE`](crate::limits::OWN_WRITE_DEADLINE)
+    /// the write, so that the next run does not repeat it. After [`OWN_WRITE_DEADLINE`]
     /// it runs anyway, and is told that it is [stale](Context::stale).
     ///
     /// Costs the same for one write as for many to the same cache. Without effect if the source's revisions are its
