@@ -55,7 +55,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }));
     tokio::signal::ctrl_c().await?;
     stop.cancel();
-    Ok(running.await?)
+    Ok(running.await??)
 }
 
 fn wanted(set: &Kube<ConfigMap>) -> usize {
