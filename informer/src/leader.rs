@@ -3,7 +3,8 @@
 //!
 //! Clocks of other machines are never compared: a lease has run out when *our* clock has moved by its duration since *we*
 //! saw the record change. `leader/candidate` holds the rules; this file does the waiting. What no clock can promise, that
-//! nothing of an old leader is on its way any more, the [`Fence`] does.
+//! nothing of an old leader is on its way any more, the [`Fence`] does; also when somebody deletes the lease by hand, after
+//! which another candidate may begin at once.
 
 mod candidate;
 mod election;
@@ -135,7 +136,8 @@ impl<S: LeaseStore> Elector<S> {
     /// then, after the work has ended. Work that lost the lease is told by [`Leadership::lost`], dropped after a grace that
     /// ends before the lease does, and begins anew when the candidate leads again.
     ///
-    /// The work must not block its thread: renewing, and dropping it, happen on the same task.
+    /// The work must not block its thread: renewing, and dropping it, happen on the same task (see [`Watchdog`]). Informers may
+    /// run before it, so that a candidate which begins to lead has warm caches; queues belong into the work.
     pub async fn run<F, Fut>(mut self, stop: CancellationToken, work: F)
     where
         F: Fn(Leadership) -> Fut + Send,
@@ -144,9 +146,9 @@ impl<S: LeaseStore> Elector<S> {
         while let Some(fence) = stop.run_until_cancelled(self.acquire()).await {
             tracing::info!(%fence, "leading");
             let leadership = Leadership { lost: stop.child_token(), fence };
-            self.election.leads(true);
+            let leading = self.election.lead();
             let finished = self.lead(leadership.clone(), work(leadership)).await;
-            self.election.leads(false);
+            drop(leading);
             if finished || stop.is_cancelled() {
                 break;
             }

@@ -37,7 +37,7 @@ use std::sync::Arc;
 use table::Include;
 use tokio_util::sync::CancellationToken;
 
-/// The header in which a client names the revisions that made it write.
+/// The header in which a client names the revisions that made it write. The other one of ours is `kstore-fence` (see `fence`).
 const CAUSE: &str = "kstore-cause";
 
 /// The REST door. One per apiserver; shared by `Arc`.

@@ -100,8 +100,10 @@ impl Election {
         self.0.state.lock().told = Some(Arc::new(told));
     }
 
-    pub(super) fn leads(&self, leading: bool) {
-        self.0.state.lock().leading = leading;
+    /// The work is under way until the guard is dropped, however that comes.
+    pub(super) fn lead(&self) -> Leading {
+        self.0.state.lock().leading = true;
+        Leading(self.clone())
     }
 
     pub(super) fn slow_path(&self, leading: bool) {
@@ -131,6 +133,14 @@ impl Election {
     }
 }
 
+pub(super) struct Leading(Election);
+
+impl Drop for Leading {
+    fn drop(&mut self) {
+        self.0.0.state.lock().leading = false;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,12 +150,12 @@ mod tests {
         let (election, tolerance) = (Election::new(&ElectorOptions::new("a")), Duration::from_secs(20));
         assert!(election.is_healthy(Duration::ZERO));
         election.renewed(Instant::now(), Some("a"));
-        election.leads(true);
+        let leading = election.lead();
         tokio::time::advance(Duration::from_secs(35)).await;
         assert!(election.is_healthy(tolerance) && !election.is_healthy(Duration::from_secs(19)));
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(!election.is_healthy(tolerance));
-        election.leads(false);
+        drop(leading);
         assert!(election.is_healthy(tolerance), "a candidate that only waits owes nothing");
     }
 
@@ -153,13 +163,13 @@ mod tests {
     fn the_page_has_client_gos_figures_while_there_is_a_candidate() {
         let (election, registry) = (Election::new(&ElectorOptions::new("a")), Registry::new());
         election.metrics(&registry);
-        election.leads(true);
+        let leading = election.lead();
         election.slow_path(true);
         let mut page = String::new();
         registry.render(&mut page);
         assert!(page.contains("leader_election_master_status{name=\"\"} 1\n"), "{page}");
         assert!(page.contains("leader_election_slowpath_total{name=\"\"} 1\n"), "{page}");
-        drop(election);
+        drop((election, leading));
         assert!(registry.is_empty());
     }
 }
