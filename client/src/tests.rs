@@ -10,7 +10,9 @@ use k8s_openapi::{
     api::core::v1::{Event, Node, Pod},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
-use kstore_informer::{Builder, Causes, Delta, Elector, Index, Key, Object, Revision};
+use kstore_informer::{
+    Builder, Causes, Delta, Elector, Index, Key, Modified, Object, Revision, Tries, modify,
+};
 use kstore_nondet::Nondet;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -87,6 +89,25 @@ async fn an_overtaken_update_is_a_conflict_and_is_tried_again_on_a_fresh_object(
         }
     });
     assert_eq!(revision_of(&outcome.await.unwrap()), Revision(6));
+}
+
+/// B1, for the client's calls.
+#[tokio::test(start_paused = true)]
+async fn a_change_is_made_to_the_cached_object_first_and_after_a_conflict_to_the_newest() {
+    let fake = Fake::default();
+    let pods = fake.client().api::<Pod>();
+    let old = pods.create("default", &pod("a")).await.unwrap();
+    pods.update(&old).await.unwrap();
+    let (mut seen, key) = (Vec::new(), key_of(&old));
+    let done = modify(&pods, &key, Some(old.clone()), Tries::DEFAULT, |pod| {
+        seen.push(revision_of(pod));
+        true
+    });
+    let Modified::Wrote(stored) = done.await.unwrap() else { panic!("there was something to write") };
+    assert_eq!((revision_of(&stored), seen), (Revision(3), vec![Revision(1), Revision(2)]));
+    pods.delete("default", "a", &DeleteParams::default()).await.unwrap();
+    let gone = modify(&pods, &key, None, Tries::DEFAULT, |_| true).await.unwrap();
+    assert_eq!(gone, Modified::Gone);
 }
 
 #[tokio::test(start_paused = true)]
