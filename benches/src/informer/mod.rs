@@ -111,9 +111,9 @@ fn crowds() -> Vec<Row> {
         stuck("crowd: update, nobody but one stuck", 0),
         stuck("crowd: update, 10 stuck subscribers", 10),
         stuck("crowd: update, 1000 stuck subscribers", 1_000),
-        reading("crowd: update and delta, 1 reading task", 1),
-        reading("crowd: delta, 10 reading tasks", 10),
-        reading("crowd: delta, 1000 reading tasks", 1_000),
+        reading("crowd: update, 1 reading task", 1),
+        reading("crowd: update × task, 10 reading tasks", 10),
+        reading("crowd: update × task, 1000 reading tasks", 1_000),
     ]
 }
 
