@@ -51,7 +51,7 @@ async fn main() -> anyhow::Result<()> {
     }));
     tokio::signal::ctrl_c().await?;
     stop.cancel();
-    running.await.context("the controller panicked")?;
+    running.await.context("the controller panicked")??;
     Ok(())
 }
 

@@ -45,14 +45,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 let uid = Some(member.uid().to_owned());
                 let params =
                     DeleteParams::default().preconditions(Preconditions { uid, resource_version: None });
-                maps.delete(member.key().name(), &params).await?;
+                match maps.delete(member.key().name(), &params).await {
+                    Err(kube_client::Error::Api(status)) if status.code == 404 => {} // it is gone already
+                    outcome => drop(outcome?),
+                }
             }
             Ok::<_, kube_client::Error>(Action::Done)
         }
     }));
     tokio::signal::ctrl_c().await?;
     stop.cancel();
-    Ok(running.await?)
+    Ok(running.await??)
 }
 
 fn wanted(set: &Kube<ConfigMap>) -> usize {

@@ -211,12 +211,13 @@ impl Controller {
         let tasks = TaskTracker::new();
         let end =
             End { queue: self.queue.clone(), dropped: CancellationToken::new(), fed: stop.child_token() };
+        let comparable = feed::are_comparable(&self.feeds);
         let feeds = std::mem::take(&mut self.feeds);
         let gates: Vec<_> = feeds.into_iter().map(|feed| feed.start(&self, &end.fed, &tasks)).collect();
         self.figures.workers(self.workers);
         let started = stop.run_until_cancelled(feed::pass(&self.name, gates, self.sync_timeout)).await;
         if let Some(Ok(())) = started {
-            let worker = Arc::new(Worker::new(&self, end.dropped.clone(), reconcile));
+            let worker = Arc::new(Worker::new(&self, end.dropped.clone(), comparable, reconcile));
             for _ in 0..self.workers {
                 tasks.spawn(worker.clone().work());
             }

@@ -37,7 +37,7 @@ use tokio::{
 
 use crate::Causes;
 pub use lease::{Lease, Ticket, Verdict};
-pub use metrics::{Histogram, QueueMetrics, QueueStats};
+pub use metrics::{QueueMetrics, QueueStats};
 pub use options::{Add, Backoff, Fair, Priority, QueueOptions, Rate};
 use room::{Room, Seat};
 use state::{Named, Run, State, Taken};

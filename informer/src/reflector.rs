@@ -76,8 +76,9 @@ pub(crate) struct Step<T> {
 
 /// Where the machine stands.
 enum Phase<T> {
-    /// A list is under way, of which this is the newest request; then a watch follows.
-    Listing { request: ListRequest, collected: Collected<T> },
+    /// A list is under way, of which this is the newest request and that the revision of the pages so far; then a watch
+    /// follows.
+    Listing { request: ListRequest, shown: Option<Revision>, collected: Collected<T> },
     /// A stream is being opened.
     Opening(Start),
     /// An initial state is coming in. It reaches the cache when it is complete, or not at all.
@@ -173,7 +174,7 @@ impl<T: Object> Reflector<T> {
     }
 
     fn list(&mut self, request: ListRequest) -> Next {
-        self.phase = Phase::Listing { request: request.clone(), collected: self.collected() };
+        self.phase = Phase::Listing { request: request.clone(), shown: None, collected: self.collected() };
         Next::List(request)
     }
 
@@ -192,10 +193,19 @@ impl<T: Object> Reflector<T> {
     }
 
     fn page(&mut self, mut page: Page<T>, cached: Cached<'_, T>, now: Instant) -> Step<T> {
-        let Phase::Listing { request, collected } = &mut self.phase else { return Step::next(self.whole()) };
+        let Phase::Listing { request, shown, collected } = &mut self.phase else {
+            return Step::next(self.whole());
+        };
         let (revision, next) = (page.revision, page.next.take());
         if is_old(self.progress, revision) && !collected.other_history() {
             return self.refuse(now);
+        }
+        if shown.replace(revision).is_some_and(|shown| shown != revision) {
+            // Parts of two states are no state.
+            return self.failed(SourceError::Expired, now);
+        }
+        if next.is_some() && next == request.next {
+            return self.failed(SourceError::Internal("the pages of a list lead in a circle".into()), now);
         }
         collected.page(page, cached);
         if next.is_none() {

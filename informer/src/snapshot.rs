@@ -23,6 +23,9 @@ pub enum CutError {
     /// Each time when all had come to one revision, one of them had forgotten it already. Try again, or with fewer changes.
     #[error("the informers are too far apart")]
     TooOld,
+    /// They have not come so far in the time that a run may wait ([`crate::Context::cut`]). Try again later.
+    #[error("the informers have not come so far in time")]
+    Late,
 }
 
 impl From<Stopped> for CutError {

@@ -123,3 +123,29 @@ fn judgement_neither_waits_nor_knows_a_runtime() {
     });
     check("plan, decide, filter, score and codec are pure", offences);
 }
+
+/// The words in backquotes that are names of functions with words in them: those of the tests.
+fn named(text: &str) -> impl Iterator<Item = &str> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    let last = quoted.map(|name| name.rsplit("::").next().unwrap_or_default());
+    last.filter(|name| {
+        name.matches('_').count() > 2 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
+}
+
+#[test]
+fn every_property_names_tests_that_exist() {
+    let sources = sources();
+    let exists = |name: &str| {
+        let function = format!("fn {name}(");
+        sources.iter().any(|source| source.text.contains(&function))
+    };
+    let missing = ["store/PROPERTIES.md", "informer/PROPERTIES.md"].into_iter().flat_map(|path| {
+        let text = fs::read_to_string(workspace_root().join(path)).unwrap();
+        assert!(named(&text).count() > 20, "{path} names tests");
+        let missing: Vec<_> =
+            named(&text).filter(|name| !exists(name)).map(|name| format!("{path}: {name}")).collect();
+        missing
+    });
+    check("a property names a test that is there", missing);
+}

@@ -1,11 +1,25 @@
 //! [`Context`]: what a run is told, and what it tells about its writes.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use parking_lot::Mutex;
+use tokio::time::timeout;
 
 use super::fence::Fences;
-use crate::{Causes, Informer, Key, Lease, Object, Revision};
+use crate::{
+    Causes, Cut, CutError, Informer, Key, Lease, Object, Revision, limits::OWN_WRITE_DEADLINE, snapshot,
+};
+
+fn floor(causes: &Causes) -> Arc<AtomicU64> {
+    let newest = causes.revisions().last().copied().unwrap_or_default();
+    Arc::new(AtomicU64::new(newest.0))
+}
 
 /// One run: for which key, and why.
 #[derive(Clone)]
@@ -20,6 +34,8 @@ pub struct Context {
     /// watch is far behind. A run that would do harm on an old state should end without writing; the next one comes when the
     /// caches have caught up, or is told the same.
     pub stale: bool,
+    /// The newest cause, and then the newest write of this run. Nothing, if what is watched tells of several histories.
+    floor: Option<Arc<AtomicU64>>,
     fences: Arc<Mutex<Fences>>,
 }
 
@@ -38,27 +54,44 @@ impl fmt::Debug for Context {
 impl Context {
     /// A context outside of a controller, for tests of a reconcile function.
     pub fn detached(key: Key, causes: Causes) -> Self {
-        Self { key, causes, attempt: 0, stale: false, fences: Arc::default() }
+        Self { key, attempt: 0, stale: false, floor: Some(floor(&causes)), causes, fences: Arc::default() }
     }
 
     /// The context of a run that begins with the fences of earlier ones.
-    pub(super) fn new(lease: &Lease<Key>, fences: Fences) -> Self {
+    pub(super) fn new(lease: &Lease<Key>, comparable: bool, fences: Fences) -> Self {
         Self {
             key: lease.key().clone(),
             causes: lease.causes().clone(),
             attempt: lease.attempt(),
             stale: !fences.is_empty(),
+            floor: comparable.then(|| floor(lease.causes())),
             fences: Arc::new(Mutex::new(fences)),
         }
     }
 
     /// Says that this run wrote `revision` of a kind that `informer` caches: the key runs again only when that cache shows
-    /// the write, so that the next run does not repeat it. After [`OWN_WRITE_DEADLINE`](crate::limits::OWN_WRITE_DEADLINE)
+    /// the write, so that the next run does not repeat it. After [`OWN_WRITE_DEADLINE`]
     /// it runs anyway, and is told that it is [stale](Context::stale).
     ///
-    /// Costs the same for one write as for many to the same cache.
+    /// Costs the same for one write as for many to the same cache. Without effect if the source's revisions are its
+    /// adapter's own numbers ([`Revisions::Opaque`](crate::Revisions::Opaque)); there [`crate::Expectations`] serve.
     pub fn wrote<T: Object>(&self, informer: &Informer<T>, revision: Revision) {
+        if let Some(floor) = &self.floor {
+            floor.fetch_max(revision.0, Ordering::Relaxed);
+        }
         self.fences.lock().add(informer, revision);
+    }
+
+    /// The state of several informers at one revision, at least that of everything that led to this run and of what it has
+    /// written so far (if everything that the controller watches is of one domain; else that of what the informers show).
+    /// Give a tuple of references: `cx.cut((&sets, &pods))`.
+    ///
+    /// # Errors
+    /// See [`CutError`]. [`CutError::Late`] if the informers have not come so far in
+    /// [`OWN_WRITE_DEADLINE`]; the run should be retried.
+    pub async fn cut<C: Cut>(&self, informers: C) -> Result<C::Views, CutError> {
+        let floor = self.floor.as_ref().map(|floor| Revision(floor.load(Ordering::Relaxed)));
+        timeout(OWN_WRITE_DEADLINE, snapshot(floor, informers)).await.unwrap_or(Err(CutError::Late))
     }
 
     /// What the run has written so far, and earlier ones that no cache shows.

@@ -11,7 +11,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::Controller;
 use crate::{
-    Add, Causes, Delta, Informer, Key, NotSynced, Object, Priority, Queue, Status, Subscription,
+    Add, Causes, Delta, Informer, Key, NotSynced, Object, Priority, Queue, Revisions, Status, Subscription,
     limits::{INITIAL_PRIORITY, SYNC_WARNING},
     not_synced,
 };
@@ -19,6 +19,7 @@ use crate::{
 /// Everything about one informer, before the controller runs.
 pub(super) struct Feed {
     informer: String,
+    revisions: Revisions,
     status: Box<dyn Fn() -> Status + Send + Sync>,
     pump: Pump,
 }
@@ -38,6 +39,7 @@ impl Feed {
         let (subscription, source) = (informer.subscribe(), informer.clone());
         Self {
             informer: informer.name().to_owned(),
+            revisions: informer.revisions(),
             status: Box::new(move || source.status()),
             pump: Box::new(move |queue, first| pump(subscription, queue, first, keys).boxed()),
         }
@@ -59,6 +61,15 @@ impl Feed {
             }
         });
         Gate { informer: self.informer, status: self.status, opened }
+    }
+}
+
+/// Whether all of them tell of one history, so that what one of them caused can be looked for in another.
+pub(super) fn are_comparable(feeds: &[Feed]) -> bool {
+    let mut revisions = feeds.iter().map(|feed| &feed.revisions);
+    match revisions.next() {
+        Some(first @ Revisions::Shared(_)) => revisions.all(|other| other == first),
+        Some(Revisions::Own | Revisions::Opaque) | None => false,
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::{Informer, Key, Lease, Object, Revision, Ticket, Verdict, limits::OWN_WRITE_DEADLINE};
+use crate::{Informer, Key, Lease, Object, Revision, Revisions, Ticket, Verdict, limits::OWN_WRITE_DEADLINE};
 
 /// The newest write to what one informer caches.
 #[derive(Clone)]
@@ -36,9 +36,9 @@ impl PartialEq for Cache {
 pub(super) struct Fences(Vec<Fence>);
 
 impl Fences {
-    /// Adds a write, unless the cache shows it already.
+    /// Adds a write, unless the cache shows it already, or can never be known to.
     pub(super) fn add<T: Object>(&mut self, informer: &Informer<T>, revision: Revision) {
-        if informer.shared().has(revision) {
+        if informer.revisions() == Revisions::Opaque || informer.shared().has(revision) {
             return;
         }
         let shared: Arc<dyn Send + Sync> = informer.shared().clone();

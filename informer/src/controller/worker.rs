@@ -19,6 +19,8 @@ pub(super) struct Worker<F> {
     name: Arc<str>,
     queue: Queue<Key>,
     timeout: Option<Duration>,
+    /// Whether everything that is watched tells of one history.
+    comparable: bool,
     /// Drops runs under way.
     dropped: CancellationToken,
     figures: Arc<Figures>,
@@ -32,11 +34,17 @@ where
     Fut: Future<Output = Result<Action, E>> + Send + 'static,
     E: IntoFailure + Send + 'static,
 {
-    pub(super) fn new(controller: &Controller, dropped: CancellationToken, reconcile: F) -> Self {
+    pub(super) fn new(
+        controller: &Controller,
+        dropped: CancellationToken,
+        comparable: bool,
+        reconcile: F,
+    ) -> Self {
         Self {
             name: controller.name.clone(),
             queue: controller.queue.clone(),
             timeout: controller.timeout,
+            comparable,
             dropped,
             figures: controller.figures.clone(),
             unseen: controller.unseen.clone(),
@@ -47,7 +55,7 @@ where
     /// Works until the queue closes.
     pub(super) async fn work(self: Arc<Self>) {
         while let Some(lease) = self.queue.next().await {
-            let context = Context::new(&lease, self.unseen.of(lease.key()));
+            let context = Context::new(&lease, self.comparable, self.unseen.of(lease.key()));
             let fences = context.fences();
             let Some(verdict) = self.dropped.run_until_cancelled(self.run(context)).await else { return };
             let fences = std::mem::take(&mut *fences.lock());

@@ -1,4 +1,4 @@
-//! An informer's figures on the page of a [`Registry`](crate::metrics::Registry). What is asked of the source is counted here; the
+//! An informer's figures on the page of a [`Registry`]. What is asked of the source is counted here; the
 //! rest is read from where it is.
 
 use std::sync::{

@@ -5,8 +5,8 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use super::{Histogram, Inner, Queue};
-use crate::metrics::{self, Collect, Metric, Page, Registry};
+use super::{Inner, Queue};
+use crate::metrics::{Collect, Metric, Page, Registry};
 
 const DEPTH: Metric = Metric::gauge("workqueue_depth", "Keys that are ready to run");
 const ADDS: Metric = Metric::counter("workqueue_adds_total", "Keys that came into the queue");
@@ -40,16 +40,7 @@ impl<K: Ord + Hash + Clone + Send> Collect for Inner<K> {
         into.add(&RETRIES, &labels, figures.stats.retries as f64);
         into.add(&UNFINISHED, &labels, figures.unfinished_work.as_secs_f64());
         into.highest(&LONGEST, &labels, figures.longest_running.as_secs_f64());
-        into.distribution(&READY, &labels, &converted(&figures.queue_duration));
-        into.distribution(&WORK, &labels, &converted(&figures.work_duration));
+        into.distribution(&READY, &labels, &figures.queue_duration);
+        into.distribution(&WORK, &labels, &figures.work_duration);
     }
-}
-
-fn converted(histogram: &Histogram) -> metrics::Histogram {
-    metrics::Histogram::from_cumulative(
-        metrics::Histogram::QUEUE,
-        histogram.buckets().map(|(_, count)| count),
-        histogram.count(),
-        histogram.sum().as_secs_f64(),
-    )
 }

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::Priority;
+use crate::metrics::Histogram;
 
 /// Numbers of a queue at one moment.
 ///
@@ -60,44 +61,33 @@ pub struct QueueMetrics {
     pub longest_running: Duration,
 }
 
-/// Durations, counted by decade.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Histogram {
-    counts: [u64; Histogram::BUCKETS + 1],
+/// Durations, counted by decade: what a run costs to count, before anybody asks for a [`Histogram`].
+#[derive(Clone, Copy, Default)]
+pub(super) struct Decades {
+    /// Up to ten nanoseconds, and ten times as much for each further one; the last is for everything above.
+    counts: [u64; BOUNDS + 1],
     sum: Duration,
 }
 
-impl Histogram {
-    /// Buckets with an upper bound: ten nanoseconds, and ten times as much for each further one, up to ten seconds, as
-    /// client-go has them.
-    pub const BUCKETS: usize = 10;
+/// Decades with an upper bound, as many as [`Histogram::QUEUE`] has.
+const BOUNDS: usize = Histogram::QUEUE.len();
 
-    /// Upper bounds of the buckets, each inclusive, with the number of durations up to it.
-    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
-        let mut below = 0;
-        self.counts.iter().take(Self::BUCKETS).zip(1..).map(move |(count, power)| {
-            below += count;
-            (Duration::from_nanos(10u64.pow(power)), below)
-        })
-    }
-
-    /// All durations, also those longer than every bound.
-    pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
-    }
-
-    /// Their sum.
-    pub fn sum(&self) -> Duration {
-        self.sum
-    }
-
+impl Decades {
     pub(super) fn record(&mut self, duration: Duration) {
         let nanos =
             duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into());
         // 10ⁿ belongs to the bucket below 10ⁿ, so one less decides.
         let bucket = nanos.saturating_sub(1).checked_ilog10().unwrap_or(0) as usize;
-        self.counts[bucket.min(Self::BUCKETS)] += 1;
+        self.counts[bucket.min(BOUNDS)] += 1;
         self.sum = self.sum.saturating_add(duration);
+    }
+
+    pub(super) fn histogram(&self) -> Histogram {
+        let up_to = self.counts.iter().scan(0, |below, count| {
+            *below += count;
+            Some(*below)
+        });
+        Histogram::from_cumulative(Histogram::QUEUE, up_to, self.counts.iter().sum(), self.sum.as_secs_f64())
     }
 }
 
@@ -107,14 +97,17 @@ mod tests {
 
     #[test]
     fn a_duration_is_counted_in_the_first_bucket_that_holds_it() {
-        let mut histogram = Histogram::default();
+        let mut decades = Decades::default();
         let nanos = [0, 1, 10, 11, 100, 101, 10_000_000_000, 10_000_000_001, u64::MAX];
-        nanos.into_iter().for_each(|n| histogram.record(Duration::from_nanos(n)));
-        for (bound, counted) in histogram.buckets() {
-            let expected = nanos.iter().filter(|n| Duration::from_nanos(**n) <= bound).count();
-            assert_eq!(counted, expected as u64, "{bound:?}");
+        nanos.into_iter().for_each(|n| decades.record(Duration::from_nanos(n)));
+        let histogram = decades.histogram();
+        let (mut counted, mut bound) = (histogram.cumulative(), 1);
+        for _ in 0..BOUNDS {
+            bound *= 10;
+            let expected = nanos.iter().filter(|n| **n <= bound).count();
+            assert_eq!(counted.next().unwrap().1, expected as u64, "{bound} ns");
         }
+        assert_eq!(counted.next(), Some((f64::INFINITY, nanos.len() as u64)));
         assert_eq!(histogram.count(), nanos.len() as u64);
-        assert_eq!(histogram.buckets().last().unwrap().0, Duration::from_secs(10));
     }
 }

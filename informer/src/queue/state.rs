@@ -9,8 +9,9 @@ use kstore_nondet::Rng;
 use tokio::time::Instant;
 
 use super::{
-    Add, Backoff, Histogram, Priority, QueueMetrics, QueueOptions, QueueStats,
+    Add, Backoff, Priority, QueueMetrics, QueueOptions, QueueStats,
     entry::{Entry, Place},
+    metrics::Decades,
     rate::Reservations,
     ready::Ready,
     slots::{At, List, Slots},
@@ -36,8 +37,8 @@ pub(super) struct State<K> {
     rng: Rng,
     /// Its counts are always right; of its present numbers only `running` and `parked`.
     stats: QueueStats,
-    queue_duration: Histogram,
-    work_duration: Histogram,
+    queue_duration: Decades,
+    work_duration: Decades,
     /// Keys that a drain gave up.
     left: Vec<K>,
 }
@@ -93,8 +94,8 @@ impl<K: Eq + Hash + Clone> State<K> {
             rates_retries: options.rate.is_some(),
             rng,
             stats: QueueStats::default(),
-            queue_duration: Histogram::default(),
-            work_duration: Histogram::default(),
+            queue_duration: Decades::default(),
+            work_duration: Decades::default(),
             left: Vec::new(),
         }
     }
@@ -257,8 +258,8 @@ impl<K: Eq + Hash + Clone> State<K> {
             name,
             stats,
             depth: self.ready.depth(),
-            queue_duration: self.queue_duration,
-            work_duration: self.work_duration,
+            queue_duration: self.queue_duration.histogram(),
+            work_duration: self.work_duration.histogram(),
             unfinished_work: took.iter().sum(),
             longest_running: took.first().copied().unwrap_or_default(),
         }

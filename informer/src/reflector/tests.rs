@@ -1,13 +1,14 @@
-//! The reflector's decisions, step by step, without a source. `properties` has random stories with one, `rivals` what went wrong
-//! elsewhere.
+//! The reflector's decisions, step by step, without a source. `properties` has random stories with one, `pace` says how
+//! often one is asked, `rivals` what went wrong elsewhere.
 
+mod pace;
 mod properties;
 mod rivals;
 
 use super::*;
 use crate::{
     Key,
-    limits::{LONGEST_RETRY_AFTER, SOURCE_BACKOFF_BASE, SOURCE_BACKOFF_CAP, SOURCE_BACKOFF_RESET},
+    limits::SOURCE_BACKOFF_BASE,
     testing::{Sample, Stored},
 };
 
@@ -161,22 +162,6 @@ fn a_source_that_cannot_stream_states_is_listed_from_then_on() {
     assert_eq!(next, list(ReadAt::Latest), "an older state is refused");
 }
 
-/// R9: the law of waiting.
-#[test]
-fn waits_double_to_the_cap_with_jitter_and_start_again_after_a_quiet_time() {
-    let mut walk = Walk::streaming();
-    let unreachable = || Input::Opened(Err(SourceError::Unreachable("down".into())));
-    for n in 0..20 {
-        let least = SOURCE_BACKOFF_BASE.saturating_mul(1 << n.min(16)).min(SOURCE_BACKOFF_CAP);
-        let (next, waited) = walk.after_wait(unreachable());
-        assert_eq!(next, resume(10));
-        assert!(waited >= least && waited <= least * 2, "attempt {n}: {waited:?}");
-    }
-    walk.now += SOURCE_BACKOFF_RESET * 2;
-    let (_, waited) = walk.after_wait(unreachable());
-    assert!(waited <= SOURCE_BACKOFF_BASE * 2);
-}
-
 #[test]
 fn internal_errors_that_last_lead_to_a_full_state() {
     let mut walk = Walk::streaming();
@@ -186,54 +171,6 @@ fn internal_errors_that_last_lead_to_a_full_state() {
         assert!(walk.now - start < Duration::from_secs(120));
     }
     assert!(walk.now - start > INTERNAL_ERRORS_BEFORE_RELIST);
-}
-
-/// R9: clients who lost one server together do not come back together.
-#[test]
-fn clients_with_different_seeds_come_back_at_different_times() {
-    let (start, outage) = (Instant::now(), Duration::from_secs(300));
-    let mut back: Vec<Duration> = (0..100)
-        .map(|seed| {
-            let capabilities = Capabilities { streaming_list: true, ..Capabilities::default() };
-            let mut reflector = Reflector::<Sample>::new(&capabilities, Rng::seeded(seed));
-            let (mut now, mut input) = (start, Input::Begin);
-            loop {
-                input = match reflector.step(input, &|_| None, now).next {
-                    Next::Watch(_) if now - start > outage => return now - start,
-                    Next::Watch(_) => Input::Opened(Err(SourceError::Unreachable("down".into()))),
-                    Next::Wait(wait) => {
-                        now += wait;
-                        Input::Waited
-                    }
-                    other => panic!("{other:?}"),
-                };
-            }
-        })
-        .collect();
-    back.sort();
-    let together = |first: &Duration| {
-        back.iter().filter(|other| *other >= first && **other - *first < Duration::from_millis(100)).count()
-    };
-    let most = back.iter().map(together).max();
-    assert!(most < Some(6), "{most:?} of 100 within 100 ms");
-    assert!(*back.last().unwrap() <= outage + SOURCE_BACKOFF_CAP * 2, "and nobody waits longer than the cap");
-}
-
-/// R9: a source that lets everybody wait for the same time is not asked by everybody in the same moment.
-#[test]
-fn even_a_wait_that_the_source_chose_has_jitter() {
-    let waits = (0..10).map(|seed| {
-        let capabilities = Capabilities::default();
-        let mut reflector = Reflector::<Sample>::new(&capabilities, Rng::seeded(seed));
-        let throttled = SourceError::Throttled { retry_after: Some(Duration::from_secs(3)) };
-        reflector.step(Input::Begin, &|_| None, Instant::now());
-        match reflector.step(Input::Listed(Err(throttled)), &|_| None, Instant::now()).next {
-            Next::Wait(wait) if wait >= Duration::from_secs(3) => wait,
-            other => panic!("{other:?}"),
-        }
-    });
-    let different: std::collections::BTreeSet<Duration> = waits.collect();
-    assert_eq!(different.len(), 10);
 }
 
 /// R12 and the table of the module: what a state that was refused is asked for next.
@@ -270,13 +207,4 @@ fn what_is_not_supported_is_not_asked_for_again() {
         matches!(walk.step(Input::Listed(Err(no(Capability::Paging)))).next, Next::Wait(_)),
         "no tight loop"
     );
-}
-
-/// The waits that are asked for have a bound.
-#[test]
-fn a_source_cannot_send_an_informer_to_sleep_for_hours() {
-    let mut walk = Walk::streaming();
-    let retry_after = Some(Duration::from_secs(86_400));
-    let (_, waited) = walk.after_wait(Input::Frames(Err(SourceError::Throttled { retry_after })));
-    assert!(waited <= LONGEST_RETRY_AFTER + SOURCE_BACKOFF_BASE);
 }

@@ -7,7 +7,7 @@ use kstore_nondet::Rng;
 
 use super::*;
 use crate::{
-    Capabilities, Frames, ListRequest, ListerWatcher, Page, Start,
+    Capabilities, CutError, Frames, ListRequest, ListerWatcher, Page, Revisions, Start,
     limits::OWN_WRITE_DEADLINE,
     testing::{Chaos, FakeSource},
 };
@@ -176,4 +176,95 @@ async fn a_key_that_waits_for_its_write_runs_once_when_the_cache_shows_it() {
         }
     }
     assert_eq!(*runs.lock(), [(Revision(1), false), (Revision(3), false)]);
+}
+
+/// X3, C1: a cut within a run shows everything that led to the run and everything that the run has written, in both kinds at once.
+#[tokio::test(start_paused = true)]
+async fn a_cut_shows_the_causes_of_the_run_and_its_own_writes() {
+    for seed in 0..10 {
+        let (store, stop) = (FakeStore::new(), CancellationToken::new());
+        let (sets, pods) = (store.kind::<Sample>("sets"), store.kind::<Sample>("pods"));
+        let late = Late { source: pods.source(), rng: Rng::seeded(seed), by: Duration::from_secs(2) };
+        let set_cache = Builder::new(sets.source()).spawn(&stop);
+        let pod_cache = Builder::new(late).spawn(&stop);
+        let controller = Controller::new("sets", &nondet())
+            .watch(&set_cache, |set| Some(set.key()))
+            .watch(&pod_cache, |_| None);
+        let (cuts, api) = (Log::default(), pods.clone());
+        let seen: Log<(Revision, Revision, bool)> = cuts.clone();
+        tokio::spawn(controller.run(stop.clone(), move |cx| {
+            let (sets, pods, seen, api) = (set_cache.clone(), pod_cache.clone(), seen.clone(), api.clone());
+            async move {
+                let cause = *cx.causes.revisions().last().unwrap();
+                let (set_view, pod_view) = cx.cut((&sets, &pods)).await?;
+                assert_eq!(set_view.revision(), pod_view.revision());
+                let pod = api.put(Sample::new("", &format!("pod-{cause}")));
+                cx.wrote(&pods, pod.revision());
+                let (_, after) = cx.cut((&sets, &pods)).await?;
+                seen.lock().push((cause, set_view.revision(), after.get(&pod.key()).is_some()));
+                Ok::<_, CutError>(Action::Done)
+            }
+        }));
+        for value in 0..10 {
+            sets.put(Sample::new("", "web").value(value));
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        }
+        let cuts = cuts.lock();
+        assert!(cuts.len() >= 5, "seed {seed}: {cuts:?}");
+        assert!(cuts.iter().all(|(cause, at, own)| at >= cause && *own), "seed {seed}: {cuts:?}");
+        stop.cancel();
+    }
+}
+
+/// A source that numbers its states by itself.
+struct Opaque(FakeSource<Sample>);
+
+impl ListerWatcher for Opaque {
+    type Obj = Sample;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { revisions: Revisions::Opaque, ..self.0.capabilities() }
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Page<Sample>, SourceError> {
+        self.0.list(request).await
+    }
+
+    async fn watch(&self, start: Start) -> Result<Frames<Sample>, SourceError> {
+        self.0.watch(start).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_waits_for_revisions_that_only_their_adapter_knows() {
+    let (store, stop) = (FakeStore::new(), CancellationToken::new());
+    let kind = store.kind::<Sample>("samples");
+    kind.put(Sample::new("", "a"));
+    let cache = Builder::new(Opaque(kind.source())).spawn(&stop);
+    let runs: Log<_> = Log::default();
+    let (seen, fence) = (runs.clone(), cache.clone());
+    let controller = Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key()));
+    let queue = controller.queue();
+    tokio::spawn(controller.run(stop.clone(), move |cx| {
+        cx.wrote(&fence, Revision(99));
+        seen.lock().push(cx.stale);
+        async { Ok::<_, Infallible>(Action::Done) }
+    }));
+    for _ in 0..2 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        queue.add(Key::new("", "a"), Causes::none());
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(*runs.lock(), [false, false, false]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cut_that_no_cache_reaches_fails_in_time() {
+    let (store, stop) = (FakeStore::new(), CancellationToken::new());
+    let (a, b) = (store.kind::<Sample>("a"), store.kind::<Sample>("b"));
+    let (a, b) = (Builder::new(a.source()).spawn(&stop), Builder::new(b.source()).spawn(&stop));
+    let cx = Context::detached(Key::new("", "a"), Causes::one(Revision(99)));
+    let start = Instant::now();
+    assert_eq!(cx.cut((&a, &b)).await.err(), Some(CutError::Late));
+    assert_eq!(start.elapsed(), OWN_WRITE_DEADLINE);
 }

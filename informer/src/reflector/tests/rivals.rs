@@ -73,7 +73,9 @@ async fn a_streamed_state_that_breaks_before_its_end_leaves_nothing_behind() {
         assert!(informer.is_empty() && informer.by(&tags, "t").is_empty() && !informer.is_synced());
         assert_eq!(subscription.pending(), 0);
         if source.calls().len() == 2 {
-            ["a-gone", "b-gone", "c-gone"].iter().for_each(|name| drop(kind.delete(&key(name))));
+            ["a-gone", "b-gone", "c-gone"].iter().for_each(|name| {
+                kind.delete(&key(name)).unwrap();
+            });
         }
     })
     .await;

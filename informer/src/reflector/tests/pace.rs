@@ -1,0 +1,186 @@
+//! R9: how often a source is asked, whatever it answers.
+
+use kstore_nondet::Rng;
+use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_oneof, proptest};
+
+use super::*;
+use crate::{
+    Continue,
+    limits::{LONGEST_RETRY_AFTER, SOURCE_BACKOFF_BASE, SOURCE_BACKOFF_CAP, SOURCE_BACKOFF_RESET},
+};
+
+/// What a source may do when it is asked, or later.
+#[derive(Clone, Debug)]
+enum Answer {
+    Good,
+    /// A list that goes on.
+    More(u8),
+    Old,
+    End,
+    Fail(SourceError),
+}
+
+fn answer() -> impl Strategy<Value = Answer> {
+    let error = prop_oneof![
+        4 => Just(SourceError::Expired),
+        1 => Just(SourceError::Ahead { retry_after: None }),
+        1 => Just(SourceError::Throttled { retry_after: None }),
+        1 => Just(SourceError::Unreachable("down".into())),
+        1 => Just(SourceError::Internal("oops".into())),
+        1 => Just(SourceError::Fatal("forbidden".into())),
+        1 => Just(SourceError::Unsupported(Capability::StreamingList)),
+        1 => Just(SourceError::Unsupported(Capability::Paging)),
+        1 => Just(SourceError::Unsupported(Capability::ExactList)),
+    ];
+    prop_oneof![
+        2 => Just(Answer::Good),
+        1 => (0u8..3).prop_map(Answer::More),
+        1 => Just(Answer::Old),
+        1 => Just(Answer::End),
+        4 => error.prop_map(Answer::Fail),
+    ]
+}
+
+/// What the machine hears when `next` is answered like this, and its history is at `revision`.
+fn hear(next: &Next, answer: Answer, revision: u64) -> Input<Sample> {
+    let old = revision.saturating_sub(5);
+    match (next, answer) {
+        (Next::Wait(_), _) => Input::Waited,
+        (Next::List(_), Answer::Good | Answer::End) => Input::Listed(Ok(page(revision))),
+        (Next::List(_), Answer::Old) => Input::Listed(Ok(page(old))),
+        (Next::List(_), Answer::More(n)) => {
+            Input::Listed(Ok(Page { next: Some(Continue::new(n.to_string())), ..page(revision) }))
+        }
+        (Next::List(_), Answer::Fail(error)) => Input::Listed(Err(error)),
+        (Next::Watch(_), Answer::Fail(error)) => Input::Opened(Err(error)),
+        (Next::Watch(_), _) => Input::Opened(Ok(())),
+        (Next::Read, Answer::Good | Answer::More(_)) => Input::Frames(Ok(vec![done(revision)])),
+        (Next::Read, Answer::Old) => Input::Frames(Ok(vec![done(old)])),
+        (Next::Read, Answer::End) => Input::Ended,
+        (Next::Read, Answer::Fail(error)) => Input::Frames(Err(error)),
+    }
+}
+
+proptest! {
+    /// R9: no answers whatever make a tight loop: after a few questions at one moment, there is a wait.
+    #[test]
+    fn a_source_is_asked_a_few_times_at_once_and_then_there_is_a_wait(
+        answers in prop::collection::vec(answer(), 1..200), streaming in any::<bool>(), paging in any::<bool>()
+    ) {
+        let capabilities = Capabilities { streaming_list: streaming, paging, ..Capabilities::default() };
+        let mut walk = Walk::able(&capabilities);
+        let mut next = walk.step(Input::Begin).next;
+        let (mut questions, mut waited) = (0, Duration::ZERO);
+        for (revision, answer) in (10..).zip(answers) {
+            match &next {
+                // A page that leads on is progress, and a circle of pages ends.
+                Next::List(list) if list.next.is_some() => {}
+                Next::List(_) | Next::Watch(_) => questions += 1,
+                Next::Wait(wait) => {
+                    prop_assert!(*wait >= SOURCE_BACKOFF_BASE && *wait <= SOURCE_BACKOFF_CAP * 2);
+                    (waited, questions) = (*wait, 0);
+                }
+                Next::Read => {}
+            }
+            prop_assert!(questions <= 6, "asked {} times at one moment", questions);
+            walk.now += std::mem::take(&mut waited);
+            let input = hear(&next, answer, revision);
+            next = walk.step(input).next;
+        }
+    }
+}
+
+/// A list whose pages lead to themselves is given up.
+#[test]
+fn pages_that_lead_in_a_circle_are_a_failure() {
+    let mut walk = Walk::able(&Capabilities { paging: true, ..Capabilities::default() });
+    walk.step(Input::Begin);
+    let circle = || Page { next: Some(Continue::new("again")), ..page(5) };
+    assert!(matches!(walk.step(Input::Listed(Ok(circle()))).next, Next::List(_)));
+    assert!(matches!(walk.step(Input::Listed(Ok(circle()))).next, Next::Wait(_)));
+}
+
+/// R9: clients who lost one server together do not come back together.
+#[test]
+fn clients_with_different_seeds_come_back_at_different_times() {
+    let (start, outage) = (Instant::now(), Duration::from_secs(300));
+    let mut back: Vec<Duration> = (0..100)
+        .map(|seed| {
+            let capabilities = Capabilities { streaming_list: true, ..Capabilities::default() };
+            let mut reflector = Reflector::<Sample>::new(&capabilities, Rng::seeded(seed));
+            let (mut now, mut input) = (start, Input::Begin);
+            loop {
+                input = match reflector.step(input, &|_| None, now).next {
+                    Next::Watch(_) if now - start > outage => return now - start,
+                    Next::Watch(_) => Input::Opened(Err(SourceError::Unreachable("down".into()))),
+                    Next::Wait(wait) => {
+                        now += wait;
+                        Input::Waited
+                    }
+                    other => panic!("{other:?}"),
+                };
+            }
+        })
+        .collect();
+    back.sort();
+    let together = |first: &Duration| {
+        back.iter().filter(|other| *other >= first && **other - *first < Duration::from_millis(100)).count()
+    };
+    let most = back.iter().map(together).max();
+    assert!(most < Some(6), "{most:?} of 100 within 100 ms");
+    assert!(*back.last().unwrap() <= outage + SOURCE_BACKOFF_CAP * 2, "and nobody waits longer than the cap");
+}
+
+/// R9: a source that lets everybody wait for the same time is not asked by everybody in the same moment.
+#[test]
+fn even_a_wait_that_the_source_chose_has_jitter() {
+    let waits = (0..10).map(|seed| {
+        let capabilities = Capabilities::default();
+        let mut reflector = Reflector::<Sample>::new(&capabilities, Rng::seeded(seed));
+        let throttled = SourceError::Throttled { retry_after: Some(Duration::from_secs(3)) };
+        reflector.step(Input::Begin, &|_| None, Instant::now());
+        match reflector.step(Input::Listed(Err(throttled)), &|_| None, Instant::now()).next {
+            Next::Wait(wait) if wait >= Duration::from_secs(3) => wait,
+            other => panic!("{other:?}"),
+        }
+    });
+    let different: std::collections::BTreeSet<Duration> = waits.collect();
+    assert_eq!(different.len(), 10);
+}
+
+/// R9: the law of waiting.
+#[test]
+fn waits_double_to_the_cap_with_jitter_and_start_again_after_a_quiet_time() {
+    let mut walk = Walk::streaming();
+    let unreachable = || Input::Opened(Err(SourceError::Unreachable("down".into())));
+    for n in 0..20 {
+        let least = SOURCE_BACKOFF_BASE.saturating_mul(1 << n.min(16)).min(SOURCE_BACKOFF_CAP);
+        let (next, waited) = walk.after_wait(unreachable());
+        assert_eq!(next, resume(10));
+        assert!(waited >= least && waited <= least * 2, "attempt {n}: {waited:?}");
+    }
+    walk.now += SOURCE_BACKOFF_RESET * 2;
+    let (_, waited) = walk.after_wait(unreachable());
+    assert!(waited <= SOURCE_BACKOFF_BASE * 2);
+}
+
+/// The waits that are asked for have a bound.
+#[test]
+fn a_source_cannot_send_an_informer_to_sleep_for_hours() {
+    let mut walk = Walk::streaming();
+    let retry_after = Some(Duration::from_secs(86_400));
+    let (_, waited) = walk.after_wait(Input::Frames(Err(SourceError::Throttled { retry_after })));
+    assert!(waited <= LONGEST_RETRY_AFTER + SOURCE_BACKOFF_BASE);
+}
+
+/// R2: pages of different revisions are not one state, and are not taken for one.
+#[test]
+fn pages_of_two_states_are_asked_for_again_in_one_answer() {
+    let mut walk = Walk::able(&Capabilities { paging: true, ..Capabilities::default() });
+    walk.step(Input::Begin);
+    walk.step(Input::Listed(Ok(Page { next: Some(Continue::new("2")), ..page(5) })));
+    let step = walk.step(Input::Listed(Ok(page(6))));
+    assert!(step.apply.is_empty());
+    assert_eq!(step.next, list(ReadAt::Any));
+    assert_eq!(walk.step(Input::Listed(Ok(page(6)))).next, resume(6));
+}
