@@ -151,3 +151,21 @@ fn a_candidate_that_is_stopped_in_the_middle_of_taking_the_lease_does_not_keep_i
         assert_eq!(all.lease.record().holder, "", "taken by the lost attempt, and given up");
     });
 }
+
+/// L1 at its bound: the leader's clock is slow, the next one's fast, and the work will not end by itself.
+#[test]
+fn clocks_at_the_bound_of_what_is_tolerated_do_not_make_two_lead() {
+    for offset in 0..20 {
+        simulate(async {
+            let mut all = Polls::new();
+            all.join(None, true, 0.9);
+            seconds(1).await;
+            all.join(None, true, 1.11);
+            sleep(Duration::from_millis(5_000 + 117 * offset)).await;
+            *all.lines[0].cut.lock() = true;
+            seconds(40).await;
+            assert_eq!(all.throne.leader(), Some(1));
+            all.throne.assert_never_two();
+        });
+    }
+}
