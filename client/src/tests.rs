@@ -99,14 +99,14 @@ async fn a_change_is_made_to_the_cached_object_first_and_after_a_conflict_to_the
     let old = pods.create("default", &pod("a")).await.unwrap();
     pods.update(&old).await.unwrap();
     let (mut seen, key) = (Vec::new(), key_of(&old));
-    let done = modify(&pods, &key, Some(old.clone()), Tries::DEFAULT, |pod| {
+    let done = Box::pin(modify(&pods, &key, Some(old.clone()), Tries::DEFAULT, |pod| {
         seen.push(revision_of(pod));
         true
-    });
+    }));
     let Modified::Wrote(stored) = done.await.unwrap() else { panic!("there was something to write") };
     assert_eq!((revision_of(&stored), seen), (Revision(3), vec![Revision(1), Revision(2)]));
     pods.delete("default", "a", &DeleteParams::default()).await.unwrap();
-    let gone = modify(&pods, &key, None, Tries::DEFAULT, |_| true).await.unwrap();
+    let gone = Box::pin(modify(&pods, &key, None, Tries::DEFAULT, |_| true)).await.unwrap();
     assert_eq!(gone, Modified::Gone);
 }
 

@@ -100,7 +100,7 @@ impl Made for Slim {
 
 pub(crate) fn by_node<T: Made>() -> Index<T, Box<str>> {
     Index::new(|object: &T, emit: &mut dyn FnMut(Box<str>)| {
-        object.node_of().map(Box::from).into_iter().for_each(emit)
+        object.node_of().map(Box::from).into_iter().for_each(emit);
     })
 }
 
