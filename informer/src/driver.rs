@@ -114,10 +114,15 @@ async fn answered<T>(call: impl Future<Output = Result<T, SourceError>>) -> Resu
 async fn warn(informer: &str, collecting: Option<Instant>) -> Infallible {
     let Some(since) = collecting else { return pending().await };
     loop {
-        let passed = since.elapsed().as_secs() / INITIAL_WARNING.as_secs();
-        sleep_until(since + INITIAL_WARNING * u32::try_from(passed + 1).unwrap_or(u32::MAX)).await;
+        sleep_until(next_warning(since)).await;
         tracing::warn!(informer, seconds = since.elapsed().as_secs(), "the initial state has not ended");
     }
+}
+
+/// When to warn next of an initial state that has been coming in since then.
+fn next_warning(since: Instant) -> Instant {
+    let passed = since.elapsed().as_secs() / INITIAL_WARNING.as_secs();
+    since + INITIAL_WARNING * u32::try_from(passed + 1).unwrap_or(u32::MAX)
 }
 
 struct Ending<T: Object>(Arc<Shared<T>>);

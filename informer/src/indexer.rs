@@ -132,14 +132,16 @@ impl<T: Object> Indexer<T> {
     /// without effect, so a repeated batch changes nothing.
     pub(crate) fn apply(&mut self, frames: Vec<Frame<T>>) -> Batch<T> {
         let (before, mut changes) = (self.revision, Vec::with_capacity(frames.len()));
-        for frame in frames {
+        // All are looked for before one is changed: what does not depend on each other is fetched from memory together.
+        let places: Vec<Option<u32>> = frames.iter().map(|frame| self.seek(frame)).collect();
+        for (frame, place) in frames.into_iter().zip(places) {
             let revision = frame.revision();
             if revision <= before {
                 continue;
             }
             self.revision = self.revision.max(revision);
             match frame {
-                Frame::Put(object) => changes.extend(self.put(Arc::new(object))),
+                Frame::Put(object) => changes.extend(self.put(Arc::new(object), place)),
                 Frame::Gone { key, revision, last } => changes.extend(self.gone(&key, revision, last)),
                 Frame::Undecodable(what) => self.quarantine(what),
                 Frame::Progress { .. } => {}
@@ -154,10 +156,20 @@ impl<T: Object> Indexer<T> {
         Batch { distinct: !changes.iter().any(again), changes, revision: self.revision }
     }
 
-    fn put(&mut self, object: Arc<T>) -> Option<Change<T>> {
+    /// Where the object is that a frame puts.
+    fn seek(&self, frame: &Frame<T>) -> Option<u32> {
+        match frame {
+            Frame::Put(object) => self.objects.place(&object.key()),
+            Frame::Gone { .. } | Frame::Undecodable(_) | Frame::Progress { .. } => None,
+        }
+    }
+
+    /// `place` is where it was a moment ago.
+    fn put(&mut self, object: Arc<T>, place: Option<u32>) -> Option<Change<T>> {
         let (key, revision) = (object.key(), object.revision());
         self.readmit(&key);
-        let place = self.objects.place(&key);
+        let is_there = |place: &u32| self.objects.at(*place).is_some_and(|other| other.key() == key);
+        let place = place.filter(is_there).or_else(|| self.objects.place(&key));
         if place.and_then(|place| self.objects.at(place)).is_some_and(|old| old.revision() >= revision) {
             return None;
         }
@@ -206,9 +218,8 @@ impl<T: Object> Indexer<T> {
     /// whose state is the cached one keep their place in memory and make no change.
     pub(crate) fn replace(&mut self, whole: Whole<T>) -> Batch<T> {
         let revision = whole.revision;
-        let keep = |key: &Key| whole.objects.contains_key(key) || whole.undecodable.contains_key(key);
         let keys = self.objects.iter().map(|object| object.key());
-        let lost: Vec<Key> = keys.filter(|key| !keep(key)).collect();
+        let lost: Vec<Key> = keys.filter(|key| !whole.has(key)).collect();
         let mut changes = Vec::with_capacity(whole.objects.len().saturating_sub(self.len()));
         for key in lost {
             let old = self.set(self.objects.place(&key), &key, None);

@@ -10,25 +10,42 @@ pub(crate) type Cached<'a, T> = &'a dyn Fn(&Key) -> Option<Arc<T>>;
 
 /// All objects at one revision.
 pub(crate) struct Whole<T> {
-    /// The cache's own where it has the same state of the same object.
-    pub objects: BTreeMap<Key, Arc<T>>,
+    /// In key order, once each. The cache's own where it has the same state of the same object.
+    pub objects: Vec<(Key, Arc<T>)>,
     pub undecodable: BTreeMap<Key, Undecodable>,
     pub revision: Revision,
     /// The source's history is another one now: equal names, uids and revisions mean nothing.
     pub other_history: bool,
 }
 
+impl<T> Whole<T> {
+    /// Whether an object of this name exists, readable or not.
+    pub(crate) fn has(&self, key: &Key) -> bool {
+        find(&self.objects, key).is_ok() || self.undecodable.contains_key(key)
+    }
+}
+
 /// A state that is not complete yet.
 pub(crate) struct Collected<T> {
-    objects: BTreeMap<Key, Arc<T>>,
+    /// Those that came in key order, as most lists do: then each costs a push.
+    sorted: Vec<(Key, Arc<T>)>,
+    /// Those that came later than their place; none of them is in `sorted`.
+    late: BTreeMap<Key, Arc<T>>,
     undecodable: BTreeMap<Key, Undecodable>,
     other_history: bool,
+}
+
+fn find<T>(sorted: &[(Key, Arc<T>)], key: &Key) -> Result<usize, usize> {
+    match sorted.last() {
+        Some((last, _)) if last < key => Err(sorted.len()),
+        _ => sorted.binary_search_by(|(other, _)| other.cmp(key)),
+    }
 }
 
 impl<T: Object> Collected<T> {
     /// Nothing yet. Nothing will be taken from the cache if the state belongs to another history.
     pub(crate) fn new(other_history: bool) -> Self {
-        Self { objects: BTreeMap::new(), undecodable: BTreeMap::new(), other_history }
+        Self { sorted: Vec::new(), late: BTreeMap::new(), undecodable: BTreeMap::new(), other_history }
     }
 
     /// One page of a list.
@@ -42,7 +59,7 @@ impl<T: Object> Collected<T> {
         match frame {
             Frame::Put(object) => self.put(object, cached),
             Frame::Gone { key, .. } => {
-                self.objects.remove(&key);
+                self.remove(&key);
                 self.undecodable.remove(&key);
             }
             Frame::Undecodable(what) => self.quarantine(what),
@@ -57,26 +74,61 @@ impl<T: Object> Collected<T> {
 
     /// The complete state.
     pub(crate) fn whole(self, revision: Revision) -> Whole<T> {
-        let Self { objects, undecodable, other_history } = self;
-        Whole { objects, undecodable, revision, other_history }
+        let Self { sorted, late, undecodable, other_history } = self;
+        Whole { objects: merge(sorted, late), undecodable, revision, other_history }
     }
 
     /// Of two objects with one key the newer counts.
     fn put(&mut self, object: T, cached: Cached<'_, T>) {
         let key = object.key();
-        if self.objects.get(&key).is_some_and(|other| other.revision() > object.revision()) {
+        let place = find(&self.sorted, &key);
+        let other = place.ok().map(|place| &self.sorted[place].1).or_else(|| self.late.get(&key));
+        if other.is_some_and(|other| other.revision() > object.revision()) {
             return;
         }
-        self.undecodable.remove(&key);
+        if !self.undecodable.is_empty() {
+            self.undecodable.remove(&key);
+        }
         let same = |old: &Arc<T>| old.revision() == object.revision() && old.uid() == object.uid();
-        match cached(&key).filter(|old| !self.other_history && same(old)) {
-            Some(old) => self.objects.insert(old.key(), old),
-            None => self.objects.insert(key, Arc::new(object)),
+        let (key, object) = match cached(&key).filter(|old| !self.other_history && same(old)) {
+            Some(old) => (old.key(), old),
+            None => (key, Arc::new(object)),
         };
+        match place {
+            Ok(place) => self.sorted[place] = (key, object),
+            Err(place) if place == self.sorted.len() && self.late.is_empty() => {
+                self.sorted.push((key, object))
+            }
+            Err(_) => drop(self.late.insert(key, object)),
+        }
+    }
+
+    fn remove(&mut self, key: &Key) {
+        self.late.remove(key);
+        if let Ok(place) = find(&self.sorted, key) {
+            self.sorted.remove(place);
+        }
     }
 
     fn quarantine(&mut self, what: Undecodable) {
-        self.objects.remove(&what.key);
+        self.remove(&what.key);
         self.undecodable.insert(what.key.clone(), what);
     }
+}
+
+/// Both in key order.
+fn merge<T>(sorted: Vec<(Key, Arc<T>)>, late: BTreeMap<Key, Arc<T>>) -> Vec<(Key, Arc<T>)> {
+    if late.is_empty() {
+        return sorted;
+    }
+    let mut merged = Vec::with_capacity(sorted.len() + late.len());
+    let mut late = late.into_iter().peekable();
+    for entry in sorted {
+        while let Some(earlier) = late.next_if(|(key, _)| *key < entry.0) {
+            merged.push(earlier);
+        }
+        merged.push(entry);
+    }
+    merged.extend(late);
+    merged
 }
