@@ -37,8 +37,13 @@ pub enum Answer {
         /// Whether it was made by this request (201).
         created: bool,
     },
-    /// A Status that says success.
-    Status(Status),
+    /// Success that has no object to show.
+    Status {
+        /// Says success.
+        status: Status,
+        /// The revision that did it.
+        revision: i64,
+    },
     /// Many objects.
     List(Listed),
     /// Changes, from now on.

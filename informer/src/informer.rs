@@ -34,7 +34,7 @@ impl<T> Clone for Informer<T> {
 }
 
 impl<T: Object> Informer<T> {
-    /// The name given by [`Builder::name`].
+    /// The name given by [`crate::Builder::name`].
     pub fn name(&self) -> &str {
         &self.shared.name
     }
@@ -57,7 +57,7 @@ impl<T: Object> Informer<T> {
     /// The cached objects under `value`, in key order; costs what it gives back.
     ///
     /// # Panics
-    /// When the index was not declared with [`Builder::index`].
+    /// When the index was not declared with [`crate::Builder::index`].
     pub fn by<K, Q>(&self, index: &Index<T, K>, value: &Q) -> Vec<Arc<T>>
     where
         K: Ord + Clone + Borrow<Q> + Send + Sync + 'static,

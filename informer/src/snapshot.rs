@@ -1,5 +1,5 @@
 //! [`snapshot`]: several caches at one common revision, for decisions that read more than one kind. The caches must be of one
-//! [`Domain`](crate::Domain), whose revisions are one history.
+//! [`Domain`], whose revisions are one history.
 
 #[cfg(test)]
 mod tests;

@@ -90,7 +90,9 @@ fn an_object_is_created_read_replaced_and_deleted() {
 
         let delete =
             pb::DeleteRequest { r#ref: reference("configmaps", "one"), options_json: Default::default() };
-        door.delete(delete).await.unwrap();
+        let deleted = door.delete(delete).await.unwrap().into_inner();
+        assert_eq!(value(&deleted)["kind"], "Status");
+        assert!(deleted.revision > updated.revision, "who waits for its own write knows for which");
         assert_eq!(door.get(get(0)).await.unwrap_err().code(), tonic::Code::NotFound);
     });
 }

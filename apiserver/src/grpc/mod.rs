@@ -87,7 +87,7 @@ impl Grpc {
                 pb::Object { json: value.to_string().into(), revision: object.entry.revision }
             }
             Answer::Value { value, .. } => pb::Object { json: value.to_string().into(), revision: 0 },
-            Answer::Status(status) => pb::Object { json: status.to_json().into(), revision: 0 },
+            Answer::Status { status, revision } => pb::Object { json: status.to_json().into(), revision },
             Answer::List(_) | Answer::Watch(_) => {
                 return Err(tonic::Status::internal("a unary call has one object"));
             }

@@ -19,7 +19,8 @@ impl Pipeline {
         let resource = request.target.resource;
         // A kind that does not return its objects answers with a Status once the object is gone.
         if deleted.gone && !resource.returns_deleted {
-            return Ok(Answer::Status(Status::deleted(resource, &deleted.entry.name, &deleted.entry.uid)));
+            let status = Status::deleted(resource, &deleted.entry.name, &deleted.entry.uid);
+            return Ok(Answer::Status { status, revision: deleted.entry.revision });
         }
         Ok(Answer::Object(ObjectAnswer { entry: deleted.entry, created: false }))
     }

@@ -69,8 +69,7 @@ impl Pipeline {
             self.registry.guaranteed_update(target, self.mandate(request), options.dry_run, decide).await?;
         let mut status = Status::success(201);
         status.message = String::new();
-        let _ = bound;
-        Ok(Answer::Status(status))
+        Ok(Answer::Status { status, revision: bound.entry.revision })
     }
 
     /// Deletes a pod if its disruption budgets allow it.
@@ -91,8 +90,8 @@ impl Pipeline {
             grace_period_seconds: asked["gracePeriodSeconds"].as_i64(),
             ..DeleteOptions::default()
         };
-        self.delete_one(request, target, &delete, options).await?;
-        Ok(Answer::Status(Status::success(201)))
+        let evicted = self.delete_one(request, target, &delete, options).await?;
+        Ok(Answer::Status { status: Status::success(201), revision: evicted.entry.revision })
     }
 
     fn blocking_budget(&self, target: &Target, pod: &Entry) -> Option<Status> {

@@ -59,7 +59,7 @@ impl Reply {
         match answer {
             Answer::Object(object) => self.object(&object.entry, created(object.created)),
             Answer::Value { value, created: new } => self.unstored(&value, created(new)),
-            Answer::Status(status) => status_response(&status),
+            Answer::Status { status, .. } => status_response(&status),
             Answer::List(listed) => self.list(&listed),
             Answer::Watch(watch) => self.watch(*watch),
         }
