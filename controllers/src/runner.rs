@@ -118,3 +118,23 @@ pub async fn run(client: Client, nondet: Nondet, config: Config, stop: Cancellat
     tasks.close();
     tasks.wait().await;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn refused(details: serde_json::Value) -> Trouble {
+        let status = serde_json::json!({ "code": 429, "reason": "TooManyRequests", "details": details });
+        let status: Box<_> = serde_json::from_value(status).unwrap();
+        ApiError::Status(status).into()
+    }
+
+    #[test]
+    fn a_server_that_says_when_to_come_back_is_obeyed() {
+        let told = refused(serde_json::json!({ "retryAfterSeconds": 7 })).into_failure();
+        assert!(matches!(told, Failure::RetryIn(_, wait) if wait == Duration::from_secs(7)));
+        assert!(matches!(refused(serde_json::json!({})).into_failure(), Failure::Retry(_)));
+        assert!(matches!(Trouble::from(CutError::Late).into_failure(), Failure::Retry(_)));
+    }
+}
