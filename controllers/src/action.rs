@@ -5,6 +5,7 @@ use crate::resource::Resource;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Namespace, Pod, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kstore_informer::{EventType, Occurrence, Reference};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ pub(crate) enum Action {
     /// Replace the finalizers in the spec of a namespace, through its `finalize` subresource.
     Finalize(Box<Namespace>),
     /// Tell the user.
-    Event(Notice),
+    Event(Occurrence),
 }
 
 /// An object that some action carries whole.
@@ -88,34 +89,6 @@ pub(crate) enum Propagation {
     Orphan,
 }
 
-/// An event for the user.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Notice {
-    /// About which object.
-    pub about: Subject,
-    /// `Warning` instead of `Normal`.
-    pub warning: bool,
-    /// CamelCase.
-    pub reason: &'static str,
-    /// A sentence.
-    pub message: String,
-}
-
-/// The object an event is about.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Subject {
-    /// For example `apps/v1`.
-    pub api_version: String,
-    /// For example `Deployment`.
-    pub kind: String,
-    /// Empty for cluster-scoped kinds.
-    pub namespace: String,
-    /// The name.
-    pub name: String,
-    /// The uid.
-    pub uid: String,
-}
-
 /// What a plan returns: writes in order, and when to look again if nothing happens before.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Plan {
@@ -144,12 +117,12 @@ impl Plan {
 
 impl Action {
     /// Normal event.
-    pub(crate) fn normal(about: Subject, reason: &'static str, message: String) -> Self {
-        Self::Event(Notice { about, warning: false, reason, message })
+    pub(crate) fn normal(about: Reference, reason: &str, message: String) -> Self {
+        Self::Event(Occurrence::new(&about, EventType::Normal, reason, message))
     }
 
     /// Warning event.
-    pub(crate) fn warning(about: Subject, reason: &'static str, message: String) -> Self {
-        Self::Event(Notice { about, warning: true, reason, message })
+    pub(crate) fn warning(about: Reference, reason: &str, message: String) -> Self {
+        Self::Event(Occurrence::new(&about, EventType::Warning, reason, message))
     }
 }

@@ -2,30 +2,30 @@
 //! say that the owner still lives.
 
 use crate::action::Action;
-use crate::apply::{Hands, Outcome};
+use crate::apply::Hands;
 use crate::claim::{Claim, Claimable, adopt, controller_ref, release};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kstore_client::{ApiError, Kind};
-use kstore_informer::Causes;
+use kstore_informer::Context;
 
-/// Adopts and releases for `owner`. `None` if there was nothing to write; otherwise the caller's view of its objects is out
-/// of date, and it runs again when the writes are seen.
+/// Adopts and releases for `owner`. True if something was written: the caller's view of its objects is out of date then, and
+/// it runs again when the writes are seen.
 pub(crate) async fn settle<K: Kind, T: Claimable>(
     hands: &Hands,
-    causes: &Causes,
+    cx: &Context,
     owner: &ObjectMeta,
     claim: &Claim<T>,
-) -> Result<Option<Outcome>, ApiError> {
+) -> Result<bool, ApiError> {
     let uid = owner.uid.as_deref().unwrap_or_default();
     let mut actions: Vec<Action> = claim.release.iter().map(|object| release(object, uid)).collect();
     if !claim.adopt.is_empty() && lives::<K>(hands, owner).await? {
         let reference = controller_ref(K::API_VERSION, K::KIND, owner);
         actions.extend(claim.adopt.iter().map(|object| adopt(object, &reference)));
     }
-    if actions.is_empty() {
-        return Ok(None);
+    if !actions.is_empty() {
+        hands.carry_out(cx, &actions).await.result()?;
     }
-    Ok(Some(hands.carry_out(causes, &actions).await))
+    Ok(!actions.is_empty())
 }
 
 async fn lives<K: Kind>(hands: &Hands, owner: &ObjectMeta) -> Result<bool, ApiError> {

@@ -1,30 +1,32 @@
 //! [`Hands`]: carries actions out, without judgement. In order; neighbours of one kind that do not depend on one another go
 //! together, a bounded number at a time. The first failure ends the list.
 
-use crate::action::{Action, Notice, Object, Propagation, Subject, Target};
+use crate::action::{Action, Object, Propagation, Target};
+use crate::caches::Caches;
 use crate::draft::Draft;
 use crate::limits::{SLOW_START, WRITES_IN_FLIGHT};
 use crate::resource::{PODS, Resource};
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kstore_client::{ApiError, Client, DeleteParams, Gvr, Kind, Patch, revision_of};
-use kstore_informer::{Causes, Context, EventType, Informer, Recorder, Reference, Revision, slow_start};
-use std::collections::BTreeMap;
+use kstore_informer::{Context, Recorder, Revision, slow_start};
+use std::sync::Arc;
 use tracing::Instrument as _;
 
-/// What one component writes with: its client, and its recorder of events.
+/// What one component writes with: its client, its recorder of events, and the caches that are to show what it wrote.
 #[derive(Clone)]
 pub(crate) struct Hands {
     /// The client, under the component's name.
     pub client: Client,
     /// Tells users.
     pub recorder: Recorder,
+    /// A key that wrote waits for them.
+    pub caches: Arc<Caches>,
 }
 
 /// What became of a list of actions.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    newest: BTreeMap<Resource, Revision>,
     /// Names that the server gave to created pods.
     pub created: Vec<String>,
     /// What ended the list early.
@@ -41,74 +43,48 @@ pub(crate) struct Failed {
 }
 
 impl Outcome {
-    /// Makes the key of `cx` wait until `cache` shows what was written of `resource`.
-    pub(crate) fn fence<T: kstore_informer::Object>(
-        &self,
-        cx: &Context,
-        cache: &Informer<T>,
-        resource: &Resource,
-    ) {
-        if let Some(revision) = self.newest.get(resource) {
-            cx.wrote(cache, *revision);
-        }
-    }
-
     /// The error, for callers to whom all are the same.
     pub(crate) fn result(self) -> Result<(), ApiError> {
         self.failure.map_or(Ok(()), |f| Err(f.error))
     }
 
-    /// Takes over what another list wrote.
-    pub(crate) fn absorb(&mut self, other: Self) {
-        other.newest.into_iter().for_each(|(resource, revision)| self.note(resource, revision));
-        self.failure = self.failure.take().or(other.failure);
-    }
-
-    fn note(&mut self, resource: Resource, revision: Revision) {
-        let newest = self.newest.entry(resource).or_default();
-        *newest = revision.max(*newest);
-    }
-
-    /// Notes what a write said. False ends the list.
-    fn take(&mut self, at: usize, result: Result<Written, ApiError>) -> bool {
-        match result {
-            Ok((resource, revision)) => {
-                self.note(resource, revision);
-                true
-            }
-            Err(error) => {
-                // A namespace that is being deleted takes nothing new, and what was wanted will go anyway.
-                if !error.is_namespace_terminating() && self.failure.is_none() {
-                    self.failure = Some(Failed { at, error });
-                }
-                false
-            }
+    /// Notes how a write ended. False ends the list.
+    fn take(&mut self, at: usize, result: Result<(), ApiError>) -> bool {
+        let Err(error) = result else { return true };
+        // A namespace that is being deleted takes nothing new, and what was wanted will go anyway.
+        if !error.is_namespace_terminating() && self.failure.is_none() {
+            self.failure = Some(Failed { at, error });
         }
+        false
     }
 }
 
 type Written = (Resource, Revision);
 
 impl Hands {
-    /// Carries `actions` out; the writes say that `causes` led to them.
-    pub(crate) async fn carry_out(&self, causes: &Causes, actions: &[Action]) -> Outcome {
+    /// Carries `actions` out in the run `cx`: the writes say what led to them, and the key does not run again before the caches
+    /// show them.
+    pub(crate) async fn carry_out(&self, cx: &Context, actions: &[Action]) -> Outcome {
         let span = tracing::debug_span!("apply", actions = actions.len());
-        self.in_order(causes, actions).instrument(span).await
+        self.in_order(cx, actions).instrument(span).await
     }
 
-    async fn in_order(&self, causes: &Causes, actions: &[Action]) -> Outcome {
-        let hands = Self { client: self.client.causes(causes), recorder: self.recorder.causes(causes) };
+    async fn in_order(&self, cx: &Context, actions: &[Action]) -> Outcome {
+        let (client, recorder) = (self.client.causes(&cx.causes), self.recorder.causes(&cx.causes));
+        let hands = Self { client, recorder, caches: Arc::clone(&self.caches) };
         let mut outcome = Outcome::default();
         let mut at = 0;
         while let Some(action) = actions.get(at) {
             let run = run_length(&actions[at..]);
             let go_on = match action {
-                Action::Event(notice) => {
-                    hands.tell(notice);
+                Action::Event(event) => {
+                    hands.recorder.record(event.clone());
                     true
                 }
-                Action::CreatePods { pod, count } => hands.create_pods(at, pod, *count, &mut outcome).await,
-                _ => hands.together(at, &actions[at..at + run], &mut outcome).await,
+                Action::CreatePods { pod, count } => {
+                    hands.create_pods(cx, at, pod, *count, &mut outcome).await
+                }
+                _ => hands.together(cx, at, &actions[at..at + run], &mut outcome).await,
             };
             if !go_on {
                 break;
@@ -118,15 +94,9 @@ impl Hands {
         outcome
     }
 
-    /// Tells users, at once.
-    pub(crate) fn tell(&self, notice: &Notice) {
-        let type_ = if notice.warning { EventType::Warning } else { EventType::Normal };
-        self.recorder.event(&reference(&notice.about), type_, notice.reason, notice.message.clone());
-    }
-
     /// All of `actions` at once, as far as the bound allows. All are tried, even if one fails.
-    async fn together(&self, at: usize, actions: &[Action], outcome: &mut Outcome) -> bool {
-        let writes: Vec<_> = actions.iter().map(|action| self.write(action).boxed()).collect();
+    async fn together(&self, cx: &Context, at: usize, actions: &[Action], outcome: &mut Outcome) -> bool {
+        let writes: Vec<_> = actions.iter().map(|action| self.fenced(cx, action).boxed()).collect();
         let mut results = futures::stream::iter(writes).buffered(WRITES_IN_FLIGHT).enumerate();
         let mut go_on = true;
         while let Some((i, result)) = results.next().await {
@@ -136,7 +106,14 @@ impl Hands {
     }
 
     /// Batches of 1, 2, 4, … pods; the next one only if the last had no failure.
-    async fn create_pods(&self, at: usize, pod: &Pod, count: usize, outcome: &mut Outcome) -> bool {
+    async fn create_pods(
+        &self,
+        cx: &Context,
+        at: usize,
+        pod: &Pod,
+        count: usize,
+        outcome: &mut Outcome,
+    ) -> bool {
         let draft = match Draft::of(pod) {
             Ok(draft) => draft,
             Err(error) => return outcome.take(at, Err(ApiError::Json(error.to_string()))),
@@ -147,15 +124,19 @@ impl Hands {
         let started = slow_start(vec![(); count], SLOW_START, WRITES_IN_FLIGHT, create).await;
         let mut go_on = true;
         for result in started.results {
-            let result = result.map(|made| ((PODS, revision_of(&made)), made.into_name()));
-            let (written, name) = match result {
-                Ok((written, name)) => (Ok(written), name),
-                Err(error) => (Err(error), None),
-            };
-            outcome.created.extend(name);
-            go_on &= outcome.take(at, written);
+            let result = result.map(|made| {
+                self.caches.wrote(cx, &PODS, revision_of(&made));
+                outcome.created.extend(made.into_name());
+            });
+            go_on &= outcome.take(at, result);
         }
         go_on
+    }
+
+    async fn fenced(&self, cx: &Context, action: &Action) -> Result<(), ApiError> {
+        let (resource, revision) = self.write(action).await?;
+        self.caches.wrote(cx, &resource, revision);
+        Ok(())
     }
 
     async fn write(&self, action: &Action) -> Result<Written, ApiError> {
@@ -270,15 +251,4 @@ pub(crate) fn gvr(resource: &Resource) -> Gvr {
 
 fn resource_of<K: Kind>() -> Resource {
     Resource { group: K::GROUP.into(), version: K::VERSION.into(), plural: K::URL_PATH_SEGMENT.into() }
-}
-
-fn reference(about: &Subject) -> Reference {
-    Reference {
-        api_version: about.api_version.clone(),
-        kind: about.kind.clone(),
-        namespace: about.namespace.clone(),
-        name: about.name.clone(),
-        uid: about.uid.clone(),
-        ..Reference::default()
-    }
 }

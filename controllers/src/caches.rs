@@ -3,6 +3,7 @@
 
 use crate::claim::{Claimable, controller_of};
 use crate::garbage_collector::member::{self, Member};
+use crate::resource::Resource;
 use crate::view::{self, Lease, Plain, Pod};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::coordination::v1 as coordination;
@@ -11,7 +12,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Service, ServiceAcc
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kstore_client::{Client, Obj, WatchParams};
 use kstore_informer::metrics::Registry;
-use kstore_informer::{Builder, Index, Informer, ListerWatcher};
+use kstore_informer::{Builder, Context, Index, Informer, ListerWatcher, Revision};
 use kstore_nondet::Nondet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -120,6 +121,22 @@ impl Caches {
             slices_of,
             endpoints: spawner.start("endpoints", Builder::new(multi.source::<core::Endpoints>(all()))),
             everything: spawner.start("everything", Builder::new(multi.part(member::source(client)))),
+        }
+    }
+
+    /// Says that the run `cx` wrote `revision`, to the cache that its controller will read it from.
+    pub(crate) fn wrote(&self, cx: &Context, resource: &Resource, revision: Revision) {
+        match &*resource.plural {
+            "configmaps" => cx.wrote(&self.root_cas, revision),
+            "deployments" => cx.wrote(&self.deployments, revision),
+            "endpoints" => cx.wrote(&self.endpoints, revision),
+            "endpointslices" => cx.wrote(&self.slices, revision),
+            "namespaces" => cx.wrote(&self.namespaces, revision),
+            "nodes" => cx.wrote(&self.nodes, revision),
+            "pods" => cx.wrote(&self.pods, revision),
+            "replicasets" => cx.wrote(&self.sets, revision),
+            "serviceaccounts" => cx.wrote(&self.accounts, revision),
+            _ => cx.wrote(&self.everything, revision),
         }
     }
 }

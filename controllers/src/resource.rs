@@ -25,5 +25,5 @@ pub(crate) const ENDPOINTS: Resource = Resource::new("", "endpoints");
 pub(crate) const DEPLOYMENTS: Resource = Resource::new("apps", "deployments");
 pub(crate) const REPLICASETS: Resource = Resource::new("apps", "replicasets");
 pub(crate) const ENDPOINTSLICES: Resource = Resource::new("discovery.k8s.io", "endpointslices");
+#[cfg(test)]
 pub(crate) const CONFIGMAPS: Resource = Resource::new("", "configmaps");
-pub(crate) const SERVICEACCOUNTS: Resource = Resource::new("", "serviceaccounts");

@@ -9,7 +9,7 @@ use crate::{
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
-use kstore_informer::{Action, Context, Controller, Recorder};
+use kstore_informer::{Action, Context, Controller, CutError, Failure, Recorder};
 use kstore_nondet::Nondet;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -30,7 +30,7 @@ pub struct Config {
 /// What every controller is made from.
 pub(crate) struct Cluster {
     pub client: Client,
-    pub caches: Caches,
+    pub caches: Arc<Caches>,
     pub nondet: Nondet,
     pub config: Config,
     pub stop: CancellationToken,
@@ -44,7 +44,7 @@ impl Cluster {
         let sink = ClientSink::new(&client);
         let (recorder, driver) = Recorder::build(sink, component, &self.nondet, &self.stop);
         self.tasks.spawn(driver);
-        Hands { client, recorder }
+        Hands { client, recorder, caches: Arc::clone(&self.caches) }
     }
 
     /// A controller that watches nothing yet. It waits for its caches as long as it takes: the server that they come from may
@@ -54,12 +54,38 @@ impl Cluster {
     }
 }
 
+/// What a controller does for one key.
+pub(crate) trait Reconcile: Send + Sync + 'static {
+    fn reconcile(&self, cx: Context) -> impl Future<Output = Result<Action, Trouble>> + Send;
+}
+
+/// Why a run failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Trouble {
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    #[error(transparent)]
+    Cut(#[from] CutError),
+}
+
+impl Trouble {
+    /// A server that says when to come back is obeyed. Nothing is hopeless: quotas and admission change without an event.
+    fn into_failure(self) -> Failure<Self> {
+        let wait = if let Self::Api(error) = &self { error.retry_after() } else { None };
+        match wait {
+            Some(wait) => Failure::RetryIn(self, wait),
+            None => Failure::Retry(self),
+        }
+    }
+}
+
 /// Runs a controller until `stop` is cancelled.
-pub(crate) async fn work<F, Fut>(controller: Controller, stop: CancellationToken, reconcile: F)
-where
-    F: Fn(Context) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Action, ApiError>> + Send + 'static,
-{
+pub(crate) async fn work(controller: Controller, stop: CancellationToken, me: impl Reconcile) {
+    let me = Arc::new(me);
+    let reconcile = move |cx| {
+        let me = Arc::clone(&me);
+        async move { me.reconcile(cx).await.map_err(Trouble::into_failure) }
+    };
     if let Err(error) = controller.run(stop, reconcile).await {
         tracing::error!(%error, "a controller does not run");
     }
@@ -75,6 +101,7 @@ pub async fn run(client: Client, nondet: Nondet, config: Config, stop: Cancellat
     let _guard = stop.clone().drop_guard();
     let tasks = TaskTracker::new();
     let caches = Caches::start(&client.agent("controllers"), &nondet, &config.metrics, &tasks, &stop);
+    let caches = Arc::new(caches);
     let cluster =
         Arc::new(Cluster { client, caches, nondet, config, stop: stop.clone(), tasks: tasks.clone() });
     tasks.spawn(deployment::run(Arc::clone(&cluster)));
@@ -90,4 +117,24 @@ pub async fn run(client: Client, nondet: Nondet, config: Config, stop: Cancellat
     stop.cancelled().await;
     tasks.close();
     tasks.wait().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn refused(details: serde_json::Value) -> Trouble {
+        let status = serde_json::json!({ "code": 429, "reason": "TooManyRequests", "details": details });
+        let status: Box<_> = serde_json::from_value(status).unwrap();
+        ApiError::Status(status).into()
+    }
+
+    #[test]
+    fn a_server_that_says_when_to_come_back_is_obeyed() {
+        let told = refused(serde_json::json!({ "retryAfterSeconds": 7 })).into_failure();
+        assert!(matches!(told, Failure::RetryIn(_, wait) if wait == Duration::from_secs(7)));
+        assert!(matches!(refused(serde_json::json!({})).into_failure(), Failure::Retry(_)));
+        assert!(matches!(Trouble::from(CutError::Late).into_failure(), Failure::Retry(_)));
+    }
 }

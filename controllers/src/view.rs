@@ -1,12 +1,12 @@
 //! Slim views of objects that are watched in great numbers: only what plans read is decoded. Not for writing back: writes
 //! to these objects are patches and deletes.
 
-use crate::action::{Subject, Target};
+use crate::action::Target;
 use crate::resource::PODS;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PodCondition, PodReadinessGate, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
-use kstore_informer::{Key, Object, Revision};
+use kstore_informer::{Key, Object, Reference, Revision};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -180,13 +180,14 @@ impl Pod {
     }
 
     /// The pod as the object of an event.
-    pub(crate) fn subject(&self) -> Subject {
-        Subject {
+    pub(crate) fn subject(&self) -> Reference {
+        Reference {
             api_version: "v1".into(),
             kind: "Pod".into(),
             namespace: self.metadata.namespace.clone(),
             name: self.metadata.name.clone(),
             uid: self.metadata.uid.clone(),
+            ..Reference::default()
         }
     }
 }
@@ -268,13 +269,14 @@ impl Object for Plain {
 }
 
 /// The object as the subject of an event.
-pub(crate) fn subject(api_version: &str, kind: &str, meta: &ObjectMeta) -> Subject {
-    Subject {
+pub(crate) fn subject(api_version: &str, kind: &str, meta: &ObjectMeta) -> Reference {
+    Reference {
         api_version: api_version.into(),
         kind: kind.into(),
         namespace: meta.namespace.clone().unwrap_or_default(),
         name: meta.name.clone().unwrap_or_default(),
         uid: meta.uid.clone().unwrap_or_default(),
+        ..Reference::default()
     }
 }
 

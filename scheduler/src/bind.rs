@@ -62,12 +62,11 @@ impl Writes {
 
     /// The next write that has ended, without waiting.
     pub(crate) fn try_next(&mut self) -> Option<Done> {
-        let done = self.tasks.try_join_next()?;
-        self.ended(done)
+        self.tasks.try_join_next().map(|done| self.ended(done))
     }
 
     /// The next write that has ended; waits for ever if none is under way. Dropping the future loses nothing.
-    pub(crate) async fn next(&mut self) -> Option<Done> {
+    pub(crate) async fn next(&mut self) -> Done {
         match self.tasks.join_next().await {
             Some(done) => self.ended(done),
             None => std::future::pending().await,
@@ -99,7 +98,7 @@ impl Writes {
         }
     }
 
-    fn ended(&mut self, done: Result<Done, tokio::task::JoinError>) -> Option<Done> {
+    fn ended(&mut self, done: Result<Done, tokio::task::JoinError>) -> Done {
         let done = done.expect("a write neither panics nor is cancelled before the end");
         let uid = match &done {
             Done::Bind(binding, _) => &binding.pod.uid,
@@ -108,7 +107,7 @@ impl Writes {
         if let Some(next) = self.lanes.leave(uid) {
             self.start(next);
         }
-        Some(done)
+        done
     }
 }
 

@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
 use kstore_informer::metrics::Registry;
 use kstore_informer::{
-    Builder, Causes, Delta, EventType, Object, Occurrence, Recorder, Reference, Subscription,
+    Builder, Causes, Delta, EventType, Informer, ListerWatcher, Object, Occurrence, Recorder, Reference,
+    Subscription,
 };
 use kstore_nondet::{Clock, Nondet};
 use tokio::task::JoinSet;
@@ -58,21 +59,12 @@ pub async fn run(client: Client, nondet: Nondet, config: Config, stop: Cancellat
 
     // On one stream: the order between kinds is the server's.
     let multi = client.multi();
-    let source = multi.project::<Namespace, _, _>(WatchParams::default(), namespace::decode);
-    let (namespaces, driver) = Builder::new(source)
-        .name("scheduler-namespaces")
-        .rng(&nondet.rng)
-        .metrics(&config.metrics)
-        .build(&stop);
-    tasks.spawn(driver);
-    let source = multi.project::<Node, _, _>(WatchParams::default(), node::decode);
-    let (nodes, driver) =
-        Builder::new(source).name("scheduler-nodes").rng(&nondet.rng).metrics(&config.metrics).build(&stop);
-    tasks.spawn(driver);
-    let source = multi.project::<Pod, _, _>(WatchParams::default(), pod::decode);
-    let (pods, driver) =
-        Builder::new(source).name("scheduler-pods").rng(&nondet.rng).metrics(&config.metrics).build(&stop);
-    tasks.spawn(driver);
+    let all = WatchParams::default;
+    let mut caches = Caches { tasks: &mut tasks, nondet: &nondet, config: &config, stop: &stop };
+    let namespaces = multi.project::<Namespace, _, _>(all(), namespace::decode);
+    let namespaces = caches.start("scheduler-namespaces", namespaces);
+    let nodes = caches.start("scheduler-nodes", multi.project::<Node, _, _>(all(), node::decode));
+    let pods = caches.start("scheduler-pods", multi.project::<Pod, _, _>(all(), pod::decode));
     let sink = ClientSink::new(&client);
     let (recorder, driver) = Recorder::build(sink, &config.scheduler_name, &nondet, &stop);
     tasks.spawn(driver);
@@ -96,6 +88,23 @@ pub async fn run(client: Client, nondet: Nondet, config: Config, stop: Cancellat
     while tasks.join_next().await.is_some() {}
 }
 
+/// Starts informers.
+struct Caches<'a> {
+    tasks: &'a mut JoinSet<()>,
+    nondet: &'a Nondet,
+    config: &'a Config,
+    stop: &'a CancellationToken,
+}
+
+impl Caches<'_> {
+    fn start<S: ListerWatcher>(&mut self, name: &str, source: S) -> Informer<S::Obj> {
+        let builder = Builder::new(source).name(name).rng(&self.nondet.rng).metrics(&self.config.metrics);
+        let (informer, driver) = builder.build(self.stop);
+        self.tasks.spawn(driver);
+        informer
+    }
+}
+
 struct Edge {
     scheduler: Scheduler,
     namespaces: Subscription<NamespaceInfo>,
@@ -113,8 +122,8 @@ impl Edge {
             if self.decide() {
                 // The informers and the writes get their turn, too.
                 tokio::task::yield_now().await;
-            } else if self.wait(stop).await.is_none() {
-                break;
+            } else {
+                self.wait(stop).await;
             }
         }
         self.writes.shutdown().await;
@@ -133,30 +142,18 @@ impl Edge {
         }
     }
 
-    /// Waits until something happens or falls due, and takes it in; `None` when nothing will ever happen again.
-    async fn wait(&mut self, stop: &CancellationToken) -> Option<()> {
+    /// Waits until something happens or falls due, and takes it in. The informers end at the stop only.
+    async fn wait(&mut self, stop: &CancellationToken) {
         let deadline = self.scheduler.deadline().filter(|_| self.writes.has_room());
         tokio::select! {
             biased;
-            () = stop.cancelled() => return None,
-            deltas = self.namespaces.next() => {
-                let deltas = deltas?;
-                self.take_namespaces(deltas);
-            }
-            deltas = self.nodes.next() => {
-                let deltas = deltas?;
-                self.take_nodes(deltas);
-            }
-            deltas = self.pods.next() => {
-                let deltas = deltas?;
-                self.take_pods(deltas);
-            }
-            done = self.writes.next() => if let Some(done) = done {
-                self.ended(done);
-            },
+            () = stop.cancelled() => {}
+            Some(deltas) = self.namespaces.next() => self.take_namespaces(deltas),
+            Some(deltas) = self.nodes.next() => self.take_nodes(deltas),
+            Some(deltas) = self.pods.next() => self.take_pods(deltas),
+            done = self.writes.next() => self.ended(done),
             () = until(deadline, self.clock) => {}
         }
-        Some(())
     }
 
     /// Decides on some of the pods that are ready. False if there was none, or no room to carry a verdict out.

@@ -12,15 +12,14 @@ mod tests;
 use crate::action::{Action, Object};
 use crate::adoption::settle;
 use crate::apply::{Failed, Hands};
-use crate::caches::{Caches, Held};
-use crate::claim::{Claimable, claim, controller_of};
-use crate::resource::{DEPLOYMENTS, REPLICASETS};
-use crate::runner::{Cluster, work};
+use crate::caches::Held;
+use crate::claim::{Claim, Claimable, claim, controller_of};
+use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::selector;
 use crate::view::Pod;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use kstore_client::{ApiError, Obj};
-use kstore_informer::{Action as Next, Context, Delta, Informer, Key};
+use kstore_informer::{Action as Next, Context, CutError, Delta, Informer, Key};
 use plan::{Collision, Observed};
 use std::sync::Arc;
 
@@ -39,12 +38,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
         .workers(WORKERS);
     let hands = cluster.hands("deployment-controller");
     let stop = cluster.stop.clone();
-    let me = Arc::new(Deployments { cluster, hands });
-    work(controller, stop, move |cx| {
-        let me = Arc::clone(&me);
-        async move { me.reconcile(cx).await }
-    })
-    .await;
+    work(controller, stop, Deployments { cluster, hands }).await;
 }
 
 impl Claimable for Obj<ReplicaSet> {
@@ -109,36 +103,54 @@ struct Deployments {
     hands: Hands,
 }
 
-impl Deployments {
-    async fn reconcile(&self, cx: Context) -> Result<Next, ApiError> {
-        let caches = &self.cluster.caches;
-        let Some(d) = caches.deployments.get(&cx.key) else { return Ok(Next::Done) };
-        let Some(spec) = d.spec.as_ref() else { return Ok(Next::Done) };
-        let uid = d.metadata.uid.clone().unwrap_or_default();
-        let mut candidates = caches.sets.by(&caches.sets_held, &Held::By(uid));
-        if !selector::selects_everything(&spec.selector) {
-            candidates.extend(caches.sets.by(&caches.sets_held, &Held::Free(cx.key.namespace().to_owned())));
+/// What one run looks at.
+struct Seen {
+    d: Arc<Obj<Deployment>>,
+    sets: Claim<Arc<Obj<ReplicaSet>>>,
+    /// Of all owned sets; only if the Deployment waits for them.
+    pods: Vec<Arc<Pod>>,
+}
+
+impl Reconcile for Deployments {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        let Some(Seen { d, sets, pods }) = self.look(&cx).await? else { return Ok(Next::Done) };
+        if settle::<Deployment, _>(&self.hands, &cx, &d.metadata, &sets).await? {
+            return Ok(Next::Done);
         }
-        let claim = claim(&d.metadata, &spec.selector, candidates);
-        if let Some(outcome) = settle::<Deployment, _>(&self.hands, &cx.causes, &d.metadata, &claim).await? {
-            outcome.fence(&cx, &caches.sets, &REPLICASETS);
-            return outcome.result().map(|()| Next::Done);
-        }
-        let sets: Vec<&ReplicaSet> = claim.owned.iter().map(|s| &***s).collect();
-        let pods = if recreates(&d) { pods_of(caches, &sets) } else { vec![] };
+        let sets: Vec<&ReplicaSet> = sets.owned.iter().map(|s| &***s).collect();
         let now = self.cluster.nondet.clock.now();
         let observed = Observed { deployment: &d, sets: &sets, pods: &pods };
         let plan = tracing::debug_span!("plan").in_scope(|| plan::plan(observed, now));
-        let mut outcome = self.hands.carry_out(&cx.causes, &plan.actions).await;
-        if let Some(Failed { at, error }) = outcome.failure.take() {
+        let outcome = self.hands.carry_out(&cx, &plan.actions).await;
+        if let Some(Failed { at, error }) = outcome.failure {
             let more = self.explain(&d, &plan.actions[at], &error).await?;
-            outcome.absorb(self.hands.carry_out(&cx.causes, &more).await);
-            outcome.failure.get_or_insert(Failed { at, error });
+            self.hands.carry_out(&cx, &more).await.result()?;
+            return Err(error.into());
         }
-        outcome.fence(&cx, &caches.sets, &REPLICASETS);
-        outcome.fence(&cx, &caches.deployments, &DEPLOYMENTS);
-        outcome.result()?;
         Ok(plan.wake.map_or(Next::Done, Next::Again))
+    }
+}
+
+impl Deployments {
+    /// The Deployment and what it owns, all at one revision.
+    async fn look(&self, cx: &Context) -> Result<Option<Seen>, CutError> {
+        let caches = &self.cluster.caches;
+        let (all, sets, pods) = cx.cut((&caches.deployments, &caches.sets, &caches.pods)).await?;
+        let Some(d) = all.get(&cx.key).cloned() else { return Ok(None) };
+        let Some(spec) = d.spec.as_ref() else { return Ok(None) };
+        let held = |by| sets.by(&caches.sets_held, &by).cloned().collect::<Vec<_>>();
+        let mut candidates = held(Held::By(d.metadata.uid.clone().unwrap_or_default()));
+        if !selector::selects_everything(&spec.selector) {
+            candidates.extend(held(Held::Free(cx.key.namespace().to_owned())));
+        }
+        let sets = claim(&d.metadata, &spec.selector, candidates);
+        let mut of_sets = vec![];
+        if recreates(&d) {
+            for uid in sets.owned.iter().filter_map(|s| s.metadata.uid.clone()) {
+                of_sets.extend(pods.by(&caches.pods_held, &Held::By(uid)).cloned());
+            }
+        }
+        Ok(Some(Seen { d, sets, pods: of_sets }))
     }
 
     /// What a failed creation of a ReplicaSet calls for.
@@ -161,9 +173,4 @@ impl Deployments {
             Collision::Renamed(action) => vec![*action],
         })
     }
-}
-
-fn pods_of(caches: &Caches, sets: &[&ReplicaSet]) -> Vec<Arc<Pod>> {
-    let uids = sets.iter().filter_map(|s| s.metadata.uid.clone());
-    uids.flat_map(|uid| caches.pods.by(&caches.pods_held, &Held::By(uid))).collect()
 }

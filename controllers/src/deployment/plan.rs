@@ -11,13 +11,14 @@ use super::status::{
     PROGRESSING, carry_failure, complete, counted, counts, deadline, deadline_in, judge, set_condition, size,
     total_size, with_pause,
 };
-use crate::action::{Action, Object, Plan, Propagation, Subject, Target};
+use crate::action::{Action, Object, Plan, Propagation, Target};
 use crate::claim::Claimable;
 use crate::resource::DEPLOYMENTS;
 use crate::selector::selects_everything;
 use crate::view::{Pod, subject};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet};
+use kstore_informer::Reference;
 use serde_json::json;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -76,7 +77,7 @@ fn refuse_empty_selector(d: &Deployment) -> Plan {
     ])
 }
 
-pub(crate) fn about(d: &Deployment) -> Subject {
+pub(crate) fn about(d: &Deployment) -> Reference {
     subject("apps/v1", "Deployment", &d.metadata)
 }
 

@@ -9,14 +9,13 @@ mod tests;
 
 use crate::apply::Hands;
 use crate::limits::SLICE_INTERVAL;
-use crate::resource::{ENDPOINTS, ENDPOINTSLICES};
-use crate::runner::{Cluster, work};
+use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::selector::map_matches;
 use crate::view::{Pod, elapsed};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Endpoints, Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kstore_client::{ApiError, Obj};
+use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key, Object};
 use parking_lot::Mutex;
 use plan::Observed;
@@ -53,12 +52,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
         .workers(WORKERS);
     let hands = cluster.hands("endpointslice-controller");
     let stop = cluster.stop.clone();
-    let me = Arc::new(Slices { cluster, hands, written: Mutex::default() });
-    work(controller, stop, move |cx| {
-        let me = Arc::clone(&me);
-        async move { me.reconcile(cx).await }
-    })
-    .await;
+    work(controller, stop, Slices { cluster, hands, written: Mutex::default() }).await;
 }
 
 fn zone(node: &Node) -> Option<&String> {
@@ -104,15 +98,15 @@ struct Slices {
     written: Mutex<BTreeMap<Key, Timestamp>>,
 }
 
-impl Slices {
-    async fn reconcile(&self, cx: Context) -> Result<Next, ApiError> {
+impl Reconcile for Slices {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
         let caches = &self.cluster.caches;
         let legacy = caches.endpoints.get(&cx.key);
         let Some(service) = caches.services.get(&cx.key) else {
             self.written.lock().remove(&cx.key);
             let action = legacy.and_then(|e| legacy::orphaned(&e));
-            let outcome = self.hands.carry_out(&cx.causes, action.as_slice()).await;
-            return outcome.result().map(|()| Next::Done);
+            self.hands.carry_out(&cx, action.as_slice()).await.result()?;
+            return Ok(Next::Done);
         };
         let Some(selector) = service.spec.as_ref().and_then(|s| s.selector.as_ref()) else {
             return Ok(Next::Done);
@@ -137,12 +131,12 @@ impl Slices {
             return Ok(Next::Done);
         }
         self.written.lock().insert(cx.key.clone(), now);
-        let outcome = self.hands.carry_out(&cx.causes, &actions).await;
-        outcome.fence(&cx, &caches.slices, &ENDPOINTSLICES);
-        outcome.fence(&cx, &caches.endpoints, &ENDPOINTS);
-        outcome.result().map(|()| Next::Done)
+        self.hands.carry_out(&cx, &actions).await.result()?;
+        Ok(Next::Done)
     }
+}
 
+impl Slices {
     fn zones(&self, pods: &[Arc<Pod>]) -> BTreeMap<String, String> {
         let nodes = &self.cluster.caches.nodes;
         let mut zones = BTreeMap::new();

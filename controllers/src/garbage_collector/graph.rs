@@ -2,6 +2,7 @@
 
 use crate::resource::Resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kstore_informer::Key;
 use kstore_nondet::HashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,6 +11,8 @@ use std::sync::Arc;
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer of an object whose dependents are to stay.
 pub(crate) const ORPHAN: &str = "orphan";
+
+const COLLECT: &str = "collect";
 
 /// The identity of an object.
 pub(crate) type Uid = Arc<str>;
@@ -59,6 +62,25 @@ pub(crate) enum Work {
     Collect(Uid),
     /// Its dependents are to be set free.
     Orphan(Uid),
+}
+
+impl Work {
+    /// What a queue knows it by.
+    pub(crate) fn key(&self) -> Key {
+        match self {
+            Self::Collect(uid) => Key::new(COLLECT, uid),
+            Self::Orphan(uid) => Key::new(ORPHAN, uid),
+        }
+    }
+
+    /// The work that has this key, if any has.
+    pub(crate) fn of(key: &Key) -> Option<Self> {
+        match key.namespace() {
+            COLLECT => Some(Self::Collect(key.name().into())),
+            ORPHAN => Some(Self::Orphan(key.name().into())),
+            _ => None,
+        }
+    }
 }
 
 /// All objects and their ownership.

@@ -11,43 +11,64 @@ mod tests;
 use crate::action::Action;
 use crate::apply::{Hands, gvr};
 use crate::limits::ABSENT_OWNERS;
-use crate::runner::Cluster;
+use crate::runner::{Cluster, Reconcile, Trouble, work};
 use graph::{Graph, Work};
 use kstore_client::ApiError;
-use kstore_informer::{Causes, Delta, Object, Queue, Revision, Subscription};
+use kstore_informer::{Action as Next, Causes, Context, Delta, Key, Object, Queue};
 use member::Member;
 use parking_lot::Mutex;
 use plan::{Presence, Question, Verdict};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use tokio_util::task::TaskTracker;
 
 /// Objects that are looked at in the same time. Each costs about one write, so this bounds the speed of a cascade.
 const WORKERS: usize = 32;
 
 /// Runs until the cluster stops.
 pub(crate) async fn run(cluster: Arc<Cluster>) {
-    let stop = cluster.stop.clone();
+    let known = Arc::new(Mutex::new(Known::default()));
+    let fed = Arc::clone(&known);
+    let controller = cluster
+        .controller("garbage-collector")
+        .watch_deltas(&cluster.caches.everything, move |delta| fed.lock().take(delta))
+        .workers(WORKERS);
     let hands = cluster.hands("generic-garbage-collector");
-    let collector = Arc::new(Collector {
-        graph: Mutex::default(),
-        absent: Mutex::default(),
-        queue: Queue::new(cluster.nondet.rng.fork("garbage-collector")),
-        hands,
-    });
-    let subscription = cluster.caches.everything.subscribe();
-    drop(cluster);
-    let tasks = TaskTracker::new();
-    let feed = Arc::clone(&collector).feed(subscription);
-    tasks.spawn(stop.clone().run_until_cancelled_owned(feed));
-    for _ in 0..WORKERS {
-        let work = Arc::clone(&collector).work();
-        tasks.spawn(stop.clone().run_until_cancelled_owned(work));
+    let me = Collector { known, absent: Mutex::default(), queue: controller.queue(), hands };
+    work(controller, cluster.stop.clone(), me).await;
+}
+
+/// What the stream has told.
+#[derive(Default)]
+struct Known {
+    graph: Graph,
+    /// The whole first state is in the graph and was looked at. Before, any owner may still come.
+    reviewed: bool,
+}
+
+impl Known {
+    /// Brings a change into the graph; gives back the keys of what it asks for.
+    fn take(&mut self, delta: &Delta<Member>) -> Vec<Key> {
+        let put = |graph: &mut Graph, m: &Member| {
+            m.node().map(|node| graph.put(m.uid(), Arc::clone(node))).unwrap_or_default()
+        };
+        let graph = &mut self.graph;
+        let work = match delta {
+            Delta::Added(new) => put(graph, new),
+            Delta::Updated { old, new } if old.uid() != new.uid() => {
+                let mut work = graph.gone(old.uid());
+                work.extend(put(graph, new));
+                work
+            }
+            Delta::Updated { new, .. } | Delta::Resync(new) => put(graph, new),
+            Delta::Deleted(old) => graph.gone(old.uid()),
+        };
+        if self.reviewed { work.iter().map(Work::key).collect() } else { vec![review()] }
     }
-    stop.cancelled().await;
-    collector.queue.close();
-    tasks.close();
-    tasks.wait().await;
+}
+
+/// The key of the first look at everything, which comes when the whole first state is known.
+fn review() -> Key {
+    Key::new("", "review")
 }
 
 /// Uids that certainly are no more; the oldest is forgotten first.
@@ -70,72 +91,50 @@ impl Absent {
 }
 
 struct Collector {
-    graph: Mutex<Graph>,
+    known: Arc<Mutex<Known>>,
     absent: Mutex<Absent>,
-    queue: Queue<Work>,
+    queue: Queue<Key>,
     hands: Hands,
 }
 
+impl Reconcile for Collector {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        let actions = match Work::of(&cx.key) {
+            Some(Work::Orphan(uid)) => plan::orphan(&self.known.lock().graph, &uid),
+            Some(Work::Collect(uid)) => self.collect(&uid, &cx.causes).await?,
+            None => self.review(),
+        };
+        match self.hands.carry_out(&cx, &actions).await.result() {
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            Err(_) | Ok(()) => Ok(Next::Done),
+        }
+    }
+}
+
 impl Collector {
-    /// Keeps the graph up to date. Work begins when the whole first state is in it: before, any owner may still come.
-    async fn feed(self: Arc<Self>, mut subscription: Subscription<Member>) {
-        if subscription.informer().synced().await.is_err() {
-            return;
-        }
-        let first = subscription.try_next();
-        let review = {
-            let mut graph = self.graph.lock();
-            first.iter().for_each(|delta| drop(take(&mut graph, delta)));
-            graph.review()
-        };
-        review.into_iter().for_each(|work| self.queue.add(work, Causes::none()));
-        while let Some(deltas) = subscription.next().await {
-            let work = {
-                let mut graph = self.graph.lock();
-                deltas.iter().flat_map(|delta| take(&mut graph, delta)).collect::<Vec<_>>()
-            };
-            work.into_iter().for_each(|(work, cause)| self.queue.add(work, Causes::one(cause)));
-        }
-    }
-
-    async fn work(self: Arc<Self>) {
-        while let Some(lease) = self.queue.next().await {
-            match self.attend(lease.key(), lease.causes()).await {
-                Ok(()) => lease.done(),
-                Err(error) => {
-                    tracing::debug!(work = ?lease.key(), %error, "failed; will be retried");
-                    lease.retry();
-                }
-            }
-        }
-    }
-
-    async fn attend(&self, work: &Work, causes: &Causes) -> Result<(), ApiError> {
-        let actions = match work {
-            Work::Orphan(uid) => plan::orphan(&self.graph.lock(), uid),
-            Work::Collect(uid) => self.collect(uid, causes).await?,
-        };
-        match self.hands.carry_out(causes, &actions).await.result() {
-            Err(error) if error.is_not_found() => Ok(()),
-            other => other,
-        }
+    /// Begins with all that needs a look.
+    fn review(&self) -> Vec<Action> {
+        let mut known = self.known.lock();
+        known.reviewed = true;
+        known.graph.review().iter().for_each(|work| self.queue.add(work.key(), Causes::none()));
+        vec![]
     }
 
     async fn collect(&self, uid: &graph::Uid, causes: &Causes) -> Result<Vec<Action>, ApiError> {
         let mut answers = BTreeMap::new();
         loop {
             let verdict = {
-                let graph = self.graph.lock();
+                let Known { graph, .. } = &*self.known.lock();
                 if let Some(item) = graph.get(uid) {
                     let absent = self.absent.lock();
                     let gone = item.owners.iter().filter(|o| absent.knows(&o.uid));
                     answers.extend(gone.map(|o| (o.uid.clone(), Presence::Absent)));
                 }
-                plan::collect(&graph, member::kinds(), &answers, uid)
+                plan::collect(graph, member::kinds(), &answers, uid)
             };
             match verdict {
                 Verdict::Act(actions, work) => {
-                    work.into_iter().for_each(|work| self.queue.add(work, causes.clone()));
+                    work.iter().for_each(|work| self.queue.add(work.key(), causes.clone()));
                     return Ok(actions);
                 }
                 Verdict::Ask(questions) => {
@@ -161,23 +160,4 @@ impl Collector {
         self.absent.lock().add(&question.uid);
         Ok(Presence::Absent)
     }
-}
-
-/// Brings a change into the graph; gives back what it asks for, with the revision that did it.
-fn take(graph: &mut Graph, delta: &Delta<Member>) -> Vec<(Work, Revision)> {
-    let put = |graph: &mut Graph, m: &Member| {
-        m.node().map(|node| graph.put(m.uid(), Arc::clone(node))).unwrap_or_default()
-    };
-    let work = match delta {
-        Delta::Added(new) => put(graph, new),
-        Delta::Updated { old, new } if old.uid() != new.uid() => {
-            let mut work = graph.gone(old.uid());
-            work.extend(put(graph, new));
-            work
-        }
-        Delta::Updated { new, .. } | Delta::Resync(new) => put(graph, new),
-        Delta::Deleted(old) => graph.gone(old.uid()),
-    };
-    let revision = delta.object().revision();
-    work.into_iter().map(|work| (work, revision)).collect()
 }

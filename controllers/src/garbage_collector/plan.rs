@@ -7,9 +7,10 @@
 //! confirmed it.
 
 use super::graph::{FOREGROUND, Graph, Node, ORPHAN, Uid, Work};
-use crate::action::{Action, Propagation, Subject, Target};
+use crate::action::{Action, Propagation, Target};
 use crate::resource::Resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kstore_informer::Reference;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -241,12 +242,13 @@ fn patch(uid: &Uid, item: &Node, mut metadata: serde_json::Value) -> Action {
 fn misplaced(uid: &Uid, item: &Node, owner: &OwnerReference) -> Action {
     let group = &item.resource.group;
     let version = &item.resource.version;
-    let about = Subject {
+    let about = Reference {
         api_version: if group.is_empty() { version.to_string() } else { format!("{group}/{version}") },
         kind: item.kind.to_string(),
         namespace: item.namespace.clone(),
         name: item.name.clone(),
         uid: uid.to_string(),
+        ..Reference::default()
     };
     let OwnerReference { api_version, kind, name, uid, .. } = owner;
     let message = format!(

@@ -327,3 +327,11 @@ proptest! {
         prop_assert_eq!(w.uids(), expected);
     }
 }
+
+#[test]
+fn work_is_known_by_its_key_and_no_other_key_is_work() {
+    for work in [Work::Collect("u1".into()), Work::Orphan("u1".into())] {
+        assert_eq!(Work::of(&work.key()), Some(work));
+    }
+    assert_eq!(Work::of(&super::review()), None);
+}

@@ -8,11 +8,11 @@ mod tests;
 use crate::apply::{Hands, gvr};
 use crate::garbage_collector::member::{Member, kinds};
 use crate::resource::Resource;
-use crate::runner::{Cluster, work};
+use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::view::Plain;
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::Namespace;
-use kstore_client::{ApiError, ListParams, Obj};
+use kstore_client::{ListParams, Obj};
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key};
 use plan::{Content, Observed, is_terminating};
 use std::sync::Arc;
@@ -36,12 +36,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
     let hands = cluster.hands("namespace-controller");
     let stop = cluster.stop.clone();
     let resources = kinds().values().filter(|k| k.namespaced).map(|k| k.resource.clone()).collect();
-    let me = Arc::new(Namespaces { cluster, hands, resources });
-    work(controller, stop, move |cx| {
-        let me = Arc::clone(&me);
-        async move { me.reconcile(cx).await }
-    })
-    .await;
+    work(controller, stop, Namespaces { cluster, hands, resources }).await;
 }
 
 /// The namespace that has one object less and is to have none.
@@ -57,8 +52,8 @@ struct Namespaces {
     resources: Vec<Resource>,
 }
 
-impl Namespaces {
-    async fn reconcile(&self, cx: Context) -> Result<Next, ApiError> {
+impl Reconcile for Namespaces {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
         let caches = &self.cluster.caches;
         let Some(ns) = caches.namespaces.get(&cx.key).filter(|ns| is_terminating(ns)) else {
             return Ok(Next::Done);
@@ -66,11 +61,12 @@ impl Namespaces {
         let (contents, failures) = self.list(cx.key.name()).await;
         let seen = Observed { namespace: &ns, contents: &contents, failures: &failures };
         let plan = plan::plan(seen, self.cluster.nondet.clock.now());
-        let outcome = self.hands.carry_out(&cx.causes, &plan.actions).await;
-        outcome.result()?;
+        self.hands.carry_out(&cx, &plan.actions).await.result()?;
         Ok(plan.wake.map_or(Next::Done, Next::Again))
     }
+}
 
+impl Namespaces {
     /// What is left, in a fixed order of kinds, and what could not be listed.
     async fn list(&self, namespace: &str) -> (Vec<Content>, Vec<String>) {
         let list = |resource| {

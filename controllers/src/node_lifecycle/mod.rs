@@ -12,11 +12,10 @@ pub use plan::Patience;
 use crate::action::Action;
 use crate::apply::Hands;
 use crate::caches::Held;
-use crate::resource::{NODES, PODS};
-use crate::runner::{Cluster, work};
+use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::view::Lease;
 use k8s_openapi::api::core::v1::Node;
-use kstore_client::{ApiError, Obj};
+use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Delta, Key, Object};
 use parking_lot::Mutex;
 use plan::{Health, Observed, Readiness, readiness};
@@ -47,12 +46,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
         .workers(WORKERS);
     let hands = cluster.hands("node-controller");
     let stop = cluster.stop.clone();
-    let me = Arc::new(Nodes { cluster, hands, memory: Mutex::default() });
-    work(controller, stop, move |cx| {
-        let me = Arc::clone(&me);
-        async move { me.reconcile(cx).await }
-    })
-    .await;
+    work(controller, stop, Nodes { cluster, hands, memory: Mutex::default() }).await;
 }
 
 /// What is remembered between runs.
@@ -69,28 +63,27 @@ struct Nodes {
     memory: Mutex<Memory>,
 }
 
-impl Nodes {
-    async fn reconcile(&self, cx: Context) -> Result<Next, ApiError> {
+impl Reconcile for Nodes {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
         let caches = &self.cluster.caches;
         let name = cx.key.name();
         let Some(node) = caches.nodes.get(&cx.key) else {
             let known = self.memory.lock().nodes.remove(name);
             if let Some((uid, _)) = known {
-                self.hands.carry_out(&cx.causes, &[plan::removed(name, &uid)]).await;
+                self.hands.carry_out(&cx, &[plan::removed(name, &uid)]).await;
             }
             return Ok(Next::Done);
         };
         let (actions, wake) = self.judge(name, &node);
-        let outcome = self.hands.carry_out(&cx.causes, &actions).await;
-        outcome.fence(&cx, &caches.nodes, &NODES);
-        outcome.fence(&cx, &caches.pods, &PODS);
-        outcome.result()?;
+        self.hands.carry_out(&cx, &actions).await.result()?;
         if let Some((_, health)) = self.memory.lock().nodes.get_mut(name) {
             health.acted_on(&node);
         }
         Ok(wake.map_or(Next::Done, Next::Again))
     }
+}
 
+impl Nodes {
     fn judge(&self, name: &str, node: &Node) -> (Vec<Action>, Option<std::time::Duration>) {
         let caches = &self.cluster.caches;
         let now = self.cluster.nondet.clock.now();

@@ -5,11 +5,12 @@
 //! then, when they are seen, taints.
 
 use super::zone::{Limiter, Zones};
-use crate::action::{Action, Plan, Subject, Target};
+use crate::action::{Action, Plan, Target};
 use crate::resource::NODES;
 use crate::view::{Pod, elapsed, seconds, subject};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
+use kstore_informer::Reference;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -303,7 +304,7 @@ fn target(node: &Node) -> Target {
     }
 }
 
-fn about(node: &Node) -> Subject {
+fn about(node: &Node) -> Reference {
     subject("v1", "Node", &node.metadata)
 }
 
@@ -321,12 +322,12 @@ pub(crate) fn registered(node: &Node) -> Action {
 
 /// Tells that a node is gone.
 pub(crate) fn removed(name: &str, uid: &str) -> Action {
-    let about = Subject {
+    let about = Reference {
         api_version: "v1".into(),
         kind: "Node".into(),
         name: name.into(),
         uid: uid.into(),
-        ..Subject::default()
+        ..Reference::default()
     };
     Action::normal(about, "RemovingNode", format!("Node {name} event: Removing Node {name} from Controller"))
 }

@@ -6,12 +6,11 @@ mod tests;
 
 use crate::apply::Hands;
 use crate::limits::{SWEEP_INTERVAL, TERMINATED_PODS};
-use crate::resource::PODS;
-use crate::runner::{Cluster, work};
+use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::view::{Pod, elapsed};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use kstore_client::{ApiError, Obj};
+use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key};
 use parking_lot::Mutex;
 use plan::{Missing, Observed};
@@ -36,12 +35,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
         .workers(1);
     let hands = cluster.hands("pod-garbage-collector");
     let stop = cluster.stop.clone();
-    let me = Arc::new(PodGc { cluster, hands, memory: Mutex::default() });
-    work(controller, stop, move |cx| {
-        let me = Arc::clone(&me);
-        async move { me.reconcile(cx).await }
-    })
-    .await;
+    work(controller, stop, PodGc { cluster, hands, memory: Mutex::default() }).await;
 }
 
 /// There is one key: all pods.
@@ -75,8 +69,8 @@ struct PodGc {
     memory: Mutex<Memory>,
 }
 
-impl PodGc {
-    async fn reconcile(&self, cx: Context) -> Result<Next, ApiError> {
+impl Reconcile for PodGc {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
         let caches = &self.cluster.caches;
         let now = self.cluster.nondet.clock.now();
         let last = self.memory.lock().last;
@@ -94,9 +88,7 @@ impl PodGc {
             memory.last = Some(now);
             plan::plan(Observed { pods: &pods, nodes: &nodes }, &mut memory.missing, now)
         };
-        let outcome = self.hands.carry_out(&cx.causes, &actions).await;
-        outcome.fence(&cx, &caches.pods, &PODS);
-        outcome.result()?;
+        self.hands.carry_out(&cx, &actions).await.result()?;
         Ok(wake.map_or(Next::Done, Next::Again))
     }
 }

@@ -6,23 +6,23 @@ pub(crate) mod plan;
 mod tests;
 mod victims;
 
-use crate::action::{Action, Subject};
+use crate::action::Action;
 use crate::adoption::settle;
 use crate::apply::{Hands, Outcome};
 use crate::caches::{Caches, Held};
-use crate::claim::{claim, controller_of};
-use crate::resource::{PODS, REPLICASETS};
-use crate::runner::{Cluster, work};
+use crate::claim::{Claim, claim, controller_of};
+use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::selector;
 use crate::view::Pod;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kstore_client::{ApiError, Obj};
-use kstore_informer::{Action as Next, Context, Informer, Key};
+use kstore_informer::{Action as Next, Context, CutError, Informer, Key, Reference};
 use parking_lot::Mutex;
 use plan::{Change, Failure, Observed};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use victims::Neighbours;
 
 const WORKERS: usize = 5;
@@ -38,12 +38,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
         .workers(WORKERS);
     let hands = cluster.hands("replicaset-controller");
     let stop = cluster.stop.clone();
-    let me = Arc::new(ReplicaSets { cluster, hands, reported: Mutex::default() });
-    work(controller, stop, move |cx| {
-        let me = Arc::clone(&me);
-        async move { me.reconcile(cx).await }
-    })
-    .await;
+    work(controller, stop, ReplicaSets { cluster, hands, reported: Mutex::default() }).await;
 }
 
 /// The set that controls a pod; of a pod without a controller, every set that would adopt it.
@@ -69,40 +64,51 @@ struct ReplicaSets {
     reported: Mutex<BTreeMap<Key, Timestamp>>,
 }
 
-impl ReplicaSets {
-    async fn reconcile(&self, cx: Context) -> Result<Next, ApiError> {
+impl Reconcile for ReplicaSets {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        if cx.stale {
+            // Pods that it made may not be seen: it would make them again.
+            return Ok(Next::Again(Duration::ZERO));
+        }
         let caches = &self.cluster.caches;
         let Some(set) = caches.sets.get(&cx.key) else {
             self.reported.lock().remove(&cx.key);
             return Ok(Next::Done);
         };
-        let Some(spec) = set.spec.as_ref() else { return Ok(Next::Done) };
         let reported = self.reported.lock().get(&cx.key).copied();
         if let Some(rest) = plan::rest(&set, reported, self.now()) {
             return Ok(Next::Again(rest));
         }
-        let uid = set.metadata.uid.clone().unwrap_or_default();
-        let mut candidates = caches.pods.by(&caches.pods_held, &Held::By(uid));
-        candidates.extend(caches.pods.by(&caches.pods_held, &Held::Free(cx.key.namespace().to_owned())));
-        let claim = claim(&set.metadata, &spec.selector, candidates);
-        if let Some(outcome) = settle::<ReplicaSet, _>(&self.hands, &cx.causes, &set.metadata, &claim).await?
-        {
-            outcome.fence(&cx, &caches.pods, &PODS);
-            return outcome.result().map(|()| Next::Done);
+        let Some((set, claim)) = self.look(&cx).await? else { return Ok(Next::Done) };
+        if settle::<ReplicaSet, _>(&self.hands, &cx, &set.metadata, &claim).await? {
+            return Ok(Next::Done);
         }
         let seen = Observed { set: &set, pods: &claim.owned };
         let (failure, error) = self.resize(&cx, seen).await;
         let plan = plan::report(seen, failure.as_ref(), self.now());
         if !plan.actions.is_empty() {
-            let outcome = self.hands.carry_out(&cx.causes, &plan.actions).await;
-            outcome.fence(&cx, &caches.sets, &REPLICASETS);
-            outcome.result()?;
+            self.hands.carry_out(&cx, &plan.actions).await.result()?;
             self.reported.lock().insert(cx.key.clone(), self.now());
         }
         match error {
-            Some(error) => Err(error),
+            Some(error) => Err(error.into()),
             None => Ok(plan.wake.map_or(Next::Done, Next::Again)),
         }
+    }
+}
+
+impl ReplicaSets {
+    /// The set, and the pods that it owns or may own, all at one revision.
+    async fn look(&self, cx: &Context) -> Result<Option<(Arc<Obj<ReplicaSet>>, Claim<Arc<Pod>>)>, CutError> {
+        let caches = &self.cluster.caches;
+        let (sets, pods) = cx.cut((&caches.sets, &caches.pods)).await?;
+        let Some(set) = sets.get(&cx.key).cloned() else { return Ok(None) };
+        let Some(spec) = set.spec.as_ref() else { return Ok(None) };
+        let held = |by| pods.by(&caches.pods_held, &by).cloned().collect::<Vec<_>>();
+        let mut candidates = held(Held::By(set.metadata.uid.clone().unwrap_or_default()));
+        candidates.extend(held(Held::Free(cx.key.namespace().to_owned())));
+        let claim = claim(&set.metadata, &spec.selector, candidates);
+        Ok(Some((set, claim)))
     }
 
     fn now(&self) -> Timestamp {
@@ -120,10 +126,9 @@ impl ReplicaSets {
         if actions.is_empty() {
             return (None, None);
         }
-        let outcome = self.hands.carry_out(&cx.causes, &actions).await;
-        outcome.fence(cx, &caches.pods, &PODS);
+        let outcome = self.hands.carry_out(cx, &actions).await;
         let notices = notices(plan::about(seen.set), &change, &outcome);
-        self.hands.carry_out(&cx.causes, &notices).await;
+        self.hands.carry_out(cx, &notices).await;
         let reason = match change {
             Change::Delete(_) => "FailedDelete",
             Change::Create(_) | Change::None => "FailedCreate",
@@ -134,7 +139,7 @@ impl ReplicaSets {
 }
 
 /// One event per pod; the recorder merges floods.
-fn notices(about: Subject, change: &Change, outcome: &Outcome) -> Vec<Action> {
+fn notices(about: Reference, change: &Change, outcome: &Outcome) -> Vec<Action> {
     let tell = |reason, message| Action::normal(about.clone(), reason, message);
     let mut all: Vec<Action> = match (change, &outcome.failure) {
         (Change::Delete(victims), None) => victims

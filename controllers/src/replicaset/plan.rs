@@ -1,7 +1,7 @@
 //! What a ReplicaSet needs next: pods to create, pods to delete, and its status. Pure.
 
 use super::victims::{Neighbours, rank};
-use crate::action::{Action, Object, Plan, Propagation, Subject};
+use crate::action::{Action, Object, Plan, Propagation};
 use crate::claim::controller_ref;
 use crate::limits::{LONGEST_REST, REPLICA_BURST, REST_PER_POD};
 use crate::selector;
@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetSpec, ReplicaSetStatus};
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use kstore_informer::Reference;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,7 +107,7 @@ pub(crate) fn pod_of(set: &ReplicaSet) -> core::Pod {
 }
 
 /// The set as the object of an event.
-pub(crate) fn about(set: &ReplicaSet) -> Subject {
+pub(crate) fn about(set: &ReplicaSet) -> Reference {
     subject("apps/v1", "ReplicaSet", &set.metadata)
 }
 

@@ -9,11 +9,10 @@ pub(crate) use plan::{DEFAULT, ROOT_CA};
 
 use crate::action::Action;
 use crate::apply::Hands;
-use crate::resource::{CONFIGMAPS, SERVICEACCOUNTS};
-use crate::runner::{Cluster, work};
+use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::view::Plain;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kstore_client::{ApiError, Obj};
+use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Key};
 use plan::Observed;
 use std::sync::Arc;
@@ -34,12 +33,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
     let accounts = cluster.hands("service-account-controller");
     let publisher = cluster.hands("root-ca-cert-publisher");
     let stop = cluster.stop.clone();
-    let me = Arc::new(Accounts { cluster, accounts, publisher });
-    work(controller, stop, move |cx| {
-        let me = Arc::clone(&me);
-        async move { me.reconcile(cx).await }
-    })
-    .await;
+    work(controller, stop, Accounts { cluster, accounts, publisher }).await;
 }
 
 struct Accounts {
@@ -48,8 +42,8 @@ struct Accounts {
     publisher: Hands,
 }
 
-impl Accounts {
-    async fn reconcile(&self, cx: Context) -> Result<Next, ApiError> {
+impl Reconcile for Accounts {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
         let caches = &self.cluster.caches;
         let Some(namespace) = caches.namespaces.get(&cx.key) else { return Ok(Next::Done) };
         let name = cx.key.name();
@@ -65,10 +59,7 @@ impl Accounts {
                 Action::Create(crate::action::Object::ServiceAccount(_)) => &self.accounts,
                 _ => &self.publisher,
             };
-            let outcome = hands.carry_out(&cx.causes, &[action]).await;
-            outcome.fence(&cx, &caches.accounts, &SERVICEACCOUNTS);
-            outcome.fence(&cx, &caches.root_cas, &CONFIGMAPS);
-            match outcome.result() {
+            match hands.carry_out(&cx, &[action]).await.result() {
                 // Someone else made it; the cache will show it.
                 Err(error) if error.is_already_exists() => {}
                 other => other?,

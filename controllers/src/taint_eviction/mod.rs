@@ -7,12 +7,11 @@ mod tests;
 
 use crate::apply::Hands;
 use crate::caches::Held;
-use crate::resource::PODS;
-use crate::runner::{Cluster, work};
+use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::view::Pod;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
-use kstore_client::{ApiError, Obj};
+use kstore_client::Obj;
 use kstore_informer::{Action as Next, Context, Delta, Key, Object};
 use parking_lot::Mutex;
 use plan::{Since, Verdict};
@@ -47,13 +46,8 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
         .workers(WORKERS);
     let hands = cluster.hands("taint-eviction-controller");
     let stop = cluster.stop.clone();
-    let me =
-        Arc::new(Evictions { cluster, hands, scheduled: Mutex::default(), first_seen: Mutex::default() });
-    work(controller, stop, move |cx| {
-        let me = Arc::clone(&me);
-        async move { me.reconcile(cx).await }
-    })
-    .await;
+    let me = Evictions { cluster, hands, scheduled: Mutex::default(), first_seen: Mutex::default() };
+    work(controller, stop, me).await;
 }
 
 fn execute_taints(node: &Node) -> Vec<&Taint> {
@@ -72,8 +66,8 @@ struct Evictions {
     first_seen: Mutex<BTreeMap<Timeless, Timestamp>>,
 }
 
-impl Evictions {
-    async fn reconcile(&self, cx: Context) -> Result<Next, ApiError> {
+impl Reconcile for Evictions {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
         let caches = &self.cluster.caches;
         let Some(pod) = caches.pods.get(&cx.key) else {
             self.scheduled.lock().remove(&cx.key);
@@ -88,22 +82,22 @@ impl Evictions {
             }
             Verdict::Stay => {
                 if self.scheduled.lock().remove(&cx.key) && !pod.metadata.deleting() {
-                    self.hands.carry_out(&cx.causes, &[plan::reprieve(&pod)]).await;
+                    self.hands.carry_out(&cx, &[plan::reprieve(&pod)]).await;
                 }
                 Ok(Next::Done)
             }
             Verdict::Leave => {
                 self.scheduled.lock().remove(&cx.key);
-                let outcome = self.hands.carry_out(&cx.causes, &plan::evict(&pod, now)).await;
-                outcome.fence(&cx, &caches.pods, &PODS);
-                match outcome.result() {
-                    Err(error) if error.is_not_found() => Ok(Next::Done),
-                    other => other.map(|()| Next::Done),
+                match self.hands.carry_out(&cx, &plan::evict(&pod, now)).await.result() {
+                    Err(error) if !error.is_not_found() => Err(error.into()),
+                    Err(_) | Ok(()) => Ok(Next::Done),
                 }
             }
         }
     }
+}
 
+impl Evictions {
     fn taints_of(&self, pod: &Pod, now: Timestamp) -> Vec<Since> {
         let name = &pod.spec.node_name;
         let node = self.cluster.caches.nodes.get(&Key::new("", name));

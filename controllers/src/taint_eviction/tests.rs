@@ -63,7 +63,7 @@ fn an_evicted_pod_is_told_why() {
         panic!("{actions:?}")
     };
     assert_eq!(
-        (notice.reason, notice.message.as_str()),
+        (notice.reason.as_str(), notice.message.as_str()),
         ("TaintManagerEviction", "Marking for deletion Pod n/p")
     );
     let condition = &patch["status"]["conditions"][0];

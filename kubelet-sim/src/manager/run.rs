@@ -50,10 +50,15 @@ impl Simulator {
         let bound = WatchParams::default().fields("spec.nodeName!=");
         let pods = Builder::new(pods.project(bound, PodRecord::decode))
             .name("kubelet-pods")
+            .rng(&self.nondet.rng)
             .metrics(&self.config.metrics)
             .spawn(&stop);
         let nodes = self.client.api::<Node>().project(WatchParams::default(), NodeRecord::decode);
-        let nodes = Builder::new(nodes).name("kubelet-nodes").metrics(&self.config.metrics).spawn(&stop);
+        let nodes = Builder::new(nodes)
+            .name("kubelet-nodes")
+            .rng(&self.nondet.rng)
+            .metrics(&self.config.metrics)
+            .spawn(&stop);
         if nodes.synced().await.is_err() || stop.is_cancelled() {
             return;
         }
@@ -89,7 +94,7 @@ struct Edge {
 
 impl Edge {
     async fn run(mut self, stop: &CancellationToken) {
-        loop {
+        while !stop.is_cancelled() {
             let now = self.nondet.clock.now();
             self.manager.expire(now);
             for notice in self.manager.take_notices() {
@@ -102,32 +107,25 @@ impl Edge {
                     (write, outcome)
                 });
             }
-            if !self.wait(stop, now).await {
-                break;
-            }
+            self.wait(stop, now).await;
         }
         self.writes.shutdown().await;
     }
 
-    /// Waits for whatever comes first and takes it. False when all is over.
-    async fn wait(&mut self, stop: &CancellationToken, now: Timestamp) -> bool {
+    /// Waits for whatever comes first and takes it. The informers end at the stop only.
+    async fn wait(&mut self, stop: &CancellationToken, now: Timestamp) {
         let deadline = self.manager.deadline().map(|at| between(now, at));
         tokio::select! {
             biased;
-            () = stop.cancelled() => return false,
+            () = stop.cancelled() => {}
             Some(order) = self.orders.recv() => self.obey(order),
             Some(done) = self.writes.join_next() => self.settle(done),
-            deltas = self.nodes.next() => match deltas {
-                Some(deltas) => self.manager.observe_nodes(deltas),
-                None => return false,
-            },
-            deltas = self.pods.next() => match deltas {
-                Some(deltas) => self.manager.observe_pods(deltas, self.nondet.clock.now()),
-                None => return false,
-            },
+            Some(deltas) = self.nodes.next() => self.manager.observe_nodes(deltas),
+            Some(deltas) = self.pods.next() => {
+                self.manager.observe_pods(deltas, self.nondet.clock.now());
+            }
             () = tokio::time::sleep(deadline.unwrap_or_default()), if deadline.is_some() => {}
         }
-        true
     }
 
     fn obey(&mut self, order: Order) {

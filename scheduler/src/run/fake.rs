@@ -9,10 +9,13 @@ use futures::stream::unfold;
 use kstore_proto::kstore::v1 as pb;
 use kstore_proto::kstore::v1::kstore_server::Kstore;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 use tonic::{Request, Response, Status};
 
 type Batches<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// What may wait for a watcher. A test that makes more changes without giving the scheduler a turn is wrong.
+const WATCH_BATCHES: usize = 1_000;
 
 /// Cheap to clone; clones are the same server.
 #[derive(Clone, Default)]
@@ -24,7 +27,7 @@ struct State {
     /// By resource and `namespace/name`.
     objects: BTreeMap<(String, String), Value>,
     /// By the resources of their selectors.
-    watches: Vec<(Vec<String>, mpsc::UnboundedSender<pb::WatchBatch>)>,
+    watches: Vec<(Vec<String>, mpsc::Sender<pb::WatchBatch>)>,
     /// How many binds to refuse before accepting one.
     refuse_binds: usize,
     /// How many binds to carry out and then answer as if the connection had broken.
@@ -99,7 +102,9 @@ impl State {
         for (watched, sender) in &self.watches {
             if let Some(selector) = (0..).zip(watched).find_map(|(i, w)| (w == resource).then_some(i)) {
                 let event = pb::WatchEvent { json: bytes(&object), revision, r#type: kind.into(), selector };
-                let _ = sender.send(pb::WatchBatch { events: vec![event], revision, initial_done: false });
+                let sent =
+                    sender.try_send(pb::WatchBatch { events: vec![event], revision, initial_done: false });
+                assert!(!matches!(sent, Err(TrySendError::Full(_))), "too many changes at once");
             }
         }
     }
@@ -155,7 +160,7 @@ impl Kstore for Fake {
         let request = request.into_inner();
         assert_eq!(request.after_revision, 0, "no test breaks a watch");
         let resources: Vec<_> = request.selectors.into_iter().map(|s| place(s.r#ref).0).collect();
-        let (sender, receiver) = mpsc::unbounded_channel();
+        let (sender, receiver) = mpsc::channel(WATCH_BATCHES);
         let mut state = self.0.lock().unwrap();
         let mut events = Vec::new();
         for (selector, resource) in (0..).zip(&resources) {
@@ -164,7 +169,8 @@ impl Kstore for Fake {
                 events.push(pb::WatchEvent { json: bytes(object), revision, r#type: 0, selector });
             }
         }
-        let _ = sender.send(pb::WatchBatch { events, revision: state.revision, initial_done: true });
+        let first = pb::WatchBatch { events, revision: state.revision, initial_done: true };
+        sender.try_send(first).expect("the channel is new");
         state.watches.push((resources, sender));
         let stream = unfold(receiver, |mut r| async move { r.recv().await.map(|batch| (Ok(batch), r)) });
         Ok(Response::new(Box::pin(stream)))
