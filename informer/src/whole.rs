@@ -97,7 +97,7 @@ impl<T: Object> Collected<T> {
         match place {
             Ok(place) => self.sorted[place] = (key, object),
             Err(place) if place == self.sorted.len() && self.late.is_empty() => {
-                self.sorted.push((key, object))
+                self.sorted.push((key, object));
             }
             Err(_) => drop(self.late.insert(key, object)),
         }

@@ -55,7 +55,7 @@ impl Writes {
     /// Starts to write what `notice` says into the pod's condition, unless it says so already.
     pub(crate) fn tell(&mut self, notice: &Notice, now: Timestamp) {
         if let Some(patch) = condition(notice, now) {
-            let write = Write::Condition(Arc::clone(&notice.pod), patch, Causes::one(notice.cause));
+            let write = Write::Condition(Arc::clone(&notice.pod), patch, notice.causes());
             self.submit(&notice.pod.uid, write);
         }
     }
@@ -112,7 +112,7 @@ impl Writes {
 }
 
 async fn bind(client: Client, binding: Binding) -> Done {
-    let api = client.causes(&Causes::one(binding.cause)).api::<Pod>();
+    let api = client.causes(&binding.causes()).api::<Pod>();
     let (key, node) = (&binding.pod.key, &binding.choice.node);
     let outcome = match api.bind(key.namespace(), key.name(), &binding.pod.uid, node).await {
         Ok(_) => Ok(()),

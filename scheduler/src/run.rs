@@ -8,8 +8,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
 use kstore_informer::metrics::Registry;
 use kstore_informer::{
-    Builder, Causes, Delta, EventType, Informer, ListerWatcher, Object, Occurrence, Recorder, Reference,
-    Subscription,
+    Builder, Delta, EventType, Informer, ListerWatcher, Object, Occurrence, Recorder, Reference, Subscription,
 };
 use kstore_nondet::{Clock, Nondet};
 use tokio::task::JoinSet;
@@ -193,13 +192,13 @@ impl Edge {
 
     fn announce(&self, binding: &Binding) {
         let message = format!("Successfully assigned {} to {}", binding.pod.key, binding.choice.node);
-        let recorder = self.recorder.causes(&Causes::one(binding.cause));
+        let recorder = self.recorder.causes(&binding.causes());
         let scheduled = Occurrence::new(&reference(&binding.pod), EventType::Normal, "Scheduled", message);
         recorder.record(Occurrence { action: "Binding".to_owned(), ..scheduled });
     }
 
     fn tell(&mut self, notice: &Notice, now: Timestamp) {
-        let recorder = self.recorder.causes(&Causes::one(notice.cause));
+        let recorder = self.recorder.causes(&notice.causes());
         let message = explain::for_event(&notice.message);
         let failed =
             Occurrence::new(&reference(&notice.pod), EventType::Warning, "FailedScheduling", message);

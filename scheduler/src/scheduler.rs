@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kstore_informer::Revision;
+use kstore_informer::{Causes, Revision};
 use kstore_nondet::{HashMap, Rng};
 
 use crate::cache::Cache;
@@ -51,6 +51,13 @@ pub struct Binding {
     pub cause: Revision,
 }
 
+impl Binding {
+    /// What led to it: the pod as it is, and what made it ready, which may be something else, such as a new node.
+    pub fn causes(&self) -> Causes {
+        causes(&self.pod, self.cause)
+    }
+}
+
 /// A pod and why it goes nowhere.
 #[derive(Clone, Debug)]
 pub struct Notice {
@@ -62,6 +69,17 @@ pub struct Notice {
     pub message: String,
     /// The revision that made the pod ready.
     pub cause: Revision,
+}
+
+impl Notice {
+    /// What led to it, as for a [`Binding`].
+    pub fn causes(&self) -> Causes {
+        causes(&self.pod, self.cause)
+    }
+}
+
+fn causes(pod: &PodInfo, ready: Revision) -> Causes {
+    [pod.revision, ready].into_iter().collect()
 }
 
 /// What keeps a pod from its node.

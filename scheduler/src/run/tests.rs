@@ -91,10 +91,11 @@ async fn a_pod_that_fits_nowhere_says_why_and_is_bound_when_a_node_comes() {
     assert_eq!((&condition["status"], &condition["reason"]), (&json!("False"), &json!("Unschedulable")));
     assert_eq!(condition["lastTransitionTime"], "2026-01-01T00:00:00Z");
     assert_eq!(fake.events(), [format!("Warning FailedScheduling {message} ×1")]);
+    let pod = fake.get("pods", "ns/a")["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     let revision = fake.put("nodes", node("n2", "4"));
     running.settle().await;
     assert_eq!(running.node_of("a"), "n2");
-    assert_eq!(fake.causes(), [revision.to_string()], "the node led to the bind");
+    assert_eq!(fake.causes(), [format!("{pod},{revision}")], "the pod and the node led to the bind");
     running.end().await;
 }
 
