@@ -103,9 +103,9 @@ impl Table {
         self.seats.values_mut().for_each(|place| place.inbox = None);
     }
 
-    /// The rule: while a stream is open, it is read until somebody asks for another. While none is, everyone is waited for;
-    /// then, if anybody needs the whole state, all who wanted to resume are told that it has expired, so that they ask again
-    /// for everything; and if nobody does, all resume from the oldest revision that is wanted.
+    /// The rule: while a stream is open, it is read until somebody asks for another. While none is, and anybody needs the whole
+    /// state, all who want to resume are told that it has expired, so that they ask again for everything. When everyone has
+    /// asked, the stream is opened: with the whole state, or from the oldest revision that is wanted.
     pub(super) fn plan(&mut self, open: bool) -> Plan {
         let gone = |place: &Place| place.asked.as_ref().is_some_and(|(_, answer)| answer.is_closed());
         self.seats.values_mut().filter(|place| gone(place)).for_each(|place| place.asked = None);
@@ -117,13 +117,15 @@ impl Table {
         match open {
             true if asking > 0 => return Plan::End,
             true => return Plan::Read,
-            false if asking < self.seats.len() => return Plan::Wait,
             false => {}
         }
         let wishes = || self.seats.values().filter_map(|place| Some(place.asked.as_ref()?.0));
         let whole = wishes().any(|wish| wish == Wish::Everything);
         if whole && wishes().any(|wish| wish != Wish::Everything) {
             self.expire();
+            return Plan::Wait;
+        }
+        if asking < self.seats.len() {
             return Plan::Wait;
         }
         let start = match whole {
