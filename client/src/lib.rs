@@ -10,6 +10,7 @@ mod dynamic;
 mod error;
 mod events;
 mod feed;
+mod finalizers;
 mod grpc;
 mod gvr;
 mod kubeconfig;

@@ -181,6 +181,10 @@ impl<K: Metadata<Ty = ObjectMeta> + Send + Sync + 'static> Object for Obj<K> {
         self.revision
     }
 
+    fn generation(&self) -> Option<i64> {
+        self.object.metadata().generation
+    }
+
     fn controller(&self) -> Option<(String, Key)> {
         let meta = self.object.metadata();
         let owners = meta.owner_references.as_deref().unwrap_or_default();

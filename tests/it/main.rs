@@ -17,6 +17,8 @@ mod etcd_checked;
 mod etcd_faults;
 /// Writes of deposed leaders, at both doors.
 mod fencing;
+/// Objects that are held until something outside is cleaned up.
+mod finalizers;
 /// Every call of kstore.v1.
 mod grpc;
 /// kubectl, where it is installed.
