@@ -19,6 +19,14 @@ const FEW: usize = 32;
 /// # impl Object for Pod { fn key(&self) -> Key { Key::new("", "a") } fn uid(&self) -> &str { "" } fn revision(&self) -> Revision { Revision(1) } }
 /// let by_node = Index::new(|pod: &Pod, emit: &mut dyn FnMut(String)| pod.node.iter().cloned().for_each(emit));
 /// ```
+///
+/// What is looked for has the type of the values; anything else does not compile:
+/// ```compile_fail,E0277
+/// # use kstore_informer::{Index, Informer, Object};
+/// fn on_node<T: Object>(cache: &Informer<T>, by_node: &Index<T, String>) -> usize {
+///     cache.by(by_node, &7_u64).len()
+/// }
+/// ```
 pub struct Index<T, K>(Arc<IndexFn<T, K>>);
 
 impl<T, K> Clone for Index<T, K> {

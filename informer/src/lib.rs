@@ -89,3 +89,8 @@ pub use status::Status;
 pub use subscription::{HandlerPanicked, Subscription};
 pub use subscription_synced::SubscriptionSynced;
 pub use view::View;
+
+/// The example of the README is a test, too.
+#[cfg(all(doctest, feature = "testing"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
