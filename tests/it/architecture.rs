@@ -103,3 +103,18 @@ fn the_table_has_the_shape_that_the_architecture_promises() {
         assert_eq!(users(component), ["server"], "who uses {component}");
     }
 }
+
+/// Who takes the informer for something else than kstore takes nothing of kstore's along, nor a client of Kubernetes.
+#[test]
+fn the_informer_alone_brings_no_transport_and_no_kubernetes() {
+    let tree = ["tree", "--package", "kstore-informer", "--edges", "normal", "--prefix", "none", "--offline"];
+    let cargo =
+        Command::new(env!("CARGO")).args(tree).current_dir(workspace_root()).output().expect("cargo runs");
+    assert!(cargo.status.success(), "{}", String::from_utf8_lossy(&cargo.stderr));
+    let tree = String::from_utf8_lossy(&cargo.stdout).into_owned();
+    let crates: BTreeSet<_> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    let ours: Vec<_> = crates.iter().filter(|name| name.starts_with("kstore-")).collect();
+    assert_eq!(ours, [&"kstore-informer", &"kstore-nondet"]);
+    let foreign = ["kube-client", "kube-core", "k8s-openapi", "tonic", "prost", "hyper", "http", "rustls"];
+    assert!(foreign.iter().all(|name| !crates.contains(name)), "{crates:?}");
+}
