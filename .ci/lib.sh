@@ -54,7 +54,7 @@ _judge() {
         failed=$((failed + 1))
         failures+=("$command")
         printf 'FAIL  %s\n      %s\n' "${command//$'\n'/ ⏎ }" "$why"
-        printf '%s\n' "$output" | head -n 60 | sed 's/^/      | /'
+        printf '%s\n' "$output" | sed -n '1,60s/^/      | /p'
     fi
 }
 

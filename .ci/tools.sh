@@ -57,12 +57,13 @@ install_etcd() {
         download "$suite" etcd-server etcd-client || continue
         cp "$TOOLS/$suite"/root/usr/bin/etcd{,ctl,utl} "$TOOLS/bin/"
     done
-    recent_etcd && printf 'etcd: %s\n' "$(command -v etcd)" && etcd --version | head -n 1
+    recent_etcd && printf 'etcd: %s\n' "$(command -v etcd)" && etcd --version
 }
 
+# Not through pipes: whoever reads only the first line breaks the pipe of the one who still writes, and that would count.
 recent_etcd() {
-    etcd --version 2>/dev/null | grep -q "^etcd Version: $ETCD_MINOR\." &&
-        etcdctl version 2>/dev/null | grep -q "^etcdctl version: $ETCD_MINOR\." && command -v etcdutl >/dev/null
+    [[ "$(etcd --version 2>/dev/null)" == "etcd Version: $ETCD_MINOR."* ]] &&
+        [[ "$(etcdctl version 2>/dev/null)" == "etcdctl version: $ETCD_MINOR."* ]] && command -v etcdutl >/dev/null
 }
 
 # download SUITE PACKAGE…: unpacks packages into $TOOLS/SUITE/root, with an apt that has its own sources, lists and idea of what is
