@@ -25,6 +25,8 @@ mod sample;
 mod source;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) mod world;
 
 use std::{
     any::Any,

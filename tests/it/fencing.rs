@@ -19,13 +19,16 @@ fn lease(cluster: &Cluster) -> ClientLease {
     ClientLease::new(cluster.client(), "kube-system", "office")
 }
 
+/// Terms of one candidate that a test may leave unheard.
+const TERMS: usize = 8;
+
 /// A candidate that leads until it is stopped, and tells each term that begins.
-fn candidate(cluster: &Cluster, name: &str) -> (CancellationToken, mpsc::UnboundedReceiver<Fence>) {
-    let (stop, (told, terms)) = (CancellationToken::new(), mpsc::unbounded_channel());
+fn candidate(cluster: &Cluster, name: &str) -> (CancellationToken, mpsc::Receiver<Fence>) {
+    let (stop, (told, terms)) = (CancellationToken::new(), mpsc::channel(TERMS));
     let elector = Elector::new(lease(cluster), name, cluster.nondet());
     let work = move |leadership: Leadership| {
         // Who asked may have gone away.
-        let _ = told.send(leadership.fence().clone());
+        let _ = told.try_send(leadership.fence().clone());
         async move { leadership.lost().cancelled().await }
     };
     tokio::spawn(elector.run(stop.clone(), work));

@@ -8,48 +8,15 @@ use std::sync::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Builder, DynListerWatcher, Key, Map, Object, Revision,
-    testing::{
-        FakeKind, FakeSource, FakeStore, Fault, FaultScript, Sample, assert_converges,
-        contract::ContractWorld,
-    },
+    Builder, DynListerWatcher, Key, Map,
+    testing::{FakeSource, FakeStore, Fault, FaultScript, Sample, assert_converges, world::World},
 };
-
-/// A world whose source is made of a fake one.
-struct World<S> {
-    kind: FakeKind<Sample>,
-    wrap: fn(FakeSource<Sample>) -> S,
-}
-
-impl<S: crate::ListerWatcher<Obj = Sample>> ContractWorld for World<S> {
-    type Source = S;
-
-    fn source(&self) -> S {
-        (self.wrap)(self.kind.source().with_paging())
-    }
-
-    async fn create(&self, name: &str, number: u64) -> Revision {
-        self.kind.create(Sample::new("", name).value(number)).unwrap().revision()
-    }
-
-    async fn update(&self, name: &str, number: u64) -> Revision {
-        self.kind.update(Sample::new("", name).value(number)).unwrap().revision()
-    }
-
-    async fn delete(&self, name: &str) -> Revision {
-        self.kind.delete(&Key::new("", name)).unwrap()
-    }
-
-    fn number(&self, object: &Sample) -> u64 {
-        object.value
-    }
-}
 
 mod a_source_chosen_at_run_time {
     use super::*;
 
     async fn world() -> World<DynListerWatcher<Sample>> {
-        World { kind: FakeStore::new().kind("samples"), wrap: DynListerWatcher::new }
+        World::over(|source| DynListerWatcher::new(source.with_paging()))
     }
 
     crate::source_contract!(
@@ -62,7 +29,7 @@ mod a_source_whose_objects_are_made_over {
     use super::*;
 
     async fn world() -> World<Map<FakeSource<Sample>, Sample>> {
-        World { kind: FakeStore::new().kind("samples"), wrap: |source| Map::new(source, Ok) }
+        World::over(|source| Map::new(source.with_paging(), Ok))
     }
 
     crate::source_contract!(
