@@ -125,8 +125,8 @@ pub struct TraceNode {
 impl Provenance {
     /// Reads the notes of the history that the storage still has, so that a restart forgets nothing that compaction has not.
     pub async fn recall(&self, storage: &SharedStorage) -> Result<(), ReadError> {
-        let newest = storage.revision();
-        let mut revision = storage.oldest();
+        let newest = storage.revision().await?;
+        let mut revision = storage.oldest().await?;
         let mut history = storage.watch("", revision).await?;
         while revision < newest {
             // Nothing may follow the last remembered write (the newest revisions can have been compacted): do not wait for ever.

@@ -15,6 +15,7 @@ pub use filter::Filter;
 pub use watch::{Batch, Watch, WatchEnd, WatchStart};
 pub use watchers::Delivery;
 
+use crate::limits;
 use crate::lookup::Lookup;
 use crate::storage::{RawBatch, RawEvent, ReadError, SharedStorage};
 use kstore_api::kind::{self, Resource};
@@ -73,7 +74,7 @@ impl Cache {
         storage: SharedStorage,
         observe: impl Fn(&RawBatch) + Send + Sync + 'static,
     ) -> Result<(Arc<Self>, impl Future<Output = ()> + Send + 'static), FillError> {
-        let revision = storage.revision();
+        let revision = storage.revision().await?;
         let page = storage.list(ROOT, &crate::storage::prefix_end(ROOT), 0, revision).await?;
         let mut kinds: BTreeMap<&'static str, Kind> =
             kind::stored().map(|resource| (root(resource), Kind::default())).collect();
@@ -107,15 +108,38 @@ impl Cache {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// Whether what is shown can be expected to be current: the storage answers, and has not closed. Asks nobody.
+    pub fn is_healthy(&self) -> bool {
+        !self.is_closed() && self.storage.is_healthy()
+    }
+
     /// The storage below.
     pub fn storage(&self) -> &SharedStorage {
         &self.storage
     }
 
-    /// Waits until the cache shows everything that the storage had made durable before this call, and returns a revision at
-    /// which it is complete. A read after it is linearizable.
-    pub async fn fresh(&self) -> i64 {
-        self.reached(self.storage.revision()).await
+    /// Waits until the cache shows everything that was durable before this call, whoever wrote it, and returns a revision at
+    /// which it is complete. A read after it is linearizable, on every storage.
+    ///
+    /// Over the embedded store this is two loads from memory, and nearly always nothing to wait for; elsewhere it is a round
+    /// trip to the storage, shared by all who wait for one.
+    ///
+    /// # Errors
+    /// `Unavailable` when the storage does not answer, its changes do not arrive within [`limits::FRESH_WAIT`], or it has
+    /// closed. Nothing can be said then about what is current.
+    pub async fn fresh(&self) -> Result<i64, ReadError> {
+        let newest = match self.storage.revision_here() {
+            Some(revision) => revision,
+            None => self.storage.revision().await?,
+        };
+        let now = self.revision();
+        if now >= newest {
+            return Ok(now);
+        }
+        let reached = tokio::time::timeout(limits::FRESH_WAIT, self.reached(newest)).await;
+        reached.ok().filter(|now| *now >= newest).ok_or_else(|| {
+            ReadError::Unavailable(format!("its changes up to revision {newest} have not arrived"))
+        })
     }
 
     /// Waits until the cache is complete at `revision` (or the storage has closed).
