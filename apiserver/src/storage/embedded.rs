@@ -9,7 +9,6 @@ use super::{
     Commit, CommitError, Guard, Outcome, Page, Raw, RawBatch, RawEvent, RawWatch, ReadError, Storage, Write,
 };
 use async_trait::async_trait;
-use bytes::Bytes;
 use kstore_store::{
     Compare, CompareOp, EventKind, KeyRange, KeyValue, LeaseId, Op, OpResult, Put, Range, RangeError,
     Revision, Store, Target, Txn, TxnError, WatchError, WatchRequest, Watcher,
@@ -78,10 +77,6 @@ impl Storage for Embedded {
         Ok(self.store.revision().0)
     }
 
-    async fn oldest(&self) -> Result<i64, ReadError> {
-        Ok(self.store.compacted().0.max(1))
-    }
-
     async fn get(&self, key: &str, revision: i64) -> Result<Option<Raw>, ReadError> {
         let found = self.store.range(&Range::key(key.to_owned()).at(Revision(revision)))?;
         Ok(found.kvs.first().map(|kv| raw(kv)))
@@ -114,10 +109,6 @@ impl Storage for Embedded {
         let keys = if prefix.is_empty() { KeyRange::all() } else { KeyRange::prefix(prefix.to_owned()) };
         let watcher = self.store.watch(WatchRequest::new(keys).from(Revision(after + 1)).with_prev_kv())?;
         Ok(Box::new(EmbeddedWatch(watcher)))
-    }
-
-    async fn note(&self, revision: i64) -> Result<Option<Bytes>, ReadError> {
-        Ok(self.store.note(Revision(revision)))
     }
 
     /// The cache closes with the store, and tells.

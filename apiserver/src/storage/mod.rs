@@ -172,9 +172,6 @@ pub trait Storage: Send + Sync + 'static {
     /// keys may have been all that changed.
     async fn revision(&self) -> Result<i64, ReadError>;
 
-    /// The oldest revision that can be read.
-    async fn oldest(&self) -> Result<i64, ReadError>;
-
     /// The key at a revision; 0 = the newest.
     async fn get(&self, key: &str, revision: i64) -> Result<Option<Raw>, ReadError>;
 
@@ -186,9 +183,6 @@ pub trait Storage: Send + Sync + 'static {
 
     /// Changes to keys that begin with `prefix`, after revision `after`. Batches carry notes if the prefix is "".
     async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError>;
-
-    /// The note that a revision was committed with; `None` also when it has been compacted away.
-    async fn note(&self, revision: i64) -> Result<Option<Bytes>, ReadError>;
 
     /// Whether requests can expect an answer, as far as is known without asking: cheap enough for every health check.
     fn is_healthy(&self) -> bool;

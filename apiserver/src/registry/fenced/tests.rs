@@ -52,10 +52,6 @@ impl Storage for Racing {
         self.inner.revision().await
     }
 
-    async fn oldest(&self) -> Result<i64, ReadError> {
-        self.inner.oldest().await
-    }
-
     async fn get(&self, key: &str, revision: i64) -> Result<Option<Raw>, ReadError> {
         self.inner.get(key, revision).await
     }
@@ -75,10 +71,6 @@ impl Storage for Racing {
 
     async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {
         self.inner.watch(prefix, after).await
-    }
-
-    async fn note(&self, revision: i64) -> Result<Option<Bytes>, ReadError> {
-        self.inner.note(revision).await
     }
 
     fn is_healthy(&self) -> bool {
