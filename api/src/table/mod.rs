@@ -5,6 +5,7 @@ mod admission;
 mod autoscaling;
 mod batch;
 mod cluster;
+mod devices;
 mod duration;
 mod event;
 mod flowcontrol;
@@ -12,6 +13,7 @@ mod networking;
 mod node;
 mod pod;
 mod rbac;
+mod registration;
 mod service;
 mod storage;
 mod text;
@@ -136,6 +138,8 @@ fn printer_of(resource: &Resource) -> Printer {
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => rbac::BINDING,
         ("storage.k8s.io", kind) => storage::printer(kind),
         ("admissionregistration.k8s.io", kind) => admission::printer(kind),
+        ("resource.k8s.io", kind) => devices::printer_of(kind),
+        ("apiregistration.k8s.io", "APIService") => registration::API_SERVICE,
         ("flowcontrol.apiserver.k8s.io", "FlowSchema") => flowcontrol::FLOW_SCHEMA,
         ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => flowcontrol::PRIORITY_LEVEL,
         _ => DEFAULT,
