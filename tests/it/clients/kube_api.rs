@@ -1,16 +1,16 @@
 //! The request layer of kube-rs: every call of `Api`, its errors, patches, subresources and discovery.
 
 use super::{World, from};
+use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod};
+use kube_client::Error;
 use kube_client::api::{
-    Api, DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams, ResourceExt as _,
-    WatchEvent, WatchParams,
+    Api, DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams, ResourceExt as _, WatchEvent,
+    WatchParams,
 };
 use kube_client::core::params::{Preconditions, ValidationDirective};
 use kube_client::discovery::{Discovery, Scope};
-use kube_client::Error;
-use futures::{StreamExt as _, TryStreamExt as _};
 use serde_json::json;
 
 fn map(name: &str, value: &str) -> ConfigMap {
@@ -139,7 +139,8 @@ async fn a_watch_tells_what_happened_since_and_an_old_one_is_gone() {
     maps.patch("a", &PatchParams::default(), &Patch::Merge(json!({"data": {"k": "2"}}))).await.unwrap();
     maps.delete("a", &DeleteParams::default()).await.unwrap();
     let params = WatchParams::default().labels("test=yes").timeout(20);
-    let events: Vec<_> = maps.watch(&params, &since).await.unwrap().boxed().take(3).try_collect().await.unwrap();
+    let events: Vec<_> =
+        maps.watch(&params, &since).await.unwrap().boxed().take(3).try_collect().await.unwrap();
     assert!(matches!(
         &events[..],
         [WatchEvent::Added(_), WatchEvent::Modified(_), WatchEvent::Deleted(last)]
@@ -167,7 +168,8 @@ async fn status_scale_and_eviction_are_resources_of_their_own() {
     assert!(seen.status.unwrap().conditions.unwrap().iter().any(|condition| condition.type_ == "Seen"));
 
     let pods = Api::<Pod>::default_namespaced(world.client.clone());
-    let pod = from(json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "image": "nginx"}],
+    let pod =
+        from(json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "image": "nginx"}],
         "terminationGracePeriodSeconds": 0, "nodeName": "nowhere"}}));
     pods.create(&PostParams::default(), &pod).await.unwrap();
     pods.evict("p", &EvictParams::default()).await.unwrap();
@@ -198,7 +200,15 @@ async fn both_forms_of_discovery_name_the_same_kinds() {
         let groups = discovery.groups_alphabetical();
         let kinds = groups.iter().flat_map(|group| group.recommended_resources());
         let mut kinds: Vec<_> = kinds
-            .map(|(kind, can)| format!("{}/{} {} {}", kind.api_version, kind.kind, kind.plural, can.scope == Scope::Namespaced))
+            .map(|(kind, can)| {
+                format!(
+                    "{}/{} {} {}",
+                    kind.api_version,
+                    kind.kind,
+                    kind.plural,
+                    can.scope == Scope::Namespaced
+                )
+            })
             .collect();
         kinds.sort();
         kinds
@@ -218,7 +228,8 @@ async fn cluster_wide_objects_and_all_namespaces_are_listed() {
     namespaces.create(&PostParams::default(), &made).await.unwrap();
     let maps = Api::<ConfigMap>::namespaced(world.client.clone(), "other");
     maps.create(&PostParams::default(), &map("a", "1")).await.unwrap();
-    let everywhere = Api::<ConfigMap>::all(world.client.clone()).list(&ListParams::default().labels("test")).await;
+    let everywhere =
+        Api::<ConfigMap>::all(world.client.clone()).list(&ListParams::default().labels("test")).await;
     assert_eq!(everywhere.unwrap().items[0].namespace().as_deref(), Some("other"));
     let refused = refused(maps.create(&PostParams::default(), &map("A_", "1")).await);
     assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));

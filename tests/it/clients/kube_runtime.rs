@@ -6,10 +6,10 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference, Pod, Secret};
 use k8s_openapi::api::events::v1::Event as RecordedEvent;
+use kube_client::Client;
 use kube_client::api::{
     Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Resource as _, ResourceExt as _,
 };
-use kube_client::Client;
 use kube_runtime::controller::{Action, Controller};
 use kube_runtime::events::{Event, EventType, Recorder, Reporter};
 use kube_runtime::finalizer::{Event as Finalizer, finalizer};
@@ -140,7 +140,11 @@ async fn a_controller_makes_heals_and_cleans_up() {
     let controller = Controller::new(maps.clone(), watcher::Config::default().labels("test"))
         .owns(secrets.clone(), watcher::Config::default())
         .graceful_shutdown_on(async { drop(stopped.await) })
-        .run(reconcile, |_, _, _| Action::requeue(Duration::from_millis(100)), Arc::new(world.client.clone()));
+        .run(
+            reconcile,
+            |_, _, _| Action::requeue(Duration::from_millis(100)),
+            Arc::new(world.client.clone()),
+        );
     let running = tokio::spawn(controller.for_each(|_| async {}));
 
     maps.create(&PostParams::default(), &map("a")).await.unwrap();

@@ -23,8 +23,7 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         let server = Launch::in_memory(SERVER, dir.path()).start().unwrap();
         let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
-        let config =
-            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
         Self { client: Client::try_from(config).unwrap(), _server: server, _dir: dir }
     }
 }
