@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 
 const JSON: &str = "application/json";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-/// Streams into containers, which nobody serves while nodes are simulated. What is not served is not announced.
-const NOT_SERVED: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
+/// What nobody serves while nodes are simulated. What is not served is not announced.
+const NOT_SERVED: [&str; 1] = ["proxy"];
 
 /// All discovery documents of one server.
 #[derive(Debug)]
