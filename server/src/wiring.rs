@@ -152,7 +152,8 @@ impl Cluster {
             Some(dir) => Pki::open(&dir.path().join("pki"), now)?,
         };
         let tls = tls::server(&pki, &pki.serving(&listen.host)?)?;
-        let door = Some(Door { listener, tls, advertised: address.to_string() });
+        let tokens = Arc::new(pki.service_account_key()?);
+        let door = Some(Door { listener, tls, advertised: address.to_string(), tokens });
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
         let etcd_url = etcd.as_ref().map(|door| door.options.advertised.clone());
         let ca_pem = pki.ca_pem().to_owned();

@@ -19,6 +19,9 @@ impl Pipeline {
     ) -> Result<Answer, Status> {
         let resource = request.target.resource;
         if !resource.is_stored() {
+            if resource.kind == "TokenReview" {
+                return self.review_token(body, request).await;
+            }
             return self.post_virtual(request, body, options, warnings);
         }
         let span = tracing::debug_span!("decode").entered();

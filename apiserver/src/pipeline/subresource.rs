@@ -48,6 +48,7 @@ impl Pipeline {
                 let eviction = decode::object(expected, body, FieldValidation::Ignore, warnings)?;
                 self.evict(request, &eviction, options).await
             }
+            "token" => self.create_token(request, body, options, warnings).await,
             other => Err(error::not_served(target, other)),
         }
     }

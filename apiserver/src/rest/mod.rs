@@ -16,7 +16,7 @@ pub mod health;
 pub mod openapi;
 pub mod version;
 
-use crate::authn::{self, UserInfo};
+use crate::authn::UserInfo;
 use crate::fence::Fence;
 use crate::limits;
 use crate::pipeline::{Answered, Pipeline};
@@ -53,7 +53,7 @@ impl Rest {
         Self { paths: path::Paths::new(pipeline.clone(), &advertised, stop.clone()), pipeline, stop }
     }
 
-    /// Serves one HTTP request. The connection has put its [`Peer`](authn::Peer) into the extensions.
+    /// Serves one HTTP request. The connection has put its [`Peer`](crate::authn::Peer) into the extensions.
     pub async fn serve(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
         let span = tracing::debug_span!("router", method = %request.method(), path = request.uri().path());
         tracing::Instrument::instrument(self.dispatch(request), span).await
@@ -61,7 +61,7 @@ impl Rest {
 
     async fn dispatch(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
         let (parts, body) = request.into_parts();
-        let user = match self.authenticate(&parts) {
+        let user = match self.authenticate(&parts).await {
             Ok(user) => user,
             Err(status) => return refusal(&status),
         };
@@ -72,9 +72,9 @@ impl Rest {
         }
     }
 
-    fn authenticate(&self, parts: &Parts) -> Result<UserInfo, Status> {
-        let _span = tracing::debug_span!("authn").entered();
-        authn::authenticate_peer(parts.extensions.get(), &parts.headers, self.pipeline.authorizer())
+    async fn authenticate(&self, parts: &Parts) -> Result<UserInfo, Status> {
+        let asked = self.pipeline.authenticate(parts.extensions.get(), &parts.headers);
+        tracing::Instrument::instrument(asked, tracing::debug_span!("authn")).await
     }
 
     async fn resource(

@@ -9,6 +9,7 @@ use super::{content, path_verb, version};
 use crate::authn::UserInfo;
 use crate::authz::{Attributes, Target};
 use crate::pipeline::Pipeline;
+use crate::token;
 use axum::body::Body;
 use bytes::Bytes;
 use http::request::Parts;
@@ -26,6 +27,7 @@ pub(super) struct Paths {
     openapi: OpenApi,
     health: Health,
     stop: CancellationToken,
+    advertised: String,
 }
 
 impl Paths {
@@ -34,7 +36,14 @@ impl Paths {
         let cache = pipeline.cache().clone();
         let health = Health::new(move || cache.is_healthy());
         health.set_bootstrapped();
-        Self { discovery: Discovery::new(advertised), openapi: OpenApi::new(), health, pipeline, stop }
+        Self {
+            discovery: Discovery::new(advertised),
+            openapi: OpenApi::new(),
+            health,
+            pipeline,
+            stop,
+            advertised: advertised.into(),
+        }
     }
 
     /// Serves a path that is no resource.
@@ -64,6 +73,13 @@ impl Paths {
             "/kstore/v1/trace" => {
                 self.trace(parts).await.map_or_else(|status| refusal(&status), |tree| json(parts, &tree))
             }
+            "/.well-known/openid-configuration" if self.pipeline.tokens().is_some() => {
+                json(parts, &token::configuration(&self.advertised))
+            }
+            "/openid/v1/jwks" => match self.pipeline.tokens() {
+                Some(tokens) => json(parts, &tokens.key_set()),
+                None => not_found(),
+            },
             "/" => json(parts, &index()),
             _ => not_found(),
         }
@@ -125,6 +141,7 @@ fn json(parts: &Parts, value: &Value) -> Response<Body> {
 
 fn index() -> Value {
     let mut paths: Vec<String> = [
+        "/.well-known/openid-configuration",
         "/api",
         "/api/v1",
         "/apis",
@@ -133,6 +150,7 @@ fn index() -> Value {
         "/livez",
         "/metrics",
         "/openapi/v3",
+        "/openid/v1/jwks",
         "/readyz",
         "/version",
     ]
