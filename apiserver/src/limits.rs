@@ -11,8 +11,11 @@ pub const OBJECT_BYTES: usize = 1_572_864;
 /// Changes that stay in memory for watches that resume: at most this many…
 pub const RECENT_CHANGES: usize = 16_384;
 
-/// …and at most this many bytes of objects. Older ones are read from the storage's history.
-pub const RECENT_BYTES: usize = 8 * 1024 * 1024;
+/// …and at most this many bytes of objects and of their events. Older ones are read from the storage's history.
+pub const RECENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// Objects that are kept in a second form, as protobuf messages, by bytes. Beyond it they are made anew for each answer.
+pub const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Undelivered changes of one watch, by bytes of shared objects it keeps alive. Beyond it the watch ends and the client
 /// resumes from the last revision it saw: memory must not grow with slow clients.
@@ -23,6 +26,9 @@ pub const WATCH_BACKLOG_CHANGES: usize = 65_536;
 
 /// How often a watch that asked for bookmarks hears how far it has come while nothing happens. Kubernetes: about a minute.
 pub const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The last bookmark of a watch comes so long before its timeout. Kubernetes: 2 s.
+pub const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// A watch that names no timeout ends after this long plus up to as much again, so that clients spread out.
 pub const WATCH_TIMEOUT: Duration = Duration::from_secs(30 * 60);

@@ -80,7 +80,7 @@ impl Grpc {
         let answered = served.unwrap_or_else(|_| timeout()).map_err(|status| to_grpc(&status))?;
         let object = match answered.answer {
             Answer::Object(object) if std::ptr::eq(object.entry.resource, resource) => {
-                pb::Object { json: object.entry.json.clone(), revision: object.entry.revision }
+                pb::Object { json: object.entry.json(), revision: object.entry.revision }
             }
             Answer::Object(object) => {
                 let value = in_version(resource, object.entry.parse());

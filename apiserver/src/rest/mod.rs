@@ -3,12 +3,14 @@
 mod accept;
 mod content;
 mod document;
+mod listing;
 mod path;
 mod query;
 pub mod respond;
 pub mod review;
 pub mod router;
 mod table;
+mod text;
 mod watch;
 
 pub mod discovery;
@@ -30,7 +32,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
 use query::Query;
-use respond::{Reply, refusal};
+use respond::{Reply, refusal, refusal_as};
 use router::{Operation, ResourcePath, Route};
 use serde_json::Value;
 use std::sync::Arc;
@@ -63,11 +65,13 @@ impl Rest {
         let (parts, body) = request.into_parts();
         let user = match self.authenticate(&parts) {
             Ok(user) => user,
-            Err(status) => return refusal(&status),
+            Err(status) => return refusal_as(&status, content::of_status(&parts.headers)),
         };
         match router::route(parts.uri.path()) {
             Route::Path => self.paths.serve(&parts, &user).await,
-            Route::UnknownResource => refusal(&Status::no_such_route()),
+            Route::UnknownResource => {
+                refusal_as(&Status::no_such_route(), content::of_status(&parts.headers))
+            }
             Route::Resource(path) => self.resource(&parts, body, user, path).await,
         }
     }
@@ -86,17 +90,20 @@ impl Rest {
     ) -> Response<HttpBody> {
         let query = Query::parse(parts.uri.query());
         let resource = path.resource;
-        let accepted = match content::accepted(&parts.headers, query.flag("pretty")) {
+        let watches =
+            matches!(router::operation(&parts.method, &path, query.flag("watch")), Some(Operation::Watch));
+        let offer = content::Offer::of(resource, &path.subresource, watches);
+        let accepted = match content::accepted(&parts.headers, query.pretty(), offer) {
             Ok(accepted) => accepted,
             Err(status) => return refusal(&status),
         };
         let request = match self.request(parts, body, user, path, &query).await {
             Ok(request) => request,
-            Err(status) => return refusal(&status),
+            Err(status) => return refusal_as(&status, accepted.encoding),
         };
         let watch = match &request.action {
             Action::Watch(options) => (options.timeout_seconds, options.bookmarks, options.mark_initial_end),
-            _ => (0, false, false),
+            _ => (0, false, None),
         };
         let reply = Reply {
             resource,

@@ -114,13 +114,12 @@ fn finish(found: Result<Response<Bytes>, Status>) -> Response<Body> {
 
 fn json(parts: &Parts, value: &Value) -> Response<Body> {
     let pretty = parts.uri.query().is_some_and(|query| query.contains("pretty"));
-    match content::accepted(&parts.headers, pretty) {
-        Ok(accepted) => {
-            let body = encode(value, accepted.encoding);
-            response(StatusCode::OK, accepted.encoding.content_type(), Body::from(body))
-        }
-        Err(status) => refusal(&status),
-    }
+    let offer = content::Offer { tables: false, protobuf: false, stream: false };
+    let made = content::accepted(&parts.headers, pretty.then_some(true), offer).and_then(|accepted| {
+        let body = encode(value, accepted.encoding).map_err(Status::internal)?;
+        Ok(response(StatusCode::OK, accepted.encoding.content_type(), Body::from(body)))
+    });
+    made.unwrap_or_else(|status| refusal(&status))
 }
 
 fn index() -> Value {
