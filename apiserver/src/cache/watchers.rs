@@ -74,6 +74,12 @@ impl Queue {
         self.wake.notify_one();
     }
 
+    /// What comes next is unknown: as if the watch had fallen behind.
+    fn cut(&self) {
+        *self.inner.lock() = Backlog { overrun: true, ..Backlog::default() };
+        self.wake.notify_one();
+    }
+
     /// Takes what is waiting up to a revision: the cache's of just before, so that no revision is split.
     pub(super) fn take(&self, revision: i64) -> Taken {
         let mut backlog = self.inner.lock();
@@ -163,8 +169,17 @@ impl Watchers {
 
     /// Tells every listener that nothing more will come.
     pub(super) fn close(&self) {
+        self.queues().for_each(|queue| queue.close());
+    }
+
+    /// Ends every listener where it is, because changes were lost.
+    pub(super) fn cut(&self) {
+        self.queues().for_each(|queue| queue.cut());
+    }
+
+    fn queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
         let nested = self.by_object.values().chain(self.by_value.values()).chain(self.by_namespace.values());
-        nested.chain([&self.everywhere]).flat_map(BTreeMap::values).for_each(|l| l.queue.close());
+        nested.chain([&self.everywhere]).flat_map(BTreeMap::values).map(|listener| &listener.queue)
     }
 }
 

@@ -2,7 +2,7 @@
 //! shared, not copied; only objects that have changed since are parsed.
 
 use super::{Registry, entry_of};
-use crate::cache::{Entry, Snapshot};
+use crate::cache::{Entry, ROOT, Snapshot};
 use crate::error;
 use crate::limits;
 use crate::request::{ListAt, ListOptions};
@@ -92,25 +92,23 @@ impl Registry {
                 .map_err(|status| if status.code == 410 { inconsistent(status, &token) } else { status });
         }
         // A token of revision −1 asks to go on at the newest revision: complete, but not consistent with earlier pages.
-        self.cache.fresh().await;
+        self.fresh().await?;
         Ok(cut(&self.cache.snapshot(&options.filter), &token.start, options))
     }
 
     /// What was there at a revision: out of the cache if that is the newest of this kind's, else out of the history.
     async fn list_at(&self, options: &ListOptions, start: &str, revision: i64) -> Result<Listed, Status> {
         let snapshot = self.cache.snapshot(&options.filter);
-        if snapshot.revision == revision || (snapshot.changed <= revision && self.is_readable(revision)) {
+        let unchanged = snapshot.changed <= revision && revision <= snapshot.revision;
+        if unchanged {
+            // Whoever reads history must hear that it is gone, whether or not anything has changed since.
+            self.cache.storage().get(ROOT, revision).await.map_err(error::of_read)?;
             return Ok(cut(&snapshot.at(revision), start, options));
         }
         if let Some(key) = options.filter.only_key() {
             return self.list_one(options, &key, revision).await;
         }
         self.list_stored(options, start, revision, &snapshot).await
-    }
-
-    /// Whether history at a revision is still there for everybody.
-    fn is_readable(&self, revision: i64) -> bool {
-        self.cache.storage().oldest() <= revision
     }
 
     /// The only object that can match, as it was.
