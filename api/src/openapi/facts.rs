@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value, json};
 
-use crate::schema::Type;
+use crate::schema::{Member, Type};
 
 const FILE: &str = include_str!("../../schema/facts.txt");
 
@@ -41,9 +41,13 @@ pub(super) fn of_type(ty: &Type) -> Option<&'static Facts> {
     of(ty, ty.name)
 }
 
-/// What is said about a member of a type.
+/// What is said about a member of a type, or of a type that is inline in it.
 pub(super) fn of_field(ty: &Type, field: &str) -> Option<&'static Facts> {
-    of(ty, &format!("{}.{field}", ty.name))
+    let inline = |(_, member): &(u32, Member)| match member {
+        Member::Inline(inline) => of_field(inline.get(), field),
+        Member::Field(_) => None,
+    };
+    of(ty, &format!("{}.{field}", ty.name)).or_else(|| ty.members.iter().find_map(inline))
 }
 
 fn of(ty: &Type, name: &str) -> Option<&'static Facts> {

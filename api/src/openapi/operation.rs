@@ -64,6 +64,11 @@ impl Operation<'_> {
         self.below.and_then(|sub| sub.schema_name.as_deref()).unwrap_or(&self.resource.schema_name)
     }
 
+    /// The kind that is sent or answered.
+    pub(super) fn kind_name(&self) -> &str {
+        self.below.map_or(&self.resource.kind, |sub| &sub.body.2)
+    }
+
     fn kind(&self) -> Value {
         match self.below {
             Some(SubresourceDoc { body: (group, version, kind), .. }) => {

@@ -2,8 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::ResourceDoc;
-
 /// Query parameters of an operation on objects, by its action.
 pub(super) fn of_action(action: &str) -> Vec<Value> {
     let mut out = vec![string("pretty", "`true`: indent the answer.")];
@@ -50,14 +48,14 @@ pub(super) fn of_stream(subresource: &str) -> Vec<Value> {
 }
 
 /// Parameters in a path.
-pub(super) fn of_path(path: &str, resource: &ResourceDoc) -> Vec<Value> {
+pub(super) fn of_path(path: &str, kind: &str) -> Vec<Value> {
     let in_path = |name: &str, description: String| {
         let schema = json!({"type": "string", "uniqueItems": true});
         json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema})
     };
     let mut out = Vec::new();
     if path.contains("{name}") {
-        out.push(in_path("name", format!("name of the {}", resource.kind)));
+        out.push(in_path("name", format!("name of the {kind}")));
     }
     if path.contains("{namespace}") {
         out.push(in_path("namespace", "Namespace of the objects.".into()));

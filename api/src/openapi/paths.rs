@@ -83,7 +83,7 @@ impl<'a> Paths<'a> {
         let served = actions.iter().filter(|(_, _, verb)| resource.can(verb));
         let operations = served.map(|(method, action, _)| (*method, self.operation(resource, scope, action)));
         let operations = operations.collect();
-        self.insert(resource, path, operations);
+        self.insert(path, operations);
     }
 
     fn below(&mut self, resource: &'a ResourceDoc, sub: &'a SubresourceDoc, path: String, scope: Scope) {
@@ -98,19 +98,14 @@ impl<'a> Paths<'a> {
                 )
             })
             .collect();
-        self.insert(resource, path, operations);
+        self.insert(path, operations);
     }
 
     fn operation(&self, resource: &'a ResourceDoc, scope: Scope, action: &'static str) -> Operation<'a> {
         Operation { gv: self.gv, resource, scope, action, below: None, with_path: false }
     }
 
-    fn insert(
-        &mut self,
-        resource: &ResourceDoc,
-        path: String,
-        operations: Vec<(&'static str, Operation<'a>)>,
-    ) {
+    fn insert(&mut self, path: String, operations: Vec<(&'static str, Operation<'a>)>) {
         if operations.is_empty() {
             return;
         }
@@ -118,7 +113,8 @@ impl<'a> Paths<'a> {
         let shared = |parameter: &Value| all.iter().all(|own| own.contains(parameter));
         let mut item = Map::new();
         let common = all[0].iter().filter(|parameter| shared(parameter)).cloned();
-        set_parameters(&mut item, parameters::of_path(&path, resource).into_iter().chain(common).collect());
+        let of_what = operations[0].1.kind_name();
+        set_parameters(&mut item, parameters::of_path(&path, of_what).into_iter().chain(common).collect());
         for ((method, operation), own) in operations.iter().zip(&all) {
             let mut operation = operation.to_json();
             let own = own.iter().filter(|parameter| !shared(parameter)).cloned().collect();

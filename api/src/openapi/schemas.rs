@@ -142,6 +142,15 @@ fn complete(property: &mut Map<String, Value>, field: &Field, facts: Option<&Fac
     if let (Some(Value::Object(elements)), Some(zero)) = (elements, zero(field.elem)) {
         elements.insert("default".to_owned(), zero);
     }
+    // A list of strings with a type of its own, or a map of such lists.
+    if field.elem == Elem::Items {
+        let map = if field.shape == Shape::Map { property.get_mut("additionalProperties") } else { None };
+        let list = match map {
+            Some(map) => map.get_mut("items"),
+            None => property.get_mut("items"),
+        };
+        list.into_iter().for_each(|items| items["default"] = json!(""));
+    }
     // What is left out when empty has no default of its own; a struct is never empty for the encoder that says so.
     let zero = zero(field.elem).filter(|zero| !field.pointer && (!field.omit_empty || zero.is_object()));
     if let Some(zero) = zero.filter(|_| field.shape == Shape::One) {
