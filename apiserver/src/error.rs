@@ -17,6 +17,7 @@ pub fn of_read(error: ReadError) -> Status {
             Status::expired("The resourceVersion for the provided list is too old.")
         }
         ReadError::Future { current } => revision_too_large(i64::MAX, current),
+        ReadError::Unavailable(_) => unavailable(&error),
         ReadError::Failed(message) => Status::internal(message),
     }
 }
@@ -28,8 +29,16 @@ pub fn of_commit(error: CommitError) -> Status {
             Status::too_many_requests("the storage is overloaded, please try again later", 1)
         }
         CommitError::TooLarge(message) => Status::too_large(&message),
-        CommitError::Failed(message) | CommitError::Unknown(message) => Status::internal(message),
+        CommitError::Unavailable(_) => unavailable(&error),
+        CommitError::Failed(message) => Status::internal(message),
+        // What a real cluster answers when etcd's answer is lost: whoever gets it must read before trying again.
+        CommitError::Unknown(_) => Status::timeout(&error.to_string(), 0),
     }
+}
+
+/// 503: nothing was done.
+fn unavailable(error: &impl std::fmt::Display) -> Status {
+    Status::service_unavailable(error.to_string()).retry_after(1)
 }
 
 /// A watch that ended, or could not begin.

@@ -13,6 +13,7 @@ use crate::admission::Admission;
 use crate::authn::UserInfo;
 use crate::authz::{self, Attributes, Authorizer};
 use crate::cache::{Cache, Entry, Watch};
+use crate::error;
 use crate::limits;
 use crate::metrics::{self, Metrics};
 use crate::provenance::{Note, Provenance};
@@ -154,7 +155,7 @@ impl Pipeline {
 
     async fn run(&self, request: Request) -> Result<Answered, Status> {
         // What a request is judged by (roles, namespaces, classes) includes everything that was answered before it came.
-        self.cache().fresh().await;
+        self.cache().fresh().await.map_err(error::of_read)?;
         self.authorize(&request)?;
         check_method(&request)?;
         // The commit checks it again, at its own revision; here it also stops what would write nothing.

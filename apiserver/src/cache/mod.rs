@@ -15,8 +15,9 @@ pub use filter::Filter;
 pub use watch::{Batch, Watch, WatchEnd, WatchStart};
 pub use watchers::Delivery;
 
+use crate::limits;
 use crate::lookup::Lookup;
-use crate::storage::{RawBatch, RawEvent, ReadError, SharedStorage};
+use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError, SharedStorage};
 use kstore_api::kind::{self, Resource};
 use parking_lot::RwLock;
 use recent::Recent;
@@ -25,11 +26,15 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::sync::Notify;
 use watchers::Watchers;
 
 /// The root of all keys.
 pub const ROOT: &str = "/registry/";
+
+/// How long a storage that did not let itself be read is left alone.
+const REFILL_PAUSE: Duration = Duration::from_secs(1);
 
 /// The watch cache. One per apiserver; shared by `Arc`.
 pub struct Cache {
@@ -73,22 +78,10 @@ impl Cache {
         storage: SharedStorage,
         observe: impl Fn(&RawBatch) + Send + Sync + 'static,
     ) -> Result<(Arc<Self>, impl Future<Output = ()> + Send + 'static), FillError> {
-        let revision = storage.revision();
-        let page = storage.list(ROOT, &crate::storage::prefix_end(ROOT), 0, revision).await?;
-        let mut kinds: BTreeMap<&'static str, Kind> =
-            kind::stored().map(|resource| (root(resource), Kind::default())).collect();
-        for raw in &page.items {
-            let Some(resource) = resource_of(&raw.key) else { continue };
-            let entry = Arc::new(Entry::from_raw(resource, raw)?);
-            let kind = kinds.get_mut(root(resource)).expect("every stored kind has its place");
-            kind.changed = kind.changed.max(entry.revision);
-            kind.objects.insert(entry.key.clone(), entry);
-        }
-        // Everything, not only ROOT: the cache must hear of every revision to know how far it has come.
-        let watch = storage.watch("", revision).await?;
+        let (state, revision, watch) = State::read(&storage).await?;
         let cache = Arc::new(Self {
             storage,
-            state: RwLock::new(State { kinds, recent: Recent::starting_at(revision), next_listener: 0 }),
+            state: RwLock::new(state),
             revision: AtomicI64::new(revision),
             closed: AtomicBool::new(false),
             applied: Notify::new(),
@@ -107,15 +100,38 @@ impl Cache {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// Whether what is shown can be expected to be current: the storage answers, and has not closed. Asks nobody.
+    pub fn is_healthy(&self) -> bool {
+        !self.is_closed() && self.storage.is_healthy()
+    }
+
     /// The storage below.
     pub fn storage(&self) -> &SharedStorage {
         &self.storage
     }
 
-    /// Waits until the cache shows everything that the storage had made durable before this call, and returns a revision at
-    /// which it is complete. A read after it is linearizable.
-    pub async fn fresh(&self) -> i64 {
-        self.reached(self.storage.revision()).await
+    /// Waits until the cache shows everything that was durable before this call, whoever wrote it, and returns a revision at
+    /// which it is complete. A read after it is linearizable, on every storage.
+    ///
+    /// Over the embedded store this is two loads from memory, and nearly always nothing to wait for; elsewhere it is a round
+    /// trip to the storage, shared by all who wait for one.
+    ///
+    /// # Errors
+    /// `Unavailable` when the storage does not answer, its changes do not arrive within [`limits::FRESH_WAIT`], or it has
+    /// closed. Nothing can be said then about what is current.
+    pub async fn fresh(&self) -> Result<i64, ReadError> {
+        let newest = match self.storage.revision_here() {
+            Some(revision) => revision,
+            None => self.storage.revision().await?,
+        };
+        let now = self.revision();
+        if now >= newest {
+            return Ok(now);
+        }
+        let reached = tokio::time::timeout(limits::FRESH_WAIT, self.reached(newest)).await;
+        reached.ok().filter(|now| *now >= newest).ok_or_else(|| {
+            ReadError::Unavailable(format!("its changes up to revision {newest} have not arrived"))
+        })
     }
 
     /// Waits until the cache is complete at `revision` (or the storage has closed).
@@ -174,6 +190,39 @@ impl Cache {
         self.applied.notify_waiters();
     }
 
+    /// Begins anew with what is stored now, after the history from here to there was lost. Nobody can be told what changed
+    /// meanwhile: watches end, and those who resume where they were get 410 and list.
+    async fn refill(&self) -> Result<Box<dyn RawWatch>, FillError> {
+        let (mut fresh, revision, watch) = State::read(&self.storage).await?;
+        // Deletions have left no trace, so that everything counts as changed.
+        fresh.kinds.values_mut().for_each(|kind| kind.changed = revision);
+        let mut state = self.state.write();
+        fresh.next_listener = state.next_listener;
+        // Before anyone can see the new revision: no watch may claim to have come to it.
+        state.kinds.values().for_each(|kind| kind.watchers.cut());
+        *state = fresh;
+        self.revision.store(revision, Ordering::Release);
+        drop(state);
+        self.applied.notify_waiters();
+        Ok(watch)
+    }
+
+    /// Refills as soon as the storage lets it; `None` when it never will.
+    async fn refilled(&self) -> Option<Box<dyn RawWatch>> {
+        loop {
+            match self.refill().await {
+                Ok(watch) => return Some(watch),
+                Err(FillError::Read(ReadError::Unavailable(_) | ReadError::Compacted { .. })) => {
+                    tokio::time::sleep(REFILL_PAUSE).await;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the watch cache cannot be filled again; the server must restart");
+                    return None;
+                }
+            }
+        }
+    }
+
     fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.state.read().kinds.values().for_each(|kind| kind.watchers.close());
@@ -182,6 +231,24 @@ impl Cache {
 }
 
 impl State {
+    /// Reads everything: the contents, their revision, and the watch that goes on from there.
+    async fn read(storage: &SharedStorage) -> Result<(Self, i64, Box<dyn RawWatch>), FillError> {
+        let revision = storage.revision().await?;
+        let page = storage.list(ROOT, &crate::storage::prefix_end(ROOT), 0, revision).await?;
+        let mut kinds: BTreeMap<&'static str, Kind> =
+            kind::stored().map(|resource| (root(resource), Kind::default())).collect();
+        for raw in &page.items {
+            let Some(resource) = resource_of(&raw.key) else { continue };
+            let entry = Arc::new(Entry::from_raw(resource, raw)?);
+            let kind = kinds.get_mut(root(resource)).expect("every stored kind has its place");
+            kind.changed = kind.changed.max(entry.revision);
+            kind.objects.insert(entry.key.clone(), entry);
+        }
+        // Everything, not only ROOT: the cache must hear of every revision to know how far it has come.
+        let watch = storage.watch("", revision).await?;
+        Ok((Self { kinds, recent: Recent::starting_at(revision), next_listener: 0 }, revision, watch))
+    }
+
     fn kind(&mut self, resource: &Resource) -> &mut Kind {
         self.kinds.get_mut(root(resource)).expect("every stored kind has its place")
     }
@@ -215,7 +282,7 @@ impl State {
 
 async fn follow(
     cache: Arc<Cache>,
-    mut watch: Box<dyn crate::storage::RawWatch>,
+    mut watch: Box<dyn RawWatch>,
     observe: impl Fn(&RawBatch) + Send + Sync + 'static,
 ) {
     while let Some(batch) = watch.next().await {
@@ -223,6 +290,11 @@ async fn follow(
             Ok(batch) => {
                 observe(&batch);
                 cache.apply(&batch);
+            }
+            Err(error @ ReadError::Compacted { .. }) => {
+                tracing::warn!(%error, "the watch cache lost its place in the storage's history, and is filled again");
+                let Some(next) = cache.refilled().await else { break };
+                watch = next;
             }
             Err(error) => {
                 tracing::error!(%error, "the watch cache lost its place in the storage's history; the server must restart");

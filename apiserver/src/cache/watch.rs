@@ -260,7 +260,9 @@ impl From<ReadError> for WatchEnd {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::Compacted { oldest } => Self::Expired { oldest },
-            ReadError::Future { .. } | ReadError::Failed(_) => Self::Failed(error.to_string()),
+            ReadError::Future { .. } | ReadError::Unavailable(_) | ReadError::Failed(_) => {
+                Self::Failed(error.to_string())
+            }
         }
     }
 }

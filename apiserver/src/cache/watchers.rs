@@ -70,6 +70,12 @@ impl Queue {
         self.wake.notify_one();
     }
 
+    /// What comes next is unknown: as if the watch had fallen behind.
+    fn cut(&self) {
+        *self.inner.lock() = Backlog { overrun: true, ..Backlog::default() };
+        self.wake.notify_one();
+    }
+
     /// Takes everything that is waiting.
     pub(super) fn take(&self) -> Taken {
         let mut backlog = self.inner.lock();
@@ -145,8 +151,17 @@ impl Watchers {
 
     /// Tells every listener that nothing more will come.
     pub(super) fn close(&self) {
+        self.queues().for_each(|queue| queue.close());
+    }
+
+    /// Ends every listener where it is, because changes were lost.
+    pub(super) fn cut(&self) {
+        self.queues().for_each(|queue| queue.cut());
+    }
+
+    fn queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
         let nested = self.by_object.values().chain(self.by_namespace.values());
-        nested.chain([&self.everywhere]).flat_map(BTreeMap::values).for_each(|l| l.queue.close());
+        nested.chain([&self.everywhere]).flat_map(BTreeMap::values).map(|listener| &listener.queue)
     }
 }
 

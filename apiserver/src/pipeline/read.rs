@@ -31,7 +31,7 @@ impl Pipeline {
         filters: Vec<crate::cache::Filter>,
         start: WatchStart,
     ) -> Result<Watch, Status> {
-        let current = self.cache().fresh().await;
+        let current = self.cache().fresh().await.map_err(error::of_read)?;
         let start = match start {
             WatchStart::After(0) => WatchStart::After(current),
             start => start,

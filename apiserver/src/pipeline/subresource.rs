@@ -145,7 +145,8 @@ impl Pipeline {
             let wanted = change(&scale::of(workload))?;
             scale::check(target.resource, &target.name, &wanted)?;
             let mut next = workload.clone();
-            next["spec"]["replicas"] = wanted["spec"]["replicas"].clone();
+            // A decoded Scale of zero replicas says nothing about them.
+            next["spec"]["replicas"] = json!(wanted["spec"]["replicas"].as_i64().unwrap_or(0));
             let version = meta::resource_version(&wanted);
             if !version.is_empty() {
                 meta::set_resource_version(&mut next, version);

@@ -38,7 +38,8 @@ impl Pipeline {
             name if name != target.name => return Err(name_mismatch(name, &target.name)),
             _ => {}
         }
-        if target.resource.create_on_update && target.subresource.is_empty() && self.is_absent(target).await {
+        if target.resource.create_on_update && target.subresource.is_empty() && self.is_absent(target).await?
+        {
             self.check(&request.user, "create", target, &target.name)?;
             return self.create_object(request, object, options).await;
         }
@@ -81,9 +82,9 @@ impl Pipeline {
         Ok(answer)
     }
 
-    pub(super) async fn is_absent(&self, target: &Target) -> bool {
-        self.cache().fresh().await;
-        self.cache().get(target.resource, &target.key()).is_none()
+    pub(super) async fn is_absent(&self, target: &Target) -> Result<bool, Status> {
+        self.cache().fresh().await.map_err(error::of_read)?;
+        Ok(self.cache().get(target.resource, &target.key()).is_none())
     }
 
     /// Changes an existing object (or its status) to what `change` makes of it.

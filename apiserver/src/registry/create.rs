@@ -51,7 +51,7 @@ impl Registry {
                 Outcome::Lost { current } => match current.into_iter().next().flatten() {
                     Some(existing) => return Err(already_exists(target, &existing.value)),
                     None => {
-                        self.cache.fresh().await;
+                        self.fresh().await?;
                     }
                 },
             }

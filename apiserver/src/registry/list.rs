@@ -88,7 +88,7 @@ impl Registry {
                 .map_err(|status| if status.code == 410 { inconsistent(status, &token) } else { status });
         }
         // A token of revision −1 asks to go on at the newest revision: complete, but not consistent with earlier pages.
-        let revision = self.cache.fresh().await;
+        let revision = self.fresh().await?;
         self.list_stored(options, &token.start, revision).await
     }
 

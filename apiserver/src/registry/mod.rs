@@ -67,9 +67,14 @@ impl Registry {
         entry_of(target.resource, &raw).map(Arc::new)
     }
 
+    /// Waits until the cache is current; returns the revision at which it is.
+    async fn fresh(&self) -> Result<i64, Status> {
+        self.cache.fresh().await.map_err(error::of_read)
+    }
+
     /// Waits until the cache is current, and not older than `revision`.
     async fn not_older_than(&self, revision: i64) -> Result<i64, Status> {
-        let current = self.cache.fresh().await;
+        let current = self.fresh().await?;
         if revision <= current {
             return Ok(current);
         }

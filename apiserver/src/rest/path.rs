@@ -32,7 +32,7 @@ impl Paths {
     /// Over a pipeline that has started; `advertised` is the `host:port` that discovery tells; with `stop` readiness ends.
     pub(super) fn new(pipeline: Arc<Pipeline>, advertised: &str, stop: CancellationToken) -> Self {
         let cache = pipeline.cache().clone();
-        let health = Health::new(move || !cache.is_closed());
+        let health = Health::new(move || cache.is_healthy());
         health.set_bootstrapped();
         Self { discovery: Discovery::new(advertised), openapi: OpenApi::new(), health, pipeline, stop }
     }
@@ -97,7 +97,7 @@ impl Paths {
             "" if resource.namespaced => "default",
             namespace => namespace,
         };
-        self.pipeline.cache().fresh().await;
+        self.pipeline.cache().fresh().await.map_err(crate::error::of_read)?;
         let trace = self.pipeline.provenance().trace(&resource.storage_key(namespace, query.get("name")));
         if trace.is_empty() {
             return Err(Status::not_found(resource, query.get("name")));
