@@ -26,5 +26,6 @@ pub mod storage;
 #[cfg(test)]
 mod testing;
 pub mod token;
+pub mod tunnel;
 
 pub use server::{ApiServer, InProcess, Options, StartError, WatchBatches};
