@@ -39,6 +39,7 @@ mod decode_tests;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use table::FILES;
 use table::table;
 
 /// A group and version with the place its type names live in.

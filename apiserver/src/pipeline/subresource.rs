@@ -104,8 +104,7 @@ impl Pipeline {
         budgets.iter().map(|entry| entry.parse()).find_map(|budget| {
             let selector = label::Selector::from_object(&budget["spec"]["selector"]).ok()?;
             let allowed = budget["status"]["disruptionsAllowed"].as_i64().unwrap_or(0);
-            (selector.matches(pod.labels.as_slice()) && allowed <= 0)
-                .then(|| error::budget_exhausted(&budget))
+            (selector.matches(&pod.labels()) && allowed <= 0).then(|| error::budget_exhausted(&budget))
         })
     }
 

@@ -60,7 +60,7 @@ impl Registry {
 
     fn check_absent(&self, target: &Target) -> Result<(), Status> {
         match self.cache.get(target.resource, &target.key()) {
-            Some(existing) => Err(already_exists(target, &existing.json)),
+            Some(existing) => Err(already_exists(target, &existing.json())),
             None => Ok(()),
         }
     }
