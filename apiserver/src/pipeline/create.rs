@@ -75,6 +75,8 @@ impl Pipeline {
             name: &target.name,
         };
         defaults::apply(resource, object);
+        // What others make of the object is not its author's.
+        self.track(resource, None, object, options);
         self.admission.mutate(&subject, object, None)?;
         defaults::apply(resource, object);
         strategy::prepare_create(resource, object);
@@ -85,7 +87,6 @@ impl Pipeline {
         }
         drop(span);
         self.admission.validate(&subject, Some(object), None)?;
-        self.track(resource, None, object, options);
         to_stored(resource, object);
         target.resource = resource;
         Ok(target)
