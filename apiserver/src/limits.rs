@@ -74,3 +74,22 @@ pub const WRITES_IN_FLIGHT: usize = 400;
 /// Connections that are open at a time; more wait in the kernel's backlog. Far above what clients of a large cluster open, far
 /// below the usual limit of open files.
 pub const CONNECTIONS: usize = 8192;
+
+/// Streams that one tunnel carries at a time; more are refused with 503. Each is a log that is followed, a shell, a forwarded
+/// connection; people open them, not controllers.
+pub const TUNNEL_STREAMS: usize = 1024;
+
+/// How far the sender of a stream may be ahead of its reader, by cost: what a slow reader makes us hold. Fixed by kstore.v1.
+pub const STREAM_WINDOW: usize = 64 * 1024;
+
+/// What a message of a stream costs beside its bytes, so that empty ones are bounded too. Fixed by kstore.v1.
+pub const STREAM_FRAME_COST: usize = 64;
+
+/// Data in one message of a stream. Fixed by kstore.v1.
+pub const STREAM_FRAME_BYTES: usize = 16 * 1024;
+
+/// How long a node may take to say that it serves a stream. A kubelet's answer is bounded by the same order.
+pub const STREAM_BEGIN: Duration = Duration::from_secs(30);
+
+/// Whoever opens a tunnel says within this time which nodes it reaches.
+pub const TUNNEL_HELLO: Duration = Duration::from_secs(10);

@@ -6,6 +6,7 @@ mod delete;
 mod get;
 mod list;
 mod patch;
+mod tunnel;
 mod update;
 mod watch;
 
@@ -15,6 +16,7 @@ use crate::fence::Fence;
 use crate::limits;
 use crate::pipeline::{Answer, Pipeline, in_version};
 use crate::request::{Action, FieldValidation, Request, Target, WriteOptions};
+use crate::tunnel::Tunnels;
 use bytes::Bytes;
 use http::header::USER_AGENT;
 use kstore_api::kind;
@@ -30,6 +32,7 @@ type Streamed<T> = Pin<Box<dyn futures::Stream<Item = Result<T, tonic::Status>> 
 #[derive(Clone)]
 pub struct Grpc {
     pipeline: Arc<Pipeline>,
+    tunnels: Arc<Tunnels>,
     stop: CancellationToken,
 }
 
@@ -43,9 +46,9 @@ struct Caller {
 }
 
 impl Grpc {
-    /// Over a pipeline. `stop` ends open watches.
-    pub fn new(pipeline: Arc<Pipeline>, stop: CancellationToken) -> Self {
-        Self { pipeline, stop }
+    /// Over a pipeline. Nodes open their tunnels into `tunnels`; `stop` ends these and open watches.
+    pub fn new(pipeline: Arc<Pipeline>, tunnels: Arc<Tunnels>, stop: CancellationToken) -> Self {
+        Self { pipeline, tunnels, stop }
     }
 
     fn caller<T>(&self, request: &tonic::Request<T>) -> Result<Caller, tonic::Status> {
@@ -141,6 +144,7 @@ fn within_limit(bytes: Bytes) -> Result<Bytes, tonic::Status> {
 impl pb::kstore_server::Kstore for Grpc {
     type ListStream = Streamed<pb::ListChunk>;
     type WatchStream = Streamed<pb::WatchBatch>;
+    type TunnelStream = Streamed<pb::TunnelDown>;
 
     async fn get(
         &self,
@@ -203,5 +207,12 @@ impl pb::kstore_server::Kstore for Grpc {
         request: tonic::Request<pb::BindRequest>,
     ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
         bind::serve(self, request).await
+    }
+
+    async fn tunnel(
+        &self,
+        request: tonic::Request<tonic::Streaming<pb::TunnelUp>>,
+    ) -> Result<tonic::Response<Self::TunnelStream>, tonic::Status> {
+        tunnel::serve(self, request).await
     }
 }

@@ -10,6 +10,7 @@ mod query;
 pub mod respond;
 pub mod review;
 pub mod router;
+mod stream;
 mod table;
 mod text;
 mod watch;
@@ -24,6 +25,7 @@ use crate::fence::Fence;
 use crate::limits;
 use crate::pipeline::{Answered, Pipeline};
 use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
+use crate::tunnel::Tunnels;
 use axum::body::Body as HttpBody;
 use bytes::Bytes;
 use http::header::USER_AGENT;
@@ -47,13 +49,21 @@ const CAUSE: &str = "kstore-cause";
 pub struct Rest {
     pipeline: Arc<Pipeline>,
     paths: path::Paths,
+    streams: stream::Streams,
     stop: CancellationToken,
 }
 
 impl Rest {
-    /// Over a pipeline. `advertised` is the `host:port` that discovery tells; `stop` ends open watches.
-    pub fn new(pipeline: Arc<Pipeline>, advertised: String, stop: CancellationToken) -> Self {
-        Self { paths: path::Paths::new(pipeline.clone(), &advertised, stop.clone()), pipeline, stop }
+    /// Over a pipeline; nodes are reached through `tunnels`. `advertised` is the `host:port` that discovery tells; `stop` ends
+    /// open watches and streams.
+    pub fn new(
+        pipeline: Arc<Pipeline>,
+        tunnels: Arc<Tunnels>,
+        advertised: String,
+        stop: CancellationToken,
+    ) -> Self {
+        let streams = stream::Streams::new(pipeline.clone(), tunnels, stop.clone());
+        Self { paths: path::Paths::new(pipeline.clone(), &advertised, stop.clone()), pipeline, streams, stop }
     }
 
     /// Serves one HTTP request. The connection has put its [`Peer`](authn::Peer) into the extensions.
@@ -73,7 +83,10 @@ impl Rest {
             Route::UnknownResource => {
                 refusal_as(&Status::no_such_route(), content::of_status(&parts.headers))
             }
-            Route::Resource(path) => self.resource(&parts, body, user, path).await,
+            Route::Resource(path) => match stream::Which::of(&path) {
+                Some(which) => self.streams.serve(which, parts, &user, path).await,
+                None => self.resource(&parts, body, user, path).await,
+            },
         }
     }
 

@@ -55,7 +55,9 @@ impl Paths {
         if let Some(found) = self.discovery.answer(path, &parts.headers) {
             return finish(found);
         }
-        if let Some(found) = self.openapi.answer(path, parts.uri.query(), &parts.headers) {
+        if let Some(found) =
+            self.openapi.answer(path, parts.uri.query(), &parts.headers, self.pipeline.nondet().clock.now())
+        {
             return finish(found);
         }
         match path {
@@ -131,6 +133,7 @@ fn index() -> Value {
         "/kstore/v1/trace",
         "/livez",
         "/metrics",
+        "/openapi/v2",
         "/openapi/v3",
         "/readyz",
         "/version",
