@@ -3,6 +3,7 @@
 mod accept;
 mod content;
 mod document;
+mod list_query;
 mod listing;
 mod path;
 mod query;
