@@ -42,7 +42,7 @@ impl Pipeline {
         let options = WriteOptions { books_kept: true, ..options.clone() };
         let mut last = Status::internal("an apply takes at least one attempt");
         for _ in 0..ATTEMPTS {
-            let outcome = if self.is_absent(target).await? && target.subresource.is_empty() {
+            let outcome = if self.is_absent(request).await? && target.subresource.is_empty() {
                 self.check(&request.user, "create", target, &target.name)?;
                 self.create_object(request, applied(None)?, &options).await
             } else {
