@@ -25,5 +25,6 @@ mod server;
 pub mod storage;
 #[cfg(test)]
 mod testing;
+pub mod tunnel;
 
 pub use server::{ApiServer, InProcess, Options, StartError, WatchBatches};

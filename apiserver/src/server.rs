@@ -10,6 +10,7 @@ use crate::pipeline::Pipeline;
 use crate::provenance::Provenance;
 use crate::rest::Rest;
 use crate::storage::SharedStorage;
+use crate::tunnel::Tunnels;
 use axum::Router;
 use axum::body::Body;
 use http::{Request, Response};
@@ -90,8 +91,10 @@ impl ApiServer {
         spawn(Box::pin(follow));
         let pipeline = Arc::new(Pipeline::new(cache, provenance, options.nondet));
         bootstrap::run(&pipeline).await.map_err(StartError::Bootstrap)?;
-        let rest = Arc::new(Rest::new(pipeline.clone(), options.advertised, options.stop.clone()));
-        let grpc = Grpc::new(pipeline.clone(), options.stop.clone());
+        let tunnels = Arc::new(Tunnels::default());
+        let rest = Rest::new(pipeline.clone(), tunnels.clone(), options.advertised, options.stop.clone());
+        let rest = Arc::new(rest);
+        let grpc = Grpc::new(pipeline.clone(), tunnels, options.stop.clone());
         Ok(Self { router: router(rest, grpc.clone()), grpc, pipeline, stop: options.stop })
     }
 

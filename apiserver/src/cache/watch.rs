@@ -4,6 +4,7 @@
 use super::change::{Change, Seen};
 use super::entry::Entry;
 use super::filter::Filter;
+use super::selection::Snapshot;
 use super::watchers::{Delivery, Queue, Taken};
 use super::{Cache, ROOT, resource_of};
 use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError};
@@ -76,14 +77,15 @@ impl Watch {
     fn from_state(cache: Arc<Cache>, filters: Vec<Filter>) -> Self {
         let mut state = cache.state.write();
         let revision = cache.revision();
-        let mut initial = Vec::new();
-        for (selector, filter) in (0u32..).zip(&filters) {
-            let Some(kind) = state.kinds.get(super::root(filter.resource)) else { continue };
-            let matching = kind.objects.values().filter(|entry| filter.matches(entry));
-            initial.extend(matching.map(|entry| (selector, entry.clone())));
-        }
+        let snapshots: Vec<Snapshot> =
+            filters.iter().map(|filter| state.snapshot(filter, revision)).collect();
         let source = state.register(&filters, revision);
         drop(state);
+        let mut initial = Vec::new();
+        for (selector, (filter, snapshot)) in (0u32..).zip(filters.iter().zip(snapshots)) {
+            let found = snapshot.select(filter, "", 0).entries;
+            initial.extend(found.into_iter().map(|entry| (selector, entry)));
+        }
         Self { cache, filters, source, initial: Some(initial), revision }
     }
 
@@ -162,12 +164,9 @@ impl Watch {
 
     fn take(&mut self) -> Result<Batch, WatchEnd> {
         let Source::Live { queue, .. } = &self.source else { unreachable!("only live watches have a queue") };
-        // The lock keeps the cache from applying between the look at the revision and the look at the queue.
-        let state = self.cache.state.read();
-        let taken = queue.take();
+        // In this order: whatever is in the cache at this revision is in the queue.
         let revision = self.cache.revision();
-        drop(state);
-        match taken {
+        match queue.take(revision) {
             Taken::Deliveries(deliveries) => {
                 self.revision = revision.max(self.revision);
                 Ok(Batch { deliveries: deliveries.into(), revision: self.revision })

@@ -7,6 +7,7 @@ mod get;
 mod list;
 mod patch;
 mod transact;
+mod tunnel;
 mod update;
 mod watch;
 
@@ -16,6 +17,7 @@ use crate::fence::Fence;
 use crate::limits;
 use crate::pipeline::{Answer, Pipeline, in_version};
 use crate::request::{Action, FieldValidation, Request, Target, WriteOptions};
+use crate::tunnel::Tunnels;
 use bytes::Bytes;
 use http::header::USER_AGENT;
 use kstore_api::kind::{self, Resource};
@@ -32,6 +34,7 @@ type Streamed<T> = Pin<Box<dyn futures::Stream<Item = Result<T, tonic::Status>> 
 #[derive(Clone)]
 pub struct Grpc {
     pipeline: Arc<Pipeline>,
+    tunnels: Arc<Tunnels>,
     stop: CancellationToken,
 }
 
@@ -45,9 +48,9 @@ struct Caller {
 }
 
 impl Grpc {
-    /// Over a pipeline. `stop` ends open watches.
-    pub fn new(pipeline: Arc<Pipeline>, stop: CancellationToken) -> Self {
-        Self { pipeline, stop }
+    /// Over a pipeline. Nodes open their tunnels into `tunnels`; `stop` ends these and open watches.
+    pub fn new(pipeline: Arc<Pipeline>, tunnels: Arc<Tunnels>, stop: CancellationToken) -> Self {
+        Self { pipeline, tunnels, stop }
     }
 
     fn caller<T>(&self, request: &tonic::Request<T>) -> Result<Caller, tonic::Status> {
@@ -91,7 +94,7 @@ impl Grpc {
 fn object_of(resource: &'static Resource, answer: Answer) -> Result<pb::Object, tonic::Status> {
     Ok(match answer {
         Answer::Object(object) if std::ptr::eq(object.entry.resource, resource) => {
-            pb::Object { json: object.entry.json.clone(), revision: object.entry.revision }
+            pb::Object { json: object.entry.json(), revision: object.entry.revision }
         }
         Answer::Object(object) => {
             let value = in_version(resource, object.entry.parse());
@@ -158,6 +161,7 @@ impl pb::kstore_server::Kstore for Grpc {
     type ListStream = Streamed<pb::ListChunk>;
     type DeleteCollectionStream = Streamed<pb::ListChunk>;
     type WatchStream = Streamed<pb::WatchBatch>;
+    type TunnelStream = Streamed<pb::TunnelDown>;
 
     async fn get(
         &self,
@@ -234,5 +238,12 @@ impl pb::kstore_server::Kstore for Grpc {
         request: tonic::Request<pb::TransactRequest>,
     ) -> Result<tonic::Response<pb::TransactResponse>, tonic::Status> {
         transact::serve(self, request).await
+    }
+
+    async fn tunnel(
+        &self,
+        request: tonic::Request<tonic::Streaming<pb::TunnelUp>>,
+    ) -> Result<tonic::Response<Self::TunnelStream>, tonic::Status> {
+        tunnel::serve(self, request).await
     }
 }

@@ -94,26 +94,26 @@ impl Pipeline {
         let target = Target {
             resource: budgets(),
             subresource: "status",
-            namespace: budget.namespace.to_string(),
-            name: budget.name.to_string(),
+            namespace: budget.namespace().to_string(),
+            name: budget.name().to_string(),
         };
         let charged = |budget: Option<&Value>| {
             let budget = budget.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
-            charged(budget, &pod.name, now).map(Next::Put)
+            charged(budget, pod.name(), now).map(Next::Put)
         };
         self.registry.guaranteed_update(&target, self.mandate(request), false, charged).await.map(drop)
     }
 
     fn budgets_of(&self, request: &Request, pod: &Entry) -> Vec<Arc<Entry>> {
-        if pod.labels.is_empty() {
+        if pod.parse_metadata()["labels"].as_object().is_none_or(serde_json::Map::is_empty) {
             return Vec::new();
         }
-        let filter = Filter { namespace: pod.namespace.to_string(), ..Filter::all(budgets()) };
+        let filter = Filter { namespace: pod.namespace().to_string(), ..Filter::all(budgets()) };
         let mut found = self.view(request).scan(&filter);
         // A selector that cannot be read selects nothing.
         found.retain(|budget| {
             let selector = label::Selector::from_object(&budget.parse()["spec"]["selector"]);
-            selector.is_ok_and(|selector| selector.matches(pod.labels.as_slice()))
+            selector.is_ok_and(|selector| selector.matches(&pod.labels()))
         });
         found
     }

@@ -140,8 +140,8 @@ impl Pipeline {
             (Some(entry), Expectation::Present { uid, resource_version }) => (entry, uid, resource_version),
         };
         let (entry, uid, version) = wanted;
-        if let Some(uid) = uid.as_ref().filter(|uid| **uid != *entry.uid) {
-            return Err(error::uid_precondition(target, uid, &entry.uid));
+        if let Some(uid) = uid.as_ref().filter(|uid| uid.as_str() != entry.uid()) {
+            return Err(error::uid_precondition(target, uid, entry.uid()));
         }
         match version {
             Some(version) if *version != entry.revision => {
@@ -174,7 +174,7 @@ fn tried(mut answered: Answered, step: &Step) -> Answered {
 pub(super) fn settled(mut answered: Answered, stage: &Stage, revision: i64) -> Answered {
     answered.answer = match answered.answer {
         Answer::Object(ObjectAnswer { entry, created, removed }) => {
-            let entry = match stage.object(&entry.key) {
+            let entry = match stage.object(entry.key()) {
                 None => entry,
                 Some(last) => Arc::new(last.unwrap_or(entry).deleted_at(revision)),
             };

@@ -64,7 +64,7 @@ impl Registry {
 
 fn check_absent(view: &View, target: &Target) -> Result<(), Status> {
     match view.get(target.resource, &target.key()) {
-        Some(existing) => Err(already_exists(target, &existing.json)),
+        Some(existing) => Err(already_exists(target, &existing.json())),
         None => Ok(()),
     }
 }

@@ -177,11 +177,13 @@ fn new_entry(
     row: &'static Resource,
     target: &Target,
     value: &Value,
-    stored: &[u8],
+    stored: &Bytes,
     revision: i64,
     created: i64,
 ) -> Result<Arc<Entry>, Status> {
-    Entry::new(row, &target.key(), value, stored, revision, created).map(Arc::new).map_err(Status::internal)
+    Entry::new(row, &target.key(), value, stored.clone(), revision, created)
+        .map(Arc::new)
+        .map_err(Status::internal)
 }
 
 fn not_found(target: &Target) -> Status {

@@ -161,7 +161,7 @@ fn belongs_to_another(view: &View, target: &Target, address: &str) -> bool {
 fn taken_node_ports(view: &View, target: &Target) -> BTreeSet<i64> {
     let own = target.key();
     let services = view.scan(&Filter::all(target.resource));
-    let others = services.iter().filter(|entry| *entry.key != *own);
+    let others = services.iter().filter(|entry| entry.key() != own);
     others.flat_map(|entry| node_ports(&entry.parse())).collect()
 }
 

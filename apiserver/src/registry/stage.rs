@@ -131,15 +131,15 @@ impl View {
         let (found, _) = self.cache.scan(filter);
         let Some(stage) = &self.stage else { return found };
         let staged = stage.0.lock();
-        let mut all: BTreeMap<Arc<str>, Arc<Entry>> =
-            found.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
+        let mut all: BTreeMap<String, Arc<Entry>> =
+            found.into_iter().map(|entry| (entry.key().to_owned(), entry)).collect();
         let prefix = filter.resource.storage_prefix(&filter.namespace);
         for (key, entry) in
             staged.objects.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix))
         {
             all.remove(key.as_str());
             if let Some(entry) = entry.as_ref().filter(|entry| filter.matches(entry)) {
-                all.insert(entry.key.clone(), entry.clone());
+                all.insert(entry.key().to_owned(), entry.clone());
             }
         }
         all.into_values().collect()

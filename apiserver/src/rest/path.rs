@@ -56,7 +56,9 @@ impl Paths {
         if let Some(found) = self.discovery.answer(path, &parts.headers) {
             return finish(found);
         }
-        if let Some(found) = self.openapi.answer(path, parts.uri.query(), &parts.headers) {
+        if let Some(found) =
+            self.openapi.answer(path, parts.uri.query(), &parts.headers, self.pipeline.nondet().clock.now())
+        {
             return finish(found);
         }
         match path {
@@ -115,13 +117,12 @@ fn finish(found: Result<Response<Bytes>, Status>) -> Response<Body> {
 
 fn json(parts: &Parts, value: &Value) -> Response<Body> {
     let pretty = parts.uri.query().is_some_and(|query| query.contains("pretty"));
-    match content::accepted(&parts.headers, pretty) {
-        Ok(accepted) => {
-            let body = encode(value, accepted.encoding);
-            response(StatusCode::OK, accepted.encoding.content_type(), Body::from(body))
-        }
-        Err(status) => refusal(&status),
-    }
+    let offer = content::Offer { tables: false, protobuf: false, stream: false };
+    let made = content::accepted(&parts.headers, pretty.then_some(true), offer).and_then(|accepted| {
+        let body = encode(value, accepted.encoding).map_err(Status::internal)?;
+        Ok(response(StatusCode::OK, accepted.encoding.content_type(), Body::from(body)))
+    });
+    made.unwrap_or_else(|status| refusal(&status))
 }
 
 fn index() -> Value {
@@ -133,6 +134,7 @@ fn index() -> Value {
         "/kstore/v1/trace",
         "/livez",
         "/metrics",
+        "/openapi/v2",
         "/openapi/v3",
         "/readyz",
         "/version",

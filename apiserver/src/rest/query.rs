@@ -36,6 +36,14 @@ impl Query {
         self.0.iter().rev().find(|(k, _)| k == key).is_some_and(|(_, v)| !matches!(v.as_str(), "false" | "0"))
     }
 
+    /// Whether text is to be indented, if the query says so or says that it is not.
+    pub(super) fn pretty(&self) -> Option<bool> {
+        match self.get("pretty") {
+            "" => None,
+            text => Some(matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")),
+        }
+    }
+
     fn number(&self, key: &str) -> Result<Option<i64>, Status> {
         match self.get(key) {
             "" => Ok(None),
@@ -166,7 +174,7 @@ impl Query {
             filter,
             start,
             bookmarks: self.flag("allowWatchBookmarks"),
-            mark_initial_end: send == Some(true),
+            mark_initial_end: (start == WatchStart::State).then(|| revision.unwrap_or(0)),
             timeout_seconds: self.number("timeoutSeconds")?.unwrap_or(0).unsigned_abs(),
         })
     }
