@@ -12,8 +12,9 @@ use crate::pipeline::Pipeline;
 use crate::token;
 use axum::body::Body;
 use bytes::Bytes;
+use http::header::X_CONTENT_TYPE_OPTIONS;
 use http::request::Parts;
-use http::{Method, Response, StatusCode};
+use http::{HeaderValue, Method, Response, StatusCode};
 use kstore_api::kind;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
@@ -173,6 +174,10 @@ fn not_allowed(method: &Method) -> Status {
     status
 }
 
-fn not_found() -> Response<Body> {
-    response(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", Body::from("404 page not found\n"))
+/// What Kubernetes says about paths that lead nowhere.
+pub(super) fn not_found() -> Response<Body> {
+    let body = Body::from("404 page not found\n");
+    let mut response = response(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", body);
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
