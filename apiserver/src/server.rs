@@ -10,6 +10,7 @@ use crate::pipeline::Pipeline;
 use crate::provenance::Provenance;
 use crate::rest::Rest;
 use crate::storage::SharedStorage;
+use crate::token::Tokens;
 use crate::tunnel::Tunnels;
 use axum::Router;
 use axum::body::Body;
@@ -53,6 +54,8 @@ pub struct Options {
     pub stop: CancellationToken,
     /// `host:port` under which clients reach the server; discovery tells it.
     pub advertised: String,
+    /// The key for tokens of service accounts; without one nobody gets a token, and none is good.
+    pub tokens: Option<Arc<Tokens>>,
 }
 
 /// A running apiserver. Cheap to clone.
@@ -90,7 +93,7 @@ impl ApiServer {
         let observer = provenance.clone();
         let (cache, follow) = Cache::fill(storage, move |batch| observer.observe(batch)).await?;
         spawn(Box::pin(follow));
-        let pipeline = Arc::new(Pipeline::new(cache, provenance, options.nondet));
+        let pipeline = Arc::new(Pipeline::new(cache, provenance, options.nondet).with_tokens(options.tokens));
         bootstrap::run(&pipeline).await.map_err(StartError::Bootstrap)?;
         let tunnels = Arc::new(Tunnels::default());
         let rest = Rest::new(pipeline.clone(), tunnels.clone(), options.advertised, options.stop.clone());
