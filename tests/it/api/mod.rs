@@ -1,0 +1,4 @@
+//! What clients see of the API through the REST door, area by area.
+
+/// Logs, commands, ports.
+mod streams;
