@@ -118,7 +118,8 @@ fn write<'a>(
 fn type_of(expected: Expected) -> Result<ObjectType<'static>, Status> {
     let Expected { group, version, kind } = expected;
     let ty = schema::of(group, version, kind);
-    ty.map(ObjectType::BuiltIn).ok_or_else(|| Status::internal(format!("no schema for {group}/{version} {kind}")))
+    ty.map(ObjectType::BuiltIn)
+        .ok_or_else(|| Status::internal(format!("no schema for {group}/{version} {kind}")))
 }
 
 /// The apply configuration: what its author wrote, checked against the schema, nothing added or taken away.
@@ -143,8 +144,9 @@ fn configuration(
 fn created(target: &Target, mut object: Value) -> Result<Value, Status> {
     let uid = meta::uid(&object);
     if !uid.is_empty() {
-        let text =
-            format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+        let text = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
         return Err(Status::conflict(target.resource, &target.name, &text));
     }
     meta::set_resource_version(&mut object, "");
