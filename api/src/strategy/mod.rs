@@ -2,6 +2,7 @@
 //! status, its generation. Pure; runs after defaults and admission and before validation. Allocation (addresses, ports) and everything
 //! that needs another object belong to the apiserver.
 
+mod api_service;
 mod certificate;
 mod daemon_set;
 mod generation;
@@ -39,6 +40,7 @@ pub fn prepare_create(resource: &Resource, object: &mut Value) {
         }
         ("batch", "Job") => job::prepare_create(object),
         ("apps", "DaemonSet") => daemon_set::prepare_create(object),
+        ("apiregistration.k8s.io", "APIService") => api_service::prepare_create(object),
         _ => {}
     }
 }
@@ -69,6 +71,7 @@ pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, o
             ("", "Namespace") => namespace::prepare_update(new, old),
             ("certificates.k8s.io", "CertificateSigningRequest") => copy(new, old, "spec"),
             ("apps", "DaemonSet") => daemon_set::prepare_update(new, old),
+            ("apiregistration.k8s.io", "APIService") => api_service::prepare_update(new, old),
             _ => {}
         }
     }
