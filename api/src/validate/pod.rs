@@ -18,7 +18,7 @@ use crate::name;
 use crate::object::{list, text};
 
 pub(super) use change::{change, ephemeral_containers};
-pub(super) use scheduling::node_selector;
+pub(super) use scheduling::{node_selector, toleration};
 pub(super) use volume::one_source;
 
 const SPEC: Path<'static> = Path::new("spec");

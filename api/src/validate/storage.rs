@@ -1,8 +1,8 @@
-//! What must hold of volumes, claims and storage classes.
+//! What must hold of volumes and claims.
 
 use serde_json::Value;
 
-use super::check::{immutable, one_of, optional_one_of, quantity, required};
+use super::check::{immutable, optional_one_of, quantity};
 use super::selector::label_selector;
 use crate::field::{ErrorList, Path};
 use crate::object::{list, semantically_equal, text};
@@ -130,20 +130,4 @@ pub(super) fn volume_change(new: &Value, old: &Value, errors: &mut ErrorList) {
         errors.forbidden(&SPEC.child("persistentvolumesource"), detail);
     }
     immutable(errors, "spec.volumeMode", new, old);
-}
-
-pub(super) fn class(object: &Value, errors: &mut ErrorList) {
-    required(errors, &Path::new("provisioner"), &object["provisioner"]);
-    one_of(errors, &Path::new("reclaimPolicy"), &object["reclaimPolicy"], &["Delete", "Retain"]);
-    let modes = ["Immediate", "WaitForFirstConsumer"];
-    one_of(errors, &Path::new("volumeBindingMode"), &object["volumeBindingMode"], &modes);
-}
-
-pub(super) fn class_change(new: &Value, old: &Value, errors: &mut ErrorList) {
-    for member in ["parameters", "provisioner", "reclaimPolicy"] {
-        if !semantically_equal(&new[member], &old[member]) {
-            errors.forbidden(&Path::new(member), format!("updates to {member} are forbidden."));
-        }
-    }
-    immutable(errors, "volumeBindingMode", new, old);
 }

@@ -25,7 +25,7 @@ pub(super) fn scheduling(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) 
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-fn toleration(errors: &mut ErrorList, path: &Path<'_>, toleration: &Value) {
+pub(in crate::validate) fn toleration(errors: &mut ErrorList, path: &Path<'_>, toleration: &Value) {
     let (key, operator) = (text(&toleration["key"]), text(&toleration["operator"]));
     let (value, effect) = (text(&toleration["value"]), text(&toleration["effect"]));
     if !key.is_empty() {
