@@ -5,14 +5,23 @@ use std::time::Duration;
 /// The largest request body. Kubernetes' own limit; beyond it 413.
 pub const BODY_BYTES: usize = 3 * 1024 * 1024;
 
+/// Values that one YAML body may unfold into: aliases name a value again, so bytes alone do not bound memory.
+pub const YAML_VALUES: usize = 500_000;
+
+/// Repeated keys of one YAML body that are named; each costs another reading.
+pub const REPEATED_KEYS: usize = 20;
+
 /// The largest stored object: etcd's default request limit, which clients of a real cluster already live with.
 pub const OBJECT_BYTES: usize = 1_572_864;
 
 /// Changes that stay in memory for watches that resume: at most this many…
 pub const RECENT_CHANGES: usize = 16_384;
 
-/// …and at most this many bytes of objects. Older ones are read from the storage's history.
-pub const RECENT_BYTES: usize = 8 * 1024 * 1024;
+/// …and at most this many bytes of objects and of their events. Older ones are read from the storage's history.
+pub const RECENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// Objects that are kept in a second form, as protobuf messages, by bytes. Beyond it they are made anew for each answer.
+pub const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Undelivered changes of one watch, by bytes of shared objects it keeps alive. Beyond it the watch ends and the client
 /// resumes from the last revision it saw: memory must not grow with slow clients.
@@ -23,6 +32,9 @@ pub const WATCH_BACKLOG_CHANGES: usize = 65_536;
 
 /// How often a watch that asked for bookmarks hears how far it has come while nothing happens. Kubernetes: about a minute.
 pub const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The last bookmark of a watch comes so long before its timeout. Kubernetes: 2 s.
+pub const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// A watch that names no timeout ends after this long plus up to as much again, so that clients spread out.
 pub const WATCH_TIMEOUT: Duration = Duration::from_secs(30 * 60);
@@ -68,3 +80,22 @@ pub const WRITES_IN_FLIGHT: usize = 400;
 /// Connections that are open at a time; more wait in the kernel's backlog. Far above what clients of a large cluster open, far
 /// below the usual limit of open files.
 pub const CONNECTIONS: usize = 8192;
+
+/// Streams that one tunnel carries at a time; more are refused with 503. Each is a log that is followed, a shell, a forwarded
+/// connection; people open them, not controllers.
+pub const TUNNEL_STREAMS: usize = 1024;
+
+/// How far the sender of a stream may be ahead of its reader, by cost: what a slow reader makes us hold. Fixed by kstore.v1.
+pub const STREAM_WINDOW: usize = 64 * 1024;
+
+/// What a message of a stream costs beside its bytes, so that empty ones are bounded too. Fixed by kstore.v1.
+pub const STREAM_FRAME_COST: usize = 64;
+
+/// Data in one message of a stream. Fixed by kstore.v1.
+pub const STREAM_FRAME_BYTES: usize = 16 * 1024;
+
+/// How long a node may take to say that it serves a stream. A kubelet's answer is bounded by the same order.
+pub const STREAM_BEGIN: Duration = Duration::from_secs(30);
+
+/// Whoever opens a tunnel says within this time which nodes it reaches.
+pub const TUNNEL_HELLO: Duration = Duration::from_secs(10);

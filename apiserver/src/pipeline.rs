@@ -7,17 +7,20 @@ mod create;
 mod delete;
 mod read;
 mod subresource;
+mod token;
 mod update;
 
 use crate::admission::Admission;
 use crate::authn::UserInfo;
 use crate::authz::{self, Attributes, Authorizer};
 use crate::cache::{Cache, Entry, Watch};
+use crate::error;
 use crate::limits;
 use crate::metrics::{self, Metrics};
 use crate::provenance::{Note, Provenance};
 use crate::registry::{Listed, Mandate, Registry};
 use crate::request::{Action, Request, Target};
+use crate::token::Tokens;
 use kstore_api::kind::Resource;
 use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
@@ -76,6 +79,7 @@ pub struct Pipeline {
     reads: Semaphore,
     writes: Semaphore,
     nondet: Nondet,
+    tokens: Option<Arc<Tokens>>,
 }
 
 impl Pipeline {
@@ -90,7 +94,19 @@ impl Pipeline {
             reads: Semaphore::new(limits::READS_IN_FLIGHT),
             writes: Semaphore::new(limits::WRITES_IN_FLIGHT),
             nondet,
+            tokens: None,
         }
+    }
+
+    /// With a key for tokens of service accounts; without one there are none.
+    #[must_use]
+    pub fn with_tokens(self, tokens: Option<Arc<Tokens>>) -> Self {
+        Self { tokens, ..self }
+    }
+
+    /// The key for tokens of service accounts.
+    pub fn tokens(&self) -> Option<&Tokens> {
+        self.tokens.as_deref()
     }
 
     /// The cache behind it.
@@ -154,7 +170,7 @@ impl Pipeline {
 
     async fn run(&self, request: Request) -> Result<Answered, Status> {
         // What a request is judged by (roles, namespaces, classes) includes everything that was answered before it came.
-        self.cache().fresh().await;
+        self.cache().fresh().await.map_err(error::of_read)?;
         self.authorize(&request)?;
         check_method(&request)?;
         // The commit checks it again, at its own revision; here it also stops what would write nothing.

@@ -4,7 +4,7 @@
 use crate::cache::resource_of;
 use crate::limits;
 use crate::request::Request;
-use crate::storage::{RawBatch, ReadError, SharedStorage};
+use crate::storage::{RawBatch, RawWatch, ReadError, SharedStorage};
 use bytes::Bytes;
 use kstore_nondet::Clock;
 use parking_lot::RwLock;
@@ -12,8 +12,6 @@ use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// How long the end of the history is waited for at a start.
-const RECALL_WAIT: std::time::Duration = std::time::Duration::from_millis(200);
 /// The first byte of an encoded note.
 const VERSION: u8 = 1;
 
@@ -125,17 +123,25 @@ pub struct TraceNode {
 impl Provenance {
     /// Reads the notes of the history that the storage still has, so that a restart forgets nothing that compaction has not.
     pub async fn recall(&self, storage: &SharedStorage) -> Result<(), ReadError> {
-        let newest = storage.revision();
-        let mut revision = storage.oldest();
-        let mut history = storage.watch("", revision).await?;
+        let newest = storage.revision().await?;
+        let (mut history, mut revision) = oldest(storage, 0).await?;
         while revision < newest {
-            // Nothing may follow the last remembered write (the newest revisions can have been compacted): do not wait for ever.
-            let Ok(Some(batch)) = tokio::time::timeout(RECALL_WAIT, history.next()).await else { break };
-            let batch = batch?;
-            revision = batch.revision;
-            // What came meanwhile is told by the watch cache.
-            if revision <= newest {
-                self.observe(&batch);
+            // A storage that goes away meanwhile is no reason not to start: what is missing is history.
+            let Ok(Some(batch)) = tokio::time::timeout(limits::FRESH_WAIT, history.next()).await else {
+                break;
+            };
+            match batch {
+                Ok(batch) => {
+                    revision = batch.revision;
+                    // What came meanwhile is told by the watch cache.
+                    if revision <= newest {
+                        self.observe(&batch);
+                    }
+                }
+                Err(ReadError::Compacted { oldest: begin }) if begin > revision => {
+                    (history, revision) = oldest(storage, begin).await?;
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -251,6 +257,16 @@ impl Log {
             children,
             truncated,
         })
+    }
+}
+
+/// All the history after `revision`, or what compaction has left of it; and the revision that it begins after.
+async fn oldest(storage: &SharedStorage, revision: i64) -> Result<(Box<dyn RawWatch>, i64), ReadError> {
+    match storage.watch("", revision).await {
+        Err(ReadError::Compacted { oldest }) if oldest > revision => {
+            Ok((storage.watch("", oldest).await?, oldest))
+        }
+        history => Ok((history?, revision)),
     }
 }
 

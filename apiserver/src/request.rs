@@ -130,8 +130,9 @@ pub struct WatchOptions {
     pub start: crate::cache::WatchStart,
     /// Whether to send bookmarks.
     pub bookmarks: bool,
-    /// Whether the end of the initial state is marked (`sendInitialEvents=true`).
-    pub mark_initial_end: bool,
+    /// Whether the end of the initial state is marked (`sendInitialEvents=true`, or where that is the default), and the
+    /// revision that the state must have reached before.
+    pub mark_initial_end: Option<i64>,
     /// Seconds until the server ends the watch; 0: a default with jitter.
     pub timeout_seconds: u64,
 }

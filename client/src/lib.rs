@@ -22,6 +22,7 @@ mod path;
 mod retry;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 mod typed;
 
 pub use client::Client;
@@ -36,4 +37,7 @@ pub use lease::ClientLease;
 pub use multi::{MultiSource, Part};
 pub use params::{DeleteParams, ListParams, Patch, Propagation, WatchParams};
 pub use retry::on_conflict;
+pub use tunnel::{
+    Incoming, LogOptions, NodeStream, StreamKind, StreamReader, StreamRequest, StreamWriter, Terminal, Tunnel,
+};
 pub use typed::{Api, Kind, Obj, key_of, revision_of};

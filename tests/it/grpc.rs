@@ -365,7 +365,7 @@ fn what_has_been_compacted_is_expired_on_both_doors() {
                 tokio::task::yield_now().await;
             }
         }
-        cluster.apiserver().pipeline().cache().fresh().await;
+        cluster.apiserver().pipeline().cache().fresh().await.unwrap();
         cluster.store().compact(Revision(cluster.store().revision().0 - 1)).await.unwrap();
         let refused = match door.watch(watch(&["configmaps"], old)).await {
             Ok(stream) => stream.into_inner().message().await.unwrap_err(),

@@ -7,6 +7,8 @@ mod architecture;
 mod bad_input;
 /// From `create deployment` to the status of its pods: the tree of causes.
 mod causality;
+/// kube-rs, unmodified.
+mod clients;
 /// SIGKILL at any moment loses nothing that was answered.
 mod crash;
 /// The same seed gives the same bytes.

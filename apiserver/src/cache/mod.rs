@@ -4,32 +4,45 @@
 
 mod change;
 mod entry;
+mod facts;
 mod filter;
+mod form;
+mod kind;
+mod message;
+mod objects;
 mod recent;
+mod selection;
 mod watch;
 mod watchers;
 
-pub use change::{Change, Seen, watch_line};
-pub use entry::{Entry, Malformed};
+pub use change::{Change, Seen};
+pub use entry::{Entry, LabelsOf, Malformed};
 pub use filter::Filter;
+pub use form::{Form, MetaVersion, envelope, enveloped, frame, partial_message, put_partial, watch_line};
+pub use objects::Objects;
+pub use selection::{Selected, Snapshot};
 pub use watch::{Batch, Watch, WatchEnd, WatchStart};
 pub use watchers::Delivery;
 
+use crate::limits;
 use crate::lookup::Lookup;
-use crate::storage::{RawBatch, RawEvent, ReadError, SharedStorage};
-use kstore_api::kind::{self, Resource};
+use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError, SharedStorage};
+use kind::Kind;
+use kstore_api::kind::Resource;
 use parking_lot::RwLock;
 use recent::Recent;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::sync::Notify;
-use watchers::Watchers;
 
 /// The root of all keys.
 pub const ROOT: &str = "/registry/";
+
+/// How long a storage that did not let itself be read is left alone.
+const REFILL_PAUSE: Duration = Duration::from_secs(1);
 
 /// The watch cache. One per apiserver; shared by `Arc`.
 pub struct Cache {
@@ -45,14 +58,6 @@ struct State {
     kinds: BTreeMap<&'static str, Kind>,
     recent: Recent,
     next_listener: u64,
-}
-
-/// The objects of one kind and who watches them.
-#[derive(Default)]
-struct Kind {
-    objects: BTreeMap<Arc<str>, Arc<Entry>>,
-    changed: i64,
-    watchers: Watchers,
 }
 
 /// Why the cache could not be filled.
@@ -73,22 +78,10 @@ impl Cache {
         storage: SharedStorage,
         observe: impl Fn(&RawBatch) + Send + Sync + 'static,
     ) -> Result<(Arc<Self>, impl Future<Output = ()> + Send + 'static), FillError> {
-        let revision = storage.revision();
-        let page = storage.list(ROOT, &crate::storage::prefix_end(ROOT), 0, revision).await?;
-        let mut kinds: BTreeMap<&'static str, Kind> =
-            kind::stored().map(|resource| (root(resource), Kind::default())).collect();
-        for raw in &page.items {
-            let Some(resource) = resource_of(&raw.key) else { continue };
-            let entry = Arc::new(Entry::from_raw(resource, raw)?);
-            let kind = kinds.get_mut(root(resource)).expect("every stored kind has its place");
-            kind.changed = kind.changed.max(entry.revision);
-            kind.objects.insert(entry.key.clone(), entry);
-        }
-        // Everything, not only ROOT: the cache must hear of every revision to know how far it has come.
-        let watch = storage.watch("", revision).await?;
+        let (state, revision, watch) = State::read(&storage).await?;
         let cache = Arc::new(Self {
             storage,
-            state: RwLock::new(State { kinds, recent: Recent::starting_at(revision), next_listener: 0 }),
+            state: RwLock::new(state),
             revision: AtomicI64::new(revision),
             closed: AtomicBool::new(false),
             applied: Notify::new(),
@@ -107,15 +100,38 @@ impl Cache {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// Whether what is shown can be expected to be current: the storage answers, and has not closed. Asks nobody.
+    pub fn is_healthy(&self) -> bool {
+        !self.is_closed() && self.storage.is_healthy()
+    }
+
     /// The storage below.
     pub fn storage(&self) -> &SharedStorage {
         &self.storage
     }
 
-    /// Waits until the cache shows everything that the storage had made durable before this call, and returns a revision at
-    /// which it is complete. A read after it is linearizable.
-    pub async fn fresh(&self) -> i64 {
-        self.reached(self.storage.revision()).await
+    /// Waits until the cache shows everything that was durable before this call, whoever wrote it, and returns a revision at
+    /// which it is complete. A read after it is linearizable, on every storage.
+    ///
+    /// Over the embedded store this is two loads from memory, and nearly always nothing to wait for; elsewhere it is a round
+    /// trip to the storage, shared by all who wait for one.
+    ///
+    /// # Errors
+    /// `Unavailable` when the storage does not answer, its changes do not arrive within [`limits::FRESH_WAIT`], or it has
+    /// closed. Nothing can be said then about what is current.
+    pub async fn fresh(&self) -> Result<i64, ReadError> {
+        let newest = match self.storage.revision_here() {
+            Some(revision) => revision,
+            None => self.storage.revision().await?,
+        };
+        let now = self.revision();
+        if now >= newest {
+            return Ok(now);
+        }
+        let reached = tokio::time::timeout(limits::FRESH_WAIT, self.reached(newest)).await;
+        reached.ok().filter(|now| *now >= newest).ok_or_else(|| {
+            ReadError::Unavailable(format!("its changes up to revision {newest} have not arrived"))
+        })
     }
 
     /// Waits until the cache is complete at `revision` (or the storage has closed).
@@ -133,45 +149,73 @@ impl Cache {
 
     /// The object under a storage key.
     pub fn get(&self, resource: &Resource, key: &str) -> Option<Arc<Entry>> {
-        self.state.read().kinds.get(root(resource))?.objects.get(key).cloned()
+        self.state.read().kinds.get(root(resource))?.objects().get(key).cloned()
     }
 
-    /// All objects of a kind whose keys are in `start..` below `prefix`, filtered by `keep`, in key order; and the revision
-    /// at which that is the whole truth.
-    pub fn scan(&self, filter: &Filter) -> (Vec<Arc<Entry>>, i64) {
+    /// The state of the filter's kind, or of a part in which all that match are; and the revision at which it is the whole
+    /// truth. Costs nothing but a reference count; what is done with it holds no lock.
+    pub fn snapshot(&self, filter: &Filter) -> Snapshot {
         let state = self.state.read();
-        let revision = self.revision();
-        let Some(kind) = state.kinds.get(root(filter.resource)) else { return (Vec::new(), revision) };
-        let prefix = filter.resource.storage_prefix(&filter.namespace);
-        let found = kind
-            .objects
-            .range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded))
-            .take_while(|(key, _)| key.starts_with(&prefix))
-            .map(|(_, entry)| entry)
-            .filter(|entry| filter.matches(entry))
-            .cloned()
-            .collect();
-        (found, revision)
+        state.snapshot(filter, self.revision())
+    }
+
+    /// All that match, in key order; and the revision at which that is the whole truth.
+    pub fn scan(&self, filter: &Filter) -> (Vec<Arc<Entry>>, i64) {
+        let snapshot = self.snapshot(filter);
+        (snapshot.select(filter, "", 0).entries, snapshot.revision)
     }
 
     /// How many objects of a kind there are.
     pub fn count(&self, resource: &Resource) -> usize {
-        self.state.read().kinds.get(root(resource)).map_or(0, |kind| kind.objects.len())
+        self.state.read().kinds.get(root(resource)).map_or(0, |kind| kind.objects().len())
     }
 
     /// Takes in one revision: contents, then watchers, then whoever waits for the revision.
     fn apply(&self, batch: &RawBatch) {
         let _span = tracing::debug_span!("cache", revision = batch.revision).entered();
+        let mut woken = Vec::new();
         let mut state = self.state.write();
         for event in &batch.events {
             if let Some((resource, change)) = state.change(batch.revision, event) {
-                state.recent.push(change.clone());
-                state.kind(resource).watchers.dispatch(&change);
+                state.kind(resource).watchers.dispatch(&change, &mut woken);
+                state.recent.push(change);
             }
         }
         self.revision.store(batch.revision, Ordering::Release);
         drop(state);
+        woken.iter().for_each(|queue| queue.wake());
         self.applied.notify_waiters();
+    }
+
+    /// Begins anew with what is stored now, after the history from here to there was lost. Nobody can be told what changed
+    /// meanwhile: watches end, and those who resume where they were get 410 and list.
+    async fn refill(&self) -> Result<Box<dyn RawWatch>, FillError> {
+        let (mut fresh, revision, watch) = State::read(&self.storage).await?;
+        let mut state = self.state.write();
+        fresh.next_listener = state.next_listener;
+        // Before anyone can see the new revision: no watch may claim to have come to it.
+        state.kinds.values().for_each(|kind| kind.watchers.cut());
+        *state = fresh;
+        self.revision.store(revision, Ordering::Release);
+        drop(state);
+        self.applied.notify_waiters();
+        Ok(watch)
+    }
+
+    /// Refills as soon as the storage lets it; `None` when it never will.
+    async fn refilled(&self) -> Option<Box<dyn RawWatch>> {
+        loop {
+            match self.refill().await {
+                Ok(watch) => return Some(watch),
+                Err(FillError::Read(ReadError::Unavailable(_) | ReadError::Compacted { .. })) => {
+                    tokio::time::sleep(REFILL_PAUSE).await;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the watch cache cannot be filled again; the server must restart");
+                    return None;
+                }
+            }
+        }
     }
 
     fn close(&self) {
@@ -182,8 +226,33 @@ impl Cache {
 }
 
 impl State {
+    /// Reads everything: the contents, their revision, and the watch that goes on from there.
+    async fn read(storage: &SharedStorage) -> Result<(Self, i64, Box<dyn RawWatch>), FillError> {
+        let revision = storage.revision().await?;
+        let page = storage.list(ROOT, &crate::storage::prefix_end(ROOT), 0, revision).await?;
+        let mut kinds: BTreeMap<&'static str, Kind> = kstore_api::kind::stored()
+            .map(|resource| (root(resource), Kind::starting_at(revision)))
+            .collect();
+        for raw in &page.items {
+            let Some(resource) = resource_of(&raw.key) else { continue };
+            let entry = Arc::new(Entry::from_raw(resource, raw)?);
+            let kind = kinds.get_mut(root(resource)).expect("every stored kind has its place");
+            kind.insert(&entry);
+        }
+        // Everything, not only ROOT: the cache must hear of every revision to know how far it has come.
+        let watch = storage.watch("", revision).await?;
+        Ok((Self { kinds, recent: Recent::starting_at(revision), next_listener: 0 }, revision, watch))
+    }
+
     fn kind(&mut self, resource: &Resource) -> &mut Kind {
         self.kinds.get_mut(root(resource)).expect("every stored kind has its place")
+    }
+
+    fn snapshot(&self, filter: &Filter, revision: i64) -> Snapshot {
+        match self.kinds.get(root(filter.resource)) {
+            Some(kind) => Snapshot { objects: kind.candidates(filter), revision, changed: kind.changed },
+            None => Snapshot { objects: Objects::default(), revision, changed: 0 },
+        }
     }
 
     /// Brings one event into the contents and returns it as a change; `None` for keys that are none of ours.
@@ -202,8 +271,8 @@ impl State {
             None => None,
         };
         let old = match &new {
-            Some(entry) => kind.objects.insert(entry.key.clone(), entry.clone()),
-            None => kind.objects.remove(key),
+            Some(entry) => kind.insert(entry),
+            None => kind.remove(key),
         };
         kind.changed = revision;
         if new.is_none() && old.is_none() {
@@ -215,7 +284,7 @@ impl State {
 
 async fn follow(
     cache: Arc<Cache>,
-    mut watch: Box<dyn crate::storage::RawWatch>,
+    mut watch: Box<dyn RawWatch>,
     observe: impl Fn(&RawBatch) + Send + Sync + 'static,
 ) {
     while let Some(batch) = watch.next().await {
@@ -223,6 +292,11 @@ async fn follow(
             Ok(batch) => {
                 observe(&batch);
                 cache.apply(&batch);
+            }
+            Err(error @ ReadError::Compacted { .. }) => {
+                tracing::warn!(%error, "the watch cache lost its place in the storage's history, and is filled again");
+                let Some(next) = cache.refilled().await else { break };
+                watch = next;
             }
             Err(error) => {
                 tracing::error!(%error, "the watch cache lost its place in the storage's history; the server must restart");
@@ -236,7 +310,8 @@ async fn follow(
 /// The kind whose objects live under this key, in its stored version.
 pub fn resource_of(key: &[u8]) -> Option<&'static Resource> {
     static BY_ROOT: OnceLock<BTreeMap<&'static str, &'static Resource>> = OnceLock::new();
-    let by_root = BY_ROOT.get_or_init(|| kind::stored().map(|resource| (root(resource), resource)).collect());
+    let by_root = BY_ROOT
+        .get_or_init(|| kstore_api::kind::stored().map(|resource| (root(resource), resource)).collect());
     let key = std::str::from_utf8(key).ok()?;
     // A kind's root has one or two segments behind ROOT; the longer one is the more specific.
     // Other writers' keys (etcd clients') may be anything.

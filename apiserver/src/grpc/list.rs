@@ -17,7 +17,7 @@ pub(super) async fn serve(
     door: &Grpc,
     request: tonic::Request<pb::ListRequest>,
 ) -> Result<tonic::Response<Streamed<pb::ListChunk>>, tonic::Status> {
-    let caller = door.caller(&request)?;
+    let caller = door.caller(&request).await?;
     let message = request.into_inner();
     let target = target(message.r#ref)?;
     let resource = target.resource;
@@ -51,7 +51,7 @@ pub(super) fn filter(target: &Target, labels: &str, fields: &str) -> Result<Filt
 /// The object's bytes in the caller's version: the shared ones where that is the stored version.
 pub(super) fn bytes_of(resource: &'static Resource, entry: &Entry) -> Bytes {
     if std::ptr::eq(entry.resource, resource) {
-        entry.json.clone()
+        entry.json()
     } else {
         in_version(resource, entry.parse()).to_string().into()
     }

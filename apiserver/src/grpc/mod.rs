@@ -6,15 +6,17 @@ mod delete;
 mod get;
 mod list;
 mod patch;
+mod tunnel;
 mod update;
 mod watch;
 
-use crate::authn::{self, UserInfo};
+use crate::authn::UserInfo;
 use crate::error::to_grpc;
 use crate::fence::Fence;
 use crate::limits;
 use crate::pipeline::{Answer, Pipeline, in_version};
 use crate::request::{Action, FieldValidation, Request, Target, WriteOptions};
+use crate::tunnel::Tunnels;
 use bytes::Bytes;
 use http::header::USER_AGENT;
 use kstore_api::kind;
@@ -30,6 +32,7 @@ type Streamed<T> = Pin<Box<dyn futures::Stream<Item = Result<T, tonic::Status>> 
 #[derive(Clone)]
 pub struct Grpc {
     pipeline: Arc<Pipeline>,
+    tunnels: Arc<Tunnels>,
     stop: CancellationToken,
 }
 
@@ -43,18 +46,17 @@ struct Caller {
 }
 
 impl Grpc {
-    /// Over a pipeline. `stop` ends open watches.
-    pub fn new(pipeline: Arc<Pipeline>, stop: CancellationToken) -> Self {
-        Self { pipeline, stop }
+    /// Over a pipeline. Nodes open their tunnels into `tunnels`; `stop` ends these and open watches.
+    pub fn new(pipeline: Arc<Pipeline>, tunnels: Arc<Tunnels>, stop: CancellationToken) -> Self {
+        Self { pipeline, tunnels, stop }
     }
 
-    fn caller<T>(&self, request: &tonic::Request<T>) -> Result<Caller, tonic::Status> {
-        let _span = tracing::debug_span!("authn").entered();
+    async fn caller<T>(&self, request: &tonic::Request<T>) -> Result<Caller, tonic::Status> {
         let headers = request.metadata().clone().into_headers();
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         // What a connection put into the request's extensions, tonic has put into the call's.
-        let identified =
-            authn::authenticate_peer(request.extensions().get(), &headers, self.pipeline.authorizer());
+        let identified = self.pipeline.authenticate(request.extensions().get(), &headers);
+        let identified = tracing::Instrument::instrument(identified, tracing::debug_span!("authn")).await;
         let user = identified.map_err(|status| to_grpc(&status))?;
         let agent = text(USER_AGENT.as_str()).to_owned();
         let field_manager = match text("kstore-field-manager") {
@@ -80,7 +82,7 @@ impl Grpc {
         let answered = served.unwrap_or_else(|_| timeout()).map_err(|status| to_grpc(&status))?;
         let object = match answered.answer {
             Answer::Object(object) if std::ptr::eq(object.entry.resource, resource) => {
-                pb::Object { json: object.entry.json.clone(), revision: object.entry.revision }
+                pb::Object { json: object.entry.json(), revision: object.entry.revision }
             }
             Answer::Object(object) => {
                 let value = in_version(resource, object.entry.parse());
@@ -141,6 +143,7 @@ fn within_limit(bytes: Bytes) -> Result<Bytes, tonic::Status> {
 impl pb::kstore_server::Kstore for Grpc {
     type ListStream = Streamed<pb::ListChunk>;
     type WatchStream = Streamed<pb::WatchBatch>;
+    type TunnelStream = Streamed<pb::TunnelDown>;
 
     async fn get(
         &self,
@@ -203,5 +206,12 @@ impl pb::kstore_server::Kstore for Grpc {
         request: tonic::Request<pb::BindRequest>,
     ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
         bind::serve(self, request).await
+    }
+
+    async fn tunnel(
+        &self,
+        request: tonic::Request<tonic::Streaming<pb::TunnelUp>>,
+    ) -> Result<tonic::Response<Self::TunnelStream>, tonic::Status> {
+        tunnel::serve(self, request).await
     }
 }

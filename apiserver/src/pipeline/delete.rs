@@ -19,7 +19,7 @@ impl Pipeline {
         let resource = request.target.resource;
         // A kind that does not return its objects answers with a Status once the object is gone.
         if deleted.gone && !resource.returns_deleted {
-            let status = Status::deleted(resource, &deleted.entry.name, &deleted.entry.uid);
+            let status = Status::deleted(resource, deleted.entry.name(), deleted.entry.uid());
             return Ok(Answer::Status { status, revision: deleted.entry.revision });
         }
         Ok(Answer::Object(ObjectAnswer { entry: deleted.entry, created: false }))
@@ -42,8 +42,8 @@ impl Pipeline {
             let listed = self.registry.list(&page).await?;
             for entry in &listed.items {
                 let target = Target {
-                    namespace: entry.namespace.to_string(),
-                    name: entry.name.to_string(),
+                    namespace: entry.namespace().to_owned(),
+                    name: entry.name().to_owned(),
                     ..request.target.clone()
                 };
                 match self.delete_one(request, &target, delete, options).await {

@@ -51,7 +51,7 @@ impl Registry {
                 Outcome::Lost { current } => match current.into_iter().next().flatten() {
                     Some(existing) => return Err(already_exists(target, &existing.value)),
                     None => {
-                        self.cache.fresh().await;
+                        self.fresh().await?;
                     }
                 },
             }
@@ -60,7 +60,7 @@ impl Registry {
 
     fn check_absent(&self, target: &Target) -> Result<(), Status> {
         match self.cache.get(target.resource, &target.key()) {
-            Some(existing) => Err(already_exists(target, &existing.json)),
+            Some(existing) => Err(already_exists(target, &existing.json())),
             None => Ok(()),
         }
     }

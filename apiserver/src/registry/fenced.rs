@@ -46,7 +46,7 @@ impl Registry {
         if let Some(revision) = cached() {
             return Ok(revision);
         }
-        self.cache().fresh().await;
+        self.fresh().await?;
         cached().ok_or_else(|| fence.broken())
     }
 }

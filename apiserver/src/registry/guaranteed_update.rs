@@ -88,7 +88,7 @@ impl Registry {
                 .and_then(|next| self.prepare(target, current.as_deref(), before.as_ref(), next));
             let step = match step {
                 Ok(Step::Unchanged) | Err(_) if !fresh => {
-                    self.cache.fresh().await;
+                    self.fresh().await?;
                     let newer = self.cache.get(target.resource, &key);
                     fresh = true;
                     if revision_of(newer.as_ref()) != revision_of(current.as_ref()) {

@@ -67,9 +67,14 @@ impl Registry {
         entry_of(target.resource, &raw).map(Arc::new)
     }
 
+    /// Waits until the cache is current; returns the revision at which it is.
+    async fn fresh(&self) -> Result<i64, Status> {
+        self.cache.fresh().await.map_err(error::of_read)
+    }
+
     /// Waits until the cache is current, and not older than `revision`.
     async fn not_older_than(&self, revision: i64) -> Result<i64, Status> {
-        let current = self.cache.fresh().await;
+        let current = self.fresh().await?;
         if revision <= current {
             return Ok(current);
         }
@@ -122,11 +127,13 @@ fn new_entry(
     row: &'static Resource,
     target: &Target,
     value: &Value,
-    stored: &[u8],
+    stored: &Bytes,
     revision: i64,
     created: i64,
 ) -> Result<Arc<Entry>, Status> {
-    Entry::new(row, &target.key(), value, stored, revision, created).map(Arc::new).map_err(Status::internal)
+    Entry::new(row, &target.key(), value, stored.clone(), revision, created)
+        .map(Arc::new)
+        .map_err(Status::internal)
 }
 
 fn not_found(target: &Target) -> Status {

@@ -155,7 +155,7 @@ impl Registry {
         let (services, _) = self.cache.scan(&Filter::all(target.resource));
         services
             .iter()
-            .filter(|entry| *entry.key != *own)
+            .filter(|entry| entry.key() != own)
             .flat_map(|entry| node_ports(&entry.parse()))
             .collect()
     }

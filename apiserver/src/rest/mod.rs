@@ -3,12 +3,16 @@
 mod accept;
 mod content;
 mod document;
+mod list_query;
+mod listing;
 mod path;
 mod query;
 pub mod respond;
 pub mod review;
 pub mod router;
+mod stream;
 mod table;
+mod text;
 mod watch;
 
 pub mod discovery;
@@ -16,11 +20,12 @@ pub mod health;
 pub mod openapi;
 pub mod version;
 
-use crate::authn::{self, UserInfo};
+use crate::authn::UserInfo;
 use crate::fence::Fence;
 use crate::limits;
 use crate::pipeline::{Answered, Pipeline};
 use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
+use crate::tunnel::Tunnels;
 use axum::body::Body as HttpBody;
 use bytes::Bytes;
 use http::header::USER_AGENT;
@@ -30,7 +35,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
 use query::Query;
-use respond::{Reply, refusal};
+use respond::{Reply, refusal, refusal_as};
 use router::{Operation, ResourcePath, Route};
 use serde_json::Value;
 use std::sync::Arc;
@@ -44,16 +49,24 @@ const CAUSE: &str = "kstore-cause";
 pub struct Rest {
     pipeline: Arc<Pipeline>,
     paths: path::Paths,
+    streams: stream::Streams,
     stop: CancellationToken,
 }
 
 impl Rest {
-    /// Over a pipeline. `advertised` is the `host:port` that discovery tells; `stop` ends open watches.
-    pub fn new(pipeline: Arc<Pipeline>, advertised: String, stop: CancellationToken) -> Self {
-        Self { paths: path::Paths::new(pipeline.clone(), &advertised, stop.clone()), pipeline, stop }
+    /// Over a pipeline; nodes are reached through `tunnels`. `advertised` is the `host:port` that discovery tells; `stop` ends
+    /// open watches and streams.
+    pub fn new(
+        pipeline: Arc<Pipeline>,
+        tunnels: Arc<Tunnels>,
+        advertised: String,
+        stop: CancellationToken,
+    ) -> Self {
+        let streams = stream::Streams::new(pipeline.clone(), tunnels, stop.clone());
+        Self { paths: path::Paths::new(pipeline.clone(), &advertised, stop.clone()), pipeline, streams, stop }
     }
 
-    /// Serves one HTTP request. The connection has put its [`Peer`](authn::Peer) into the extensions.
+    /// Serves one HTTP request. The connection has put its [`Peer`](crate::authn::Peer) into the extensions.
     pub async fn serve(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
         let span = tracing::debug_span!("router", method = %request.method(), path = request.uri().path());
         tracing::Instrument::instrument(self.dispatch(request), span).await
@@ -61,20 +74,25 @@ impl Rest {
 
     async fn dispatch(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
         let (parts, body) = request.into_parts();
-        let user = match self.authenticate(&parts) {
+        let user = match self.authenticate(&parts).await {
             Ok(user) => user,
-            Err(status) => return refusal(&status),
+            Err(status) => return refusal_as(&status, content::of_status(&parts.headers)),
         };
         match router::route(parts.uri.path()) {
             Route::Path => self.paths.serve(&parts, &user).await,
-            Route::UnknownResource => refusal(&Status::no_such_route()),
-            Route::Resource(path) => self.resource(&parts, body, user, path).await,
+            Route::UnknownResource => {
+                refusal_as(&Status::no_such_route(), content::of_status(&parts.headers))
+            }
+            Route::Resource(path) => match stream::Which::of(&path) {
+                Some(which) => self.streams.serve(which, parts, &user, path).await,
+                None => self.resource(&parts, body, user, path).await,
+            },
         }
     }
 
-    fn authenticate(&self, parts: &Parts) -> Result<UserInfo, Status> {
-        let _span = tracing::debug_span!("authn").entered();
-        authn::authenticate_peer(parts.extensions.get(), &parts.headers, self.pipeline.authorizer())
+    async fn authenticate(&self, parts: &Parts) -> Result<UserInfo, Status> {
+        let asked = self.pipeline.authenticate(parts.extensions.get(), &parts.headers);
+        tracing::Instrument::instrument(asked, tracing::debug_span!("authn")).await
     }
 
     async fn resource(
@@ -86,17 +104,20 @@ impl Rest {
     ) -> Response<HttpBody> {
         let query = Query::parse(parts.uri.query());
         let resource = path.resource;
-        let accepted = match content::accepted(&parts.headers, query.flag("pretty")) {
+        let watches =
+            matches!(router::operation(&parts.method, &path, query.flag("watch")), Some(Operation::Watch));
+        let offer = content::Offer::of(resource, &path.subresource, watches);
+        let accepted = match content::accepted(&parts.headers, query.pretty(), offer) {
             Ok(accepted) => accepted,
             Err(status) => return refusal(&status),
         };
         let request = match self.request(parts, body, user, path, &query).await {
             Ok(request) => request,
-            Err(status) => return refusal(&status),
+            Err(status) => return refusal_as(&status, accepted.encoding),
         };
         let watch = match &request.action {
             Action::Watch(options) => (options.timeout_seconds, options.bookmarks, options.mark_initial_end),
-            _ => (0, false, false),
+            _ => (0, false, None),
         };
         let reply = Reply {
             resource,

@@ -122,6 +122,9 @@ pub enum ReadError {
         /// The newest revision.
         current: i64,
     },
+    /// The storage cannot be reached, or does not answer in time: try again later.
+    #[error("the storage does not answer: {0}")]
+    Unavailable(String),
     /// The storage failed; the message is for the log and the operator.
     #[error("storage: {0}")]
     Failed(String),
@@ -136,29 +139,38 @@ pub enum CommitError {
     /// One value or the whole commit is larger than the storage takes.
     #[error("{0}")]
     TooLarge(String),
+    /// The storage could not be reached, and the commit was not sent: try again later.
+    #[error("the storage does not answer: {0}")]
+    Unavailable(String),
     /// The storage failed before anything was written.
     #[error("storage: {0}")]
     Failed(String),
-    /// The storage failed while writing: whether it happened is known only after a restart.
+    /// The storage failed, or was lost, while writing: it may have happened, or may still happen. Read before you try again.
     #[error("storage failed, the outcome is unknown: {0}")]
     Unknown(String),
 }
 
-/// A stream of batches in revision order, without gap or repeat.
+/// A stream of batches in revision order, without gap or repeat. A storage that is away for a while is waited for: the stream
+/// goes on where it was.
 #[async_trait]
 pub trait RawWatch: Send {
-    /// The next batch; `None` when the storage has closed.
+    /// The next batch; `None` when the storage has closed. After an error there is nothing more; `Compacted` means that the
+    /// history was lost between here and what is stored now.
     async fn next(&mut self) -> Option<Result<RawBatch, ReadError>>;
 }
 
-/// A revisioned key-value store. Reads show only durable state.
+/// A revisioned key-value store, perhaps with other writers. Reads show only durable state.
 #[async_trait]
 pub trait Storage: Send + Sync + 'static {
-    /// The newest durable revision.
-    fn revision(&self) -> i64;
+    /// The newest durable revision, where this process knows it without asking anyone: what [`Storage::revision`] would answer,
+    /// without its cost. `None`: only asking tells.
+    fn revision_here(&self) -> Option<i64>;
 
-    /// The oldest revision that can be read.
-    fn oldest(&self) -> i64;
+    /// The newest durable revision: at least that of every commit, whoever made it, that was answered before this call.
+    ///
+    /// Every open watch of everything (prefix "") comes to this revision, with an empty batch if need be: somebody else's
+    /// keys may have been all that changed.
+    async fn revision(&self) -> Result<i64, ReadError>;
 
     /// The key at a revision; 0 = the newest.
     async fn get(&self, key: &str, revision: i64) -> Result<Option<Raw>, ReadError>;
@@ -169,11 +181,11 @@ pub trait Storage: Send + Sync + 'static {
     /// Carries out `commit`; on return it is durable, or did not happen.
     async fn commit(&self, commit: Commit) -> Result<Outcome, CommitError>;
 
-    /// Changes to keys that begin with `prefix`, after revision `after`.
+    /// Changes to keys that begin with `prefix`, after revision `after`. Batches carry notes if the prefix is "".
     async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError>;
 
-    /// The note that a revision was committed with.
-    fn note(&self, revision: i64) -> Option<Bytes>;
+    /// Whether requests can expect an answer, as far as is known without asking: cheap enough for every health check.
+    fn is_healthy(&self) -> bool;
 
     /// Ends in order; further commits fail.
     async fn close(&self);

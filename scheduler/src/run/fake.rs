@@ -145,6 +145,7 @@ fn place(reference: Option<pb::Ref>) -> (String, String) {
 impl Kstore for Fake {
     type ListStream = Batches<pb::ListChunk>;
     type WatchStream = Batches<pb::WatchBatch>;
+    type TunnelStream = Batches<pb::TunnelDown>;
 
     async fn get(&self, request: Request<pb::GetRequest>) -> Result<Response<pb::Object>, Status> {
         let (resource, key) = place(request.into_inner().r#ref);
@@ -174,6 +175,13 @@ impl Kstore for Fake {
         state.watches.push((resources, sender));
         let stream = unfold(receiver, |mut r| async move { r.recv().await.map(|batch| (Ok(batch), r)) });
         Ok(Response::new(Box::pin(stream)))
+    }
+
+    async fn tunnel(
+        &self,
+        _: Request<tonic::Streaming<pb::TunnelUp>>,
+    ) -> Result<Response<Self::TunnelStream>, Status> {
+        Err(Status::unimplemented("there are no nodes here"))
     }
 
     async fn create(&self, request: Request<pb::CreateRequest>) -> Result<Response<pb::Object>, Status> {

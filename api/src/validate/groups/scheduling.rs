@@ -7,7 +7,7 @@ use crate::limits::USER_PRIORITY_MAX;
 use crate::meta;
 use crate::name;
 use crate::object::{int, list, text};
-use crate::validate::check::{each, immutable, optional_one_of, quantity_not_negative, required_grammar};
+use crate::validate::check::{immutable, optional_one_of, quantity_not_negative, required_grammar};
 use crate::validate::metadata::labels;
 use crate::validate::pod;
 
@@ -55,7 +55,7 @@ pub(super) fn runtime_class(object: &Value, errors: &mut ErrorList) {
     }
     let (path, scheduling) = (Path::new("scheduling"), &object["scheduling"]);
     labels(errors, &path.child("nodeSelector"), &scheduling["nodeSelector"]);
-    each(&path, scheduling, "tolerations", |path, toleration| pod::toleration(errors, path, toleration));
+    pod::tolerations(errors, &path.child("tolerations"), &scheduling["tolerations"]);
     let tolerations = list(&scheduling["tolerations"]);
     let key =
         |toleration: &Value| ["key", "operator", "value", "effect"].map(|m| text(&toleration[m]).to_owned());

@@ -44,12 +44,12 @@ impl Racing {
 
 #[async_trait]
 impl Storage for Racing {
-    fn revision(&self) -> i64 {
-        self.inner.revision()
+    fn revision_here(&self) -> Option<i64> {
+        self.inner.revision_here()
     }
 
-    fn oldest(&self) -> i64 {
-        self.inner.oldest()
+    async fn revision(&self) -> Result<i64, ReadError> {
+        self.inner.revision().await
     }
 
     async fn get(&self, key: &str, revision: i64) -> Result<Option<Raw>, ReadError> {
@@ -73,8 +73,8 @@ impl Storage for Racing {
         self.inner.watch(prefix, after).await
     }
 
-    fn note(&self, revision: i64) -> Option<Bytes> {
-        self.inner.note(revision)
+    fn is_healthy(&self) -> bool {
+        self.inner.is_healthy()
     }
 
     async fn close(&self) {
@@ -184,7 +184,7 @@ async fn a_leader_that_is_deposed_between_the_look_and_the_commit_writes_nothing
             assert_eq!(*api.storage.commits.lock(), 2);
         }
     }
-    api.pipeline.cache().fresh().await;
+    api.pipeline.cache().fresh().await.unwrap();
     assert_eq!((api.value("x"), api.value("y")), (Some(json!("1")), None));
 }
 
