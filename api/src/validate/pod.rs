@@ -28,6 +28,7 @@ pub(super) use affinity::node_selector;
 pub(super) use change::{change, ephemeral_containers};
 pub(super) use resize::resize;
 pub(super) use status::status;
+pub(super) use toleration::tolerations;
 pub(super) use volume::source;
 
 const SPEC: Path<'static> = Path::new("spec");
