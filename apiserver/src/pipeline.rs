@@ -26,6 +26,7 @@ use kstore_nondet::Nondet;
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 
 /// What a request led to. Encoding it is the door's business.
 pub enum Answer {
@@ -73,7 +74,7 @@ pub struct Pipeline {
     authorizer: Authorizer,
     admission: Admission,
     provenance: Arc<Provenance>,
-    metrics: Metrics,
+    metrics: Arc<Metrics>,
     reads: Semaphore,
     writes: Semaphore,
     nondet: Nondet,
@@ -82,12 +83,24 @@ pub struct Pipeline {
 impl Pipeline {
     /// Over a filled cache. Everything that the pipeline asks about the cluster it asks this cache.
     pub fn new(cache: Arc<Cache>, provenance: Arc<Provenance>, nondet: Nondet) -> Self {
+        Self::counted(cache, provenance, nondet, Arc::default())
+    }
+
+    /// As [`Pipeline::new`], counting in `metrics`, where others count as well.
+    pub fn counted(
+        cache: Arc<Cache>,
+        provenance: Arc<Provenance>,
+        nondet: Nondet,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let admission = Admission::new(cache.clone());
+        metrics.append(admission.figures());
         Self {
             authorizer: Authorizer::new(cache.clone()),
-            admission: Admission::new(cache.clone()),
+            admission,
             registry: Registry::new(cache, nondet.clone()),
             provenance,
-            metrics: Metrics::default(),
+            metrics,
             reads: Semaphore::new(limits::READS_IN_FLIGHT),
             writes: Semaphore::new(limits::WRITES_IN_FLIGHT),
             nondet,
@@ -115,7 +128,7 @@ impl Pipeline {
     }
 
     /// What is counted.
-    pub fn metrics(&self) -> &Metrics {
+    pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
     }
 
@@ -132,7 +145,7 @@ impl Pipeline {
             resource = request.target.resource.plural
         );
         let _place = self.place(&request.action).await;
-        let measured = self.metrics.begin(measured_as(&request));
+        let measured = self.metrics.begin(measured_as(&request), request.action.is_dry_run());
         let answered = tracing::Instrument::instrument(self.run(request), span).await;
         measured.end(code_of(&answered));
         answered
@@ -150,12 +163,18 @@ impl Pipeline {
             | Action::Delete(..)
             | Action::DeleteCollection(..) => &self.writes,
         };
+        if let Ok(place) = places.try_acquire() {
+            return Some(place);
+        }
+        let _queued = self.metrics.queue(action.is_write());
         places.acquire().await.ok()
     }
 
     async fn run(&self, request: Request) -> Result<Answered, Status> {
         // What a request is judged by (roles, namespaces, classes) includes everything that was answered before it came.
+        let began = Instant::now();
         self.cache().fresh().await.map_err(error::of_read)?;
+        self.metrics.waited(request.target.resource, began.elapsed());
         self.authorize(&request)?;
         check_method(&request)?;
         // The commit checks it again, at its own revision; here it also stops what would write nothing.
@@ -194,7 +213,10 @@ impl Pipeline {
             Action::Watch(options) => options.filter.name.as_str(),
             _ => target.name.as_str(),
         };
-        self.check(&request.user, request.action.verb(), target, name)
+        let began = Instant::now();
+        let verdict = self.check(&request.user, request.action.verb(), target, name);
+        self.metrics.authorized(verdict.is_ok(), began.elapsed());
+        verdict
     }
 
     /// May `user` do `verb` to this?
@@ -228,7 +250,8 @@ impl Pipeline {
     }
 }
 
-fn measured_as(request: &Request) -> metrics::Kind {
+/// What a request counts as.
+pub(crate) fn measured_as(request: &Request) -> metrics::Kind {
     let verb = match &request.action {
         Action::Patch(PatchType::Apply, ..) => "APPLY",
         action => metrics::verb(action.verb()),

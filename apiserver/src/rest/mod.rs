@@ -22,7 +22,8 @@ pub mod version;
 use crate::authn::{self, UserInfo};
 use crate::fence::Fence;
 use crate::limits;
-use crate::pipeline::{Answered, Pipeline};
+use crate::metrics;
+use crate::pipeline::{Answered, Pipeline, measured_as};
 use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
 use crate::tunnel::Tunnels;
 use axum::body::Body as HttpBody;
@@ -39,6 +40,7 @@ use router::{Operation, ResourcePath, Route};
 use serde_json::Value;
 use std::sync::Arc;
 use table::Include;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The header in which a client names the revisions that made it write. The other one of ours is `kstore-fence` (see `fence`).
@@ -91,7 +93,12 @@ impl Rest {
 
     fn authenticate(&self, parts: &Parts) -> Result<UserInfo, Status> {
         let _span = tracing::debug_span!("authn").entered();
-        authn::authenticate_peer(parts.extensions.get(), &parts.headers, self.pipeline.authorizer())
+        let began = Instant::now();
+        let user =
+            authn::authenticate_peer(parts.extensions.get(), &parts.headers, self.pipeline.authorizer());
+        let name = user.as_ref().map(|user| user.username.as_str()).map_err(drop);
+        self.pipeline.metrics().authenticated(name, began.elapsed());
+        user
     }
 
     async fn resource(
@@ -131,14 +138,22 @@ impl Rest {
             },
             nondet: self.pipeline.nondet().clone(),
         };
-        reply.response(self.run(request).await)
+        let kind = measured_as(&request);
+        let response = reply.response(self.run(request, kind).await);
+        self.pipeline.metrics().sent(kind, response)
     }
 
-    async fn run(&self, request: Request) -> Result<Answered, Status> {
+    async fn run(&self, request: Request, kind: metrics::Kind) -> Result<Answered, Status> {
+        if let Some(bytes) = request.action.body_size() {
+            self.pipeline.metrics().received(kind, bytes);
+        }
         let served = self.pipeline.serve(request);
         match tokio::time::timeout(limits::REQUEST_TIMEOUT, served).await {
             Ok(answered) => answered,
-            Err(_) => Err(Status::timeout("request did not complete within the allotted timeout", 1)),
+            Err(_) => {
+                self.pipeline.metrics().terminated(kind, 504, limits::REQUEST_TIMEOUT);
+                Err(Status::timeout("request did not complete within the allotted timeout", 1))
+            }
         }
     }
 
