@@ -5,6 +5,12 @@ use std::time::Duration;
 /// The largest request body. Kubernetes' own limit; beyond it 413.
 pub const BODY_BYTES: usize = 3 * 1024 * 1024;
 
+/// Values that one YAML body may unfold into: aliases name a value again, so bytes alone do not bound memory.
+pub const YAML_VALUES: usize = 500_000;
+
+/// Repeated keys of one YAML body that are named; each costs another reading.
+pub const REPEATED_KEYS: usize = 20;
+
 /// The largest stored object: etcd's default request limit, which clients of a real cluster already live with.
 pub const OBJECT_BYTES: usize = 1_572_864;
 

@@ -7,6 +7,7 @@ mod create;
 mod delete;
 mod read;
 mod subresource;
+mod token;
 mod update;
 
 use crate::admission::Admission;
@@ -19,6 +20,7 @@ use crate::metrics::{self, Metrics};
 use crate::provenance::{Note, Provenance};
 use crate::registry::{Listed, Mandate, Registry};
 use crate::request::{Action, Request, Target};
+use crate::token::Tokens;
 use kstore_api::kind::Resource;
 use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
@@ -78,6 +80,7 @@ pub struct Pipeline {
     reads: Semaphore,
     writes: Semaphore,
     nondet: Nondet,
+    tokens: Option<Arc<Tokens>>,
 }
 
 impl Pipeline {
@@ -104,7 +107,19 @@ impl Pipeline {
             reads: Semaphore::new(limits::READS_IN_FLIGHT),
             writes: Semaphore::new(limits::WRITES_IN_FLIGHT),
             nondet,
+            tokens: None,
         }
+    }
+
+    /// With a key for tokens of service accounts; without one there are none.
+    #[must_use]
+    pub fn with_tokens(self, tokens: Option<Arc<Tokens>>) -> Self {
+        Self { tokens, ..self }
+    }
+
+    /// The key for tokens of service accounts.
+    pub fn tokens(&self) -> Option<&Tokens> {
+        self.tokens.as_deref()
     }
 
     /// The cache behind it.

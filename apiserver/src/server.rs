@@ -11,6 +11,7 @@ use crate::pipeline::Pipeline;
 use crate::provenance::Provenance;
 use crate::rest::Rest;
 use crate::storage::SharedStorage;
+use crate::token::Tokens;
 use crate::tunnel::Tunnels;
 use axum::Router;
 use axum::body::Body;
@@ -55,6 +56,8 @@ pub struct Options {
     pub stop: CancellationToken,
     /// `host:port` under which clients reach the server; discovery tells it.
     pub advertised: String,
+    /// The key for tokens of service accounts; without one nobody gets a token, and none is good.
+    pub tokens: Option<Arc<Tokens>>,
 }
 
 /// A running apiserver. Cheap to clone.
@@ -93,7 +96,8 @@ impl ApiServer {
         let observer = provenance.clone();
         let (cache, follow) = Cache::fill(storage, move |batch| observer.observe(batch)).await?;
         spawn(Box::pin(follow));
-        let pipeline = Arc::new(Pipeline::counted(cache, provenance, options.nondet, metrics));
+        let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics);
+        let pipeline = Arc::new(pipeline.with_tokens(options.tokens));
         bootstrap::run(&pipeline).await.map_err(StartError::Bootstrap)?;
         let tunnels = Arc::new(Tunnels::default());
         let rest = Rest::new(pipeline.clone(), tunnels.clone(), options.advertised, options.stop.clone());

@@ -207,7 +207,8 @@ fn unknown_directive(directive: &Value, map: &Map<String, Value>) -> PatchError 
 }
 
 /// A value as Go's `%v` prints it, which is what clients of these messages know.
-fn in_go(value: &Value) -> String {
+#[must_use]
+pub fn in_go(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),

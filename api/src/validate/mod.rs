@@ -6,6 +6,7 @@ mod admission;
 mod autoscaling;
 mod batch;
 mod check;
+mod claim;
 mod cluster;
 mod config;
 mod cron;
@@ -14,9 +15,11 @@ mod metadata;
 mod networking;
 mod pod;
 mod rbac;
+mod resource;
 mod selector;
 mod service;
 mod storage;
+mod volume;
 mod warning;
 mod workload;
 
@@ -60,7 +63,11 @@ pub fn update_subresource(resource: &Resource, subresource: &str, new: &Value, o
             content(resource, new, &mut errors);
             change(resource, new, old, &mut errors);
         }
-        ("", "Pod", "resize") => content(resource, new, &mut errors),
+        ("", "Pod", "resize") => {
+            content(resource, new, &mut errors);
+            pod::resize(new, old, &mut errors);
+        }
+        ("", "Pod", "status") => pod::status(new, old, &mut errors),
         ("", "Pod", "ephemeralcontainers") => {
             content(resource, new, &mut errors);
             pod::ephemeral_containers(new, old, &mut errors);
@@ -97,8 +104,8 @@ fn content(resource: &Resource, object: &Value, errors: &mut ErrorList) {
         ("", "LimitRange") => cluster::limit_range(object, errors),
         ("", "Event") => event::content(object, errors),
         ("", "Endpoints") => networking::endpoints(object, errors),
-        ("", "PersistentVolume") => storage::volume(object, errors),
-        ("", "PersistentVolumeClaim") => storage::claim(object, errors),
+        ("", "PersistentVolume") => volume::content(object, errors),
+        ("", "PersistentVolumeClaim") => claim::content(object, errors),
         ("apps", "Deployment") => workload::deployment(object, errors),
         ("apps", "ReplicaSet") => workload::replica_set(object, errors),
         ("apps", "StatefulSet") => workload::stateful_set(object, errors),
@@ -131,8 +138,8 @@ fn change(resource: &Resource, new: &Value, old: &Value, errors: &mut ErrorList)
         ("", "Secret") => config::secret_change(new, old, errors),
         ("", "Node") => cluster::node_change(new, old, errors),
         ("", "ResourceQuota") => check::immutable(errors, "spec.scopes", new, old),
-        ("", "PersistentVolume") => storage::volume_change(new, old, errors),
-        ("", "PersistentVolumeClaim") => storage::claim_change(new, old, errors),
+        ("", "PersistentVolume") => volume::change(new, old, errors),
+        ("", "PersistentVolumeClaim") => claim::change(new, old, errors),
         ("apps", "Deployment" | "ReplicaSet" | "DaemonSet") => {
             check::immutable(errors, "spec.selector", new, old);
         }

@@ -8,7 +8,7 @@ pub(super) async fn serve(
     door: &Grpc,
     request: tonic::Request<pb::CreateRequest>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-    let caller = door.caller(&request)?;
+    let caller = door.caller(&request).await?;
     let message = request.into_inner();
     let options = caller.options(message.dry_run, false);
     let body = Body::json(within_limit(message.json)?);

@@ -11,7 +11,7 @@ pub(super) async fn serve(
     door: &Grpc,
     request: tonic::Request<pb::DeleteRequest>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-    let caller = door.caller(&request)?;
+    let caller = door.caller(&request).await?;
     let message = request.into_inner();
     let delete = delete_options(&within_limit(message.options_json)?).map_err(|status| to_grpc(&status))?;
     let options = caller.options(false, false);

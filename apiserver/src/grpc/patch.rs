@@ -10,7 +10,7 @@ pub(super) async fn serve(
     door: &Grpc,
     request: tonic::Request<pb::PatchRequest>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-    let caller = door.caller(&request)?;
+    let caller = door.caller(&request).await?;
     let message = request.into_inner();
     let kind = match message.r#type() {
         Type::Merge => PatchType::Merge,

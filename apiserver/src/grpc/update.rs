@@ -11,7 +11,7 @@ pub(super) async fn serve(
     request: tonic::Request<pb::UpdateRequest>,
     subresource: Option<&'static str>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-    let caller = door.caller(&request)?;
+    let caller = door.caller(&request).await?;
     let message = request.into_inner();
     let mut target: Target = target(message.r#ref)?;
     if let Some(name) = subresource {

@@ -3,6 +3,7 @@
 mod accept;
 mod content;
 mod document;
+mod list_query;
 mod listing;
 mod path;
 mod query;
@@ -19,7 +20,7 @@ pub mod health;
 pub mod openapi;
 pub mod version;
 
-use crate::authn::{self, UserInfo};
+use crate::authn::UserInfo;
 use crate::fence::Fence;
 use crate::limits;
 use crate::metrics;
@@ -40,7 +41,6 @@ use router::{Operation, ResourcePath, Route};
 use serde_json::Value;
 use std::sync::Arc;
 use table::Include;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The header in which a client names the revisions that made it write. The other one of ours is `kstore-fence` (see `fence`).
@@ -67,7 +67,7 @@ impl Rest {
         Self { paths: path::Paths::new(pipeline.clone(), &advertised, stop.clone()), pipeline, streams, stop }
     }
 
-    /// Serves one HTTP request. The connection has put its [`Peer`](authn::Peer) into the extensions.
+    /// Serves one HTTP request. The connection has put its [`Peer`](crate::authn::Peer) into the extensions.
     pub async fn serve(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
         let span = tracing::debug_span!("router", method = %request.method(), path = request.uri().path());
         tracing::Instrument::instrument(self.dispatch(request), span).await
@@ -75,7 +75,7 @@ impl Rest {
 
     async fn dispatch(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
         let (parts, body) = request.into_parts();
-        let user = match self.authenticate(&parts) {
+        let user = match self.authenticate(&parts).await {
             Ok(user) => user,
             Err(status) => return refusal_as(&status, content::of_status(&parts.headers)),
         };
@@ -91,14 +91,9 @@ impl Rest {
         }
     }
 
-    fn authenticate(&self, parts: &Parts) -> Result<UserInfo, Status> {
-        let _span = tracing::debug_span!("authn").entered();
-        let began = Instant::now();
-        let user =
-            authn::authenticate_peer(parts.extensions.get(), &parts.headers, self.pipeline.authorizer());
-        let name = user.as_ref().map(|user| user.username.as_str()).map_err(drop);
-        self.pipeline.metrics().authenticated(name, began.elapsed());
-        user
+    async fn authenticate(&self, parts: &Parts) -> Result<UserInfo, Status> {
+        let asked = self.pipeline.authenticate(parts.extensions.get(), &parts.headers);
+        tracing::Instrument::instrument(asked, tracing::debug_span!("authn")).await
     }
 
     async fn resource(

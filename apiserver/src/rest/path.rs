@@ -12,6 +12,7 @@ use crate::authn::UserInfo;
 use crate::authz::{Attributes, Target};
 use crate::metrics::{self, Page, page};
 use crate::pipeline::Pipeline;
+use crate::token;
 use axum::body::Body;
 use bytes::Bytes;
 use http::header::CONTENT_ENCODING;
@@ -35,6 +36,7 @@ pub(super) struct Paths {
     openapi: OpenApi,
     health: Health,
     stop: CancellationToken,
+    advertised: String,
 }
 
 impl Paths {
@@ -43,7 +45,14 @@ impl Paths {
         let cache = pipeline.cache().clone();
         let health = Health::new(move || cache.is_healthy());
         health.set_bootstrapped();
-        Self { discovery: Discovery::new(advertised), openapi: OpenApi::new(), health, pipeline, stop }
+        Self {
+            discovery: Discovery::new(advertised),
+            openapi: OpenApi::new(),
+            health,
+            pipeline,
+            stop,
+            advertised: advertised.into(),
+        }
     }
 
     /// Serves a path that is no resource.
@@ -92,6 +101,13 @@ impl Paths {
             "/kstore/v1/trace" => {
                 self.trace(parts).await.map_or_else(|status| refusal(&status), |tree| json(parts, &tree))
             }
+            "/.well-known/openid-configuration" if self.pipeline.tokens().is_some() => {
+                json(parts, &token::configuration(&self.advertised))
+            }
+            "/openid/v1/jwks" => match self.pipeline.tokens() {
+                Some(tokens) => json(parts, &tokens.key_set()),
+                None => not_found(),
+            },
             "/" => json(parts, &index()),
             _ => not_found(),
         }
@@ -174,7 +190,9 @@ fn json(parts: &Parts, value: &Value) -> Response<Body> {
 fn index() -> Value {
     let others = ["/api", "/api/v1", "/apis", "/kstore/v1/trace", "/metrics", "/metrics/slis"];
     let documents = ["/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"];
-    let mut paths: Vec<String> = others.iter().chain(&documents).map(|path| (*path).to_owned()).collect();
+    let tokens = ["/.well-known/openid-configuration", "/openid/v1/jwks"];
+    let mut paths: Vec<String> =
+        others.iter().chain(&documents).chain(&tokens).map(|path| (*path).to_owned()).collect();
     paths.extend(Health::paths());
     for group in kind::groups().filter(|group| !group.is_empty()) {
         paths.push(format!("/apis/{group}"));

@@ -15,7 +15,11 @@ pub(super) const MANAGER: &str = "kubectl";
 /// The conflicts that are none: about fields which client-side apply set and which still have that value.
 ///
 /// `None` if the annotation says nothing about this object; then all of them stand.
-pub(super) fn left_over(conflicts: &[Conflict], live: &Value, object: ObjectType<'_>) -> Option<Vec<Conflict>> {
+pub(super) fn left_over(
+    conflicts: &[Conflict],
+    live: &Value,
+    object: ObjectType<'_>,
+) -> Option<Vec<Conflict>> {
     let allowed = still_as_applied(live, object)?;
     Some(conflicts.iter().filter(|conflict| !allowed.contains(&conflict.path)).cloned().collect())
 }

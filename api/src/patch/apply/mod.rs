@@ -155,8 +155,7 @@ pub fn apply(
         && write.manager == last_applied::MANAGER
         && let Some(left) = last_applied::left_over(conflicts, &bare, object)
     {
-        done =
-            if left.is_empty() { attempt.run(managed, true) } else { Err(ApplyError::Conflicts(left)) };
+        done = if left.is_empty() { attempt.run(managed, true) } else { Err(ApplyError::Conflicts(left)) };
     }
     let mut new = done?;
     if write.manager == last_applied::MANAGER {
@@ -168,7 +167,8 @@ pub fn apply(
 /// Keeps the books for a write that is no apply: `new` gets its managedFields. `live` is `None` on create.
 pub fn track_update(live: Option<&Value>, new: &mut Value, write: &Write<'_>, object: ObjectType<'_>) {
     let managed = books_before(live, new, write);
-    let stated = new.get_mut("metadata").and_then(Value::as_object_mut).and_then(|m| m.remove("managedFields"));
+    let stated =
+        new.get_mut("metadata").and_then(Value::as_object_mut).and_then(|m| m.remove("managedFields"));
     let empty = json!({"metadata": {}});
     let mut versions = match live {
         // An object whose books were never kept, or were reset, stays so until someone applies.
@@ -191,15 +191,18 @@ pub fn track_update(live: Option<&Value>, new: &mut Value, write: &Write<'_>, ob
 /// A write that changed nothing but the times of entries did not happen: `new` gets the times of `old` back. Both in the form
 /// in which they are stored.
 pub fn keep_times(old: &Value, new: &mut Value) {
-    let [Some(before), Some(after)] = [&*new, old].map(|object| object["metadata"]["managedFields"].as_array())
+    let [Some(before), Some(after)] =
+        [&*new, old].map(|object| object["metadata"]["managedFields"].as_array())
     else {
         return;
     };
-    let same = before.len() == after.len() && before.iter().zip(after).all(|(a, b)| timeless(a).eq(timeless(b)));
+    let same =
+        before.len() == after.len() && before.iter().zip(after).all(|(a, b)| timeless(a).eq(timeless(b)));
     if !same || before == after {
         return;
     }
-    let books = std::mem::replace(&mut new["metadata"]["managedFields"], old["metadata"]["managedFields"].clone());
+    let books =
+        std::mem::replace(&mut new["metadata"]["managedFields"], old["metadata"]["managedFields"].clone());
     if new != old {
         put_books(new, books);
     }
@@ -294,7 +297,8 @@ impl Attempt<'_> {
         }
         settle(&mut Versions::new(bare, &new, write, object), &mut managed, force)?;
         // An apply that only shares what is there is no change of it, and has no time.
-        let time = if new == *bare { last.map(|last| last.time).unwrap_or_default() } else { write.now.to_owned() };
+        let time =
+            if new == *bare { last.map(|last| last.time).unwrap_or_default() } else { write.now.to_owned() };
         let fields = fields.difference(&FieldSet::of_names(SYSTEM_FIELDS));
         if !fields.is_empty() {
             let api_version = write.api_version.to_owned();
@@ -374,7 +378,10 @@ fn without_managed(object: &Value) -> Value {
     let strip = |(name, value): (&String, &Value)| match value {
         Value::Object(metadata) if name == "metadata" => {
             let kept = metadata.iter().filter(|(name, _)| *name != "managedFields");
-            (name.clone(), kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>().into())
+            (
+                name.clone(),
+                kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>().into(),
+            )
         }
         value => (name.clone(), value.clone()),
     };

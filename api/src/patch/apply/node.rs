@@ -23,7 +23,11 @@ impl<'a> ObjectType<'a> {
     /// An object of this type in another version of its kind; `None` if there is no such version.
     ///
     /// Versions of a custom resource are taken to name their fields alike.
-    pub(super) fn in_version<'v>(self, object: &'v Value, api_version: &str) -> Option<(Cow<'v, Value>, Self)> {
+    pub(super) fn in_version<'v>(
+        self,
+        object: &'v Value,
+        api_version: &str,
+    ) -> Option<(Cow<'v, Value>, Self)> {
         let Self::BuiltIn(ty) = self else { return Some((Cow::Borrowed(object), self)) };
         if ty.package.is_version(api_version) {
             return Some((Cow::Borrowed(object), self));
@@ -77,7 +81,9 @@ impl<'a> Node<'a> {
     fn of_elem(elem: Elem) -> Self {
         match elem {
             Elem::Struct(id) if !id.get().atomic => Self::Struct(id.get()),
-            Elem::Raw | Elem::Json | Elem::SchemaOrList | Elem::SchemaOrBool | Elem::SchemaOrStrings => Self::Free,
+            Elem::Raw | Elem::Json | Elem::SchemaOrList | Elem::SchemaOrBool | Elem::SchemaOrStrings => {
+                Self::Free
+            }
             _ => Self::Leaf,
         }
     }

@@ -50,7 +50,11 @@ pub fn reset_fields(resource: &Resource, subresource: &str) -> Reset {
         }
         (
             "status",
-            "APIService" | "CustomResourceDefinition" | "FlowSchema" | "PriorityLevelConfiguration" | "ResourceClaim"
+            "APIService"
+            | "CustomResourceDefinition"
+            | "FlowSchema"
+            | "PriorityLevelConfiguration"
+            | "ResourceClaim"
             | "VolumeAttachment",
         ) => SPEC_AND_METADATA,
         ("status", _) => SPEC,

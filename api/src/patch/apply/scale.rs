@@ -23,7 +23,11 @@ pub fn books_of_scale(workload: &Value, scale: &mut Value) {
 /// it there has an entry for it here.
 pub fn books_of_workload(scale: &Value, workload: &mut Value, api_version: &str) {
     let mut theirs: Managed = Managed(
-        Managed::stored(scale).0.into_iter().map(|(owner, held)| in_version(owner, &held, api_version)).collect(),
+        Managed::stored(scale)
+            .0
+            .into_iter()
+            .map(|(owner, held)| in_version(owner, &held, api_version))
+            .collect(),
     );
     let mut books = Managed::stored(workload);
     let number = FieldSet::of_names(&["spec.replicas"]);
@@ -35,7 +39,9 @@ pub fn books_of_workload(scale: &Value, workload: &mut Value, api_version: &str)
     }
     books.settle();
     // The moment is that of the write to the Scale, which Kubernetes does not carry over.
-    books.0.extend(theirs.0.into_iter().map(|(owner, held)| (owner, Holding { time: String::new(), ..held })));
+    books
+        .0
+        .extend(theirs.0.into_iter().map(|(owner, held)| (owner, Holding { time: String::new(), ..held })));
     books.store(workload);
 }
 

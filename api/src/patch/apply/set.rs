@@ -150,9 +150,7 @@ impl FieldSet {
             };
             let entry = match entry {
                 entry if entry.below.is_empty() => entry,
-                _ if below.view([None, None]) == View::Leaf => {
-                    Entry { member: true, below: Self::default() }
-                }
+                _ if below.view([None, None]) == View::Leaf => Entry { member: true, below: Self::default() },
                 Entry { member, below: fields } => Entry { member, below: fields.settled(below) },
             };
             (element, entry)

@@ -8,6 +8,7 @@ use super::query::Query;
 use super::respond::refusal;
 use super::router::ResourcePath;
 use crate::authn::UserInfo;
+use crate::error::of_read;
 use crate::limits;
 use crate::metrics;
 use crate::pipeline::Pipeline;
@@ -107,7 +108,7 @@ impl Streams {
                 return Err(Status::method_not_allowed(target.resource, &verb));
             }
         };
-        self.pipeline.cache().fresh().await.map_err(crate::error::of_read)?;
+        self.pipeline.cache().fresh().await.map_err(of_read)?;
         self.pipeline.check(user, verb, &target, &target.name)?;
         let query = Query::parse(parts.uri.query());
         let asked = Asked { target, query: &query };
