@@ -136,6 +136,29 @@ impl Action {
         !matches!(self, Self::Get(_) | Self::List(_) | Self::Watch(_))
     }
 
+    /// Bytes of the object or patch that came with it, if it is of those that bring one.
+    pub fn body_size(&self) -> Option<usize> {
+        match self {
+            Self::Create(body, _) | Self::Update(body, _) => Some(body.bytes.len()),
+            Self::Patch(_, patch, _) => Some(patch.len()),
+            Self::Get(_) | Self::List(_) | Self::Watch(_) | Self::Delete(..) | Self::DeleteCollection(..) => {
+                None
+            }
+        }
+    }
+
+    /// Whether it is a write that stores nothing.
+    pub fn is_dry_run(&self) -> bool {
+        match self {
+            Self::Get(_) | Self::List(_) | Self::Watch(_) => false,
+            Self::Create(_, options)
+            | Self::Update(_, options)
+            | Self::Patch(_, _, options)
+            | Self::Delete(_, options)
+            | Self::DeleteCollection(_, _, options) => options.dry_run,
+        }
+    }
+
     /// The verb that authorization asks about.
     pub fn verb(&self) -> &'static str {
         match self {
