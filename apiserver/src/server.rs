@@ -66,6 +66,7 @@ pub struct ApiServer {
     pipeline: Arc<Pipeline>,
     router: Router,
     grpc: Grpc,
+    tunnels: Arc<Tunnels>,
     stop: CancellationToken,
 }
 
@@ -102,8 +103,8 @@ impl ApiServer {
         let tunnels = Arc::new(Tunnels::default());
         let rest = Rest::new(pipeline.clone(), tunnels.clone(), options.advertised, options.stop.clone());
         let rest = Arc::new(rest);
-        let grpc = Grpc::new(pipeline.clone(), tunnels, options.stop.clone());
-        Ok(Self { router: router(rest, grpc.clone()), grpc, pipeline, stop: options.stop })
+        let grpc = Grpc::new(pipeline.clone(), tunnels.clone(), options.stop.clone());
+        Ok(Self { router: router(rest, grpc.clone()), grpc, pipeline, tunnels, stop: options.stop })
     }
 
     /// Both doors for a component in this process. It is `user` to authentication's eyes; everything after that is as for
@@ -161,7 +162,9 @@ impl ApiServer {
         }
         drop(listener);
         connections.close();
-        if tokio::time::timeout(DRAIN, connections.wait()).await.is_err() {
+        self.tunnels.tasks().close();
+        let ended = async { tokio::join!(connections.wait(), self.tunnels.tasks().wait()) };
+        if tokio::time::timeout(DRAIN, ended).await.is_err() {
             tracing::info!(open = connections.len(), "connections are cut");
         }
     }

@@ -20,8 +20,8 @@ const JSON: &str = "application/json";
 /// In the order in which a caller who takes anything is answered.
 const ENCODINGS: [Encoding; 3] = [Encoding::Json, Encoding::Yaml, Encoding::Protobuf];
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-/// Streams into containers, which nobody serves while nodes are simulated. What is not served is not announced.
-const NOT_SERVED: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
+/// What nobody serves while nodes are simulated. What is not served is not announced.
+const NOT_SERVED: [&str; 1] = ["proxy"];
 
 /// All discovery documents of one server.
 #[derive(Debug)]
