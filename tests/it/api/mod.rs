@@ -1,4 +1,8 @@
-//! What clients see of the API through the REST door, area by area.
+//! The API as clients see it through REST, an area per module.
 
-/// Logs, commands, ports.
+/// Server-side apply and the books on field ownership.
+mod apply;
+/// Patches of the other kinds.
+mod patch;
+/// Logs, commands, terminals and ports of simulated containers.
 mod streams;

@@ -108,7 +108,7 @@ impl Streams {
         };
         let kind =
             metrics::Kind::of(which.measured(), target.resource, which.subresource(), "", &target.name);
-        let measured = self.pipeline.metrics().begin(kind);
+        let measured = self.pipeline.metrics().begin(kind, false);
         let response = self.allowed(which, parts, user, target).await.unwrap_or_else(|s| refusal(&s));
         measured.end(response.status().as_u16());
         response
