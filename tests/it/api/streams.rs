@@ -139,7 +139,8 @@ fn what_has_not_begun_or_cannot_be_reached_says_so() {
 }
 
 fn exec(pod: &str, command: &[&str], more: &str) -> String {
-    let command: String = command.iter().map(|word| format!("command={}&", word.replace(' ', "+"))).collect();
+    let escaped = |word: &str| word.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    let command: String = command.iter().map(|word| format!("command={}&", escaped(word))).collect();
     format!("/api/v1/namespaces/default/pods/{pod}/exec?{command}stdout=true&stderr=true{more}")
 }
 
