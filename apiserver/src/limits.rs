@@ -111,3 +111,9 @@ pub const STREAM_BEGIN: Duration = Duration::from_secs(30);
 
 /// Whoever opens a tunnel says within this time which nodes it reaches.
 pub const TUNNEL_HELLO: Duration = Duration::from_secs(10);
+
+/// The largest message that a WebSocket client may send. kubectl sends 32 KiB at a time, other clients what they are given.
+pub const WEBSOCKET_MESSAGE: usize = 1024 * 1024;
+
+/// How long a WebSocket client may take to answer a goodbye.
+pub const WEBSOCKET_FAREWELL: Duration = Duration::from_secs(2);

@@ -1,90 +1,27 @@
-//! What must hold of events. One object has two shapes, core/v1 and events.k8s.io/v1; messages name the members of the first, but for
-//! the reporter.
+//! What must hold of core events; the newer shape is judged in `groups::events`.
 
 use serde_json::Value;
 
-use super::check::{IMMUTABLE, grammar};
+use super::check::grammar;
 use crate::field::{ErrorList, Path};
+use crate::limits::{EVENT_NOTE_MAX, EVENT_WORD_MAX};
 use crate::meta;
 use crate::name;
-use crate::object::{int, semantically_equal, text};
+use crate::object::text;
 
-/// Bytes of the texts that name a reporter, an action, a reason.
-const WORD_MAX: usize = 128;
-/// Bytes of the note.
-const NOTE_MAX: usize = 1024;
-
-/// How a shape names its members.
-struct Shape {
-    about: &'static str,
-    note: &'static str,
-    reporter: &'static str,
-}
-
-const OLD: Shape = Shape { about: "involvedObject", note: "message", reporter: "reportingComponent" };
-const NEW: Shape = Shape { about: "regarding", note: "note", reporter: "reportingController" };
-
-/// An event in the shape of core/v1, at any time.
+/// Events at any time.
 pub(super) fn content(object: &Value, errors: &mut ErrorList) {
-    common(errors, object, &OLD);
+    place(errors, object);
+    if !object["eventTime"].is_null() {
+        words(errors, object);
+    }
+    let own = meta::namespace(object);
+    grammar(errors, &Path::new("namespace"), own, name::dns1123_subdomain(own));
 }
 
-/// A new event in the shape of events.k8s.io/v1.
-pub(super) fn strict(object: &Value, errors: &mut ErrorList) {
-    common(errors, object, &NEW);
-    series(errors, &object["series"]);
-    if object["eventTime"].is_null() {
-        errors.required(&Path::new("eventTime"), "");
-    }
-    let kind = text(&object["type"]);
-    if !["Normal", "Warning"].contains(&kind) {
-        errors.invalid(&Path::new("type"), "", format!("has invalid value: {kind}"));
-    }
-    let source = &object["deprecatedSource"];
-    let sourced = !text(&source["component"]).is_empty() || !text(&source["host"]).is_empty();
-    for (member, set) in [
-        ("firstTimestamp", !object["deprecatedFirstTimestamp"].is_null()),
-        ("lastTimestamp", !object["deprecatedLastTimestamp"].is_null()),
-        ("count", int(&object["deprecatedCount"]) != 0),
-        ("source", sourced),
-    ] {
-        if set {
-            errors.invalid(&Path::new(member), "", "needs to be unset");
-        }
-    }
-}
-
-/// A successor in the shape of events.k8s.io/v1: only the series goes on.
-pub(super) fn strict_change(new: &Value, old: &Value, errors: &mut ErrorList) {
-    common(errors, new, &NEW);
-    if !semantically_equal(&new["series"], &old["series"]) {
-        series(errors, &new["series"]);
-    }
-    for (member, shown) in [
-        ("regarding", "involvedObject"),
-        ("reason", "reason"),
-        ("note", "message"),
-        ("deprecatedSource", "source"),
-        ("deprecatedFirstTimestamp", "firstTimestamp"),
-        ("deprecatedLastTimestamp", "lastTimestamp"),
-        ("deprecatedCount", "count"),
-        ("type", "type"),
-        ("eventTime", "eventTime"),
-        ("action", "action"),
-        ("related", "related"),
-        ("reportingController", "reportingController"),
-        ("reportingInstance", "reportingInstance"),
-    ] {
-        if !semantically_equal(&new[member], &old[member]) {
-            errors.invalid(&Path::new(shown), &new[member], IMMUTABLE);
-        }
-    }
-}
-
-/// An event lives in the namespace of the object it is about; events about cluster-scoped objects in a system namespace. Events with a
-/// time of their own also say who reports what.
-fn common(errors: &mut ErrorList, object: &Value, shape: &Shape) {
-    let (own, about) = (meta::namespace(object), text(&object[shape.about]["namespace"]));
+/// An event lives in the namespace of the object it is about; events about cluster-scoped objects in a system namespace.
+fn place(errors: &mut ErrorList, object: &Value) {
+    let (own, about) = (meta::namespace(object), text(&object["involvedObject"]["namespace"]));
     let timed = !object["eventTime"].is_null();
     let fits = match about {
         "" if timed => matches!(own, "default" | "kube-system"),
@@ -94,14 +31,11 @@ fn common(errors: &mut ErrorList, object: &Value, shape: &Shape) {
     if !fits {
         errors.invalid(&Path::new("involvedObject.namespace"), about, "does not match event.namespace");
     }
-    if timed {
-        words(errors, object, shape);
-    }
-    grammar(errors, &Path::new("namespace"), own, name::dns1123_subdomain(own));
 }
 
-fn words(errors: &mut ErrorList, object: &Value, shape: &Shape) {
-    let (path, reporter) = (Path::new(shape.reporter), text(&object[shape.reporter]));
+/// Events with a time of their own say who reports what.
+fn words(errors: &mut ErrorList, object: &Value) {
+    let (path, reporter) = (Path::new("reportingComponent"), text(&object["reportingComponent"]));
     if reporter.is_empty() {
         errors.required(&path, "");
     }
@@ -111,23 +45,11 @@ fn words(errors: &mut ErrorList, object: &Value, shape: &Shape) {
         if word.is_empty() {
             errors.required(&path, "");
         }
-        if word.len() > WORD_MAX {
-            errors.invalid(&path, "", format!("can have at most {WORD_MAX} characters"));
+        if word.len() > EVENT_WORD_MAX {
+            errors.invalid(&path, "", format!("can have at most {EVENT_WORD_MAX} characters"));
         }
     }
-    if text(&object[shape.note]).len() > NOTE_MAX {
-        errors.invalid(&Path::new("message"), "", format!("can have at most {NOTE_MAX} characters"));
-    }
-}
-
-fn series(errors: &mut ErrorList, series: &Value) {
-    if series.is_null() {
-        return;
-    }
-    if int(&series["count"]) < 2 {
-        errors.invalid(&Path::new("series.count"), "", "should be at least 2");
-    }
-    if series["lastObservedTime"].is_null() {
-        errors.required(&Path::new("series.lastObservedTime"), "");
+    if text(&object["message"]).len() > EVENT_NOTE_MAX {
+        errors.invalid(&Path::new("message"), "", format!("can have at most {EVENT_NOTE_MAX} characters"));
     }
 }

@@ -2,28 +2,23 @@
 //! been type-checked, defaulted and prepared (`strategy`) before. Pure: what needs another object (a namespace, an allocated address) is
 //! checked elsewhere.
 
-mod admission;
-mod autoscaling;
 mod batch;
 mod check;
 mod claim;
-mod cluster;
 mod config;
 mod cron;
 mod endpoints;
 mod event;
+mod groups;
 mod limit_range;
 mod metadata;
 mod namespace;
-mod networking;
 mod node;
 mod pod;
 mod quota;
-mod rbac;
 mod resource;
 mod selector;
 mod service;
-mod storage;
 mod volume;
 mod warning;
 mod workload;
@@ -43,6 +38,8 @@ pub fn create(resource: &Resource, object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     metadata::create(resource, object, &mut errors);
     content(resource, object, &mut errors);
+    groups::content(resource, object, None, &mut errors);
+    groups::create(resource, object, &mut errors);
     match (resource.group, resource.kind) {
         ("", "Service") => service::content(object, None, &mut errors),
         ("", "Endpoints") => endpoints::content(object, None, &mut errors),
@@ -51,9 +48,15 @@ pub fn create(resource: &Resource, object: &Value) -> ErrorList {
         ("apps", "StatefulSet") => workload::stateful_set_create(object, &mut errors),
         ("apps", "ControllerRevision") => workload::revision_create(object, &mut errors),
         ("batch", "CronJob") => batch::cron_job_create(object, &mut errors),
-        ("events.k8s.io", "Event") => event::strict(object, &mut errors),
         _ => {}
     }
+    errors
+}
+
+/// Everything wrong with an object that is answered and not stored: a review, a request for a token.
+pub fn review(resource: &Resource, object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    groups::content(resource, object, None, &mut errors);
     errors
 }
 
@@ -98,8 +101,10 @@ pub fn update_subresource(resource: &Resource, subresource: &str, new: &Value, o
         (_, _, "" | "scale") => {
             content(resource, new, &mut errors);
             change(resource, new, old, &mut errors);
+            groups::content(resource, new, Some(old), &mut errors);
+            groups::change(resource, new, old, &mut errors);
         }
-        _ => {}
+        _ => groups::subresource(resource, subresource, new, old, &mut errors),
     }
     errors
 }
@@ -135,19 +140,6 @@ fn content(resource: &Resource, object: &Value, errors: &mut ErrorList) {
         ("apps", "ControllerRevision") => workload::revision(object, errors),
         ("apps", "DaemonSet") => workload::daemon_set(object, errors),
         ("batch", "Job") => batch::job(object, errors),
-        ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::autoscaler(object, errors),
-        ("policy", "PodDisruptionBudget") => autoscaling::disruption_budget(object, errors),
-        ("networking.k8s.io", "Ingress") => networking::ingress(object, errors),
-        ("networking.k8s.io", "IngressClass") => networking::ingress_class(object, errors),
-        ("networking.k8s.io", "NetworkPolicy") => networking::network_policy(object, errors),
-        ("discovery.k8s.io", "EndpointSlice") => networking::endpoint_slice(object, errors),
-        ("coordination.k8s.io", "Lease") => cluster::lease(object, errors),
-        ("scheduling.k8s.io", "PriorityClass") => cluster::priority_class(object, errors),
-        ("node.k8s.io", "RuntimeClass") => cluster::runtime_class(object, errors),
-        ("certificates.k8s.io", "CertificateSigningRequest") => cluster::certificate_request(object, errors),
-        ("rbac.authorization.k8s.io", kind) => rbac::content(kind, object, errors),
-        ("storage.k8s.io", "StorageClass") => storage::class(object, errors),
-        ("admissionregistration.k8s.io", kind) => admission::content(kind, object, errors),
         _ => {}
     }
 }
@@ -161,7 +153,6 @@ fn change(resource: &Resource, new: &Value, old: &Value, errors: &mut ErrorList)
         ("", "Node") => node::change(new, old, errors),
         ("", "ResourceQuota") => quota::change(new, old, errors),
         ("", "Endpoints") => endpoints::content(new, Some(old), errors),
-        ("events.k8s.io", "Event") => event::strict_change(new, old, errors),
         ("", "PersistentVolume") => volume::change(new, old, errors),
         ("", "PersistentVolumeClaim") => claim::change(new, old, errors),
         ("apps", "Deployment" | "ReplicaSet") => check::immutable(errors, "spec.selector", new, old),
@@ -172,17 +163,6 @@ fn change(resource: &Resource, new: &Value, old: &Value, errors: &mut ErrorList)
         ("apps", "ControllerRevision") => workload::revision_change(new, old, errors),
         ("batch", "Job") => batch::job_change(new, old, errors),
         ("batch", "CronJob") => batch::cron_job_change(new, old, errors),
-        ("networking.k8s.io", "IngressClass") => check::immutable(errors, "spec.controller", new, old),
-        ("discovery.k8s.io", "EndpointSlice") => check::immutable(errors, "addressType", new, old),
-        ("scheduling.k8s.io", "PriorityClass") => cluster::priority_class_change(new, old, errors),
-        ("node.k8s.io", "RuntimeClass") => check::immutable(errors, "handler", new, old),
-        ("rbac.authorization.k8s.io", kind) => rbac::change(kind, new, old, errors),
-        ("storage.k8s.io", "StorageClass") => storage::class_change(new, old, errors),
-        ("storage.k8s.io", "VolumeAttachment") => check::immutable(errors, "spec", new, old),
-        ("storage.k8s.io", "VolumeAttributesClass") => {
-            check::immutable(errors, "driverName", new, old);
-            check::immutable(errors, "parameters", new, old);
-        }
         _ => {}
     }
 }

@@ -34,12 +34,12 @@ impl Pipeline {
     pub async fn transact(&self, transaction: Transaction) -> Result<Transacted, Status> {
         check_size(&transaction)?;
         let span = tracing::debug_span!("pipeline", verb = "transact", operations = transaction.steps.len());
-        let served = in_time(limits::WRITE_TIMEOUT, self.transact_placed(&transaction));
+        let served = in_time(limits::WRITE_TIMEOUT, self.transact_placed(&transaction), || ());
         tracing::Instrument::instrument(served, span).await
     }
 
     async fn transact_placed(&self, transaction: &Transaction) -> Result<Transacted, Status> {
-        let _place = self.in_flight.write_place().await?;
+        let _place = self.in_flight.write_place(&self.metrics).await?;
         if let Some(fence) = &transaction.fence {
             self.registry.check_fence(fence).await?;
         }
