@@ -69,7 +69,7 @@ pub struct Transaction {
 #[derive(Clone, Debug)]
 pub enum Step {
     /// Creates, updates, patches or deletes one object.
-    Act(Target, Action),
+    Act(Target, Box<Action>),
     /// Demands something of an object that it does not change.
     Check(Target, Expectation),
 }
