@@ -4,7 +4,6 @@
 use crate::cache::WatchEnd;
 use crate::request::Target;
 use crate::storage::{CommitError, ReadError};
-use kstore_api::kind::Resource;
 use kstore_api::patch::PatchError;
 use kstore_api::status::{Cause, Details, MODIFIED, Reason, Status};
 use prost::Message as _;
@@ -233,25 +232,24 @@ pub fn budget_exhausted(budget: &serde_json::Value) -> Status {
 }
 
 /// A patch that cannot be applied.
-pub fn of_patch(resource: &Resource, name: &str, refused: &PatchError) -> Status {
+pub fn of_patch(refused: &PatchError) -> Status {
     match refused {
         PatchError::BadRequest(message) => Status::bad_request(message.as_str()),
         PatchError::TooLarge(message) => Status::too_large(message),
-        PatchError::Unprocessable(message) => unprocessable(resource, name, message),
+        PatchError::Unprocessable(message) => unprocessable(message),
     }
 }
 
-/// 422 without a field.
-fn unprocessable(resource: &Resource, name: &str, message: &str) -> Status {
-    let mut status = Status::bad_request(message);
-    status.code = 422;
-    status.reason = Reason::Invalid;
-    status.details = Some(Box::new(Details {
-        name: name.to_owned(),
-        group: resource.group.to_owned(),
-        kind: resource.kind.to_owned(),
-        ..Details::default()
-    }));
+/// 422 without a field. Kubernetes keeps the reason to itself; here the cause has it.
+fn unprocessable(reason: &str) -> Status {
+    let mut status = Status::bad_request("the server rejected our request due to an error in our request");
+    (status.code, status.reason) = (422, Reason::Invalid);
+    let cause = Cause {
+        reason: "UnexpectedServerResponse".to_owned(),
+        message: reason.to_owned(),
+        field: String::new(),
+    };
+    status.details = Some(Box::new(Details { causes: vec![cause], ..Details::default() }));
     status
 }
 

@@ -5,6 +5,12 @@ use std::time::Duration;
 /// The largest request body. Kubernetes' own limit; beyond it 413.
 pub const BODY_BYTES: usize = 3 * 1024 * 1024;
 
+/// Values that one YAML body may unfold into: aliases name a value again, so bytes alone do not bound memory.
+pub const YAML_VALUES: usize = 500_000;
+
+/// Repeated keys of one YAML body that are named; each costs another reading.
+pub const REPEATED_KEYS: usize = 20;
+
 /// The largest stored object: etcd's default request limit, which clients of a real cluster already live with.
 pub const OBJECT_BYTES: usize = 1_572_864;
 
@@ -105,3 +111,9 @@ pub const STREAM_BEGIN: Duration = Duration::from_secs(30);
 
 /// Whoever opens a tunnel says within this time which nodes it reaches.
 pub const TUNNEL_HELLO: Duration = Duration::from_secs(10);
+
+/// The largest message that a WebSocket client may send. kubectl sends 32 KiB at a time, other clients what they are given.
+pub const WEBSOCKET_MESSAGE: usize = 1024 * 1024;
+
+/// How long a WebSocket client may take to answer a goodbye.
+pub const WEBSOCKET_FAREWELL: Duration = Duration::from_secs(2);

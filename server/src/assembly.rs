@@ -7,6 +7,7 @@ use crate::{retention, wiring};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::storage::embedded::Embedded;
+use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{ApiServer, Options};
 use kstore_client::{Client, Kubeconfig};
 use kstore_informer::metrics::Registry;
@@ -47,6 +48,8 @@ pub(crate) struct Door {
     pub tls: Arc<ServerConfig>,
     /// `host:port` for clients.
     pub advertised: String,
+    /// The key for tokens of service accounts.
+    pub tokens: Arc<Tokens>,
 }
 
 /// Store, apiserver and the configured loops; returns when the API answers. The store closes at the end of `core`.
@@ -62,7 +65,12 @@ pub(crate) async fn everything(
     let config = store_config(storage, *quota, parts.data_dir.as_deref());
     let store = Store::open(config, parts.nondet.clone()).await?;
     let door = parts.door.context("an apiserver has a door")?;
-    let options = Options { nondet: parts.nondet.clone(), stop: doors.stop(), advertised: door.advertised };
+    let options = Options {
+        nondet: parts.nondet.clone(),
+        stop: doors.stop(),
+        advertised: door.advertised,
+        tokens: Some(door.tokens),
+    };
     let embedded = Arc::new(Embedded::new(store.clone()));
     // The follower ends when the store closes, which `core` does below; if it ends before, the server must not go on.
     let follow = |task| core.spawn("watch-cache", task);

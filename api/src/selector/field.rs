@@ -203,7 +203,15 @@ const SERVICE: &[(&str, Read)] =
     &[("spec.clusterIP", Read::At(&["spec", "clusterIP"])), ("spec.type", Read::At(&["spec", "type"]))];
 const CONTROLLER: &[(&str, Read)] = &[("status.replicas", Read::Or(&["status", "replicas"], "0"))];
 const JOB: &[(&str, Read)] = &[("status.successful", Read::Or(&["status", "succeeded"], "0"))];
-const CSR: &[(&str, Read)] = &[("spec.signerName", Read::At(&["spec", "signerName"]))];
+/// Signing requests and bundles of trust.
+const SIGNED: &[(&str, Read)] = &[("spec.signerName", Read::At(&["spec", "signerName"]))];
+const POD_CERTIFICATE: &[(&str, Read)] = &[
+    ("spec.nodeName", Read::At(&["spec", "nodeName"])),
+    ("spec.podName", Read::At(&["spec", "podName"])),
+    ("spec.signerName", Read::At(&["spec", "signerName"])),
+];
+const SLICE: &[(&str, Read)] =
+    &[("spec.driver", Read::At(&["spec", "driver"])), ("spec.nodeName", Read::At(&["spec", "nodeName"]))];
 
 /// The fields of a kind besides name and namespace, sorted.
 fn own_fields(resource: &Resource) -> &'static [(&'static str, Read)] {
@@ -216,7 +224,9 @@ fn own_fields(resource: &Resource) -> &'static [(&'static str, Read)] {
         ("", "services") => SERVICE,
         ("", "replicationcontrollers") => CONTROLLER,
         ("batch", "jobs") => JOB,
-        ("certificates.k8s.io", "certificatesigningrequests") => CSR,
+        ("certificates.k8s.io", "certificatesigningrequests" | "clustertrustbundles") => SIGNED,
+        ("certificates.k8s.io", "podcertificaterequests") => POD_CERTIFICATE,
+        ("resource.k8s.io", "resourceslices") => SLICE,
         _ => &[],
     }
 }

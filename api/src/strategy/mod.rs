@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::kind::Resource;
 
+pub(crate) use pod::aggregate;
 pub use pod::qos_class;
 
 /// Prepares an object for its creation: `metadata` has been wiped and filled before (`meta::wipe_system_fields`,
@@ -90,7 +91,10 @@ fn status_only(resource: &Resource, new: &mut Value, old: &Value) {
         copy(new, old, &member);
     }
     match (resource.group, resource.kind) {
-        ("", "Pod") => copy_metadata(new, old, "ownerReferences"),
+        ("", "Pod") => {
+            copy_metadata(new, old, "ownerReferences");
+            pod::status_only(new, old);
+        }
         ("apps", "Deployment") => copy_metadata(new, old, "labels"),
         ("certificates.k8s.io", "CertificateSigningRequest") => certificate::status_only(new, old),
         _ => {}

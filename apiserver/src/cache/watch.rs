@@ -32,8 +32,10 @@ pub struct Batch {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WatchEnd {
     /// The start revision is no longer in the history: list and watch from there.
-    #[error("too old resource version: the oldest that can be watched from is {oldest}")]
+    #[error("too old resource version: {after} ({oldest})")]
     Expired {
+        /// The revision to watch from that was asked for.
+        after: i64,
         /// The oldest revision to watch from.
         oldest: i64,
     },
@@ -63,6 +65,8 @@ enum Source {
     History(Box<dyn RawWatch>),
     /// Registered with the cache under this id.
     Live { id: u64, queue: Arc<Queue> },
+    /// It could not begin.
+    Ended(WatchEnd),
 }
 
 impl Watch {
@@ -72,6 +76,11 @@ impl Watch {
             WatchStart::State => Ok(Self::from_state(cache, filters)),
             WatchStart::After(revision) => Self::from_revision(cache, filters, revision).await,
         }
+    }
+
+    /// A watch that ends at once, for callers who are told so by the stream.
+    pub fn ended(cache: Arc<Cache>, filters: Vec<Filter>, end: WatchEnd) -> Self {
+        Self { cache, filters, source: Source::Ended(end), initial: None, revision: 0 }
     }
 
     fn from_state(cache: Arc<Cache>, filters: Vec<Filter>) -> Self {
@@ -94,7 +103,8 @@ impl Watch {
         if let Some(source) = resumed {
             return Ok(Self { cache, filters, source, initial: None, revision });
         }
-        let history = cache.storage.watch(ROOT, revision).await.map_err(WatchEnd::from)?;
+        let history = cache.storage.watch(ROOT, revision).await;
+        let history = history.map_err(|error| WatchEnd::of(error, revision))?;
         Ok(Self { cache, filters, source: Source::History(history), initial: None, revision })
     }
 
@@ -133,12 +143,14 @@ impl Watch {
         match &self.source {
             Source::History(_) => Ok(Batch { deliveries: Vec::new(), revision: self.revision }),
             Source::Live { .. } => self.take(),
+            Source::Ended(end) => Err(end.clone()),
         }
     }
 
     /// One step: `None` when there was nothing for this watch in it.
     async fn poll_once(&mut self) -> Result<Option<Batch>, WatchEnd> {
         let batch = match &mut self.source {
+            Source::Ended(end) => return Err(end.clone()),
             Source::Live { queue, .. } => {
                 let queue = queue.clone();
                 let batch = self.take()?;
@@ -154,7 +166,8 @@ impl Watch {
                     self.source = live;
                     return Ok(None);
                 }
-                let raw = history.next().await.ok_or(WatchEnd::Closed)?.map_err(WatchEnd::from)?;
+                let raw = history.next().await.ok_or(WatchEnd::Closed)?;
+                let raw = raw.map_err(|error| WatchEnd::of(error, self.revision))?;
                 self.revision = raw.revision.max(self.revision);
                 Batch { deliveries: self.deliveries(&raw), revision: self.revision }
             }
@@ -255,10 +268,11 @@ fn change_of(revision: i64, event: &RawEvent) -> Option<Arc<Change>> {
     (new.is_some() || old.is_some()).then(|| Arc::new(Change::new(revision, new, old)))
 }
 
-impl From<ReadError> for WatchEnd {
-    fn from(error: ReadError) -> Self {
+impl WatchEnd {
+    /// Of a watch that had come to `after`.
+    fn of(error: ReadError, after: i64) -> Self {
         match error {
-            ReadError::Compacted { oldest } => Self::Expired { oldest },
+            ReadError::Compacted { oldest } => Self::Expired { after, oldest },
             ReadError::Future { .. } | ReadError::Unavailable(_) | ReadError::Failed(_) => {
                 Self::Failed(error.to_string())
             }

@@ -9,7 +9,7 @@ pub(super) async fn serve(
     door: &Grpc,
     request: tonic::Request<pb::BindRequest>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-    let caller = door.caller(&request)?;
+    let caller = door.caller(&request).await?;
     let message = request.into_inner();
     let place = pb::Ref {
         version: "v1".into(),

@@ -13,7 +13,7 @@ pub(super) async fn serve(
     door: &Grpc,
     request: tonic::Request<pb::DeleteRequest>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-    let caller = door.caller(&request)?;
+    let caller = door.caller(&request).await?;
     let (target, action) = action(&caller, request.into_inner())?;
     door.object(caller, target, action).await
 }
@@ -27,7 +27,7 @@ pub(super) async fn collection(
     door: &Grpc,
     request: tonic::Request<pb::DeleteCollectionRequest>,
 ) -> Result<tonic::Response<Streamed<pb::ListChunk>>, tonic::Status> {
-    let caller = door.caller(&request)?;
+    let caller = door.caller(&request).await?;
     let message = request.into_inner();
     let target = target(message.r#ref)?;
     let (delete, options) = options(&caller, message.options_json)?;

@@ -17,7 +17,7 @@ pub(super) async fn serve(
     door: &Grpc,
     request: tonic::Request<pb::ListRequest>,
 ) -> Result<tonic::Response<Streamed<pb::ListChunk>>, tonic::Status> {
-    let caller = door.caller(&request)?;
+    let caller = door.caller(&request).await?;
     let message = request.into_inner();
     let target = target(message.r#ref)?;
     let filter = filter(&target, &message.label_selector, &message.field_selector)?;

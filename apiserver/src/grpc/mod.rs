@@ -11,7 +11,7 @@ mod tunnel;
 mod update;
 mod watch;
 
-use crate::authn::{self, UserInfo};
+use crate::authn::UserInfo;
 use crate::error::to_grpc;
 use crate::fence::Fence;
 use crate::limits;
@@ -53,13 +53,12 @@ impl Grpc {
         Self { pipeline, tunnels, stop }
     }
 
-    fn caller<T>(&self, request: &tonic::Request<T>) -> Result<Caller, tonic::Status> {
-        let _span = tracing::debug_span!("authn").entered();
+    async fn caller<T>(&self, request: &tonic::Request<T>) -> Result<Caller, tonic::Status> {
         let headers = request.metadata().clone().into_headers();
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         // What a connection put into the request's extensions, tonic has put into the call's.
-        let identified =
-            authn::authenticate_peer(request.extensions().get(), &headers, self.pipeline.authorizer());
+        let identified = self.pipeline.authenticate(request.extensions().get(), &headers);
+        let identified = tracing::Instrument::instrument(identified, tracing::debug_span!("authn")).await;
         let user = identified.map_err(|status| to_grpc(&status))?;
         let agent = text(USER_AGENT.as_str()).to_owned();
         let field_manager = match text("kstore-field-manager") {

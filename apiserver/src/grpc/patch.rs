@@ -10,7 +10,7 @@ pub(super) async fn serve(
     door: &Grpc,
     request: tonic::Request<pb::PatchRequest>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-    let caller = door.caller(&request)?;
+    let caller = door.caller(&request).await?;
     let (target, action) = action(&caller, request.into_inner())?;
     door.object(caller, target, action).await
 }

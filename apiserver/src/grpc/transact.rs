@@ -11,7 +11,7 @@ pub(super) async fn serve(
     door: &Grpc,
     request: tonic::Request<pb::TransactRequest>,
 ) -> Result<tonic::Response<pb::TransactResponse>, tonic::Status> {
-    let caller = door.caller(&request)?;
+    let caller = door.caller(&request).await?;
     let message = request.into_inner();
     let numbered = message.operations.into_iter().enumerate();
     let steps = numbered.map(|(index, operation)| step(&caller, index, operation.kind));

@@ -16,7 +16,7 @@ pub(super) async fn serve(
     door: &Grpc,
     request: tonic::Request<Streaming<pb::TunnelUp>>,
 ) -> Result<tonic::Response<Streamed<pb::TunnelDown>>, tonic::Status> {
-    let caller = door.caller(&request)?;
+    let caller = door.caller(&request).await?;
     let mut up = request.into_inner();
     let hello = tokio::time::timeout(limits::TUNNEL_HELLO, up.message()).await;
     let late = || to_grpc(&Status::timeout("nothing came up the tunnel", 1));

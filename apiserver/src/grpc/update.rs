@@ -11,7 +11,7 @@ pub(super) async fn serve(
     request: tonic::Request<pb::UpdateRequest>,
     subresource: Option<&'static str>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-    let caller = door.caller(&request)?;
+    let caller = door.caller(&request).await?;
     let (mut target, action) = action(&caller, request.into_inner())?;
     if let Some(name) = subresource {
         target.resource.subresource(name).ok_or_else(|| to_grpc(&Status::no_such_route()))?;

@@ -21,7 +21,7 @@ pub(super) async fn serve(
     door: &Grpc,
     request: tonic::Request<pb::WatchRequest>,
 ) -> Result<tonic::Response<Streamed<pb::WatchBatch>>, tonic::Status> {
-    let caller = door.caller(&request)?;
+    let caller = door.caller(&request).await?;
     let message = request.into_inner();
     if message.selectors.is_empty() || message.selectors.len() > limits::WATCH_SELECTORS {
         let text = format!("a watch has 1 to {} selectors", limits::WATCH_SELECTORS);

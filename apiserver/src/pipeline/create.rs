@@ -21,6 +21,9 @@ impl Pipeline {
     ) -> Result<Answer, Status> {
         let resource = request.target.resource;
         if !resource.is_stored() {
+            if resource.kind == "TokenReview" {
+                return self.review_token(body, request).await;
+            }
             return self.post_virtual(request, body, options, warnings).await;
         }
         let span = tracing::debug_span!("decode").entered();
@@ -77,6 +80,8 @@ impl Pipeline {
             name: &target.name,
         };
         defaults::apply(resource, object);
+        // What others make of the object is not its author's.
+        self.track(resource, None, object, options);
         self.admission(request).mutate(&subject, object, None)?;
         defaults::apply(resource, object);
         strategy::prepare_create(resource, object);
@@ -87,7 +92,6 @@ impl Pipeline {
         }
         drop(span);
         self.admission(request).validate(&subject, Some(object), None)?;
-        self.track(resource, None, object, options);
         to_stored(resource, object);
         target.resource = resource;
         Ok(target)

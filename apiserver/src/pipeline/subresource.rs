@@ -4,13 +4,13 @@
 use super::update::apply_patch;
 use super::{Answer, ObjectAnswer, Pipeline, in_version};
 use crate::cache::Entry;
-use crate::decode::{self, Expected};
+use crate::decode::{self, Expected, Patch};
 use crate::error;
 use crate::registry::Next;
 use crate::request::{Body, Request, Target, WriteOptions};
 use kstore_api::kind;
 use kstore_api::meta;
-use kstore_api::patch::PatchType;
+use kstore_api::patch::apply;
 use kstore_api::scale;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
@@ -44,6 +44,7 @@ impl Pipeline {
                 self.bind(request, &binding, options).await
             }
             "eviction" => self.evict(request, body, options).await,
+            "token" => self.create_token(request, body, options, warnings).await,
             other => Err(error::not_served(target, other)),
         }
     }
@@ -98,33 +99,51 @@ impl Pipeline {
         wanted: &Value,
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
-        self.change_scale(request, options, |_| Ok(wanted.clone())).await
+        self.change_scale(request, options, |scale| {
+            let mut wanted = wanted.clone();
+            self.track_scale(request, options, scale, &mut wanted)?;
+            Ok(wanted)
+        })
+        .await
     }
 
     /// Patches the scale of a workload.
     pub(super) async fn patch_scale(
         &self,
         request: &Request,
-        kind: PatchType,
-        patch: &Value,
+        patch: &Patch,
         options: &WriteOptions,
+        warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         let target = &request.target;
-        let kind = if kind == PatchType::Strategic { PatchType::Merge } else { kind };
-        self.change_scale(request, options, |scale| apply_patch(target, kind, scale, patch)).await
+        let mut dropped = Vec::new();
+        let change = |scale: &Value| {
+            dropped.clear();
+            let mut wanted = apply_patch(target, patch, scale)?;
+            decode::patched(target, patch, &mut wanted, options.field_validation, &mut dropped)?;
+            self.track_scale(request, options, scale, &mut wanted)?;
+            Ok(wanted)
+        };
+        let answer = self.change_scale(request, options, change).await?;
+        warnings.extend(dropped);
+        Ok(answer)
     }
 
-    async fn change_scale(
+    /// Changes the scale of a workload to what `change` makes of it, its books included.
+    pub(super) async fn change_scale(
         &self,
         request: &Request,
         options: &WriteOptions,
         mut change: impl FnMut(&Value) -> Result<Value, Status> + Send,
     ) -> Result<Answer, Status> {
         let target = &request.target;
-        // The scale is part of the spec: the write counts as one of the workload itself.
+        // The scale is part of the spec: the write is one of the workload itself.
         let parent = Request { target: Target { subresource: "", ..target.clone() }, ..request.clone() };
+        let options = WriteOptions { books_kept: true, ..options.clone() };
         let rescale = |workload: &Value| {
-            let wanted = change(&scale::of(workload))?;
+            let mut scale = scale::of(workload);
+            apply::books_of_scale(workload, &mut scale);
+            let wanted = change(&scale)?;
             scale::check(target.resource, &target.name, &wanted)?;
             let (uid, own) = (meta::uid(&wanted), meta::uid(workload));
             if !uid.is_empty() && uid != own {
@@ -137,9 +156,10 @@ impl Pipeline {
             if !version.is_empty() {
                 meta::set_resource_version(&mut next, version);
             }
+            apply::books_of_workload(&wanted, &mut next, &target.resource.api_version());
             Ok(next)
         };
-        match self.change(&parent, options, rescale).await? {
+        match self.change(&parent, &options, rescale).await? {
             Answer::Object(ObjectAnswer { entry, .. }) => {
                 let value = scale::of(&in_version(target.resource, entry.parse()));
                 Ok(Answer::Value { value, created: false })

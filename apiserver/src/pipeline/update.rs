@@ -4,13 +4,12 @@
 use super::create::{check_namespace, name_mismatch, to_stored};
 use super::{Answer, ObjectAnswer, Pipeline, in_version};
 use crate::admission::{Operation, Subject};
-use crate::decode::{self, Expected};
+use crate::decode::{self, Expected, Patch};
 use crate::error;
 use crate::registry::{Next, UpdateEffect, removed_by_update};
 use crate::request::{Action, Body, FieldValidation, Request, Target, WriteOptions};
 use bytes::Bytes;
-use kstore_api::patch::PatchType;
-use kstore_api::patch::{self, PatchError};
+use kstore_api::patch::{self, PatchType};
 use kstore_api::status::{Reason, Status};
 use kstore_api::{defaults, meta, schema, strategy, validate};
 use serde_json::Value;
@@ -76,22 +75,16 @@ impl Pipeline {
         if kind == PatchType::Apply {
             return self.apply(request, patch, options, warnings).await;
         }
-        let patch = parse_patch(patch)?;
-        if target.subresource == "scale" {
-            return self.patch_scale(request, kind, &patch, options).await;
-        }
         let validation = options.field_validation;
+        let patch = decode::patch(kind, patch, validation, warnings)?;
+        if target.subresource == "scale" {
+            return self.patch_scale(request, &patch, options, warnings).await;
+        }
         let mut dropped = Vec::new();
         let change = |current: &Value| {
             dropped.clear();
-            let mut next = apply_patch(target, kind, current, &patch)?;
-            decode::canonical(
-                Expected::of(target.resource, target.subresource),
-                &mut next,
-                validation,
-                &mut dropped,
-            )
-            .map_err(|status| in_patch(status, validation))?;
+            let mut next = apply_patch(target, &patch, current)?;
+            decode::patched(target, &patch, &mut next, validation, &mut dropped)?;
             Ok(next)
         };
         let answer = self.change(request, options, change).await?;
@@ -117,7 +110,11 @@ impl Pipeline {
             let current = current.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
             let old = in_version(target.resource, current.clone());
             let next = change(&old)?;
-            self.admit_change(request, options, &old, next)
+            let mut admitted = self.admit_change(request, options, &old, next)?;
+            if let Next::Put(next) = &mut admitted {
+                patch::apply::keep_times(current, next);
+            }
+            Ok(admitted)
         };
         let updated =
             self.registry.guaranteed_update(target, self.mandate(request), options.dry_run, decide).await?;
@@ -149,6 +146,8 @@ impl Pipeline {
             name: &target.name,
         };
         defaults::apply(resource, &mut next);
+        // What others make of the write is not the writer's.
+        self.track(resource, Some((old, target.subresource)), &mut next, options);
         self.admission(request).mutate(&subject, &mut next, Some(old))?;
         let mut before = old.clone();
         // What was stored carries the zero members that are always printed; compare like with like.
@@ -164,7 +163,6 @@ impl Pipeline {
         }
         drop(span);
         self.admission(request).validate(&subject, Some(&next), Some(old))?;
-        self.track(resource, Some((old, target.subresource)), &mut next, options);
         let removed = removed_by_update(resource, &next);
         to_stored(resource, &mut next);
         Ok(if removed { Next::Remove(next) } else { Next::Put(next) })
@@ -231,50 +229,21 @@ fn check_version(target: &Target, old: &Value, next: &mut Value) -> Result<(), S
     Ok(())
 }
 
-/// A patch body: JSON, or YAML that says the same.
-pub(super) fn parse_patch(bytes: &[u8]) -> Result<Value, Status> {
-    let json = serde_json::from_slice(bytes);
-    json.or_else(|_| serde_yaml_ng::from_slice(bytes))
-        .map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))
-}
-
 /// What the patch makes of the object.
-pub(super) fn apply_patch(
-    target: &Target,
-    kind: PatchType,
-    current: &Value,
-    patch: &Value,
-) -> Result<Value, Status> {
-    let name = &target.name;
+pub(super) fn apply_patch(target: &Target, patch: &Patch, current: &Value) -> Result<Value, Status> {
     let resource = target.resource;
-    let patched = match kind {
-        PatchType::Json => patch::json::apply(current, patch),
-        PatchType::Merge => patch::merge::apply(current, patch),
+    let patched = match patch.kind {
+        PatchType::Json => patch::json::apply(current, &patch.value),
+        PatchType::Merge => patch::merge::apply(current, &patch.value),
         PatchType::Strategic => {
-            let ty = schema::of(resource.group, resource.version, resource.kind);
+            let expected = Expected::of(resource, target.subresource);
+            let ty = schema::of(expected.group, expected.version, expected.kind);
             let ty = ty.ok_or_else(|| {
                 Status::unsupported_media_type(&[PatchType::Json.media_type(), PatchType::Merge.media_type()])
             })?;
-            patch::strategic::apply(current, patch, ty)
+            patch::strategic::apply(current, &patch.value, ty)
         }
         PatchType::Apply => unreachable!("server-side apply does not come this way"),
     };
-    patched.map_err(|e| refused_patch(resource, name, &e))
-}
-
-fn refused_patch(resource: &kstore_api::kind::Resource, name: &str, refused: &PatchError) -> Status {
-    error::of_patch(resource, name, refused)
-}
-
-/// Strict violations of a patch are about the field `patch`, 422.
-fn in_patch(status: Status, validation: FieldValidation) -> Status {
-    match validation {
-        FieldValidation::Strict => {
-            let mut status = status;
-            status.code = 422;
-            status.reason = Reason::Invalid;
-            status
-        }
-        FieldValidation::Ignore | FieldValidation::Warn => status,
-    }
+    patched.map_err(|e| error::of_patch(&e))
 }

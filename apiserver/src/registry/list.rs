@@ -56,13 +56,26 @@ impl ContinueToken {
 
     /// From what a client sent.
     pub fn decode(text: &str) -> Result<Self, Status> {
-        let invalid = |reason: &str| Status::bad_request(format!("invalid continue token: {reason}"));
-        let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|_| invalid("not base64"))?;
-        let token: Self = serde_json::from_slice(&bytes).map_err(|_| invalid("not a token"))?;
-        if token.v != Self::VERSION || token.start.split('/').any(|segment| segment == "..") {
-            return Err(invalid("not one of this server"));
+        let invalid = |reason: &str| {
+            Status::bad_request(format!("invalid continue token: continue key is not valid: {reason}"))
+        };
+        let bytes =
+            URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|e| invalid(&e.to_string()))?;
+        let token: Self = serde_json::from_slice(&bytes).map_err(|e| invalid(&e.to_string()))?;
+        let odd = |segment: &str| matches!(segment, "." | "..");
+        match token {
+            Self { ref v, .. } if v != Self::VERSION => {
+                Err(invalid(&format!("server does not recognize this encoded version {v:?}")))
+            }
+            Self { rv: 0, .. } => {
+                Err(invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"))
+            }
+            Self { ref start, .. } if start.is_empty() => {
+                Err(invalid("encoded start key empty (version meta.k8s.io/v1)"))
+            }
+            Self { ref start, .. } if start.split('/').any(odd) => Err(invalid(&format!("{start:?}"))),
+            token => Ok(token),
         }
-        Ok(token)
     }
 }
 

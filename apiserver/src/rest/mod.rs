@@ -3,6 +3,7 @@
 mod accept;
 mod content;
 mod document;
+mod list_query;
 mod listing;
 mod path;
 mod query;
@@ -20,10 +21,10 @@ pub mod health;
 pub mod openapi;
 pub mod version;
 
-use crate::authn::{self, UserInfo};
+use crate::authn::UserInfo;
 use crate::fence::Fence;
 use crate::limits;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, measured_as};
 use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
 use crate::tunnel::Tunnels;
 use axum::body::Body as HttpBody;
@@ -73,7 +74,7 @@ impl Rest {
         Self { paths: path::Paths::new(pipeline.clone(), &advertised, stop.clone()), pipeline, streams, stop }
     }
 
-    /// Serves one HTTP request. The connection has put its [`Peer`](authn::Peer) into the extensions. A panic is answered with
+    /// Serves one HTTP request. The connection has put its [`Peer`](crate::authn::Peer) into the extensions. A panic is answered with
     /// 500, and harms nobody else.
     pub async fn serve(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
         let span = tracing::debug_span!("router", method = %request.method(), path = request.uri().path());
@@ -103,7 +104,7 @@ impl Rest {
 
     async fn dispatch(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
         let (parts, body) = request.into_parts();
-        let user = match self.authenticate(&parts) {
+        let user = match self.authenticate(&parts).await {
             Ok(user) => user,
             Err(status) => return refusal_as(&status, content::of_status(&parts.headers)),
         };
@@ -120,9 +121,9 @@ impl Rest {
         }
     }
 
-    fn authenticate(&self, parts: &Parts) -> Result<UserInfo, Status> {
-        let _span = tracing::debug_span!("authn").entered();
-        authn::authenticate_peer(parts.extensions.get(), &parts.headers, self.pipeline.authorizer())
+    async fn authenticate(&self, parts: &Parts) -> Result<UserInfo, Status> {
+        let asked = self.pipeline.authenticate(parts.extensions.get(), &parts.headers);
+        tracing::Instrument::instrument(asked, tracing::debug_span!("authn")).await
     }
 
     async fn resource(
@@ -162,13 +163,17 @@ impl Rest {
             },
             nondet: self.pipeline.nondet().clone(),
         };
+        let kind = measured_as(&request);
+        if let Some(bytes) = request.action.body_size() {
+            self.pipeline.metrics().received(kind, bytes);
+        }
         let answered = self.pipeline.serve(request).await;
         let accepted = answered.as_ref().is_ok_and(|answered| answered.accepted);
         let mut response = reply.response(answered);
         if accepted {
             *response.status_mut() = StatusCode::ACCEPTED;
         }
-        response
+        self.pipeline.metrics().sent(kind, response)
     }
 
     /// Everything about a resource request that the URL, the headers and the body say.

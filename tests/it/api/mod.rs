@@ -1,6 +1,8 @@
 //! What clients see of the API, row by row as `Kubernetes` has it: tables of requests and answers, through the REST door of a
 //! cluster in memory.
 
+/// Server-side apply and the books on field ownership.
+mod apply;
 /// Optimistic concurrency under any interleaving.
 mod concurrency;
 /// The deletion state machine, and collections.
@@ -11,6 +13,8 @@ mod errors;
 mod metadata;
 /// Query options.
 mod options;
+/// Patches of the other kinds.
+mod patch;
 /// What is below an object.
 mod subresources;
 /// Several operations at one revision.

@@ -131,7 +131,7 @@ fn member(out: &mut Vec<u8>, number: u32, shape: &Shape, value: &Value) {
             match message {
                 Message::Strings => strings(&mut inner, 1, value),
                 Message::Members { .. } | Message::Choice(_) => {
-                    bytes(&mut inner, 1, &encoded(value, message))
+                    bytes(&mut inner, 1, &encoded(value, message));
                 }
             }
             bytes(out, number, &inner);
