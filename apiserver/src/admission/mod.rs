@@ -2,6 +2,7 @@
 //! all may change the object, later all may refuse it. Synchronous and without effects: a plugin reads the cluster through a
 //! [`Lookup`] and may run several times for one request. Not validation of the object by itself: that is `kstore_api::validate`.
 
+mod certificate_requester;
 mod default_storage_class;
 mod default_toleration_seconds;
 mod namespace_lifecycle;
@@ -87,13 +88,14 @@ trait Plugin: Send + Sync {
 }
 
 /// The plugins, in order.
-const PLUGINS: [&dyn Plugin; 7] = [
+const PLUGINS: [&dyn Plugin; 8] = [
     &namespace_lifecycle::NamespaceLifecycle,
     &service_account::ServiceAccount,
     &taint_nodes_by_condition::TaintNodesByCondition,
     &priority::Priority,
     &default_toleration_seconds::DefaultTolerationSeconds,
     &default_storage_class::DefaultStorageClass,
+    &certificate_requester::CertificateRequester,
     &rbac_escalation::RbacEscalation,
 ];
 

@@ -11,6 +11,7 @@ mod service;
 pub use delete::{DeletePlan, Deleted, plan_delete, removed_by_update};
 pub use guaranteed_update::{Next, UpdateEffect, Updated};
 pub use list::{ContinueToken, Listed};
+pub(crate) use service::{KUBERNETES_ADDRESS, SERVICE_NETWORK};
 
 use crate::cache::{Cache, Entry};
 use crate::error;

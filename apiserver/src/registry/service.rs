@@ -17,9 +17,9 @@ use std::net::Ipv4Addr;
 /// Where claimed node ports are remembered. Not a kind of the API.
 const NODE_PORTS: &str = "/registry/ranges/servicenodeports/";
 /// The service network, Kubernetes' default.
-pub(super) const SERVICE_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 96, 0, 0), 12);
+pub(crate) const SERVICE_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 96, 0, 0), 12);
 /// The address of the Service `default/kubernetes`: the first of the network.
-pub(super) const KUBERNETES_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
+pub(crate) const KUBERNETES_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 /// Node ports, Kubernetes' default range.
 const NODE_PORT_RANGE: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 /// Random draws before the search for a free address or port becomes a walk.
