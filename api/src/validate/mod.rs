@@ -38,9 +38,11 @@ pub fn create(resource: &Resource, object: &Value) -> ErrorList {
     groups::content(resource, object, None, &mut errors);
     groups::create(resource, object, &mut errors);
     match (resource.group, resource.kind) {
+        ("", "Service") => service::content(object, None, &mut errors),
         ("", "Pod") => pod::create(object, &mut errors),
-        ("apps", "StatefulSet") => workload::stateful_set_name(object, &mut errors),
-        ("batch", "CronJob") => batch::cron_job_name(object, &mut errors),
+        ("apps", "StatefulSet") => workload::stateful_set_create(object, &mut errors),
+        ("apps", "ControllerRevision") => workload::revision_create(object, &mut errors),
+        ("batch", "CronJob") => batch::cron_job_create(object, &mut errors),
         _ => {}
     }
     errors
@@ -64,12 +66,19 @@ pub fn update_subresource(resource: &Resource, subresource: &str, new: &Value, o
     let mut errors = ErrorList::new();
     metadata::update(resource, new, old, &mut errors);
     match (resource.group, resource.kind, subresource) {
-        (_, _, "" | "scale") => {
-            content(resource, new, &mut errors);
-            change(resource, new, old, &mut errors);
-            groups::content(resource, new, Some(old), &mut errors);
-            groups::change(resource, new, old, &mut errors);
+        ("", "Service", "") => {
+            service::change(new, old, &mut errors);
+            service::content(new, Some(old), &mut errors);
         }
+        ("apps", "DaemonSet", "") => {
+            workload::daemon_set_change(new, old, &mut errors);
+            content(resource, new, &mut errors);
+        }
+        ("apps", kind, "status") | ("", kind @ "ReplicationController", "status") => {
+            workload::status(kind, new, old, &mut errors);
+        }
+        ("batch", "Job", "status") => batch::job_status(new, old, &mut errors),
+        ("", "Service", "status") => service::status(new, old, &mut errors),
         ("", "Pod", "resize") => {
             content(resource, new, &mut errors);
             pod::resize(new, old, &mut errors);
@@ -78,6 +87,12 @@ pub fn update_subresource(resource: &Resource, subresource: &str, new: &Value, o
         ("", "Pod", "ephemeralcontainers") => {
             content(resource, new, &mut errors);
             pod::ephemeral_containers(new, old, &mut errors);
+        }
+        (_, _, "" | "scale") => {
+            content(resource, new, &mut errors);
+            change(resource, new, old, &mut errors);
+            groups::content(resource, new, Some(old), &mut errors);
+            groups::change(resource, new, old, &mut errors);
         }
         _ => groups::subresource(resource, subresource, new, old, &mut errors),
     }
@@ -102,7 +117,6 @@ fn content(resource: &Resource, object: &Value, errors: &mut ErrorList) {
         ("", "Pod") => pod::content(object, errors),
         ("", "PodTemplate") => pod::template_object(object, errors),
         ("", "ReplicationController") => workload::replication_controller(object, errors),
-        ("", "Service") => service::content(object, errors),
         ("", "ConfigMap") => config::config_map(object, errors),
         ("", "Secret") => config::secret(object, errors),
         ("", "Namespace") => cluster::namespace(object, errors),
@@ -115,10 +129,9 @@ fn content(resource: &Resource, object: &Value, errors: &mut ErrorList) {
         ("", "PersistentVolumeClaim") => claim::content(object, errors),
         ("apps", "Deployment") => workload::deployment(object, errors),
         ("apps", "ReplicaSet") => workload::replica_set(object, errors),
-        ("apps", "StatefulSet") => workload::stateful_set(object, errors),
+        ("apps", "ControllerRevision") => workload::revision(object, errors),
         ("apps", "DaemonSet") => workload::daemon_set(object, errors),
         ("batch", "Job") => batch::job(object, errors),
-        ("batch", "CronJob") => batch::cron_job(object, errors),
         _ => {}
     }
 }
@@ -127,19 +140,20 @@ fn content(resource: &Resource, object: &Value, errors: &mut ErrorList) {
 fn change(resource: &Resource, new: &Value, old: &Value, errors: &mut ErrorList) {
     match (resource.group, resource.kind) {
         ("", "Pod") => pod::change(new, old, errors),
-        ("", "Service") => service::change(new, old, errors),
         ("", "ConfigMap") => config::config_map_change(new, old, errors),
         ("", "Secret") => config::secret_change(new, old, errors),
         ("", "Node") => cluster::node_change(new, old, errors),
         ("", "ResourceQuota") => check::immutable(errors, "spec.scopes", new, old),
         ("", "PersistentVolume") => volume::change(new, old, errors),
         ("", "PersistentVolumeClaim") => claim::change(new, old, errors),
-        ("apps", "Deployment" | "ReplicaSet" | "DaemonSet") => {
-            check::immutable(errors, "spec.selector", new, old);
+        ("apps", "Deployment" | "ReplicaSet") => check::immutable(errors, "spec.selector", new, old),
+        ("apps", "StatefulSet") => {
+            workload::stateful_set(new, errors);
+            workload::stateful_set_change(new, old, errors);
         }
-        ("apps", "StatefulSet") => workload::stateful_set_change(new, old, errors),
-        ("apps", "ControllerRevision") => check::immutable(errors, "data", new, old),
+        ("apps", "ControllerRevision") => workload::revision_change(new, old, errors),
         ("batch", "Job") => batch::job_change(new, old, errors),
+        ("batch", "CronJob") => batch::cron_job_change(new, old, errors),
         _ => {}
     }
 }

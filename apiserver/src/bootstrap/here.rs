@@ -79,7 +79,7 @@ async fn keep(pipeline: &Pipeline, wanted: &Value) -> Result<(), Status> {
         }
         Ok(Next::Put(next))
     };
-    let mandate = Mandate { note, fence: None };
+    let mandate = Mandate { note, ..Mandate::default() };
     pipeline.registry().guaranteed_update(&target, mandate, false, decide).await.map(drop)
 }
 

@@ -32,7 +32,7 @@ impl Pipeline {
         }
         let mut last = Status::internal("an apply takes at least one attempt");
         for _ in 0..ATTEMPTS {
-            let outcome = if target.subresource.is_empty() && self.is_absent(target).await? {
+            let outcome = if target.subresource.is_empty() && self.is_absent(request).await? {
                 self.check(&request.user, "create", target, &target.name)?;
                 self.create_object(request, created(target, applied(None)?)?, &options).await
             } else {
