@@ -9,6 +9,8 @@ mod concurrency;
 mod deletion;
 /// Codes, reasons, texts and headers of refusals.
 mod errors;
+/// Kinds of all groups but the core, `apps` and `batch`, and what is there from the start.
+mod kinds_other;
 /// What the server keeps in metadata, generation above all.
 mod metadata;
 /// Query options.
@@ -19,6 +21,8 @@ mod patch;
 mod streams;
 /// What is below an object.
 mod subresources;
+/// Rows and columns.
+mod tables;
 /// Several operations at one revision.
 mod transactions;
 /// Create, get, update, patch.
