@@ -12,7 +12,7 @@ mod rest;
 mod server;
 pub mod wait;
 
-pub use cluster::{Cluster, Loops, Setup, simulate};
+pub use cluster::{Cluster, Loops, Setup, Storage, simulate};
 pub use etcd::{Etcd, free_port};
 pub use history::Change;
 pub use https::Https;
