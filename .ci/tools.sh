@@ -37,9 +37,28 @@ install_kubectl() {
 
 recent_kubectl() {
     local minor
-    minor=$(kubectl version --client 2>/dev/null | sed -n 's/^Client Version: v1\.\([0-9]*\).*/\1/p')
+    minor=$(kubectl_minor kubectl)
     [ "${minor:-0}" -ge "$KUBECTL_MINOR" ]
 }
+
+# Every other kubectl from 1.31 on that is at hand, one of each minor version: beside the one on the path, where Google's packages put
+# theirs, and the newest that Debian has.
+other_kubectls() {
+    local first minors=" " kubectl minor
+    first=$(kubectl_minor "$(command -v kubectl)")
+    minors+="$first "
+    download sid kubectl >&2 || true
+    for kubectl in "$(dirname "$(readlink -f "$(command -v kubectl)")")"/kubectl.1.* /usr/lib/google-cloud-sdk/bin/kubectl.1.* \
+        "$TOOLS/sid/root/usr/bin/kubectl"; do
+        [ -x "$kubectl" ] || continue
+        minor=$(kubectl_minor "$kubectl")
+        [ "${minor:-0}" -ge 31 ] && [[ $minors != *" $minor "* ]] || continue
+        minors+="$minor "
+        printf '%s\n' "$kubectl"
+    done
+}
+
+kubectl_minor() { "$1" version --client 2>/dev/null | sed -n 's/^Client Version: v1\.\([0-9]*\).*/\1/p'; }
 
 # Where this machine gets Debian's packages from.
 debian_mirror() {
@@ -100,4 +119,18 @@ install_cargo_fuzz() {
         rm -rf "$TOOLS/build"
         cargo fuzz --version
     fi
+}
+
+# Python's clients, in an environment of their own.
+PYTHON_CLIENTS=$TOOLS/python
+
+install_python_clients() {
+    local wanted=$ROOT/tests/clients/python/requirements.txt
+    cmp -s "$wanted" "$PYTHON_CLIENTS/requirements.txt" && return 0
+    if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+        apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install python3-venv || return 1
+    fi
+    rm -rf "$PYTHON_CLIENTS"
+    python3 -m venv "$PYTHON_CLIENTS" && "$PYTHON_CLIENTS/bin/pip" install --quiet --requirement "$wanted" || return 1
+    cp "$wanted" "$PYTHON_CLIENTS/requirements.txt"
 }

@@ -224,6 +224,35 @@ impl ErrorList {
         self.add(FieldErrorKind::NotSupported, path, Some(json(value)), detail);
     }
 
+    /// A value outside a small set, which is printed as given: some rules list their values by meaning.
+    pub fn not_supported_as_listed(&mut self, path: &Path<'_>, value: &str, supported: &[&str]) {
+        let supported: Vec<String> = supported.iter().map(|s| json(*s)).collect();
+        let detail = format!("supported values: {}", supported.join(", "));
+        self.add(FieldErrorKind::NotSupported, path, Some(json(value)), detail);
+    }
+
+    /// A value that breaks a rule and is too large to be worth printing.
+    pub fn invalid_omitted(&mut self, path: &Path<'_>, detail: impl Into<String>) {
+        self.add(FieldErrorKind::Invalid, path, None, detail);
+    }
+
+    /// As [`Self::not_supported_as_listed`], for a value that is printed in a form of its own.
+    pub fn not_supported_raw(&mut self, path: &Path<'_>, value: String, supported: &[&str]) {
+        let supported: Vec<String> = supported.iter().map(|s| json(*s)).collect();
+        let detail = format!("supported values: {}", supported.join(", "));
+        self.add(FieldErrorKind::NotSupported, path, Some(value), detail);
+    }
+
+    /// A value that is there twice and is printed in a form of its own.
+    pub fn duplicate_raw(&mut self, path: &Path<'_>, value: String) {
+        self.add(FieldErrorKind::Duplicate, path, Some(value), "");
+    }
+
+    /// A value that breaks a rule and is printed in a form of its own.
+    pub fn invalid_raw(&mut self, path: &Path<'_>, value: impl Into<String>, detail: impl Into<String>) {
+        self.add(FieldErrorKind::Invalid, path, Some(value.into()), detail);
+    }
+
     /// A value that is there twice.
     pub fn duplicate(&mut self, path: &Path<'_>, value: &(impl Serialize + ?Sized)) {
         self.add(FieldErrorKind::Duplicate, path, Some(json(value)), "");
@@ -241,13 +270,24 @@ impl ErrorList {
 
     /// A list of `actual` items where `max` are allowed.
     pub fn too_many(&mut self, path: &Path<'_>, actual: usize, max: usize) {
-        let detail = format!("must have at most {max} items");
+        let items = if max == 1 { "item" } else { "items" };
+        let detail = format!("must have at most {max} {items}");
         self.add(FieldErrorKind::TooMany, path, Some(actual.to_string()), detail);
     }
 
     /// A reference to something that is not there.
     pub fn not_found(&mut self, path: &Path<'_>, value: &(impl Serialize + ?Sized)) {
         self.add(FieldErrorKind::NotFound, path, Some(json(value)), "");
+    }
+
+    /// As [`Self::not_found`], with what there is instead.
+    pub fn not_found_in(
+        &mut self,
+        path: &Path<'_>,
+        value: &(impl Serialize + ?Sized),
+        detail: impl Into<String>,
+    ) {
+        self.add(FieldErrorKind::NotFound, path, Some(json(value)), detail);
     }
 
     /// One message in the form of an aggregate: the one text, or `[a, b]` without repetitions.

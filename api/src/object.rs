@@ -177,6 +177,38 @@ pub fn without_type_meta(stored: &[u8]) -> Result<&[u8], NotStoredForm> {
     metadata_offset(stored).map(|at| &stored[at..])
 }
 
+/// The metadata object in an item (see [`without_type_meta`]), from `{` to its end. Found without parsing.
+///
+/// # Errors
+/// If the bytes are not an item.
+pub fn metadata_of(item: &[u8]) -> Result<&[u8], NotStoredForm> {
+    let from = expect(item, 0, METADATA)? - 1;
+    let (mut depth, mut at) = (0_usize, from);
+    loop {
+        match item.get(at).ok_or(NotStoredForm)? {
+            b'"' => at = end_of_text(item, at + 1)?,
+            b'{' | b'[' => (depth, at) = (depth + 1, at + 1),
+            b'}' | b']' => (depth, at) = (depth - 1, at + 1),
+            _ => at += 1,
+        }
+        if depth == 0 {
+            return Ok(&item[from..at]);
+        }
+    }
+}
+
+/// The place after the closing quote of a string that may hold escapes.
+fn end_of_text(bytes: &[u8], from: usize) -> Result<usize, NotStoredForm> {
+    let mut at = from;
+    loop {
+        match bytes.get(at).ok_or(NotStoredForm)? {
+            b'"' => return Ok(at + 1),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+}
+
 /// Whether two values mean the same to an API: absent, `null`, `{}` and `[]` are one.
 pub fn semantically_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
@@ -244,6 +276,16 @@ mod tests {
         let item = [b"{", without_type_meta(&bytes).unwrap()].concat();
         let item: Value = serde_json::from_slice(&item).unwrap();
         assert_eq!((&item["apiVersion"], &item["metadata"]["name"]), (&Value::Null, &json!("p")));
+    }
+
+    #[test]
+    fn the_metadata_is_cut_out_of_an_item() {
+        let item = without_type_meta(STORED.as_bytes()).unwrap();
+        assert_eq!(metadata_of(item).unwrap(), br#"{"labels":{"a":"\"metadata\":{"},"name":"p"}"#);
+        for cut in 0..item.len() - 40 {
+            let _ = metadata_of(&item[..cut]).is_ok();
+        }
+        assert_eq!(metadata_of(br#""metadata":{"a":"\"#), Err(NotStoredForm));
     }
 
     #[test]

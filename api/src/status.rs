@@ -438,7 +438,7 @@ impl Status {
 
     /// 413.
     pub fn too_large(text: &str) -> Self {
-        let message = format!("Request entity is too large: {text}");
+        let message = format!("Request entity too large: {text}");
         Self::failure(413, Reason::RequestEntityTooLarge, message)
     }
 

@@ -1,12 +1,18 @@
 //! Request bodies → objects: parse the encoding, check that the object is of the kind that the URL names, check types and
 //! fields against the schema. Pure. Not defaulting or validation: those see only what is decoded.
 
+mod patch;
+mod yaml;
+
+use crate::limits::REPEATED_KEYS;
 use crate::request::{Body, FieldValidation, Format};
 use kstore_api::kind::{Resource, split_api_version};
 use kstore_api::schema::{self, decode, strict};
 use kstore_api::status::Status;
 use kstore_api::wire;
 use serde_json::{Value, json};
+
+pub(crate) use patch::{Patch, patch, patched};
 
 /// The kind that a body must be of.
 #[derive(Clone, Copy, Debug)]
@@ -45,15 +51,29 @@ pub(crate) fn object(
     validation: FieldValidation,
     warnings: &mut Vec<String>,
 ) -> Result<Value, Status> {
-    let mut value = parse(expected, body)?;
+    let (mut value, repeated) = parse(expected, body)?;
     check_kind(expected, &mut value)?;
     let mut problems = match body.format {
-        Format::Json if validation != FieldValidation::Ignore => strict::duplicate_fields(&body.bytes),
-        Format::Json | Format::Yaml | Format::Protobuf => Vec::new(),
+        Format::Json if validation != FieldValidation::Ignore => {
+            strict::duplicate_fields(&body.bytes).iter().map(ToString::to_string).collect()
+        }
+        Format::Yaml => repeated_keys(&body.bytes, repeated, validation),
+        Format::Json | Format::Protobuf => Vec::new(),
     };
-    problems.extend(normalize(expected, &mut value)?);
-    report(expected, problems.iter().map(ToString::to_string).collect(), validation, warnings)?;
+    if body.format == Format::Yaml && validation == FieldValidation::Strict && !problems.is_empty() {
+        problems = vec![format!("yaml: unmarshal errors:\n  {}", problems.join("\n  "))];
+    }
+    problems.extend(normalize(expected, &mut value)?.iter().map(ToString::to_string));
+    report(expected, problems, validation, warnings)?;
     Ok(value)
+}
+
+/// Keys that a YAML text states again, unless nobody wants to know.
+fn repeated_keys(text: &[u8], count: usize, validation: FieldValidation) -> Vec<String> {
+    match validation {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Warn | FieldValidation::Strict => yaml::repeated(text, count, REPEATED_KEYS),
+    }
 }
 
 /// Brings an object that was computed (by a patch, by admission) into canonical form; what it says wrongly is a 422 or 400.
@@ -73,16 +93,17 @@ pub(crate) fn tree(body: &Body) -> Result<Value, Status> {
     match body.format {
         Format::Json => serde_json::from_slice(&body.bytes)
             .map_err(|e| Status::bad_request(format!("error decoding JSON: {e}"))),
-        Format::Yaml => {
-            yaml(&body.bytes).map_err(|e| Status::bad_request(format!("error decoding YAML: {e}")))
-        }
+        Format::Yaml => yaml::parse(&body.bytes)
+            .map(|document| document.value)
+            .map_err(|e| Status::bad_request(format!("error decoding YAML: {e}"))),
         Format::Protobuf => wire::protobuf::decode(&body.bytes)
             .map(|(_, value)| value)
             .map_err(|e| Status::bad_request(format!("error decoding protobuf: {e}"))),
     }
 }
 
-fn parse(expected: Expected, body: &Body) -> Result<Value, Status> {
+/// The object, and how many keys its text states again.
+fn parse(expected: Expected, body: &Body) -> Result<(Value, usize), Status> {
     let unrecognized = |reason: String| {
         let kind = expected.kind;
         Status::bad_request(format!(
@@ -91,22 +112,24 @@ fn parse(expected: Expected, body: &Body) -> Result<Value, Status> {
     };
     match body.format {
         Format::Json => {
-            serde_json::from_slice(&body.bytes).map_err(|e| unrecognized(format!("json parse error: {e}")))
+            let value = serde_json::from_slice(&body.bytes);
+            value.map(|value| (value, 0)).map_err(|e| unrecognized(format!("json parse error: {e}")))
         }
-        Format::Yaml => yaml(&body.bytes).map_err(|e| unrecognized(format!("yaml parse error: {e}"))),
+        Format::Yaml => {
+            let document = yaml::parse(&body.bytes);
+            document
+                .map(|document| (document.value, document.repeated))
+                .map_err(|e| unrecognized(format!("yaml parse error: {e}")))
+        }
         Format::Protobuf => {
             let (meta, mut value) = wire::protobuf::decode(&body.bytes)
                 .map_err(|e| unrecognized(format!("protobuf parse error: {e}")))?;
             let object = value.as_object_mut().expect("a protobuf message is an object");
             object.insert("apiVersion".into(), json!(meta.api_version));
             object.insert("kind".into(), json!(meta.kind));
-            Ok(value)
+            Ok((value, 0))
         }
     }
-}
-
-fn yaml(bytes: &[u8]) -> Result<Value, serde_yaml_ng::Error> {
-    serde_yaml_ng::from_slice(bytes)
 }
 
 /// Missing type information comes from the URL; present type information must agree with it.
@@ -137,39 +160,35 @@ fn check_kind(expected: Expected, value: &mut Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// Checks an apply configuration: types and fields as for a whole object, but what its author wrote stays, zero or not, and
-/// the kind must be said.
-pub(crate) fn partial(
-    expected: Expected,
-    value: &mut Value,
-    validation: FieldValidation,
-    warnings: &mut Vec<String>,
-) -> Result<(), Status> {
-    let says = |key: &str| value.get(key).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
-    if !says("apiVersion") || !says("kind") {
-        return Err(Status::bad_request("an apply configuration must have apiVersion and kind"));
+/// Checks an apply configuration: types as for a whole object, but what its author wrote stays, zero or not. Members that the kind
+/// does not have stay as well: they are refused when it is applied.
+pub(crate) fn configuration(expected: Expected, value: &mut Value) -> Result<(), Status> {
+    let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if (api_version.as_str(), kind.as_str()) != (expected.api_version().as_str(), expected.kind) {
+        let (group, version) = split_api_version(&api_version);
+        return Err(Status::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
     }
-    check_kind(expected, value)?;
-    let problems = normalize_as(expected, value, decode::Mode::Partial)?;
-    report(expected, problems.iter().map(ToString::to_string).collect(), validation, warnings)
+    normalize_as(expected, value, decode::Mode::Partial)?.map(|_| ()).map_err(|e| refused(expected, &e))
 }
 
 fn normalize(expected: Expected, value: &mut Value) -> Result<Vec<decode::FieldProblem>, Status> {
-    normalize_as(expected, value, decode::Mode::Whole)
+    normalize_as(expected, value, decode::Mode::Whole)?.map_err(|e| refused(expected, &e))
 }
 
-fn normalize_as(
-    expected: Expected,
-    value: &mut Value,
-    mode: decode::Mode,
-) -> Result<Vec<decode::FieldProblem>, Status> {
+type Normalized = Result<Vec<decode::FieldProblem>, decode::DecodeError>;
+
+fn normalize_as(expected: Expected, value: &mut Value, mode: decode::Mode) -> Result<Normalized, Status> {
     let Some(ty) = schema::of(expected.group, expected.version, expected.kind) else {
         return Err(Status::internal(format!("no schema for {} {}", expected.api_version(), expected.kind)));
     };
-    decode::normalize(value, ty, mode).map_err(|e| {
-        let Expected { version, kind, .. } = expected;
-        Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {e}"))
-    })
+    Ok(decode::normalize(value, ty, mode))
+}
+
+/// 400: the body is not of the kind.
+fn refused(expected: Expected, error: &decode::DecodeError) -> Status {
+    let Expected { version, kind, .. } = expected;
+    Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"))
 }
 
 fn report(

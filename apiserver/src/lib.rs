@@ -25,5 +25,7 @@ mod server;
 pub mod storage;
 #[cfg(test)]
 mod testing;
+pub mod token;
+pub mod tunnel;
 
 pub use server::{ApiServer, InProcess, Options, StartError, WatchBatches};

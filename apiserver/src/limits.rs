@@ -5,14 +5,23 @@ use std::time::Duration;
 /// The largest request body. Kubernetes' own limit; beyond it 413.
 pub const BODY_BYTES: usize = 3 * 1024 * 1024;
 
+/// Values that one YAML body may unfold into: aliases name a value again, so bytes alone do not bound memory.
+pub const YAML_VALUES: usize = 500_000;
+
+/// Repeated keys of one YAML body that are named; each costs another reading.
+pub const REPEATED_KEYS: usize = 20;
+
 /// The largest stored object: etcd's default request limit, which clients of a real cluster already live with.
 pub const OBJECT_BYTES: usize = 1_572_864;
 
 /// Changes that stay in memory for watches that resume: at most this many…
 pub const RECENT_CHANGES: usize = 16_384;
 
-/// …and at most this many bytes of objects. Older ones are read from the storage's history.
-pub const RECENT_BYTES: usize = 8 * 1024 * 1024;
+/// …and at most this many bytes of objects and of their events. Older ones are read from the storage's history.
+pub const RECENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// Objects that are kept in a second form, as protobuf messages, by bytes. Beyond it they are made anew for each answer.
+pub const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Undelivered changes of one watch, by bytes of shared objects it keeps alive. Beyond it the watch ends and the client
 /// resumes from the last revision it saw: memory must not grow with slow clients.
@@ -24,6 +33,9 @@ pub const WATCH_BACKLOG_CHANGES: usize = 65_536;
 /// How often a watch that asked for bookmarks hears how far it has come while nothing happens. Kubernetes: about a minute.
 pub const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 
+/// The last bookmark of a watch comes so long before its timeout. Kubernetes: 2 s.
+pub const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+
 /// A watch that names no timeout ends after this long plus up to as much again, so that clients spread out.
 pub const WATCH_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
@@ -33,9 +45,15 @@ pub const FRESH_WAIT: Duration = Duration::from_secs(3);
 /// The longest that one unary request may take. Kubernetes: 60 s.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How many times a lost compare-and-swap is tried again before the caller gets a Conflict: each loss means that another
-/// writer won, so that only a key under extreme contention comes near.
-pub const UPDATE_ATTEMPTS: usize = 1000;
+/// The longest that a write may take, with all lost races in it; then 504. Kubernetes: 34 s.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(34);
+
+/// Operations of one transaction; more are refused. An etcd takes 128 of its own, and most of ours become one of those.
+pub const TRANSACTION_OPERATIONS: usize = 128;
+
+/// Keys that one transaction may guard or write, with what belongs to its objects (addresses, ports) and its fence. An etcd
+/// takes 128 in its default configuration.
+pub const TRANSACTION_KEYS: usize = 128;
 
 /// Tries to find a free generated name. Kubernetes: 8.
 pub const GENERATE_NAME_ATTEMPTS: usize = 8;
@@ -64,6 +82,12 @@ pub const READS_IN_FLIGHT: usize = 400;
 /// Writes that are being answered at a time; more wait their turn. Kubernetes' default is 200; one process with a group commit
 /// serves more of them at once, and its own components write in parallel.
 pub const WRITES_IN_FLIGHT: usize = 400;
+
+/// Requests that wait for a place in flight, for reads and for writes each; further ones are refused with 429 at once.
+pub const REQUESTS_WAITING: usize = 4000;
+
+/// A request waits this long for a place in flight before it is refused with 429. Kubernetes: a quarter of the request timeout.
+pub const PLACE_WAIT: Duration = Duration::from_secs(15);
 
 /// Connections that are open at a time; more wait in the kernel's backlog. Far above what clients of a large cluster open, far
 /// below the usual limit of open files.
@@ -109,3 +133,22 @@ pub const ETCD_LEASE_SHARE: Duration = Duration::from_secs(60);
 
 /// Keys of one lease: etcd removes them in one go. Kubernetes' default.
 pub const ETCD_LEASE_KEYS: usize = 1000;
+
+/// Streams that one tunnel carries at a time; more are refused with 503. Each is a log that is followed, a shell, a forwarded
+/// connection; people open them, not controllers.
+pub const TUNNEL_STREAMS: usize = 1024;
+
+/// How far the sender of a stream may be ahead of its reader, by cost: what a slow reader makes us hold. Fixed by kstore.v1.
+pub const STREAM_WINDOW: usize = 64 * 1024;
+
+/// What a message of a stream costs beside its bytes, so that empty ones are bounded too. Fixed by kstore.v1.
+pub const STREAM_FRAME_COST: usize = 64;
+
+/// Data in one message of a stream. Fixed by kstore.v1.
+pub const STREAM_FRAME_BYTES: usize = 16 * 1024;
+
+/// How long a node may take to say that it serves a stream. A kubelet's answer is bounded by the same order.
+pub const STREAM_BEGIN: Duration = Duration::from_secs(30);
+
+/// Whoever opens a tunnel says within this time which nodes it reaches.
+pub const TUNNEL_HELLO: Duration = Duration::from_secs(10);

@@ -10,6 +10,8 @@ use crate::pipeline::Pipeline;
 use crate::provenance::Provenance;
 use crate::rest::Rest;
 use crate::storage::SharedStorage;
+use crate::token::Tokens;
+use crate::tunnel::Tunnels;
 use axum::Router;
 use axum::body::Body;
 use http::{Request, Response};
@@ -52,6 +54,8 @@ pub struct Options {
     pub stop: CancellationToken,
     /// `host:port` under which clients reach the server; discovery tells it.
     pub advertised: String,
+    /// The key for tokens of service accounts; without one nobody gets a token, and none is good.
+    pub tokens: Option<Arc<Tokens>>,
 }
 
 /// A running apiserver. Cheap to clone.
@@ -88,10 +92,12 @@ impl ApiServer {
         let observer = provenance.clone();
         let (cache, follow) = Cache::fill(storage, move |batch| observer.observe(batch)).await?;
         spawn(Box::pin(follow));
-        let pipeline = Arc::new(Pipeline::new(cache, provenance, options.nondet));
+        let pipeline = Arc::new(Pipeline::new(cache, provenance, options.nondet).with_tokens(options.tokens));
         bootstrap::run(&pipeline).await.map_err(StartError::Bootstrap)?;
-        let rest = Arc::new(Rest::new(pipeline.clone(), options.advertised, options.stop.clone()));
-        let grpc = Grpc::new(pipeline.clone(), options.stop.clone());
+        let tunnels = Arc::new(Tunnels::default());
+        let rest = Rest::new(pipeline.clone(), tunnels.clone(), options.advertised, options.stop.clone());
+        let rest = Arc::new(rest);
+        let grpc = Grpc::new(pipeline.clone(), tunnels, options.stop.clone());
         Ok(Self { router: router(rest, grpc.clone()), grpc, pipeline, stop: options.stop })
     }
 

@@ -1,5 +1,6 @@
-//! A cluster for unit tests: a [`Lookup`] over a map. Not a store: no revisions but a counter, no watch.
+//! A cluster for unit tests: a [`Lookup`] over a map; and entries as the watch cache has them. Not a store: no revisions but a counter, no watch.
 
+use crate::cache::Entry;
 use crate::lookup::Lookup;
 use kstore_api::kind::{self, Resource, ResourceId};
 use kstore_api::meta;
@@ -51,4 +52,12 @@ impl Lookup for MapLookup {
     fn version(&self, _: &'static Resource) -> i64 {
         *self.version.lock()
     }
+}
+
+/// The entry of an empty ConfigMap in namespace `ns`, as if it was created at `revision`.
+pub(crate) fn config_map(name: &str, revision: i64) -> Arc<Entry> {
+    let row = kind::lookup("", "v1", "configmaps").unwrap();
+    let value = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "ns"}});
+    let stored = kstore_api::object::encode_stored(&value).into();
+    Arc::new(Entry::new(row, &row.storage_key("ns", name), &value, stored, revision, revision).unwrap())
 }

@@ -31,3 +31,15 @@ pub const MULTI_BUFFER: usize = 4_096;
 
 /// After this long a common stream that waits for informers which were not started says for which.
 pub const MULTI_WARNING: Duration = Duration::from_secs(120);
+
+/// Streams that one tunnel carries at a time; the server opens no more.
+pub const TUNNEL_STREAMS: usize = 1024;
+
+/// How far the sender of a stream may be ahead of its reader, by cost. Fixed by kstore.v1.
+pub const STREAM_WINDOW: usize = 64 * 1024;
+
+/// What a message of a stream costs beside its bytes. Fixed by kstore.v1.
+pub const STREAM_FRAME_COST: usize = 64;
+
+/// Data in one message of a stream. Fixed by kstore.v1.
+pub const STREAM_FRAME_BYTES: usize = 16 * 1024;

@@ -18,6 +18,10 @@
 //! | `unhealthy-after` | delay | when a liveness probe begins to fail |
 //! | `stop` | `5s`, `ignore`, `5s,code=143` | how SIGTERM is answered; `ignore` waits for SIGKILL and ends with 137 |
 //! | `sandbox-seconds` | delay | making the pod's network takes so long (whole pod only) |
+//! | `logs` | text | each run begins by logging its lines, instead of saying that it is simulated |
+//! | `logs-stderr` | text | the same on the other stream, after `logs` |
+//! | `log-line` | text | a line that is logged again and again; `{n}` counts from 1 |
+//! | `log-every` | fixed delay, not under 1ms | how often; alone, the line is `{n}` |
 
 use kstore_nondet::Rng;
 use std::collections::BTreeMap;
@@ -119,6 +123,30 @@ pub struct Script {
     pub stop: StopScript,
     /// How long the pod's network takes.
     pub sandbox: Option<Delay>,
+    /// What it logs.
+    pub log: LogScript,
+}
+
+/// What a container logs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogScript {
+    /// The lines with which a run begins, and whether each goes to stderr. `None`: it says that it is simulated.
+    pub lines: Option<Vec<(bool, String)>>,
+    /// What is logged again and again.
+    pub line: Option<String>,
+    /// How often.
+    pub every: Option<Duration>,
+}
+
+impl LogScript {
+    fn add(&mut self, stderr: bool, text: &str) {
+        let lines = text.lines().map(|line| (stderr, line.to_owned()));
+        let all = self.lines.get_or_insert_default();
+        // A key of the container takes the place of the general one; what goes to stderr comes last.
+        all.retain(|(other, _)| *other != stderr);
+        all.extend(lines);
+        all.sort_by_key(|(stderr, _)| *stderr);
+    }
 }
 
 /// An annotation that scripts nothing because its value does not parse.
@@ -176,6 +204,13 @@ impl Script {
             "unhealthy-after" => self.unhealthy_after = Some(delay(value)?),
             "stop" => self.stop = stop(value)?,
             "sandbox-seconds" => self.sandbox = Some(delay(value)?),
+            "logs" => self.log.add(false, value),
+            "logs-stderr" => self.log.add(true, value),
+            "log-line" => self.log.line = Some(value.to_owned()),
+            "log-every" => {
+                let every = duration(value).ok().filter(|every| *every >= Duration::from_millis(1));
+                self.log.every = Some(every.ok_or("a delay of 1ms or more, not drawn")?);
+            }
             _ => return Err("of a name that is known"),
         }
         Ok(())

@@ -12,12 +12,14 @@ pub mod config;
 mod fault;
 pub mod image;
 mod limits;
+pub mod log;
 mod manager;
 pub mod node;
 pub mod pod;
 pub mod probe;
 pub mod runtime;
 pub mod status;
+mod stream;
 mod time;
 
 pub use config::Config;

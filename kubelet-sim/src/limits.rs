@@ -37,3 +37,14 @@ pub(crate) const RECONCILE_INTERVAL: Duration = Duration::from_secs(10);
 pub(crate) const FAULT_QUEUE: usize = 64;
 /// Images that a node reports in its status, largest first; upstream's default.
 pub(crate) const IMAGES_REPORTED: usize = 50;
+
+/// Lines of one run that can still be read; older ones are as if rotated away. Kubelets keep some tens of MiB.
+pub(crate) const LOG_LINES: u64 = 65_536;
+/// Log text that is put together before it is sent; a line may go beyond it.
+pub(crate) const LOG_CHUNK: usize = 16 * 1024;
+/// Streams that wait for the manager to say what it knows of their pod. They wait when it is full.
+pub(crate) const LOOK_QUEUE: usize = 64;
+/// First wait before a tunnel that ended is opened again; doubles up to [`TUNNEL_RETRY_MAX`].
+pub(crate) const TUNNEL_RETRY_BASE: Duration = Duration::from_millis(250);
+/// The longest wait between two tries.
+pub(crate) const TUNNEL_RETRY_MAX: Duration = Duration::from_secs(10);

@@ -9,6 +9,7 @@ use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::storage::Storage as _;
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::storage::etcd::Etcd;
+use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{ApiServer, Options};
 use kstore_client::{Client, Kubeconfig};
 use kstore_informer::metrics::Registry;
@@ -49,6 +50,8 @@ pub(crate) struct Door {
     pub tls: Arc<ServerConfig>,
     /// `host:port` for clients.
     pub advertised: String,
+    /// The key for tokens of service accounts.
+    pub tokens: Arc<Tokens>,
 }
 
 /// Store, apiserver and the configured loops; returns when the API answers. The store closes at the end of `core`.
@@ -62,7 +65,12 @@ pub(crate) async fn everything(
         unreachable!("the apiserver is here")
     };
     let door = parts.door.context("an apiserver has a door")?;
-    let options = Options { nondet: parts.nondet.clone(), stop: doors.stop(), advertised: door.advertised };
+    let options = Options {
+        nondet: parts.nondet.clone(),
+        stop: doors.stop(),
+        advertised: door.advertised,
+        tokens: Some(door.tokens),
+    };
     // The follower ends when the storage closes, which `core` does at its end; if it ends before, the server must not go on.
     let follow = |task| core.spawn("watch-cache", task);
     let api = match storage {

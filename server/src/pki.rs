@@ -7,6 +7,7 @@
 use crate::files::write_private;
 use anyhow::{Context, anyhow};
 use jiff::{SignedDuration, Timestamp};
+use kstore_apiserver::token::Tokens;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
@@ -140,6 +141,27 @@ impl Pki {
             |_| true,
             || Ok(self.leaf_params(who.user, who.group, ExtendedKeyUsagePurpose::ClientAuth)),
         )
+    }
+
+    /// The key that signs tokens of service accounts: `sa.key`, made once. It does not end with certificates: a token that a
+    /// restart made worthless would cut off whoever holds it.
+    pub(crate) fn service_account_key(&self) -> anyhow::Result<Tokens> {
+        let path = self.directory.as_ref().map(|directory| directory.join("sa.key"));
+        let kept = match &path {
+            Some(path) if path.exists() => Some(std::fs::read_to_string(path)),
+            _ => None,
+        };
+        let key = match kept {
+            Some(text) => KeyPair::from_pem(&text?),
+            None => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256),
+        };
+        let key = key.context("cannot use the key of service accounts, sa.key")?;
+        if let Some(path) = path.filter(|path| !path.exists()) {
+            write_private(&path, key.serialize_pem().as_bytes())
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Tokens::new(&key.serialize_der(), key.public_key_raw())
+            .context("the key of service accounts, sa.key, is no key of the curve P-256")
     }
 
     /// The kept certificate if it is still good, else a new one.

@@ -19,6 +19,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -152,7 +153,8 @@ impl Cluster {
             Some(dir) => Pki::open(&dir.path().join("pki"), now)?,
         };
         let tls = tls::server(&pki, &pki.serving(&listen.host)?)?;
-        let door = Some(Door { listener, tls, advertised: address.to_string() });
+        let tokens = Arc::new(pki.service_account_key()?);
+        let door = Some(Door { listener, tls, advertised: address.to_string(), tokens });
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
         let etcd_url = etcd.as_ref().map(|door| door.options.advertised.clone());
         let ca_pem = pki.ca_pem().to_owned();

@@ -1,12 +1,16 @@
 //! The one integration test binary: every topic is a module, so that all of it links once.
 #![expect(clippy::unwrap_used, reason = "a test says what it misses by panicking")]
 
+/// The API through REST, area by area.
+mod api;
 /// The dependency table.
 mod architecture;
 /// Requests and starts that cannot work.
 mod bad_input;
 /// From `create deployment` to the status of its pods: the tree of causes.
 mod causality;
+/// kube-rs, unmodified.
+mod clients;
 /// SIGKILL at any moment loses nothing that was answered.
 mod crash;
 /// The same seed gives the same bytes.

@@ -260,7 +260,7 @@ async fn apiserver(
     tasks: &TaskTracker,
 ) -> ApiServer {
     let advertised = "kstore.invalid:6443".to_owned();
-    let options = Options { nondet: nondet.clone(), stop: stop.clone(), advertised };
+    let options = Options { nondet: nondet.clone(), stop: stop.clone(), advertised, tokens: None };
     let follow = |task| drop(tasks.spawn(task));
     ApiServer::start(storage, options, follow).await.expect("a store in memory is readable")
 }

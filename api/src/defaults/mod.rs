@@ -6,6 +6,7 @@ mod admission;
 mod autoscaling;
 mod batch;
 mod core;
+mod devices;
 mod flowcontrol;
 mod networking;
 mod pod;
@@ -53,6 +54,12 @@ pub fn apply(resource: &Resource, object: &mut Value) {
         ("scheduling.k8s.io", "PriorityClass") => default(object, "preemptionPolicy", "PreemptLowerPriority"),
         ("flowcontrol.apiserver.k8s.io", "FlowSchema") => flowcontrol::flow_schema(object),
         ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => flowcontrol::priority_level(object),
+        ("resource.k8s.io", kind) => devices::apply(kind, object),
+        ("apiregistration.k8s.io", "APIService") => {
+            if let Some(service) = member(make(object, "spec"), "service") {
+                default_nonzero(service, "port", 443);
+            }
+        }
         ("admissionregistration.k8s.io", kind) => admission::apply(kind, object),
         _ => {}
     }

@@ -1,6 +1,7 @@
 //! Defaults of pods and of the pod templates inside workloads.
 
 pub(super) mod volume;
+mod whole;
 
 use serde_json::{Map, Value, json};
 
@@ -20,6 +21,7 @@ pub(super) fn pod(object: &mut Value) {
             }
         }
     }
+    whole::resources(spec);
 }
 
 /// A pod template in a member of some spec.
@@ -55,8 +57,7 @@ fn service_account(spec: &mut Value) {
 }
 
 fn container(container: &mut Value) {
-    let policy =
-        if wants_latest(container["image"].as_str().unwrap_or_default()) { "Always" } else { "IfNotPresent" };
+    let policy = pull_policy(container["image"].as_str().unwrap_or_default());
     default(container, "imagePullPolicy", policy);
     default(container, "terminationMessagePath", "/dev/termination-log");
     default(container, "terminationMessagePolicy", "File");
@@ -80,6 +81,11 @@ fn container(container: &mut Value) {
             }
         }
     }
+}
+
+/// What is newest is asked for each time.
+fn pull_policy(image: &str) -> &'static str {
+    if wants_latest(image) { "Always" } else { "IfNotPresent" }
 }
 
 /// Whether an image reference means "whatever is newest": the tag `latest`, or neither tag nor digest.

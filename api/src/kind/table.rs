@@ -64,6 +64,8 @@ group!(scheduling = "scheduling.k8s.io", "scheduling", "v1");
 group!(coordination = "coordination.k8s.io", "coordination", "v1");
 group!(node = "node.k8s.io", "node", "v1");
 group!(discovery = "discovery.k8s.io", "discovery", "v1");
+group!(resource = "resource.k8s.io", "resource", "v1");
+group!(registration = "apiregistration.k8s.io", "apiregistration", "v1");
 group!(flowcontrol = "flowcontrol.apiserver.k8s.io", "flowcontrol", "v1");
 
 const ALL: &[&str] = &["all"];
@@ -94,6 +96,10 @@ impl Resource {
     }
     const fn at(mut self, prefix: &'static str) -> Self {
         self.storage = Some(prefix);
+        self
+    }
+    const fn schema(mut self, name: &'static str) -> Self {
+        self.schema = name;
         self
     }
     const fn stored_as(mut self, group: &'static str, version: &'static str) -> Self {
@@ -230,6 +236,14 @@ pub static RESOURCES: &[Resource] = &[
         .named(NameRule::Label)
         .upsert()
         .returned(),
+    registration!("apiservices", "apiservice", "APIService")
+        .cluster()
+        .categories(API_EXTENSIONS)
+        .at("/registry/apiregistration.k8s.io/apiservices")
+        .schema("io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService")
+        .subs(&[status("apiregistration.k8s.io", "v1", "APIService")])
+        .named(NameRule::PathSegment)
+        .conditional(),
     apps!("controllerrevisions", "controllerrevision", "ControllerRevision"),
     apps!("daemonsets", "daemonset", "DaemonSet")
         .short(&["ds"])
@@ -386,6 +400,12 @@ pub static RESOURCES: &[Resource] = &[
     coordination!("leases", "lease", "Lease").conditional().upsert(),
     node!("runtimeclasses", "runtimeclass", "RuntimeClass").cluster().conditional().upsert(),
     discovery!("endpointslices", "endpointslice", "EndpointSlice").generation(ContentOrLabels),
+    resource!("deviceclasses", "deviceclass", "DeviceClass").cluster().generation(Spec).returned(),
+    resource!("resourceclaims", "resourceclaim", "ResourceClaim")
+        .subs(&[status("resource.k8s.io", "v1", "ResourceClaim")])
+        .returned(),
+    resource!("resourceclaimtemplates", "resourceclaimtemplate", "ResourceClaimTemplate").returned(),
+    resource!("resourceslices", "resourceslice", "ResourceSlice").cluster().generation(Spec).returned(),
     flowcontrol!("flowschemas", "flowschema", "FlowSchema")
         .cluster()
         .subs(&[status("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema")])

@@ -31,7 +31,7 @@ fn rows_of_a_version_stand_together_sorted_by_plural_with_sorted_verbs() {
 #[test]
 fn groups_and_versions_come_preferred_first() {
     let groups: Vec<_> = groups().collect();
-    assert_eq!(&groups[..4], ["", "apps", "events.k8s.io", "authentication.k8s.io"]);
+    assert_eq!(&groups[..4], ["", "apiregistration.k8s.io", "apps", "events.k8s.io"]);
     assert_eq!(versions("autoscaling").collect::<Vec<_>>(), ["v2", "v1"]);
 }
 
@@ -56,6 +56,8 @@ fn every_builtin_kind_is_there() {
         events.k8s.io/v1 Event
         node.k8s.io/v1 RuntimeClass
         scheduling.k8s.io/v1 PriorityClass
+        apiregistration.k8s.io/v1 APIService
+        resource.k8s.io/v1 DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice
         flowcontrol.apiserver.k8s.io/v1 FlowSchema PriorityLevelConfiguration
         authentication.k8s.io/v1 TokenReview SelfSubjectReview
         authorization.k8s.io/v1 SubjectAccessReview SelfSubjectAccessReview SelfSubjectRulesReview LocalSubjectAccessReview";

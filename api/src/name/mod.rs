@@ -1,10 +1,12 @@
 //! Grammars of names, labels and keys, with the texts Kubernetes gives when they are broken. Every check answers with the list of
 //! what is wrong, empty for good values (which allocate nothing). Where in an object the value stands is the caller's business.
 
-use std::net::IpAddr;
-
 use crate::kind::NameRule;
 use crate::limits::{LABEL_MAX, LABEL_VALUE_MAX, SUBDOMAIN_MAX};
+
+mod address;
+
+pub use address::{canonical_ip, cidr, ip};
 
 /// What is wrong with a value; empty means nothing.
 pub type Faults = Vec<String>;
@@ -13,6 +15,8 @@ const LABEL_REGEX: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const LABEL_TEXT: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
 const SUBDOMAIN_REGEX: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 const SUBDOMAIN_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
+const SEARCH_REGEX: &str = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*";
+const SEARCH_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character";
 const LABEL_1035_REGEX: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
 const LABEL_1035_TEXT: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character";
 const WILDCARD_TEXT: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character";
@@ -22,6 +26,7 @@ const LABEL_VALUE_REGEX: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 const LABEL_VALUE_TEXT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 const CONFIG_KEY_REGEX: &str = "[-._a-zA-Z0-9]+";
 const CONFIG_KEY_TEXT: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
+const HEADER_TEXT: &str = "a valid HTTP header must consist of alphanumeric characters or '-'";
 const ENV_TEXT: &str =
     "a valid environment variable name must consist only of printable ASCII characters other than '='";
 
@@ -100,6 +105,15 @@ pub fn dns1123_subdomain(value: &str) -> Faults {
     })
 }
 
+/// As [`dns1123_subdomain`], with underscores: a search domain of a resolver.
+pub fn search_domain(value: &str) -> Faults {
+    let part =
+        |part: &str| is_word(part.strip_prefix('_').unwrap_or(part), lower, |b| b == b'-' || b == b'_');
+    bounded(value, SUBDOMAIN_MAX, value.split('.').all(part), || {
+        regex_fault(SEARCH_TEXT, SEARCH_REGEX, &["example.com"])
+    })
+}
+
 /// A DNS-1035 label: as 1123, but starting with a letter.
 pub fn dns1035_label(value: &str) -> Faults {
     let good = is_word(value, lower, dash) && value.starts_with(|c: char| c.is_ascii_lowercase());
@@ -133,7 +147,7 @@ pub fn qualified_name(value: &str) -> Faults {
         }
         Some(_) => {
             let fault = regex_fault(
-                &format!("a qualified name {QUALIFIED_TEXT}"),
+                &format!("a valid label key {QUALIFIED_TEXT}"),
                 QUALIFIED_REGEX,
                 &["MyName", "my.name", "123-abc"],
             );
@@ -199,6 +213,20 @@ pub fn env_name(value: &str) -> Faults {
     vec![ENV_TEXT.to_owned()]
 }
 
+/// The name of an HTTP header.
+pub fn header_name(value: &str) -> Faults {
+    if !value.is_empty() && value.bytes().all(|b| alnum(b) || dash(b)) {
+        return Faults::new();
+    }
+    vec![regex_fault(HEADER_TEXT, "[-A-Za-z0-9]+", &["X-Header-Name"])]
+}
+
+/// The id of a user or a group.
+pub fn numeric_id(value: i64) -> Faults {
+    let most = i64::from(i32::MAX);
+    if (0..=most).contains(&value) { Faults::new() } else { vec![in_range(0, most)] }
+}
+
 /// The name of a port (an IANA service name): at most 15 bytes, with at least one letter.
 pub fn port_name(value: &str) -> Faults {
     let mut faults = Faults::new();
@@ -223,40 +251,6 @@ pub fn port_name(value: &str) -> Faults {
 /// A port number.
 pub fn port_number(value: i64) -> Faults {
     if (1..=65535).contains(&value) { Faults::new() } else { vec![in_range(1, 65535)] }
-}
-
-/// An IP address of either family.
-pub fn ip(value: &str) -> Faults {
-    match value.parse::<IpAddr>() {
-        Ok(_) => Faults::new(),
-        Err(_) => vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()],
-    }
-}
-
-/// An IP address as the standard library would print it.
-pub fn canonical_ip(value: &str) -> Faults {
-    match value.parse::<IpAddr>() {
-        Ok(ip) if ip.to_string() == value => Faults::new(),
-        Ok(ip) => vec![format!("must be in canonical form (\"{ip}\")")],
-        Err(_) => vec!["must be a valid IP address".to_owned()],
-    }
-}
-
-/// An address block, `address/bits`.
-pub fn cidr(value: &str) -> Faults {
-    let good = value.split_once('/').is_some_and(|(address, bits)| {
-        let most = match address.parse() {
-            Ok(IpAddr::V4(_)) => 32,
-            Ok(IpAddr::V6(_)) => 128,
-            Err(_) => return false,
-        };
-        bits.parse::<u8>().is_ok_and(|bits| bits <= most)
-    });
-    if good {
-        Faults::new()
-    } else {
-        vec!["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)".to_owned()]
-    }
 }
 
 /// `metadata.name` by a kind's rule.

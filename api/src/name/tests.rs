@@ -28,9 +28,11 @@ fn grammars_take_the_good_and_refuse_the_bad() {
     check(config_key, &["a", "A.b_c-d", ".a", "_"], &["", ".", "..", "..a", "a/b", "a b"]);
     check(env_name, &["A", "a.b", "1", "a b"], &["", "a=b", "ä"]);
     check(port_name, &["http", "a-1"], &["", "1", "a--b", "-a", "HTTP", "abcdefghijklmnop"]);
-    check(ip, &["1.2.3.4", "::1"], &["1.2.3", "a", ""]);
+    check(ip, &["1.2.3.4", "::1"], &["1.2.3", "a", "", "01.2.3.4", "::ffff:1.2.3.4"]);
+    check(search_domain, &["a.b", "_a.b_c"], &["", "a..b", "a_"]);
+    check(header_name, &["X-A"], &["", "a b"]);
     check(canonical_ip, &["1.2.3.4", "2001:db8::1"], &["2001:0db8::1", "x"]);
-    check(cidr, &["10.0.0.0/8", "::/0"], &["10.0.0.0", "10.0.0.0/33", "a/8"]);
+    check(cidr, &["10.0.0.0/8", "::/0"], &["10.0.0.0", "10.0.0.0/33", "a/8", "10.0.0.1/8", "10.0.0.0/08"]);
 }
 
 #[test]

@@ -1,15 +1,20 @@
-//! OpenAPI v3 documents, one per group and version, and the index that names them. kubectl reads them for `explain`, to
-//! learn which patch types a resource takes and how its lists merge, and whether the server validates fields.
+//! OpenAPI documents: v3, one per group and version and some small ones, with the index that names them; and v2, one for
+//! everything. kubectl reads them for `explain`, to learn which patch types a resource takes and how its lists merge, and whether
+//! the server validates fields. Generators of clients read all of it.
 //!
-//! Types and descriptions come from `k8s-openapi`, list and patch facts from the field table, paths from the resources
-//! handed in. Nothing is cached here: a document is large and made on demand; the [`fingerprint`] is cheap and changes
-//! whenever the document would.
+//! Types and descriptions come from `k8s-openapi`, list and patch facts from the field table, defaults and enumerations from
+//! [`facts`], paths from the resources handed in. Nothing is cached here: a document is large and made on demand; the
+//! [`Part::fingerprint`] is cheap and changes whenever the document would.
 
+mod facts;
+pub mod gnostic;
+mod groups;
 mod operation;
 mod parameters;
 mod paths;
 mod roots;
 mod schemas;
+mod swagger;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +23,7 @@ use sha2::{Digest as _, Sha512};
 
 use crate::kind::Resource;
 use crate::schema;
+use operation::upper;
 
 /// A group and version; the group is empty for `v1`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +41,24 @@ impl GroupVersion {
         let Self { group, version } = self;
         if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
     }
+
+    /// `apps_v1`.
+    fn tag(&self) -> String {
+        format!("{}_{}", group_tag(&self.group), self.version)
+    }
+
+    /// `AppsV1`.
+    fn camel(&self) -> String {
+        format!("{}{}", upper(&group_tag(&self.group)), upper(&self.version))
+    }
+}
+
+/// A group as part of an identifier: `core`, `apps`, `rbacAuthorization`.
+fn group_tag(group: &str) -> String {
+    let group = if group.is_empty() { "core" } else { group.strip_suffix(".k8s.io").unwrap_or(group) };
+    let mut words = group.split(|c: char| !c.is_ascii_alphanumeric());
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |tag, word| tag + &upper(word))
 }
 
 /// What a document says about one resource.
@@ -50,10 +74,18 @@ pub struct ResourceDoc {
     pub namespaced: bool,
     /// Verbs as discovery lists them.
     pub verbs: Vec<String>,
+    /// Whether DELETE answers with the object.
+    pub returns_deleted: bool,
     /// Paths below an object.
     pub subresources: Vec<SubresourceDoc>,
     /// The schema of a custom resource; `None` for built-in kinds.
     pub custom: Option<Value>,
+}
+
+impl ResourceDoc {
+    fn can(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|v| v == verb)
+    }
 }
 
 /// What a document says about a path below an object.
@@ -67,6 +99,13 @@ pub struct SubresourceDoc {
     pub schema_name: Option<String>,
     /// Verbs as discovery lists them.
     pub verbs: Vec<String>,
+}
+
+impl SubresourceDoc {
+    /// The answer is text or a stream.
+    fn is_stream(&self) -> bool {
+        self.schema_name.is_none()
+    }
 }
 
 impl From<&Resource> for ResourceDoc {
@@ -86,42 +125,110 @@ impl From<&Resource> for ResourceDoc {
             schema_name: resource.schema.to_owned(),
             namespaced: resource.namespaced,
             verbs: owned(resource.verbs),
+            returns_deleted: resource.returns_deleted,
             subresources: subresources.collect(),
             custom: None,
         }
     }
 }
 
-/// The document of one group and version.
-#[must_use]
-pub fn document(gv: &GroupVersion, resources: &[ResourceDoc]) -> Value {
-    json!({
-        "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "unversioned"},
-        "paths": paths::paths(gv, resources),
-        "components": {"schemas": schemas::schemas(gv, resources)},
-    })
+/// What one OpenAPI v3 document is about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// `/api`.
+    Versions,
+    /// `/apis`.
+    Groups,
+    /// `/apis/<group>`.
+    Group(String),
+    /// All resources of a group and version.
+    Resources(GroupVersion, Vec<ResourceDoc>),
+    /// `/version`.
+    Version,
 }
 
-/// The document at `/openapi/v3`: where each group and version has its document, with its fingerprint.
+impl Part {
+    /// The document's name, which is the path it is about, such as `apis/apps/v1`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Versions => "api".into(),
+            Self::Groups => "apis".into(),
+            Self::Group(group) => format!("apis/{group}"),
+            Self::Resources(gv, _) => gv.path(),
+            Self::Version => "version".into(),
+        }
+    }
+
+    /// The document.
+    #[must_use]
+    pub fn document(&self) -> Value {
+        match self {
+            Self::Versions => groups::versions(),
+            Self::Groups => groups::groups(),
+            Self::Group(group) => groups::group(group),
+            Self::Resources(gv, resources) => {
+                let schemas = schemas::schemas(gv, resources);
+                envelope(paths::paths(gv, resources).into(), schemas.into())
+            }
+            Self::Version => groups::version(),
+        }
+    }
+
+    /// A text that changes when the document does; for the `hash` parameter. It does not make the document.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Sha512::new();
+        SOURCES.iter().chain(schema::FILES).for_each(|source| hash.update(source));
+        hash.update(format!("{self:?}"));
+        hash.finalize().iter().map(|byte| format!("{byte:02X}")).collect()
+    }
+}
+
+/// What documents are made of besides resources and the field table: they change with the program only, and only with these files. The lock file
+/// stands for the descriptions, which are those of `k8s-openapi`.
+const SOURCES: [&str; 13] = [
+    include_str!("../../../Cargo.lock"),
+    include_str!("../../schema/facts.txt"),
+    include_str!("../kind/table.rs"),
+    include_str!("facts.rs"),
+    include_str!("groups.rs"),
+    include_str!("mod.rs"),
+    include_str!("operation.rs"),
+    include_str!("parameters.rs"),
+    include_str!("paths.rs"),
+    include_str!("roots.rs"),
+    include_str!("schemas.rs"),
+    include_str!("swagger.rs"),
+    include_str!("../patch/mod.rs"),
+];
+
+/// The document at `/openapi/v3`: where each part has its document, with its fingerprint.
 #[must_use]
-pub fn index<'a>(documents: impl IntoIterator<Item = (&'a GroupVersion, &'a [ResourceDoc])>) -> Value {
-    let paths = documents.into_iter().map(|(gv, resources)| {
-        let path = gv.path();
-        let url = format!("/openapi/v3/{path}?hash={}", fingerprint(gv, resources));
-        (path, json!({"serverRelativeURL": url}))
+pub fn index<'a>(parts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Value {
+    let paths = parts.into_iter().map(|(name, fingerprint)| {
+        (name.to_owned(), json!({"serverRelativeURL": format!("/openapi/v3/{name}?hash={fingerprint}")}))
     });
     json!({"paths": Value::Object(paths.collect())})
 }
 
-/// A text that changes when the document does; for the `hash` parameter and the ETag. It does not make the document.
+/// The document at `/openapi/v2`: all parts in one.
 #[must_use]
-pub fn fingerprint(gv: &GroupVersion, resources: &[ResourceDoc]) -> String {
-    let mut hash = Sha512::new();
-    // Built-in schemas change with the program only.
-    hash.update(env!("CARGO_PKG_VERSION"));
-    hash.update(format!("{gv:?}{resources:?}"));
-    hash.finalize().iter().map(|byte| format!("{byte:02X}")).collect()
+pub fn swagger<'a>(parts: impl Iterator<Item = &'a Part>) -> Value {
+    swagger::document(parts.map(Part::document))
+}
+
+fn version() -> &'static str {
+    "v1.36.0"
+}
+
+fn envelope(paths: Value, schemas: Value) -> Value {
+    json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": "unversioned"},
+        "paths": paths,
+        "components": {"schemas": schemas, "securitySchemes": common::security_schemes()},
+    })
 }
 
 /// A reference to a schema of the same document.
@@ -129,8 +236,20 @@ fn reference(schema_name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{schema_name}")})
 }
 
-/// Schema names that every document uses.
+/// What documents have in common.
 mod common {
+    use serde_json::{Value, json};
+
+    use super::ResourceDoc;
+
+    /// One group.
+    pub(super) const API_GROUP: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroup";
+    /// All groups.
+    pub(super) const API_GROUP_LIST: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroupList";
+    /// The resources of a group and version.
+    pub(super) const API_RESOURCE_LIST: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.APIResourceList";
+    /// The versions of the core group.
+    pub(super) const API_VERSIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.APIVersions";
     /// Options of delete requests.
     pub(super) const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
     /// Metadata of lists.
@@ -141,4 +260,34 @@ mod common {
     pub(super) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
     /// The answer that is no object.
     pub(super) const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
+    /// The answer of `/version`.
+    pub(super) const VERSION: &str = "io.k8s.apimachinery.pkg.version.Info";
+    /// One event of a watch.
+    pub(super) const WATCH_EVENT: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent";
+
+    /// The schemas that operations on these resources use besides the resources' own.
+    pub(super) fn of(resources: &[ResourceDoc]) -> impl Iterator<Item = &'static str> + use<> {
+        let any = |verb: &str| resources.iter().any(|r| r.can(verb));
+        [
+            (true, API_RESOURCE_LIST),
+            (true, OBJECT_META),
+            (any("list"), LIST_META),
+            (any("delete"), DELETE_OPTIONS),
+            (any("delete"), STATUS),
+            (any("patch"), PATCH),
+            (any("watch"), WATCH_EVENT),
+        ]
+        .into_iter()
+        .filter_map(|(used, name)| used.then_some(name))
+    }
+
+    /// How callers say who they are.
+    pub(super) fn security_schemes() -> Value {
+        json!({"BearerToken": {
+            "description": "Bearer Token authentication",
+            "in": "header",
+            "name": "authorization",
+            "type": "apiKey",
+        }})
+    }
 }

@@ -19,41 +19,32 @@ pub(super) enum Scope {
 
 /// An operation, ready to be written down.
 pub(super) struct Operation<'a> {
-    gv: &'a GroupVersion,
-    resource: &'a ResourceDoc,
-    scope: Scope,
-    action: &'static str,
-    below: Option<&'a SubresourceDoc>,
+    pub(super) gv: &'a GroupVersion,
+    pub(super) resource: &'a ResourceDoc,
+    pub(super) scope: Scope,
+    /// `list`, `get`, `watchlist`, …; the HTTP method where the path leads to a stream.
+    pub(super) action: &'static str,
+    /// The path below an object, if it is one.
+    pub(super) below: Option<&'a SubresourceDoc>,
+    /// Whether a path of the streamed service follows.
+    pub(super) with_path: bool,
 }
 
-impl<'a> Operation<'a> {
-    /// On the collection or an object of it.
-    pub(super) fn on(
-        gv: &'a GroupVersion,
-        resource: &'a ResourceDoc,
-        scope: Scope,
-        action: &'static str,
-    ) -> Self {
-        Self { gv, resource, scope, action, below: None }
+impl Operation<'_> {
+    /// Query parameters; those that all operations of a path share belong to the path.
+    pub(super) fn parameters(&self) -> Vec<Value> {
+        match self.below {
+            Some(sub) if sub.is_stream() => parameters::of_stream(&sub.name),
+            Some(_) | None => parameters::of_action(self.action),
+        }
     }
 
-    /// On a path below an object.
-    pub(super) fn below(
-        gv: &'a GroupVersion,
-        resource: &'a ResourceDoc,
-        sub: &'a SubresourceDoc,
-        scope: Scope,
-        action: &'static str,
-    ) -> Self {
-        Self { gv, resource, scope, action, below: Some(sub) }
-    }
-
+    /// Without its parameters.
     pub(super) fn to_json(&self) -> Value {
         let mut out = json!({
-            "tags": [self.tag()],
+            "tags": [self.gv.tag()],
             "operationId": self.id(),
             "description": self.description(),
-            "parameters": parameters::of_action(if self.connects() { "" } else { self.action }),
             "responses": self.responses(),
             "x-kubernetes-action": if self.connects() { "connect" } else { self.action },
             "x-kubernetes-group-version-kind": self.kind(),
@@ -64,13 +55,18 @@ impl<'a> Operation<'a> {
         out
     }
 
-    /// The path leads to a stream or text, not to an object.
+    /// The path leads to a stream, not to an object. A log is read like an object.
     fn connects(&self) -> bool {
-        self.below.is_some_and(|sub| sub.schema_name.is_none())
+        self.below.is_some_and(|sub| sub.is_stream() && sub.name != "log")
     }
 
     fn schema_name(&self) -> &str {
         self.below.and_then(|sub| sub.schema_name.as_deref()).unwrap_or(&self.resource.schema_name)
+    }
+
+    /// The kind that is sent or answered.
+    pub(super) fn kind_name(&self) -> &str {
+        self.below.map_or(&self.resource.kind, |sub| &sub.body.2)
     }
 
     fn kind(&self) -> Value {
@@ -83,19 +79,15 @@ impl<'a> Operation<'a> {
     }
 
     fn request(&self) -> Option<Value> {
+        let any = |name: &str| json!({"*/*": {"schema": reference(name)}});
         let content = match self.action {
             _ if self.connects() => return None,
-            "post" | "put" => any_media(reference(self.schema_name())),
-            "delete" | "deletecollection" => any_media(reference(common::DELETE_OPTIONS)),
+            "post" | "put" => any(self.schema_name()),
+            "delete" | "deletecollection" => return Some(json!({"content": any(common::DELETE_OPTIONS)})),
             "patch" => self.patches(),
             _ => return None,
         };
-        let required = !self.action.starts_with("delete");
-        Some(if required {
-            json!({"content": content, "required": true})
-        } else {
-            json!({"content": content})
-        })
+        Some(json!({"content": content, "required": true}))
     }
 
     /// Custom resources have no strategic merge patch: their lists state no merge keys.
@@ -107,13 +99,7 @@ impl<'a> Operation<'a> {
     }
 
     fn responses(&self) -> Value {
-        let schema = match self.action {
-            _ if self.connects() => json!({"type": "string"}),
-            "list" => reference(&format!("{}List", self.resource.schema_name)),
-            "delete" | "deletecollection" => reference(common::STATUS),
-            _ => reference(self.schema_name()),
-        };
-        let content = if self.connects() { json!({"*/*": {"schema": schema}}) } else { any_media(schema) };
+        let content = self.content();
         let ok = |description: &str| json!({"description": description, "content": content});
         let mut out = json!({"200": ok("OK"), "401": {"description": "Unauthorized"}});
         match self.action {
@@ -129,62 +115,87 @@ impl<'a> Operation<'a> {
         out
     }
 
-    fn description(&self) -> String {
-        let kind = &self.resource.kind;
-        let what = self.below.map_or_else(|| kind.clone(), |sub| format!("{} of {kind}", sub.name));
+    fn content(&self) -> Value {
+        let text = json!({"type": "string"});
+        let schema = match self.action {
+            _ if self.connects() => return json!({"*/*": {"schema": text}}),
+            _ if self.below.is_some_and(SubresourceDoc::is_stream) => {
+                let mut content = any_media(&text, &["text/plain"]);
+                OBJECTS.iter().for_each(|media| content[*media] = json!({"schema": text}));
+                return content;
+            }
+            "list" => reference(&format!("{}List", self.resource.schema_name)),
+            "watch" | "watchlist" => reference(common::WATCH_EVENT),
+            "deletecollection" => reference(common::STATUS),
+            "delete" if self.resource.returns_deleted => reference(&self.resource.schema_name),
+            "delete" => reference(common::STATUS),
+            _ => reference(self.schema_name()),
+        };
+        let custom = self.resource.custom.is_some();
         match self.action {
-            _ if self.connects() => format!("connect to {what}"),
-            "list" => format!("list or watch objects of kind {kind}"),
-            "deletecollection" => format!("delete all matching objects of kind {kind}"),
-            "get" => format!("read {what}"),
-            "post" => format!("create {what}"),
-            "put" => format!("replace {what}"),
-            "patch" => format!("change parts of {what}"),
-            action => format!("{action} {what}"),
+            _ if custom => any_media(&schema, &OBJECTS[..2]),
+            "list" | "watch" | "watchlist" => any_media(&schema, &[&OBJECTS[..], &STREAMS].concat()),
+            _ => any_media(&schema, &OBJECTS),
         }
     }
 
-    fn tag(&self) -> String {
-        let group = self.gv.group.split('.').next().filter(|g| !g.is_empty()).unwrap_or("core");
-        format!("{group}_{}", self.gv.version)
+    fn description(&self) -> String {
+        let kind = &self.resource.kind;
+        let below = self.below.map_or_else(String::new, |sub| format!("{} of ", sub.name));
+        let article = if kind.starts_with(['A', 'E', 'I', 'O', 'U']) { "an" } else { "a" };
+        match self.action {
+            method if self.connects() => {
+                format!("connect {} requests to {below}{kind}", method.to_ascii_uppercase())
+            }
+            "list" if self.resource.can("watch") => format!("list or watch objects of kind {kind}"),
+            "list" => format!("list objects of kind {kind}"),
+            "watch" => {
+                format!("watch one object of kind {kind}. Deprecated: list with watch and fieldSelector.")
+            }
+            "watchlist" => format!("watch objects of kind {kind}. Deprecated: list with watch."),
+            "deletecollection" => format!("delete collection of {kind}"),
+            "get" => format!("read {below}the specified {kind}"),
+            "post" => format!("create {below}{article} {kind}"),
+            "put" => format!("replace {below}the specified {kind}"),
+            "patch" => format!("partially update {below}the specified {kind}"),
+            action => format!("{action} {article} {kind}"),
+        }
     }
 
-    /// E.g. `createAppsV1NamespacedDeployment`; unique in the document.
+    /// E.g. `createAppsV1NamespacedDeployment`; unique among all documents.
     fn id(&self) -> String {
-        let verb = match self.action {
-            _ if self.connects() => return self.connect_id(),
-            "get" => "read",
-            "post" => "create",
-            "put" => "replace",
-            "deletecollection" => "deleteCollection",
-            other => other,
+        let (verb, what) = match self.action {
+            _ if self.connects() => ("connect", upper(self.action)),
+            "get" => ("read", String::new()),
+            "post" => ("create", String::new()),
+            "put" => ("replace", String::new()),
+            "deletecollection" => ("delete", "Collection".to_owned()),
+            "watchlist" => ("watch", String::new()),
+            other => (other, String::new()),
         };
         let namespaced = if self.scope == Scope::Namespaced { "Namespaced" } else { "" };
         let kind = &self.resource.kind;
         let below = self.below.map_or_else(String::new, |sub| upper(&sub.name));
+        let list = if self.action == "watchlist" { "List" } else { "" };
         let everywhere = if self.scope == Scope::AllNamespaces { "ForAllNamespaces" } else { "" };
-        format!("{verb}{}{namespaced}{kind}{below}{everywhere}", self.camel())
-    }
-
-    fn connect_id(&self) -> String {
-        let below = self.below.map_or_else(String::new, |sub| upper(&sub.name));
-        format!("connect{}{}{}{below}", upper(self.action), self.camel(), self.resource.kind)
-    }
-
-    fn camel(&self) -> String {
-        self.tag().split('_').map(upper).collect()
+        let with_path = if self.with_path { "WithPath" } else { "" };
+        format!("{verb}{}{what}{namespaced}{kind}{below}{list}{everywhere}{with_path}", self.gv.camel())
     }
 }
 
-/// The same schema for every encoding of objects.
-fn any_media(schema: Value) -> Value {
-    let media = ["application/json", "application/yaml", protobuf::MEDIA_TYPE];
+/// Encodings of objects.
+pub(super) const OBJECTS: [&str; 3] = ["application/json", "application/yaml", protobuf::MEDIA_TYPE];
+const STREAMS: [&str; 2] =
+    ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+
+/// The same schema for all these encodings.
+pub(super) fn any_media(schema: &Value, media: &[&str]) -> Value {
     let content: Map<String, Value> =
         media.iter().map(|m| ((*m).to_owned(), json!({"schema": schema}))).collect();
     Value::Object(content)
 }
 
-fn upper(word: &str) -> String {
+pub(super) fn upper(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -1,57 +1,90 @@
-//! Query and path parameters, per verb.
+//! Query and path parameters, per action.
 
 use serde_json::{Value, json};
 
-/// Parameters of an operation, by its action.
+/// Query parameters of an operation on objects, by its action.
 pub(super) fn of_action(action: &str) -> Vec<Value> {
-    let dry_run = || string("dryRun", "`All`: process the request fully, store nothing.");
-    let manager = || string("fieldManager", "Name of the actor, for managedFields; at most 128 characters.");
-    let validation = || {
-        string(
-            "fieldValidation",
-            "What to do with unknown or duplicate fields: Ignore, Warn (default) or Strict.",
-        )
-    };
+    let mut out = vec![string("pretty", "`true`: indent the answer.")];
     match action {
-        "post" | "put" => vec![dry_run(), manager(), validation()],
+        "post" | "put" => out.extend(writing()),
         "patch" => {
-            let force = boolean("force", "Take over fields that other managers own; for apply patches only.");
-            vec![dry_run(), manager(), validation(), force]
+            out.extend(writing());
+            out.push(boolean("force", "Take over fields that other managers own; for apply patches only."));
         }
-        "delete" => deletion(dry_run()),
-        "deletecollection" => deletion(dry_run()).into_iter().chain(selection()).collect(),
-        "list" => selection()
-            .into_iter()
-            .chain([
-                boolean("watch", "Answer with changes as they happen."),
-                boolean("allowWatchBookmarks", "A watch may send BOOKMARK events."),
-            ])
-            .collect(),
+        "delete" => out.extend(deletion()),
+        "deletecollection" => out.extend(deletion().into_iter().chain(selection())),
+        "list" | "watch" | "watchlist" => {
+            out.extend(selection());
+            out.push(boolean("watch", "Answer with changes as they happen."));
+            out.push(boolean("allowWatchBookmarks", "A watch may send BOOKMARK events."));
+        }
+        _ => {}
+    }
+    out
+}
+
+/// Query parameters of a path that leads to a stream or text.
+pub(super) fn of_stream(subresource: &str) -> Vec<Value> {
+    let streams = || {
+        vec![
+            string("container", "Which container; may be left out if there is only one."),
+            boolean("stderr", "Send standard error."),
+            boolean("stdin", "Take standard input."),
+            boolean("stdout", "Send standard output."),
+            boolean("tty", "Give the process a terminal."),
+        ]
+    };
+    match subresource {
+        "attach" => streams(),
+        "exec" => {
+            let command = string("command", "The command, a word each time the parameter is given.");
+            streams().into_iter().chain([command]).collect()
+        }
+        "log" => logs(),
+        "portforward" => vec![integer("ports", "The ports, one each time the parameter is given.")],
+        "proxy" => vec![string("path", "The path of the request that is passed on.")],
         _ => Vec::new(),
     }
 }
 
-/// Parameters of a path.
-pub(super) fn of_path(path: &str) -> Vec<Value> {
-    let in_path = |name: &str, description: &str| {
+/// Parameters in a path.
+pub(super) fn of_path(path: &str, kind: &str) -> Vec<Value> {
+    let in_path = |name: &str, description: String| {
         let schema = json!({"type": "string", "uniqueItems": true});
         json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema})
     };
     let mut out = Vec::new();
     if path.contains("{name}") {
-        out.push(in_path("name", "Name of the object."));
+        out.push(in_path("name", format!("name of the {kind}")));
     }
     if path.contains("{namespace}") {
-        out.push(in_path("namespace", "Namespace of the objects."));
+        out.push(in_path("namespace", "Namespace of the objects.".into()));
     }
-    out.push(string("pretty", "`true`: indent the answer."));
+    if path.ends_with("{path}") {
+        out.push(in_path("path", "path to the resource".into()));
+    }
     out
 }
 
-fn deletion(dry_run: Value) -> Vec<Value> {
+fn writing() -> [Value; 3] {
+    [
+        string("dryRun", "`All`: process the request fully, store nothing."),
+        string("fieldManager", "Name of the actor, for managedFields; at most 128 characters."),
+        string(
+            "fieldValidation",
+            "What to do with unknown or duplicate fields: Ignore, Warn (default) or Strict.",
+        ),
+    ]
+}
+
+fn deletion() -> Vec<Value> {
     vec![
-        dry_run,
+        string("dryRun", "`All`: process the request fully, store nothing."),
         integer("gracePeriodSeconds", "Seconds an object has to end; 0 deletes at once."),
+        boolean(
+            "ignoreStoreReadErrorWithClusterBreakingPotential",
+            "Delete an object that can no longer be read.",
+        ),
         boolean("orphanDependents", "Deprecated: use propagationPolicy."),
         string("propagationPolicy", "What becomes of dependents: Orphan, Background or Foreground."),
     ]
@@ -67,6 +100,21 @@ fn selection() -> Vec<Value> {
         string("resourceVersionMatch", "How resourceVersion is to be read: Exact or NotOlderThan."),
         boolean("sendInitialEvents", "A watch begins with the present objects."),
         integer("timeoutSeconds", "Seconds after which the answer ends."),
+    ]
+}
+
+fn logs() -> Vec<Value> {
+    vec![
+        string("container", "Which container; may be left out if there is only one."),
+        boolean("follow", "Go on with what is written later."),
+        boolean("insecureSkipTLSVerifyBackend", "Do not check the certificate of the node."),
+        integer("limitBytes", "Most bytes in the answer."),
+        string("pretty", "`true`: indent the answer."),
+        boolean("previous", "The log of the container before its last restart."),
+        integer("sinceSeconds", "Only lines of the last so many seconds."),
+        string("stream", "Which stream: All (default), Stdout or Stderr."),
+        integer("tailLines", "Only so many lines from the end."),
+        boolean("timestamps", "Begin each line with its time."),
     ]
 }
 

@@ -1,9 +1,9 @@
-//! The paths of a document: collections, objects and what lies below objects.
+//! The paths of a group and version: collections, objects, what lies below objects, and the deprecated watches.
 
 use serde_json::{Map, Value, json};
 
-use super::operation::{Operation, Scope};
-use super::{GroupVersion, ResourceDoc, SubresourceDoc, parameters};
+use super::operation::{OBJECTS, Operation, Scope, any_media};
+use super::{GroupVersion, ResourceDoc, SubresourceDoc, common, parameters, reference};
 
 /// HTTP method, the API's word for the action, and the verb that must be served.
 type Action = (&'static str, &'static str, &'static str);
@@ -26,63 +26,121 @@ const BELOW: &[Action] = &[
     ("patch", "patch", "patch"),
     ("delete", "delete", "delete"),
 ];
+/// A proxy passes on any method.
+const PROXY: &[Action] = &[("head", "head", "get"), ("options", "options", "get")];
+const WATCH: &[Action] = &[("get", "watch", "watch")];
+const WATCH_LIST: &[Action] = &[("get", "watchlist", "watch")];
 
 /// All paths of the group and version.
 pub(super) fn paths(gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<String, Value> {
-    let mut out = Map::new();
+    let root = format!("/{}", gv.path());
+    let mut paths = Paths { gv, out: Map::new() };
+    paths.out.insert(format!("{root}/"), available(gv));
     for resource in resources {
-        let root = format!("/{}", gv.path());
+        paths.resource(&root, resource);
+    }
+    paths.out
+}
+
+struct Paths<'a> {
+    gv: &'a GroupVersion,
+    out: Map<String, Value>,
+}
+
+impl<'a> Paths<'a> {
+    fn resource(&mut self, root: &str, resource: &'a ResourceDoc) {
         let plural = &resource.plural;
-        let (collection, scope) = if resource.namespaced {
-            (format!("{root}/namespaces/{{namespace}}/{plural}"), Scope::Namespaced)
+        let (inside, scope) = if resource.namespaced {
+            (format!("/namespaces/{{namespace}}/{plural}"), Scope::Namespaced)
         } else {
-            (format!("{root}/{plural}"), Scope::Cluster)
+            (format!("/{plural}"), Scope::Cluster)
         };
+        let watches = resource.custom.is_none();
         if resource.namespaced {
-            let everywhere = (format!("{root}/{plural}"), Scope::AllNamespaces);
-            add(&mut out, gv, resource, everywhere, &COLLECTION[..1]);
+            let everywhere = Scope::AllNamespaces;
+            self.add(resource, format!("{root}/{plural}"), everywhere, &COLLECTION[..1]);
+            if watches {
+                self.add(resource, format!("{root}/watch/{plural}"), everywhere, WATCH_LIST);
+            }
         }
-        let object = format!("{collection}/{{name}}");
-        add(&mut out, gv, resource, (collection, scope), COLLECTION);
-        add(&mut out, gv, resource, (object.clone(), scope), OBJECT);
+        let object = format!("{root}{inside}/{{name}}");
+        self.add(resource, format!("{root}{inside}"), scope, COLLECTION);
+        self.add(resource, object.clone(), scope, OBJECT);
+        if watches {
+            self.add(resource, format!("{root}/watch{inside}"), scope, WATCH_LIST);
+            self.add(resource, format!("{root}/watch{inside}/{{name}}"), scope, WATCH);
+        }
         for sub in &resource.subresources {
-            below(&mut out, gv, resource, sub, (format!("{object}/{}", sub.name), scope));
+            let path = format!("{object}/{}", sub.name);
+            if sub.name == "proxy" {
+                self.below(resource, sub, format!("{path}/{{path}}"), scope);
+            }
+            self.below(resource, sub, path, scope);
         }
     }
-    out
-}
 
-fn add(
-    out: &mut Map<String, Value>,
-    gv: &GroupVersion,
-    resource: &ResourceDoc,
-    (path, scope): (String, Scope),
-    actions: &[Action],
-) {
-    let served = actions.iter().filter(|(_, _, verb)| resource.verbs.iter().any(|v| v == verb));
-    let operations = served.map(|(method, action, _)| (*method, Operation::on(gv, resource, scope, action)));
-    insert(out, path, operations.collect());
-}
-
-fn below(
-    out: &mut Map<String, Value>,
-    gv: &GroupVersion,
-    resource: &ResourceDoc,
-    sub: &SubresourceDoc,
-    (path, scope): (String, Scope),
-) {
-    let served = BELOW.iter().filter(|(_, _, verb)| sub.verbs.iter().any(|v| v == verb));
-    let operations =
-        served.map(|(method, action, _)| (*method, Operation::below(gv, resource, sub, scope, action)));
-    insert(out, path, operations.collect());
-}
-
-fn insert(out: &mut Map<String, Value>, path: String, operations: Vec<(&'static str, Operation<'_>)>) {
-    if operations.is_empty() {
-        return;
+    fn add(&mut self, resource: &'a ResourceDoc, path: String, scope: Scope, actions: &[Action]) {
+        let served = actions.iter().filter(|(_, _, verb)| resource.can(verb));
+        let operations = served.map(|(method, action, _)| (*method, self.operation(resource, scope, action)));
+        let operations = operations.collect();
+        self.insert(path, operations);
     }
-    let mut item = Map::new();
-    item.insert("parameters".to_owned(), json!(parameters::of_path(&path)));
-    item.extend(operations.into_iter().map(|(method, operation)| (method.to_owned(), operation.to_json())));
-    out.insert(path, Value::Object(item));
+
+    fn below(&mut self, resource: &'a ResourceDoc, sub: &'a SubresourceDoc, path: String, scope: Scope) {
+        let proxy: &[Action] = if sub.name == "proxy" { PROXY } else { &[] };
+        let served = BELOW.iter().chain(proxy).filter(|(_, _, verb)| sub.verbs.iter().any(|v| v == verb));
+        let with_path = path.ends_with("{path}");
+        let operations = served
+            .map(|(method, action, _)| {
+                (
+                    *method,
+                    Operation { below: Some(sub), with_path, ..self.operation(resource, scope, action) },
+                )
+            })
+            .collect();
+        self.insert(path, operations);
+    }
+
+    fn operation(&self, resource: &'a ResourceDoc, scope: Scope, action: &'static str) -> Operation<'a> {
+        Operation { gv: self.gv, resource, scope, action, below: None, with_path: false }
+    }
+
+    fn insert(&mut self, path: String, operations: Vec<(&'static str, Operation<'a>)>) {
+        if operations.is_empty() {
+            return;
+        }
+        let all: Vec<Vec<Value>> = operations.iter().map(|(_, operation)| operation.parameters()).collect();
+        let shared = |parameter: &Value| all.iter().all(|own| own.contains(parameter));
+        let mut item = Map::new();
+        let common = all[0].iter().filter(|parameter| shared(parameter)).cloned();
+        let of_what = operations[0].1.kind_name();
+        set_parameters(&mut item, parameters::of_path(&path, of_what).into_iter().chain(common).collect());
+        for ((method, operation), own) in operations.iter().zip(&all) {
+            let mut operation = operation.to_json();
+            let own = own.iter().filter(|parameter| !shared(parameter)).cloned().collect();
+            set_parameters(operation.as_object_mut().expect("an operation is an object"), own);
+            item.insert((*method).to_owned(), operation);
+        }
+        self.out.insert(path, Value::Object(item));
+    }
+}
+
+fn set_parameters(target: &mut Map<String, Value>, mut parameters: Vec<Value>) {
+    if !parameters.is_empty() {
+        parameters.sort_by(|a, b| {
+            (a["name"].as_str(), a["in"].as_str()).cmp(&(b["name"].as_str(), b["in"].as_str()))
+        });
+        target.insert("parameters".to_owned(), json!(parameters));
+    }
+}
+
+fn available(gv: &GroupVersion) -> Value {
+    let ok =
+        json!({"description": "OK", "content": any_media(&reference(common::API_RESOURCE_LIST), &OBJECTS)});
+    json!({"get": {
+        "tags": [gv.tag()],
+        "operationId": format!("get{}APIResources", gv.camel()),
+        "description": "get available resources",
+        "responses": {"200": ok, "401": {"description": "Unauthorized"}},
+    }})
 }

@@ -1,10 +1,17 @@
 //! From a schema name to the `k8s-openapi` type that knows its schema: one line per kind.
 
+use super::common;
 use k8s_openapi as k8s;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::WatchEvent;
+use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use schemars::SchemaGenerator;
 
 /// Adds the schema called `name`, and all it refers to, to the generator. False if no such type is known.
 pub(super) fn add(generator: &mut SchemaGenerator, name: &str) -> bool {
+    if name == common::WATCH_EVENT {
+        generator.subschema_for::<WatchEvent<RawExtension>>();
+        return true;
+    }
     let Some((_, add)) = ROOTS.iter().find(|(root, _)| *root == name) else { return false };
     add(generator);
     true
@@ -62,6 +69,7 @@ roots! {
         APIService
     }
     "io.k8s.apimachinery.pkg.apis.meta.v1" k8s::apimachinery::pkg::apis::meta::v1 {
-        DeleteOptions ListMeta ObjectMeta Patch Status
+        APIGroup APIGroupList APIResourceList APIVersions DeleteOptions ListMeta ObjectMeta Patch Status
     }
+    "io.k8s.apimachinery.pkg.version" k8s::apimachinery::pkg::version { Info }
 }

@@ -3,22 +3,34 @@
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
+use super::facts::{self, Facts};
 use super::{GroupVersion, ResourceDoc, common, reference, roots};
-use crate::schema::{self, Field, ListType, Type};
+use crate::kind;
+use crate::schema::{self, Elem, Field, ListType, Shape, Type};
 
 /// All schemas that the resources and their operations use, by name.
 pub(super) fn schemas(gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<String, Value> {
+    let mut names: Vec<&str> = common::of(resources).collect();
+    for resource in resources {
+        names.push(&resource.schema_name);
+        names.extend(resource.subresources.iter().filter_map(|sub| sub.schema_name.as_deref()));
+    }
+    let mut out = named(names.into_iter());
+    for resource in resources {
+        if let Some(custom) = &resource.custom {
+            out.insert(resource.schema_name.clone(), self::own(gv, &resource.kind, custom.clone()));
+        }
+        if resource.can("list") {
+            out.insert(format!("{}List", resource.schema_name), list(gv, resource));
+        }
+    }
+    out
+}
+
+/// These schemas and all that they refer to.
+pub(super) fn named<'a>(names: impl Iterator<Item = &'a str>) -> Map<String, Value> {
     let mut generator = SchemaSettings::openapi3().into_generator();
-    let bodies =
-        resources.iter().flat_map(|r| r.subresources.iter().filter_map(|s| s.schema_name.as_deref()));
-    let used = resources.iter().map(|r| r.schema_name.as_str()).chain(bodies);
-    for name in used.chain([
-        common::DELETE_OPTIONS,
-        common::LIST_META,
-        common::OBJECT_META,
-        common::PATCH,
-        common::STATUS,
-    ]) {
+    for name in names {
         roots::add(&mut generator, name);
     }
     let mut out: Map<String, Value> = generator.take_definitions(true).into_iter().collect();
@@ -27,14 +39,7 @@ pub(super) fn schemas(gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<Strin
         if let Some(ty) = schema::lookup(name) {
             enrich(definition, ty);
         }
-    }
-    for resource in resources {
-        if let Some(custom) = &resource.custom {
-            out.insert(resource.schema_name.clone(), own(gv, &resource.kind, custom.clone()));
-        }
-        if resource.verbs.iter().any(|v| v == "list") {
-            out.insert(format!("{}List", resource.schema_name), list(gv, resource));
-        }
+        wrap_references(definition);
     }
     out
 }
@@ -46,7 +51,10 @@ fn special(name: &str, definition: &mut Value) {
             json!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]})
         }
         "Quantity" => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
-        "JSON" => json!({}),
+        "JSON" | "JSONSchemaPropsOrArray" | "JSONSchemaPropsOrBool" | "JSONSchemaPropsOrStringArray" => {
+            json!({})
+        }
+        "WatchEvent" => return everywhere(definition, "WatchEvent"),
         _ => return,
     };
     let description = definition.get("description").cloned();
@@ -56,15 +64,33 @@ fn special(name: &str, definition: &mut Value) {
     }
 }
 
-/// Adds what the field table knows: group, version and kind, required members, list and patch facts.
+/// A kind that every group and version has as its own.
+fn everywhere(definition: &mut Value, kind: &str) {
+    let each = |group: &'static str| {
+        let of = move |version| json!({"group": group, "version": version, "kind": kind});
+        kind::versions(group).map(of)
+    };
+    let mut all: Vec<Value> = kind::groups().flat_map(each).collect();
+    all.sort_by_key(|gvk| gvk["group"].to_string());
+    definition["x-kubernetes-group-version-kind"] = json!(all);
+}
+
+/// Adds what the field table knows: group, version and kind, required members, list and patch facts, defaults, enumerations.
 fn enrich(definition: &mut Value, ty: &'static Type) {
-    if ty.has_kind {
-        let package = ty.package;
-        definition["x-kubernetes-group-version-kind"] =
-            json!([{"group": package.group, "version": package.version, "kind": ty.name}]);
+    match ty.name {
+        "DeleteOptions" => everywhere(definition, ty.name),
+        _ if ty.has_kind => {
+            let package = ty.package;
+            definition["x-kubernetes-group-version-kind"] =
+                json!([{"group": package.group, "version": package.version, "kind": ty.name}]);
+        }
+        _ => {}
     }
     if ty.atomic {
         definition["x-kubernetes-map-type"] = json!("atomic");
+    }
+    if let Some(Facts { union: Some(union), .. }) = facts::of_type(ty) {
+        definition["x-kubernetes-unions"] = union.clone();
     }
     let required: Vec<_> = ty.fields.iter().filter(|f| f.required).map(|f| f.name).collect();
     match definition.as_object_mut() {
@@ -76,6 +102,7 @@ fn enrich(definition: &mut Value, ty: &'static Type) {
     for (name, property) in properties {
         if let (Some(field), Value::Object(property)) = (ty.field(name), property) {
             annotate(property, field);
+            complete(property, field, facts::of_field(ty, name));
         }
     }
 }
@@ -105,6 +132,84 @@ fn annotate(property: &mut Map<String, Value>, field: &Field) {
     }
 }
 
+/// Adds the default value and the values there are.
+fn complete(property: &mut Map<String, Value>, field: &Field, facts: Option<&Facts>) {
+    let elements = match field.shape {
+        Shape::One => None,
+        Shape::List => property.get_mut("items"),
+        Shape::Map => property.get_mut("additionalProperties"),
+    };
+    if let (Some(Value::Object(elements)), Some(zero)) = (elements, zero(field.elem)) {
+        elements.insert("default".to_owned(), zero);
+    }
+    // A list of strings with a type of its own, or a map of such lists.
+    if field.elem == Elem::Items {
+        let map = if field.shape == Shape::Map { property.get_mut("additionalProperties") } else { None };
+        let list = match map {
+            Some(map) => map.get_mut("items"),
+            None => property.get_mut("items"),
+        };
+        list.into_iter().for_each(|items| items["default"] = json!(""));
+    }
+    // What is left out when empty has no default of its own; a struct is never empty for the encoder that says so.
+    let zero = zero(field.elem).filter(|zero| !field.pointer && (!field.omit_empty || zero.is_object()));
+    if let Some(zero) = zero.filter(|_| field.shape == Shape::One) {
+        property.insert("default".to_owned(), zero);
+    }
+    let Some(facts) = facts else { return };
+    if let Some(default) = &facts.default {
+        property.insert("default".to_owned(), default.clone());
+    }
+    if facts.granular {
+        property.insert("x-kubernetes-map-type".to_owned(), json!("granular"));
+    }
+    if !facts.values.is_empty() {
+        let target = match field.shape {
+            Shape::List => property.get_mut("items").and_then(Value::as_object_mut),
+            Shape::One | Shape::Map => Some(property),
+        };
+        target.map(|target| target.insert("enum".to_owned(), json!(facts.values)));
+    }
+}
+
+/// The value that a member without one has; `None` for types whose zero is nothing in JSON.
+fn zero(elem: Elem) -> Option<Value> {
+    match elem {
+        Elem::String => Some(json!("")),
+        Elem::Bool => Some(json!(false)),
+        Elem::Int32 | Elem::Int64 | Elem::Float64 => Some(json!(0)),
+        Elem::Struct(_) => Some(json!({})),
+        Elem::Bytes
+        | Elem::Time
+        | Elem::MicroTime
+        | Elem::Quantity
+        | Elem::IntOrString
+        | Elem::Raw
+        | Elem::FieldsV1
+        | Elem::Json
+        | Elem::Items
+        | Elem::SchemaOrList
+        | Elem::SchemaOrBool
+        | Elem::SchemaOrStrings => None,
+    }
+}
+
+/// In OpenAPI v3 nothing may stand beside a `$ref`: it moves into an `allOf`.
+fn wrap_references(schema: &mut Value) {
+    let Value::Object(map) = schema else { return };
+    if map.len() > 1
+        && let Some(reference @ Value::String(_)) = map.remove("$ref")
+    {
+        map.insert("allOf".to_owned(), json!([{"$ref": reference}]));
+    }
+    for inner in ["items", "additionalProperties"] {
+        map.get_mut(inner).into_iter().for_each(wrap_references);
+    }
+    if let Some(Value::Object(properties)) = map.get_mut("properties") {
+        properties.values_mut().for_each(wrap_references);
+    }
+}
+
 /// A custom resource's schema, which states neither its metadata's type nor its group, version and kind.
 fn own(gv: &GroupVersion, kind: &str, mut definition: Value) -> Value {
     if !definition.is_object() {
@@ -127,11 +232,15 @@ fn list(gv: &GroupVersion, resource: &ResourceDoc) -> Value {
         "properties": {
             "apiVersion": {"type": "string", "description": "Group and version of this list."},
             "kind": {"type": "string", "description": "Kind of this list."},
-            "metadata": {"allOf": [reference(common::LIST_META)], "description": "Metadata of the list."},
+            "metadata": {
+                "allOf": [reference(common::LIST_META)],
+                "default": {},
+                "description": "Metadata of the list.",
+            },
             "items": {
                 "type": "array",
                 "description": "The objects, in the order of their keys.",
-                "items": {"allOf": [reference(&resource.schema_name)]},
+                "items": {"allOf": [reference(&resource.schema_name)], "default": {}},
             },
         },
         "x-kubernetes-group-version-kind": gvk_list(gv, &format!("{kind}List")),

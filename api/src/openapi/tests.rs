@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{GroupVersion, ResourceDoc, document, fingerprint, index};
+use super::{GroupVersion, Part, ResourceDoc, index, swagger};
 use crate::kind::RESOURCES;
 
 fn all() -> Vec<(GroupVersion, Vec<ResourceDoc>)> {
@@ -19,7 +19,7 @@ fn all() -> Vec<(GroupVersion, Vec<ResourceDoc>)> {
 
 fn one(group: &str) -> Value {
     let (gv, docs) = all().into_iter().find(|(gv, _)| gv.group == group).unwrap();
-    document(&gv, &docs)
+    Part::Resources(gv, docs).document()
 }
 
 /// Every `$ref` in a document.
@@ -37,7 +37,7 @@ fn references(value: &Value, out: &mut Vec<String>) {
 #[test]
 fn every_resource_has_its_schema_and_no_reference_dangles() {
     for (gv, docs) in all() {
-        let document = document(&gv, &docs);
+        let document = Part::Resources(gv.clone(), docs.clone()).document();
         let schemas = document["components"]["schemas"].as_object().unwrap();
         for doc in &docs {
             assert!(schemas.contains_key(&doc.schema_name), "{} has no schema", doc.schema_name);
@@ -108,24 +108,89 @@ fn custom_resources_have_their_schema_and_no_strategic_merge() {
         schema_name: "com.example.v1.Foo".into(),
         namespaced: false,
         verbs: ["create", "get", "list", "patch"].map(str::to_owned).into(),
+        returns_deleted: false,
         subresources: Vec::new(),
         custom: Some(json!({"type": "object", "properties": {"spec": {"type": "object"}}})),
     };
-    let document = document(&gv, std::slice::from_ref(&doc));
+    let part = Part::Resources(gv.clone(), vec![doc.clone()]);
+    let document = part.document();
     let schema = &document["components"]["schemas"]["com.example.v1.Foo"];
     assert_eq!(schema["properties"]["spec"]["type"], "object");
     assert_eq!(schema["x-kubernetes-group-version-kind"][0]["kind"], "Foo");
     let content = &document["paths"]["/apis/example.com/v1/foos/{name}"]["patch"]["requestBody"]["content"];
     assert_eq!(content.as_object().unwrap().len(), 3);
-    let changed = ResourceDoc { custom: Some(json!({})), ..doc.clone() };
-    assert_ne!(fingerprint(&gv, &[doc]), fingerprint(&gv, &[changed]));
+    let changed = ResourceDoc { custom: Some(json!({})), ..doc };
+    assert_ne!(part.fingerprint(), Part::Resources(gv, vec![changed]).fingerprint());
 }
 
 #[test]
 fn the_index_names_every_document_with_its_fingerprint() {
-    let all = all();
-    let index = index(all.iter().map(|(gv, docs)| (gv, docs.as_slice())));
-    let apps = index["paths"]["apis/apps/v1"]["serverRelativeURL"].as_str().unwrap();
-    assert!(apps.starts_with("/openapi/v3/apis/apps/v1?hash="));
-    assert!(index["paths"]["api/v1"].is_object());
+    let index = index([("apis/apps/v1", "ABC"), ("version", "DEF")]);
+    assert_eq!(index["paths"]["apis/apps/v1"]["serverRelativeURL"], "/openapi/v3/apis/apps/v1?hash=ABC");
+    assert_eq!(index["paths"]["version"]["serverRelativeURL"], "/openapi/v3/version?hash=DEF");
+}
+
+#[test]
+fn members_have_the_defaults_and_values_of_the_api() {
+    let core = one("");
+    let property = |name: &str, field: &str| {
+        core["components"]["schemas"][format!("io.k8s.api.core.v1.{name}")]["properties"][field].clone()
+    };
+    let protocol = property("ServicePort", "protocol");
+    assert_eq!((&protocol["default"], &protocol["enum"]), (&json!("TCP"), &json!(["SCTP", "TCP", "UDP"])));
+    assert_eq!(property("ServicePort", "port")["default"], 0);
+    assert_eq!(property("ServicePort", "name").get("default"), None, "left out when empty");
+    assert_eq!(property("Pod", "spec")["default"], json!({}));
+    assert_eq!(property("PodSpec", "securityContext").get("default"), None, "a pointer");
+    assert_eq!(property("PodSpec", "containers")["items"]["default"], json!({}));
+    assert_eq!(property("ServiceSpec", "ipFamilies")["items"]["enum"], json!(["", "IPv4", "IPv6"]));
+    let seccomp = &core["components"]["schemas"]["io.k8s.api.core.v1.SeccompProfile"];
+    assert_eq!(seccomp["x-kubernetes-unions"][0]["discriminator"], "type");
+    assert_eq!(property("PersistentVolumeSpec", "claimRef")["x-kubernetes-map-type"], "granular");
+}
+
+#[test]
+fn nothing_stands_beside_a_reference_in_v3_and_v2_puts_it_back() {
+    fn alone(value: &Value) -> bool {
+        match value {
+            Value::Object(map) if map.get("$ref").is_some_and(Value::is_string) => map.len() == 1,
+            Value::Object(map) => map.values().all(alone),
+            Value::Array(items) => items.iter().all(alone),
+            _ => true,
+        }
+    }
+    assert!(all().into_iter().all(|(gv, docs)| alone(&Part::Resources(gv, docs).document())));
+    let all: Vec<Part> = all().into_iter().map(|(gv, docs)| Part::Resources(gv, docs)).collect();
+    let swagger = swagger(all.iter());
+    let spec = &swagger["definitions"]["io.k8s.api.apps.v1.Deployment"]["properties"]["spec"];
+    assert_eq!(spec["$ref"], "#/definitions/io.k8s.api.apps.v1.DeploymentSpec");
+    assert_eq!((spec.get("default"), spec["description"].is_string()), (None, true));
+    let port = &swagger["definitions"]["io.k8s.apimachinery.pkg.util.intstr.IntOrString"];
+    assert_eq!((&port["type"], &port["format"]), (&json!("string"), &json!("int-or-string")));
+    let mut found = Vec::new();
+    references(&swagger, &mut found);
+    for reference in found {
+        let pointer = reference.strip_prefix('#').expect("references stay in the document");
+        assert!(swagger.pointer(pointer).is_some(), "{reference} dangles");
+    }
+    let post = &swagger["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments"]["post"];
+    let body = post["parameters"][0]["$ref"].as_str().unwrap();
+    let body = swagger.pointer(body.strip_prefix('#').unwrap()).unwrap();
+    assert_eq!(
+        (&body["in"], &body["schema"]["$ref"]),
+        (&json!("body"), &json!("#/definitions/io.k8s.api.apps.v1.Deployment"))
+    );
+    assert_eq!(post["consumes"], json!(["*/*"]));
+    assert!(post["produces"].as_array().unwrap().contains(&json!("application/json")));
+    assert_eq!(post["responses"]["201"]["schema"]["$ref"], "#/definitions/io.k8s.api.apps.v1.Deployment");
+}
+
+#[test]
+fn every_file_that_makes_documents_counts_for_their_fingerprints() {
+    let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/openapi")).unwrap();
+    let files = folder.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some());
+    for file in files.filter(|file| !file.ends_with("tests.rs")) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(super::SOURCES.contains(&text.as_str()), "{} is not among the sources", file.display());
+    }
 }

@@ -28,6 +28,9 @@ pub fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError> {
                 "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {MAX_COPY_BYTES}"
             )));
         }
+        if finds_nothing(&value, &operation) {
+            continue;
+        }
         json_patch::patch(&mut value, std::slice::from_ref(&operation))
             .map_err(|e| misfit(&operation, &e.kind))?;
     }
@@ -35,6 +38,19 @@ pub fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError> {
         return Err(PatchError::Unprocessable("exceeded max depth".to_owned()));
     }
     Ok(value)
+}
+
+/// A test for null passes where there is nothing: beyond the RFC, but what the server does with the library it uses, and how clients
+/// add the first finalizer only if there is none.
+fn finds_nothing(value: &Value, operation: &PatchOperation) -> bool {
+    match operation {
+        PatchOperation::Test(test) => test.value.is_null() && value.pointer(test.path.as_str()).is_none(),
+        PatchOperation::Add(_)
+        | PatchOperation::Remove(_)
+        | PatchOperation::Replace(_)
+        | PatchOperation::Move(_)
+        | PatchOperation::Copy(_) => false,
+    }
 }
 
 /// Operations can nest what no JSON parser would read back.
@@ -108,6 +124,17 @@ mod tests {
         ]);
         let want = json!({"metadata": {"labels": {"a": "2", "b/c": "3"}}, "l": [2, 3], "m": [3], "n": 2});
         assert_eq!(apply(&current, &patch).unwrap(), want);
+    }
+
+    #[test]
+    fn a_test_for_null_passes_where_nothing_is() {
+        let absent = json!({"op": "test", "path": "/metadata/finalizers", "value": null});
+        let add = json!({"op": "add", "path": "/metadata/finalizers", "value": ["f"]});
+        let once = apply(&json!({"metadata": {}}), &json!([absent, add])).unwrap();
+        assert_eq!(once, json!({"metadata": {"finalizers": ["f"]}}));
+        let twice = apply(&once, &json!([absent, add])).unwrap_err();
+        let text = "testing value /metadata/finalizers failed: test failed".to_owned();
+        assert_eq!(twice, PatchError::Unprocessable(text));
     }
 
     #[test]

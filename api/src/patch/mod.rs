@@ -9,9 +9,6 @@ pub mod json;
 pub mod merge;
 pub mod strategic;
 
-use crate::kind::Resource;
-use crate::status::{Details, Reason, Status};
-
 /// The kinds of patch, by their media type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchType {
@@ -60,26 +57,4 @@ pub enum PatchError {
     /// 422: well-formed, but it does not fit this object.
     #[error("{0}")]
     Unprocessable(String),
-}
-
-impl PatchError {
-    /// The answer to the client whose patch for `name` was refused.
-    #[must_use]
-    pub fn to_status(&self, resource: &Resource, name: &str) -> Status {
-        match self {
-            Self::BadRequest(text) => Status::bad_request(text),
-            Self::TooLarge(text) => Status::too_large(text),
-            Self::Unprocessable(text) => {
-                let mut status = Status::bad_request(text);
-                (status.reason, status.code) = (Reason::Invalid, 422);
-                status.details = Some(Box::new(Details {
-                    name: name.to_owned(),
-                    group: resource.group.to_owned(),
-                    kind: resource.plural.to_owned(),
-                    ..Details::default()
-                }));
-                status
-            }
-        }
-    }
 }

@@ -11,12 +11,15 @@ use super::path::{Path, Step};
 use super::{Elem, Field, Shape, Type, json_schema_props, scalar};
 use crate::quantity::QuantityError;
 
+/// The one list whose emptiness says something.
+const MANAGED_FIELDS: &str = "managedFields";
+
 /// What the object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// A whole object: what equals absence is removed.
     Whole,
-    /// An apply configuration: what its author wrote stays, zero or not.
+    /// An apply configuration: what its author wrote stays, zero or not, unknown or not.
     Partial,
 }
 
@@ -119,7 +122,7 @@ impl Walk {
             }
             let Some(field) = ty.field(name) else {
                 self.unknown(name);
-                return false;
+                return self.mode == Mode::Partial;
             };
             self.path.push(Step::Field(field.name));
             let kept = self.member(value, field, ty);
@@ -301,6 +304,8 @@ fn equals_absence(value: &Value, field: &Field) -> bool {
         return false;
     }
     match (field.shape, field.elem) {
+        // To state that there are no entries is to ask for a reset.
+        (Shape::List, _) if field.name == MANAGED_FIELDS => false,
         (Shape::List | Shape::Map, _) | (_, Elem::Bytes | Elem::Items) => field.omit_empty && is_empty(value),
         (Shape::One, Elem::Raw | Elem::Json | Elem::FieldsV1) => false,
         (Shape::One, Elem::Quantity) => value.as_str() == Some("0"),

@@ -101,13 +101,15 @@ fn what_equals_absence_is_removed_and_what_differs_stays() {
     assert_eq!(role, json!({"rules": []}), "a list without omitempty may be empty");
     let (map, _) = read(("", "v1", "ConfigMap"), json!({"data": {"a": null, "b": ""}})).unwrap();
     assert_eq!(map, json!({"data": {"a": "", "b": ""}}));
+    let (books, _) = read(("", "v1", "ConfigMap"), json!({"metadata": {"managedFields": []}})).unwrap();
+    assert_eq!(books, json!({"metadata": {"managedFields": []}}), "no owners is not nothing about owners");
 }
 
 #[test]
 fn an_apply_configuration_keeps_what_its_author_wrote() {
     let mut body = json!({"spec": {"paused": false, "strategy": {}, "odd": 1, "minReadySeconds": null}});
     let problems = normalize(&mut body, of("apps", "v1", "Deployment").unwrap(), Mode::Partial).unwrap();
-    assert_eq!((body, problems.len()), (json!({"spec": {"paused": false, "strategy": {}}}), 1));
+    assert_eq!((body, problems.len()), (json!({"spec": {"odd": 1, "paused": false, "strategy": {}}}), 1));
 }
 
 #[test]

@@ -46,7 +46,8 @@ fn object(map: &mut Map<String, Value>, ty: &'static Type, depth: usize) {
     }
 }
 
-fn always_printed(field: &Field) -> bool {
+/// Whether Kubernetes prints the member even when it is zero.
+pub(crate) fn always_printed(field: &Field) -> bool {
     if field.pointer || field.shape != Shape::One || field.omit_zero {
         return false;
     }

@@ -39,6 +39,7 @@ mod decode_tests;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use table::FILES;
 use table::table;
 
 /// A group and version with the place its type names live in.
@@ -52,6 +53,24 @@ pub struct Package {
     pub group: &'static str,
     /// API version.
     pub version: &'static str,
+}
+
+impl Package {
+    /// `v1` or `apps/v1`, as written in `apiVersion`.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// Whether an `apiVersion` names this group and version.
+    #[must_use]
+    pub fn is_version(&self, api_version: &str) -> bool {
+        crate::kind::split_api_version(api_version) == (self.group, self.version)
+    }
 }
 
 /// Index of a [`Type`] in the table.

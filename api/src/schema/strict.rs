@@ -9,6 +9,9 @@ use super::decode::FieldProblem;
 use super::limits::MAX_FIELD_PROBLEMS;
 use super::path::{Path, Step};
 
+/// Problems reported for one body at most.
+pub const MAX_PROBLEMS: usize = MAX_FIELD_PROBLEMS;
+
 /// Members which occur more than once in their object, in order of occurrence. Text that is not JSON has none: the
 /// parser that follows refuses it.
 #[must_use]

@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 
 use super::{Elem, Field, ListType, Member, Package, PatchStrategy, Shape, Type, TypeId};
 
-const FILES: &[&str] = &[
+/// The files, as they are written.
+pub(crate) const FILES: &[&str] = &[
     include_str!("../../schema/admissionregistration_v1.tbl"),
     include_str!("../../schema/apiextensions_v1.tbl"),
     include_str!("../../schema/apiregistration_v1.tbl"),

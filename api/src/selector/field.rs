@@ -72,7 +72,7 @@ impl Selector {
     }
 
     /// Checks that a kind can be selected by all fields, and replaces old labels of fields, and those of a version that is not
-    /// stored, by the ones [`fields_of`] uses.
+    /// stored, by the ones [`own_labels`] has.
     ///
     /// # Errors
     /// With the text Kubernetes gives, for the first unknown field.
@@ -94,13 +94,9 @@ impl Selector {
         })
     }
 
-    /// Whether fields (as [`fields_of`] makes them) satisfy all terms.
-    pub fn matches_fields(&self, fields: &[(&'static str, String)]) -> bool {
-        self.terms.iter().all(|term| {
-            let at = fields.binary_search_by(|(label, _)| (*label).cmp(&term.field));
-            let value = at.map_or("", |at| fields[at].1.as_str());
-            (value == term.value) != term.negated
-        })
+    /// Whether fields satisfy all terms; `field` gives the value of a label, empty if there is none.
+    pub fn matches_fields<'f>(&self, field: impl Fn(&str) -> &'f str) -> bool {
+        self.terms.iter().all(|term| (field(&term.field) == term.value) != term.negated)
     }
 }
 
@@ -201,13 +197,21 @@ const EVENT: &[(&str, Read)] = &[
     ("type", Read::At(&["type"])),
 ];
 const NODE: &[(&str, Read)] = &[("spec.unschedulable", Read::Or(&["spec", "unschedulable"], "false"))];
-const NAMESPACE: &[(&str, Read)] = &[("status.phase", Read::At(&["status", "phase"]))];
+const NAMESPACES: &[(&str, Read)] = &[("status.phase", Read::At(&["status", "phase"]))];
 const SECRET: &[(&str, Read)] = &[("type", Read::At(&["type"]))];
 const SERVICE: &[(&str, Read)] =
     &[("spec.clusterIP", Read::At(&["spec", "clusterIP"])), ("spec.type", Read::At(&["spec", "type"]))];
 const CONTROLLER: &[(&str, Read)] = &[("status.replicas", Read::Or(&["status", "replicas"], "0"))];
 const JOB: &[(&str, Read)] = &[("status.successful", Read::Or(&["status", "succeeded"], "0"))];
-const CSR: &[(&str, Read)] = &[("spec.signerName", Read::At(&["spec", "signerName"]))];
+/// Signing requests and bundles of trust.
+const SIGNED: &[(&str, Read)] = &[("spec.signerName", Read::At(&["spec", "signerName"]))];
+const POD_CERTIFICATE: &[(&str, Read)] = &[
+    ("spec.nodeName", Read::At(&["spec", "nodeName"])),
+    ("spec.podName", Read::At(&["spec", "podName"])),
+    ("spec.signerName", Read::At(&["spec", "signerName"])),
+];
+const SLICE: &[(&str, Read)] =
+    &[("spec.driver", Read::At(&["spec", "driver"])), ("spec.nodeName", Read::At(&["spec", "nodeName"]))];
 
 /// The fields of a kind besides name and namespace, sorted.
 fn own_fields(resource: &Resource) -> &'static [(&'static str, Read)] {
@@ -215,23 +219,27 @@ fn own_fields(resource: &Resource) -> &'static [(&'static str, Read)] {
         ("", "pods") => POD,
         ("" | "events.k8s.io", "events") => EVENT,
         ("", "nodes") => NODE,
-        ("", "namespaces") => NAMESPACE,
+        ("", "namespaces") => NAMESPACES,
         ("", "secrets") => SECRET,
         ("", "services") => SERVICE,
         ("", "replicationcontrollers") => CONTROLLER,
         ("batch", "jobs") => JOB,
-        ("certificates.k8s.io", "certificatesigningrequests") => CSR,
+        ("certificates.k8s.io", "certificatesigningrequests" | "clustertrustbundles") => SIGNED,
+        ("certificates.k8s.io", "podcertificaterequests") => POD_CERTIFICATE,
+        ("resource.k8s.io", "resourceslices") => SLICE,
         _ => &[],
     }
 }
 
-const NAME: &str = "metadata.name";
-const NAMESPACE_FIELD: &str = "metadata.namespace";
+/// The label of an object's name.
+pub const NAME: &str = "metadata.name";
+/// The label of an object's namespace.
+pub const NAMESPACE: &str = "metadata.namespace";
 
 /// The label under which the stored version of a kind knows a field; `None` if the kind cannot be selected by it.
 fn stored_label<'f>(resource: &Resource, field: &'f str) -> Option<Cow<'f, str>> {
     match (resource.group, resource.plural, field) {
-        (_, _, NAME | NAMESPACE_FIELD) => Some(field.into()),
+        (_, _, NAME | NAMESPACE) => Some(field.into()),
         ("", "pods", "spec.host") => Some("spec.nodeName".into()),
         ("", "namespaces", "name") => Some(NAME.into()),
         ("events.k8s.io", "events", "reportingController") => Some("reportingComponent".into()),
@@ -254,7 +262,7 @@ fn unknown_field(resource: &Resource, field: &str) -> SelectorError {
     SelectorError(match (resource.group, resource.plural) {
         ("batch", "jobs") => format!("field label \"{field}\" not supported for Job"),
         _ if own_fields(resource).is_empty() => {
-            format!("\"{field}\" is not a known field selector: only \"{NAME}\", \"{NAMESPACE_FIELD}\"")
+            format!("\"{field}\" is not a known field selector: only \"{NAME}\", \"{NAMESPACE}\"")
         }
         _ => format!("field label not supported: {field}"),
     })
@@ -264,19 +272,27 @@ fn unknown_field(resource: &Resource, field: &str) -> SelectorError {
 pub fn field_of<'o>(resource: &Resource, field: &str, object: &'o Value) -> Option<Cow<'o, str>> {
     match field {
         NAME => Some(meta::name(object).into()),
-        NAMESPACE_FIELD => Some(meta::namespace(object).into()),
+        NAMESPACE => Some(meta::namespace(object).into()),
         _ => own_fields(resource).iter().find(|(label, _)| *label == field).map(|(_, read)| read.of(object)),
     }
 }
 
-/// All fields an object can be selected by, sorted by label.
-pub fn fields_of(resource: &Resource, object: &Value) -> Vec<(&'static str, String)> {
-    let own = own_fields(resource).iter().map(|(label, read)| (*label, read.of(object).into_owned()));
-    let mut fields: Vec<_> = own.collect();
-    fields.push((NAME, meta::name(object).to_owned()));
-    fields.push((NAMESPACE_FIELD, meta::namespace(object).to_owned()));
-    fields.sort_by_key(|(label, _)| *label);
-    fields
+/// The labels of a kind's fields besides name and namespace, sorted.
+pub fn own_labels(resource: &Resource) -> impl ExactSizeIterator<Item = &'static str> + use<> {
+    own_fields(resource).iter().map(|(label, _)| *label)
+}
+
+/// The place of a label among [`own_labels`].
+pub fn position(resource: &Resource, label: &str) -> Option<usize> {
+    own_fields(resource).binary_search_by(|(own, _)| (*own).cmp(label)).ok()
+}
+
+/// The values of those fields of an object, in the order of [`own_labels`].
+pub fn own_values<'o>(
+    resource: &Resource,
+    object: &'o Value,
+) -> impl Iterator<Item = Cow<'o, str>> + use<'o> {
+    own_fields(resource).iter().map(|(_, read)| read.of(object))
 }
 
 impl Read {
@@ -324,6 +340,16 @@ mod tests {
         lookup("", "v1", "pods").unwrap()
     }
 
+    /// Whether the values that are kept of an object satisfy a selector.
+    fn fits(selector: &Selector, resource: &Resource, object: &Value) -> bool {
+        let values: Vec<_> = own_values(resource, object).collect();
+        selector.matches_fields(|label| match label {
+            NAME => meta::name(object),
+            NAMESPACE => meta::namespace(object),
+            _ => position(resource, label).map_or("", |at| &values[at]),
+        })
+    }
+
     #[test]
     fn terms_are_read_with_escapes() {
         let selector = Selector::parse("a=b,c!=d\\,e,,f==g\\=h").unwrap();
@@ -364,7 +390,7 @@ mod tests {
         ] {
             let selector = Selector::parse(text).unwrap().check(pods()).unwrap();
             assert_eq!(selector.matches(pods(), &pod), want, "{text}");
-            assert_eq!(selector.matches_fields(&fields_of(pods(), &pod)), want, "{text}");
+            assert_eq!(fits(&selector, pods(), &pod), want, "{text}");
         }
     }
 
@@ -378,7 +404,7 @@ mod tests {
         let new = lookup("events.k8s.io", "v1", "events").unwrap();
         let text = "regarding.kind=Node,reportingController=kubelet";
         let selector = Selector::parse(text).unwrap().check(new).unwrap();
-        assert!(selector.matches_fields(&fields_of(events, &event)), "one selector for both versions");
+        assert!(fits(&selector, events, &event), "one selector for both versions");
         let turned = json!({"regarding": {"kind": "Node"}, "reportingController": "kubelet"});
         assert!(selector.matches(new, &turned));
         assert!(Selector::parse("involvedObject.kind=Node").unwrap().check(new).is_err());
@@ -388,7 +414,7 @@ mod tests {
     #[test]
     fn fields_are_sorted_for_every_kind() {
         for resource in crate::kind::RESOURCES {
-            assert!(fields_of(resource, &json!({})).is_sorted(), "{}", resource.plural);
+            assert!(own_labels(resource).is_sorted(), "{}", resource.plural);
         }
     }
 }

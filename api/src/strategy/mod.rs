@@ -2,6 +2,7 @@
 //! status, its generation. Pure; runs after defaults and admission and before validation. Allocation (addresses, ports) and everything
 //! that needs another object belong to the apiserver.
 
+mod api_service;
 mod certificate;
 mod daemon_set;
 mod generation;
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::kind::Resource;
 
+pub(crate) use pod::aggregate;
 pub use pod::qos_class;
 
 /// Prepares an object for its creation: `metadata` has been wiped and filled before (`meta::wipe_system_fields`,
@@ -38,6 +40,7 @@ pub fn prepare_create(resource: &Resource, object: &mut Value) {
         }
         ("batch", "Job") => job::prepare_create(object),
         ("apps", "DaemonSet") => daemon_set::prepare_create(object),
+        ("apiregistration.k8s.io", "APIService") => api_service::prepare_create(object),
         _ => {}
     }
 }
@@ -68,6 +71,7 @@ pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, o
             ("", "Namespace") => namespace::prepare_update(new, old),
             ("certificates.k8s.io", "CertificateSigningRequest") => copy(new, old, "spec"),
             ("apps", "DaemonSet") => daemon_set::prepare_update(new, old),
+            ("apiregistration.k8s.io", "APIService") => api_service::prepare_update(new, old),
             _ => {}
         }
     }
@@ -87,7 +91,10 @@ fn status_only(resource: &Resource, new: &mut Value, old: &Value) {
         copy(new, old, &member);
     }
     match (resource.group, resource.kind) {
-        ("", "Pod") => copy_metadata(new, old, "ownerReferences"),
+        ("", "Pod") => {
+            copy_metadata(new, old, "ownerReferences");
+            pod::status_only(new, old);
+        }
         ("apps", "Deployment") => copy_metadata(new, old, "labels"),
         ("certificates.k8s.io", "CertificateSigningRequest") => certificate::status_only(new, old),
         _ => {}

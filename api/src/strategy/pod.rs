@@ -10,10 +10,80 @@ use crate::quantity::Quantity;
 pub(super) fn prepare_create(object: &mut Value) {
     let mut status = json!({"phase": "Pending", "qosClass": qos_class(object)});
     if object["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
+        let now = object["metadata"]["creationTimestamp"].clone();
         status["conditions"] = json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
-            "message": "Scheduling is blocked due to non-empty scheduling gates"}]);
+            "message": "Scheduling is blocked due to non-empty scheduling gates", "lastTransitionTime": now}]);
     }
     object["status"] = status;
+    label_keys(object);
+}
+
+/// Keys whose values the pod's own labels give become part of the selectors beside them.
+fn label_keys(object: &mut Value) {
+    let labels = object["metadata"]["labels"].clone();
+    let spec = &mut object["spec"];
+    for side in ["podAffinity", "podAntiAffinity"] {
+        let Some(affinity) = spec.get_mut("affinity").and_then(|affinity| affinity.get_mut(side)) else {
+            continue;
+        };
+        for term in items(affinity, "preferredDuringSchedulingIgnoredDuringExecution") {
+            if let Some(term) = term.get_mut("podAffinityTerm") {
+                merge_keys(term, &labels);
+            }
+        }
+        for term in items(affinity, "requiredDuringSchedulingIgnoredDuringExecution") {
+            merge_keys(term, &labels);
+        }
+    }
+    for constraint in items(spec, "topologySpreadConstraints") {
+        merge_keys(constraint, &labels);
+    }
+}
+
+fn items<'o>(object: &'o mut Value, member: &str) -> impl Iterator<Item = &'o mut Value> {
+    object.get_mut(member).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+fn merge_keys(term: &mut Value, labels: &Value) {
+    for (member, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
+        let keys = term[member].as_array().cloned().unwrap_or_default();
+        let said = keys.iter().filter_map(Value::as_str).filter(|key| !labels[*key].is_null());
+        let merged: Vec<Value> =
+            said.map(|key| json!({"key": key, "operator": operator, "values": [labels[key]]})).collect();
+        if merged.is_empty() || !term["labelSelector"].is_object() {
+            continue;
+        }
+        let expressions = &mut term["labelSelector"]["matchExpressions"];
+        match expressions.as_array_mut() {
+            Some(expressions) => expressions.extend(merged),
+            None => *expressions = merged.into(),
+        }
+    }
+}
+
+/// What the containers of a spec need of a resource: those that run side by side together, or the most that the start needs.
+/// Nothing if none of them says.
+pub(crate) fn aggregate(spec: &Value, side: &str, name: &str) -> Option<Quantity> {
+    let zero = Quantity::ZERO;
+    let mut said = false;
+    let mut amount = |container: &Value| {
+        let amount = container["resources"][side][name].as_str().and_then(|text| Quantity::parse(text).ok());
+        said |= amount.is_some();
+        amount.unwrap_or(zero)
+    };
+    let list = |member: &str| spec[member].as_array().map_or(&[][..], Vec::as_slice);
+    let together = list("containers").iter().map(&mut amount).fold(zero, Quantity::add);
+    let (mut beside, mut start) = (zero, zero);
+    for container in list("initContainers") {
+        let own = amount(container);
+        if container["restartPolicy"] == "Always" {
+            beside = beside.add(own);
+            start = start.max(beside);
+        } else {
+            start = start.max(beside.add(own));
+        }
+    }
+    said.then(|| together.add(beside).max(start))
 }
 
 const COMPUTE: [&str; 2] = ["cpu", "memory"];
@@ -53,25 +123,75 @@ fn amounts(resources: &Value, side: &str) -> BTreeMap<&'static str, Quantity> {
     COMPUTE.iter().filter_map(amount).collect()
 }
 
-/// `/ephemeralcontainers` writes that list and nothing else.
-pub(super) fn ephemeral_containers_only(new: &mut Value, old: &Value) {
-    let list = new["spec"]["ephemeralContainers"].clone();
+/// `/status` writes the status: the class of service and the generations that were observed stay unless the writer says otherwise.
+pub(super) fn status_only(new: &mut Value, old: &Value) {
+    if !new["status"].is_object() {
+        new["status"] = json!({});
+    }
+    let (status, stored) = (&mut new["status"], &old["status"]);
+    if status["qosClass"].as_str().unwrap_or_default().is_empty() {
+        copy(status, stored, "qosClass");
+    }
+    keep_generation(status, stored);
+    let mut before: Vec<&Value> = stored["conditions"].as_array().into_iter().flatten().collect();
+    for condition in items(status, "conditions").filter(|condition| condition.is_object()) {
+        if let Some(i) = before.iter().position(|old| old["type"] == condition["type"]) {
+            keep_generation(condition, before.remove(i));
+        }
+    }
+}
+
+fn keep_generation(new: &mut Value, old: &Value) {
+    let unsaid = new["observedGeneration"].as_i64().unwrap_or_default() == 0;
+    if unsaid && !old["observedGeneration"].is_null() {
+        copy(new, old, "observedGeneration");
+    }
+}
+
+/// Members of the metadata that only the pod's own path writes.
+const OWN_METADATA: [&str; 4] = ["labels", "annotations", "finalizers", "ownerReferences"];
+
+fn rest_as_before(new: &mut Value, old: &Value) {
     copy(new, old, "spec");
     copy(new, old, "status");
-    if !list.is_null() {
+    for member in OWN_METADATA.into_iter().filter(|_| old["metadata"].is_object()) {
+        copy(&mut new["metadata"], &old["metadata"], member);
+    }
+}
+
+/// `/ephemeralcontainers` writes that list and nothing else.
+pub(super) fn ephemeral_containers_only(new: &mut Value, old: &Value) {
+    let list = new["spec"]["ephemeralContainers"].take();
+    rest_as_before(new, old);
+    if !new["spec"].is_object() {
+        return;
+    }
+    if list.is_null() {
+        super::remove(&mut new["spec"], "ephemeralContainers");
+    } else {
         new["spec"]["ephemeralContainers"] = list;
     }
 }
 
-/// `/resize` writes the resources of containers (found by name) and their resize policy.
+/// `/resize` writes the resources of the pod and of its containers, and their resize policy. Where containers were added, removed or
+/// renamed, all is left for validation to refuse.
 pub(super) fn resources_only(new: &mut Value, old: &Value) {
+    let lists = ["containers", "initContainers"];
+    let names = |object: &Value, list: &str| -> Vec<Value> {
+        object["spec"][list].as_array().into_iter().flatten().map(|c| c["name"].clone()).collect()
+    };
+    if lists.iter().any(|list| names(new, list) != names(old, list)) {
+        return;
+    }
     let asked = new["spec"].take();
-    copy(new, old, "spec");
-    copy(new, old, "status");
-    for list in ["containers", "initContainers"] {
-        for container in new["spec"].get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-            let same = |other: &&Value| other["name"] == container["name"];
-            let Some(wanted) = asked[list].as_array().and_then(|all| all.iter().find(same)) else { continue };
+    rest_as_before(new, old);
+    if !new["spec"].is_object() {
+        return;
+    }
+    copy(&mut new["spec"], &asked, "resources");
+    for list in lists {
+        let wanted = asked[list].as_array().into_iter().flatten();
+        for (container, wanted) in items(&mut new["spec"], list).zip(wanted) {
             for member in ["resources", "resizePolicy"] {
                 copy(container, wanted, member);
             }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::text::{UNSET, length, of};
+use super::text::{UNSET, join_or, length, list, of};
 use super::{AGE, Column, DEFAULT, NAME, Printer, age, name, number, printer as row, text};
 
 const WEBHOOKS: Printer = row(&[NAME, number("Webhooks", "How many webhooks."), AGE], |object, now| {
@@ -34,13 +34,34 @@ const BINDING: Printer = row(
         let reference = &binding["spec"]["paramRef"];
         let parameters = match (of(&reference["name"]), of(&reference["namespace"])) {
             _ if reference.is_null() => UNSET.to_owned(),
-            ("", _) if reference["selector"].is_object() => super::text::selector(&reference["selector"]),
-            (name, "") => name.to_owned(),
+            ("", _) if reference["selector"].is_object() => go_selector(&reference["selector"]),
+            ("", _) => UNSET.to_owned(),
+            // Whether its kind has namespaces cannot be told from here.
+            (name, "") => format!("*/{name}"),
             (name, namespace) => format!("{namespace}/{name}"),
         };
         vec![name(binding), of(&binding["spec"]["policyName"]).into(), parameters.into(), age(binding, now)]
     },
 );
+
+/// A label selector as Go prints the struct.
+fn go_selector(selector: &Value) -> String {
+    let mut labels = String::new();
+    for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
+        labels.push_str(&format!("{key}: {},", of(value)));
+    }
+    let mut expressions = String::new();
+    for expression in list(&selector["matchExpressions"]) {
+        let values = join_or(list(&expression["values"]).iter().map(of), " ", "");
+        let (key, operator) = (of(&expression["key"]), of(&expression["operator"]));
+        expressions.push_str(&format!(
+            "LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},"
+        ));
+    }
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
+}
 
 pub(super) fn printer(kind: &str) -> Printer {
     match kind {

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::text::{NONE, UNKNOWN, UNSET, count, first_of, int_or_string, list, of};
 use super::{AGE, Column, NAME, Printer, age, name, number, printer as row, text};
+use crate::{convert, kind};
 
 const COLUMNS: &[Column] = &[
     NAME,
@@ -12,30 +13,45 @@ const COLUMNS: &[Column] = &[
     text("Targets", "Metrics as they are, and as they should be."),
     text("MinPods", "Fewest replicas."),
     text("MaxPods", "Most replicas."),
-    number("Replicas", "Replicas there are."),
+    text("Replicas", "Replicas there are."),
     AGE,
 ];
 
 pub(super) fn printer(version: &str) -> Printer {
-    if version == "v1" { row(COLUMNS, |hpa, now| cells(hpa, now, cpu_target(hpa))) } else { V2 }
+    if version == "v1" { V1 } else { V2 }
 }
 
-const V2: Printer = row(COLUMNS, |hpa, now| {
+/// The old version prints as the new one that it means.
+const V1: Printer = row(COLUMNS, |hpa, now| {
+    let row = kind::lookup("autoscaling", "v1", "horizontalpodautoscalers").expect("a row of the table");
+    let mut newer = hpa.clone();
+    if newer.is_object() {
+        convert::to_storage(row, &mut newer);
+    }
+    cells(&newer, now)
+});
+
+const V2: Printer = row(COLUMNS, cells);
+
+/// Of more metrics, so many are shown.
+const SHOWN: usize = 2;
+
+fn targets(hpa: &Value) -> String {
     let none = Value::Null;
     let statuses = list(&hpa["status"]["currentMetrics"]);
     let specs = list(&hpa["spec"]["metrics"]).iter().enumerate();
-    let targets = specs.map(|(i, spec)| target(spec, statuses.get(i).unwrap_or(&none))).collect();
-    cells(hpa, now, first_of(targets, 2, NONE))
-});
+    let targets: Vec<_> = specs.map(|(i, spec)| target(spec, statuses.get(i).unwrap_or(&none))).collect();
+    first_of(&targets, SHOWN, ", ", NONE)
+}
 
-fn cells(hpa: &Value, now: Timestamp, targets: String) -> Vec<Value> {
+fn cells(hpa: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, scaled) = (&hpa["spec"], &hpa["spec"]["scaleTargetRef"]);
     vec![
         name(hpa),
         format!("{}/{}", of(&scaled["kind"]), of(&scaled["name"])).into(),
-        targets.into(),
+        targets(hpa).into(),
         int_or_string(&spec["minReplicas"], UNSET).into(),
-        int_or_string(&spec["maxReplicas"], "0").into(),
+        count(&spec["maxReplicas"]),
         count(&hpa["status"]["currentReplicas"]),
         age(hpa, now),
     ]
@@ -43,12 +59,6 @@ fn cells(hpa: &Value, now: Timestamp, targets: String) -> Vec<Value> {
 
 fn percent(value: &Value) -> String {
     value.as_i64().map_or_else(|| UNKNOWN.to_owned(), |n| format!("{n}%"))
-}
-
-fn cpu_target(hpa: &Value) -> String {
-    let target = &hpa["spec"]["targetCPUUtilizationPercentage"];
-    let current = &hpa["status"]["currentCPUUtilizationPercentage"];
-    if target.is_null() { NONE.to_owned() } else { format!("cpu: {}/{}", percent(current), percent(target)) }
 }
 
 /// One metric: `[name: ]current/target[ (avg)]`.

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::text::{NONE, UNSET, containers, int, length, list, of, or, selector};
 use super::{
-    AGE, CONTAINERS, IMAGES, NAME, Printer, SELECTOR, age, human_duration, name, number, printer, since, text,
+    AGE, CONTAINERS, IMAGES, NAME, Printer, SELECTOR, age, flag, human_duration, name, number, printer,
+    since, text,
 };
 use crate::meta;
 
@@ -69,7 +70,7 @@ pub(super) const CRON_JOB: Printer = printer(
         NAME,
         text("Schedule", "When jobs are made."),
         text("Timezone", "Time zone of the schedule."),
-        text("Suspend", "Whether no jobs are made at present."),
+        flag("Suspend", "Whether no jobs are made at present."),
         number("Active", "Jobs that are running."),
         text("Last Schedule", "Time since the last job was made."),
         AGE,

@@ -11,14 +11,14 @@ pub(super) const NAMESPACE: Printer =
     });
 
 pub(super) const CONFIG_MAP: Printer =
-    printer(&[NAME, number("Data", "How many entries."), AGE], |map, now| {
+    printer(&[NAME, text("Data", "How many entries."), AGE], |map, now| {
         let entries =
             [&map["data"], &map["binaryData"]].map(|data| length(data).as_u64().unwrap_or_default());
         vec![name(map), entries.iter().sum::<u64>().into(), age(map, now)]
     });
 
 pub(super) const SECRET: Printer = printer(
-    &[NAME, text("Type", "What the entries are."), number("Data", "How many entries."), AGE],
+    &[NAME, text("Type", "What the entries are."), text("Data", "How many entries."), AGE],
     |secret, now| vec![name(secret), of(&secret["type"]).into(), length(&secret["data"]), age(secret, now)],
 );
 
@@ -36,7 +36,7 @@ pub(super) const RESOURCE_QUOTA: Printer = printer(
         let status = &quota["status"];
         let side = |limits: bool| {
             let hard = status["hard"].as_object().into_iter().flatten();
-            let texts = hard.filter(|(resource, _)| resource.starts_with("limits") == limits).map(
+            let texts = hard.filter(|(resource, _)| resource.starts_with("limits.") == limits).map(
                 |(resource, hard)| format!("{resource}: {}/{}", or(&status["used"][resource], "0"), of(hard)),
             );
             join_or(texts, ", ", "")
@@ -81,7 +81,7 @@ pub(super) const PRIORITY_CLASS: Printer = printer(
             count(&class["value"]),
             (class["globalDefault"] == true).into(),
             age(class, now),
-            or(&class["preemptionPolicy"], "<unset>").into(),
+            of(&class["preemptionPolicy"]).into(),
         ]
     },
 );

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::text::{int, of};
-use super::{Column, NAME, Printer, name, number, printer, since, text};
+use super::text::{int, of, or};
+use super::{Column, NAME, Printer, name, printer, since, text};
 
 const COLUMNS: &[Column] = &[
     text("Last Seen", "Time since it happened last."),
@@ -15,7 +15,7 @@ const COLUMNS: &[Column] = &[
     text("Source", "Component that saw it.").wide(),
     text("Message", "What happened."),
     text("First Seen", "Time since it happened first.").wide(),
-    number("Count", "How often it happened.").wide(),
+    text("Count", "How often it happened.").wide(),
     Column { priority: 1, ..NAME },
 ];
 
@@ -86,9 +86,7 @@ fn cells(event: &Value, now: Timestamp, shape: &Shape) -> Vec<Value> {
 
 fn source(event: &Value, shape: &Shape) -> String {
     let old = shape.old(event, "source");
-    let (mut component, mut host) = (of(&old["component"]), of(&old["host"]));
-    if component.is_empty() {
-        (component, host) = (of(&event[shape.controller]), of(&event["reportingInstance"]));
-    }
+    let component = or(&old["component"], of(&event[shape.controller]));
+    let host = or(&old["host"], of(&event["reportingInstance"]));
     if host.is_empty() { component.to_owned() } else { format!("{component}, {host}") }
 }

@@ -1,13 +1,15 @@
 //! Rows of API priority and fairness.
 
-use super::text::{NONE, count, int_or_string, list, of, or};
-use super::{AGE, NAME, Printer, age, name, number, printer, text};
+use serde_json::Value;
+
+use super::text::{NONE, count, list, of, or};
+use super::{AGE, NAME, Printer, age, name, printer, text};
 
 pub(super) const FLOW_SCHEMA: Printer = printer(
     &[
         NAME,
         text("PriorityLevel", "Level its requests run at."),
-        number("MatchingPrecedence", "Lower is looked at earlier."),
+        text("MatchingPrecedence", "Lower is looked at earlier."),
         text("DistinguisherMethod", "What tells flows apart."),
         AGE,
         text("MissingPL", "Whether its level does not exist."),
@@ -40,11 +42,11 @@ pub(super) const PRIORITY_LEVEL: Printer = printer(
     |level, now| {
         let spec = &level["spec"];
         let queuing = &spec["limited"]["limitResponse"]["queuing"];
-        let shares = [&spec["limited"], &spec["exempt"]].into_iter().find(|side| side.is_object());
-        let shares = shares.map(|side| int_or_string(&side["nominalConcurrencyShares"], NONE));
-        let mut cells = vec![name(level), of(&spec["type"]).into(), shares.unwrap_or(NONE.to_owned()).into()];
+        let figure = |value: &Value| value.as_i64().map_or_else(|| NONE.into(), Value::from);
+        let shares = figure(&spec["limited"]["nominalConcurrencyShares"]);
+        let mut cells = vec![name(level), of(&spec["type"]).into(), shares];
         for member in ["queues", "handSize", "queueLengthLimit"] {
-            cells.push(int_or_string(&queuing[member], NONE).into());
+            cells.push(figure(&queuing[member]));
         }
         cells.push(age(level, now));
         cells

@@ -5,6 +5,7 @@ mod admission;
 mod autoscaling;
 mod batch;
 mod cluster;
+mod devices;
 mod duration;
 mod event;
 mod flowcontrol;
@@ -12,6 +13,7 @@ mod networking;
 mod node;
 mod pod;
 mod rbac;
+mod registration;
 mod service;
 mod storage;
 mod text;
@@ -65,6 +67,12 @@ const fn flag(name: &'static str, description: &'static str) -> Column {
 }
 
 impl Column {
+    /// Marked as a name.
+    const fn name_format(mut self) -> Self {
+        self.format = "name";
+        self
+    }
+
     /// Only shown with `-o wide`.
     const fn wide(mut self) -> Self {
         self.priority = 1;
@@ -136,6 +144,8 @@ fn printer_of(resource: &Resource) -> Printer {
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => rbac::BINDING,
         ("storage.k8s.io", kind) => storage::printer(kind),
         ("admissionregistration.k8s.io", kind) => admission::printer(kind),
+        ("resource.k8s.io", kind) => devices::printer_of(kind),
+        ("apiregistration.k8s.io", "APIService") => registration::API_SERVICE,
         ("flowcontrol.apiserver.k8s.io", "FlowSchema") => flowcontrol::FLOW_SCHEMA,
         ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => flowcontrol::PRIORITY_LEVEL,
         _ => DEFAULT,
@@ -149,7 +159,12 @@ const DEFAULT: Printer = printer(&[NAME, CREATED_AT], |object, _| {
 
 /// `autoscaling/v1` Scale, the body of `/scale`.
 const SCALE: Printer = printer(
-    &[NAME, number("Desired", "Replicas asked for."), number("Available", "Replicas there are."), AGE],
+    &[
+        text("Name", "Name of the object."),
+        number("Desired", "Replicas asked for."),
+        number("Available", "Replicas there are."),
+        AGE,
+    ],
     |scale, now| {
         vec![
             name(scale),
@@ -189,16 +204,25 @@ pub const STATUS_COLUMNS: &[Column] = &[
 
 /// The conditions of a row: finished pods say so, and clients may hide them. `None` for rows without.
 pub fn row_conditions(resource: &Resource, object: &Value) -> Option<Value> {
-    let phase = object["status"]["phase"].as_str()?;
-    let finished = (resource.group, resource.kind) == ("", "Pod") && matches!(phase, "Succeeded" | "Failed");
-    finished.then(|| {
-        json!([{"type": "Completed", "status": "True", "reason": phase,
-        "message": "The pod has run to completion and will not run again."}])
-    })
+    if (resource.group, resource.kind) != ("", "Pod") {
+        return None;
+    }
+    let (reason, message) = match object["status"]["phase"].as_str()? {
+        "Succeeded" => ("Succeeded", "The pod has completed successfully."),
+        "Failed" => ("Failed", "The pod failed."),
+        _ => return None,
+    };
+    Some(json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]))
 }
 
 fn name(object: &Value) -> Value {
     meta::name(object).into()
+}
+
+/// The name, marked where an annotation says that the object is the default of its kind.
+fn marked(object: &Value, annotations: &[&str]) -> Value {
+    let default = annotations.iter().any(|key| meta::annotation(object, key) == Some("true"));
+    if default { format!("{} (default)", meta::name(object)).into() } else { name(object) }
 }
 
 fn age(object: &Value, now: Timestamp) -> Value {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::service::balancer;
 use super::text::{NONE, UNSET, first_of, int, join_or, list, of, or, selector};
-use super::{AGE, NAME, Printer, age, name, printer, text};
+use super::{AGE, NAME, Printer, age, marked, name, printer, text};
 
 /// Of longer lists, so many are shown.
 const SHOWN: usize = 3;
@@ -15,6 +15,9 @@ pub(super) const ENDPOINTS: Printer =
     });
 
 fn endpoints(object: &Value) -> String {
+    if list(&object["subsets"]).is_empty() {
+        return NONE.to_owned();
+    }
     let mut all = Vec::new();
     for subset in list(&object["subsets"]) {
         let addresses = list(&subset["addresses"]).iter().map(|address| of(&address["ip"]));
@@ -25,7 +28,7 @@ fn endpoints(object: &Value) -> String {
             all.extend(addresses.clone().map(|ip| host_port(ip, int(&port["port"]))));
         }
     }
-    first_of(all, SHOWN, NONE)
+    first_of(&all, SHOWN, ",", "")
 }
 
 fn host_port(ip: &str, port: i64) -> String {
@@ -43,16 +46,16 @@ pub(super) const ENDPOINT_SLICE: Printer = printer(
     |slice, now| {
         let port = |port: &Value| match port["port"].as_i64() {
             Some(number) => number.to_string(),
-            None => or(&port["name"], "*").to_owned(),
+            None => port["name"].as_str().unwrap_or("*").to_owned(),
         };
-        let ports = list(&slice["ports"]).iter().map(port).collect();
+        let ports: Vec<String> = list(&slice["ports"]).iter().map(port).collect();
         let addresses = list(&slice["endpoints"]).iter().flat_map(|e| list(&e["addresses"]));
-        let addresses = addresses.map(|address| of(address).to_owned()).collect();
+        let addresses: Vec<String> = addresses.map(|address| of(address).to_owned()).collect();
         vec![
             name(slice),
             of(&slice["addressType"]).into(),
-            first_of(ports, SHOWN, UNSET).into(),
-            first_of(addresses, SHOWN, UNSET).into(),
+            first_of(&ports, SHOWN, ",", UNSET).into(),
+            first_of(&addresses, SHOWN, ",", UNSET).into(),
             age(slice, now),
         ]
     },
@@ -69,18 +72,29 @@ pub(super) const INGRESS: Printer = printer(
     ],
     |ingress, now| {
         let spec = &ingress["spec"];
-        let hosts = list(&spec["rules"]).iter().map(|rule| of(&rule["host"]).to_owned());
         let ports = if list(&spec["tls"]).is_empty() { "80" } else { "80, 443" };
         vec![
             name(ingress),
             or(&spec["ingressClassName"], NONE).into(),
-            first_of(hosts.filter(|host| !host.is_empty()).collect(), SHOWN, "*").into(),
+            hosts(list(&spec["rules"])).into(),
             join_or(balancer(&ingress["status"]["loadBalancer"]), ",", "").into(),
             ports.into(),
             age(ingress, now),
         ]
     },
 );
+
+/// Hosts of the first rules; what is left is counted in rules, with hosts or without.
+fn hosts(rules: &[Value]) -> String {
+    let mut shown = Vec::new();
+    for rule in rules {
+        if shown.len() == SHOWN {
+            return format!("{} + {} more...", shown.join(","), rules.len() - SHOWN);
+        }
+        shown.extend(Some(of(&rule["host"])).filter(|host| !host.is_empty()));
+    }
+    join_or(shown, ",", "*")
+}
 
 pub(super) const INGRESS_CLASS: Printer = printer(
     &[
@@ -92,7 +106,7 @@ pub(super) const INGRESS_CLASS: Printer = printer(
     |class, now| {
         let spec = &class["spec"];
         vec![
-            name(class),
+            marked(class, &["ingressclass.kubernetes.io/is-default-class"]),
             of(&spec["controller"]).into(),
             reference(&spec["parameters"]).into(),
             age(class, now),
@@ -115,7 +129,7 @@ pub(super) const NETWORK_POLICY: Printer =
     });
 
 pub(super) const IP_ADDRESS: Printer =
-    printer(&[NAME, text("ParentRef", "Object that holds the address."), AGE], |address, now| {
+    printer(&[NAME, text("ParentRef", "Object that holds the address.")], |address, _| {
         let parent = &address["spec"]["parentRef"];
         let parts = [&parent["resource"], &parent["namespace"], &parent["name"]].map(of);
         let resource = match of(&parent["group"]) {
@@ -124,7 +138,7 @@ pub(super) const IP_ADDRESS: Printer =
         };
         let parts = [resource.as_str(), parts[1], parts[2]];
         let text = join_or(parts.into_iter().filter(|part| !part.is_empty()), "/", NONE);
-        vec![name(address), text.into(), age(address, now)]
+        vec![name(address), text.into()]
     });
 
 pub(super) const SERVICE_CIDR: Printer =

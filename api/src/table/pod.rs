@@ -102,9 +102,13 @@ impl Summary {
             if sidecar {
                 sidecar_restarts.add(container);
             }
+            if is_done(container) {
+                continue;
+            }
             if sidecar && container["started"] == true {
                 ready += usize::from(container["ready"] == true);
-            } else if let Some(what) = init_word(container, i, init.len()) {
+            } else {
+                let what = init_word(container, i, init.len());
                 initializing = Some(what);
                 break;
             }
@@ -119,7 +123,7 @@ impl Summary {
         }
         if pod["metadata"]["deletionTimestamp"].is_string() {
             let over = matches!(status["phase"].as_str(), Some("Succeeded" | "Failed"));
-            if word == "NodeLost" {
+            if status["reason"] == "NodeLost" {
                 "Unknown".clone_into(&mut word);
             } else if !over {
                 "Terminating".clone_into(&mut word);
@@ -129,18 +133,21 @@ impl Summary {
     }
 }
 
-/// What an init container that is not done holds the pod up with; `None` for one that is done.
-fn init_word(container: &Value, index: usize, total: usize) -> Option<String> {
+/// Whether an init container has ended well.
+fn is_done(container: &Value) -> bool {
+    let terminated = &container["state"]["terminated"];
+    terminated.is_object() && int(&terminated["exitCode"]) == 0
+}
+
+/// What an init container that is not done holds the pod up with.
+fn init_word(container: &Value, index: usize, total: usize) -> String {
     let (terminated, waiting) = (&container["state"]["terminated"], &container["state"]["waiting"]);
     if terminated.is_object() {
-        if int(&terminated["exitCode"]) == 0 {
-            return None;
-        }
-        return Some(format!("Init:{}", end_word(terminated)));
+        return format!("Init:{}", end_word(terminated));
     }
     match text::of(&waiting["reason"]) {
-        "" | "PodInitializing" => Some(format!("Init:{index}/{total}")),
-        reason => Some(format!("Init:{reason}")),
+        "" | "PodInitializing" => format!("Init:{index}/{total}"),
+        reason => format!("Init:{reason}"),
     }
 }
 
@@ -163,7 +170,7 @@ fn containers_word(pod: &Value, word: &mut String, restarts: &mut Restarts) -> u
             waiting.clone_into(word);
         } else if state["terminated"].is_object() {
             *word = end_word(&state["terminated"]);
-            if word != "Completed" {
+            if int(&state["terminated"]["exitCode"]) != 0 {
                 failed = Some(word.clone());
             }
         } else if container["ready"] == true && state["running"].is_object() {
@@ -171,12 +178,13 @@ fn containers_word(pod: &Value, word: &mut String, restarts: &mut Restarts) -> u
             ready += 1;
         }
     }
-    if word == "Completed" && running {
-        *word = match failed {
-            _ if condition(pod, "Ready") == Some("True") => "Running".to_owned(),
-            Some(failed) => failed,
-            None => "NotReady".to_owned(),
-        };
+    if word == "Completed" {
+        match failed {
+            _ if running && condition(pod, "Ready") == Some("True") => "Running".clone_into(word),
+            Some(failed) => *word = failed,
+            None if running => "NotReady".clone_into(word),
+            None => {}
+        }
     }
     ready
 }

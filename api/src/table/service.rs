@@ -1,8 +1,10 @@
 //! The row of a service.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
-use super::text::{NONE, int, join_or, labels, list, of, or};
+use super::text::{NONE, UNKNOWN, int, join_or, labels, list, of, or};
 use super::{AGE, NAME, Printer, SELECTOR, age, name, printer, text};
 
 pub(super) const SERVICE: Printer = printer(
@@ -45,16 +47,16 @@ fn external(service: &Value) -> String {
     match of(&spec["type"]) {
         "ExternalName" => of(&spec["externalName"]).to_owned(),
         "LoadBalancer" => {
-            let mut all = balancer(&service["status"]["loadBalancer"]);
-            all.extend(given);
-            join_or(all, ",", "<pending>")
+            let got = balancer(&service["status"]["loadBalancer"]);
+            join_or(got.into_iter().chain(given), ",", "<pending>")
         }
-        _ => join_or(given, ",", NONE),
+        "ClusterIP" | "NodePort" => join_or(given, ",", NONE),
+        _ => UNKNOWN.to_owned(),
     }
 }
 
-/// Addresses or host names a load balancer has got.
-pub(super) fn balancer(status: &Value) -> Vec<&str> {
+/// Addresses or host names a load balancer has got, sorted, each once.
+pub(super) fn balancer(status: &Value) -> BTreeSet<&str> {
     list(&status["ingress"])
         .iter()
         .map(|i| or(&i["ip"], of(&i["hostname"])))

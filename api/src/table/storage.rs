@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::text::{UNSET, join_or, length, list, of, or};
-use super::{AGE, DEFAULT, NAME, Printer, age, flag, name, number, printer as row, text};
+use super::{AGE, DEFAULT, NAME, Printer, age, flag, marked, name, number, printer as row, text};
 use crate::meta;
 
 const ACCESS: super::Column = text("Access Modes", "Who may mount it.");
@@ -22,6 +22,12 @@ fn access_modes(modes: &Value) -> String {
     ];
     let has = |mode: &str| list(modes).iter().any(|m| m == mode);
     join_or(known.iter().filter(|(mode, _)| has(mode)).map(|(_, short)| short), ",", "")
+}
+
+/// The class of a volume or claim: its old annotation, then its field.
+fn class_of(object: &Value) -> &str {
+    let annotation = meta::annotation(object, "volume.beta.kubernetes.io/storage-class");
+    annotation.unwrap_or_else(|| of(&object["spec"]["storageClassName"]))
 }
 
 fn phase(object: &Value) -> &str {
@@ -50,12 +56,12 @@ pub(super) const VOLUME: Printer = row(
         };
         vec![
             name(volume),
-            of(&spec["capacity"]["storage"]).into(),
+            or(&spec["capacity"]["storage"], "0").into(),
             access_modes(&spec["accessModes"]).into(),
             of(&spec["persistentVolumeReclaimPolicy"]).into(),
             phase(volume).into(),
             claim.into(),
-            of(&spec["storageClassName"]).into(),
+            class_of(volume).into(),
             or(&spec["volumeAttributesClassName"], UNSET).into(),
             of(&volume["status"]["reason"]).into(),
             age(volume, now),
@@ -79,14 +85,17 @@ pub(super) const CLAIM: Printer = row(
     |claim, now| {
         let (spec, status) = (&claim["spec"], &claim["status"]);
         let volume = of(&spec["volumeName"]);
-        let bound = if volume.is_empty() { &Value::Null } else { status };
+        let (capacity, modes) = match volume {
+            "" => ("", String::new()),
+            _ => (or(&status["capacity"]["storage"], "0"), access_modes(&status["accessModes"])),
+        };
         vec![
             name(claim),
             phase(claim).into(),
             volume.into(),
-            of(&bound["capacity"]["storage"]).into(),
-            access_modes(&bound["accessModes"]).into(),
-            of(&spec["storageClassName"]).into(),
+            capacity.into(),
+            modes.into(),
+            class_of(claim).into(),
             or(&spec["volumeAttributesClassName"], UNSET).into(),
             age(claim, now),
             or(&spec["volumeMode"], UNSET).into(),
@@ -103,14 +112,12 @@ const STORAGE_CLASS: Printer = row(
         text("Provisioner", "Who makes its volumes."),
         text("ReclaimPolicy", "What becomes of volumes after their claims."),
         text("VolumeBindingMode", "When volumes are made and bound."),
-        flag("AllowVolumeExpansion", "Whether claims may grow."),
+        text("AllowVolumeExpansion", "Whether claims may grow."),
         AGE,
     ],
     |class, now| {
-        let default = IS_DEFAULT.iter().any(|key| meta::annotation(class, key) == Some("true"));
-        let mark = if default { " (default)" } else { "" };
         vec![
-            format!("{}{mark}", meta::name(class)).into(),
+            marked(class, &IS_DEFAULT),
             of(&class["provisioner"]).into(),
             or(&class["reclaimPolicy"], "Delete").into(),
             or(&class["volumeBindingMode"], "Immediate").into(),
@@ -151,14 +158,19 @@ const CSI_NODE: Printer = row(&[NAME, number("Drivers", "Drivers on the node."),
     vec![name(node), length(&node["spec"]["drivers"]), age(node, now)]
 });
 
-const CSI_CAPACITY: Printer = row(&[NAME, CLASS, CAPACITY], |capacity, _| {
-    vec![name(capacity), of(&capacity["storageClassName"]).into(), or(&capacity["capacity"], UNSET).into()]
-});
+const CSI_CAPACITY: Printer =
+    row(&[NAME, text("StorageClassName", "Storage class."), CAPACITY], |capacity, _| {
+        vec![
+            name(capacity),
+            of(&capacity["storageClassName"]).into(),
+            or(&capacity["capacity"], UNSET).into(),
+        ]
+    });
 
 const ATTACHMENT: Printer = row(
     &[
         NAME,
-        text("Attacher", "Driver that attaches it."),
+        text("Attacher", "Driver that attaches it.").name_format(),
         text("PV", "Volume."),
         text("Node", "Node."),
         flag("Attached", "Whether it is attached."),

@@ -1,5 +1,7 @@
 //! Objects and the rows they print: `cases.yaml` beside this file. Times are taken at 2024-01-01T01:00:00Z.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -33,9 +35,23 @@ fn every_kind_prints_as_many_cells_as_columns_even_when_empty() {
     for row in RESOURCES {
         let cells = cells(row, &json!({}), now());
         assert_eq!(cells.len(), columns(row).len(), "{}", row.plural);
-        assert_eq!(columns(row).iter().filter(|c| c.format == "name").count(), 1, "{}", row.plural);
     }
     assert_eq!(scale_cells(&json!({}), now()).len(), scale_columns().len());
+}
+
+#[test]
+fn every_kind_has_the_columns_of_a_real_cluster() {
+    let wanted: BTreeMap<String, String> = serde_yaml_ng::from_str(include_str!("columns.yaml")).unwrap();
+    for row in RESOURCES.iter().filter(|row| row.is_stored() || row.kind == "ComponentStatus") {
+        let words = |column: &Column| {
+            let wide = if column.priority > 0 { "wide" } else { "" };
+            let words = [column.name, column.kind, column.format, wide];
+            words.iter().filter(|word| !word.is_empty()).copied().collect::<Vec<_>>().join(" ")
+        };
+        let columns: Vec<_> = columns(row).iter().map(words).collect();
+        let wanted = wanted.get(row.kind).unwrap_or_else(|| panic!("{}: not in the list", row.kind));
+        assert_eq!(columns.join(", "), *wanted, "{}", row.plural);
+    }
 }
 
 #[test]

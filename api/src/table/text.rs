@@ -35,8 +35,8 @@ pub(super) fn join_or<I: AsRef<str>>(
     placeholder: &str,
 ) -> String {
     let mut out = String::new();
-    for text in texts {
-        if !out.is_empty() {
+    for (i, text) in texts.into_iter().enumerate() {
+        if i > 0 {
             out.push_str(separator);
         }
         out.push_str(text.as_ref());
@@ -45,9 +45,9 @@ pub(super) fn join_or<I: AsRef<str>>(
 }
 
 /// The first `max` texts, then how many more.
-pub(super) fn first_of(texts: Vec<String>, max: usize, placeholder: &str) -> String {
+pub(super) fn first_of(texts: &[String], max: usize, separator: &str, placeholder: &str) -> String {
     let more = texts.len().saturating_sub(max);
-    let shown = join_or(texts.iter().take(max), ",", placeholder);
+    let shown = join_or(texts.iter().take(max), separator, placeholder);
     if more == 0 { shown } else { format!("{shown} + {more} more...") }
 }
 
@@ -59,10 +59,15 @@ pub(super) fn labels(map: &Value) -> String {
 
 /// A label selector object in its text form; `<none>` where it selects everything.
 pub(super) fn selector(object: &Value) -> String {
+    selector_or(object, NONE, "<error>")
+}
+
+/// A label selector object in its text form, with what to say of one that is empty and of one that is broken.
+pub(super) fn selector_or(object: &Value, all: &str, broken: &str) -> String {
     let empty = Value::Object(Map::new());
     match Selector::from_object(if object.is_null() { &empty } else { object }) {
-        Ok(selector) => join_or([selector.to_string()], "", NONE),
-        Err(_) => "<error>".to_owned(),
+        Ok(selector) => join_or([selector.to_string()], "", all),
+        Err(_) => broken.to_owned(),
     }
 }
 

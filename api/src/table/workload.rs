@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::text::{NONE, containers, count, int, labels, of, selector};
+use super::text::{NONE, containers, count, int, labels, of, selector, selector_or};
 use super::{AGE, CONTAINERS, Column, IMAGES, NAME, Printer, SELECTOR, age, name, number, printer, text};
 use crate::kind::split_api_version;
 use crate::meta;
@@ -28,8 +28,8 @@ pub(super) const DEPLOYMENT: Printer = printer(
     &[
         NAME,
         READY,
-        number("Up-to-date", "Replicas of the present template."),
-        number("Available", "Replicas that have been ready for long enough."),
+        text("Up-to-date", "Replicas of the present template."),
+        text("Available", "Replicas that have been ready for long enough."),
         AGE,
         CONTAINERS,
         IMAGES,
@@ -47,7 +47,7 @@ pub(super) const DEPLOYMENT: Printer = printer(
             ],
             object,
         );
-        cells.push(selector(&object["spec"]["selector"]).into());
+        cells.push(selector_or(&object["spec"]["selector"], "", "<invalid>").into());
         cells
     },
 );
@@ -126,7 +126,7 @@ pub(super) const CONTROLLER_REVISION: Printer = printer(
     &[
         NAME,
         text("Controller", "Object whose history this is."),
-        number("Revision", "Place in that history."),
+        text("Revision", "Place in that history."),
         AGE,
     ],
     |object, now| {

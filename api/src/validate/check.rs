@@ -4,11 +4,13 @@ use serde_json::Value;
 
 use crate::field::{ErrorList, Path};
 use crate::name::{self, Faults};
-use crate::object::{int, list, semantically_equal, text};
+use crate::object::{int, is_empty, list, semantically_equal, text};
 use crate::quantity::Quantity;
 
 /// The text of every field that can be set once.
 pub(super) const IMMUTABLE: &str = "field is immutable";
+/// The text of every number that must be above zero.
+pub(super) const NOT_POSITIVE: &str = "must be greater than zero";
 /// The text of every number that must not be below zero.
 pub(super) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
@@ -64,6 +66,59 @@ pub(super) fn optional_one_of(errors: &mut ErrorList, path: &Path<'_>, value: &V
     let value = text(value);
     if !value.is_empty() && !supported.contains(&value) {
         errors.not_supported(path, value, supported);
+    }
+}
+
+/// As [`one_of`], for a set that is printed as listed.
+pub(super) fn one_of_listed(errors: &mut ErrorList, path: &Path<'_>, value: &Value, supported: &[&str]) {
+    match text(value) {
+        "" => errors.required(path, ""),
+        value if !supported.contains(&value) => errors.not_supported_as_listed(path, value, supported),
+        _ => {}
+    }
+}
+
+/// A text that, if there is a value at all, must be one of a few: the empty text is none of them.
+pub(super) fn given_one_of(errors: &mut ErrorList, path: &Path<'_>, value: &Value, supported: &[&str]) {
+    if !value.is_null() && !supported.contains(&text(value)) {
+        errors.not_supported(path, text(value), supported);
+    }
+}
+
+/// Texts that must be there, each in a member of its own.
+pub(super) fn need(errors: &mut ErrorList, path: &Path<'_>, object: &Value, members: &[&str]) {
+    for member in members {
+        required(errors, &path.child(member), &object[*member]);
+    }
+}
+
+/// A number that, if there, must be above zero.
+pub(super) fn positive(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
+    if !value.is_null() && int(value) <= 0 {
+        errors.invalid(path, value, NOT_POSITIVE);
+    }
+}
+
+/// A path that stays below where it starts.
+pub(super) fn relative(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
+    if value.starts_with('/') {
+        errors.invalid(path, value, "must be a relative path");
+    }
+    no_backsteps(errors, path, value);
+}
+
+/// A path without `..`.
+pub(super) fn no_backsteps(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
+    if value.split('/').any(|part| part == "..") {
+        errors.invalid(path, value, "must not contain '..'");
+    }
+}
+
+/// As [`relative`], and not hidden behind two dots.
+pub(super) fn relative_unreserved(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
+    relative(errors, path, value);
+    if value.starts_with("..") && !value.starts_with("../") {
+        errors.invalid(path, value, "must not start with '..'");
     }
 }
 
@@ -135,6 +190,26 @@ pub(super) fn quantity_not_negative(errors: &mut ErrorList, path: &Path<'_>, val
     if quantity(value).is_some_and(Quantity::is_negative) {
         errors.invalid(path, value, NOT_NEGATIVE);
     }
+}
+
+/// Whether two objects mean the same but for some members. Copies nothing.
+pub(super) fn equal_except(a: &Value, b: &Value, free: &[&str]) -> bool {
+    match (a.as_object(), b.as_object()) {
+        (Some(left), Some(right)) => {
+            let mut names = left.keys().chain(right.keys()).filter(|name| !free.contains(&name.as_str()));
+            names.all(|name| semantically_equal(&a[name], &b[name]))
+        }
+        (Some(one), None) | (None, Some(one)) => {
+            one.iter().all(|(name, value)| free.contains(&name.as_str()) || is_empty(value))
+        }
+        (None, None) => semantically_equal(a, b),
+    }
+}
+
+/// Whether two maps of amounts have the same values, however written, but for some entries.
+pub(super) fn same_amounts(a: &Value, b: &Value, free: &[&str]) -> bool {
+    let names = a.as_object().into_iter().chain(b.as_object()).flat_map(|amounts| amounts.keys());
+    names.filter(|name| !free.contains(&name.as_str())).all(|name| quantity(&a[name]) == quantity(&b[name]))
 }
 
 /// A dotted member that may be set at create and never again.

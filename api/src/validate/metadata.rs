@@ -94,43 +94,38 @@ pub(super) fn annotations(errors: &mut ErrorList, path: &Path<'_>, annotations: 
     }
 }
 
+/// Messages point at the list, not at the one reference.
 fn owners(object: &Value, errors: &mut ErrorList) {
     let path = METADATA.child("ownerReferences");
-    let mut controller: Option<&Value> = None;
-    for (i, owner) in meta::owner_references(object).iter().enumerate() {
-        let path = path.index(i);
+    let mut controller: Option<String> = None;
+    for owner in meta::owner_references(object) {
         let version = text(&owner["apiVersion"]);
-        if version.is_empty() {
-            errors.required(&path.child("apiVersion"), "must not be empty");
-        } else if version.matches('/').count() > 1 {
-            errors.invalid(&path.child("apiVersion"), version, "must be <group>/<version> or <version>");
+        if version.rsplit('/').next() == Some("") || version.matches('/').count() > 1 {
+            errors.invalid(&path.child("apiVersion"), version, "version must not be empty");
         }
         for member in ["kind", "name", "uid"] {
             if text(&owner[member]).is_empty() {
-                errors.required(&path.child(member), "must not be empty");
+                errors.invalid(&path.child(member), "", "must not be empty");
             }
         }
         if version == "v1" && owner["kind"] == "Event" {
             errors.invalid(&path, owner, "/v1, Kind=Event is disallowed from being an owner");
         }
         if owner["controller"] == true {
-            if let Some(first) = controller {
-                let name = |owner: &Value| format!("{}/{}", text(&owner["kind"]), text(&owner["name"]));
-                let detail = format!(
-                    "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
-                    name(first),
-                    name(owner)
-                );
-                errors.invalid(
-                    &METADATA.child("ownerReferences"),
-                    &object["metadata"]["ownerReferences"],
-                    detail,
-                );
-            } else {
-                controller = Some(owner);
+            let own = format!("{}/{}", text(&owner["kind"]), text(&owner["name"]));
+            match &controller {
+                Some(first) => second_controller(errors, &path, object, (first, &own)),
+                None => controller = Some(own),
             }
         }
     }
+}
+
+fn second_controller(errors: &mut ErrorList, path: &Path<'_>, object: &Value, (first, second): (&str, &str)) {
+    let detail = format!(
+        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
+    );
+    errors.invalid(path, meta::owner_references(object), detail);
 }
 
 fn finalizers(object: &Value, errors: &mut ErrorList) {

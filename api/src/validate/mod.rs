@@ -6,6 +6,7 @@ mod admission;
 mod autoscaling;
 mod batch;
 mod check;
+mod claim;
 mod cluster;
 mod config;
 mod cron;
@@ -14,9 +15,11 @@ mod metadata;
 mod networking;
 mod pod;
 mod rbac;
+mod resource;
 mod selector;
 mod service;
 mod storage;
+mod volume;
 mod warning;
 mod workload;
 
@@ -36,9 +39,11 @@ pub fn create(resource: &Resource, object: &Value) -> ErrorList {
     metadata::create(resource, object, &mut errors);
     content(resource, object, &mut errors);
     match (resource.group, resource.kind) {
+        ("", "Service") => service::content(object, None, &mut errors),
         ("", "Pod") => pod::create(object, &mut errors),
-        ("apps", "StatefulSet") => workload::stateful_set_name(object, &mut errors),
-        ("batch", "CronJob") => batch::cron_job_name(object, &mut errors),
+        ("apps", "StatefulSet") => workload::stateful_set_create(object, &mut errors),
+        ("apps", "ControllerRevision") => workload::revision_create(object, &mut errors),
+        ("batch", "CronJob") => batch::cron_job_create(object, &mut errors),
         ("events.k8s.io", "Event") => event::strict(object, &mut errors),
         _ => {}
     }
@@ -56,14 +61,31 @@ pub fn update_subresource(resource: &Resource, subresource: &str, new: &Value, o
     let mut errors = ErrorList::new();
     metadata::update(resource, new, old, &mut errors);
     match (resource.group, resource.kind, subresource) {
-        (_, _, "" | "scale") => {
-            content(resource, new, &mut errors);
-            change(resource, new, old, &mut errors);
+        ("", "Service", "") => {
+            service::change(new, old, &mut errors);
+            service::content(new, Some(old), &mut errors);
         }
-        ("", "Pod", "resize") => content(resource, new, &mut errors),
+        ("apps", "DaemonSet", "") => {
+            workload::daemon_set_change(new, old, &mut errors);
+            content(resource, new, &mut errors);
+        }
+        ("apps", kind, "status") | ("", kind @ "ReplicationController", "status") => {
+            workload::status(kind, new, old, &mut errors);
+        }
+        ("batch", "Job", "status") => batch::job_status(new, old, &mut errors),
+        ("", "Service", "status") => service::status(new, old, &mut errors),
+        ("", "Pod", "resize") => {
+            content(resource, new, &mut errors);
+            pod::resize(new, old, &mut errors);
+        }
+        ("", "Pod", "status") => pod::status(new, old, &mut errors),
         ("", "Pod", "ephemeralcontainers") => {
             content(resource, new, &mut errors);
             pod::ephemeral_containers(new, old, &mut errors);
+        }
+        (_, _, "" | "scale") => {
+            content(resource, new, &mut errors);
+            change(resource, new, old, &mut errors);
         }
         _ => {}
     }
@@ -88,7 +110,6 @@ fn content(resource: &Resource, object: &Value, errors: &mut ErrorList) {
         ("", "Pod") => pod::content(object, errors),
         ("", "PodTemplate") => pod::template_object(object, errors),
         ("", "ReplicationController") => workload::replication_controller(object, errors),
-        ("", "Service") => service::content(object, errors),
         ("", "ConfigMap") => config::config_map(object, errors),
         ("", "Secret") => config::secret(object, errors),
         ("", "Namespace") => cluster::namespace(object, errors),
@@ -97,14 +118,13 @@ fn content(resource: &Resource, object: &Value, errors: &mut ErrorList) {
         ("", "LimitRange") => cluster::limit_range(object, errors),
         ("", "Event") => event::content(object, errors),
         ("", "Endpoints") => networking::endpoints(object, errors),
-        ("", "PersistentVolume") => storage::volume(object, errors),
-        ("", "PersistentVolumeClaim") => storage::claim(object, errors),
+        ("", "PersistentVolume") => volume::content(object, errors),
+        ("", "PersistentVolumeClaim") => claim::content(object, errors),
         ("apps", "Deployment") => workload::deployment(object, errors),
         ("apps", "ReplicaSet") => workload::replica_set(object, errors),
-        ("apps", "StatefulSet") => workload::stateful_set(object, errors),
+        ("apps", "ControllerRevision") => workload::revision(object, errors),
         ("apps", "DaemonSet") => workload::daemon_set(object, errors),
         ("batch", "Job") => batch::job(object, errors),
-        ("batch", "CronJob") => batch::cron_job(object, errors),
         ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::autoscaler(object, errors),
         ("policy", "PodDisruptionBudget") => autoscaling::disruption_budget(object, errors),
         ("networking.k8s.io", "Ingress") => networking::ingress(object, errors),
@@ -126,19 +146,20 @@ fn content(resource: &Resource, object: &Value, errors: &mut ErrorList) {
 fn change(resource: &Resource, new: &Value, old: &Value, errors: &mut ErrorList) {
     match (resource.group, resource.kind) {
         ("", "Pod") => pod::change(new, old, errors),
-        ("", "Service") => service::change(new, old, errors),
         ("", "ConfigMap") => config::config_map_change(new, old, errors),
         ("", "Secret") => config::secret_change(new, old, errors),
         ("", "Node") => cluster::node_change(new, old, errors),
         ("", "ResourceQuota") => check::immutable(errors, "spec.scopes", new, old),
-        ("", "PersistentVolume") => storage::volume_change(new, old, errors),
-        ("", "PersistentVolumeClaim") => storage::claim_change(new, old, errors),
-        ("apps", "Deployment" | "ReplicaSet" | "DaemonSet") => {
-            check::immutable(errors, "spec.selector", new, old);
+        ("", "PersistentVolume") => volume::change(new, old, errors),
+        ("", "PersistentVolumeClaim") => claim::change(new, old, errors),
+        ("apps", "Deployment" | "ReplicaSet") => check::immutable(errors, "spec.selector", new, old),
+        ("apps", "StatefulSet") => {
+            workload::stateful_set(new, errors);
+            workload::stateful_set_change(new, old, errors);
         }
-        ("apps", "StatefulSet") => workload::stateful_set_change(new, old, errors),
-        ("apps", "ControllerRevision") => check::immutable(errors, "data", new, old),
+        ("apps", "ControllerRevision") => workload::revision_change(new, old, errors),
         ("batch", "Job") => batch::job_change(new, old, errors),
+        ("batch", "CronJob") => batch::cron_job_change(new, old, errors),
         ("networking.k8s.io", "IngressClass") => check::immutable(errors, "spec.controller", new, old),
         ("discovery.k8s.io", "EndpointSlice") => check::immutable(errors, "addressType", new, old),
         ("scheduling.k8s.io", "PriorityClass") => cluster::priority_class_change(new, old, errors),

@@ -1,31 +1,61 @@
 //! What must hold of pods and of the templates that become pods.
 
+mod affinity;
+mod annotation;
 mod change;
 mod container;
+mod containers;
+mod network;
 mod probe;
+mod reference;
+mod resize;
 mod resources;
-mod scheduling;
+mod security;
+mod spread;
+mod status;
+mod toleration;
 mod volume;
-
-use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::check::{each, grammar, none_negative, one_of, optional_grammar, optional_one_of};
+use super::check::{each, grammar, one_of_listed, optional_grammar, unique};
 use super::metadata;
 use crate::field::{ErrorList, Path};
 use crate::name;
-use crate::object::{list, text};
+use crate::object::{int, list, text};
 
+pub(super) use affinity::node_selector;
 pub(super) use change::{change, ephemeral_containers};
-pub(super) use scheduling::node_selector;
-pub(super) use volume::one_source;
+pub(super) use resize::resize;
+pub(super) use status::status;
+pub(super) use volume::source;
 
 const SPEC: Path<'static> = Path::new("spec");
+const ANNOTATIONS: Path<'static> = Path::new("metadata.annotations");
 
 /// A Pod at any time.
 pub(super) fn content(object: &Value, errors: &mut ErrorList) {
-    pod_spec(errors, &SPEC, &object["spec"]);
+    let spec = &object["spec"];
+    annotation::content(errors, &ANNOTATIONS, &object["metadata"]["annotations"], spec);
+    pod_spec(errors, &SPEC, spec, Owner::Pod(object));
+    if text(&spec["serviceAccountName"]).is_empty() {
+        tokens_of_nobody(errors, spec);
+    }
+    for member in ["containers", "initContainers"] {
+        each(&SPEC, spec, member, |path, value| container::image(errors, path, value));
+    }
+}
+
+/// A pod without an account has no token to mount.
+fn tokens_of_nobody(errors: &mut ErrorList, spec: &Value) {
+    each(&SPEC, spec, "volumes", |path, volume| {
+        each(&path.child("projected"), &volume["projected"], "sources", |path, source| {
+            if !source["serviceAccountToken"].is_null() {
+                let detail = "must not be specified when serviceAccountName is not set";
+                errors.forbidden(&path.child("serviceAccountToken"), detail);
+            }
+        });
+    });
 }
 
 /// What only a new Pod must not have.
@@ -38,6 +68,7 @@ pub(super) fn create(object: &Value, errors: &mut ErrorList) {
         let detail = "cannot be set until all schedulingGates have been cleared";
         errors.forbidden(&SPEC.child("nodeName"), detail);
     }
+    security::match_annotations(errors, &SPEC, &object["metadata"]["annotations"], spec);
 }
 
 /// A `PodTemplate`.
@@ -47,119 +78,153 @@ pub(super) fn template_object(object: &Value, errors: &mut ErrorList) {
 
 /// A `PodTemplateSpec`.
 pub(super) fn template(errors: &mut ErrorList, path: &Path<'_>, template: &Value) {
-    let (metadata, at) = (&template["metadata"], path.child("metadata"));
-    metadata::labels(errors, &at.child("labels"), &metadata["labels"]);
-    metadata::annotations(errors, &at.child("annotations"), &metadata["annotations"]);
-    pod_spec(errors, &path.child("spec"), &template["spec"]);
-    if !list(&template["spec"]["ephemeralContainers"]).is_empty() {
+    template_of(errors, path, template, Owner::Template { claims: &[] });
+}
+
+/// The template of a set whose pods get volumes from templates of claims.
+pub(super) fn template_with_claims(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    template: &Value,
+    claims: &[Value],
+) {
+    template_of(errors, path, template, Owner::Template { claims });
+}
+
+fn template_of(errors: &mut ErrorList, path: &Path<'_>, template: &Value, owner: Owner<'_>) {
+    // Labels and annotations of templates are named without the metadata around them.
+    let metadata = &template["metadata"];
+    metadata::labels(errors, &path.child("labels"), &metadata["labels"]);
+    metadata::annotations(errors, &path.child("annotations"), &metadata["annotations"]);
+    annotation::content(errors, &path.child("annotations"), &metadata["annotations"], &template["spec"]);
+    let (path, spec) = (path.child("spec"), &template["spec"]);
+    pod_spec(errors, &path, spec, owner);
+    security::match_annotations(errors, &path, &metadata["annotations"], spec);
+    if !list(&spec["ephemeralContainers"]).is_empty() {
         let detail = "ephemeral containers not allowed in pod template";
-        errors.forbidden(&path.child("spec.ephemeralContainers"), detail);
+        errors.forbidden(&path.child("ephemeralContainers"), detail);
     }
 }
 
-fn pod_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
-    let volumes = volume::volumes(errors, path, spec);
-    containers(errors, path, spec, &volumes);
+/// Whose spec is judged.
+#[derive(Clone, Copy)]
+enum Owner<'o> {
+    /// A pod's own.
+    Pod(&'o Value),
+    /// A template's; `claims` are templates of claims that become volumes before the template's own.
+    Template { claims: &'o [Value] },
+}
+
+/// Calls `each` with every container of a spec and its path: those before, the pod's own, those to look around.
+fn each_container(path: &Path<'_>, spec: &Value, mut visit: impl FnMut(&Path<'_>, &Value)) {
+    for member in ["initContainers", "containers", "ephemeralContainers"] {
+        each(path, spec, member, &mut visit);
+    }
+}
+
+/// A `PodSpec`.
+fn pod_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, owner: Owner<'_>) {
+    if spec["terminationGracePeriodSeconds"].is_null() {
+        errors.required(&path.child("terminationGracePeriodSeconds"), "");
+    }
+    let surroundings = containers::Surroundings {
+        volumes: volume::volumes(errors, path, spec, owner),
+        claims: list(&spec["resourceClaims"]).iter().map(|claim| text(&claim["name"])).collect(),
+        restart_policy: text(&spec["restartPolicy"]),
+        host_users: spec["hostUsers"] != false,
+        grace: spec["terminationGracePeriodSeconds"].as_i64(),
+    };
+    resource_claims(errors, path, spec);
+    containers::containers(errors, path, spec, &surroundings);
+    resources::of_pod(errors, path, spec);
+    network::host_network(errors, path, spec, matches!(owner, Owner::Pod(_)));
     let policies = ["Always", "OnFailure", "Never"];
-    one_of(errors, &path.child("restartPolicy"), &spec["restartPolicy"], &policies);
-    dns(errors, path, spec);
-    none_negative(errors, path, spec, &["terminationGracePeriodSeconds"]);
-    if let Some(seconds) = spec["activeDeadlineSeconds"].as_i64()
-        && !(1..=i64::from(i32::MAX)).contains(&seconds)
-    {
-        let fault = name::in_range(1, i64::from(i32::MAX));
-        errors.invalid(&path.child("activeDeadlineSeconds"), &seconds, fault);
-    }
-    security(errors, &path.child("securityContext"), &spec["securityContext"]);
-    for (member, rule) in [
-        ("serviceAccountName", name::dns1123_subdomain as fn(&str) -> name::Faults),
-        ("nodeName", name::dns1123_subdomain),
-        ("hostname", name::dns1123_label),
-        ("subdomain", name::dns1123_label),
-        ("priorityClassName", name::dns1123_subdomain),
-        ("runtimeClassName", name::dns1123_subdomain),
-    ] {
-        optional_grammar(errors, &path.child(member), &spec[member], rule);
-    }
-    let preemption = ["PreemptLowerPriority", "Never"];
-    optional_one_of(errors, &path.child("preemptionPolicy"), &spec["preemptionPolicy"], &preemption);
-    scheduling::scheduling(errors, path, spec);
+    one_of_listed(errors, &path.child("restartPolicy"), &spec["restartPolicy"], &policies);
+    let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+    one_of_listed(errors, &path.child("dnsPolicy"), &spec["dnsPolicy"], &policies);
+    placement(errors, path, spec);
+    security::host_process(errors, path, spec);
+    security::host_users(errors, path, spec);
+    network::hostname_override(errors, path, spec);
+    names(errors, path, spec);
+    resources::overhead(errors, &path.child("overhead"), &spec["overhead"]);
+    security::for_os(errors, path, spec);
+    each_container(path, spec, |path, value| {
+        container::file_volumes(errors, path, value, &surroundings.volumes);
+    });
+}
+
+/// Where a pod may run, and as whom.
+fn placement(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
+    metadata::labels(errors, &path.child("nodeSelector"), &spec["nodeSelector"]);
+    security::of_pod(errors, path, spec);
+    affinity::affinity(errors, path, spec);
+    network::dns_config(errors, path, spec);
     each(path, spec, "readinessGates", |path, gate| {
         let kind = text(&gate["conditionType"]);
         grammar(errors, &path.child("conditionType"), kind, name::qualified_name(kind));
     });
-    each(path, spec, "hostAliases", |path, alias| {
-        let ip = text(&alias["ip"]);
-        grammar(errors, &path.child("ip"), ip, name::ip(ip));
-    });
-    host_ports(errors, path, spec);
+    let gates = list(&spec["schedulingGates"]);
+    let at = path.child("schedulingGates");
+    for (i, gate) in gates.iter().enumerate() {
+        let own = text(&gate["name"]);
+        grammar(errors, &at.index(i), own, name::qualified_name(own));
+        if gates[..i].iter().any(|earlier| earlier["name"] == gate["name"]) {
+            errors.duplicate(&at.index(i), own);
+        }
+    }
+    spread::constraints(errors, path, spec);
 }
 
-fn containers(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, volumes: &BTreeSet<String>) {
-    let at = path.child("containers");
-    if list(&spec["containers"]).is_empty() {
-        errors.required(&at, "");
+/// Names of other objects, deadlines, tolerations, aliases.
+fn names(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
+    let name = |errors: &mut ErrorList, member: &str, rule: fn(&str) -> name::Faults| {
+        optional_grammar(errors, &path.child(member), &spec[member], rule);
+    };
+    name(errors, "serviceAccountName", name::dns1123_subdomain);
+    name(errors, "nodeName", name::dns1123_subdomain);
+    if !spec["activeDeadlineSeconds"].is_null() {
+        let (seconds, most) = (int(&spec["activeDeadlineSeconds"]), i64::from(i32::MAX));
+        if !(1..=most).contains(&seconds) {
+            errors.invalid(&path.child("activeDeadlineSeconds"), &seconds, name::in_range(1, most));
+        }
     }
-    let mut names = BTreeSet::new();
-    for (member, role) in [
-        ("initContainers", container::Role::Init),
-        ("containers", container::Role::Main),
-        ("ephemeralContainers", container::Role::Ephemeral),
-    ] {
-        each(path, spec, member, |path, value| {
-            container::container(errors, path, value, role, volumes);
-            let own = text(&value["name"]);
-            if !own.is_empty() && !names.insert(own.to_owned()) {
-                errors.duplicate(&path.child("name"), own);
+    name(errors, "hostname", name::dns1123_label);
+    name(errors, "subdomain", name::dns1123_label);
+    toleration::tolerations(errors, &path.child("tolerations"), &spec["tolerations"]);
+    network::host_aliases(errors, path, spec);
+    name(errors, "priorityClassName", name::dns1123_subdomain);
+    name(errors, "runtimeClassName", name::dns1123_subdomain);
+    if !spec["preemptionPolicy"].is_null() {
+        let policies = ["PreemptLowerPriority", "Never"];
+        one_of_listed(errors, &path.child("preemptionPolicy"), &spec["preemptionPolicy"], &policies);
+    }
+}
+
+/// Claims for devices that a pod brings along: each by the name of a claim or of a template for one.
+fn resource_claims(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
+    each(path, spec, "resourceClaims", |path, claim| {
+        match text(&claim["name"]) {
+            "" => errors.required(&path.child("name"), ""),
+            own => grammar(errors, &path.child("name"), own, name::dns1123_label(own)),
+        }
+        let given = ["resourceClaimName", "resourceClaimTemplateName"];
+        match given.iter().filter(|member| !claim[**member].is_null()).count() {
+            0 => {
+                let detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
+                errors.invalid(path, claim, detail);
             }
-        });
-    }
-}
-
-fn dns(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
-    let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
-    one_of(errors, &path.child("dnsPolicy"), &spec["dnsPolicy"], &policies);
-    let (path, config) = (path.child("dnsConfig"), &spec["dnsConfig"]);
-    if spec["dnsPolicy"] == "None" && list(&config["nameservers"]).is_empty() {
-        let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
-        errors.required(&path.child("nameservers"), detail);
-    }
-    each(&path, config, "nameservers", |path, server| {
-        grammar(errors, path, text(server), name::ip(text(server)));
+            1 => {}
+            _ => {
+                let detail =
+                    "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
+                errors.invalid(path, claim, detail);
+            }
+        }
+        for member in given.into_iter().filter(|member| !claim[*member].is_null()) {
+            let own = text(&claim[member]);
+            grammar(errors, &path.child(member), own, name::dns1123_subdomain(own));
+        }
     });
-    each(&path, config, "searches", |path, search| {
-        let domain = text(search).strip_suffix('.').unwrap_or(text(search));
-        grammar(errors, path, domain, name::dns1123_subdomain(domain));
-    });
-}
-
-/// Ids in either security context must not be below zero.
-fn security(errors: &mut ErrorList, path: &Path<'_>, context: &Value) {
-    none_negative(errors, path, context, &["runAsUser", "runAsGroup", "fsGroup"]);
-    let policies = ["OnRootMismatch", "Always"];
-    let policy = &context["fsGroupChangePolicy"];
-    optional_one_of(errors, &path.child("fsGroupChangePolicy"), policy, &policies);
-}
-
-/// A host has each port once; and on the host's network, a container's port is the host's.
-fn host_ports(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
-    let mut taken = BTreeSet::new();
-    for member in ["initContainers", "containers"] {
-        each(path, spec, member, |path, container| {
-            each(path, container, "ports", |path, port| {
-                let (host, own) = (&port["hostPort"], &port["containerPort"]);
-                if host.is_null() || *host == 0 {
-                    return;
-                }
-                if spec["hostNetwork"] == true && host != own {
-                    let detail = "must match `hostPort` when `hostNetwork` is true";
-                    errors.invalid(&path.child("containerPort"), own, detail);
-                }
-                let id = format!("{}/{}/{host}", text(&port["protocol"]), text(&port["hostIP"]));
-                if member == "containers" && !taken.insert(id.clone()) {
-                    errors.duplicate(&path.child("hostPort"), &id);
-                }
-            });
-        });
-    }
+    unique(errors, &path.child("resourceClaims"), list(&spec["resourceClaims"]), "name");
 }

@@ -1,5 +1,7 @@
 //! Objects and what is said about them: `create.yaml` and `update.yaml` beside this file.
 
+mod cases;
+
 use serde::Deserialize;
 use serde_json::Value;
 

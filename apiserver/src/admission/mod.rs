@@ -97,7 +97,8 @@ const PLUGINS: [&dyn Plugin; 7] = [
     &rbac_escalation::RbacEscalation,
 ];
 
-/// The chain over one cluster.
+/// The chain over one cluster. Cheap to clone.
+#[derive(Clone)]
 pub struct Admission {
     cluster: Arc<dyn Lookup>,
 }

@@ -1,8 +1,8 @@
 //! Who is asking: from what a connection or a request presents to a [`UserInfo`]. One mechanism per file. Not what they
 //! may do: that is `authz`.
 
-pub mod anonymous;
 pub mod impersonation;
+pub mod service_account;
 pub mod x509;
 
 use crate::authz::Authorizer;
@@ -72,17 +72,18 @@ pub enum Peer {
     InProcess(std::sync::Arc<UserInfo>),
 }
 
-/// Who is asking. The first mechanism that knows the caller wins: in-process identity, client certificate, and at last
-/// nobody in particular. [`impersonation`] comes afterwards, since it needs authorization.
+/// Who is asking. The first mechanism that knows the caller wins: in-process identity, client certificate, bearer token (what came
+/// of looking at it, if there is one), and at last nobody in particular. [`impersonation`] comes afterwards, since it needs
+/// authorization.
 ///
 /// # Errors
-/// 401 if the caller presents a credential that nobody here can verify.
-pub fn authenticate(peer: &Peer, headers: &HeaderMap) -> Result<UserInfo, Status> {
+/// 401 if the caller presents a credential that is not good.
+pub fn authenticate(peer: &Peer, bearer: Option<Result<UserInfo, Status>>) -> Result<UserInfo, Status> {
     match peer {
         Peer::InProcess(user) => Ok(UserInfo::clone(user)),
         Peer::Tls { certificate, .. } => {
             let user = certificate.as_deref().and_then(x509::identity);
-            user.map_or_else(|| anonymous::identity(headers), Ok)
+            user.map_or_else(|| bearer.unwrap_or_else(|| Ok(UserInfo::anonymous())), Ok)
         }
     }
 }
@@ -95,10 +96,11 @@ pub fn authenticate(peer: &Peer, headers: &HeaderMap) -> Result<UserInfo, Status
 pub fn authenticate_peer(
     peer: Option<&Peer>,
     headers: &HeaderMap,
+    bearer: Option<Result<UserInfo, Status>>,
     authorizer: &Authorizer,
 ) -> Result<UserInfo, Status> {
     let peer = peer.ok_or_else(|| Status::internal("the connection has no peer"))?;
-    let caller = authenticate(peer, headers)?;
+    let caller = authenticate(peer, bearer)?;
     let other = impersonation::identity(&caller, headers, |asked| authorizer.decide(asked))?;
     Ok(other.unwrap_or(caller))
 }
@@ -110,11 +112,10 @@ mod tests {
     #[test]
     fn nobody_is_anonymous_but_an_unknown_token_is_refused() {
         let peer = Peer::Tls { certificate: None, address: "127.0.0.1:1".parse().unwrap() };
-        let mut headers = HeaderMap::new();
-        assert_eq!(authenticate(&peer, &headers), Ok(UserInfo::anonymous()));
-        headers.insert("authorization", "Bearer abc".parse().unwrap());
-        assert_eq!(authenticate(&peer, &headers).unwrap_err().code, 401);
+        assert_eq!(authenticate(&peer, None), Ok(UserInfo::anonymous()));
+        assert_eq!(authenticate(&peer, Some(Err(Status::unauthorized()))).unwrap_err().code, 401);
         let local = UserInfo::new("system:kube-scheduler", [""; 0]);
-        assert_eq!(authenticate(&Peer::InProcess(local.clone().into()), &headers), Ok(local));
+        let inside = Peer::InProcess(local.clone().into());
+        assert_eq!(authenticate(&inside, Some(Err(Status::unauthorized()))), Ok(local));
     }
 }

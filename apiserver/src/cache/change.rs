@@ -2,7 +2,8 @@
 
 use super::entry::Entry;
 use super::filter::Filter;
-use bytes::{BufMut, Bytes, BytesMut};
+use super::form::{Form, frame, watch_line};
+use bytes::Bytes;
 use std::sync::{Arc, OnceLock};
 
 /// A change at a revision. At least one of `new` and `old` is there.
@@ -16,7 +17,10 @@ pub struct Change {
     pub old: Option<Arc<Entry>>,
     /// The state before with this revision, for DELETED events; made when first needed.
     gone: OnceLock<Arc<Entry>>,
+    /// The event as a line of JSON, by what is seen.
     lines: [OnceLock<Bytes>; 3],
+    /// The event in the other forms, by what is seen; few changes are ever asked for these.
+    others: OnceLock<Box<[[OnceLock<Bytes>; Form::OTHERS]; 3]>>,
 }
 
 /// How a change looks through a filter.
@@ -48,7 +52,8 @@ impl Change {
     /// When both are `None`.
     pub fn new(revision: i64, new: Option<Arc<Entry>>, old: Option<Arc<Entry>>) -> Self {
         assert!(new.is_some() || old.is_some(), "a change has a state before or after");
-        Self { revision, new, old, gone: OnceLock::new(), lines: Default::default() }
+        let (gone, lines, others) = Default::default();
+        Self { revision, new, old, gone, lines, others }
     }
 
     /// The object before or after: for what never changes (kind, namespace, name).
@@ -81,22 +86,28 @@ impl Change {
 
     /// The event as a line of a JSON watch stream; encoded once, shared by all watchers.
     pub fn line(&self, seen: Seen) -> Bytes {
-        self.lines[seen as usize].get_or_init(|| watch_line(seen.as_str(), &self.object(seen).json)).clone()
+        self.lines[seen as usize].get_or_init(|| watch_line(seen.as_str(), &self.object(seen).json())).clone()
     }
 
-    /// Roughly what holding this change costs, in bytes.
+    /// The object of the event as JSON: a part of its line.
+    pub fn json(&self, seen: Seen) -> Bytes {
+        let line = self.line(seen);
+        let end = line.len() - b"}\n".len();
+        line.slice(end - self.object(seen).json_len()..end)
+    }
+
+    /// The event in any form; encoded once, shared by all watchers. `None` if the object has no such form.
+    pub fn event(&self, seen: Seen, form: Form) -> Option<Bytes> {
+        let Some(place) = form.place() else { return Some(self.line(seen)) };
+        let place = &self.others.get_or_init(Box::default)[seen as usize][place];
+        if place.get().is_none() {
+            let _ = place.set(frame(seen, self.object(seen), form)?);
+        }
+        place.get().cloned()
+    }
+
+    /// Roughly what holding this change costs, in bytes: the object, and its event in one form.
     pub fn weight(&self) -> usize {
-        256 + self.new.as_ref().map_or(0, |e| e.json.len())
+        256 + 2 * self.new.as_ref().map_or(0, |e| e.weight())
     }
-}
-
-/// `{"type":…,"object":…}` and a newline.
-pub fn watch_line(kind: &str, json: &[u8]) -> Bytes {
-    let mut line = BytesMut::with_capacity(json.len() + kind.len() + 24);
-    line.put_slice(b"{\"type\":\"");
-    line.put_slice(kind.as_bytes());
-    line.put_slice(b"\",\"object\":");
-    line.put_slice(json);
-    line.put_slice(b"}\n");
-    line.freeze()
 }

@@ -33,14 +33,30 @@ impl Filter {
 
     /// Whether the object of this filter's kind matches.
     pub fn matches(&self, entry: &Entry) -> bool {
-        (self.namespace.is_empty() || *self.namespace == *entry.namespace)
-            && (self.name.is_empty() || *self.name == *entry.name)
-            && self.labels.matches(entry.labels.as_slice())
-            && self.fields.matches_fields(&entry.fields)
+        (self.namespace.is_empty() || self.namespace == entry.namespace())
+            && (self.name.is_empty() || self.name == entry.name())
+            && self.labels.matches(&entry.labels())
+            && self.fields.matches_fields(|label| entry.field(label))
+    }
+
+    /// The one key that can match, if there is only one.
+    pub fn only_key(&self) -> Option<String> {
+        let one = !self.name.is_empty() && (!self.resource.namespaced || !self.namespace.is_empty());
+        one.then(|| self.resource.storage_key(&self.namespace, &self.name))
+    }
+
+    /// The value that the kind's indexed field must have, if there is one.
+    pub(super) fn indexed(&self) -> Option<&str> {
+        self.fields.required(indexed_field(self.resource)?)
     }
 
     /// Whether labels or fields are required (a list then cannot count what remains without looking).
     pub fn selects(&self) -> bool {
         !self.labels.is_everything() || !self.fields.is_everything()
     }
+}
+
+/// The field by whose value the objects of a kind, and those who watch them, can be found: every node asks for its own pods.
+pub(super) fn indexed_field(resource: &Resource) -> Option<&'static str> {
+    (resource.plural == "pods" && resource.group.is_empty()).then_some("spec.nodeName")
 }

@@ -4,31 +4,39 @@
 
 mod change;
 mod entry;
+mod facts;
 mod filter;
+mod form;
+mod kind;
+mod message;
+mod objects;
 mod recent;
+mod selection;
 mod watch;
 mod watchers;
 
-pub use change::{Change, Seen, watch_line};
-pub use entry::{Entry, Malformed};
+pub use change::{Change, Seen};
+pub use entry::{Entry, LabelsOf, Malformed};
 pub use filter::Filter;
+pub use form::{Form, MetaVersion, envelope, enveloped, frame, partial_message, put_partial, watch_line};
+pub use objects::Objects;
+pub use selection::{Selected, Snapshot};
 pub use watch::{Batch, Watch, WatchEnd, WatchStart};
 pub use watchers::Delivery;
 
 use crate::limits;
 use crate::lookup::Lookup;
 use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError, SharedStorage};
-use kstore_api::kind::{self, Resource};
+use kind::Kind;
+use kstore_api::kind::Resource;
 use parking_lot::RwLock;
 use recent::Recent;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
-use watchers::Watchers;
 
 /// The root of all keys.
 pub const ROOT: &str = "/registry/";
@@ -50,14 +58,6 @@ struct State {
     kinds: BTreeMap<&'static str, Kind>,
     recent: Recent,
     next_listener: u64,
-}
-
-/// The objects of one kind and who watches them.
-#[derive(Default)]
-struct Kind {
-    objects: BTreeMap<Arc<str>, Arc<Entry>>,
-    changed: i64,
-    watchers: Watchers,
 }
 
 /// Why the cache could not be filled.
@@ -149,44 +149,41 @@ impl Cache {
 
     /// The object under a storage key.
     pub fn get(&self, resource: &Resource, key: &str) -> Option<Arc<Entry>> {
-        self.state.read().kinds.get(root(resource))?.objects.get(key).cloned()
+        self.state.read().kinds.get(root(resource))?.objects().get(key).cloned()
     }
 
-    /// All objects of a kind whose keys are in `start..` below `prefix`, filtered by `keep`, in key order; and the revision
-    /// at which that is the whole truth.
-    pub fn scan(&self, filter: &Filter) -> (Vec<Arc<Entry>>, i64) {
+    /// The state of the filter's kind, or of a part in which all that match are; and the revision at which it is the whole
+    /// truth. Costs nothing but a reference count; what is done with it holds no lock.
+    pub fn snapshot(&self, filter: &Filter) -> Snapshot {
         let state = self.state.read();
-        let revision = self.revision();
-        let Some(kind) = state.kinds.get(root(filter.resource)) else { return (Vec::new(), revision) };
-        let prefix = filter.resource.storage_prefix(&filter.namespace);
-        let found = kind
-            .objects
-            .range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded))
-            .take_while(|(key, _)| key.starts_with(&prefix))
-            .map(|(_, entry)| entry)
-            .filter(|entry| filter.matches(entry))
-            .cloned()
-            .collect();
-        (found, revision)
+        state.snapshot(filter, self.revision())
+    }
+
+    /// All that match, in key order; and the revision at which that is the whole truth.
+    pub fn scan(&self, filter: &Filter) -> (Vec<Arc<Entry>>, i64) {
+        let snapshot = self.snapshot(filter);
+        (snapshot.select(filter, "", 0).entries, snapshot.revision)
     }
 
     /// How many objects of a kind there are.
     pub fn count(&self, resource: &Resource) -> usize {
-        self.state.read().kinds.get(root(resource)).map_or(0, |kind| kind.objects.len())
+        self.state.read().kinds.get(root(resource)).map_or(0, |kind| kind.objects().len())
     }
 
     /// Takes in one revision: contents, then watchers, then whoever waits for the revision.
     fn apply(&self, batch: &RawBatch) {
         let _span = tracing::debug_span!("cache", revision = batch.revision).entered();
+        let mut woken = Vec::new();
         let mut state = self.state.write();
         for event in &batch.events {
             if let Some((resource, change)) = state.change(batch.revision, event) {
-                state.recent.push(change.clone());
-                state.kind(resource).watchers.dispatch(&change);
+                state.kind(resource).watchers.dispatch(&change, &mut woken);
+                state.recent.push(change);
             }
         }
         self.revision.store(batch.revision, Ordering::Release);
         drop(state);
+        woken.iter().for_each(|queue| queue.wake());
         self.applied.notify_waiters();
     }
 
@@ -194,8 +191,6 @@ impl Cache {
     /// meanwhile: watches end, and those who resume where they were get 410 and list.
     async fn refill(&self) -> Result<Box<dyn RawWatch>, FillError> {
         let (mut fresh, revision, watch) = State::read(&self.storage).await?;
-        // Deletions have left no trace, so that everything counts as changed.
-        fresh.kinds.values_mut().for_each(|kind| kind.changed = revision);
         let mut state = self.state.write();
         fresh.next_listener = state.next_listener;
         // Before anyone can see the new revision: no watch may claim to have come to it.
@@ -235,14 +230,14 @@ impl State {
     async fn read(storage: &SharedStorage) -> Result<(Self, i64, Box<dyn RawWatch>), FillError> {
         let revision = storage.revision().await?;
         let page = storage.list(ROOT, &crate::storage::prefix_end(ROOT), 0, revision).await?;
-        let mut kinds: BTreeMap<&'static str, Kind> =
-            kind::stored().map(|resource| (root(resource), Kind::default())).collect();
+        let mut kinds: BTreeMap<&'static str, Kind> = kstore_api::kind::stored()
+            .map(|resource| (root(resource), Kind::starting_at(revision)))
+            .collect();
         for raw in &page.items {
             let Some(resource) = resource_of(&raw.key) else { continue };
             let entry = Arc::new(Entry::from_raw(resource, raw)?);
             let kind = kinds.get_mut(root(resource)).expect("every stored kind has its place");
-            kind.changed = kind.changed.max(entry.revision);
-            kind.objects.insert(entry.key.clone(), entry);
+            kind.insert(&entry);
         }
         // Everything, not only ROOT: the cache must hear of every revision to know how far it has come.
         let watch = storage.watch("", revision).await?;
@@ -251,6 +246,13 @@ impl State {
 
     fn kind(&mut self, resource: &Resource) -> &mut Kind {
         self.kinds.get_mut(root(resource)).expect("every stored kind has its place")
+    }
+
+    fn snapshot(&self, filter: &Filter, revision: i64) -> Snapshot {
+        match self.kinds.get(root(filter.resource)) {
+            Some(kind) => Snapshot { objects: kind.candidates(filter), revision, changed: kind.changed },
+            None => Snapshot { objects: Objects::default(), revision, changed: 0 },
+        }
     }
 
     /// Brings one event into the contents and returns it as a change; `None` for keys that are none of ours.
@@ -269,8 +271,8 @@ impl State {
             None => None,
         };
         let old = match &new {
-            Some(entry) => kind.objects.insert(entry.key.clone(), entry.clone()),
-            None => kind.objects.remove(key),
+            Some(entry) => kind.insert(entry),
+            None => kind.remove(key),
         };
         kind.changed = revision;
         if new.is_none() && old.is_none() {
@@ -308,7 +310,8 @@ async fn follow(
 /// The kind whose objects live under this key, in its stored version.
 pub fn resource_of(key: &[u8]) -> Option<&'static Resource> {
     static BY_ROOT: OnceLock<BTreeMap<&'static str, &'static Resource>> = OnceLock::new();
-    let by_root = BY_ROOT.get_or_init(|| kind::stored().map(|resource| (root(resource), resource)).collect());
+    let by_root = BY_ROOT
+        .get_or_init(|| kstore_api::kind::stored().map(|resource| (root(resource), resource)).collect());
     let key = std::str::from_utf8(key).ok()?;
     // A kind's root has one or two segments behind ROOT; the longer one is the more specific.
     // Other writers' keys (etcd clients') may be anything.

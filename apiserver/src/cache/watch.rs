@@ -4,6 +4,7 @@
 use super::change::{Change, Seen};
 use super::entry::Entry;
 use super::filter::Filter;
+use super::selection::Snapshot;
 use super::watchers::{Delivery, Queue, Taken};
 use super::{Cache, ROOT, resource_of};
 use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError};
@@ -31,8 +32,10 @@ pub struct Batch {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WatchEnd {
     /// The start revision is no longer in the history: list and watch from there.
-    #[error("too old resource version: the oldest that can be watched from is {oldest}")]
+    #[error("too old resource version: {after} ({oldest})")]
     Expired {
+        /// The revision to watch from that was asked for.
+        after: i64,
         /// The oldest revision to watch from.
         oldest: i64,
     },
@@ -62,6 +65,8 @@ enum Source {
     History(Box<dyn RawWatch>),
     /// Registered with the cache under this id.
     Live { id: u64, queue: Arc<Queue> },
+    /// It could not begin.
+    Ended(WatchEnd),
 }
 
 impl Watch {
@@ -73,17 +78,23 @@ impl Watch {
         }
     }
 
+    /// A watch that ends at once, for callers who are told so by the stream.
+    pub fn ended(cache: Arc<Cache>, filters: Vec<Filter>, end: WatchEnd) -> Self {
+        Self { cache, filters, source: Source::Ended(end), initial: None, revision: 0 }
+    }
+
     fn from_state(cache: Arc<Cache>, filters: Vec<Filter>) -> Self {
         let mut state = cache.state.write();
         let revision = cache.revision();
-        let mut initial = Vec::new();
-        for (selector, filter) in (0u32..).zip(&filters) {
-            let Some(kind) = state.kinds.get(super::root(filter.resource)) else { continue };
-            let matching = kind.objects.values().filter(|entry| filter.matches(entry));
-            initial.extend(matching.map(|entry| (selector, entry.clone())));
-        }
+        let snapshots: Vec<Snapshot> =
+            filters.iter().map(|filter| state.snapshot(filter, revision)).collect();
         let source = state.register(&filters, revision);
         drop(state);
+        let mut initial = Vec::new();
+        for (selector, (filter, snapshot)) in (0u32..).zip(filters.iter().zip(snapshots)) {
+            let found = snapshot.select(filter, "", 0).entries;
+            initial.extend(found.into_iter().map(|entry| (selector, entry)));
+        }
         Self { cache, filters, source, initial: Some(initial), revision }
     }
 
@@ -92,7 +103,8 @@ impl Watch {
         if let Some(source) = resumed {
             return Ok(Self { cache, filters, source, initial: None, revision });
         }
-        let history = cache.storage.watch(ROOT, revision).await.map_err(WatchEnd::from)?;
+        let history = cache.storage.watch(ROOT, revision).await;
+        let history = history.map_err(|error| WatchEnd::of(error, revision))?;
         Ok(Self { cache, filters, source: Source::History(history), initial: None, revision })
     }
 
@@ -131,12 +143,14 @@ impl Watch {
         match &self.source {
             Source::History(_) => Ok(Batch { deliveries: Vec::new(), revision: self.revision }),
             Source::Live { .. } => self.take(),
+            Source::Ended(end) => Err(end.clone()),
         }
     }
 
     /// One step: `None` when there was nothing for this watch in it.
     async fn poll_once(&mut self) -> Result<Option<Batch>, WatchEnd> {
         let batch = match &mut self.source {
+            Source::Ended(end) => return Err(end.clone()),
             Source::Live { queue, .. } => {
                 let queue = queue.clone();
                 let batch = self.take()?;
@@ -152,7 +166,8 @@ impl Watch {
                     self.source = live;
                     return Ok(None);
                 }
-                let raw = history.next().await.ok_or(WatchEnd::Closed)?.map_err(WatchEnd::from)?;
+                let raw = history.next().await.ok_or(WatchEnd::Closed)?;
+                let raw = raw.map_err(|error| WatchEnd::of(error, self.revision))?;
                 self.revision = raw.revision.max(self.revision);
                 Batch { deliveries: self.deliveries(&raw), revision: self.revision }
             }
@@ -162,12 +177,9 @@ impl Watch {
 
     fn take(&mut self) -> Result<Batch, WatchEnd> {
         let Source::Live { queue, .. } = &self.source else { unreachable!("only live watches have a queue") };
-        // The lock keeps the cache from applying between the look at the revision and the look at the queue.
-        let state = self.cache.state.read();
-        let taken = queue.take();
+        // In this order: whatever is in the cache at this revision is in the queue.
         let revision = self.cache.revision();
-        drop(state);
-        match taken {
+        match queue.take(revision) {
             Taken::Deliveries(deliveries) => {
                 self.revision = revision.max(self.revision);
                 Ok(Batch { deliveries: deliveries.into(), revision: self.revision })
@@ -256,10 +268,11 @@ fn change_of(revision: i64, event: &RawEvent) -> Option<Arc<Change>> {
     (new.is_some() || old.is_some()).then(|| Arc::new(Change::new(revision, new, old)))
 }
 
-impl From<ReadError> for WatchEnd {
-    fn from(error: ReadError) -> Self {
+impl WatchEnd {
+    /// Of a watch that had come to `after`.
+    fn of(error: ReadError, after: i64) -> Self {
         match error {
-            ReadError::Compacted { oldest } => Self::Expired { oldest },
+            ReadError::Compacted { oldest } => Self::Expired { after, oldest },
             ReadError::Future { .. } | ReadError::Unavailable(_) | ReadError::Failed(_) => {
                 Self::Failed(error.to_string())
             }

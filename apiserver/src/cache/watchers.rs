@@ -2,10 +2,11 @@
 //! queue between the cache and one watch. Not the watch as a client sees it: that is `watch`.
 
 use super::change::{Change, Seen};
-use super::filter::Filter;
+use super::entry::Entry;
+use super::filter::{Filter, indexed_field};
 use crate::limits;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -47,7 +48,7 @@ pub(super) enum Taken {
 }
 
 impl Queue {
-    /// Appends; wakes the watch.
+    /// Appends. The watch is not woken: see [`Queue::wake`].
     pub(super) fn push(&self, delivery: Delivery) {
         let mut backlog = self.inner.lock();
         if backlog.overrun {
@@ -60,7 +61,10 @@ impl Queue {
         {
             *backlog = Backlog { overrun: true, ..Backlog::default() };
         }
-        drop(backlog);
+    }
+
+    /// Wakes the watch. Once per revision, when the cache has moved to it: before, the watch would find nothing.
+    pub(super) fn wake(&self) {
         self.wake.notify_one();
     }
 
@@ -76,8 +80,8 @@ impl Queue {
         self.wake.notify_one();
     }
 
-    /// Takes everything that is waiting.
-    pub(super) fn take(&self) -> Taken {
+    /// Takes what is waiting up to a revision: the cache's of just before, so that no revision is split.
+    pub(super) fn take(&self, revision: i64) -> Taken {
         let mut backlog = self.inner.lock();
         if backlog.overrun {
             return Taken::Overrun;
@@ -85,11 +89,13 @@ impl Queue {
         if backlog.deliveries.is_empty() && backlog.closed {
             return Taken::Closed;
         }
-        backlog.bytes = 0;
-        Taken::Deliveries(std::mem::take(&mut backlog.deliveries))
+        let complete = backlog.deliveries.partition_point(|delivery| delivery.change.revision <= revision);
+        let rest = backlog.deliveries.split_off(complete);
+        backlog.bytes = rest.iter().map(|delivery| delivery.change.weight()).sum();
+        Taken::Deliveries(std::mem::replace(&mut backlog.deliveries, rest))
     }
 
-    /// Resolves once something was pushed or the queue was closed since the last time it resolved.
+    /// Resolves once the watch was woken or the queue was closed since the last time it resolved.
     pub(super) async fn woken(&self) {
         self.wake.notified().await;
     }
@@ -105,10 +111,12 @@ struct Listener {
     queue: Arc<Queue>,
 }
 
-/// The listeners of one kind. Those that name an object or a namespace are found by it.
+/// The listeners of one kind. Those that name an object, a value of the indexed field, or a namespace are found by it.
 #[derive(Debug, Default)]
 pub(super) struct Watchers {
     by_object: BTreeMap<(String, String), BTreeMap<u64, Listener>>,
+    /// By the value of the kind's indexed field.
+    by_value: BTreeMap<String, BTreeMap<u64, Listener>>,
     by_namespace: BTreeMap<String, BTreeMap<u64, Listener>>,
     everywhere: BTreeMap<u64, Listener>,
 }
@@ -118,9 +126,10 @@ impl Watchers {
     pub(super) fn add(&mut self, id: u64, selector: u32, filter: Filter, after: i64, queue: Arc<Queue>) {
         let listener = Listener { selector, after, queue, filter };
         let filter = &listener.filter;
-        let namespaced = filter.resource.namespaced;
-        let slot = if !filter.name.is_empty() && (!namespaced || !filter.namespace.is_empty()) {
+        let slot = if filter.only_key().is_some() {
             self.by_object.entry((filter.namespace.clone(), filter.name.clone())).or_default()
+        } else if let Some(value) = filter.indexed() {
+            self.by_value.entry(value.to_owned()).or_default()
         } else if !filter.namespace.is_empty() {
             self.by_namespace.entry(filter.namespace.clone()).or_default()
         } else {
@@ -133,20 +142,29 @@ impl Watchers {
     pub(super) fn remove(&mut self, id: u64, filter: &Filter) {
         let object = (filter.namespace.clone(), filter.name.clone());
         remove_from(&mut self.by_object, &object, id);
+        if let Some(value) = filter.indexed() {
+            remove_from(&mut self.by_value, &value.to_owned(), id);
+        }
         remove_from(&mut self.by_namespace, &filter.namespace, id);
         self.everywhere.remove(&id);
     }
 
-    /// Hands the change to everyone whose filter it passes.
-    pub(super) fn dispatch(&self, change: &Arc<Change>) {
+    /// Hands the change to everyone whose filter it passes; adds those to wake.
+    pub(super) fn dispatch(&self, change: &Arc<Change>, woken: &mut Vec<Arc<Queue>>) {
         let entry = change.any();
-        let (namespace, name) = (&*entry.namespace, &*entry.name);
         if !self.by_object.is_empty() {
-            let key = (namespace.to_owned(), name.to_owned());
-            self.by_object.get(&key).into_iter().for_each(|l| tell(l, change));
+            let key = (entry.namespace().to_owned(), entry.name().to_owned());
+            self.by_object.get(&key).into_iter().for_each(|l| tell(l, change, woken));
         }
-        self.by_namespace.get(namespace).into_iter().for_each(|l| tell(l, change));
-        tell(&self.everywhere, change);
+        if !self.by_value.is_empty() {
+            let value =
+                |entry: &Entry| indexed_field(entry.resource).map(|field| entry.field(field).to_owned());
+            let values: BTreeSet<String> =
+                change.new.iter().chain(&change.old).filter_map(|e| value(e)).collect();
+            values.iter().filter_map(|value| self.by_value.get(value)).for_each(|l| tell(l, change, woken));
+        }
+        self.by_namespace.get(entry.namespace()).into_iter().for_each(|l| tell(l, change, woken));
+        tell(&self.everywhere, change, woken);
     }
 
     /// Tells every listener that nothing more will come.
@@ -160,7 +178,7 @@ impl Watchers {
     }
 
     fn queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
-        let nested = self.by_object.values().chain(self.by_namespace.values());
+        let nested = self.by_object.values().chain(self.by_value.values()).chain(self.by_namespace.values());
         nested.chain([&self.everywhere]).flat_map(BTreeMap::values).map(|listener| &listener.queue)
     }
 }
@@ -174,10 +192,11 @@ fn remove_from<K: Ord>(map: &mut BTreeMap<K, BTreeMap<u64, Listener>>, key: &K, 
     }
 }
 
-fn tell(listeners: &BTreeMap<u64, Listener>, change: &Arc<Change>) {
+fn tell(listeners: &BTreeMap<u64, Listener>, change: &Arc<Change>, woken: &mut Vec<Arc<Queue>>) {
     for listener in listeners.values().filter(|l| change.revision > l.after) {
         if let Some(seen) = change.seen_by(&listener.filter) {
             listener.queue.push(Delivery { selector: listener.selector, seen, change: change.clone() });
+            woken.push(listener.queue.clone());
         }
     }
 }

@@ -9,7 +9,7 @@ pub(super) async fn serve(
     door: &Grpc,
     request: tonic::Request<pb::BindRequest>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-    let caller = door.caller(&request)?;
+    let caller = door.caller(&request).await?;
     let message = request.into_inner();
     let place = pb::Ref {
         version: "v1".into(),
@@ -25,7 +25,7 @@ pub(super) async fn serve(
     }
     let target_node = json!({"apiVersion": "v1", "kind": "Node", "name": message.node});
     let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target_node});
-    let options = caller.options(false, false);
+    let options = caller.options(false, pb::FieldValidation::Ignore);
     let body = Body::json(binding.to_string().into());
     door.object(caller, target(Some(place))?, Action::Create(body, options)).await
 }

@@ -8,7 +8,7 @@ pub(super) async fn serve(
     door: &Grpc,
     request: tonic::Request<pb::GetRequest>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
-    let caller = door.caller(&request)?;
+    let caller = door.caller(&request).await?;
     let message = request.into_inner();
     let options = GetOptions { exact: message.revision, not_older_than: 0 };
     door.object(caller, target(message.r#ref)?, Action::Get(options)).await

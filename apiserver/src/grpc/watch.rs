@@ -2,7 +2,7 @@
 
 use super::list::{bytes_of, filter};
 use super::{Grpc, Streamed, target};
-use crate::cache::{Batch, Filter, Watch, WatchEnd, WatchStart};
+use crate::cache::{Batch, Delivery, Filter, Watch, WatchEnd, WatchStart};
 use crate::error::{of_watch_end, to_grpc};
 use crate::limits;
 use crate::request::Target;
@@ -21,7 +21,7 @@ pub(super) async fn serve(
     door: &Grpc,
     request: tonic::Request<pb::WatchRequest>,
 ) -> Result<tonic::Response<Streamed<pb::WatchBatch>>, tonic::Status> {
-    let caller = door.caller(&request)?;
+    let caller = door.caller(&request).await?;
     let message = request.into_inner();
     if message.selectors.is_empty() || message.selectors.len() > limits::WATCH_SELECTORS {
         let text = format!("a watch has 1 to {} selectors", limits::WATCH_SELECTORS);
@@ -103,11 +103,20 @@ fn initial(watch: &mut Watch, resources: &[&'static Resource]) -> Vec<pb::WatchB
     chunks
 }
 
+/// The object of an event in the caller's version: bytes that all watchers share where that is the stored version.
+fn json_of(resource: &'static Resource, delivery: &Delivery) -> bytes::Bytes {
+    let object = delivery.change.object(delivery.seen);
+    match std::ptr::eq(object.resource, resource) {
+        true => delivery.change.json(delivery.seen),
+        false => bytes_of(resource, object),
+    }
+}
+
 fn message(resources: &[&'static Resource], batch: &Batch) -> pb::WatchBatch {
     let events = batch.deliveries.iter().map(|delivery| pb::WatchEvent {
         r#type: if delivery.seen.is_put() { Type::Put } else { Type::Gone }.into(),
         selector: delivery.selector,
-        json: bytes_of(resources[delivery.selector as usize], delivery.change.object(delivery.seen)),
+        json: json_of(resources[delivery.selector as usize], delivery),
         revision: delivery.change.revision,
     });
     pb::WatchBatch { events: events.collect(), revision: batch.revision, initial_done: false }

@@ -1,14 +1,14 @@
 //! Server-side apply, and the books on field ownership that every other write keeps. The rules are `kstore_api::patch::apply`'s.
 
-use super::update::parse_patch;
 use super::{Answer, Pipeline};
 use crate::decode::{self, Expected};
-use crate::request::{FieldValidation, Request, WriteOptions};
+use crate::request::{FieldValidation, Request, Target, WriteOptions};
 use bytes::Bytes;
 use kstore_api::kind::Resource;
 use kstore_api::meta;
-use kstore_api::patch::apply::{self, ObjectType, Write};
-use kstore_api::schema::{self, Type};
+use kstore_api::patch::PatchType;
+use kstore_api::patch::apply::{self, ObjectType, Reset, Write};
+use kstore_api::schema;
 use kstore_api::status::{Reason, Status};
 use serde_json::Value;
 
@@ -24,27 +24,17 @@ impl Pipeline {
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         let target = &request.target;
-        let ty = type_of(target.resource)?;
-        let config = configuration(request, patch, options.field_validation, warnings)?;
-        let now = meta::format_time(self.nondet.clock.now());
-        let api_version = target.resource.api_version();
-        let write = Write {
-            manager: &options.field_manager,
-            subresource: target.subresource,
-            api_version: &api_version,
-            now: &now,
-            reset: apply::reset_fields(target.resource, target.subresource),
-        };
-        let applied = |live: Option<&Value>| {
-            let merged = apply::apply(live, &config, &write, options.force, ObjectType::BuiltIn(ty));
-            merged.map_err(|refused| refused.to_status(target.resource, &target.name))
-        };
+        let config = configuration(target, patch, options.field_validation, warnings)?;
         let options = WriteOptions { books_kept: true, ..options.clone() };
+        let applied = |live: Option<&Value>| self.applied(target, &config, &options, live);
+        if target.subresource == "scale" {
+            return self.change_scale(request, &options, |scale| applied(Some(scale))).await;
+        }
         let mut last = Status::internal("an apply takes at least one attempt");
         for _ in 0..ATTEMPTS {
-            let outcome = if self.is_absent(target).await? && target.subresource.is_empty() {
+            let outcome = if target.subresource.is_empty() && self.is_absent(request).await? {
                 self.check(&request.user, "create", target, &target.name)?;
-                self.create_object(request, applied(None)?, &options).await
+                self.create_object(request, created(target, applied(None)?)?, &options).await
             } else {
                 self.change(request, &options, |live| applied(Some(live))).await
             };
@@ -58,6 +48,23 @@ impl Pipeline {
         Err(last)
     }
 
+    /// The object that a configuration makes, in canonical form, with its books.
+    fn applied(
+        &self,
+        target: &Target,
+        config: &Value,
+        options: &WriteOptions,
+        live: Option<&Value>,
+    ) -> Result<Value, Status> {
+        let expected = Expected::of(target.resource, target.subresource);
+        let (api_version, now) = (expected.api_version(), meta::format_time(self.nondet.clock.now()));
+        let write = write(target.resource, target.subresource, &api_version, &now, options);
+        let merged = apply::apply(live, config, &write, options.force, type_of(expected)?);
+        let mut merged = merged.map_err(|refused| refused.to_status(target.resource, &target.name))?;
+        decode::canonical(expected, &mut merged, FieldValidation::Ignore, &mut Vec::new())?;
+        Ok(merged)
+    }
+
     /// Writes down who owns what after a write that is no apply. `before`: the object, and the subresource that was written.
     pub(super) fn track(
         &self,
@@ -66,41 +73,82 @@ impl Pipeline {
         object: &mut Value,
         options: &WriteOptions,
     ) {
-        let Ok(ty) = type_of(resource) else { return };
         if options.books_kept {
             return;
         }
+        let Ok(ty) = type_of(Expected::of(resource, "")) else { return };
         let subresource = before.map_or("", |(_, subresource)| subresource);
-        let write = Write {
-            manager: &options.field_manager,
-            subresource,
-            api_version: &resource.api_version(),
-            now: &meta::format_time(self.nondet.clock.now()),
-            reset: apply::reset_fields(resource, subresource),
-        };
-        apply::track_update(before.map(|(live, _)| live), object, &write, ObjectType::BuiltIn(ty));
+        let (api_version, now) = (resource.api_version(), meta::format_time(self.nondet.clock.now()));
+        let write = write(resource, subresource, &api_version, &now, options);
+        apply::track_update(before.map(|(live, _)| live), object, &write, ty);
+    }
+
+    /// The same for the scale of a workload.
+    pub(super) fn track_scale(
+        &self,
+        request: &Request,
+        options: &WriteOptions,
+        scale: &Value,
+        wanted: &mut Value,
+    ) -> Result<(), Status> {
+        let resource = request.target.resource;
+        let expected = Expected::of(resource, "scale");
+        let (api_version, now) = (expected.api_version(), meta::format_time(self.nondet.clock.now()));
+        let write = write(resource, "scale", &api_version, &now, options);
+        apply::track_update(Some(scale), wanted, &write, type_of(expected)?);
+        Ok(())
     }
 }
 
-fn type_of(resource: &Resource) -> Result<&'static Type, Status> {
-    schema::of(resource.group, resource.version, resource.kind)
-        .ok_or_else(|| Status::internal(format!("no schema for {}", resource.qualified_kind())))
+fn write<'a>(
+    resource: &Resource,
+    subresource: &'a str,
+    api_version: &'a str,
+    now: &'a str,
+    options: &'a WriteOptions,
+) -> Write<'a> {
+    // A Scale is an object of its own, in which nothing is reset.
+    let reset = match subresource {
+        "scale" => Reset::Fields(&[]),
+        _ => apply::reset_fields(resource, subresource),
+    };
+    Write { manager: &options.field_manager, subresource, api_version, now, reset }
+}
+
+fn type_of(expected: Expected) -> Result<ObjectType<'static>, Status> {
+    let Expected { group, version, kind } = expected;
+    let ty = schema::of(group, version, kind);
+    ty.map(ObjectType::BuiltIn)
+        .ok_or_else(|| Status::internal(format!("no schema for {group}/{version} {kind}")))
 }
 
 /// The apply configuration: what its author wrote, checked against the schema, nothing added or taken away.
 fn configuration(
-    request: &Request,
-    patch: &[u8],
+    target: &Target,
+    body: &[u8],
     validation: FieldValidation,
     warnings: &mut Vec<String>,
 ) -> Result<Value, Status> {
-    let target = &request.target;
-    let mut config = parse_patch(patch)?;
-    decode::partial(Expected::of(target.resource, ""), &mut config, validation, warnings)?;
+    let mut config = decode::patch(PatchType::Apply, body, validation, warnings)?.value;
+    decode::configuration(Expected::of(target.resource, target.subresource), &mut config)?;
     match meta::name(&config) {
         "" => meta::set_name(&mut config, &target.name),
         name if name != target.name => return Err(super::create::name_mismatch(name, &target.name)),
         _ => {}
     }
+    super::create::check_namespace(target, &mut config)?;
     Ok(config)
+}
+
+/// An apply that creates makes a new object: it cannot mean one with a uid, and what it says of the version of one is moot.
+fn created(target: &Target, mut object: Value) -> Result<Value, Status> {
+    let uid = meta::uid(&object);
+    if !uid.is_empty() {
+        let text = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
+        return Err(Status::conflict(target.resource, &target.name, &text));
+    }
+    meta::set_resource_version(&mut object, "");
+    Ok(object)
 }

@@ -1,28 +1,45 @@
 //! GET, LIST, WATCH: nothing but the registry and the cache.
 
 use super::{Answer, ObjectAnswer, Pipeline};
-use crate::cache::{Watch, WatchStart};
+use crate::cache::{Watch, WatchEnd, WatchStart};
 use crate::error;
 use crate::request::{GetOptions, ListOptions, Request, WatchOptions};
 use kstore_api::status::Status;
 
 impl Pipeline {
     pub(super) async fn get(&self, request: &Request, options: &GetOptions) -> Result<Answer, Status> {
+        if !request.target.resource.is_stored() {
+            return self.component(&request.target);
+        }
         let entry = self.registry.get(&request.target, options).await?;
         match request.target.subresource {
-            "" | "status" => Ok(Answer::Object(ObjectAnswer { entry, created: false })),
+            "" | "status" | "approval" | "ephemeralcontainers" | "resize" => {
+                Ok(Answer::Object(ObjectAnswer::of(entry)))
+            }
             _ => self.get_subresource(request, &entry),
         }
     }
 
-    pub(super) async fn list(&self, options: &ListOptions) -> Result<Answer, Status> {
+    pub(super) async fn list(
+        &self,
+        request: &Request,
+        options: &ListOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<Answer, Status> {
+        if !request.target.resource.is_stored() {
+            return Ok(self.components(&options.filter, warnings));
+        }
         self.registry.list(options).await.map(Answer::List)
     }
 
     pub(super) async fn watch(&self, options: &WatchOptions) -> Result<Answer, Status> {
-        self.start_watch(vec![options.filter.clone()], options.start)
-            .await
-            .map(|watch| Answer::Watch(Box::new(watch)))
+        let filters = vec![options.filter.clone()];
+        let watch = match self.begin_watch(filters.clone(), options.start).await? {
+            Ok(watch) => watch,
+            // Clients are told by the stream why it cannot begin, as in Kubernetes.
+            Err(end) => Watch::ended(self.cache().clone(), filters, end),
+        };
+        Ok(Answer::Watch(Box::new(watch)))
     }
 
     /// Begins a watch over several kinds; the caller has been authorized for each.
@@ -31,11 +48,19 @@ impl Pipeline {
         filters: Vec<crate::cache::Filter>,
         start: WatchStart,
     ) -> Result<Watch, Status> {
+        self.begin_watch(filters, start).await?.map_err(|end| error::of_watch_end(&end))
+    }
+
+    async fn begin_watch(
+        &self,
+        filters: Vec<crate::cache::Filter>,
+        start: WatchStart,
+    ) -> Result<Result<Watch, WatchEnd>, Status> {
         let current = self.cache().fresh().await.map_err(error::of_read)?;
         let start = match start {
             WatchStart::After(0) => WatchStart::After(current),
             start => start,
         };
-        Watch::start(self.cache().clone(), filters, start).await.map_err(|end| error::of_watch_end(&end))
+        Ok(Watch::start(self.cache().clone(), filters, start).await)
     }
 }

@@ -4,13 +4,12 @@
 use super::create::{check_namespace, name_mismatch, to_stored};
 use super::{Answer, ObjectAnswer, Pipeline, in_version};
 use crate::admission::{Operation, Subject};
-use crate::decode::{self, Expected};
+use crate::decode::{self, Expected, Patch};
 use crate::error;
 use crate::registry::{Next, UpdateEffect, removed_by_update};
-use crate::request::{Body, FieldValidation, Request, Target, WriteOptions};
+use crate::request::{Action, Body, FieldValidation, Request, Target, WriteOptions};
 use bytes::Bytes;
-use kstore_api::patch::PatchType;
-use kstore_api::patch::{self, PatchError};
+use kstore_api::patch::{self, PatchType};
 use kstore_api::status::{Reason, Status};
 use kstore_api::{defaults, meta, schema, strategy, validate};
 use serde_json::Value;
@@ -32,19 +31,36 @@ impl Pipeline {
             return self.put_scale(request, &object, options).await;
         }
         warnings.extend(validate::warnings(target.resource, &object));
-        check_namespace(target, &mut object)?;
-        match meta::name(&object) {
-            "" => meta::set_name(&mut object, &target.name),
-            name if name != target.name => return Err(name_mismatch(name, &target.name)),
-            _ => {}
-        }
-        if target.resource.create_on_update && target.subresource.is_empty() && self.is_absent(target).await?
-        {
-            self.check(&request.user, "create", target, &target.name)?;
-            return self.create_object(request, object, options).await;
+        check_place(target, &mut object)?;
+        if target.resource.create_on_update && target.subresource.is_empty() {
+            return self.put(request, object, options).await;
         }
         let change = |_: &Value| Ok(object.clone());
         self.change(request, options, change).await
+    }
+
+    /// Replaces an object of a kind that a PUT also creates. Starts over if it comes or goes meanwhile.
+    async fn put(&self, request: &Request, object: Value, options: &WriteOptions) -> Result<Answer, Status> {
+        let target = &request.target;
+        loop {
+            if !self.is_absent(request).await? {
+                match self.change(request, options, |_| Ok(object.clone())).await {
+                    Err(status) if status.reason == Reason::NotFound => continue,
+                    changed => return changed,
+                }
+            }
+            self.check(&request.user, "create", target, &target.name)?;
+            // The uid says which object is meant. A resourceVersion says nothing where there is none.
+            if !meta::uid(&object).is_empty() {
+                return Err(error::foreign_uid(target, meta::uid(&object), ""));
+            }
+            let mut object = object.clone();
+            meta::set_resource_version(&mut object, "");
+            match self.create_object(request, object, options).await {
+                Err(status) if status.reason == Reason::AlreadyExists => {}
+                created => return created,
+            }
+        }
     }
 
     pub(super) async fn patch(
@@ -59,22 +75,16 @@ impl Pipeline {
         if kind == PatchType::Apply {
             return self.apply(request, patch, options, warnings).await;
         }
-        let patch = parse_patch(patch)?;
-        if target.subresource == "scale" {
-            return self.patch_scale(request, kind, &patch, options).await;
-        }
         let validation = options.field_validation;
+        let patch = decode::patch(kind, patch, validation, warnings)?;
+        if target.subresource == "scale" {
+            return self.patch_scale(request, &patch, options, warnings).await;
+        }
         let mut dropped = Vec::new();
         let change = |current: &Value| {
             dropped.clear();
-            let mut next = apply_patch(target, kind, current, &patch)?;
-            decode::canonical(
-                Expected::of(target.resource, target.subresource),
-                &mut next,
-                validation,
-                &mut dropped,
-            )
-            .map_err(|status| in_patch(status, validation))?;
+            let mut next = apply_patch(target, &patch, current)?;
+            decode::patched(target, &patch, &mut next, validation, &mut dropped)?;
             Ok(next)
         };
         let answer = self.change(request, options, change).await?;
@@ -82,9 +92,10 @@ impl Pipeline {
         Ok(answer)
     }
 
-    pub(super) async fn is_absent(&self, target: &Target) -> Result<bool, Status> {
+    pub(super) async fn is_absent(&self, request: &Request) -> Result<bool, Status> {
+        let target = &request.target;
         self.cache().fresh().await.map_err(error::of_read)?;
-        Ok(self.cache().get(target.resource, &target.key()).is_none())
+        Ok(self.view(request).get(target.resource, &target.key()).is_none())
     }
 
     /// Changes an existing object (or its status) to what `change` makes of it.
@@ -99,12 +110,19 @@ impl Pipeline {
             let current = current.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
             let old = in_version(target.resource, current.clone());
             let next = change(&old)?;
-            self.admit_change(request, options, &old, next)
+            let mut admitted = self.admit_change(request, options, &old, next)?;
+            if let Next::Put(next) = &mut admitted {
+                patch::apply::keep_times(current, next);
+            }
+            Ok(admitted)
         };
         let updated =
             self.registry.guaranteed_update(target, self.mandate(request), options.dry_run, decide).await?;
-        let created = updated.effect == UpdateEffect::Created;
-        Ok(Answer::Object(ObjectAnswer { entry: updated.entry, created }))
+        Ok(Answer::Object(ObjectAnswer {
+            entry: updated.entry,
+            created: updated.effect == UpdateEffect::Created,
+            removed: updated.effect == UpdateEffect::Removed,
+        }))
     }
 
     /// From a wished-for state to what may be stored.
@@ -117,7 +135,7 @@ impl Pipeline {
     ) -> Result<Next, Status> {
         let target = &request.target;
         let resource = target.resource;
-        check_identity(target, old, &next)?;
+        check_identity(request, old, &mut next)?;
         check_version(target, old, &mut next)?;
         let subject = Subject {
             user: &request.user,
@@ -128,7 +146,9 @@ impl Pipeline {
             name: &target.name,
         };
         defaults::apply(resource, &mut next);
-        self.admission.mutate(&subject, &mut next, Some(old))?;
+        // What others make of the write is not the writer's.
+        self.track(resource, Some((old, target.subresource)), &mut next, options);
+        self.admission(request).mutate(&subject, &mut next, Some(old))?;
         let mut before = old.clone();
         // What was stored carries the zero members that are always printed; compare like with like.
         decode::canonical(Expected::of(resource, ""), &mut before, FieldValidation::Ignore, &mut Vec::new())?;
@@ -142,89 +162,88 @@ impl Pipeline {
             return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors));
         }
         drop(span);
-        self.admission.validate(&subject, Some(&next), Some(old))?;
-        self.track(resource, Some((old, target.subresource)), &mut next, options);
+        self.admission(request).validate(&subject, Some(&next), Some(old))?;
         let removed = removed_by_update(resource, &next);
         to_stored(resource, &mut next);
         Ok(if removed { Next::Remove(next) } else { Next::Put(next) })
     }
 }
 
+/// The body is about the object of the URL.
+pub(super) fn check_place(target: &Target, object: &mut Value) -> Result<(), Status> {
+    match meta::name(object) {
+        "" => {
+            let name = &target.name;
+            return Err(Status::bad_request(format!(
+                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            )));
+        }
+        name if name != target.name => return Err(name_mismatch(name, &target.name)),
+        _ => {}
+    }
+    let (given, wanted) = (meta::namespace(object), target.namespace.as_str());
+    if target.resource.namespaced && !given.is_empty() && given != wanted {
+        return Err(Status::bad_request(format!(
+            "the namespace of the object ({given}) does not match the namespace on the request ({wanted})"
+        )));
+    }
+    check_namespace(target, object)
+}
+
 /// Name, namespace and uid are not the caller's to change.
-fn check_identity(target: &Target, old: &Value, next: &Value) -> Result<(), Status> {
-    if meta::name(next) != target.name {
-        return Err(name_mismatch(meta::name(next), &target.name));
-    }
+fn check_identity(request: &Request, old: &Value, next: &mut Value) -> Result<(), Status> {
+    let target = &request.target;
+    check_place(target, next)?;
     let (wanted, uid) = (meta::uid(next), meta::uid(old));
-    if !wanted.is_empty() && wanted != uid {
-        return Err(error::foreign_uid(target, wanted, uid));
+    if wanted.is_empty() || wanted == uid {
+        return Ok(());
     }
-    Ok(())
+    // Whoever sends a whole object says which one is meant; whoever patches wants to change it.
+    match request.action {
+        Action::Patch(..) => {
+            let problem = format!("Invalid value: {wanted:?}: field is immutable");
+            Err(error::invalid_field(target, "metadata.uid", problem))
+        }
+        _ => Err(error::foreign_uid(target, wanted, uid)),
+    }
 }
 
 /// The resourceVersion, if the caller names one, is the current one; some kinds demand that it is named.
 fn check_version(target: &Target, old: &Value, next: &mut Value) -> Result<(), Status> {
-    let wanted = meta::resource_version(next);
+    let (wanted, current) = (meta::resource_version(next), meta::resource_version(old));
+    if wanted == current {
+        return Ok(());
+    }
     if wanted.is_empty() || wanted == "0" {
-        if !target.resource.unconditional_update && target.subresource.is_empty() {
+        if !target.resource.unconditional_update {
             return Err(error::version_required(target));
         }
     } else if wanted.parse::<u64>().is_err() {
         return Err(Status::bad_request(format!(
             "invalid resourceVersion {wanted:?}: must be a decimal number"
         )));
-    } else if wanted != meta::resource_version(old) {
+    } else {
         return Err(error::modified(target));
     }
-    let current = meta::resource_version(old).to_owned();
-    meta::set_resource_version(next, &current);
+    meta::set_resource_version(next, current);
     Ok(())
 }
 
-/// A patch body: JSON, or YAML that says the same.
-pub(super) fn parse_patch(bytes: &[u8]) -> Result<Value, Status> {
-    let json = serde_json::from_slice(bytes);
-    json.or_else(|_| serde_yaml_ng::from_slice(bytes))
-        .map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))
-}
-
 /// What the patch makes of the object.
-pub(super) fn apply_patch(
-    target: &Target,
-    kind: PatchType,
-    current: &Value,
-    patch: &Value,
-) -> Result<Value, Status> {
-    let name = &target.name;
+pub(super) fn apply_patch(target: &Target, patch: &Patch, current: &Value) -> Result<Value, Status> {
     let resource = target.resource;
-    let patched = match kind {
-        PatchType::Json => patch::json::apply(current, patch),
-        PatchType::Merge => patch::merge::apply(current, patch),
+    let patched = match patch.kind {
+        PatchType::Json => patch::json::apply(current, &patch.value),
+        PatchType::Merge => patch::merge::apply(current, &patch.value),
         PatchType::Strategic => {
-            let ty = schema::of(resource.group, resource.version, resource.kind);
+            let expected = Expected::of(resource, target.subresource);
+            let ty = schema::of(expected.group, expected.version, expected.kind);
             let ty = ty.ok_or_else(|| {
                 Status::unsupported_media_type(&[PatchType::Json.media_type(), PatchType::Merge.media_type()])
             })?;
-            patch::strategic::apply(current, patch, ty)
+            patch::strategic::apply(current, &patch.value, ty)
         }
         PatchType::Apply => unreachable!("server-side apply does not come this way"),
     };
-    patched.map_err(|e| refused_patch(resource, name, &e))
-}
-
-fn refused_patch(resource: &kstore_api::kind::Resource, name: &str, refused: &PatchError) -> Status {
-    error::of_patch(resource, name, refused)
-}
-
-/// Strict violations of a patch are about the field `patch`, 422.
-fn in_patch(status: Status, validation: FieldValidation) -> Status {
-    match validation {
-        FieldValidation::Strict => {
-            let mut status = status;
-            status.code = 422;
-            status.reason = Reason::Invalid;
-            status
-        }
-        FieldValidation::Ignore | FieldValidation::Warn => status,
-    }
+    patched.map_err(|e| error::of_patch(&e))
 }

@@ -1,13 +1,15 @@
 //! Lists: the newest state from the cache, older ones and later pages from the storage at their revision. Entries are
-//! shared, not copied; nothing is parsed unless a selector must look into a historic object.
+//! shared, not copied; only objects that have changed since are parsed.
 
 use super::{Registry, entry_of};
-use crate::cache::Entry;
+use crate::cache::{Entry, ROOT, Snapshot};
 use crate::error;
+use crate::limits;
 use crate::request::{ListAt, ListOptions};
-use crate::storage::prefix_end;
+use crate::storage::{Raw, prefix_end};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use kstore_api::kind::Resource;
 use kstore_api::status::Status;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -23,6 +25,12 @@ pub struct Listed {
     pub continue_token: String,
     /// How many are left behind this page, when that is known.
     pub remaining: Option<i64>,
+}
+
+impl Listed {
+    fn empty(revision: i64) -> Self {
+        Self { items: Vec::new(), revision, continue_token: String::new(), remaining: None }
+    }
 }
 
 /// Where a paged list goes on. Opaque to clients; the form is Kubernetes'.
@@ -48,13 +56,26 @@ impl ContinueToken {
 
     /// From what a client sent.
     pub fn decode(text: &str) -> Result<Self, Status> {
-        let invalid = |reason: &str| Status::bad_request(format!("invalid continue token: {reason}"));
-        let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|_| invalid("not base64"))?;
-        let token: Self = serde_json::from_slice(&bytes).map_err(|_| invalid("not a token"))?;
-        if token.v != Self::VERSION || token.start.split('/').any(|segment| segment == "..") {
-            return Err(invalid("not one of this server"));
+        let invalid = |reason: &str| {
+            Status::bad_request(format!("invalid continue token: continue key is not valid: {reason}"))
+        };
+        let bytes =
+            URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|e| invalid(&e.to_string()))?;
+        let token: Self = serde_json::from_slice(&bytes).map_err(|e| invalid(&e.to_string()))?;
+        let odd = |segment: &str| matches!(segment, "." | "..");
+        match token {
+            Self { ref v, .. } if v != Self::VERSION => {
+                Err(invalid(&format!("server does not recognize this encoded version {v:?}")))
+            }
+            Self { rv: 0, .. } => {
+                Err(invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"))
+            }
+            Self { ref start, .. } if start.is_empty() => {
+                Err(invalid("encoded start key empty (version meta.k8s.io/v1)"))
+            }
+            Self { ref start, .. } if start.split('/').any(odd) => Err(invalid(&format!("{start:?}"))),
+            token => Ok(token),
         }
-        Ok(token)
     }
 }
 
@@ -65,65 +86,107 @@ impl Registry {
             let token = ContinueToken::decode(&options.continue_token)?;
             return self.list_page(options, token).await;
         }
-        let wanted = match options.at {
+        match options.at {
+            ListAt::Newest => self.not_older_than(0).await?,
+            ListAt::NotOlderThan(revision) => self.not_older_than(revision).await?,
             ListAt::Exact(revision) => {
-                let current = self.not_older_than(revision).await?;
-                if revision != current {
-                    return self.list_stored(options, "", revision).await;
-                }
-                revision
+                self.not_older_than(revision).await?;
+                return self.list_at(options, "", revision).await;
             }
-            ListAt::Newest => 0,
-            ListAt::NotOlderThan(revision) => revision,
         };
-        self.not_older_than(wanted).await?;
-        let (items, revision) = self.cache.scan(&options.filter);
-        Ok(cut(items, revision, options))
+        Ok(cut(&self.cache.snapshot(&options.filter), "", options))
     }
 
     async fn list_page(&self, options: &ListOptions, token: ContinueToken) -> Result<Listed, Status> {
         if token.rv > 0 {
-            let listed = self.list_stored(options, &token.start, token.rv).await;
+            self.not_older_than(token.rv).await?;
+            let listed = self.list_at(options, &token.start, token.rv).await;
             return listed
                 .map_err(|status| if status.code == 410 { inconsistent(status, &token) } else { status });
         }
         // A token of revision −1 asks to go on at the newest revision: complete, but not consistent with earlier pages.
-        let revision = self.fresh().await?;
-        self.list_stored(options, &token.start, revision).await
+        self.fresh().await?;
+        Ok(cut(&self.cache.snapshot(&options.filter), &token.start, options))
     }
 
-    /// Reads pages of the storage until `limit` objects matched.
-    async fn list_stored(&self, options: &ListOptions, start: &str, revision: i64) -> Result<Listed, Status> {
+    /// What was there at a revision: out of the cache if that is the newest of this kind's, else out of the history.
+    async fn list_at(&self, options: &ListOptions, start: &str, revision: i64) -> Result<Listed, Status> {
+        let snapshot = self.cache.snapshot(&options.filter);
+        let unchanged = snapshot.changed <= revision && revision <= snapshot.revision;
+        if unchanged {
+            // Whoever reads history must hear that it is gone, whether or not anything has changed since.
+            self.cache.storage().get(ROOT, revision).await.map_err(error::of_read)?;
+            return Ok(cut(&snapshot.at(revision), start, options));
+        }
+        if let Some(key) = options.filter.only_key() {
+            return self.list_one(options, &key, revision).await;
+        }
+        self.list_stored(options, start, revision, &snapshot).await
+    }
+
+    /// The only object that can match, as it was.
+    async fn list_one(&self, options: &ListOptions, key: &str, revision: i64) -> Result<Listed, Status> {
+        let read = self.cache.storage().get(key, revision).await.map_err(error::of_read)?;
+        let entry = read.map(|raw| entry_of(options.filter.resource, &raw)).transpose()?;
+        let items = entry.filter(|entry| options.filter.matches(entry)).map(Arc::new);
+        Ok(Listed { items: items.into_iter().collect(), ..Listed::empty(revision) })
+    }
+
+    /// Reads pages of the storage until `limit` objects matched. What has not changed since is the cache's own entry.
+    async fn list_stored(
+        &self,
+        options: &ListOptions,
+        start: &str,
+        revision: i64,
+        now: &Snapshot,
+    ) -> Result<Listed, Status> {
         let filter = &options.filter;
         let prefix = filter.resource.storage_prefix(&filter.namespace);
         let end = prefix_end(&prefix);
         let mut from = format!("{prefix}{start}");
-        let mut items = Vec::new();
+        let mut listed = Listed::empty(revision);
         loop {
-            let read = self.cache.storage().list(&from, &end, options.limit, revision).await;
+            let read = self.cache.storage().list(&from, &end, page_size(options), revision).await;
             let page = read.map_err(error::of_read)?;
-            let last = page.items.last().map(|raw| String::from_utf8_lossy(&raw.key).into_owned());
             for (read, raw) in page.items.iter().enumerate() {
-                let entry = entry_of(filter.resource, raw)?;
-                if !filter.matches(&entry) {
-                    continue;
+                if options.limit > 0 && listed.items.len() as i64 == options.limit {
+                    let last = listed.items.last().expect("a limit is positive");
+                    listed.continue_token = ContinueToken::after(below(&prefix, last), revision).encode();
+                    listed.remaining = (!filter.selects()).then_some(page.count - read as i64);
+                    return Ok(listed);
                 }
-                let key = entry.key.clone();
-                items.push(Arc::new(entry));
-                let left = page.count - read as i64 - 1;
-                if options.limit > 0 && items.len() as i64 == options.limit && left > 0 {
-                    let last = key.strip_prefix(&prefix).unwrap_or_default();
-                    let continue_token = ContinueToken::after(last, revision).encode();
-                    let remaining = (!filter.selects()).then_some(left);
-                    return Ok(Listed { items, revision, continue_token, remaining });
+                let entry = shared_entry(filter.resource, raw, now)?;
+                if filter.matches(&entry) {
+                    listed.items.push(entry);
                 }
             }
-            let (Some(last), true) = (last, page.more) else {
-                return Ok(Listed { items, revision, continue_token: String::new(), remaining: None });
-            };
-            from = format!("{last}\0");
+            let (Some(last), true) = (page.items.last(), page.more) else { return Ok(listed) };
+            from = format!("{}\0", String::from_utf8_lossy(&last.key));
         }
     }
+}
+
+/// One row more than the limit, to know whether more follow; selectors skip rows, so that small limits must not mean small
+/// reads.
+fn page_size(options: &ListOptions) -> i64 {
+    match options.limit {
+        0 => 0,
+        limit => (limit + 1).max(limits::LIST_CHUNK_ITEMS as i64),
+    }
+}
+
+/// The entry of a historic object: the cache's, if it is the same.
+fn shared_entry(resource: &'static Resource, raw: &Raw, now: &Snapshot) -> Result<Arc<Entry>, Status> {
+    let key = std::str::from_utf8(&raw.key).unwrap_or_default();
+    match now.get(key).filter(|entry| entry.revision == raw.revision) {
+        Some(entry) => Ok(entry.clone()),
+        None => entry_of(resource, raw).map(Arc::new),
+    }
+}
+
+/// An entry's key behind the prefix that is listed.
+fn below<'e>(prefix: &str, entry: &'e Entry) -> &'e str {
+    entry.key().strip_prefix(prefix).unwrap_or_default()
 }
 
 /// 410 with a token that goes on at the newest revision. Clients look for the beginning of the text.
@@ -135,20 +198,17 @@ fn inconsistent(status: Status, token: &ContinueToken) -> Status {
     status.with_message(text).continued_by(next.encode())
 }
 
-/// The first page of what the cache holds.
-fn cut(mut items: Vec<Arc<Entry>>, revision: i64, options: &ListOptions) -> Listed {
+/// One page of what the cache holds.
+fn cut(snapshot: &Snapshot, start: &str, options: &ListOptions) -> Listed {
     let limit = usize::try_from(options.limit).unwrap_or(0);
-    let mut listed = Listed { items: Vec::new(), revision, continue_token: String::new(), remaining: None };
-    if limit > 0 && items.len() > limit {
-        let remaining = items.len() - limit;
-        items.truncate(limit);
-        let prefix = options.filter.resource.storage_prefix(&options.filter.namespace);
-        let last = items.last().expect("a limit is positive");
-        let last = last.key.strip_prefix(&prefix).unwrap_or_default();
-        listed.continue_token = ContinueToken::after(last, revision).encode();
-        listed.remaining = (!options.filter.selects()).then_some(remaining as i64);
+    let prefix = options.filter.resource.storage_prefix(&options.filter.namespace);
+    let from = if start.is_empty() { String::new() } else { format!("{prefix}{start}") };
+    let found = snapshot.select(&options.filter, &from, limit);
+    let mut listed = Listed { items: found.entries, ..Listed::empty(snapshot.revision) };
+    if let (true, Some(last)) = (found.more, listed.items.last()) {
+        listed.continue_token = ContinueToken::after(below(&prefix, last), snapshot.revision).encode();
+        listed.remaining = found.remaining.map(|n| n as i64);
     }
-    listed.items = items;
     listed
 }
 

@@ -1,14 +1,18 @@
 //! Content negotiation (apiserver.md §1.3): which form an answer takes, and what encoding a body has. Pure.
 
+use super::accept::{self, Clause};
+use crate::cache::MetaVersion;
 use crate::request::Format;
 use http::HeaderMap;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
+use kstore_api::kind::Resource;
 use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
+use kstore_api::wire::protobuf;
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const PROTOBUF: &str = protobuf::MEDIA_TYPE;
 
 /// The encoding of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +23,8 @@ pub enum Encoding {
     PrettyJson,
     /// YAML.
     Yaml,
+    /// Kubernetes' protobuf.
+    Protobuf,
 }
 
 impl Encoding {
@@ -27,23 +33,24 @@ impl Encoding {
         match self {
             Self::Json | Self::PrettyJson => JSON,
             Self::Yaml => YAML,
+            Self::Protobuf => PROTOBUF,
         }
     }
 }
 
 /// What an answer is made into.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transform {
     /// The object itself.
     None,
-    /// Rows for people; the version of the Table.
-    Table(String),
-    /// Only the metadata; the version.
-    Partial(String),
+    /// Rows for people.
+    Table(MetaVersion),
+    /// Only the metadata.
+    Partial(MetaVersion),
 }
 
 /// The form that was agreed on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// The encoding.
     pub encoding: Encoding,
@@ -51,21 +58,89 @@ pub struct Accepted {
     pub transform: Transform,
 }
 
-/// Agrees on a form: the first clause of `Accept` (by quality, then order) that can be served.
-pub(super) fn accepted(headers: &HeaderMap, pretty: bool) -> Result<Accepted, Status> {
-    let header = headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    let mut clauses: Vec<Clause> =
-        header.split(',').map(Clause::parse).filter(|c| !c.media.is_empty()).collect();
-    if clauses.is_empty() {
-        clauses.push(Clause::parse(JSON));
+/// What an endpoint has to offer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
+    /// Its objects can be shown as rows.
+    pub tables: bool,
+    /// Its objects have a protobuf form.
+    pub protobuf: bool,
+    /// It answers with a stream.
+    pub stream: bool,
+}
+
+impl Offer {
+    /// What the endpoint of a resource or one of its subresources offers.
+    pub(super) fn of(resource: &Resource, subresource: &str, stream: bool) -> Self {
+        let below = resource.subresource(subresource);
+        let (group, version, kind) = below.map_or((resource.group, resource.version, resource.kind), |sub| {
+            (sub.group, sub.version, sub.kind)
+        });
+        let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        let shown = below.is_none() || kind == resource.kind || kind == "Scale";
+        Self {
+            tables: resource.is_stored() && shown,
+            protobuf: protobuf::has_message(&api_version, kind),
+            stream,
+        }
     }
-    clauses.sort_by_key(|clause| std::cmp::Reverse(clause.quality));
-    let found = clauses.iter().find_map(Clause::serve);
-    let mut accepted = found.ok_or_else(|| Status::not_acceptable(&[JSON, YAML]))?;
-    if accepted.encoding == Encoding::Json && (pretty || is_interactive(headers)) {
+
+    /// What a Status can be.
+    const STATUS: Self = Self { tables: false, protobuf: true, stream: false };
+
+    fn encodings(self) -> impl Iterator<Item = Encoding> {
+        let yaml = (!self.stream).then_some(Encoding::Yaml);
+        let protobuf = self.protobuf.then_some(Encoding::Protobuf);
+        [Some(Encoding::Json), yaml, protobuf].into_iter().flatten()
+    }
+
+    fn refusal(self) -> Status {
+        match self.stream {
+            true => Status::not_acceptable(&[
+                "application/json;stream=watch",
+                "application/vnd.kubernetes.protobuf;stream=watch",
+            ]),
+            false => Status::not_acceptable(&[JSON, YAML, PROTOBUF]),
+        }
+    }
+}
+
+/// Agrees on a form: the first clause of `Accept` (by quality, then order) that can be served. `pretty` is the query parameter.
+pub(super) fn accepted(headers: &HeaderMap, pretty: Option<bool>, offer: Offer) -> Result<Accepted, Status> {
+    let clauses = accept::clauses(headers);
+    let found = clauses.iter().find_map(|clause| {
+        let accepted = offer.encodings().filter(|encoding| clause.accepts(encoding.content_type()));
+        accepted.filter_map(|encoding| serve(clause, encoding, offer)).next()
+    });
+    let (mut accepted, asked) = found.ok_or_else(|| offer.refusal())?;
+    let indented = asked || pretty.unwrap_or_else(|| is_interactive(headers));
+    if accepted.encoding == Encoding::Json && indented && !offer.stream {
         accepted.encoding = Encoding::PrettyJson;
     }
     Ok(accepted)
+}
+
+/// The encoding of a refusal that comes before anything was agreed on.
+pub(super) fn of_status(headers: &HeaderMap) -> Encoding {
+    accepted(headers, None, Offer::STATUS).map_or(Encoding::Json, |accepted| accepted.encoding)
+}
+
+/// Whether a clause can be served in an encoding; with what, and whether it asks for indented text.
+fn serve(clause: &Clause, encoding: Encoding, offer: Offer) -> Option<(Accepted, bool)> {
+    let [kind, group, version, stream] = ["as", "g", "v", "stream"].map(|name| clause.parameter(name));
+    if !stream.is_empty() && (stream != "watch" || encoding == Encoding::Yaml) {
+        return None;
+    }
+    let meta = (group == "meta.k8s.io").then(|| MetaVersion::parse(version)).flatten();
+    let transform = match (kind, meta) {
+        ("", _) if group.is_empty() && version.is_empty() => Transform::None,
+        ("Table", Some(version)) if offer.tables && encoding != Encoding::Protobuf => {
+            Transform::Table(version)
+        }
+        ("PartialObjectMetadata" | "PartialObjectMetadataList", Some(version)) => Transform::Partial(version),
+        _ => return None,
+    };
+    Some((Accepted { encoding, transform }, clause.parameter("pretty") == "1"))
 }
 
 /// The encoding of a request body; absent means JSON.
@@ -102,83 +177,78 @@ fn is_interactive(headers: &HeaderMap) -> bool {
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|prefix| agent.starts_with(prefix))
 }
 
-/// One clause of `Accept`.
-struct Clause<'a> {
-    media: &'a str,
-    quality: u32,
-    group: &'a str,
-    version: &'a str,
-    kind: &'a str,
-}
-
-impl<'a> Clause<'a> {
-    fn parse(text: &'a str) -> Self {
-        let mut parts = text.split(';').map(str::trim);
-        let mut clause =
-            Self { media: parts.next().unwrap_or_default(), quality: 1000, group: "", version: "", kind: "" };
-        for (key, value) in parts.filter_map(|part| part.split_once('=')) {
-            match key {
-                "q" => clause.quality = value.parse::<f64>().map_or(1000, |q| (q * 1000.0) as u32),
-                "g" => clause.group = value,
-                "v" => clause.version = value,
-                "as" => clause.kind = value,
-                _ => {}
-            }
-        }
-        clause
-    }
-
-    fn serve(&self) -> Option<Accepted> {
-        let encoding = match self.media {
-            JSON | "*/*" | "application/*" => Encoding::Json,
-            YAML => Encoding::Yaml,
-            _ => return None,
-        };
-        let of_meta = self.group == "meta.k8s.io" && matches!(self.version, "v1" | "v1beta1");
-        let transform = match self.kind {
-            "" => Transform::None,
-            "Table" if of_meta => Transform::Table(self.version.to_owned()),
-            "PartialObjectMetadata" | "PartialObjectMetadataList" if of_meta => {
-                Transform::Partial(self.version.to_owned())
-            }
-            _ => return None,
-        };
-        Some(Accepted { encoding, transform })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::header::ACCEPT;
+    use kstore_api::kind;
 
-    fn agree(accept: &'static str) -> Option<(Encoding, Transform)> {
-        let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, accept.parse().unwrap());
-        accepted(&headers, false).ok().map(|a| (a.encoding, a.transform))
+    const POD: Offer = Offer { tables: true, protobuf: true, stream: false };
+
+    fn agree(accept: &'static str, offer: Offer) -> Option<(Encoding, Transform)> {
+        let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
+        accepted(&headers, None, offer).ok().map(|a| (a.encoding, a.transform))
     }
 
     #[test]
     fn the_best_clause_that_can_be_served_wins() {
-        let table = Transform::Table("v1".into());
-        let partial = Transform::Partial("v1".into());
+        use Encoding::{Json, PrettyJson, Protobuf, Yaml};
+        let table = Transform::Table(MetaVersion::V1);
+        let partial = Transform::Partial(MetaVersion::V1Beta1);
         let cases = [
-            ("", Some((Encoding::Json, Transform::None))),
-            ("*/*", Some((Encoding::Json, Transform::None))),
-            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Some((Encoding::Json, table))),
+            ("", Some((Json, Transform::None))),
+            ("*/*", Some((Json, Transform::None))),
+            ("application/*", Some((Json, Transform::None))),
+            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Some((Json, table))),
+            ("application/yaml;as=Table;v=v1;g=meta.k8s.io", Some((Yaml, table))),
+            ("*/*;as=Table;v=v1;g=meta.k8s.io", Some((Json, table))),
+            // What cannot be served is skipped, not refused.
+            ("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Some((Json, Transform::None))),
+            ("application/json;as=Table;v=v1,application/yaml", Some((Yaml, Transform::None))),
             (
-                "application/json;as=Table;v=v9;g=meta.k8s.io,application/json",
-                Some((Encoding::Json, Transform::None)),
+                "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,*/*",
+                Some((Json, Transform::None)),
             ),
-            ("application/vnd.kubernetes.protobuf,application/json", Some((Encoding::Json, Transform::None))),
-            ("application/json;q=0.5,application/yaml", Some((Encoding::Yaml, Transform::None))),
+            ("application/vnd.kubernetes.protobuf,application/json", Some((Protobuf, Transform::None))),
+            ("application/json;q=0.5,application/yaml", Some((Yaml, Transform::None))),
+            ("application/json;pretty=1", Some((PrettyJson, Transform::None))),
             (
-                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-                Some((Encoding::Json, partial)),
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1beta1",
+                Some((Protobuf, partial)),
             ),
             ("image/png", None),
+            ("application/json;as=Gadget;g=meta.k8s.io;v=v1", None),
         ];
         for (accept, want) in cases {
-            assert_eq!(agree(accept), want, "{accept}");
+            assert_eq!(agree(accept, POD), want, "{accept}");
         }
+    }
+
+    #[test]
+    fn an_endpoint_serves_what_it_has() {
+        let no_protobuf = Offer { protobuf: false, ..POD };
+        let both = "application/vnd.kubernetes.protobuf,application/json";
+        assert_eq!(agree(both, no_protobuf), Some((Encoding::Json, Transform::None)));
+        let stream = Offer { stream: true, ..POD };
+        assert_eq!(agree("application/yaml", stream), None);
+        let protobuf = Some((Encoding::Protobuf, Transform::None));
+        assert_eq!(agree("application/vnd.kubernetes.protobuf;stream=watch", stream), protobuf);
+        let review =
+            Offer::of(kind::lookup("authorization.k8s.io", "v1", "subjectaccessreviews").unwrap(), "", false);
+        assert_eq!(agree("application/json;as=Table;v=v1;g=meta.k8s.io", review), None);
+        let deployments = kind::lookup("apps", "v1", "deployments").unwrap();
+        for (sub, tables) in [("", true), ("status", true), ("scale", true)] {
+            assert_eq!(Offer::of(deployments, sub, false).tables, tables, "{sub}");
+        }
+        assert!(!Offer::of(kind::lookup("", "v1", "pods").unwrap(), "binding", false).tables);
+    }
+
+    #[test]
+    fn text_is_indented_for_people_unless_they_say_no() {
+        let headers = HeaderMap::from_iter([(USER_AGENT, "curl/8".parse().unwrap())]);
+        let encoding = |pretty| accepted(&headers, pretty, POD).unwrap().encoding;
+        assert_eq!((encoding(None), encoding(Some(false))), (Encoding::PrettyJson, Encoding::Json));
+        let program = accepted(&HeaderMap::new(), Some(true), POD).unwrap();
+        assert_eq!(program.encoding, Encoding::PrettyJson);
     }
 }

@@ -120,7 +120,12 @@ fn api_group(group: &str) -> Value {
 }
 
 fn served(resource: &'static Resource) -> impl Iterator<Item = &'static Subresource> {
-    resource.subresources.iter().filter(|sub| !NOT_SERVED.contains(&sub.name))
+    resource.subresources.iter().filter(|sub| is_served(sub.name))
+}
+
+/// Whether a subresource is announced, here and in OpenAPI.
+pub(super) fn is_served(subresource: &str) -> bool {
+    !NOT_SERVED.contains(&subresource)
 }
 
 fn resource_list(group: &'static str, version: &'static str) -> Value {

@@ -6,15 +6,20 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPIRES, HeaderValue,
+    IF_NONE_MATCH, VARY,
 };
 use http::{HeaderMap, Response, StatusCode};
+use jiff::fmt::rfc2822;
+use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha512};
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
 
 /// Below this size compression saves nothing worth its time (Kubernetes compresses answers from here on, too).
 const COMPRESS_FROM: usize = 128 * 1024;
+
+const YEAR: SignedDuration = SignedDuration::from_hours(365 * 24);
 
 /// The bytes, their type and their tag.
 #[derive(Debug)]
@@ -60,10 +65,14 @@ impl Document {
     }
 
     /// As [`Document::respond`], for an address that contains the tag: it may be kept for a year.
-    pub(super) fn respond_immutable(&self, headers: &HeaderMap) -> Response<Bytes> {
+    pub(super) fn respond_immutable(&self, headers: &HeaderMap, now: Timestamp) -> Response<Bytes> {
         let mut response = self.respond(headers);
-        let forever = HeaderValue::from_static("public, immutable, max-age=31536000");
-        response.headers_mut().insert(CACHE_CONTROL, forever);
+        let fields = response.headers_mut();
+        fields.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+        let end = rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&(now + YEAR));
+        if let Some(end) = end.ok().and_then(|end| HeaderValue::from_str(&end).ok()) {
+            fields.insert(EXPIRES, end);
+        }
         response
     }
 

@@ -1,49 +1,55 @@
-//! `/openapi/v3`: the index, and one document per group and version. A document is made when somebody first asks for it, and kept
-//! compressed. What is in it is `kstore_api::openapi`'s; `/openapi/v2` is not served.
+//! `/openapi/v3`: the index, and one document per group and version; `/openapi/v2`: one for everything. A document is made when
+//! somebody first asks for it, and kept compressed, as JSON and as protobuf. What is in it is `kstore_api::openapi`'s.
 
 use super::accept;
+use super::discovery;
 use super::document::{Document, reply};
 use bytes::Bytes;
 use http::header::{HeaderValue, LOCATION};
 use http::{HeaderMap, Response, StatusCode};
+use jiff::Timestamp;
 use kstore_api::kind;
-use kstore_api::openapi::{self, GroupVersion, ResourceDoc};
+use kstore_api::openapi::{self, GroupVersion, Part, ResourceDoc, gnostic};
 use kstore_api::status::Status;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 const JSON: &str = "application/json";
-const ROOT: &str = "/openapi/v3";
+const V3: &str = "/openapi/v3";
+const V2: &str = "/openapi/v2";
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
+/// Names of old, answered under the new ones.
+const V2_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+const V3_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
 
 /// All documents of one server.
 pub struct OpenApi {
     index: Document,
     /// By name, such as `apis/apps/v1`.
     documents: BTreeMap<String, Entry>,
+    swagger: Forms,
 }
 
 struct Entry {
-    gv: GroupVersion,
-    resources: Vec<ResourceDoc>,
+    part: Part,
     fingerprint: String,
-    document: OnceLock<Document>,
+    forms: Forms,
 }
 
-impl Entry {
-    fn new(gv: GroupVersion) -> Self {
-        let resources: Vec<ResourceDoc> =
-            kind::resources_of(&gv.group, &gv.version).map(ResourceDoc::from).collect();
-        let fingerprint = openapi::fingerprint(&gv, &resources);
-        Self { gv, resources, fingerprint, document: OnceLock::new() }
-    }
+/// A document in the encodings asked for so far.
+#[derive(Default)]
+struct Forms {
+    json: OnceLock<Document>,
+    protobuf: OnceLock<Document>,
+}
 
-    fn document(&self) -> &Document {
-        self.document.get_or_init(|| {
-            let document = openapi::document(&self.gv, &self.resources);
-            let bytes = serde_json::to_vec(&document).expect("a value has string keys only");
-            Document::new(JSON, bytes)
-        })
-    }
+/// An encoding of a document.
+#[derive(Clone, Copy)]
+enum Form {
+    Json,
+    Protobuf,
 }
 
 impl Default for OpenApi {
@@ -55,39 +61,110 @@ impl Default for OpenApi {
 impl OpenApi {
     /// The documents for the table of resources; none is made yet.
     pub fn new() -> Self {
-        let gv = |group: &str, version: &str| GroupVersion { group: group.into(), version: version.into() };
-        let all =
-            kind::groups().flat_map(|group| kind::versions(group).map(move |version| gv(group, version)));
-        let documents: BTreeMap<String, Entry> = all.map(|gv| (gv.path(), Entry::new(gv))).collect();
-        let index = openapi::index(documents.values().map(|entry| (&entry.gv, entry.resources.as_slice())));
-        let index = serde_json::to_vec(&index).expect("a value has string keys only");
-        Self { index: Document::new(JSON, index), documents }
+        let entry = |part: Part| {
+            let fingerprint = part.fingerprint();
+            (part.name(), Entry { part, fingerprint, forms: Forms::default() })
+        };
+        let documents: BTreeMap<String, Entry> = parts().map(entry).collect();
+        let index = documents.iter().map(|(name, entry)| (name.as_str(), entry.fingerprint.as_str()));
+        let index = encoded(&openapi::index(index));
+        Self { index: Document::new(JSON, index), documents, swagger: Forms::default() }
     }
 
     /// The answer to a GET of an OpenAPI path; `None` if the path is none.
     ///
     /// # Errors
-    /// 406 if the caller does not accept JSON.
+    /// 406 if the caller accepts no form of it.
     pub fn answer(
         &self,
         path: &str,
         query: Option<&str>,
         headers: &HeaderMap,
+        now: Timestamp,
     ) -> Option<Result<Response<Bytes>, Status>> {
-        let name = path.strip_prefix(ROOT)?.trim_matches('/');
-        let entry = if name.is_empty() { None } else { Some(self.documents.get(name)?) };
-        if !accept::clauses(headers).iter().any(|clause| clause.accepts(JSON)) {
-            return Some(Err(Status::not_acceptable(&[JSON])));
+        if path.trim_end_matches('/') == V2 {
+            return Some(self.swagger(headers));
         }
-        let Some(entry) = entry else { return Some(Ok(self.index.respond(headers))) };
-        let hash = query.unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix("hash="));
-        Some(Ok(match hash {
-            None => entry.document().respond(headers),
-            Some(hash) if hash == entry.fingerprint => entry.document().respond_immutable(headers),
-            // What the caller knows is gone; the address of what is there now says so to its cache.
-            Some(_) => moved(&format!("{ROOT}/{name}?hash={}", entry.fingerprint)),
-        }))
+        let name = path.strip_prefix(V3)?.trim_matches('/');
+        if name.is_empty() {
+            return Some(Ok(self.index.respond(headers)));
+        }
+        let entry = self.documents.get(name)?;
+        Some(entry.answer(name, query.unwrap_or_default(), headers, now))
     }
+
+    fn swagger(&self, headers: &HeaderMap) -> Result<Response<Bytes>, Status> {
+        let form = form(headers, [V2_PROTOBUF, V2_PROTOBUF_OLD])?;
+        let document = || openapi::swagger(self.documents.values().map(|entry| &entry.part));
+        let forms = &self.swagger;
+        Ok(forms.of(form, V2_PROTOBUF, document, gnostic::v2).respond(headers))
+    }
+}
+
+impl Entry {
+    fn answer(
+        &self,
+        name: &str,
+        query: &str,
+        headers: &HeaderMap,
+        now: Timestamp,
+    ) -> Result<Response<Bytes>, Status> {
+        let form = form(headers, [V3_PROTOBUF, V3_PROTOBUF_OLD])?;
+        let document = || self.forms.of(form, V3_PROTOBUF, || self.part.document(), gnostic::v3);
+        let hash = query.split('&').find_map(|pair| pair.strip_prefix("hash=")).unwrap_or_default();
+        Ok(match hash {
+            "" => document().respond(headers),
+            hash if hash == self.fingerprint => document().respond_immutable(headers, now),
+            // What the caller knows is gone; the address of what is there now says so to its cache.
+            _ => moved(&format!("{V3}/{name}?hash={}", self.fingerprint)),
+        })
+    }
+}
+
+impl Forms {
+    fn of(
+        &self,
+        form: Form,
+        protobuf: &'static str,
+        document: impl Fn() -> Value,
+        encode: fn(&Value) -> Vec<u8>,
+    ) -> &Document {
+        match form {
+            Form::Json => self.json.get_or_init(|| Document::new(JSON, encoded(&document()))),
+            Form::Protobuf => self.protobuf.get_or_init(|| Document::new(protobuf, encode(&document()))),
+        }
+    }
+}
+
+/// What there is to document: the same as discovery announces.
+fn parts() -> impl Iterator<Item = Part> {
+    let groups = kind::groups().filter(|group| !group.is_empty()).map(|group| Part::Group(group.into()));
+    let resources = kind::groups().flat_map(|group| kind::versions(group).map(move |v| resources(group, v)));
+    [Part::Versions, Part::Groups, Part::Version].into_iter().chain(groups).chain(resources)
+}
+
+fn resources(group: &str, version: &str) -> Part {
+    let announced = |mut doc: ResourceDoc| {
+        doc.subresources.retain(|sub| discovery::is_served(&sub.name));
+        doc
+    };
+    let docs = kind::resources_of(group, version).map(|resource| announced(resource.into())).collect();
+    Part::Resources(GroupVersion { group: group.into(), version: version.into() }, docs)
+}
+
+fn form(headers: &HeaderMap, protobuf: [&str; 2]) -> Result<Form, Status> {
+    let clauses = accept::clauses(headers);
+    let of = |clause: &accept::Clause| {
+        if clause.accepts(JSON) {
+            return Some(Form::Json);
+        }
+        protobuf.iter().any(|media| clause.accepts(media)).then_some(Form::Protobuf)
+    };
+    clauses.iter().find_map(of).ok_or_else(|| Status::not_acceptable(&[JSON, protobuf[0]]))
+}
+
+fn encoded(value: &Value) -> Vec<u8> {
+    serde_json::to_vec(value).expect("a value has string keys only")
 }
 
 fn moved(to: &str) -> Response<Bytes> {
@@ -100,12 +177,20 @@ fn moved(to: &str) -> Response<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::header::{ACCEPT, CACHE_CONTROL};
-    use serde_json::Value;
+    use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, IF_NONE_MATCH};
 
     fn get(openapi: &OpenApi, url: &str) -> Option<Response<Bytes>> {
+        get_as(openapi, url, HeaderMap::new())
+    }
+
+    fn get_as(openapi: &OpenApi, url: &str, headers: HeaderMap) -> Option<Response<Bytes>> {
         let (path, query) = url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query)));
-        openapi.answer(path, query, &HeaderMap::new()).map(Result::unwrap)
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        openapi.answer(path, query, &headers, now).map(Result::unwrap)
+    }
+
+    fn accept(media: &str) -> HeaderMap {
+        HeaderMap::from_iter([(ACCEPT, media.parse().unwrap())])
     }
 
     #[test]
@@ -114,10 +199,17 @@ mod tests {
         let index: Value = serde_json::from_slice(get(&openapi, "/openapi/v3").unwrap().body()).unwrap();
         let url = index["paths"]["apis/coordination.k8s.io/v1"]["serverRelativeURL"].as_str().unwrap();
         let response = get(&openapi, url).unwrap();
-        assert!(response.headers()[CACHE_CONTROL].to_str().unwrap().contains("immutable"));
+        assert_eq!(response.headers()[CACHE_CONTROL], "public, immutable");
+        assert_eq!(response.headers()[EXPIRES], "Fri, 01 Jan 2027 00:00:00 GMT");
         let document: Value = serde_json::from_slice(response.body()).unwrap();
         assert!(document["components"]["schemas"]["io.k8s.api.coordination.v1.Lease"].is_object());
-        assert!(index["paths"]["api/v1"].is_object());
+        for name in ["api", "api/v1", "apis", "apis/coordination.k8s.io", "version"] {
+            let url = index["paths"][name]["serverRelativeURL"].as_str().unwrap_or_else(|| panic!("{name}"));
+            if name != "api/v1" {
+                let document: Value = serde_json::from_slice(get(&openapi, url).unwrap().body()).unwrap();
+                assert_eq!(document["paths"].as_object().unwrap().len(), 1, "{name}");
+            }
+        }
     }
 
     #[test]
@@ -127,18 +219,49 @@ mod tests {
         assert_eq!(moved.status(), StatusCode::MOVED_PERMANENTLY);
         let target = moved.headers()[LOCATION].to_str().unwrap().to_owned();
         assert_eq!(get(&openapi, &target).unwrap().status(), StatusCode::OK);
+        let plain = get(&openapi, "/openapi/v3/apis/coordination.k8s.io/v1").unwrap();
+        assert_eq!((plain.status(), plain.headers().get(EXPIRES)), (StatusCode::OK, None));
+        let known = HeaderMap::from_iter([(IF_NONE_MATCH, plain.headers()[ETAG].clone())]);
+        let again = get_as(&openapi, "/openapi/v3/apis/coordination.k8s.io/v1", known).unwrap();
+        assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
+    }
+
+    #[test]
+    fn documents_come_in_protobuf_to_those_who_ask_for_it() {
+        let openapi = OpenApi::new();
+        let url = "/openapi/v3/apis/coordination.k8s.io/v1";
+        for media in [V3_PROTOBUF, V3_PROTOBUF_OLD] {
+            let response = get_as(&openapi, url, accept(media)).unwrap();
+            assert_eq!(response.headers()[CONTENT_TYPE], V3_PROTOBUF);
+            assert_eq!(response.body()[..7], *b"\x0a\x053.0.0");
+        }
+        let both = format!("{V3_PROTOBUF}, application/json");
+        assert_eq!(get_as(&openapi, url, accept(&both)).unwrap().headers()[CONTENT_TYPE], V3_PROTOBUF);
+    }
+
+    #[test]
+    fn v2_is_served_in_both_encodings() {
+        let openapi = OpenApi::new();
+        let json = get(&openapi, "/openapi/v2").unwrap();
         assert_eq!(
-            get(&openapi, "/openapi/v3/apis/coordination.k8s.io/v1").unwrap().status(),
-            StatusCode::OK
+            (&json.headers()[CONTENT_TYPE], json.headers()[ETAG].len() > 100),
+            (&HeaderValue::from_static(JSON), true)
         );
+        let json: Value = serde_json::from_slice(json.body()).unwrap();
+        assert!(json["definitions"].as_object().unwrap().len() > 500);
+        assert!(json["paths"]["/version/"].is_object());
+        let protobuf = get_as(&openapi, "/openapi/v2", accept(V2_PROTOBUF_OLD)).unwrap();
+        assert_eq!(protobuf.headers()[CONTENT_TYPE], V2_PROTOBUF);
+        assert_eq!(protobuf.body()[..5], *b"\x0a\x032.0");
     }
 
     #[test]
     fn other_paths_and_types_are_not_answered() {
         let openapi = OpenApi::new();
         assert!(get(&openapi, "/openapi/v3/apis/nobody/v1").is_none());
-        assert!(get(&openapi, "/openapi/v2").is_none());
-        let protobuf = HeaderMap::from_iter([(ACCEPT, "application/x-protobuf".parse().unwrap())]);
-        assert_eq!(openapi.answer("/openapi/v3", None, &protobuf).unwrap().unwrap_err().code, 406);
+        assert!(get(&openapi, "/openapi/v1").is_none());
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let other = accept("application/x-protobuf");
+        assert_eq!(openapi.answer("/openapi/v3/version", None, &other, now).unwrap().unwrap_err().code, 406);
     }
 }

@@ -9,10 +9,12 @@ use super::{content, path_verb, version};
 use crate::authn::UserInfo;
 use crate::authz::{Attributes, Target};
 use crate::pipeline::Pipeline;
+use crate::token;
 use axum::body::Body;
 use bytes::Bytes;
+use http::header::X_CONTENT_TYPE_OPTIONS;
 use http::request::Parts;
-use http::{Method, Response, StatusCode};
+use http::{HeaderValue, Method, Response, StatusCode};
 use kstore_api::kind;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
@@ -26,6 +28,7 @@ pub(super) struct Paths {
     openapi: OpenApi,
     health: Health,
     stop: CancellationToken,
+    advertised: String,
 }
 
 impl Paths {
@@ -34,7 +37,14 @@ impl Paths {
         let cache = pipeline.cache().clone();
         let health = Health::new(move || cache.is_healthy());
         health.set_bootstrapped();
-        Self { discovery: Discovery::new(advertised), openapi: OpenApi::new(), health, pipeline, stop }
+        Self {
+            discovery: Discovery::new(advertised),
+            openapi: OpenApi::new(),
+            health,
+            pipeline,
+            stop,
+            advertised: advertised.into(),
+        }
     }
 
     /// Serves a path that is no resource.
@@ -55,7 +65,9 @@ impl Paths {
         if let Some(found) = self.discovery.answer(path, &parts.headers) {
             return finish(found);
         }
-        if let Some(found) = self.openapi.answer(path, parts.uri.query(), &parts.headers) {
+        if let Some(found) =
+            self.openapi.answer(path, parts.uri.query(), &parts.headers, self.pipeline.nondet().clock.now())
+        {
             return finish(found);
         }
         match path {
@@ -64,6 +76,13 @@ impl Paths {
             "/kstore/v1/trace" => {
                 self.trace(parts).await.map_or_else(|status| refusal(&status), |tree| json(parts, &tree))
             }
+            "/.well-known/openid-configuration" if self.pipeline.tokens().is_some() => {
+                json(parts, &token::configuration(&self.advertised))
+            }
+            "/openid/v1/jwks" => match self.pipeline.tokens() {
+                Some(tokens) => json(parts, &tokens.key_set()),
+                None => not_found(),
+            },
             "/" => json(parts, &index()),
             _ => not_found(),
         }
@@ -114,17 +133,17 @@ fn finish(found: Result<Response<Bytes>, Status>) -> Response<Body> {
 
 fn json(parts: &Parts, value: &Value) -> Response<Body> {
     let pretty = parts.uri.query().is_some_and(|query| query.contains("pretty"));
-    match content::accepted(&parts.headers, pretty) {
-        Ok(accepted) => {
-            let body = encode(value, accepted.encoding);
-            response(StatusCode::OK, accepted.encoding.content_type(), Body::from(body))
-        }
-        Err(status) => refusal(&status),
-    }
+    let offer = content::Offer { tables: false, protobuf: false, stream: false };
+    let made = content::accepted(&parts.headers, pretty.then_some(true), offer).and_then(|accepted| {
+        let body = encode(value, accepted.encoding).map_err(Status::internal)?;
+        Ok(response(StatusCode::OK, accepted.encoding.content_type(), Body::from(body)))
+    });
+    made.unwrap_or_else(|status| refusal(&status))
 }
 
 fn index() -> Value {
     let mut paths: Vec<String> = [
+        "/.well-known/openid-configuration",
         "/api",
         "/api/v1",
         "/apis",
@@ -132,7 +151,9 @@ fn index() -> Value {
         "/kstore/v1/trace",
         "/livez",
         "/metrics",
+        "/openapi/v2",
         "/openapi/v3",
+        "/openid/v1/jwks",
         "/readyz",
         "/version",
     ]
@@ -153,6 +174,10 @@ fn not_allowed(method: &Method) -> Status {
     status
 }
 
-fn not_found() -> Response<Body> {
-    response(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", Body::from("404 page not found\n"))
+/// What Kubernetes says about paths that lead nowhere.
+pub(super) fn not_found() -> Response<Body> {
+    let body = Body::from("404 page not found\n");
+    let mut response = response(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", body);
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }

@@ -1,23 +1,24 @@
-//! Answers → HTTP responses. Bytes of stored objects are sent as they are held; only YAML, tables, metadata-only and indented
-//! forms are made anew.
+//! Answers → HTTP responses. Bytes of stored objects are sent as they are held; only other versions, YAML, tables and indented
+//! forms are made anew. Which form it is was agreed on in `content`; how long lists are sent is `listing`'s.
 
 use super::content::{Accepted, Encoding, Transform};
+use super::listing::{Chunks, Gzipped, Listing};
 use super::table::{Include, Tables, partial};
+use super::text;
 use super::watch::{self, WatchForm};
-use crate::cache::Entry;
+use crate::cache::{self, Entry, Form, MetaVersion};
 use crate::pipeline::{Answer, Answered, in_version};
 use crate::registry::Listed;
 use axum::body::Body;
 use bytes::{BufMut, Bytes, BytesMut};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY, WARNING};
 use http::{HeaderValue, Response, StatusCode};
 use kstore_api::kind::Resource;
 use kstore_api::status::Status;
+use kstore_api::wire::protobuf;
 use kstore_nondet::Nondet;
 use serde_json::{Value, json};
-use std::io::Write as _;
+use std::sync::Arc;
 
 /// Answers larger than this are compressed for clients that take it (Kubernetes' threshold).
 const GZIP_FROM_BYTES: usize = 128 * 1024;
@@ -43,7 +44,8 @@ impl Reply {
     pub fn response(&self, answered: Result<Answered, Status>) -> Response<Body> {
         match answered {
             Ok(answered) => {
-                let mut response = self.answer(answered.answer);
+                let made = self.answer(answered.answer);
+                let mut response = made.unwrap_or_else(|status| self.refusal(&status));
                 for warning in &answered.warnings {
                     if let Ok(value) = HeaderValue::from_str(&warning_header(warning)) {
                         response.headers_mut().append(WARNING, value);
@@ -51,164 +53,321 @@ impl Reply {
                 }
                 response
             }
-            Err(status) => refusal(&status),
+            Err(status) => self.refusal(&status),
         }
     }
 
-    fn answer(&self, answer: Answer) -> Response<Body> {
-        match answer {
-            Answer::Object(object) => self.object(&object.entry, created(object.created)),
-            Answer::Value { value, created: new } => self.unstored(&value, created(new)),
-            Answer::Status { status, .. } => status_response(&status),
-            Answer::List(listed) => self.list(&listed),
+    /// A refusal in the agreed encoding.
+    pub fn refusal(&self, status: &Status) -> Response<Body> {
+        refusal_as(status, self.accepted.encoding)
+    }
+
+    fn answer(&self, answer: Answer) -> Result<Response<Body>, Status> {
+        Ok(match answer {
+            Answer::Object(object) => self.object(&object.entry, created(object.created))?,
+            Answer::Value { value, created: new } => self.unstored(&value, created(new))?,
+            Answer::Status { status, .. } => status_response(&status, self.accepted.encoding),
+            Answer::List(listed) => self.list(listed)?,
             Answer::Watch(watch) => self.watch(*watch),
-        }
+        })
     }
 
-    fn object(&self, entry: &Entry, code: StatusCode) -> Response<Body> {
-        let same_version = std::ptr::eq(entry.resource, self.resource);
-        match &self.accepted.transform {
-            Transform::None if same_version && self.accepted.encoding == Encoding::Json => {
-                let mut body = BytesMut::with_capacity(entry.json.len() + 1);
-                body.put_slice(&entry.json);
+    fn object(&self, entry: &Entry, code: StatusCode) -> Result<Response<Body>, Status> {
+        let shared = self.is_stored_version(entry);
+        let now = || self.nondet.clock.now();
+        match (self.accepted.transform, self.accepted.encoding) {
+            (Transform::None, Encoding::Json) if shared => {
+                let mut body = BytesMut::with_capacity(entry.json_len() + 1);
+                body.put_slice(&entry.json());
                 body.put_u8(b'\n');
-                self.send(code, body.freeze())
+                Ok(self.send(code, body.freeze()))
             }
-            Transform::None => self.value(&in_version(self.resource, entry.parse()), code),
-            Transform::Table(version) => {
+            (Transform::None, Encoding::Protobuf) if shared => {
+                let body = cache::enveloped(entry).ok_or_else(|| no_message(entry))?;
+                Ok(self.send(code, body.into()))
+            }
+            (Transform::None, _) => self.value(&self.shown(entry), code),
+            (Transform::Table(version), _) => {
                 let metadata = json!({"resourceVersion": entry.revision.to_string()});
-                let now = self.nondet.clock.now();
-                self.value(&self.tables(version).of(std::iter::once(entry), metadata, now), code)
+                self.value(&self.tables(version).of(std::iter::once(entry), metadata, now()), code)
             }
-            Transform::Partial(version) => self.value(&partial(&entry.parse(), version), code),
+            (Transform::Partial(version), Encoding::Protobuf) => {
+                let message = cache::partial_message(entry).ok_or_else(|| no_message(entry))?;
+                let body = cache::envelope(version.api_version(), "PartialObjectMetadata", &message);
+                Ok(self.send(code, body.into()))
+            }
+            (Transform::Partial(version), _) => self.value(&partial(entry.parse_metadata(), version), code),
         }
     }
 
     /// An object that is no stored entry. Of these only a Scale has columns.
-    fn unstored(&self, value: &Value, code: StatusCode) -> Response<Body> {
-        match &self.accepted.transform {
+    fn unstored(&self, value: &Value, code: StatusCode) -> Result<Response<Body>, Status> {
+        match self.accepted.transform {
             Transform::Table(version) if value["kind"] == "Scale" => {
                 let now = self.nondet.clock.now();
                 self.value(&self.tables(version).scale(value, now), code)
             }
-            Transform::None | Transform::Table(_) | Transform::Partial(_) => self.value(value, code),
+            Transform::Partial(version) => self.value(&partial(value["metadata"].clone(), version), code),
+            Transform::None | Transform::Table(_) => self.value(value, code),
         }
     }
 
-    fn list(&self, listed: &Listed) -> Response<Body> {
-        match (&self.accepted.transform, self.accepted.encoding) {
-            (Transform::None, Encoding::Json) => self.send(StatusCode::OK, self.list_bytes(listed)),
-            (Transform::None, _) => {
-                let value: Value =
-                    serde_json::from_slice(&self.list_bytes(listed)).expect("a list of objects is JSON");
-                self.value(&value, StatusCode::OK)
+    fn list(&self, listed: Listed) -> Result<Response<Body>, Status> {
+        let metadata = list_meta(&listed);
+        let (kind, api_version) = (format!("{}List", self.resource.kind), self.resource.api_version());
+        let row = self.resource;
+        match (self.accepted.transform, self.accepted.encoding) {
+            (Transform::None, Encoding::Protobuf) => {
+                let message = |entry: &Arc<Entry>| self.message(entry);
+                let messages = listed.items.iter().map(message).collect::<Option<_>>();
+                self.messages(&kind, &api_version, &listed, messages)
             }
-            (Transform::Table(version), _) => {
-                let entries = listed.items.iter().map(AsRef::as_ref);
-                let now = self.nondet.clock.now();
-                self.value(&self.tables(version).of(entries, list_meta(listed), now), StatusCode::OK)
+            (Transform::Partial(version), Encoding::Protobuf) => {
+                let messages =
+                    listed.items.iter().map(|entry| cache::partial_message(entry).map(Bytes::from));
+                let kind = "PartialObjectMetadataList";
+                self.messages(kind, version.api_version(), &listed, messages.collect::<Option<_>>())
             }
-            (Transform::Partial(version), _) => {
-                let items: Vec<Value> =
-                    listed.items.iter().map(|entry| partial(&entry.parse(), version)).collect();
-                let api_version = format!("meta.k8s.io/{version}");
-                let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": api_version,
-                    "metadata": list_meta(listed), "items": items});
-                self.value(&list, StatusCode::OK)
+            (Transform::None, Encoding::Json)
+                if listed.items.iter().all(|entry| self.is_stored_version(entry)) =>
+            {
+                let head = list_head(&kind, &api_version, &metadata, "items");
+                let items: usize = listed.items.iter().map(|entry| entry.item_len() + 1).sum();
+                let length = head.len() + items.saturating_sub(1) + LIST_TAIL.len();
+                let put = |entry: &Arc<Entry>, out: &mut BytesMut| entry.put_item(out);
+                Ok(self.stream(Listing::new(head, listed.items, put, ",", LIST_TAIL), Some(length)))
+            }
+            (Transform::None, encoding) => {
+                let rest = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
+                Ok(self.listing(&rest, "items", listed.items, encoding, move |entry| item(row, entry)))
+            }
+            (Transform::Partial(version), Encoding::Json) => {
+                let head = list_head("PartialObjectMetadataList", version.api_version(), &metadata, "items");
+                let put =
+                    move |entry: &Arc<Entry>, out: &mut BytesMut| cache::put_partial(entry, version, out);
+                Ok(self.stream(Listing::new(head, listed.items, put, ",", LIST_TAIL), None))
+            }
+            (Transform::Partial(version), encoding) => {
+                let rest = json!({"apiVersion": version.api_version(), "kind": "PartialObjectMetadataList",
+                    "metadata": metadata});
+                let make = move |entry: &Entry| partial(entry.parse_metadata(), version);
+                Ok(self.listing(&rest, "items", listed.items, encoding, make))
+            }
+            (Transform::Table(version), encoding) => {
+                let (tables, now) = (self.tables(version), self.nondet.clock.now());
+                let rest = tables.head(metadata);
+                let make = move |entry: &Entry| tables.row(entry, now);
+                Ok(self.listing(&rest, "rows", listed.items, encoding, make))
             }
         }
     }
 
-    /// The list as JSON: shared bytes, one after the other.
-    fn list_bytes(&self, listed: &Listed) -> Bytes {
-        let size: usize = listed.items.iter().map(|entry| entry.json.len() + 1).sum();
-        let mut body = BytesMut::with_capacity(size + 256);
-        let (kind, api_version) = (self.resource.kind, self.resource.api_version());
-        let head = format!(
-            "{{\"kind\":\"{kind}List\",\"apiVersion\":\"{api_version}\",\"metadata\":{},\"items\":[",
-            list_meta(listed)
-        );
-        body.put_slice(head.as_bytes());
-        for (at, entry) in listed.items.iter().enumerate() {
-            if at > 0 {
-                body.put_u8(b',');
-            }
-            if std::ptr::eq(entry.resource, self.resource) {
-                body.put_u8(b'{');
-                body.put_slice(entry.item());
-            } else {
-                let mut value = in_version(self.resource, entry.parse());
-                value.as_object_mut().map(|o| (o.remove("kind"), o.remove("apiVersion")));
-                body.put_slice(value.to_string().as_bytes());
-            }
-        }
-        body.put_slice(b"]}\n");
-        body.freeze()
-    }
-
-    fn watch(&self, watch: crate::cache::Watch) -> Response<Body> {
-        let form = match &self.accepted.transform {
-            Transform::None => WatchForm::Objects,
-            Transform::Table(version) => WatchForm::Tables(self.tables(version)),
-            Transform::Partial(version) => WatchForm::Partial(version.clone()),
+    /// A list whose items are made as values while it is sent.
+    fn listing(
+        &self,
+        rest: &Value,
+        member: &'static str,
+        items: Vec<Arc<Entry>>,
+        encoding: Encoding,
+        make: impl Fn(&Entry) -> Value + Send + 'static,
+    ) -> Response<Body> {
+        let as_yaml = encoding == Encoding::Yaml;
+        let (head, tail) = match encoding {
+            Encoding::Yaml | Encoding::PrettyJson => text::around(rest, member, items.is_empty(), as_yaml),
+            Encoding::Json | Encoding::Protobuf => (before(rest, member), LIST_TAIL.into()),
         };
-        let body = watch::body(watch, self.resource, form, self.watch.clone(), self.nondet.clone());
-        response(StatusCode::OK, "application/json", body)
+        let separator = if as_yaml { "" } else { "," };
+        let put = move |entry: &Arc<Entry>, out: &mut BytesMut| match encoding {
+            Encoding::Yaml => text::put_yaml_item(&make(entry), out),
+            Encoding::PrettyJson => text::put_pretty_item(&make(entry), out),
+            Encoding::Json | Encoding::Protobuf => out.put_slice(make(entry).to_string().as_bytes()),
+        };
+        self.stream(Listing::new(head, items, put, separator, tail), None)
     }
 
-    fn tables(&self, version: &str) -> Tables {
-        Tables { resource: self.resource, version: version.to_owned(), include: self.include }
+    /// A list of protobuf messages. Their lengths come first, so that all must be there: shared ones as a rule.
+    fn messages(
+        &self,
+        kind: &str,
+        api_version: &str,
+        listed: &Listed,
+        messages: Option<Vec<Bytes>>,
+    ) -> Result<Response<Body>, Status> {
+        let messages =
+            messages.ok_or_else(|| Status::internal(format!("an item of {kind} has no protobuf form")))?;
+        let meta =
+            protobuf::list_meta(&listed.revision.to_string(), &listed.continue_token, listed.remaining);
+        let items: usize = messages.iter().map(|m| protobuf::item_head(m.len()).len() + m.len()).sum();
+        let mut head = protobuf::envelope_head(api_version, kind, meta.len() + items);
+        head.extend_from_slice(&meta);
+        let length = head.len() + items + protobuf::ENVELOPE_TAIL.len();
+        let put = |message: &Bytes, out: &mut BytesMut| {
+            out.put_slice(&protobuf::item_head(message.len()));
+            out.put_slice(message);
+        };
+        let listing = Listing::new(head, messages, put, "", &protobuf::ENVELOPE_TAIL[..]);
+        Ok(self.stream(listing, Some(length)))
+    }
+
+    /// An item as a message, in the caller's version.
+    fn message(&self, entry: &Entry) -> Option<Bytes> {
+        match self.is_stored_version(entry) {
+            true => entry.message(),
+            false => protobuf::bare(&self.shown(entry)).ok().map(Bytes::from),
+        }
+    }
+
+    fn watch(&self, watch: cache::Watch) -> Response<Body> {
+        let protobuf = self.accepted.encoding == Encoding::Protobuf;
+        let form = match self.accepted.transform {
+            Transform::None => WatchForm::Shared(if protobuf { Form::Protobuf } else { Form::Json }),
+            Transform::Table(version) => WatchForm::Tables(self.tables(version)),
+            Transform::Partial(version) if protobuf => WatchForm::Shared(Form::PartialProtobuf(version)),
+            Transform::Partial(version) => WatchForm::Shared(Form::Partial(version)),
+        };
+        let content_type =
+            if protobuf { "application/vnd.kubernetes.protobuf;stream=watch" } else { "application/json" };
+        let body = watch::body(watch, self.resource, form, self.watch.clone(), self.nondet.clone());
+        response(StatusCode::OK, content_type, body)
+    }
+
+    fn tables(&self, version: MetaVersion) -> Tables {
+        Tables { resource: self.resource, version, include: self.include }
+    }
+
+    fn is_stored_version(&self, entry: &Entry) -> bool {
+        std::ptr::eq(entry.resource, self.resource)
+    }
+
+    /// The object in the caller's version.
+    fn shown(&self, entry: &Entry) -> Value {
+        in_version(self.resource, entry.parse())
     }
 
     /// Any object in the agreed encoding.
-    fn value(&self, value: &Value, code: StatusCode) -> Response<Body> {
-        self.send(code, encode(value, self.accepted.encoding))
+    fn value(&self, value: &Value, code: StatusCode) -> Result<Response<Body>, Status> {
+        let body = encode(value, self.accepted.encoding).map_err(Status::internal)?;
+        Ok(self.send(code, body))
     }
 
     fn send(&self, code: StatusCode, body: Bytes) -> Response<Body> {
         let content_type = self.accepted.encoding.content_type();
-        if !self.gzip || body.len() < GZIP_FROM_BYTES {
+        if !self.gzip || body.len() <= GZIP_FROM_BYTES {
             return response(code, content_type, Body::from(body));
         }
-        let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 8), Compression::fast());
-        encoder.write_all(&body).expect("compressing into memory does not fail");
-        let packed = encoder.finish().expect("compressing into memory does not fail");
-        let mut response = response(code, content_type, Body::from(packed));
-        response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        response.headers_mut().insert(VARY, HeaderValue::from_static("Accept-Encoding"));
-        response
+        zipped(response(
+            code,
+            content_type,
+            Body::new(Chunks::new(Gzipped::new(std::iter::once(body)), None)),
+        ))
+    }
+
+    /// An answer that is made while it is sent, with its length if that is known.
+    fn stream<T: Send + Unpin + 'static>(
+        &self,
+        mut chunks: Listing<T>,
+        length: Option<usize>,
+    ) -> Response<Body> {
+        let content_type = self.accepted.encoding.content_type();
+        if !self.gzip {
+            return response(StatusCode::OK, content_type, Body::new(Chunks::new(chunks, length)));
+        }
+        // Whether it is worth compressing is known once so much has been made.
+        let mut made: Vec<Bytes> = Vec::new();
+        let mut bytes = 0;
+        while bytes <= GZIP_FROM_BYTES {
+            let Some(chunk) = chunks.next() else {
+                return response(StatusCode::OK, content_type, Body::from(made.concat()));
+            };
+            bytes += chunk.len();
+            made.push(chunk);
+        }
+        let chunks = Gzipped::new(made.into_iter().chain(chunks));
+        zipped(response(StatusCode::OK, content_type, Body::new(Chunks::new(chunks, None))))
     }
 }
 
-/// A value in an encoding, with the final newline that people expect.
-pub fn encode(value: &Value, encoding: Encoding) -> Bytes {
+const LIST_TAIL: &str = "]}\n";
+
+fn list_head(kind: &str, api_version: &str, metadata: &Value, member: &str) -> Bytes {
+    format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"{member}\":[")
+        .into()
+}
+
+/// A JSON document up to the items of its last member.
+fn before(rest: &Value, member: &str) -> Bytes {
+    let mut head = rest.to_string();
+    head.pop();
+    format!("{head},\"{member}\":[").into()
+}
+
+/// An item of a typed list: it does not say its type again.
+fn item(row: &'static Resource, entry: &Entry) -> Value {
+    let mut value = in_version(row, entry.parse());
+    value.as_object_mut().map(|o| (o.remove("kind"), o.remove("apiVersion")));
+    value
+}
+
+fn zipped(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    response
+}
+
+fn no_message(entry: &Entry) -> Status {
+    Status::internal(format!("{} has no protobuf form", entry.key()))
+}
+
+/// A value in an encoding, text with the final newline that people expect.
+///
+/// # Errors
+/// If a value that has no protobuf form is to be protobuf.
+pub fn encode(value: &Value, encoding: Encoding) -> Result<Bytes, protobuf::WireError> {
     let mut text = match encoding {
         Encoding::Json => value.to_string(),
-        Encoding::PrettyJson => serde_json::to_string_pretty(value).expect("a value is JSON"),
-        Encoding::Yaml => return serde_yaml_ng::to_string(value).expect("a value is YAML").into(),
+        Encoding::PrettyJson => text::pretty(value),
+        Encoding::Yaml => return Ok(text::yaml(value).into()),
+        Encoding::Protobuf => return protobuf::encode(value).map(Bytes::from),
     };
     text.push('\n');
-    text.into()
+    Ok(text.into())
 }
 
 /// A refusal: the Status as JSON under its code.
 pub fn refusal(status: &Status) -> Response<Body> {
-    let mut response = status_response(status);
+    refusal_as(status, Encoding::Json)
+}
+
+/// A refusal: the Status under its code.
+pub fn refusal_as(status: &Status, encoding: Encoding) -> Response<Body> {
+    let mut response = status_response(status, encoding);
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
 }
 
-fn status_response(status: &Status) -> Response<Body> {
-    let mut body = status.to_json();
-    body.push(b'\n');
+fn status_response(status: &Status, encoding: Encoding) -> Response<Body> {
+    let (content_type, body) = status_body(status, encoding);
     // A Status about a success may leave its code out.
     let code = match status.code {
         0 => StatusCode::OK,
         code => StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
     };
-    response(code, "application/json", Body::from(body))
+    response(code, content_type, Body::from(body))
+}
+
+/// A Status always has JSON; the other forms are made from it.
+fn status_body(status: &Status, encoding: Encoding) -> (&'static str, Bytes) {
+    let mut json = status.to_json();
+    if encoding != Encoding::Json {
+        let value: Value = serde_json::from_slice(&json).expect("a Status is JSON");
+        if let Ok(body) = encode(&value, encoding) {
+            return (encoding.content_type(), body);
+        }
+    }
+    json.push(b'\n');
+    (Encoding::Json.content_type(), json.into())
 }
 
 /// A response with the headers that every answer carries.

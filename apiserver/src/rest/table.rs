@@ -1,6 +1,6 @@
 //! Objects as rows (apiserver.md §1.10). The columns and cells of a kind are `kstore_api::table`'s; here they become a Table.
 
-use crate::cache::Entry;
+use crate::cache::{Entry, MetaVersion};
 use crate::pipeline::in_version;
 use jiff::Timestamp;
 use kstore_api::kind::Resource;
@@ -35,7 +35,7 @@ pub(super) struct Tables {
     /// The kind, in the caller's version.
     pub resource: &'static Resource,
     /// The version of `meta.k8s.io`.
-    pub version: String,
+    pub version: MetaVersion,
     /// What rows carry.
     pub include: Include,
 }
@@ -50,6 +50,13 @@ impl Tables {
     ) -> Value {
         let rows: Vec<Value> = entries.map(|entry| self.row(entry, now)).collect();
         self.table(metadata, Some(self.columns()), rows)
+    }
+
+    /// A table without the member for its rows.
+    pub(super) fn head(&self, metadata: Value) -> Value {
+        let mut table = self.table(metadata, Some(self.columns()), Vec::new());
+        table.as_object_mut().expect("a table is an object").remove("rows");
+        table
     }
 
     /// One event's object as a table; only the first of a stream says what the columns are.
@@ -75,7 +82,7 @@ impl Tables {
     fn table(&self, metadata: Value, columns: Option<Value>, rows: Vec<Value>) -> Value {
         json!({
             "kind": "Table",
-            "apiVersion": format!("meta.k8s.io/{}", self.version),
+            "apiVersion": self.version.api_version(),
             "metadata": metadata,
             "columnDefinitions": columns,
             "rows": rows,
@@ -86,7 +93,8 @@ impl Tables {
         definitions(table::columns(self.resource))
     }
 
-    fn row(&self, entry: &Entry, now: Timestamp) -> Value {
+    /// One object as a row.
+    pub(super) fn row(&self, entry: &Entry, now: Timestamp) -> Value {
         let value = in_version(self.resource, entry.parse());
         let mut row = json!({"cells": table::cells(self.resource, &value, now)});
         if let Some(conditions) = table::row_conditions(self.resource, &value) {
@@ -97,10 +105,10 @@ impl Tables {
     }
 
     /// What the row carries besides its cells.
-    fn carry(&self, row: &mut Value, object: Value) {
+    fn carry(&self, row: &mut Value, mut object: Value) {
         match self.include {
             Include::None => {}
-            Include::Metadata => row["object"] = partial(&object, &self.version),
+            Include::Metadata => row["object"] = partial(object["metadata"].take(), self.version),
             Include::Object => row["object"] = object,
         }
     }
@@ -114,7 +122,7 @@ fn definitions(columns: &[table::Column]) -> Value {
     columns.iter().map(definition).collect()
 }
 
-/// Only the metadata of an object.
-pub(super) fn partial(value: &Value, version: &str) -> Value {
-    json!({"kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": value["metadata"]})
+/// An object of which only the metadata is shown.
+pub(super) fn partial(metadata: Value, version: MetaVersion) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": version.api_version(), "metadata": metadata})
 }

@@ -1,7 +1,9 @@
-//! A watch as an HTTP body: one JSON event per line, until the time is up, the client goes, or the watch ends.
+//! A watch as an HTTP body: one event after the other, until the time is up, the client goes, or the watch ends. Chunks are made
+//! when the client takes them, so that a slow one holds up its queue in the cache, which is bounded, and nothing else.
 
+use super::listing::CHUNK_BYTES;
 use super::table::{Tables, partial};
-use crate::cache::{Batch, Entry, Seen, Watch, WatchEnd, watch_line};
+use crate::cache::{self, Delivery, Entry, Form, Seen, Watch, WatchEnd, watch_line};
 use crate::error;
 use crate::limits;
 use crate::pipeline::in_version;
@@ -9,6 +11,8 @@ use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use futures::Stream;
 use kstore_api::kind::Resource;
+use kstore_api::status::Status;
+use kstore_api::wire::protobuf;
 use kstore_nondet::Nondet;
 use serde_json::{Value, json};
 use std::convert::Infallible;
@@ -19,12 +23,10 @@ use tokio_util::sync::CancellationToken;
 /// What an event's object is made into.
 #[derive(Clone, Debug)]
 pub(super) enum WatchForm {
-    /// The object.
-    Objects,
+    /// One of the forms that watchers share.
+    Shared(Form),
     /// A table with one row.
     Tables(Tables),
-    /// Its metadata; the version.
-    Partial(String),
 }
 
 /// When a watch ends and what it says meanwhile.
@@ -34,8 +36,8 @@ pub struct Ending {
     pub timeout_seconds: u64,
     /// Whether bookmarks are sent.
     pub bookmarks: bool,
-    /// Whether a bookmark marks the end of the initial state.
-    pub mark_initial_end: bool,
+    /// Whether a bookmark marks the end of the initial state, and the revision that it must have reached.
+    pub mark_initial_end: Option<i64>,
     /// Ends all watches when the server goes.
     pub stop: CancellationToken,
 }
@@ -52,6 +54,17 @@ pub(super) fn body(
     Body::from_stream(events(watch, encoder, ending, nondet))
 }
 
+/// What happens next to a watch.
+enum Next {
+    Batch(Result<cache::Batch, WatchEnd>),
+    /// The client asked to hear how far the watch has come.
+    Bookmark,
+    /// The time is up.
+    Timeout,
+    /// The server goes.
+    Stop,
+}
+
 fn events(
     mut watch: Watch,
     mut encoder: Encoder,
@@ -59,43 +72,61 @@ fn events(
     nondet: Nondet,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
     let deadline = Instant::now() + length(&ending, &nondet);
+    // Shortly before the end a client hears how far it has come, so that it can go on there.
+    let last_bookmark = deadline.checked_sub(limits::LAST_BOOKMARK).unwrap_or(deadline);
     async_stream::stream! {
-        let initial = watch.initial();
-        if !initial.is_empty() {
-            yield Ok(encoder.initial(initial.iter().map(|(_, entry)| entry.as_ref())));
+        let mut initial = watch.initial().into_iter();
+        while let Some(chunk) = encoder.initial(&mut initial) {
+            yield Ok(chunk);
         }
         drop(initial);
-        if ending.mark_initial_end && ending.bookmarks {
-            yield Ok(encoder.bookmark(watch.revision(), true));
-        }
-        let mut next_bookmark = Instant::now() + limits::BOOKMARK_INTERVAL;
+        let mut unmarked = ending.mark_initial_end.filter(|_| ending.bookmarks);
+        let mut next_bookmark = last_bookmark.min(Instant::now() + limits::BOOKMARK_INTERVAL);
         loop {
-            let batch = tokio::select! {
+            if unmarked.is_some_and(|wanted| wanted <= watch.revision()) {
+                unmarked = None;
+                yield Ok(encoder.bookmark(watch.revision(), true));
+            }
+            let next = tokio::select! {
                 biased;
-                () = ending.stop.cancelled() => break,
-                batch = watch.next() => batch,
-                () = sleep_until(deadline) => {
-                    if ending.bookmarks && let Ok(batch) = watch.progress() {
-                        yield Ok(encoder.batch_and_bookmark(&batch));
-                    }
-                    break;
+                () = ending.stop.cancelled() => Next::Stop,
+                batch = watch.next() => Next::Batch(batch),
+                () = sleep_until(deadline) => Next::Timeout,
+                () = sleep_until(next_bookmark), if ending.bookmarks && next_bookmark < deadline => Next::Bookmark,
+            };
+            let ends = matches!(next, Next::Timeout);
+            if matches!(next, Next::Bookmark) {
+                let now = Instant::now();
+                let regular = now + limits::BOOKMARK_INTERVAL;
+                next_bookmark = if now < last_bookmark { last_bookmark.min(regular) } else { deadline };
+            }
+            let (batch, bookmark) = match next {
+                Next::Stop => break,
+                Next::Batch(batch) => (batch, false),
+                Next::Bookmark | Next::Timeout if !ending.bookmarks || unmarked.is_some() => {
+                    (watch.progress(), false)
                 }
-                () = sleep_until(next_bookmark), if ending.bookmarks => {
-                    next_bookmark = Instant::now() + limits::BOOKMARK_INTERVAL;
-                    match watch.progress() {
-                        Ok(batch) => { yield Ok(encoder.batch_and_bookmark(&batch)); continue; }
-                        Err(end) => Err(end),
-                    }
-                }
+                Next::Bookmark | Next::Timeout => (watch.progress(), true),
             };
             match batch {
-                Ok(batch) => yield Ok(encoder.batch(&batch)),
+                Ok(batch) => {
+                    let mut deliveries = batch.deliveries.iter();
+                    while let Some(chunk) = encoder.batch(&mut deliveries) {
+                        yield Ok(chunk);
+                    }
+                    if bookmark {
+                        yield Ok(encoder.bookmark(batch.revision, false));
+                    }
+                }
                 // A client that fell behind, or whose server goes, resumes from what it saw: a clean end says so.
                 Err(WatchEnd::Overrun | WatchEnd::Closed) => break,
                 Err(end @ (WatchEnd::Expired { .. } | WatchEnd::Failed(_))) => {
-                    yield Ok(encoder.error(&end));
+                    yield Ok(encoder.error(&error::of_watch_end(&end)));
                     break;
                 }
+            }
+            if ends {
+                break;
             }
         }
     }
@@ -116,49 +147,72 @@ struct Encoder {
 }
 
 impl Encoder {
-    fn initial<'a>(&mut self, entries: impl Iterator<Item = &'a Entry>) -> Bytes {
+    /// The next chunk of the initial state.
+    fn initial(&mut self, entries: &mut impl Iterator<Item = (u32, std::sync::Arc<Entry>)>) -> Option<Bytes> {
         let mut out = BytesMut::new();
-        entries.for_each(|entry| out.extend_from_slice(&self.event(Seen::Added, entry)));
-        out.freeze()
-    }
-
-    fn batch(&mut self, batch: &Batch) -> Bytes {
-        if let ([only], WatchForm::Objects) = (batch.deliveries.as_slice(), &self.form)
-            && std::ptr::eq(only.change.any().resource, self.resource)
-        {
-            return only.change.line(only.seen);
-        }
-        let mut out = BytesMut::new();
-        for delivery in &batch.deliveries {
-            let same = std::ptr::eq(delivery.change.any().resource, self.resource);
-            match &self.form {
-                WatchForm::Objects if same => out.extend_from_slice(&delivery.change.line(delivery.seen)),
-                WatchForm::Objects | WatchForm::Tables(_) | WatchForm::Partial(_) => {
-                    out.extend_from_slice(&self.event(delivery.seen, delivery.change.object(delivery.seen)));
+        while out.len() < CHUNK_BYTES {
+            let Some((_, entry)) = entries.next() else { break };
+            let event = match &self.form {
+                WatchForm::Shared(form) if self.is_stored_version(&entry) => {
+                    cache::frame(Seen::Added, &entry, *form)
                 }
-            }
+                WatchForm::Shared(_) | WatchForm::Tables(_) => self.made(Seen::Added, &entry),
+            };
+            out.extend_from_slice(&self.or_error(event));
         }
-        out.freeze()
+        (!out.is_empty()).then(|| out.freeze())
     }
 
-    fn batch_and_bookmark(&mut self, batch: &Batch) -> Bytes {
-        let events = self.batch(batch);
-        [&events[..], &self.bookmark(batch.revision, false)[..]].concat().into()
+    /// The next chunk of a batch. An event alone is not copied.
+    fn batch<'d>(&mut self, deliveries: &mut impl Iterator<Item = &'d Delivery>) -> Option<Bytes> {
+        let mut next = self.delivered(deliveries.next()?);
+        let mut out = BytesMut::new();
+        while out.len() + next.len() < CHUNK_BYTES {
+            let Some(delivery) = deliveries.next() else { break };
+            out.extend_from_slice(&next);
+            next = self.delivered(delivery);
+        }
+        if out.is_empty() {
+            return Some(next);
+        }
+        out.extend_from_slice(&next);
+        Some(out.freeze())
     }
 
-    fn event(&mut self, seen: Seen, entry: &Entry) -> Bytes {
-        let value = match &self.form {
-            WatchForm::Objects if std::ptr::eq(entry.resource, self.resource) => {
-                return watch_line(seen.as_str(), &entry.json);
-            }
-            WatchForm::Objects => in_version(self.resource, entry.parse()),
+    fn delivered(&mut self, delivery: &Delivery) -> Bytes {
+        let (seen, change) = (delivery.seen, &delivery.change);
+        let event = match &self.form {
+            WatchForm::Shared(form) if self.is_stored_version(change.any()) => change.event(seen, *form),
+            WatchForm::Shared(_) | WatchForm::Tables(_) => self.made(seen, change.object(seen)),
+        };
+        self.or_error(event)
+    }
+
+    /// An event that no other watch can share.
+    fn made(&mut self, seen: Seen, entry: &Entry) -> Option<Bytes> {
+        match &self.form {
             WatchForm::Tables(tables) => {
                 let first = std::mem::take(&mut self.first);
-                tables.event(entry, first, self.nondet.clock.now())
+                Some(line(seen.as_str(), &tables.event(entry, first, self.nondet.clock.now())))
             }
-            WatchForm::Partial(version) => partial(&entry.parse(), version),
-        };
-        line(seen.as_str(), &value)
+            WatchForm::Shared(form @ (Form::Json | Form::Protobuf)) => {
+                let value = in_version(self.resource, entry.parse());
+                event(seen.as_str(), &value, *form)
+            }
+            // The metadata is the same in all versions.
+            WatchForm::Shared(form @ (Form::Partial(_) | Form::PartialProtobuf(_))) => {
+                cache::frame(seen, entry, *form)
+            }
+        }
+    }
+
+    fn is_stored_version(&self, entry: &Entry) -> bool {
+        std::ptr::eq(entry.resource, self.resource)
+    }
+
+    fn or_error(&self, event: Option<Bytes>) -> Bytes {
+        let none = || self.error(&Status::internal("an object has no protobuf form"));
+        event.unwrap_or_else(none)
     }
 
     fn bookmark(&self, revision: i64, initial_end: bool) -> Bytes {
@@ -167,16 +221,35 @@ impl Encoder {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let object = json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata});
-        let object = match &self.form {
-            WatchForm::Objects => object,
-            WatchForm::Tables(tables) => tables.bookmark(&object),
-            WatchForm::Partial(version) => partial(&object, version),
+        let made = match &self.form {
+            WatchForm::Shared(form @ (Form::Json | Form::Protobuf)) => event("BOOKMARK", &object, *form),
+            WatchForm::Shared(form @ (Form::Partial(version) | Form::PartialProtobuf(version))) => {
+                event("BOOKMARK", &partial(object["metadata"].clone(), *version), *form)
+            }
+            WatchForm::Tables(tables) => Some(line("BOOKMARK", &tables.bookmark(&object))),
         };
-        line("BOOKMARK", &object)
+        self.or_error(made)
     }
 
-    fn error(&self, end: &WatchEnd) -> Bytes {
-        watch_line("ERROR", &error::of_watch_end(end).to_json())
+    fn error(&self, status: &Status) -> Bytes {
+        let json = status.to_json();
+        let form = match &self.form {
+            WatchForm::Shared(form) => *form,
+            WatchForm::Tables(_) => Form::Json,
+        };
+        let value: Value = serde_json::from_slice(&json).expect("a Status is JSON");
+        event("ERROR", &value, form).unwrap_or_else(|| watch_line("ERROR", &json))
+    }
+}
+
+/// An event with an object that is at hand as a value.
+fn event(kind: &str, object: &Value, form: Form) -> Option<Bytes> {
+    match form {
+        Form::Json | Form::Partial(_) => Some(line(kind, object)),
+        Form::Protobuf | Form::PartialProtobuf(_) => {
+            let object = protobuf::encode(object).ok()?;
+            Some(protobuf::watch_frame(kind, &object).into())
+        }
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod run;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod watched;
 pub(crate) mod write;
 
 use crate::behavior;
@@ -20,6 +21,7 @@ use crate::node::object::Identity;
 use crate::pod::{Input, PodEvent};
 use crate::runtime::Runtime;
 use crate::runtime::sim::SimRuntime;
+use crate::stream::Feed;
 use jiff::Timestamp;
 use kstore_informer::{Delta, Key, Object, Revision};
 use kstore_nondet::Rng;
@@ -67,6 +69,8 @@ pub(crate) struct Manager {
     pod_writes: usize,
     node_writes: usize,
     notices: Vec<Notice>,
+    /// Pods that streams follow, by uid.
+    watched: BTreeMap<Arc<str>, Feed>,
 }
 
 impl Manager {
@@ -85,6 +89,7 @@ impl Manager {
             pod_writes: 0,
             node_writes: 0,
             notices: Vec::new(),
+            watched: BTreeMap::new(),
         };
         for index in 0..manager.config.nodes {
             let Some(mut identity) = Identity::new(&manager.config, index) else {
@@ -179,6 +184,7 @@ impl Manager {
 
     fn forget_pod(&mut self, key: &Key, uid: &str) {
         if self.pods.get(key).is_some_and(|entry| *entry.uid == *uid) {
+            self.show_gone(key);
             self.pods.remove(key);
             self.keys.remove(uid);
             self.pod_timers.set(key, None);
@@ -218,6 +224,7 @@ impl Manager {
             (true, Fault::Resume) => keys.iter().for_each(|key| self.thaw(key, now)),
             (true, Fault::Stop) | (false, Fault::Resume) => {}
         }
+        keys.iter().for_each(|key| self.show(key));
         Ok(())
     }
 
@@ -271,6 +278,7 @@ impl Manager {
 
     /// Looks at the pod once more before the next writes go out, and at its deadline.
     fn touch_pod(&mut self, key: &Key) {
+        self.show(key);
         let Some(entry) = self.pods.get(key) else { return };
         if self.nodes.get(entry.node()).is_some_and(|node| !node.stopped()) {
             self.pod_timers.set(key, entry.deadline());

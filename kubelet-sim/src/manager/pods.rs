@@ -8,6 +8,7 @@ use crate::pod::object::PodObject;
 use crate::pod::{Input, Output, Pod, PodEvent, step};
 use crate::runtime::{Event, Runtime};
 use crate::status;
+use crate::stream::Snapshot;
 use crate::time::later;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodStatus;
@@ -58,6 +59,12 @@ impl PodEntry {
             reconcile: false,
             held: Vec::new(),
         }
+    }
+
+    /// What a stream may see of it.
+    pub(super) fn snapshot(&self, reachable: bool, gone: bool) -> Snapshot {
+        let machine = self.machine.clone().expect("the machine is put back after each step");
+        Snapshot { record: Arc::clone(&self.record), machine, reachable, gone }
     }
 
     pub(super) fn object(&self) -> &PodObject {

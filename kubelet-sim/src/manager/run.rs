@@ -7,12 +7,14 @@ use super::write::{Failure, Write, Written};
 use super::{Manager, Notice, Regarding};
 use crate::config::Config;
 use crate::fault::{Handle, Order};
+use crate::stream::{Latest, Look, Streams};
 use crate::time::between;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
 use kstore_informer::{Builder, Causes, EventType, Recorder, Reference, Subscription};
 use kstore_nondet::Nondet;
+use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -64,6 +66,9 @@ impl Simulator {
         }
         let rng = self.nondet.rng.fork("kubelet-sim");
         let manager = Manager::new(self.config, &rng, &nodes.list(), self.nondet.clock.now());
+        let serving = Arc::new(Latest::new(manager.serving()));
+        let (streams, looks) =
+            Streams::new(self.client.clone(), self.nondet.clock, rng.fork("tunnel"), serving.clone());
         let sink = ClientSink::new(&self.client);
         let (recorder, writing) = Recorder::build(sink, AGENT, &self.nondet, &stop);
         let edge = Edge {
@@ -74,10 +79,12 @@ impl Simulator {
             pods: pods.subscribe(),
             nodes: nodes.subscribe(),
             orders: self.orders,
+            serving,
+            looks,
             writes: JoinSet::new(),
         };
         // The last events are written before this returns.
-        tokio::join!(edge.run(&stop), writing);
+        tokio::join!(edge.run(&stop), writing, streams.run(&stop));
     }
 }
 
@@ -89,6 +96,9 @@ struct Edge {
     pods: Subscription<PodRecord>,
     nodes: Subscription<NodeRecord>,
     orders: mpsc::Receiver<Order>,
+    /// The nodes that answer.
+    serving: Arc<Latest<Vec<String>>>,
+    looks: mpsc::Receiver<Look>,
     writes: JoinSet<(Write, Result<Written, Failure>)>,
 }
 
@@ -119,6 +129,7 @@ impl Edge {
             biased;
             () = stop.cancelled() => {}
             Some(order) = self.orders.recv() => self.obey(order),
+            Some(look) = self.looks.recv() => self.show(look),
             Some(done) = self.writes.join_next() => self.settle(done),
             Some(deltas) = self.nodes.next() => self.manager.observe_nodes(deltas),
             Some(deltas) = self.pods.next() => {
@@ -128,8 +139,16 @@ impl Edge {
         }
     }
 
+    fn show(&mut self, look: Look) {
+        if let Some(feed) = self.manager.watch(&look.request) {
+            // Who asked may have gone away.
+            let _ = look.answer.send(feed);
+        }
+    }
+
     fn obey(&mut self, order: Order) {
         let outcome = self.manager.fault(&order.node, order.fault, self.nondet.clock.now());
+        self.serving.set(self.manager.serving());
         // Who asked may have gone away.
         let _ = order.done.send(outcome);
     }

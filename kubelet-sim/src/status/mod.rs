@@ -17,6 +17,11 @@ use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, PodCondition, PodIP, P
 pub const OWNED: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
+/// The statuses of all containers, in their order, as [`compute`] shows them.
+pub(crate) fn containers(pod: &Pod, object: &PodObject) -> Vec<ContainerStatus> {
+    container::statuses(pod, object)
+}
+
 /// What the kubelet says of `pod` at `now`; the fields that others own are left out. `host_ip` is its node's address. Of
 /// `previous`, the newest known status of the object, it keeps the conditions that others own and the time of a transition
 /// that did not happen. A terminal phase never changes.

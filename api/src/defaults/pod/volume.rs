@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::field_ref;
+use super::{field_ref, pull_policy};
 use crate::defaults::{default, default_nonzero, items, make, member};
 
 /// 0644: what files made from objects may be read by.
@@ -27,6 +27,10 @@ pub(super) fn volume(volume: &mut Value) {
         && let Some(template) = member(ephemeral, "volumeClaimTemplate")
     {
         default(make(template, "spec"), "volumeMode", "Filesystem");
+    }
+    if let Some(image) = member(volume, "image") {
+        let policy = pull_policy(image["reference"].as_str().unwrap_or_default());
+        default(image, "pullPolicy", policy);
     }
     legacy(volume);
 }

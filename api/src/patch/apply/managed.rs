@@ -1,10 +1,13 @@
 //! The entries of `metadata.managedFields`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::node::Node;
 use super::set::FieldSet;
+use super::walk::Difference;
 use crate::schema::limits::MAX_UPDATE_MANAGERS;
 
 /// Who changed the object, and by which kind of request.
@@ -25,13 +28,13 @@ impl Operation {
     }
 }
 
-/// Identity of an entry; the version counts for updates only.
+/// Identity of an entry; the version counts for updates only. In the order in which messages list owners.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Owner {
     pub(super) manager: String,
     pub(super) operation: Operation,
-    pub(super) subresource: String,
     pub(super) api_version: String,
+    pub(super) subresource: String,
 }
 
 impl Owner {
@@ -56,13 +59,83 @@ impl std::fmt::Display for Owner {
     }
 }
 
+/// The fields of an entry. Most writes touch the fields of few entries, so the others are never read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fields {
+    /// As stored.
+    Text(Value),
+    /// As read.
+    Set(FieldSet),
+}
+
+impl Fields {
+    /// The set of them.
+    pub(super) fn set(&self) -> Cow<'_, FieldSet> {
+        match self {
+            // What was checked when it was stored can be read; what cannot be read owns nothing.
+            Self::Text(text) => Cow::Owned(FieldSet::from_json(text).unwrap_or_default()),
+            Self::Set(set) => Cow::Borrowed(set),
+        }
+    }
+
+    /// The set of them, as far as the schema has parts with owners of their own.
+    fn settled(&self, node: Node<'_>) -> FieldSet {
+        self.set().into_owned().settled(node)
+    }
+
+    /// Whether a difference can concern them at all.
+    fn may_meet(&self, heads: &[&String]) -> bool {
+        match self {
+            Self::Text(text) => heads.iter().any(|head| text.get(head).is_some()),
+            Self::Set(_) => true,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Text(text) => text.as_object().is_none_or(Map::is_empty),
+            Self::Set(set) => set.is_empty(),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Set(set) => set.to_json(),
+        }
+    }
+}
+
 /// What an owner owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Holding {
-    pub(super) fields: FieldSet,
+    pub(super) fields: Fields,
     pub(super) api_version: String,
     /// RFC 3339; empty if unknown.
     pub(super) time: String,
+}
+
+impl Holding {
+    /// Gives up what has changed hands or is gone.
+    pub(super) fn lose(&mut self, difference: &Difference, node: Node<'_>) {
+        let parts = [&difference.added, &difference.modified, &difference.removed];
+        let heads: Vec<&String> = parts.iter().flat_map(|part| part.heads()).collect();
+        if !self.fields.may_meet(&heads) {
+            return;
+        }
+        let held = self.fields.settled(node);
+        let left = parts.into_iter().fold(held, |set, part| set.difference(part));
+        self.fields = Fields::Set(left);
+    }
+
+    /// The fields that got another value.
+    pub(super) fn conflicts(&self, changed: &FieldSet, node: Node<'_>) -> FieldSet {
+        let heads: Vec<&String> = changed.heads().collect();
+        if !self.fields.may_meet(&heads) {
+            return FieldSet::default();
+        }
+        self.fields.settled(node).intersection(changed)
+    }
 }
 
 /// All owners of an object.
@@ -70,25 +143,46 @@ pub(super) struct Holding {
 pub(super) struct Managed(pub(super) BTreeMap<Owner, Holding>);
 
 impl Managed {
-    /// The entries of an object. Undecodable entries count as none at all.
-    pub(super) fn of(object: &Value) -> Option<Self> {
-        let entries = object["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default();
-        entries.iter().map(entry).collect::<Option<BTreeMap<_, _>>>().map(Self)
+    /// The entries of a stored object. What is not an entry counts as none.
+    pub(super) fn stored(object: &Value) -> Self {
+        Self(list(object).iter().filter_map(entry).collect())
+    }
+
+    /// The entries that a client sent; `None` if they cannot be read.
+    pub(super) fn sent(object: &Value) -> Option<Self> {
+        let read = |value: &Value| {
+            let (owner, mut holding) = entry(value)?;
+            if let Fields::Text(text) = &holding.fields {
+                holding.fields = Fields::Set(FieldSet::from_json(text)?);
+            }
+            Some((owner, holding))
+        };
+        list(object).iter().map(read).collect::<Option<BTreeMap<_, _>>>().map(Self)
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
+    /// Drops owners who own nothing.
+    pub(super) fn settle(&mut self) {
+        self.0.retain(|_, holding| !holding.fields.is_empty());
+    }
+
     /// Writes the entries into an object, in the order of the API.
     pub(super) fn store(self, object: &mut Value) {
-        let mut entries: Vec<(Owner, Holding)> =
-            self.0.into_iter().filter(|(_, holding)| !holding.fields.is_empty()).collect();
+        let entries = self.entries();
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
         if entries.is_empty() {
             metadata.remove("managedFields");
-            return;
+        } else {
+            metadata.insert("managedFields".to_owned(), Value::Array(entries));
         }
+    }
+
+    /// The entries in the order of the API: applied ones first, then by time, manager, version and subresource.
+    pub(super) fn entries(self) -> Vec<Value> {
+        let mut entries: Vec<(Owner, Holding)> = self.0.into_iter().collect();
         entries.sort_by(|(a, x), (b, y)| {
             (a.operation, &x.time, &a.manager, &x.api_version, &a.subresource).cmp(&(
                 b.operation,
@@ -98,40 +192,42 @@ impl Managed {
                 &b.subresource,
             ))
         });
-        let entries: Vec<Value> =
-            entries.into_iter().map(|(owner, holding)| to_json(owner, holding)).collect();
-        metadata.insert("managedFields".to_owned(), Value::Array(entries));
+        entries.into_iter().map(|(owner, holding)| to_json(owner, holding)).collect()
     }
 
     /// Merges the oldest update entries of each version when there are too many.
     pub(super) fn cap(&mut self) {
-        let mut updaters: Vec<(String, Owner)> = self
-            .0
-            .iter()
-            .filter(|(owner, _)| owner.operation == Operation::Update)
-            .map(|(owner, holding)| (holding.time.clone(), owner.clone()))
-            .collect();
+        let updaters = self.0.iter().filter(|(owner, _)| owner.operation == Operation::Update);
+        let mut count = updaters.clone().count();
+        if count <= MAX_UPDATE_MANAGERS {
+            return;
+        }
+        let mut updaters: Vec<(String, Owner)> =
+            updaters.map(|(owner, holding)| (holding.time.clone(), owner.clone())).collect();
         updaters.sort();
         let mut first: BTreeMap<String, Owner> = BTreeMap::new();
-        let mut count = updaters.len();
         for (_, owner) in updaters {
             if count <= MAX_UPDATE_MANAGERS {
                 return;
             }
-            let Some(earlier) = first.get(&owner.api_version) else {
-                first.insert(owner.api_version.clone(), owner);
+            let bucket = Owner::new("ancient-changes", Operation::Update, "", &owner.api_version);
+            let Some(earlier) = first.get(&owner.api_version).filter(|_| owner != bucket) else {
+                first.entry(owner.api_version.clone()).or_insert(owner);
                 continue;
             };
-            let bucket = Owner::new("ancient-changes", Operation::Update, "", &owner.api_version);
             let gathered = self.0.remove(&bucket).or_else(|| self.0.remove(earlier));
             if let (Some(mut gathered), Some(holding)) = (gathered, self.0.remove(&owner)) {
-                gathered.fields.extend(&holding.fields);
+                gathered.fields = Fields::Set(gathered.fields.set().union(&holding.fields.set()));
                 gathered.time = holding.time;
                 self.0.insert(bucket, gathered);
                 count -= 1;
             }
         }
     }
+}
+
+fn list(object: &Value) -> &[Value] {
+    object["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 /// True if a client asks to forget all owners: an empty list, or a list of one empty entry.
@@ -153,12 +249,14 @@ fn entry(value: &Value) -> Option<(Owner, Holding)> {
     if text("fieldsType") != "FieldsV1" || text("apiVersion").is_empty() {
         return None;
     }
-    let fields = value.get("fieldsV1").map_or_else(|| Some(FieldSet::default()), FieldSet::from_json)?;
+    let fields = match value.get("fieldsV1") {
+        Some(fields @ Value::Object(_)) => fields.clone(),
+        Some(Value::Null) | None => json!({}),
+        Some(_) => return None,
+    };
     let owner = Owner::new(text("manager"), operation, text("subresource"), text("apiVersion"));
-    Some((
-        owner,
-        Holding { fields, api_version: text("apiVersion").to_owned(), time: text("time").to_owned() },
-    ))
+    let (api_version, time) = (text("apiVersion").to_owned(), text("time").to_owned());
+    Some((owner, Holding { fields: Fields::Text(fields), api_version, time }))
 }
 
 fn to_json(owner: Owner, holding: Holding) -> Value {

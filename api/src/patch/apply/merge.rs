@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde_json::{Map, Value};
 
 use super::node::{Node, View};
+use super::set::readable;
 use super::walk::element;
+use crate::schema::limits::MAX_FIELD_PROBLEMS;
 
 /// The object with the configuration laid over it.
 pub(super) fn merge(live: &Value, config: &Value, node: Node<'_>) -> Value {
@@ -29,19 +31,26 @@ fn merge_maps(live: &Map<String, Value>, config: &Map<String, Value>, node: Node
 }
 
 /// Elements of the configuration come in its order; elements it does not name keep their place among those it does.
+///
+/// Both lists are walked side by side. What only the live list has is taken where it stands; what both have waits for its turn
+/// in the configuration; an element that the live list holds twice is replaced, since it is not known which one is meant.
 fn merge_lists(live: &[Value], config: &[Value], node: Node<'_>) -> Value {
     let ids = |items: &[Value]| -> Vec<String> {
         items.iter().enumerate().map(|(at, item)| element(node, item, at)).collect()
     };
     let (live_ids, config_ids) = (ids(live), ids(config));
-    let current: BTreeMap<&String, &Value> = live_ids.iter().zip(live).rev().collect();
+    let mut current: BTreeMap<&String, Option<&Value>> = BTreeMap::new();
+    for (id, item) in live_ids.iter().zip(live) {
+        current.entry(id).and_modify(|twice| *twice = None).or_insert(Some(item));
+    }
     let wanted: BTreeSet<&String> = config_ids.iter().collect();
     let mut shared: VecDeque<&String> = config_ids.iter().filter(|id| current.contains_key(id)).collect();
     let mut rest = config_ids.iter().zip(config);
     let mut done: BTreeSet<&String> = BTreeSet::new();
     let mut out = Vec::new();
     let emit = |id: &String, value: &Value, out: &mut Vec<Value>| {
-        out.push(current.get(id).map_or_else(|| value.clone(), |now| merge(now, value, node.item())));
+        let now = current.get(id).copied().flatten();
+        out.push(now.map_or_else(|| value.clone(), |now| merge(now, value, node.item())));
     };
     for (id, item) in live_ids.iter().zip(live) {
         if !wanted.contains(id) {
@@ -70,28 +79,51 @@ fn merge_lists(live: &[Value], config: &[Value], node: Node<'_>) -> Value {
     Value::Array(out)
 }
 
-/// Every list element of a configuration must have its keys, and no two the same.
+/// Every member of a configuration must have a place in the schema, every element of a list its keys, and no two the same.
 ///
 /// # Errors
-/// The text of the first violation, with its place.
-pub(super) fn check(config: &Value, node: Node<'_>, path: &str) -> Result<(), String> {
+/// All violations with their places, as one text.
+pub(super) fn check(config: &Value, node: Node<'_>) -> Result<(), String> {
+    let mut found = Vec::new();
+    check_at(config, node, "", &mut found);
+    match found.as_slice() {
+        [] => Ok(()),
+        [only] => Err(only.clone()),
+        many => Err(format!("errors:\n  {}", many.join("\n  "))),
+    }
+}
+
+fn check_at(config: &Value, node: Node<'_>, path: &str, found: &mut Vec<String>) {
+    if found.len() >= MAX_FIELD_PROBLEMS {
+        return;
+    }
     match (node.view([Some(config), None]), config) {
-        (View::Map, Value::Object(map)) => map
-            .iter()
-            .try_for_each(|(name, value)| check(value, node.member(name).0, &format!("{path}.{name}"))),
-        (View::List, Value::Array(items)) => {
-            let mut seen = BTreeSet::new();
-            for (at, item) in items.iter().enumerate() {
-                let id = node.identity(item).map_err(|text| format!("{path}: element {at}: {text}"))?;
-                if !seen.insert(id.clone()) {
-                    let mut set = super::set::FieldSet::default();
-                    set.insert(std::slice::from_ref(&id));
-                    return Err(format!("{path}: duplicate entries for key {}", set.paths().join("")));
+        (View::Map, Value::Object(map)) => {
+            for (name, value) in map {
+                let path = format!("{path}.{name}");
+                if node.declares(name) {
+                    check_at(value, node.member(name).0, &path, found);
+                } else {
+                    found.push(format!("{path}: field not declared in schema"));
                 }
-                check(item, node.item(), &format!("{path}[{at}]"))?;
             }
-            Ok(())
         }
-        _ => Ok(()),
+        (View::List, Value::Array(items)) => check_items(items, node, path, found),
+        _ => {}
+    }
+}
+
+fn check_items(items: &[Value], node: Node<'_>, path: &str, found: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    for (at, item) in items.iter().enumerate() {
+        let id = match node.identity(item) {
+            Ok(id) => id,
+            Err(text) => return found.push(format!("{path}: element {at}: {text}")),
+        };
+        let shown = readable(&id);
+        if !seen.insert(id) {
+            found.push(format!("{path}: duplicate entries for key {shown}"));
+        }
+        check_at(item, node.item(), &format!("{path}{shown}"), found);
     }
 }

@@ -5,27 +5,38 @@
 //! another manager owns and the configuration changes is a conflict, unless forced. [`track_update`] keeps the books
 //! for every other write: what changed belongs to the writer alone, what vanished belongs to nobody.
 //!
-//! Versions of one kind are taken to name their fields alike; there is no conversion between them.
+//! An entry may speak another version of the kind than the request; fields are compared in the version of each entry. An
+//! entry in a version that is gone goes with the next write.
 
+mod last_applied;
 mod managed;
 mod merge;
 mod node;
+mod path;
+mod prune;
+mod reset;
+mod scale;
 mod set;
 #[cfg(test)]
 mod tests;
 mod walk;
 
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
-use self::managed::{Holding, Managed, Owner, asks_reset};
+use serde_json::{Map, Value, json};
+
+use self::managed::{Fields, Holding, Managed, Owner, asks_reset};
 use self::node::Node;
+use self::prune::Pruning;
 use self::set::FieldSet;
-use crate::kind::Resource;
-use crate::schema::fill;
+use self::walk::Difference;
+use crate::kind::{Resource, split_api_version};
 use crate::status::{Cause, Details, Reason, Status};
 
 pub use managed::Operation;
 pub use node::ObjectType;
+pub use reset::{Reset, reset_fields};
+pub use scale::{books_of_scale, books_of_workload};
 
 /// Fields that nobody owns: they are the system's.
 const SYSTEM_FIELDS: &[&str] = &[
@@ -43,11 +54,11 @@ const SYSTEM_FIELDS: &[&str] = &[
     "metadata.uid",
 ];
 
-/// Annotation of client-side kubectl apply.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
 /// Manager of the fields that an object had before its first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+/// The manager of writes whose author has no name.
+const UNKNOWN: &str = "unknown";
 
 /// One write, for the books.
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +71,15 @@ pub struct Write<'a> {
     pub api_version: &'a str,
     /// The time, RFC 3339 with seconds.
     pub now: &'a str,
-    /// Fields this endpoint does not write, as dotted paths; see [`reset_fields`].
-    pub reset: &'a [&'a str],
+    /// Fields this endpoint does not write; see [`reset_fields`].
+    pub reset: Reset,
+}
+
+impl Write<'_> {
+    fn owner(&self, operation: Operation) -> Owner {
+        let manager = if self.manager.is_empty() { UNKNOWN } else { self.manager };
+        Owner::new(manager, operation, self.subresource, self.api_version)
+    }
 }
 
 /// One field that another manager owns with another value.
@@ -105,19 +123,9 @@ impl ApplyError {
     }
 }
 
-/// Fields which an endpoint of a kind never writes, for [`Write::reset`].
-#[must_use]
-pub fn reset_fields(resource: &Resource, subresource: &str) -> &'static [&'static str] {
-    match (subresource, resource.kind) {
-        ("", _) if resource.has_status() => &["status"],
-        ("status", "Deployment") => &["spec", "metadata.labels"],
-        ("status", "Pod") => &["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"],
-        ("status", _) => &["spec"],
-        _ => &[],
-    }
-}
-
 /// The object after applying `config`, with its managedFields. Unchanged books and values give back `live` as it was.
+///
+/// `config` states apiVersion and kind; both, and the types of its members, have been checked.
 ///
 /// # Errors
 /// Conflicts, unless `force`d; or the configuration is malformed.
@@ -132,47 +140,136 @@ pub fn apply(
     if config["metadata"].get("managedFields").is_some_and(|m| !m.is_null()) {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
     }
-    merge::check(config, node, "")
-        .map_err(|text| ApplyError::BadRequest(format!("failed to create typed patch object: {text}")))?;
-    let mut managed = live.and_then(Managed::of).unwrap_or_default();
+    merge::check(config, node).map_err(|text| {
+        ApplyError::BadRequest(format!("failed to create typed patch object ({}): {text}", identity(config)))
+    })?;
+    let mut managed = live.map(Managed::stored).unwrap_or_default();
     let bare = live.map_or_else(|| json!({}), without_managed);
     if managed.is_empty() {
         let before = Write { manager: BEFORE_FIRST_APPLY, subresource: "", ..*write };
-        update(&empty(object), &bare, &mut managed, &before, node);
+        update(&mut Versions::new(&json!({"metadata": {}}), &bare, &before, object), &mut managed, &before);
     }
-    let attempt = Attempt { bare: &bare, config, write, node };
-    match attempt.run(managed.clone(), force) {
-        Err(ApplyError::Conflicts(conflicts)) if write.manager == "kubectl" => {
-            let allowed = client_side_fields(&bare, node);
-            let left: Vec<Conflict> = conflicts.into_iter().filter(|c| !allowed.contains(&c.path)).collect();
-            if left.is_empty() { attempt.run(managed, true) } else { Err(ApplyError::Conflicts(left)) }
-        }
-        done => done,
+    let attempt = Attempt { bare: &bare, config, write, object };
+    let mut done = attempt.run(managed.clone(), force);
+    if let Err(ApplyError::Conflicts(conflicts)) = &done
+        && write.manager == last_applied::MANAGER
+        && let Some(left) = last_applied::left_over(conflicts, &bare, object)
+    {
+        done = if left.is_empty() { attempt.run(managed, true) } else { Err(ApplyError::Conflicts(left)) };
     }
+    let mut new = done?;
+    if write.manager == last_applied::MANAGER {
+        last_applied::refresh(&mut new, config);
+    }
+    Ok(new)
 }
 
 /// Keeps the books for a write that is no apply: `new` gets its managedFields. `live` is `None` on create.
 pub fn track_update(live: Option<&Value>, new: &mut Value, write: &Write<'_>, object: ObjectType<'_>) {
-    let node = Node::root(object);
-    let stored = || live.and_then(Managed::of).unwrap_or_default();
-    // Clients may edit the books of the object itself, but only keep or forget them consistently.
-    let mut managed = match Managed::of(new) {
-        _ if !write.subresource.is_empty() => stored(),
-        _ if asks_reset(new) => Managed::default(),
-        Some(theirs) if !theirs.is_empty() => theirs,
-        Some(_) | None => stored(),
-    };
-    let after = without_managed(new);
-    match live {
-        Some(live) if !managed.is_empty() => {
-            update(&filled(live, object), &filled(&after, object), &mut managed, write, node);
-        }
+    let managed = books_before(live, new, write);
+    let stated =
+        new.get_mut("metadata").and_then(Value::as_object_mut).and_then(|m| m.remove("managedFields"));
+    let empty = json!({"metadata": {}});
+    let mut versions = match live {
         // An object whose books were never kept, or were reset, stays so until someone applies.
-        Some(_) => {}
-        None => update(&empty(object), &filled(&after, object), &mut managed, write, node),
+        Some(_) if managed.is_empty() => return,
+        Some(live) => Versions::new(live, new, write, object),
+        None => Versions::new(&empty, new, write, object),
+    };
+    let stored = live.map(|live| &live["metadata"]["managedFields"]).filter(|books| books.is_array());
+    if let Some(stored) = stored.filter(|stored| stated.is_none_or(|stated| stated == **stored))
+        && versions.own().is_empty()
+    {
+        put_books(new, stored.clone());
+        return;
     }
-    *new = after;
+    let mut managed = managed;
+    update(&mut versions, &mut managed, write);
     managed.store(new);
+}
+
+/// A write that changed nothing but the times of entries did not happen: `new` gets the times of `old` back. Both in the form
+/// in which they are stored.
+pub fn keep_times(old: &Value, new: &mut Value) {
+    let [Some(before), Some(after)] =
+        [&*new, old].map(|object| object["metadata"]["managedFields"].as_array())
+    else {
+        return;
+    };
+    let same =
+        before.len() == after.len() && before.iter().zip(after).all(|(a, b)| timeless(a).eq(timeless(b)));
+    if !same || before == after {
+        return;
+    }
+    let books =
+        std::mem::replace(&mut new["metadata"]["managedFields"], old["metadata"]["managedFields"].clone());
+    if new != old {
+        put_books(new, books);
+    }
+}
+
+fn timeless(entry: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    entry.as_object().into_iter().flatten().filter(|(name, _)| *name != "time")
+}
+
+/// The books that a write begins with. Clients may edit those of the object itself, but only consistently.
+fn books_before(live: Option<&Value>, new: &Value, write: &Write<'_>) -> Managed {
+    let stored = || live.map(Managed::stored).unwrap_or_default();
+    let same = live.is_some_and(|live| live["metadata"]["managedFields"] == new["metadata"]["managedFields"]);
+    if !write.subresource.is_empty() || same {
+        return stored();
+    }
+    if asks_reset(new) {
+        return Managed::default();
+    }
+    Managed::sent(new).filter(|sent| !sent.is_empty()).unwrap_or_else(stored)
+}
+
+fn put_books(object: &mut Value, books: Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("managedFields".to_owned(), books);
+    }
+}
+
+/// How the object changed, in every version that an entry speaks.
+struct Versions<'a> {
+    before: &'a Value,
+    after: &'a Value,
+    object: ObjectType<'a>,
+    api_version: &'a str,
+    reset: Reset,
+    found: BTreeMap<String, Option<(Difference, ObjectType<'a>)>>,
+}
+
+impl<'a> Versions<'a> {
+    fn new(before: &'a Value, after: &'a Value, write: &Write<'a>, object: ObjectType<'a>) -> Self {
+        let (api_version, reset) = (write.api_version, write.reset);
+        Self { before, after, object, api_version, reset, found: BTreeMap::new() }
+    }
+
+    /// In the version of the request.
+    fn own(&mut self) -> &Difference {
+        self.of(self.api_version).expect("an object is of its own version").0
+    }
+
+    /// With the type in that version; `None` if the kind has no such version.
+    fn of(&mut self, api_version: &str) -> Option<(&Difference, Node<'a>)> {
+        if !self.found.contains_key(api_version) {
+            let found = self.compared(api_version);
+            let found = found.map(|(d, object)| (d.filtered(|set| self.reset.filter(set)), object));
+            self.found.insert(api_version.to_owned(), found);
+        }
+        self.found[api_version].as_ref().map(|(difference, object)| (difference, Node::root(*object)))
+    }
+
+    fn compared(&self, api_version: &str) -> Option<(Difference, ObjectType<'a>)> {
+        if api_version == self.api_version {
+            return Some((walk::compare(self.before, self.after, Node::root(self.object)), self.object));
+        }
+        let (before, object) = self.object.in_version(self.before, api_version)?;
+        let (after, _) = self.object.in_version(self.after, api_version)?;
+        Some((walk::compare(&before, &after, Node::root(object)), object))
+    }
 }
 
 /// One try to apply.
@@ -180,113 +277,85 @@ struct Attempt<'a> {
     bare: &'a Value,
     config: &'a Value,
     write: &'a Write<'a>,
-    node: Node<'a>,
+    object: ObjectType<'a>,
 }
 
 impl Attempt<'_> {
     fn run(&self, mut managed: Managed, force: bool) -> Result<Value, ApplyError> {
-        let Self { bare, config, write, node } = *self;
-        let reset = FieldSet::of_names(write.reset);
-        let owner = Owner::new(write.manager, Operation::Apply, write.subresource, write.api_version);
+        let Self { bare, config, write, object } = *self;
+        let node = Node::root(object);
+        let owner = write.owner(Operation::Apply);
         let last = managed.0.remove(&owner);
-        let fields = walk::fields(config, node).without(&reset);
-        let holding = |time: &str| Holding {
-            fields: fields.difference(&FieldSet::of_names(SYSTEM_FIELDS)),
-            api_version: write.api_version.to_owned(),
-            time: time.to_owned(),
-        };
-        let merged = merge::merge(bare, config, node);
-        let mut new = match &last {
-            Some(last) => prune(&merged, &last.fields, &fields, &managed, node),
-            None => merged,
-        };
-        settle(bare, &new, &mut managed, &reset, force, node)?;
-        let changed = new != *bare;
-        let time = match &last {
-            Some(last) if !changed && last.fields == holding("").fields => last.time.as_str(),
-            _ => write.now,
-        };
-        managed.0.insert(owner, holding(time));
+        let fields = write.reset.filter(walk::fields(config, node));
+        let mut new = merge::merge(bare, config, node);
+        if let Some(last) = &last {
+            let pruning =
+                Pruning { object, api_version: write.api_version, merged: &new, last, now: &fields };
+            if let Some(pruned) = pruning.pruned(managed.0.values()) {
+                new = pruned;
+            }
+        }
+        settle(&mut Versions::new(bare, &new, write, object), &mut managed, force)?;
+        // An apply that only shares what is there is no change of it, and has no time.
+        let time =
+            if new == *bare { last.map(|last| last.time).unwrap_or_default() } else { write.now.to_owned() };
+        let fields = fields.difference(&FieldSet::of_names(SYSTEM_FIELDS));
+        if !fields.is_empty() {
+            let api_version = write.api_version.to_owned();
+            managed.0.insert(owner, Holding { fields: Fields::Set(fields), api_version, time });
+        }
         managed.store(&mut new);
         Ok(new)
     }
 }
 
-/// Removes what the manager applied before, does not state now, and nobody else owns.
-fn prune(merged: &Value, last: &FieldSet, now: &FieldSet, others: &Managed, node: Node<'_>) -> Value {
-    let named = |set: &FieldSet| walk::with_named(set, node);
-    let remove = |gone: &FieldSet| walk::remove(merged, gone, node).unwrap_or_else(|| json!({}));
-    let last = named(last);
-    let all = named(&walk::fields(merged, node));
-    let without_last = named(&walk::fields(&remove(&last), node));
-    let mut owned = now.clone();
-    for holding in others.0.values() {
-        owned.extend(&holding.fields);
-    }
-    let unowned = all.difference(&without_last.union(&named(&owned)));
-    let pruned = named(&walk::fields(&remove(&unowned), node));
-    remove(&all.difference(&pruned).intersection(&last))
-}
-
 /// Takes changed fields from their other owners, or says whose they are.
-fn settle(
-    before: &Value,
-    after: &Value,
-    managed: &mut Managed,
-    reset: &FieldSet,
-    force: bool,
-    node: Node<'_>,
-) -> Result<walk::Difference, ApplyError> {
-    let difference = walk::compare(before, after, node).without(reset);
-    let changed = difference.changed();
+fn settle(versions: &mut Versions<'_>, managed: &mut Managed, force: bool) -> Result<(), ApplyError> {
+    managed.0.retain(|_, holding| versions.of(&holding.api_version).is_some());
     if !force {
-        let conflicts: Vec<Conflict> = managed
-            .0
-            .iter()
-            .flat_map(|(owner, holding)| {
-                let paths = holding.fields.intersection(&changed).paths();
-                paths.into_iter().map(|path| Conflict { owner: owner.to_string(), path })
-            })
-            .collect();
+        let mut conflicts = Vec::new();
+        for (owner, holding) in &managed.0 {
+            let Some((difference, node)) = versions.of(&holding.api_version) else { continue };
+            let paths = holding.conflicts(&difference.changed(), node).paths();
+            conflicts.extend(paths.into_iter().map(|path| Conflict { owner: owner.to_string(), path }));
+        }
         if !conflicts.is_empty() {
             return Err(ApplyError::Conflicts(conflicts));
         }
     }
     for holding in managed.0.values_mut() {
-        holding.fields = holding.fields.difference(&changed).difference(&difference.removed);
+        if let Some((difference, node)) = versions.of(&holding.api_version) {
+            holding.lose(difference, node);
+        }
     }
-    managed.0.retain(|_, holding| !holding.fields.is_empty());
-    Ok(difference)
+    managed.settle();
+    Ok(())
 }
 
-fn update(before: &Value, after: &Value, managed: &mut Managed, write: &Write<'_>, node: Node<'_>) {
-    let owner = Owner::new(write.manager, Operation::Update, write.subresource, write.api_version);
-    let reset = FieldSet::of_names(write.reset);
-    let previous = managed.0.remove(&owner);
-    let Ok(difference) = settle(before, after, managed, &reset, true, node) else {
-        return; // Forced settlement has no conflicts.
-    };
-    let system = FieldSet::of_names(SYSTEM_FIELDS);
-    let changed = difference.changed().difference(&system);
-    let kept = previous.as_ref().map(|p| p.fields.difference(&difference.removed)).unwrap_or_default();
-    let time = match &previous {
-        Some(previous) if changed.is_empty() => previous.time.clone(),
-        _ => write.now.to_owned(),
-    };
-    let fields = kept.union(&changed);
-    if !fields.is_empty() {
-        managed.0.insert(owner, Holding { fields, api_version: write.api_version.to_owned(), time });
+/// Books a change that has been made.
+fn update(versions: &mut Versions<'_>, managed: &mut Managed, write: &Write<'_>) {
+    // What is forced meets no conflict.
+    settle(versions, managed, true).ok();
+    let changed = versions.own().changed().difference(&FieldSet::of_names(SYSTEM_FIELDS));
+    if !changed.is_empty() {
+        let owner = write.owner(Operation::Update);
+        let mut fields = changed;
+        if let Some(previous) = managed.0.remove(&owner) {
+            fields.extend(&previous.fields.set());
+        }
+        let (api_version, time) = (write.api_version.to_owned(), write.now.to_owned());
+        managed.0.insert(owner, Holding { fields: Fields::Set(fields), api_version, time });
     }
     managed.cap();
 }
 
-/// Fields which client-side kubectl apply set last and which still have that value: kubectl may take them over.
-fn client_side_fields(live: &Value, node: Node<'_>) -> Vec<String> {
-    let text = live["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap_or_default();
-    let Ok(last @ Value::Object(_)) = serde_json::from_str::<Value>(text) else { return Vec::new() };
-    let difference = walk::compare(live, &last, node);
-    let changed = difference.changed().union(&difference.removed);
-    walk::fields(&last, node).difference(&changed).paths()
+/// A configuration as messages name it: `default/web; apps/v1, Kind=Deployment`.
+fn identity(config: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let metadata = &config["metadata"];
+    let (api_version, kind) = (text(&config["apiVersion"]), text(&config["kind"]));
+    let (group, version) = split_api_version(&api_version);
+    format!("{}/{}; {group}/{version}, Kind={kind}", text(&metadata["namespace"]), text(&metadata["name"]))
 }
 
 fn conflict_message(conflicts: &[Conflict]) -> String {
@@ -306,22 +375,15 @@ fn conflict_message(conflicts: &[Conflict]) -> String {
 }
 
 fn without_managed(object: &Value) -> Value {
-    let mut out = object.clone();
-    if let Some(metadata) = out.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
-    }
-    out
-}
-
-/// The object as Kubernetes prints it: members that are always there have no adder.
-fn filled(object: &Value, ty: ObjectType<'_>) -> Value {
-    let mut out = object.clone();
-    if let ObjectType::BuiltIn(ty) = ty {
-        fill::fill(&mut out, ty);
-    }
-    out
-}
-
-fn empty(ty: ObjectType<'_>) -> Value {
-    filled(&json!({"metadata": {}}), ty)
+    let strip = |(name, value): (&String, &Value)| match value {
+        Value::Object(metadata) if name == "metadata" => {
+            let kept = metadata.iter().filter(|(name, _)| *name != "managedFields");
+            (
+                name.clone(),
+                kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>().into(),
+            )
+        }
+        value => (name.clone(), value.clone()),
+    };
+    object.as_object().map_or_else(|| object.clone(), |map| Value::Object(map.iter().map(strip).collect()))
 }

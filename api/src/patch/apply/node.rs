@@ -1,9 +1,14 @@
 //! What a value is to server-side apply: a leaf owned as a whole, a map whose members have owners, or a list whose
 //! elements have an identity. Built-in types say so in the field table, custom resources in their schema.
 
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
 use serde_json::{Map, Value};
 
+use crate::schema::fill::{self, always_printed};
 use crate::schema::{self, Elem, Field, ListType, Shape, Type};
+use crate::{convert, kind};
 
 /// Which rules an object follows.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +17,28 @@ pub enum ObjectType<'a> {
     BuiltIn(&'static Type),
     /// A custom resource with the schema of its version, if it has one.
     Custom(Option<&'a Value>),
+}
+
+impl<'a> ObjectType<'a> {
+    /// An object of this type in another version of its kind; `None` if there is no such version.
+    ///
+    /// Versions of a custom resource are taken to name their fields alike.
+    pub(super) fn in_version<'v>(
+        self,
+        object: &'v Value,
+        api_version: &str,
+    ) -> Option<(Cow<'v, Value>, Self)> {
+        let Self::BuiltIn(ty) = self else { return Some((Cow::Borrowed(object), self)) };
+        if ty.package.is_version(api_version) {
+            return Some((Cow::Borrowed(object), self));
+        }
+        let row = kind::lookup_api_version(api_version, ty.name)?;
+        let other = schema::of(row.group, row.version, row.kind)?;
+        let mut turned = object.clone();
+        turned["apiVersion"] = ty.package.api_version().into();
+        convert::to_version(row, &mut turned).ok()?;
+        Some((Cow::Owned(turned), Self::BuiltIn(other)))
+    }
 }
 
 /// A place in the schema.
@@ -54,7 +81,9 @@ impl<'a> Node<'a> {
     fn of_elem(elem: Elem) -> Self {
         match elem {
             Elem::Struct(id) if !id.get().atomic => Self::Struct(id.get()),
-            Elem::Raw | Elem::Json => Self::Free,
+            Elem::Raw | Elem::Json | Elem::SchemaOrList | Elem::SchemaOrBool | Elem::SchemaOrStrings => {
+                Self::Free
+            }
             _ => Self::Leaf,
         }
     }
@@ -115,16 +144,50 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// True for a member that Go prints as null when it is empty, so that the place itself is never new.
-    pub(super) fn always_there(self, name: &str) -> bool {
-        matches!(self, Self::Struct(ty) if ty.field(name).is_some_and(|f| !f.omit_empty))
+    /// Whether the schema has a place for a member at all.
+    pub(super) fn declares(self, name: &str) -> bool {
+        match self {
+            Self::Struct(ty) => ty.field(name).is_some(),
+            Self::Custom(schema) => {
+                schema["properties"].get(name).is_some()
+                    || schema["additionalProperties"].as_object().is_some()
+                    || schema["additionalProperties"] == true
+                    || schema["x-kubernetes-preserve-unknown-fields"] == true
+            }
+            Self::CustomRoot(Some(schema)) => {
+                matches!(name, "metadata" | "apiVersion" | "kind") || Self::Custom(schema).declares(name)
+            }
+            Self::Values(_) | Self::Free | Self::CustomRoot(None) => true,
+            Self::Leaf | Self::Keyed(_) | Self::Scalars => true,
+        }
+    }
+
+    /// What Go prints for a member that is not stated: its zero value, or null for an empty list or map. `None` if it prints
+    /// nothing. So a member that is always there has no adder.
+    pub(super) fn unstated(self, name: &str) -> Option<&'static Value> {
+        static NULL: Value = Value::Null;
+        let Self::Struct(ty) = self else { return None };
+        let field = ty.field(name)?;
+        if always_printed(field) { Some(zero(field.elem)) } else { (!field.omit_empty).then_some(&NULL) }
+    }
+
+    /// The members that Go prints although a value does not state them.
+    pub(super) fn printed(self, stated: &Map<String, Value>) -> impl Iterator<Item = &'static str> {
+        let fields = if let Self::Struct(ty) = self { &ty.fields[..] } else { &[] };
+        fields.iter().filter(|f| always_printed(f) && !stated.contains_key(f.name)).map(|f| f.name)
     }
 
     /// The path element of a list's element.
     ///
     /// # Errors
-    /// It lacks its keys; the text says which.
+    /// It lacks its keys or is of a type that has none; the text says which.
     pub(super) fn identity(self, item: &Value) -> Result<String, String> {
+        let has_keys = match self {
+            Self::Keyed(_) => true,
+            Self::Custom(schema) => list_type(schema) == Some("map"),
+            _ => false,
+        };
+        fits(item, has_keys)?;
         match self {
             Self::Keyed(field) => {
                 let ty = field.struct_type();
@@ -141,21 +204,37 @@ impl<'a> Node<'a> {
     }
 }
 
+/// Lists with keys hold objects, sets hold scalars.
+fn fits(item: &Value, has_keys: bool) -> Result<(), String> {
+    let text = match (item, has_keys) {
+        (Value::Object(_), true) => return Ok(()),
+        (Value::Bool(_) | Value::Number(_) | Value::String(_), false) => return Ok(()),
+        (Value::Null, true) => "associative list with keys may not have a null element",
+        (_, true) => "associative list with keys may not have non-map elements",
+        (Value::Object(_), false) => "associative list without keys has an element that's a map type",
+        (Value::Array(_), false) => "not supported: associative list with lists as elements",
+        (Value::Null, false) => "associative list without keys has an element that's an explicit null",
+    };
+    Err(text.to_owned())
+}
+
 fn keyed<'k>(item: &Value, keys: impl Iterator<Item = (&'k str, Option<Value>)>) -> Result<String, String> {
     let mut found = Map::new();
-    let mut missing = None;
+    let mut missing = Vec::new();
     for (key, default) in keys {
-        match item.get(key).filter(|v| !v.is_null()).cloned().or(default) {
+        match item.get(key).cloned().or(default) {
             Some(value) => drop(found.insert(key.to_owned(), value)),
-            None => missing = Some(key),
+            None => missing.push(format!("{key:?}")),
         }
     }
-    match missing {
-        Some(key) if found.is_empty() => Err(format!(
-            "associative list with keys has an element that omits key field \"{key}\" (and doesn't have default value)"
-        )),
-        _ => Ok(format!("k:{}", Value::Object(found))),
+    // An element without some of its keys is another one than any with them.
+    if found.is_empty() && !missing.is_empty() {
+        return Err(format!(
+            "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
+            missing.join(" ")
+        ));
     }
+    Ok(format!("k:{}", Value::Object(found)))
 }
 
 /// What an absent key counts as: the protocol of ports defaults to TCP. Other keys must be stated.
@@ -176,5 +255,21 @@ fn custom_view(schema: &Value) -> View {
             View::Map
         }
         _ => View::Leaf,
+    }
+}
+
+/// The zero value of an element that Go always prints.
+fn zero(elem: Elem) -> &'static Value {
+    static ZEROS: OnceLock<[Value; 7]> = OnceLock::new();
+    const KINDS: [Elem; 6] =
+        [Elem::String, Elem::Bool, Elem::Int32, Elem::Int64, Elem::Float64, Elem::Quantity];
+    let zeros = ZEROS.get_or_init(|| {
+        let [text, set, int, long, float, quantity] = KINDS.map(fill::zero);
+        [text, set, int, long, float, quantity, Value::Object(Map::new())]
+    });
+    match (elem, KINDS.iter().position(|kind| *kind == elem)) {
+        (Elem::IntOrString, _) => &zeros[2],
+        (_, Some(at)) => &zeros[at],
+        (_, None) => &zeros[6],
     }
 }

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::node::{Node, View};
+
 /// A set of paths below some point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSet(BTreeMap<String, Entry>);
@@ -47,9 +49,23 @@ impl FieldSet {
         self.0.get(element).is_some_and(|entry| entry.member)
     }
 
+    /// Whether the path is a member.
+    pub(super) fn has_path(&self, path: &[&str]) -> bool {
+        match path {
+            [] => false,
+            [last] => self.has(last),
+            [first, rest @ ..] => self.below(first).is_some_and(|below| below.has_path(rest)),
+        }
+    }
+
     /// What is below an element.
     pub(super) fn below(&self, element: &str) -> Option<&Self> {
         self.0.get(element).map(|entry| &entry.below).filter(|below| !below.is_empty())
+    }
+
+    /// The first elements of all paths.
+    pub(super) fn heads(&self) -> impl Iterator<Item = &String> {
+        self.0.keys()
     }
 
     pub(super) fn union(&self, other: &Self) -> Self {
@@ -95,13 +111,49 @@ impl FieldSet {
         })
     }
 
-    /// Makes elements members which only have members below them, where `is_named` says so; `is_named` gets the element
-    /// and returns whether it is a named field, and the judge of what is below it.
-    pub(super) fn with_named<N: Copy>(&self, node: N, step: &impl Fn(N, &str) -> (bool, N)) -> Self {
+    /// Only what is at or below one of the patterns, whose `*` stands for any element.
+    pub(super) fn matching(&self, patterns: &[&[&str]]) -> Self {
+        self.combine(|element, entry| {
+            let name = element.strip_prefix("f:");
+            let rest: Vec<&[&str]> = patterns
+                .iter()
+                .filter_map(|pattern| pattern.split_first())
+                .filter(|(first, _)| **first == "*" || Some(**first) == name)
+                .map(|(_, rest)| rest)
+                .collect();
+            if rest.iter().any(|rest| rest.is_empty()) {
+                return entry.clone();
+            }
+            Entry { member: false, below: entry.below.matching(&rest) }
+        })
+    }
+
+    /// Makes elements members which only have members below them, where the schema names them.
+    pub(super) fn with_named(&self, node: Node<'_>) -> Self {
         let entries = self.0.iter().map(|(element, entry)| {
-            let (named, below) = step(node, element);
+            let (below, named) = match element.strip_prefix("f:") {
+                Some(name) => node.member(name),
+                None => (node.item(), false),
+            };
             let member = entry.member || (named && !entry.below.is_empty());
-            (element.clone(), Entry { member, below: entry.below.with_named(below, step) })
+            (element.clone(), Entry { member, below: entry.below.with_named(below) })
+        });
+        Self(entries.collect())
+    }
+
+    /// Fields below something that is owned as a whole become that whole; the books may be older than that rule.
+    pub(super) fn settled(self, node: Node<'_>) -> Self {
+        let entries = self.0.into_iter().map(|(element, entry)| {
+            let below = match element.strip_prefix("f:") {
+                Some(name) => node.member(name).0,
+                None => node.item(),
+            };
+            let entry = match entry {
+                entry if entry.below.is_empty() => entry,
+                _ if below.view([None, None]) == View::Leaf => Entry { member: true, below: Self::default() },
+                Entry { member, below: fields } => Entry { member, below: fields.settled(below) },
+            };
+            (element, entry)
         });
         Self(entries.collect())
     }
@@ -111,7 +163,7 @@ impl FieldSet {
         Self(entries.filter(|(_, entry)| entry.member || !entry.below.is_empty()).collect())
     }
 
-    /// All member paths, in order.
+    /// All member paths as messages show them: those of one level before those below it.
     pub(super) fn paths(&self) -> Vec<String> {
         let mut out = Vec::new();
         self.collect("", &mut out);
@@ -119,12 +171,10 @@ impl FieldSet {
     }
 
     fn collect(&self, prefix: &str, out: &mut Vec<String>) {
-        for (element, entry) in &self.0 {
-            let path = format!("{prefix}{}", readable(element));
-            if entry.member {
-                out.push(path.clone());
-            }
-            entry.below.collect(&path, out);
+        let path = |element: &str| format!("{prefix}{}", readable(element));
+        out.extend(self.0.iter().filter(|(_, entry)| entry.member).map(|(element, _)| path(element)));
+        for (element, entry) in self.0.iter().filter(|(_, entry)| !entry.below.is_empty()) {
+            entry.below.collect(&path(element), out);
         }
     }
 
@@ -162,9 +212,13 @@ impl FieldSet {
 fn canonical(element: &str) -> Option<String> {
     match element.get(..2)? {
         "f:" => Some(element.to_owned()),
-        kind @ ("k:" | "v:") => {
+        "k:" => {
+            let keys: Map<String, Value> = serde_json::from_str(&element[2..]).ok()?;
+            Some(format!("k:{}", Value::Object(keys)))
+        }
+        "v:" => {
             let value: Value = serde_json::from_str(&element[2..]).ok()?;
-            Some(format!("{kind}{value}"))
+            Some(format!("v:{value}"))
         }
         "i:" => element[2..].parse::<i64>().ok().map(|at| format!("i:{at}")),
         _ => None,
@@ -172,7 +226,7 @@ fn canonical(element: &str) -> Option<String> {
 }
 
 /// An element as messages show it: `.name`, `[key="value"]`, `[="value"]`, `[0]`.
-fn readable(element: &str) -> String {
+pub(super) fn readable(element: &str) -> String {
     let (kind, rest) = element.split_at_checked(2).unwrap_or(("", element));
     match kind {
         "f:" => format!(".{rest}"),

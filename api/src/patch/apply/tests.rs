@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{ApplyError, Conflict, ObjectType, Write, apply, reset_fields, track_update};
+use super::{ApplyError, Conflict, ObjectType, Reset, Write, apply, reset_fields, track_update};
 use crate::schema::fill::fill;
 use crate::{kind, schema};
 
@@ -11,7 +11,7 @@ const NOW: &str = "2024-05-01T10:00:00Z";
 const LATER: &str = "2024-05-01T11:00:00Z";
 
 fn by<'a>(manager: &'a str, now: &'a str) -> Write<'a> {
-    Write { manager, subresource: "", api_version: "apps/v1", now, reset: &["status"] }
+    Write { manager, subresource: "", api_version: "apps/v1", now, reset: Reset::Fields(&["status"]) }
 }
 
 fn deployment() -> ObjectType<'static> {
@@ -243,15 +243,22 @@ fn malformed_configurations_are_refused() {
     let cases = [
         (
             containers(json!([{"image": "x"}])),
-            "failed to create typed patch object: .spec.template.spec.containers: element 0: \
-            associative list with keys has an element that omits key field \"name\" (and doesn't have default value)",
+            ".spec.template.spec.containers: element 0: associative list with keys has an element that omits all key \
+            fields [\"name\"] (and doesn't have default values for any key fields)",
         ),
         (
             containers(json!([{"name": "a"}, {"name": "a"}])),
-            "failed to create typed patch object: .spec.template.spec.containers: duplicate entries for key [name=\"a\"]",
+            ".spec.template.spec.containers: duplicate entries for key [name=\"a\"]",
+        ),
+        (json!({"replicaz": 1}), ".spec.replicaz: field not declared in schema"),
+        (
+            json!({"replicaz": 1, "template": {"spec": {"containers": [{"name": "a", "imag": "x"}]}}}),
+            "errors:\n  .spec.replicaz: field not declared in schema\n  \
+            .spec.template.spec.containers[name=\"a\"].imag: field not declared in schema",
         ),
     ];
     for (spec, want) in cases {
+        let want = format!("failed to create typed patch object (/web; apps/v1, Kind=Deployment): {want}");
         assert_eq!(applied(None, "me", &spec).unwrap_err().to_string(), want);
     }
     let mut with_books = config(&json!({}));

@@ -2,102 +2,185 @@
 
 use serde_json::Value;
 
-use super::SPEC;
+use super::{ANNOTATIONS, SPEC, annotation, toleration};
 use crate::field::{ErrorList, Path};
+use crate::name;
 use crate::object::{list, semantically_equal, text};
+use crate::validate::check::equal_except;
 
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 /// A pod written through its own path: images, an earlier deadline, more tolerations, fewer gates; while gated also where it may run.
 pub(in crate::validate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (spec, stored) = (&new["spec"], &old["spec"]);
+    annotation::change(errors, &ANNOTATIONS, annotations(new), annotations(old));
     for member in ["containers", "initContainers"] {
         if list(&spec[member]).len() != list(&stored[member]).len() {
             errors.forbidden(&SPEC.child(member), "pod updates may not add or remove containers");
             return;
         }
     }
-    deadline(errors, spec, stored);
+    if deadline(errors, spec, stored).is_err() {
+        return;
+    }
     tolerations(errors, spec, stored);
     gates(errors, spec, stored);
-    if !semantically_equal(&as_before(spec, stored), stored) {
+    let gated = !list(&stored["schedulingGates"]).is_empty();
+    if gated {
+        node_selector(errors, &spec["nodeSelector"], &stored["nodeSelector"]);
+        node_affinity(errors, &spec["affinity"]["nodeAffinity"], &stored["affinity"]["nodeAffinity"]);
+    }
+    if !rest_is_same(spec, stored, gated) {
         errors.forbidden(&SPEC, FIXED);
     }
 }
 
-fn deadline(errors: &mut ErrorList, spec: &Value, stored: &Value) {
+fn annotations(object: &Value) -> &Value {
+    &object["metadata"]["annotations"]
+}
+
+/// The rest is not looked at.
+struct Enough;
+
+fn deadline(errors: &mut ErrorList, spec: &Value, stored: &Value) -> Result<(), Enough> {
     let path = SPEC.child("activeDeadlineSeconds");
-    let Some(before) = stored["activeDeadlineSeconds"].as_i64() else { return };
-    match spec["activeDeadlineSeconds"].as_i64() {
-        None => errors.invalid(&path, &Value::Null, "must not update from a positive integer to nil value"),
-        Some(now) if now > before => {
-            errors.invalid(&path, &now, "must be less than or equal to previous value");
+    let (before, most) = (stored["activeDeadlineSeconds"].as_i64(), i64::from(i32::MAX));
+    match (spec["activeDeadlineSeconds"].as_i64(), before) {
+        (None, Some(_)) => {
+            errors.invalid(&path, &Value::Null, "must not update from a positive integer to nil value");
+            Ok(())
         }
-        Some(_) => {}
+        (Some(now), _) if !(0..=most).contains(&now) => {
+            errors.invalid(&path, &now, name::in_range(0, most));
+            Err(Enough)
+        }
+        (Some(now), Some(before)) if now > before => {
+            errors.invalid(&path, &now, "must be less than or equal to previous value");
+            Err(Enough)
+        }
+        _ => Ok(()),
     }
 }
 
+/// New ones were judged with the content, and again with the change: as clients see it.
 fn tolerations(errors: &mut ErrorList, spec: &Value, stored: &Value) {
-    let alike = |a: &Value, b: &Value| {
-        ["key", "operator", "value", "effect"].iter().all(|member| text(&a[*member]) == text(&b[*member]))
-    };
+    let path = SPEC.child("tolerations");
     let now = list(&spec["tolerations"]);
+    let alike = |a: &Value, b: &Value| equal_except(a, b, &["tolerationSeconds"]);
     if list(&stored["tolerations"]).iter().any(|before| !now.iter().any(|now| alike(now, before))) {
-        let detail = "existing toleration can not be modified except its tolerationSeconds";
-        errors.forbidden(&SPEC.child("tolerations"), detail);
+        errors.forbidden(&path, "existing toleration can not be modified except its tolerationSeconds");
+    } else {
+        toleration::tolerations(errors, &path, &spec["tolerations"]);
     }
 }
 
 fn gates(errors: &mut ErrorList, spec: &Value, stored: &Value) {
-    let before = list(&stored["schedulingGates"]);
+    let (path, before) = (SPEC.child("schedulingGates"), list(&stored["schedulingGates"]));
     for (i, gate) in list(&spec["schedulingGates"]).iter().enumerate() {
         if !before.iter().any(|old| old["name"] == gate["name"]) {
-            let detail =
-                format!("only deletion is allowed, but found new scheduling gate '{}'", text(&gate["name"]));
-            errors.forbidden(&SPEC.child("schedulingGates").index(i), detail);
+            let own = text(&gate["name"]);
+            let detail = format!("only deletion is allowed, but found new scheduling gate '{own}'");
+            errors.forbidden(&path.index(i).child("name"), detail);
         }
     }
 }
 
-/// The new spec with everything that may change put back as it was.
-fn as_before(spec: &Value, stored: &Value) -> Value {
-    let mut spec = spec.clone();
-    for member in ["containers", "initContainers"] {
-        let before = list(&stored[member]);
-        if let Some(containers) = spec.get_mut(member).and_then(Value::as_array_mut) {
-            for (container, before) in containers.iter_mut().zip(before).filter(|(c, _)| c.is_object()) {
-                container["image"] = before["image"].clone();
-            }
-        }
+fn node_selector(errors: &mut ErrorList, now: &Value, before: &Value) {
+    let kept = |(key, value): (&String, &Value)| now[key] == *value;
+    if !before.as_object().into_iter().flatten().all(kept) {
+        let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+        errors.invalid(&SPEC.child("nodeSelector"), now, detail);
     }
-    let mut free = vec!["activeDeadlineSeconds", "tolerations", "schedulingGates"];
-    if !list(&stored["schedulingGates"]).is_empty() {
-        free.extend(["nodeSelector", "affinity"]);
+}
+
+/// What nodes must have may only become more.
+fn node_affinity(errors: &mut ErrorList, now: &Value, before: &Value) {
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    if semantically_equal(now, before) || before[REQUIRED].is_null() {
+        return;
     }
-    if stored["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0)
-        && spec["terminationGracePeriodSeconds"] == 1
-    {
-        free.push("terminationGracePeriodSeconds");
+    let path = SPEC.child("affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution");
+    let path = path.child("nodeSelectorTerms");
+    let terms = list(&now[REQUIRED]["nodeSelectorTerms"]);
+    let stored = list(&before[REQUIRED]["nodeSelectorTerms"]);
+    if !stored.is_empty() && stored.len() != terms.len() {
+        let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+        errors.invalid(&path, terms, detail);
+        return;
     }
-    for member in free.into_iter().filter(|_| stored.is_object()) {
-        spec[member] = stored[member].clone();
+    for (i, (term, before)) in terms.iter().zip(stored).enumerate().filter(|(_, (t, b))| !only_more(t, b)) {
+        let _ = before;
+        let detail = "only additions are allowed (no mutations or deletions)";
+        errors.invalid(&path.index(i), term, detail);
     }
-    spec
+}
+
+fn only_more(term: &Value, before: &Value) -> bool {
+    let (labels, fields) = ("matchExpressions", "matchFields");
+    let nothing = |term: &Value| list(&term[labels]).is_empty() && list(&term[fields]).is_empty();
+    // A term of nothing matches no node; anything added to it would match some.
+    if nothing(before) {
+        return nothing(term);
+    }
+    [labels, fields].into_iter().all(|member| {
+        let (now, before) = (list(&term[member]), list(&before[member]));
+        now.len() >= before.len()
+            && now.iter().zip(before).all(|(now, before)| semantically_equal(now, before))
+    })
+}
+
+/// Members with rules of their own, above.
+const FREE: [&str; 8] = [
+    "activeDeadlineSeconds",
+    "affinity",
+    "containers",
+    "initContainers",
+    "nodeSelector",
+    "schedulingGates",
+    "terminationGracePeriodSeconds",
+    "tolerations",
+];
+
+fn rest_is_same(spec: &Value, stored: &Value, gated: bool) -> bool {
+    let same = |member: &str| semantically_equal(&spec[member], &stored[member]);
+    let but_images = |member: &str| {
+        let pairs = list(&spec[member]).iter().zip(list(&stored[member]));
+        pairs.into_iter().all(|(now, before)| equal_except(now, before, &["image"]))
+    };
+    let grace = "terminationGracePeriodSeconds";
+    let at_last = stored[grace].as_i64().is_some_and(|seconds| seconds < 0) && spec[grace] == 1;
+    let placed = if gated {
+        equal_except(&spec["affinity"], &stored["affinity"], &["nodeAffinity"])
+    } else {
+        same("affinity") && same("nodeSelector")
+    };
+    equal_except(spec, stored, &FREE)
+        && placed
+        && (at_last || same(grace))
+        && but_images("containers")
+        && but_images("initContainers")
 }
 
 /// `/ephemeralcontainers`: what is there stays as it is.
 pub(in crate::validate) fn ephemeral_containers(new: &Value, old: &Value, errors: &mut ErrorList) {
-    let path: Path<'_> = SPEC.child("ephemeralContainers");
+    annotation::change(errors, &ANNOTATIONS, annotations(new), annotations(old));
+    if !annotations(old)[annotation::MIRROR].is_null() {
+        *errors = ErrorList::new();
+        errors.forbidden(&Path::ROOT, "static pods do not support ephemeral containers");
+        return;
+    }
+    let path = SPEC.child("ephemeralContainers");
     let now = list(&new["spec"]["ephemeralContainers"]);
     for before in list(&old["spec"]["ephemeralContainers"]) {
-        match now.iter().position(|container| container["name"] == before["name"]) {
+        // Of two with one name the later counts.
+        match now.iter().rfind(|container| container["name"] == before["name"]) {
             None => {
-                let detail = format!("existing ephemeral containers {} may not be removed", before["name"]);
+                let detail = format!("existing ephemeral containers {} may not be removed\n", before["name"]);
                 errors.forbidden(&path, detail);
             }
-            Some(i) if !semantically_equal(&now[i], before) => {
-                let detail = format!("existing ephemeral containers {} may not be changed", before["name"]);
-                errors.forbidden(&path.index(i), detail);
+            Some(now) if !semantically_equal(now, before) => {
+                let detail = format!("existing ephemeral containers {} may not be changed\n", before["name"]);
+                errors.forbidden(&path, detail);
             }
             Some(_) => {}
         }

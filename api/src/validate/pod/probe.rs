@@ -1,52 +1,95 @@
-//! What must hold of probes and lifecycle handlers.
+//! What must hold of probes and of the hooks of a container's life.
 
 use serde_json::Value;
 
+use super::containers::Surroundings;
 use crate::field::{ErrorList, Path};
-use crate::object::{list, text};
-use crate::validate::check::{none_negative, one_of, port, port_number};
+use crate::name;
+use crate::object::{int, list, text};
+use crate::validate::check::{grammar, none_negative, port, port_number, required};
 
-/// A probe. Where success may count only once (`once`), the threshold says so.
-pub(super) fn probe(errors: &mut ErrorList, path: &Path<'_>, probe: &Value, once: bool) {
-    handler(errors, path, probe, &["grpc"]);
-    let counts =
-        ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"];
-    none_negative(errors, path, probe, &counts);
-    if let Some(seconds) = probe["terminationGracePeriodSeconds"].as_i64()
-        && seconds <= 0
-    {
-        let path = path.child("terminationGracePeriodSeconds");
-        errors.invalid(&path, &seconds, "must be greater than 0");
-    }
-    if once && probe["successThreshold"].as_i64().is_some_and(|n| n != 1) {
-        errors.invalid(&path.child("successThreshold"), &probe["successThreshold"], "must be 1");
+/// The hooks and probes of a container that is to keep running.
+pub(super) fn handlers(errors: &mut ErrorList, path: &Path<'_>, container: &Value, pod: &Surroundings<'_>) {
+    lifecycle(errors, &path.child("lifecycle"), &container["lifecycle"], pod);
+    for member in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if !container[member].is_null() {
+            probe(errors, &path.child(member), &container[member], member == "readinessProbe");
+        }
     }
 }
 
-/// Exactly one way to act: exec, httpGet, tcpSocket, or one of `more`.
-pub(super) fn handler(errors: &mut ErrorList, path: &Path<'_>, handler: &Value, more: &[&str]) {
-    let members = ["exec", "httpGet", "tcpSocket"].iter().chain(more);
-    let given: Vec<&str> = members.copied().filter(|member| !handler[*member].is_null()).collect();
-    if given.is_empty() {
-        errors.required(path, "must specify a handler type");
+fn lifecycle(errors: &mut ErrorList, path: &Path<'_>, lifecycle: &Value, pod: &Surroundings<'_>) {
+    for hook in ["postStart", "preStop"] {
+        if !lifecycle[hook].is_null() {
+            handler(errors, &path.child(hook), &lifecycle[hook], &HOOKS, pod.grace);
+        }
     }
-    for member in given.iter().skip(1) {
-        errors.forbidden(&path.child(member), "may not specify more than 1 handler type");
+}
+
+fn probe(errors: &mut ErrorList, path: &Path<'_>, probe: &Value, readiness: bool) {
+    handler(errors, path, probe, &PROBES, None);
+    let counts =
+        ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"];
+    none_negative(errors, path, probe, &counts);
+    let (grace_path, grace) =
+        (path.child("terminationGracePeriodSeconds"), &probe["terminationGracePeriodSeconds"]);
+    if grace.as_i64().is_some_and(|seconds| seconds <= 0) {
+        errors.invalid(&grace_path, grace, "must be greater than 0");
     }
-    for member in given {
-        let (path, action) = (path.child(member), &handler[member]);
-        match member {
+    if readiness && !grace.is_null() {
+        errors.invalid(&grace_path, grace, "must not be set for readinessProbes");
+    }
+    if !readiness && int(&probe["successThreshold"]) != 1 {
+        errors.invalid(&path.child("successThreshold"), &int(&probe["successThreshold"]), "must be 1");
+    }
+}
+
+/// The ways in which a probe can ask.
+const PROBES: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
+/// The ways in which a hook can act.
+const HOOKS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "sleep"];
+
+/// Exactly one way; all further ones are refused without a look.
+fn handler(errors: &mut ErrorList, path: &Path<'_>, handler: &Value, ways: &[&str], grace: Option<i64>) {
+    let mut found = false;
+    for way in ways.iter().filter(|way| !handler[**way].is_null()) {
+        let (path, action) = (path.child(way), &handler[*way]);
+        if std::mem::replace(&mut found, true) {
+            errors.forbidden(&path, "may not specify more than 1 handler type");
+            continue;
+        }
+        match *way {
             "exec" if list(&action["command"]).is_empty() => errors.required(&path.child("command"), ""),
-            "httpGet" => {
-                if text(&action["path"]).is_empty() {
-                    errors.required(&path.child("path"), "");
-                }
-                port(errors, &path.child("port"), &action["port"]);
-                one_of(errors, &path.child("scheme"), &action["scheme"], &["HTTP", "HTTPS"]);
-            }
+            "httpGet" => http(errors, &path, action),
             "tcpSocket" => port(errors, &path.child("port"), &action["port"]),
             "grpc" => port_number(errors, &path.child("port"), &action["port"]),
+            "sleep" => sleep(errors, &path, int(&action["seconds"]), grace),
             _ => {}
         }
+    }
+    if !found {
+        errors.required(path, "must specify a handler type");
+    }
+}
+
+fn http(errors: &mut ErrorList, path: &Path<'_>, get: &Value) {
+    required(errors, &path.child("path"), &get["path"]);
+    port(errors, &path.child("port"), &get["port"]);
+    let scheme = text(&get["scheme"]);
+    if !["HTTP", "HTTPS"].contains(&scheme) {
+        errors.not_supported(&path.child("scheme"), scheme, &["HTTP", "HTTPS"]);
+    }
+    for header in list(&get["httpHeaders"]) {
+        let own = text(&header["name"]);
+        grammar(errors, &path.child("httpHeaders"), own, name::header_name(own));
+    }
+}
+
+fn sleep(errors: &mut ErrorList, path: &Path<'_>, seconds: i64, grace: Option<i64>) {
+    if let Some(grace) = grace
+        && !(0..=grace).contains(&seconds)
+    {
+        let detail = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
+        errors.invalid(path, &seconds, detail);
     }
 }

@@ -1,49 +1,150 @@
-//! What must hold of a container's requests and limits.
+//! What must hold of requests, limits and claims: of containers, of whole pods, of a pod's overhead.
 
-use serde_json::Value;
+mod whole;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
 
 use crate::field::{ErrorList, Path};
 use crate::name;
-use crate::validate::check::{grammar, quantity, quantity_not_negative};
+use crate::object::{list, text};
+use crate::quantity::Quantity;
+use crate::validate::check::{grammar, quantity};
+use crate::validate::resource;
 
-pub(super) fn requirements(errors: &mut ErrorList, path: &Path<'_>, resources: &Value) {
-    let (limits, requests) = (&resources["limits"], &resources["requests"]);
+pub(super) use whole::of_pod;
+
+/// The rule for a resource's name.
+type NameRule = fn(&mut ErrorList, &Path<'_>, &str);
+
+/// Amounts of a container.
+pub(super) fn of_container(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    resources: &Value,
+    pod_claims: &BTreeSet<&str>,
+) {
+    requirements(errors, path, resources, container_name);
+    claims(errors, &path.child("claims"), list(&resources["claims"]), pod_claims);
+}
+
+/// What a runtime class adds to a pod: judged as limits, so messages say `limits`.
+pub(super) fn overhead(errors: &mut ErrorList, path: &Path<'_>, overhead: &Value) {
+    if let Some(amounts) = overhead.as_object() {
+        amounts_of(errors, &path.child("limits"), amounts, container_name);
+        huge_pages_alone(errors, path, [Some(amounts), None]);
+    }
+}
+
+fn requirements(errors: &mut ErrorList, path: &Path<'_>, resources: &Value, name_rule: NameRule) {
+    let (limits, requests) = (resources["limits"].as_object(), resources["requests"].as_object());
     let (limit_path, request_path) = (path.child("limits"), path.child("requests"));
-    for (resource, amount) in limits.as_object().into_iter().flatten() {
-        let path = limit_path.key(resource);
-        resource_name(errors, &path, resource);
-        quantity_not_negative(errors, &path, amount);
+    if let Some(limits) = limits {
+        amounts_of(errors, &limit_path, limits, name_rule);
     }
-    for (resource, amount) in requests.as_object().into_iter().flatten() {
-        let path = request_path.key(resource);
-        resource_name(errors, &path, resource);
-        quantity_not_negative(errors, &path, amount);
-        let Some(limit) = quantity(&limits[resource]) else {
-            if !may_overcommit(resource) {
-                errors.required(&limit_path, "Limit must be set for non overcommitable resources");
-            }
-            continue;
-        };
-        let Some(asked) = quantity(amount) else { continue };
-        if asked != limit && !may_overcommit(resource) {
-            let detail = format!("must be equal to {resource} limit of {limit}");
-            errors.invalid(&request_path, &asked.to_string(), detail);
-        } else if asked > limit {
-            let detail = format!("must be less than or equal to {resource} limit of {limit}");
-            errors.invalid(&request_path, &asked.to_string(), detail);
+    for (own, amount) in requests.into_iter().flatten() {
+        let path = request_path.key(own);
+        name_rule(errors, &path, own);
+        resource::amount(errors, &path, own, amount);
+        request(errors, (&limit_path, &request_path), own, (quantity(amount), &resources["limits"][own]));
+        divisible(errors, &path, own, amount);
+    }
+    huge_pages_alone(errors, path, [limits, requests]);
+}
+
+fn amounts_of(errors: &mut ErrorList, path: &Path<'_>, amounts: &Map<String, Value>, name_rule: NameRule) {
+    for (own, amount) in amounts {
+        let path = path.key(own);
+        name_rule(errors, &path, own);
+        resource::amount(errors, &path, own, amount);
+        divisible(errors, &path, own, amount);
+    }
+}
+
+/// A request against its limit. Messages point at all requests, not at the one.
+fn request(
+    errors: &mut ErrorList,
+    (limit_path, request_path): (&Path<'_>, &Path<'_>),
+    own: &str,
+    (asked, limit): (Option<Quantity>, &Value),
+) {
+    let strict = !resource::may_overcommit(own);
+    let (Some(asked), Some(limit)) = (asked, quantity(limit)) else {
+        if strict {
+            errors.required(limit_path, "Limit must be set for non overcommitable resources");
         }
+        return;
+    };
+    if asked != limit && strict {
+        let detail = format!("must be equal to {own} limit of {limit}");
+        errors.invalid(request_path, &asked.to_string(), detail);
+    } else if asked > limit {
+        let detail = format!("must be less than or equal to {own} limit of {limit}");
+        errors.invalid(request_path, &asked.to_string(), detail);
     }
 }
 
-/// Whether pods may be promised more of a resource in sum than there is: only of what the system itself names.
-fn may_overcommit(resource: &str) -> bool {
-    !resource.contains('/') && !resource.starts_with("hugepages-")
+/// Huge pages come whole.
+fn divisible(errors: &mut ErrorList, path: &Path<'_>, own: &str, amount: &Value) {
+    let Some(size) = own.strip_prefix(resource::HUGE_PAGES) else { return };
+    let Some(amount) = quantity(amount) else { return };
+    let size = Quantity::parse(size).map_or(0, Quantity::units);
+    if size <= 0 || amount.units() % size != 0 {
+        let detail = format!("{amount} is not positive integer multiple of {own}");
+        errors.invalid(path, &amount.to_string(), detail);
+    }
 }
 
-fn resource_name(errors: &mut ErrorList, path: &Path<'_>, resource: &str) {
-    grammar(errors, path, resource, name::qualified_name(resource));
-    let standard = matches!(resource, "cpu" | "memory" | "ephemeral-storage");
-    if !resource.contains('/') && !standard && !resource.starts_with("hugepages-") {
-        errors.invalid(path, resource, "must be a standard resource for containers");
+fn huge_pages_alone(errors: &mut ErrorList, path: &Path<'_>, sides: [Option<&Map<String, Value>>; 2]) {
+    let has =
+        |test: fn(&str) -> bool| sides.iter().flatten().any(|amounts| amounts.keys().any(|own| test(own)));
+    if has(|own| own.starts_with(resource::HUGE_PAGES)) && !has(|own| matches!(own, "cpu" | "memory")) {
+        errors.forbidden(path, "HugePages require cpu or memory");
+    }
+}
+
+fn container_name(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
+    resource::name(errors, path, own);
+    if !own.contains('/') {
+        if !resource::is_of_containers(own) {
+            errors.invalid(path, own, "must be a standard resource for containers");
+        }
+    } else if !resource::is_native(own) && !resource::is_extended(own) {
+        errors.invalid(path, own, "doesn't follow extended resource name standard");
+    }
+}
+
+/// Names of a pod's claims that a container uses, each once, whole or by request.
+fn claims(errors: &mut ErrorList, path: &Path<'_>, claims: &[Value], pod_claims: &BTreeSet<&str>) {
+    let mut used = BTreeSet::new();
+    for (i, claim) in claims.iter().enumerate() {
+        let (path, own, request) = (path.index(i), text(&claim["name"]), text(&claim["request"]));
+        if own.is_empty() {
+            errors.required(&path, "");
+            continue;
+        }
+        if !request.is_empty() && !used.contains(own) {
+            grammar(errors, &path.child("request"), request, name::dns1123_label(request));
+        }
+        let key = if request.is_empty() { own.to_owned() } else { format!("{own}/{request}") };
+        let whole_and_part = |used: &BTreeSet<String>| {
+            request.is_empty() && used.iter().any(|other| other.split('/').next() == Some(own))
+        };
+        if used.contains(own) || whole_and_part(&used) {
+            errors.duplicate(&path, own);
+        } else if !used.insert(key.clone()) {
+            errors.duplicate(&path, &key);
+        }
+        if !pod_claims.contains(own) {
+            let mut detail = "must be one of the names in pod.spec.resourceClaims".to_owned();
+            if pod_claims.is_empty() {
+                detail.push_str(" which is empty");
+            } else {
+                let names: Vec<&str> = pod_claims.iter().copied().collect();
+                detail.push_str(&format!(": {}", names.join(", ")));
+            }
+            errors.not_found_in(&path, own, detail);
+        }
     }
 }

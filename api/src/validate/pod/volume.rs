@@ -1,107 +1,105 @@
-//! What must hold of a pod's volumes.
+//! What must hold of a pod's volumes: their names, and that each comes from exactly one place.
 
-use std::collections::BTreeSet;
+mod file;
+mod projected;
+mod remote;
+pub(in crate::validate) mod source;
 
-use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
-use super::container::relative;
+use serde_json::{Value, json};
+
+use super::Owner;
 use crate::field::{ErrorList, Path};
+use crate::meta;
 use crate::name;
-use crate::object::text;
-use crate::validate::check::{each, quantity_not_negative, required, required_grammar};
+use crate::object::{list, text};
+use crate::validate::check::{grammar, required, required_grammar};
 
-/// Checks all volumes and answers with the names that mounts may use.
-pub(super) fn volumes(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    each(path, spec, "volumes", |path, volume| {
-        required_grammar(errors, &path.child("name"), &volume["name"], name::dns1123_label);
-        let own = text(&volume["name"]);
-        if !own.is_empty() && !names.insert(own.to_owned()) {
-            errors.duplicate(&path.child("name"), own);
-        }
-        one_source(errors, path, volume, &["name"]);
-        source(errors, path, volume);
-    });
-    names
-}
+/// The volumes in order, by the names under which mounts find them.
+pub(super) type Volumes<'v> = BTreeMap<&'v str, &'v Value>;
 
-/// Exactly one member besides those named says where the volume comes from.
-pub(in crate::validate) fn one_source(
+/// Checks all volumes and answers with those that mounts may use.
+pub(super) fn volumes<'v>(
     errors: &mut ErrorList,
     path: &Path<'_>,
-    volume: &Value,
-    others: &[&str],
-) {
-    let members = volume.as_object().into_iter().flatten();
-    let mut given = members.filter(|(k, v)| !v.is_null() && !others.contains(&k.as_str())).map(|(k, _)| k);
-    if given.next().is_none() {
-        errors.required(path, "must specify a volume type");
-    }
-    for member in given {
-        errors.forbidden(&path.child(member), "may not specify more than 1 volume type");
-    }
-}
-
-/// Members without which a source says nothing.
-const REQUIRED: &[(&str, &str)] = &[
-    ("hostPath", "path"),
-    ("secret", "secretName"),
-    ("configMap", "name"),
-    ("persistentVolumeClaim", "claimName"),
-    ("nfs", "server"),
-    ("nfs", "path"),
-    ("csi", "driver"),
-    ("gcePersistentDisk", "pdName"),
-    ("awsElasticBlockStore", "volumeID"),
-    ("cephfs", "monitors"),
-];
-
-fn source(errors: &mut ErrorList, path: &Path<'_>, volume: &Value) {
-    for (source, member) in REQUIRED.iter().filter(|(source, _)| !volume[*source].is_null()) {
-        if !volume[*source][*member].is_array() {
-            required(errors, &path.child(source).child(member), &volume[*source][*member]);
+    spec: &'v Value,
+    owner: Owner<'v>,
+) -> Volumes<'v> {
+    let (path, mut known) = (path.child("volumes"), Volumes::new());
+    let (pod, templates) = match owner {
+        Owner::Pod(pod) => (Some(meta::name(pod)), &[][..]),
+        Owner::Template { claims } => (None, claims),
+    };
+    from_templates(errors, &path, templates, &mut known);
+    let hidden: BTreeSet<&str> = templates.iter().map(meta::name).collect();
+    let claims = claims_of(pod.unwrap_or_default(), list(&spec["volumes"]));
+    let own = list(&spec["volumes"]).iter().filter(|volume| !hidden.contains(text(&volume["name"])));
+    for (i, volume) in own.enumerate() {
+        let (path, before, own) = (path.index(templates.len() + i), errors.len(), text(&volume["name"]));
+        source::only_one(errors, &path, volume, source::OF_PODS);
+        beside_source(errors, &path, volume, pod);
+        required_grammar(errors, &path.child("name"), &volume["name"], name::dns1123_label);
+        if known.contains_key(own) {
+            errors.duplicate(&path.child("name"), own);
+        }
+        if errors.len() == before {
+            known.insert(own, volume);
+        }
+        let claim = text(&volume["persistentVolumeClaim"]["claimName"]);
+        if claims.contains(claim) {
+            let path = path.child("persistentVolumeClaim.claimName");
+            let detail = "must not reference a PVC that gets created for an ephemeral volume";
+            errors.invalid(&path, claim, detail);
         }
     }
-    let limit = &volume["emptyDir"]["sizeLimit"];
-    quantity_not_negative(errors, &path.child("emptyDir.sizeLimit"), limit);
-    for source in ["secret", "configMap", "downwardAPI", "projected"] {
-        let (path, source) = (path.child(source), &volume[source]);
-        mode(errors, &path.child("defaultMode"), &source["defaultMode"]);
-        each(&path, source, "items", |path, item| key_to_path(errors, path, item));
-        each(&path, source, "sources", |path, projection| {
-            for kind in ["secret", "configMap", "downwardAPI"] {
-                each(&path.child(kind), &projection[kind], "items", |path, item| {
-                    key_to_path(errors, path, item);
-                });
-            }
-            let token = &projection["serviceAccountToken"];
-            if !token.is_null() {
-                let path = path.child("serviceAccountToken");
-                if token["expirationSeconds"].as_i64().is_some_and(|seconds| seconds < 600) {
-                    let detail = "may not specify a duration less than 10 minutes";
-                    errors.invalid(&path.child("expirationSeconds"), &token["expirationSeconds"], detail);
-                }
-                required(errors, &path.child("path"), &token["path"]);
-            }
-        });
+    known
+}
+
+/// The volume that a template of a claim becomes, as far as mounts look at it.
+static CLAIMED: LazyLock<Value> = LazyLock::new(|| json!({"persistentVolumeClaim": {}}));
+
+/// Templates of claims are volumes by the same names, which come before the others and hide them.
+fn from_templates<'v>(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    templates: &'v [Value],
+    known: &mut Volumes<'v>,
+) {
+    for (i, template) in templates.iter().enumerate() {
+        let (path, own) = (path.index(i), &template["metadata"]["name"]);
+        required_grammar(errors, &path.child("name"), own, name::dns1123_label);
+        if known.insert(text(own), &CLAIMED).is_some() {
+            errors.duplicate(&path.child("name"), own);
+        }
     }
 }
 
-fn mode(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
-    if let Some(mode) = value.as_i64()
-        && !(0..=0o777).contains(&mode)
-    {
-        errors.invalid(path, &mode, "must be a number between 0 and 0777 (octal), both inclusive");
-    }
+/// The claims that will be made for ephemeral volumes.
+fn claims_of(pod: &str, volumes: &[Value]) -> BTreeSet<String> {
+    let made = |volume: &&Value| !pod.is_empty() && !volume["ephemeral"].is_null();
+    volumes.iter().filter(made).map(|volume| format!("{pod}-{}", text(&volume["name"]))).collect()
 }
 
-fn key_to_path(errors: &mut ErrorList, path: &Path<'_>, item: &Value) {
-    if item["fieldRef"].is_null() && item["resourceFieldRef"].is_null() {
-        required(errors, &path.child("key"), &item["key"]);
+/// Bytes of a volume's name and its iSCSI portal together, where an initiator is named.
+const PORTAL_MAX: usize = 64;
+
+/// What a source demands of the volume around it.
+fn beside_source(errors: &mut ErrorList, path: &Path<'_>, volume: &Value, pod: Option<&str>) {
+    let own = text(&volume["name"]);
+    let iscsi = &volume["iscsi"];
+    if !iscsi["initiatorName"].is_null() && own.len() + 1 + text(&iscsi["targetPortal"]).len() > PORTAL_MAX {
+        errors.invalid(&path.child("name"), own, source::PORTAL_TOO_LONG);
     }
-    match text(&item["path"]) {
-        "" => errors.required(&path.child("path"), ""),
-        value => relative(errors, &path.child("path"), value),
+    if pod.is_some() && !volume["image"].is_null() {
+        required(errors, &path.child("image.reference"), &volume["image"]["reference"]);
     }
-    mode(errors, &path.child("mode"), &item["mode"]);
+    let pod = pod.unwrap_or_default();
+    if !volume["ephemeral"].is_null() && !pod.is_empty() && !own.is_empty() {
+        let claim = format!("{pod}-{own}");
+        let faults = name::dns1123_subdomain(&claim);
+        let faults = faults.into_iter().map(|fault| format!("PVC name {claim:?}: {fault}")).collect();
+        grammar(errors, &path.child("name"), own, faults);
+    }
 }

@@ -13,36 +13,88 @@ use crate::schema::{self, Elem, Field, Member, Shape, Type, json_schema_props, s
 /// [`crate::schema::decode::normalize`] have none such).
 pub fn encode(object: &Value) -> Result<Vec<u8>, WireError> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let raw = bare(object)?;
+    let mut out = envelope_head(text("apiVersion"), text("kind"), raw.len());
+    out.extend_from_slice(&raw);
+    out.extend_from_slice(&ENVELOPE_TAIL);
+    Ok(out)
+}
+
+/// Writes an object of a built-in kind, which must state apiVersion and kind, as its message alone: an item of a list, or what
+/// goes between [`envelope_head`] and [`ENVELOPE_TAIL`].
+///
+/// # Errors
+/// As [`encode`].
+pub fn bare(object: &Value) -> Result<Vec<u8>, WireError> {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
-    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     let unknown = || WireError::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() };
-    let ty = schema::of(group, version, kind).ok_or_else(unknown)?;
+    let ty = type_of(api_version, kind).ok_or_else(unknown)?;
     let map = object.as_object().ok_or_else(unknown)?;
-    let mut raw = Vec::new();
+    let mut raw = Vec::with_capacity(1024);
     message(&mut raw, map, ty)?;
+    Ok(raw)
+}
+
+/// Whether objects of a kind can travel as protobuf.
+pub fn has_message(api_version: &str, kind: &str) -> bool {
+    type_of(api_version, kind).is_some()
+}
+
+fn type_of(api_version: &str, kind: &str) -> Option<&'static Type> {
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    schema::of(group, version, kind)
+}
+
+/// The bytes before a message of `length` bytes: magic, apiVersion and kind, and where the message begins.
+pub fn envelope_head(api_version: &str, kind: &str, length: usize) -> Vec<u8> {
     let mut meta = Vec::new();
     put_bytes(&mut meta, 1, api_version.as_bytes());
     put_bytes(&mut meta, 2, kind.as_bytes());
     let mut out = MAGIC.to_vec();
     put_bytes(&mut out, 1, &meta);
-    put_bytes(&mut out, 2, &raw);
-    put_bytes(&mut out, 3, b"");
-    put_bytes(&mut out, 4, b"");
-    Ok(out)
+    put_head(&mut out, 2, length);
+    out
+}
+
+/// The bytes after the message: no content encoding, no content type.
+pub const ENVELOPE_TAIL: [u8; 4] = [0x1a, 0, 0x22, 0];
+
+/// The first member of a list's message: its metadata. Items follow, each after [`item_head`].
+pub fn list_meta(resource_version: &str, continue_token: &str, remaining: Option<i64>) -> Vec<u8> {
+    let mut out = Vec::new();
+    nested(&mut out, 1, |out| {
+        put_bytes(out, 1, b"");
+        put_bytes(out, 2, resource_version.as_bytes());
+        put_bytes(out, 3, continue_token.as_bytes());
+        if let Some(remaining) = remaining {
+            put_varint_field(out, 4, remaining.unsigned_abs());
+        }
+    });
+    out
+}
+
+/// The bytes before an item of `length` bytes in a list's message.
+pub fn item_head(length: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(6);
+    put_head(&mut out, 2, length);
+    out
 }
 
 /// One frame of a protobuf watch stream: length, then the event with `object`, the enveloped bytes of [`encode`].
 #[must_use]
 pub fn watch_frame(event: &str, object: &[u8]) -> Vec<u8> {
-    let mut raw = Vec::new();
-    put_bytes(&mut raw, 1, object);
-    let mut body = Vec::new();
+    let mut body = Vec::with_capacity(object.len() + 32);
+    body.extend_from_slice(&[0; 4]);
     put_bytes(&mut body, 1, event.as_bytes());
-    put_bytes(&mut body, 2, &raw);
-    let length = u32::try_from(body.len()).expect("objects are far smaller than 4 GiB");
-    let mut frame = length.to_be_bytes().to_vec();
-    frame.append(&mut body);
-    frame
+    let mut raw = Vec::new();
+    put_head(&mut raw, 1, object.len());
+    put_head(&mut body, 2, raw.len() + object.len());
+    body.extend_from_slice(&raw);
+    body.extend_from_slice(object);
+    let length = u32::try_from(body.len() - 4).expect("objects are far smaller than 4 GiB");
+    body[..4].copy_from_slice(&length.to_be_bytes());
+    body
 }
 
 fn message(out: &mut Vec<u8>, map: &Map<String, Value>, ty: &'static Type) -> Result<(), WireError> {
@@ -206,9 +258,14 @@ fn nested<R>(out: &mut Vec<u8>, number: u32, write: impl FnOnce(&mut Vec<u8>) ->
     result
 }
 
-fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
+/// The tag and length of a length-delimited field.
+fn put_head(out: &mut Vec<u8>, number: u32, length: usize) {
     put_varint(out, u64::from(number) << 3 | 2);
-    put_varint(out, bytes.len() as u64);
+    put_varint(out, length as u64);
+}
+
+fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
+    put_head(out, number, bytes.len());
     out.extend_from_slice(bytes);
 }
 

@@ -11,7 +11,9 @@ mod reader;
 mod tests;
 
 pub use decode::decode;
-pub use encode::{encode, watch_frame};
+pub use encode::{
+    ENVELOPE_TAIL, bare, encode, envelope_head, has_message, item_head, list_meta, watch_frame,
+};
 
 use crate::schema::decode::DecodeError;
 

@@ -62,6 +62,19 @@ fn scalars_which_travel_as_messages_are_read() {
 }
 
 #[test]
+fn a_user_with_extra_values_is_read_and_written() {
+    // What `kubectl auth whoami` asks for: each list of values is a message of its own (ExtraValue).
+    let values = [field(1, b"a"), field(1, b"b")].concat();
+    let user = [field(1, b"u"), field(4, &[field(1, b"k"), field(2, &values)].concat())].concat();
+    let raw = field(2, &field(1, &user));
+    let (_, review) = decode(&envelope("authentication.k8s.io/v1", "SelfSubjectReview", &raw)).unwrap();
+    let want = json!({"username": "u", "extra": {"k": ["a", "b"]}});
+    assert_eq!(review["status"]["userInfo"], want);
+    let (_, again) = decode(&encode(&review).unwrap()).unwrap();
+    assert_eq!(again["status"]["userInfo"], want);
+}
+
+#[test]
 fn inlined_structs_are_nested_on_the_wire() {
     // Volume{name, volumeSource{emptyDir{medium}}} and a packed list of group ids.
     let volume = [field(1, b"tmp"), field(2, &field(2, &field(1, b"Memory")))].concat();

@@ -1,0 +1,40 @@
+//! Defaults of device requests.
+
+use serde_json::{Value, json};
+
+use super::{default, items, make, member};
+
+pub(super) fn apply(kind: &str, object: &mut Value) {
+    match kind {
+        "ResourceClaim" => claim(make(object, "spec")),
+        "ResourceClaimTemplate" => claim(make(make(object, "spec"), "spec")),
+        "ResourceSlice" => items(make(object, "spec"), "devices").for_each(device),
+        _ => {}
+    }
+}
+
+fn claim(spec: &mut Value) {
+    let Some(devices) = member(spec, "devices") else { return };
+    for asked in items(devices, "requests") {
+        if let Some(exactly) = member(asked, "exactly") {
+            request(exactly);
+        }
+        items(asked, "firstAvailable").for_each(request);
+    }
+}
+
+fn request(request: &mut Value) {
+    default(request, "allocationMode", "ExactCount");
+    if request["allocationMode"] == "ExactCount" {
+        super::default_nonzero(request, "count", 1);
+    }
+}
+
+fn device(device: &mut Value) {
+    let mappings = device.get_mut("nodeAllocatableResourceMappings").and_then(Value::as_object_mut);
+    for mapping in mappings.into_iter().flat_map(|mappings| mappings.values_mut()) {
+        if mapping.is_object() {
+            default(mapping, "allocationMultiplier", json!("1"));
+        }
+    }
+}

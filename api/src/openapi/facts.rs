@@ -1,0 +1,109 @@
+//! What the API says about members beyond their types: default values, enumerations, unions. For documents only; what a server
+//! fills in is `defaults`, what it refuses is `validate`.
+//!
+//! # Notation of `schema/facts.txt`
+//!
+//! ```text
+//! @ core/v1                                 the lines after it are about types of this file of the field table
+//! $signals SIGABRT,SIGALRM                  a list of values with a name
+//! ServicePort.protocol default "TCP"        JSON
+//! ServicePort.protocol enum SCTP,TCP,UDP    values in order, or the name of a list; of a list's elements, if it is one
+//! SeccompProfile union type localhostProfile=LocalhostProfile
+//! PersistentVolumeSpec.claimRef granular    server-side apply merges the members, although the type is atomic
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use serde_json::{Map, Value, json};
+
+use crate::schema::{Member, Type};
+
+const FILE: &str = include_str!("../../schema/facts.txt");
+
+/// What is said about one type or one member of it.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// The value that the server puts where none is given.
+    pub(super) default: Option<Value>,
+    /// The values there are, in order.
+    pub(super) values: Vec<&'static str>,
+    /// `x-kubernetes-unions`.
+    pub(super) union: Option<Value>,
+    /// `x-kubernetes-map-type: granular`.
+    pub(super) granular: bool,
+}
+
+type Table = BTreeMap<&'static str, BTreeMap<&'static str, Facts>>;
+
+/// What is said about a type as a whole.
+pub(super) fn of_type(ty: &Type) -> Option<&'static Facts> {
+    of(ty, ty.name)
+}
+
+/// What is said about a member of a type, or of a type that is inline in it.
+pub(super) fn of_field(ty: &Type, field: &str) -> Option<&'static Facts> {
+    let inline = |(_, member): &(u32, Member)| match member {
+        Member::Inline(inline) => of_field(inline.get(), field),
+        Member::Field(_) => None,
+    };
+    of(ty, &format!("{}.{field}", ty.name)).or_else(|| ty.members.iter().find_map(inline))
+}
+
+fn of(ty: &Type, name: &str) -> Option<&'static Facts> {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    TABLE.get_or_init(read).get(ty.package.short)?.get(name)
+}
+
+/// A malformed table is a mistake of this crate, so it panics; a test reads all of it.
+fn read() -> Table {
+    let (mut table, mut lists, mut package) = (Table::new(), BTreeMap::new(), "");
+    for line in FILE.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+        let (head, rest) = line.split_once(' ').unwrap_or_else(|| panic!("incomplete line: {line}"));
+        match head.strip_prefix('$') {
+            Some(_) => drop(lists.insert(head, rest)),
+            None if head == "@" => package = rest,
+            None => {
+                let facts = table.entry(package).or_default().entry(head).or_default();
+                fact(facts, rest, &lists);
+            }
+        }
+    }
+    table
+}
+
+fn fact(facts: &mut Facts, text: &'static str, lists: &BTreeMap<&'static str, &'static str>) {
+    let (what, rest) = text.split_once(' ').unwrap_or((text, ""));
+    match what {
+        "default" => facts.default = Some(serde_json::from_str(rest).expect("a default is JSON")),
+        "enum" => facts.values = lists.get(rest).unwrap_or(&rest).split(',').collect(),
+        "union" => facts.union = Some(union(rest)),
+        "granular" => facts.granular = true,
+        _ => panic!("unknown fact: {text}"),
+    }
+}
+
+fn union(text: &str) -> Value {
+    let (discriminator, members) = text.split_once(' ').expect("a union has members");
+    let pairs = members.split(',').map(|pair| pair.split_once('=').expect("a member of a union has a value"));
+    let members: Map<String, Value> = pairs.map(|(name, value)| (name.to_owned(), json!(value))).collect();
+    json!([{"discriminator": discriminator, "fields-to-discriminateBy": members}])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema;
+
+    #[test]
+    fn every_fact_is_about_something_in_the_field_table() {
+        for (package, facts) in read() {
+            for name in facts.keys() {
+                let (ty, field) = name.split_once('.').unwrap_or((name, ""));
+                let found = schema::all().find(|t| t.package.short == package && t.name == ty);
+                let found = found.unwrap_or_else(|| panic!("no type {package}.{ty}"));
+                assert!(field.is_empty() || found.field(field).is_some(), "{package}.{name}");
+            }
+        }
+    }
+}

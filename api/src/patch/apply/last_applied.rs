@@ -1,0 +1,57 @@
+//! The way from client-side to server-side kubectl apply: the annotation in which the former keeps what it applied last lets the
+//! latter take those fields over, and the latter keeps it up to date, so that there is a way back.
+
+use serde_json::Value;
+
+use super::walk;
+use super::{Conflict, ObjectType, node::Node};
+use crate::limits::ANNOTATIONS_MAX;
+
+const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// The manager that does so; others keep out of it.
+pub(super) const MANAGER: &str = "kubectl";
+
+/// The conflicts that are none: about fields which client-side apply set and which still have that value.
+///
+/// `None` if the annotation says nothing about this object; then all of them stand.
+pub(super) fn left_over(
+    conflicts: &[Conflict],
+    live: &Value,
+    object: ObjectType<'_>,
+) -> Option<Vec<Conflict>> {
+    let allowed = still_as_applied(live, object)?;
+    Some(conflicts.iter().filter(|conflict| !allowed.contains(&conflict.path)).cloned().collect())
+}
+
+fn still_as_applied(live: &Value, object: ObjectType<'_>) -> Option<Vec<String>> {
+    let text = live["metadata"]["annotations"][ANNOTATION].as_str()?;
+    let last: Value = serde_json::from_str(text).ok()?;
+    let same_version = |api_version: &str| match object {
+        ObjectType::BuiltIn(ty) => ty.package.is_version(api_version),
+        ObjectType::Custom(_) => live["apiVersion"] == api_version,
+    };
+    last["apiVersion"].as_str().filter(|api_version| same_version(api_version))?;
+    let node = Node::root(object);
+    let difference = walk::compare(&last, live, node);
+    let fields = walk::fields(&last, node);
+    Some(fields.difference(&difference.changed()).difference(&difference.removed).paths())
+}
+
+/// Writes the configuration into the annotation, where there is one. Beyond the bound on annotations it goes altogether.
+pub(super) fn refresh(object: &mut Value, config: &Value) {
+    let Some(annotations) = object["metadata"]["annotations"].as_object_mut() else { return };
+    if annotations.get(ANNOTATION).and_then(Value::as_str).is_none_or(str::is_empty) {
+        return;
+    }
+    let mut config = config.clone();
+    if let Some(stated) = config["metadata"].get_mut("annotations").and_then(Value::as_object_mut) {
+        stated.remove(ANNOTATION);
+    }
+    annotations.insert(ANNOTATION.to_owned(), format!("{config}\n").into());
+    let bytes: usize =
+        annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    if bytes > ANNOTATIONS_MAX {
+        annotations.remove(ANNOTATION);
+    }
+}

@@ -1,0 +1,63 @@
+//! Which fields an endpoint writes at all: ownership of the others does not change by it, whatever the body says.
+
+use super::set::FieldSet;
+use crate::kind::Resource;
+
+/// The fields that count in a write, by kind and endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// All but these, as dotted paths, and what is below them.
+    Fields(&'static [&'static str]),
+    /// Only what is at or below these paths; `*` stands for any element of a list.
+    AllBut(&'static [&'static [&'static str]]),
+}
+
+impl Reset {
+    /// What remains of a set.
+    pub(super) fn filter(self, set: FieldSet) -> FieldSet {
+        match self {
+            Self::Fields([]) => set,
+            Self::Fields(names) => set.without(&FieldSet::of_names(names)),
+            Self::AllBut(patterns) => set.matching(patterns),
+        }
+    }
+}
+
+const SPEC: Reset = Reset::Fields(&["spec"]);
+const SPEC_AND_METADATA: Reset = Reset::Fields(&["metadata", "spec"]);
+const STATUS: Reset = Reset::Fields(&["status"]);
+const RESIZE: Reset = Reset::AllBut(&[
+    &["spec", "containers", "*", "resources"],
+    &["spec", "containers", "*", "resizePolicy"],
+    &["spec", "initContainers", "*", "resources"],
+    &["spec", "initContainers", "*", "resizePolicy"],
+    &["spec", "resources"],
+]);
+
+/// What an endpoint of a kind resets, for [`super::Write::reset`].
+#[must_use]
+pub fn reset_fields(resource: &Resource, subresource: &str) -> Reset {
+    match (subresource, resource.kind) {
+        ("", _) if resource.has_status() => STATUS,
+        ("finalize", _) => STATUS,
+        ("approval", _) => Reset::Fields(&["spec", "status.certificate"]),
+        ("ephemeralcontainers", _) => Reset::AllBut(&[&["spec", "ephemeralContainers"]]),
+        ("resize", _) => RESIZE,
+        ("status", "CertificateSigningRequest") => Reset::Fields(&["spec", "status.conditions"]),
+        ("status", "Deployment") => Reset::Fields(&["metadata.labels", "spec"]),
+        ("status", "Pod") => {
+            Reset::Fields(&["metadata.deletionTimestamp", "metadata.ownerReferences", "spec"])
+        }
+        (
+            "status",
+            "APIService"
+            | "CustomResourceDefinition"
+            | "FlowSchema"
+            | "PriorityLevelConfiguration"
+            | "ResourceClaim"
+            | "VolumeAttachment",
+        ) => SPEC_AND_METADATA,
+        ("status", _) => SPEC,
+        _ => Reset::Fields(&[]),
+    }
+}

@@ -1,0 +1,54 @@
+//! Rows of dynamic resource allocation: device classes, claims, their templates, and slices of devices.
+
+use serde_json::Value;
+
+use super::text::{list, of};
+use super::{AGE, NAME, Printer, age, name, printer, text};
+use crate::meta;
+
+/// Classes and templates tell nothing but their age.
+const PLAIN: Printer = printer(&[NAME, AGE], |object, now| vec![name(object), age(object, now)]);
+
+const CLAIM: Printer = printer(
+    &[NAME, text("State", "Whether the claim is pending, allocated, reserved, deleted."), AGE],
+    |claim, now| vec![name(claim), state(claim).into(), age(claim, now)],
+);
+
+fn state(claim: &Value) -> String {
+    let status = &claim["status"];
+    let (deleted, allocated) = (meta::is_being_deleted(claim), status["allocation"].is_object());
+    let reserved = allocated && !list(&status["reservedFor"]).is_empty();
+    let states = [
+        (deleted, "deleted"),
+        (!deleted && !allocated, "pending"),
+        (allocated, "allocated"),
+        (reserved, "reserved"),
+    ];
+    states.iter().filter(|(holds, _)| *holds).map(|(_, name)| *name).collect::<Vec<_>>().join(",")
+}
+
+const SLICE: Printer = printer(
+    &[
+        NAME,
+        text("Node", "Node the devices belong to."),
+        text("Driver", "Driver that publishes the slice."),
+        text("Pool", "Pool the slice is a part of."),
+        AGE,
+    ],
+    |slice, now| {
+        let spec = &slice["spec"];
+        let texts = [&spec["nodeName"], &spec["driver"], &spec["pool"]["name"]].map(|text| of(text).into());
+        let mut cells = vec![name(slice)];
+        cells.extend(texts);
+        cells.push(age(slice, now));
+        cells
+    },
+);
+
+pub(super) fn printer_of(kind: &str) -> Printer {
+    match kind {
+        "ResourceClaim" => CLAIM,
+        "ResourceSlice" => SLICE,
+        _ => PLAIN,
+    }
+}

@@ -1,0 +1,186 @@
+//! What must hold of claims for volumes: their own kind, and templates of them in pods and stateful sets.
+
+use serde_json::Value;
+
+use super::check::{
+    IMMUTABLE, NOT_POSITIVE, equal_except, given_one_of, grammar, optional_grammar, quantity, required,
+    same_amounts,
+};
+use super::metadata;
+use super::selector::label_selector;
+use crate::field::{ErrorList, Path};
+use crate::meta;
+use crate::name;
+use crate::object::{list, semantically_equal, text};
+use crate::quantity::Quantity;
+
+const SPEC: Path<'static> = Path::new("spec");
+pub(super) const ACCESS_MODES: [&str; 4] =
+    ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+/// The annotation that was the storage class before there was a field.
+const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+
+/// A claim at any time.
+pub(super) fn content(object: &Value, errors: &mut ErrorList) {
+    spec(errors, &SPEC, &object["spec"]);
+}
+
+/// A template inside a pod's volume: what is in its metadata goes to the claim.
+pub(super) fn template(errors: &mut ErrorList, path: &Path<'_>, template: &Value) {
+    let (at, own) = (path.child("metadata"), &template["metadata"]);
+    metadata::annotations(errors, &at.child("annotations"), &own["annotations"]);
+    metadata::labels(errors, &at.child("labels"), &own["labels"]);
+    for (member, value) in own.as_object().into_iter().flatten() {
+        if !matches!(member.as_str(), "annotations" | "labels" | "creationTimestamp") && !value.is_null() {
+            errors.forbidden(&at.child(member), "cannot be set");
+        }
+    }
+    spec(errors, &path.child("spec"), &template["spec"]);
+}
+
+/// Modes of access: some, known, and a single pod with nobody else.
+pub(super) fn access_modes(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, missing: &str) {
+    let (path, modes) = (path.child("accessModes"), list(&spec["accessModes"]));
+    if modes.is_empty() {
+        errors.required(&path, missing);
+    }
+    for mode in modes.iter().map(text).filter(|mode| !ACCESS_MODES.contains(mode)) {
+        errors.not_supported(&path, mode, &ACCESS_MODES);
+    }
+    let single = modes.iter().any(|mode| mode == "ReadWriteOncePod");
+    let other = |mode: &Value| mode != "ReadWriteOncePod" && ACCESS_MODES.contains(&text(mode));
+    if single && modes.iter().any(other) {
+        errors.forbidden(&path, "may not use ReadWriteOncePod with other access modes");
+    }
+}
+
+/// A `PersistentVolumeClaimSpec`.
+pub(super) fn spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
+    access_modes(errors, path, spec, "at least 1 access mode is required");
+    label_selector(errors, &path.child("selector"), &spec["selector"]);
+    let (amounts, storage) = (path.child("resources"), &spec["resources"]["requests"]["storage"]);
+    let amounts = amounts.key("storage");
+    match quantity(storage) {
+        None => errors.required(&amounts, ""),
+        Some(amount) if amount <= Quantity::ZERO => {
+            errors.invalid(&amounts, &amount.to_string(), NOT_POSITIVE);
+        }
+        Some(_) => {}
+    }
+    optional_grammar(
+        errors,
+        &path.child("storageClassName"),
+        &spec["storageClassName"],
+        name::dns1123_subdomain,
+    );
+    given_one_of(errors, &path.child("volumeMode"), &spec["volumeMode"], &["Block", "Filesystem"]);
+    data_source(errors, &path.child("dataSource"), &spec["dataSource"]);
+    data_source(errors, &path.child("dataSourceRef"), &spec["dataSourceRef"]);
+    let (first, second) = (&spec["dataSource"], &spec["dataSourceRef"]);
+    let in_namespace = !text(&second["namespace"]).is_empty();
+    if in_namespace && !first.is_null() {
+        let detail = "may not be specified when dataSourceRef.namespace is specified";
+        errors.invalid_raw(path, "{}", detail);
+    } else if !first.is_null() && !second.is_null() && !equal_except(first, second, &["namespace"]) {
+        errors.invalid_raw(path, "{}", "must match dataSourceRef");
+    }
+    let class = path.child("volumeAttributesClassName");
+    optional_grammar(errors, &class, &spec["volumeAttributesClassName"], name::dns1123_subdomain);
+}
+
+fn data_source(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
+    if source.is_null() {
+        return;
+    }
+    required(errors, &path.child("name"), &source["name"]);
+    required(errors, &path.child("kind"), &source["kind"]);
+    let (group, kind) = (text(&source["apiGroup"]), text(&source["kind"]));
+    if group.is_empty() && kind != "PersistentVolumeClaim" {
+        errors.invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup");
+    } else if !group.is_empty() {
+        grammar(errors, &path.child("apiGroup"), group, name::dns1123_subdomain(group));
+    }
+    optional_grammar(errors, &path.child("namespace"), &source["namespace"], name::dns1123_label);
+}
+
+/// What a claim asks for is settled once it is made; it may still grow, and be bound.
+pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let (spec, stored) = (&new["spec"], &old["spec"]);
+    let moved = moves_from_annotation(new, old);
+    let annotation = |object| meta::annotation(object, CLASS_ANNOTATION);
+    if !moved && annotation(new) != annotation(old) {
+        let (metadata, value) = (Path::new("metadata"), annotation(new).unwrap_or_default());
+        errors.invalid(&metadata.child("annotations").key(CLASS_ANNOTATION), value, IMMUTABLE);
+    }
+    if !rest_is_same(new, old, moved) {
+        errors.forbidden(&SPEC, SETTLED);
+    }
+    shrinks(errors, spec, stored, &old["status"]["capacity"]["storage"]);
+    if !semantically_equal(&spec["volumeMode"], &stored["volumeMode"]) {
+        errors.invalid(&Path::new("volumeMode"), &spec["volumeMode"], IMMUTABLE);
+    }
+    attributes(errors, &spec["volumeAttributesClassName"], old);
+}
+
+const SETTLED: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+
+/// Who has attributes now may change to others, not to none.
+fn attributes(errors: &mut ErrorList, now: &Value, old: &Value) {
+    let before = &old["spec"]["volumeAttributesClassName"];
+    if semantically_equal(now, before) || old["status"]["currentVolumeAttributesClassName"].is_null() {
+        return;
+    }
+    let path = SPEC.child("volumeAttributesClassName");
+    let tail = "is forbidden when status.currentVolumeAttributesClassName is not nil";
+    if now.is_null() {
+        errors.forbidden(&path, format!("update to nil {tail}"));
+    } else if now == "" {
+        errors.forbidden(&path, format!("update to empty string {tail}"));
+    }
+}
+
+fn rest_is_same(new: &Value, old: &Value, moved: bool) -> bool {
+    let (spec, stored) = (&new["spec"], &old["spec"]);
+    let bound = old["status"]["phase"] == "Bound";
+    let mut free = vec!["resources"];
+    if text(&stored["volumeName"]).is_empty() {
+        free.push("volumeName");
+    }
+    if moved || may_get_class(spec, old) {
+        free.push("storageClassName");
+    }
+    if bound {
+        free.push("volumeAttributesClassName");
+    }
+    let (amounts, before) = (&spec["resources"], &stored["resources"]);
+    let grows: &[&str] = if bound { &["storage"] } else { &[] };
+    equal_except(spec, stored, &free)
+        && equal_except(amounts, before, &["requests", "limits"])
+        && same_amounts(&amounts["limits"], &before["limits"], &[])
+        && same_amounts(&amounts["requests"], &before["requests"], grows)
+}
+
+/// A class that was only an annotation may become the field.
+fn moves_from_annotation(new: &Value, old: &Value) -> bool {
+    let annotated = meta::annotation(old, CLASS_ANNOTATION);
+    annotated.is_some_and(|class| {
+        let kept = meta::annotation(new, CLASS_ANNOTATION).is_none_or(|now| now == class);
+        kept && old["spec"]["storageClassName"].is_null() && new["spec"]["storageClassName"] == class
+    })
+}
+
+/// A class may be filled in where there was none.
+fn may_get_class(spec: &Value, old: &Value) -> bool {
+    let (now, before) = (&spec["storageClassName"], &old["spec"]["storageClassName"]);
+    let annotated = meta::annotation(old, CLASS_ANNOTATION);
+    before.is_null() && !now.is_null() && annotated.is_none_or(|class| *now == class)
+}
+
+fn shrinks(errors: &mut ErrorList, spec: &Value, stored: &Value, capacity: &Value) {
+    let amount = |value: &Value| quantity(value).unwrap_or(Quantity::ZERO);
+    let asked = |spec: &Value| amount(&spec["resources"]["requests"]["storage"]);
+    if asked(spec) < asked(stored) && asked(spec) <= amount(capacity) {
+        let path = SPEC.child("resources.requests.storage");
+        errors.forbidden(&path, "field can not be less than status.capacity");
+    }
+}

@@ -1,0 +1,103 @@
+//! What must hold of security contexts, of pods and of containers.
+
+mod profile;
+mod sysctl;
+mod windows;
+
+use serde_json::Value;
+
+use crate::field::{ErrorList, Path};
+use crate::name;
+use crate::object::{list, text};
+use crate::validate::check::given_one_of;
+
+pub(super) use profile::{annotations, match_annotations};
+pub(super) use windows::{for_os, host_process};
+
+fn ids(errors: &mut ErrorList, path: &Path<'_>, context: &Value, members: &[&str]) {
+    for member in members {
+        id(errors, &path.child(member), &context[*member]);
+    }
+}
+
+fn id(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
+    for fault in value.as_i64().map(name::numeric_id).unwrap_or_default() {
+        errors.invalid(path, value, fault);
+    }
+}
+
+/// The context of the pod; host namespaces are members of the spec, and messages about them say so.
+pub(super) fn of_pod(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
+    let (path, context) = (path.child("securityContext"), &spec["securityContext"]);
+    ids(errors, &path, context, &["fsGroup", "runAsUser", "runAsGroup"]);
+    let groups = path.child("supplementalGroups");
+    for (i, group) in list(&context["supplementalGroups"]).iter().enumerate() {
+        id(errors, &groups.index(i), group);
+    }
+    if spec["shareProcessNamespace"] == true && spec["hostPID"] == true {
+        let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
+        errors.invalid(&path.child("shareProcessNamespace"), &true, detail);
+    }
+    sysctl::sysctls(errors, &path.child("sysctls"), spec);
+    let policy = &context["fsGroupChangePolicy"];
+    given_one_of(errors, &path.child("fsGroupChangePolicy"), policy, &["Always", "OnRootMismatch"]);
+    profile::seccomp(errors, &path.child("seccompProfile"), &context["seccompProfile"]);
+    windows::options(errors, &path.child("windowsOptions"), &context["windowsOptions"]);
+    profile::app_armor(errors, &path.child("appArmorProfile"), &context["appArmorProfile"]);
+    let policy = &context["supplementalGroupsPolicy"];
+    given_one_of(errors, &path.child("supplementalGroupsPolicy"), policy, &["Merge", "Strict"]);
+    let policy = &context["seLinuxChangePolicy"];
+    given_one_of(errors, &path.child("seLinuxChangePolicy"), policy, &["MountOption", "Recursive"]);
+}
+
+/// The context of one container.
+pub(super) fn of_container(errors: &mut ErrorList, path: &Path<'_>, context: &Value, host_users: bool) {
+    if context.is_null() {
+        return;
+    }
+    ids(errors, path, context, &["runAsUser", "runAsGroup"]);
+    if let Some(mount) = context["procMount"].as_str() {
+        let path = path.child("procMount");
+        if !["Default", "Unmasked"].contains(&mount) {
+            errors.not_supported_as_listed(&path, mount, &["Default", "Unmasked"]);
+        }
+        if host_users && mount == "Unmasked" {
+            errors.invalid(&path, mount, "`hostUsers` must be false to use `Unmasked`");
+        }
+    }
+    profile::seccomp(errors, &path.child("seccompProfile"), &context["seccompProfile"]);
+    if context["allowPrivilegeEscalation"] == false {
+        escalation(errors, path, context);
+    }
+    windows::options(errors, &path.child("windowsOptions"), &context["windowsOptions"]);
+    profile::app_armor(errors, &path.child("appArmorProfile"), &context["appArmorProfile"]);
+}
+
+/// Who may not gain privileges must not have them.
+fn escalation(errors: &mut ErrorList, path: &Path<'_>, context: &Value) {
+    let not_with = "cannot set `allowPrivilegeEscalation` to false and";
+    if context["privileged"] == true {
+        errors.invalid(path, context, format!("{not_with} `privileged` to true"));
+    }
+    for _ in list(&context["capabilities"]["add"]).iter().filter(|added| text(added) == "CAP_SYS_ADMIN") {
+        errors.invalid(path, context, format!("{not_with} `capabilities.Add` CAP_SYS_ADMIN"));
+    }
+}
+
+/// Who has users of its own has its own processes too.
+pub(super) fn host_users(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
+    if spec["hostUsers"] != false {
+        return;
+    }
+    // Two of the three have always been spelled so.
+    for (member, shown) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+        if spec[member] == true {
+            errors.forbidden(&path.child(shown), "when `hostUsers` is false");
+        }
+    }
+    super::each_container(path, spec, |path, container| {
+        if !list(&container["volumeDevices"]).is_empty() {
+            errors.forbidden(&path.child("volumeDevices"), "when `hostUsers` is false");
+        }
+    });
+}

@@ -1,0 +1,49 @@
+//! What must hold of how a pod and its like are spread.
+
+use serde_json::Value;
+
+use super::affinity::label_keys;
+use crate::field::{ErrorList, Path};
+use crate::object::{int, list, text};
+use crate::validate::check::{NOT_POSITIVE, given_one_of, positive};
+use crate::validate::selector;
+
+const ACTIONS: [&str; 2] = ["DoNotSchedule", "ScheduleAnyway"];
+
+pub(super) fn constraints(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
+    let path = path.child("topologySpreadConstraints");
+    let constraints = list(&spec["topologySpreadConstraints"]);
+    for (i, constraint) in constraints.iter().enumerate() {
+        one(errors, &path.index(i), constraint, &constraints[i + 1..]);
+    }
+}
+
+fn one(errors: &mut ErrorList, path: &Path<'_>, constraint: &Value, rest: &[Value]) {
+    if int(&constraint["maxSkew"]) <= 0 {
+        errors.invalid(&path.child("maxSkew"), &int(&constraint["maxSkew"]), NOT_POSITIVE);
+    }
+    let (key, action) = (text(&constraint["topologyKey"]), text(&constraint["whenUnsatisfiable"]));
+    if key.is_empty() {
+        errors.required(&path.child("topologyKey"), "can not be empty");
+    }
+    if !ACTIONS.contains(&action) {
+        errors.not_supported(&path.child("whenUnsatisfiable"), action, &ACTIONS);
+    }
+    let same =
+        |other: &Value| text(&other["topologyKey"]) == key && text(&other["whenUnsatisfiable"]) == action;
+    if rest.iter().any(same) {
+        let path = path.child("{topologyKey, whenUnsatisfiable}");
+        errors.duplicate(&path, &format!("{{{key}, {action}}}"));
+    }
+    let (domains_path, domains) = (path.child("minDomains"), &constraint["minDomains"]);
+    positive(errors, &domains_path, domains);
+    if !domains.is_null() && action != "DoNotSchedule" {
+        let detail = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+        errors.invalid(&domains_path, domains, detail);
+    }
+    for member in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+        given_one_of(errors, &path.child(member), &constraint[member], &["Honor", "Ignore"]);
+    }
+    label_keys(errors, path, constraint);
+    selector::label_selector(errors, &path.child("labelSelector"), &constraint["labelSelector"]);
+}

@@ -1,0 +1,203 @@
+//! `/status` of a pod: what nodes and controllers say about it must not contradict what was said before.
+
+use serde_json::Value;
+
+use super::{ANNOTATIONS, annotation};
+use crate::field::{ErrorList, Path};
+use crate::name;
+use crate::object::{int, list, semantically_equal, text};
+use crate::validate::check::{IMMUTABLE, each, grammar};
+
+const STATUS: Path<'static> = Path::new("status");
+
+pub(in crate::validate) fn status(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let annotations = |object: &'_ Value| object["metadata"]["annotations"].clone();
+    if new["metadata"]["annotations"] != old["metadata"]["annotations"] {
+        annotation::change(errors, &ANNOTATIONS, &annotations(new), &annotations(old));
+        annotation::content(errors, &ANNOTATIONS, &annotations(new), &new["spec"]);
+    }
+    let (status, stored) = (&new["status"], &old["status"]);
+    conditions(errors, status);
+    nominated(errors, new, old);
+    generation(errors, &STATUS, status);
+    if !semantically_equal(&status["qosClass"], &stored["qosClass"]) {
+        errors.invalid(&STATUS.child("qosClass"), &status["qosClass"], IMMUTABLE);
+    }
+    transitions(errors, status, stored, &old["spec"]);
+    claims(errors, status, &new["spec"]);
+    addresses(errors, "podIPs", status, stored);
+    host_addresses(errors, status, stored);
+    users(errors, status, &new["spec"]);
+    ephemeral_amounts(errors, status);
+}
+
+fn generation(errors: &mut ErrorList, path: &Path<'_>, object: &Value) {
+    if int(&object["observedGeneration"]) < 0 {
+        let path = path.child("observedGeneration");
+        errors.invalid(&path, &object["observedGeneration"], "must be a non-negative integer");
+    }
+}
+
+fn conditions(errors: &mut ErrorList, status: &Value) {
+    each(&STATUS, status, "conditions", |path, condition| {
+        generation(errors, path, condition);
+        let kind = text(&condition["type"]);
+        if !matches!(kind, "PodScheduled" | "Ready" | "Initialized") {
+            grammar(errors, &path.child("Type"), kind, name::qualified_name(kind));
+        }
+    });
+}
+
+fn nominated(errors: &mut ErrorList, new: &Value, old: &Value) {
+    let path = STATUS.child("nominatedNodeName");
+    let now = text(&new["status"]["nominatedNodeName"]);
+    if now.is_empty() || now == text(&old["status"]["nominatedNodeName"]) {
+        return;
+    }
+    grammar(errors, &path, now, name::dns1123_subdomain(now));
+    if !text(&old["spec"]["nodeName"]).is_empty() {
+        errors.forbidden(&path, "may not be set on pods that are already bound to a node");
+    }
+}
+
+/// What has ended stays so, unless its policy starts it again.
+fn transitions(errors: &mut ErrorList, status: &Value, stored: &Value, spec: &Value) {
+    let lists = [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")];
+    if !restarts_all(spec) {
+        for (statuses, containers) in lists {
+            ended(errors, &STATUS.child(statuses), (&status[statuses], &stored[statuses]), |own, code| {
+                let container = list(&spec[containers]).iter().find(|container| container["name"] == own);
+                container.is_some_and(|container| starts_again(container, spec, code))
+            });
+        }
+    }
+    let ephemeral = "ephemeralContainerStatuses";
+    let both = (&status[ephemeral], &stored[ephemeral]);
+    ended(errors, &STATUS.child(ephemeral), both, |_, _| false);
+}
+
+fn ended(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    (now, before): (&Value, &Value),
+    may_start: impl Fn(&str, i64) -> bool,
+) {
+    for (i, old) in list(before).iter().enumerate() {
+        let ended = &old["state"]["terminated"];
+        let Some(new) = list(now).iter().find(|new| new["name"] == old["name"]) else { continue };
+        let lives = !ended.is_null() && new["state"]["terminated"].is_null();
+        if lives && !may_start(text(&old["name"]), int(&ended["exitCode"])) {
+            let path = path.index(i);
+            errors.forbidden(&path.child("state"), "may not be transitioned to non-terminated state");
+        }
+    }
+}
+
+/// Whether some rule starts all containers of a pod again.
+fn restarts_all(spec: &Value) -> bool {
+    let all = list(&spec["containers"]).iter().chain(list(&spec["initContainers"]));
+    let mut rules = all.flat_map(|container| list(&container["restartPolicyRules"]));
+    rules.any(|rule| rule["action"] == "RestartAllContainers")
+}
+
+fn starts_again(container: &Value, spec: &Value, code: i64) -> bool {
+    let own = &container["restartPolicy"];
+    if !own.is_null() && list(&container["restartPolicyRules"]).iter().any(|rule| is_met(rule, code)) {
+        return true;
+    }
+    match text(if own.is_null() { &spec["restartPolicy"] } else { own }) {
+        "Always" => true,
+        "OnFailure" => code != 0,
+        _ => false,
+    }
+}
+
+fn is_met(rule: &Value, code: i64) -> bool {
+    let codes = &rule["exitCodes"];
+    let named = list(&codes["values"]).iter().any(|value| *value == code);
+    match text(&codes["operator"]) {
+        "In" => named,
+        "NotIn" => !named,
+        _ => false,
+    }
+}
+
+/// Claims made for a pod belong to entries of its spec.
+fn claims(errors: &mut ErrorList, status: &Value, spec: &Value) {
+    let path = STATUS.child("resourceClaimStatuses");
+    let statuses = list(&status["resourceClaimStatuses"]);
+    for (i, claim) in statuses.iter().enumerate() {
+        let (path, own) = (path.index(i), text(&claim["name"]));
+        if !list(&spec["resourceClaims"]).iter().any(|entry| entry["name"] == claim["name"]) {
+            let detail = "must match the name of an entry in `spec.resourceClaims`";
+            errors.invalid(&path.child("name"), own, detail);
+        }
+        if statuses[..i].iter().any(|earlier| earlier["name"] == claim["name"]) {
+            errors.duplicate(&path.child("name"), own);
+        }
+        if let Some(made) = claim["resourceClaimName"].as_str() {
+            grammar(errors, &path.child("resourceClaimName"), made, name::dns1123_subdomain(made));
+        }
+    }
+}
+
+/// Addresses: well-formed unless they were there before, and one of each family.
+fn addresses(errors: &mut ErrorList, member: &str, status: &Value, stored: &Value) {
+    let (path, all) = (STATUS.child(member), list(&status[member]));
+    for (i, address) in all.iter().enumerate() {
+        let ip = text(&address["ip"]);
+        if !list(&stored[member]).iter().any(|before| before["ip"] == address["ip"]) {
+            grammar(errors, &path.index(i), ip, name::ip(ip));
+        }
+    }
+    let six = all.iter().filter(|address| text(&address["ip"]).contains(':')).count();
+    if all.len() > 1 && (all.len() != 2 || six != 1) {
+        errors.invalid(&path, all, "may specify no more than one IP for each IP family");
+    }
+}
+
+fn host_addresses(errors: &mut ErrorList, status: &Value, stored: &Value) {
+    let Some(first) = list(&status["hostIPs"]).first() else { return };
+    if text(&first["ip"]) != text(&status["hostIP"]) {
+        let path = STATUS.child("hostIPs").index(0).child("ip").to_string();
+        errors.invalid(&Path::new(&path), &first["ip"], "must be equal to `hostIP`");
+    }
+    addresses(errors, "hostIPs", status, stored);
+}
+
+const LISTS: [&str; 3] = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
+
+/// Users as numbers are Linux's.
+fn users(errors: &mut ErrorList, status: &Value, spec: &Value) {
+    for member in LISTS {
+        each(&STATUS, status, member, |path, container| {
+            let (path, linux) = (path.child("linux"), &container["user"]["linux"]);
+            if linux.is_null() {
+                return;
+            }
+            if spec["os"]["name"] == "windows" {
+                errors.forbidden(&path, "cannot be set for a windows pod");
+                return;
+            }
+            for member in ["uid", "gid"] {
+                for fault in name::numeric_id(int(&linux[member])) {
+                    errors.invalid(&path.child(member), &linux[member], fault);
+                }
+            }
+            each(&path, linux, "supplementalGroups", |path, group| {
+                for fault in name::numeric_id(int(group)) {
+                    errors.invalid(path, group, fault);
+                }
+            });
+        });
+    }
+}
+
+fn ephemeral_amounts(errors: &mut ErrorList, status: &Value) {
+    each(&STATUS, status, "ephemeralContainerStatuses", |path, container| {
+        if !container["allocatedResourcesStatus"].is_null() {
+            let detail = "must not be specified in container status";
+            errors.forbidden(&path.child("allocatedResourcesStatus"), detail);
+        }
+    });
+}

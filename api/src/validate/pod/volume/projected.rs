@@ -1,0 +1,79 @@
+//! Volumes in which several sources put their files side by side.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::file;
+use crate::field::{ErrorList, Path};
+use crate::object::{int, list, text};
+use crate::validate::check::{relative_unreserved, required};
+
+/// Ten minutes, the shortest a token can be asked for.
+const TOKEN_SECONDS_MIN: i64 = 600;
+const TOKEN_SECONDS_MAX: i64 = 1 << 32;
+
+/// The paths that are taken, and where messages about taking one twice point.
+struct Taken<'p> {
+    volume: &'p Path<'p>,
+    paths: BTreeSet<String>,
+}
+
+impl Taken<'_> {
+    fn take(&mut self, errors: &mut ErrorList, path: &str, shown: &str) {
+        if !path.is_empty() && !self.paths.insert(path.to_owned()) {
+            errors.invalid(self.volume, shown, "conflicting duplicate paths");
+        }
+    }
+}
+
+pub(super) fn projected(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
+    file::mode(errors, &path.child("defaultMode"), &source["defaultMode"]);
+    let mut taken = Taken { volume: path, paths: BTreeSet::new() };
+    let sources = path.child("sources");
+    for (i, projection) in list(&source["sources"]).iter().enumerate() {
+        let path = sources.index(i);
+        one(errors, &path, projection, &mut taken);
+        let kinds = ["secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle"];
+        if kinds.iter().filter(|kind| !projection[**kind].is_null()).count() > 1 {
+            errors.forbidden(&path, "may not specify more than 1 volume type per source");
+        }
+    }
+}
+
+fn one(errors: &mut ErrorList, path: &Path<'_>, projection: &Value, taken: &mut Taken<'_>) {
+    for kind in ["secret", "configMap"] {
+        let (path, source) = (path.child(kind), &projection[kind]);
+        if source.is_null() {
+            continue;
+        }
+        required(errors, &path.child("name"), &source["name"]);
+        let items = path.child("items");
+        for (i, item) in list(&source["items"]).iter().enumerate() {
+            file::key_to_path(errors, &items.index(i), item);
+            taken.take(errors, text(&item["path"]), text(&source["name"]));
+        }
+    }
+    let downward = path.child("downwardAPI");
+    for item in list(&projection["downwardAPI"]["items"]) {
+        file::downward_file(errors, &downward, item);
+        taken.take(errors, text(&item["path"]), text(&item["path"]));
+    }
+    if !projection["serviceAccountToken"].is_null() {
+        token(errors, &path.child("serviceAccountToken"), &projection["serviceAccountToken"], taken.volume);
+    }
+}
+
+fn token(errors: &mut ErrorList, path: &Path<'_>, token: &Value, volume: &Path<'_>) {
+    let (path, seconds) = (path.child("expirationSeconds"), int(&token["expirationSeconds"]));
+    if seconds < TOKEN_SECONDS_MIN {
+        errors.invalid(&path, &seconds, "may not specify a duration less than 10 minutes");
+    }
+    if seconds > TOKEN_SECONDS_MAX {
+        errors.invalid(&path, &seconds, "may not specify a duration larger than 2^32 seconds");
+    }
+    match text(&token["path"]) {
+        "" => errors.required(&volume.child("path"), ""),
+        place => relative_unreserved(errors, &volume.child("path"), place),
+    }
+}

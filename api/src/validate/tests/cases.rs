@@ -1,0 +1,149 @@
+//! One good object per topic, and what each of many small changes makes of it: the files beside this one. A change is a JSON pointer and
+//! the value put there (`-` appends to a list, null removes); `before` changes the stored object too, `set` only the new one.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{complete, difference};
+use crate::strategy;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Topic {
+    base: Value,
+    #[serde(default)]
+    create: Vec<Case>,
+    #[serde(default)]
+    update: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    /// The path through which an update is written; empty for the object itself.
+    #[serde(default)]
+    subresource: String,
+    #[serde(default)]
+    before: Map<String, Value>,
+    #[serde(default)]
+    set: Map<String, Value>,
+    #[serde(default)]
+    errors: Vec<String>,
+}
+
+/// Puts a value at a JSON pointer, making objects on the way.
+fn put(object: &mut Value, pointer: &str, value: &Value) {
+    let (parent, last) = pointer.rsplit_once('/').unwrap();
+    let mut at = object;
+    for step in parent.split('/').skip(1) {
+        at = enter(at, &step.replace("~1", "/"));
+    }
+    let last = last.replace("~1", "/");
+    if !value.is_null() {
+        *enter(at, &last) = value.clone();
+    } else if at.is_array() {
+        at.as_array_mut().unwrap().remove(last.parse().unwrap());
+    } else {
+        at.as_object_mut().unwrap().remove(&last);
+    }
+}
+
+fn enter<'o>(at: &'o mut Value, step: &str) -> &'o mut Value {
+    if at.is_null() {
+        *at = Value::Object(Map::new());
+    }
+    if at.is_array() {
+        let items = at.as_array_mut().unwrap();
+        if step == "-" {
+            items.push(Value::Null);
+        }
+        let i = if step == "-" { items.len() - 1 } else { step.parse().unwrap() };
+        return &mut items[i];
+    }
+    &mut at[step]
+}
+
+fn put_all(object: &mut Value, changes: &Map<String, Value>) {
+    for (pointer, value) in changes {
+        put(object, pointer, value);
+    }
+}
+
+fn created(topic: &Topic, case: &Case) -> Vec<String> {
+    let mut object = topic.base.clone();
+    put_all(&mut object, &case.before);
+    put_all(&mut object, &case.set);
+    let row = complete(&mut object);
+    strategy::prepare_create(row, &mut object);
+    crate::validate::create(row, &object).iter().map(ToString::to_string).collect()
+}
+
+fn updated(topic: &Topic, case: &Case) -> Vec<String> {
+    let mut old = topic.base.clone();
+    put_all(&mut old, &case.before);
+    complete(&mut old);
+    let mut new = old.clone();
+    put_all(&mut new, &case.set);
+    let row = complete(&mut new);
+    strategy::prepare_update(row, &case.subresource, &mut new, &old);
+    let errors = crate::validate::update_subresource(row, &case.subresource, &new, &old);
+    errors.iter().map(ToString::to_string).collect()
+}
+
+fn check(file: &str) {
+    let topics: Vec<Topic> = serde_yaml_ng::from_str(file).unwrap();
+    let mut wrong = Vec::new();
+    for topic in &topics {
+        let good = Case {
+            name: format!("as it is: {}", topic.base),
+            subresource: String::new(),
+            before: Map::new(),
+            set: Map::new(),
+            errors: Vec::new(),
+        };
+        wrong.extend(difference(&good.name, &created(topic, &good), &[]));
+        for case in &topic.create {
+            wrong.extend(difference(&case.name, &created(topic, case), &case.errors));
+        }
+        for case in &topic.update {
+            wrong.extend(difference(&case.name, &updated(topic, case), &case.errors));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn containers_are_judged_as_kubernetes_judges_them() {
+    check(include_str!("container.yaml"));
+}
+
+#[test]
+fn pod_specs_are_judged_as_kubernetes_judges_them() {
+    check(include_str!("pod_spec.yaml"));
+}
+
+#[test]
+fn volumes_of_pods_are_judged_as_kubernetes_judges_them() {
+    check(include_str!("pod_volume.yaml"));
+}
+
+#[test]
+fn changes_of_pods_are_judged_as_kubernetes_judges_them() {
+    check(include_str!("pod_change.yaml"));
+}
+
+#[test]
+fn services_are_judged_as_kubernetes_judges_them() {
+    check(include_str!("service.yaml"));
+}
+
+#[test]
+fn workloads_are_judged_as_kubernetes_judges_them() {
+    check(include_str!("workload.yaml"));
+}
+
+#[test]
+fn jobs_and_cron_jobs_are_judged_as_kubernetes_judges_them() {
+    check(include_str!("batch.yaml"));
+}

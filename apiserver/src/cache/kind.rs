@@ -1,0 +1,77 @@
+//! The objects of one kind, found by key and by the kind's indexed field, and who watches them. Not how they got here: that is
+//! the cache.
+
+use super::entry::Entry;
+use super::filter::{Filter, indexed_field};
+use super::objects::Objects;
+use super::watchers::Watchers;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The objects of one kind and who watches them.
+#[derive(Default)]
+pub(super) struct Kind {
+    objects: Objects,
+    /// By the value of the indexed field; kinds without one have nothing here.
+    indexed: BTreeMap<Box<str>, Objects>,
+    /// The revision of the newest change.
+    pub(super) changed: i64,
+    pub(super) watchers: Watchers,
+}
+
+impl Kind {
+    /// Without objects yet. What was deleted before `revision` is not known, so that it counts as the newest change.
+    pub(super) fn starting_at(revision: i64) -> Self {
+        Self { changed: revision, ..Self::default() }
+    }
+
+    /// All of them.
+    pub(super) fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// Those among which all that match are: all of the kind, or what the index finds.
+    pub(super) fn candidates(&self, filter: &Filter) -> Objects {
+        match filter.indexed() {
+            Some(value) => self.indexed.get(value).cloned().unwrap_or_default(),
+            None => self.objects.clone(),
+        }
+    }
+
+    /// Puts an entry under its key; the one that was there before.
+    pub(super) fn insert(&mut self, entry: &Arc<Entry>) -> Option<Arc<Entry>> {
+        let old = self.objects.insert(entry.clone());
+        if let Some(field) = indexed_field(entry.resource) {
+            if let Some(old) = old.as_ref().filter(|old| old.field(field) != entry.field(field)) {
+                self.forget(old, field);
+            }
+            match self.indexed.get_mut(entry.field(field)) {
+                Some(objects) => drop(objects.insert(entry.clone())),
+                None => {
+                    let mut objects = Objects::default();
+                    objects.insert(entry.clone());
+                    self.indexed.insert(entry.field(field).into(), objects);
+                }
+            }
+        }
+        old
+    }
+
+    /// Takes the entry with this key out.
+    pub(super) fn remove(&mut self, key: &str) -> Option<Arc<Entry>> {
+        let old = self.objects.remove(key)?;
+        if let Some(field) = indexed_field(old.resource) {
+            self.forget(&old, field);
+        }
+        Some(old)
+    }
+
+    fn forget(&mut self, old: &Entry, field: &str) {
+        if let Some(objects) = self.indexed.get_mut(old.field(field)) {
+            objects.remove(old.key());
+            if objects.is_empty() {
+                self.indexed.remove(old.field(field));
+            }
+        }
+    }
+}

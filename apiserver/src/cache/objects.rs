@@ -1,0 +1,190 @@
+//! Entries in key order, as a persistent map: a clone costs one reference count, never changes and blocks nobody, so that a
+//! list of a hundred thousand objects holds no lock while it filters and encodes. A change copies the leaf it is in, and
+//! that only while somebody holds a clone.
+
+use super::entry::Entry;
+use std::sync::Arc;
+
+/// Entries of a leaf at most: a leaf that somebody still reads is copied for a change, one reference count per entry.
+const LEAF: usize = 256;
+
+/// A leaf with fewer entries joins its neighbour if both fit well into one.
+const SPARSE: usize = LEAF / 4;
+
+/// Entries by key. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Objects {
+    leaves: Arc<Vec<Leaf>>,
+    len: usize,
+}
+
+/// Neighbours in key order; never empty.
+#[derive(Clone, Debug)]
+struct Leaf {
+    /// Not greater than the first entry's key (but in the first leaf), and greater than every key of the leaf before.
+    from: Arc<str>,
+    entries: Arc<Vec<Arc<Entry>>>,
+}
+
+impl Leaf {
+    fn of(entries: Vec<Arc<Entry>>) -> Self {
+        Self { from: entries[0].key().into(), entries: Arc::new(entries) }
+    }
+}
+
+impl Objects {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The entry with this key.
+    pub fn get(&self, key: &str) -> Option<&Arc<Entry>> {
+        let entries = &self.leaves.get(self.leaf_of(key))?.entries;
+        entries.binary_search_by(|entry| entry.key().cmp(key)).ok().map(|at| &entries[at])
+    }
+
+    /// Puts an entry under its key; the one that was there before.
+    pub(super) fn insert(&mut self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
+        let at = self.leaf_of(entry.key());
+        let leaves = Arc::make_mut(&mut self.leaves);
+        let Some(leaf) = leaves.get_mut(at) else {
+            leaves.push(Leaf::of(vec![entry]));
+            self.len += 1;
+            return None;
+        };
+        let entries = Arc::make_mut(&mut leaf.entries);
+        match entries.binary_search_by(|other| other.key().cmp(entry.key())) {
+            Ok(place) => return Some(std::mem::replace(&mut entries[place], entry)),
+            Err(place) => entries.insert(place, entry),
+        }
+        self.len += 1;
+        if entries.len() > LEAF {
+            // Keys that come in order leave full leaves behind, others halves.
+            let appended = entries.len() - 1;
+            let last = at + 1 == leaves.len()
+                && leaves[at].entries[appended].key() > leaves[at].entries[appended - 1].key();
+            split(leaves, at, if last { LEAF } else { LEAF / 2 });
+        }
+        None
+    }
+
+    /// Takes the entry with this key out.
+    pub(super) fn remove(&mut self, key: &str) -> Option<Arc<Entry>> {
+        self.get(key)?;
+        let at = self.leaf_of(key);
+        let leaves = Arc::make_mut(&mut self.leaves);
+        let entries = Arc::make_mut(&mut leaves[at].entries);
+        let place = entries.binary_search_by(|entry| entry.key().cmp(key)).ok()?;
+        let removed = entries.remove(place);
+        self.len -= 1;
+        match entries.len() {
+            0 => drop(leaves.remove(at)),
+            1..SPARSE => join(leaves, at),
+            _ => {}
+        }
+        Some(removed)
+    }
+
+    /// The entries whose keys are not smaller than `start`, in order.
+    pub fn from(&self, start: &str) -> impl Iterator<Item = &Arc<Entry>> {
+        let at = self.leaf_of(start);
+        let skipped =
+            self.leaves.get(at).map_or(0, |leaf| leaf.entries.partition_point(|entry| entry.key() < start));
+        let leaves = self.leaves.get(at..).unwrap_or_default();
+        leaves.iter().flat_map(|leaf| leaf.entries.iter()).skip(skipped)
+    }
+
+    /// How many entries have smaller keys.
+    pub fn rank(&self, key: &str) -> usize {
+        let at = self.leaf_of(key);
+        let before: usize = self.leaves.iter().take(at).map(|leaf| leaf.entries.len()).sum();
+        before + self.leaves.get(at).map_or(0, |leaf| leaf.entries.partition_point(|entry| entry.key() < key))
+    }
+
+    /// The leaf in which a key is, or would be; 0 when there is none.
+    fn leaf_of(&self, key: &str) -> usize {
+        self.leaves.partition_point(|leaf| &*leaf.from <= key).saturating_sub(1)
+    }
+}
+
+/// Moves the entries of the leaf `at` from `place` on into a leaf of their own.
+fn split(leaves: &mut Vec<Leaf>, at: usize, place: usize) {
+    let upper = Arc::make_mut(&mut leaves[at].entries).split_off(place);
+    leaves.insert(at + 1, Leaf::of(upper));
+}
+
+/// Joins a sparse leaf with a neighbour, if what comes out is no more than half full: then it does not split again soon.
+fn join(leaves: &mut Vec<Leaf>, at: usize) {
+    let lower = if at + 1 < leaves.len() { at } else { at.saturating_sub(1) };
+    let Some(upper) = leaves.get(lower + 1) else { return };
+    if leaves[lower].entries.len() + upper.entries.len() <= LEAF / 2 {
+        let upper = leaves.remove(lower + 1);
+        Arc::make_mut(&mut leaves[lower].entries).extend(upper.entries.iter().cloned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::config_map;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn keys(objects: &Objects, start: &str) -> Vec<String> {
+        objects.from(start).map(|entry| entry.key().to_owned()).collect()
+    }
+
+    #[test]
+    fn entries_that_come_in_order_fill_their_leaves() {
+        let mut objects = Objects::default();
+        for n in 0..LEAF * 4 {
+            objects.insert(config_map(&format!("{n:05}"), 1));
+        }
+        assert!(objects.leaves.len() <= 5, "{} leaves", objects.leaves.len());
+    }
+
+    #[test]
+    fn a_clone_does_not_see_what_comes_after_it() {
+        let mut objects = Objects::default();
+        objects.insert(config_map("a", 1));
+        let before = objects.clone();
+        objects.insert(config_map("a", 2));
+        objects.insert(config_map("b", 3));
+        objects.remove("/registry/configmaps/ns/a");
+        assert_eq!((before.len(), objects.len()), (1, 1));
+        assert_eq!(before.get("/registry/configmaps/ns/a").map(|entry| entry.revision), Some(1));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn it_is_a_sorted_map(steps in prop::collection::vec((0u16..900, any::<bool>(), 0u8..4), 0..3000)) {
+            let (mut objects, mut model) = (Objects::default(), BTreeMap::new());
+            for (revision, (number, put, bias)) in (1i64..).zip(steps) {
+                let name = format!("{number:03}");
+                let key = format!("/registry/configmaps/ns/{name}");
+                if put || bias > 0 {
+                    let was = objects.insert(config_map(&name, revision)).map(|entry| entry.revision);
+                    prop_assert_eq!(was, model.insert(key, revision));
+                } else {
+                    prop_assert_eq!(objects.remove(&key).map(|entry| entry.revision), model.remove(&key));
+                }
+            }
+            prop_assert_eq!(objects.len(), model.len());
+            for start in ["", "/registry/configmaps/ns/3", "/registry/configmaps/ns/450", "/z"] {
+                let want: Vec<String> = model.range(start.to_owned()..).map(|(key, _)| key.clone()).collect();
+                prop_assert_eq!(objects.rank(start), model.len() - want.len());
+                prop_assert_eq!(keys(&objects, start), want);
+            }
+            for (key, revision) in &model {
+                prop_assert_eq!(objects.get(key).map(|entry| entry.revision), Some(*revision));
+            }
+        }
+    }
+}

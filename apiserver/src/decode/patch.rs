@@ -1,0 +1,118 @@
+//! Patch bodies, and what they make of an object, in the terms of the client: what is wrong is wrong with the field `patch`.
+
+use super::{Expected, check_kind, normalize_as, repeated_keys, yaml};
+use crate::request::{FieldValidation, Target};
+use kstore_api::field::{ErrorList, Path};
+use kstore_api::meta;
+use kstore_api::patch::{PatchType, strategic};
+use kstore_api::schema::{decode::Mode, strict};
+use kstore_api::status::Status;
+use serde_json::Value;
+
+/// A patch that has been read.
+#[derive(Debug)]
+pub(crate) struct Patch {
+    /// How it is applied.
+    pub kind: PatchType,
+    /// What it says.
+    pub value: Value,
+    /// What strict validation refuses in its text.
+    problems: Vec<String>,
+}
+
+/// Reads the body of a patch; an apply configuration may be YAML, the others are JSON.
+///
+/// # Errors
+/// 400 if it cannot be read, or if it is an apply configuration that strict validation refuses.
+pub(crate) fn patch(
+    kind: PatchType,
+    body: &[u8],
+    validation: FieldValidation,
+    warnings: &mut Vec<String>,
+) -> Result<Patch, Status> {
+    let malformed = |text: String| Status::bad_request(format!("error decoding patch: {text}"));
+    if kind == PatchType::Apply {
+        let document =
+            yaml::parse(body).map_err(|e| malformed(format!("error converting YAML to JSON: yaml: {e}")))?;
+        let repeated = repeated_keys(body, document.repeated, validation);
+        if validation == FieldValidation::Strict && !repeated.is_empty() {
+            let lines = repeated.join("\n  ");
+            return Err(Status::bad_request(format!(
+                "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  {lines}"
+            )));
+        }
+        warnings.extend(repeated);
+        return Ok(Patch { kind, value: document.value, problems: Vec::new() });
+    }
+    let value = serde_json::from_slice(body).map_err(|e| malformed(e.to_string()))?;
+    let problems =
+        if validation == FieldValidation::Ignore { Vec::new() } else { problems(kind, body, &value) };
+    Ok(Patch { kind, value, problems })
+}
+
+/// Members stated twice, and members that an operation does not have.
+fn problems(kind: PatchType, body: &[u8], value: &Value) -> Vec<String> {
+    let repeated = strict::duplicate_fields(body).into_iter().map(|problem| problem.to_string());
+    if kind != PatchType::Json {
+        return repeated.collect();
+    }
+    let operations = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    let members = operations.iter().enumerate().flat_map(|(at, operation)| {
+        let names = operation.as_object().into_iter().flat_map(|members| members.keys());
+        let odd = names.filter(|name| !matches!(name.as_str(), "op" | "path" | "from" | "value"));
+        odd.map(move |name| format!("unknown field \"[{at}].{name}\""))
+    });
+    repeated.chain(members).take(strict::MAX_PROBLEMS).map(|text| format!("json patch {text}")).collect()
+}
+
+/// Brings what a patch made of an object into canonical form.
+///
+/// # Errors
+/// 422 about the field `patch` if it is no object of the kind any more, or if strict validation refuses it; 400 if it is
+/// another object.
+pub(crate) fn patched(
+    target: &Target,
+    patch: &Patch,
+    value: &mut Value,
+    validation: FieldValidation,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
+    let expected = Expected::of(target.resource, target.subresource);
+    check_kind(expected, value)?;
+    // What the client is shown: for a strategic merge its patch, else the result.
+    let shown = match patch.kind {
+        PatchType::Strategic => None,
+        PatchType::Json | PatchType::Merge | PatchType::Apply => Some(value.to_string()),
+    };
+    let refused = |text: String| {
+        let shown = shown.clone().unwrap_or_else(|| strategic::in_go(&patch.value));
+        let mut errors = ErrorList::new();
+        errors.invalid(&Path::new("patch"), &shown, text);
+        Status::invalid("", "", "", &errors)
+    };
+    let unknown = normalize_as(expected, value, Mode::Whole)?.map_err(|e| refused(e.to_string()))?;
+    check_namespace(target, value)?;
+    let problems: Vec<String> =
+        patch.problems.iter().cloned().chain(unknown.iter().map(ToString::to_string)).collect();
+    match validation {
+        FieldValidation::Strict if !problems.is_empty() => {
+            Err(refused(format!("strict decoding error: {}", problems.join(", "))))
+        }
+        FieldValidation::Strict | FieldValidation::Ignore => Ok(()),
+        FieldValidation::Warn => {
+            warnings.extend(problems);
+            Ok(())
+        }
+    }
+}
+
+/// A patch does not move an object.
+fn check_namespace(target: &Target, value: &Value) -> Result<(), Status> {
+    match meta::namespace(value) {
+        "" => Ok(()),
+        namespace if namespace == target.namespace || !target.resource.namespaced => Ok(()),
+        _ => Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        )),
+    }
+}

@@ -1,0 +1,112 @@
+//! Tokens of service accounts, as the pipeline tells it: who presents one, who gets one, who asks about one.
+
+use super::{Answer, Pipeline};
+use crate::authn::service_account::{self, Unknown};
+use crate::authn::{self, Peer, UserInfo};
+use crate::decode::{self, Expected};
+use crate::error;
+use crate::request::{Body, FieldValidation, GetOptions, Request, WriteOptions};
+use crate::token::request::claims;
+use http::HeaderMap;
+use kstore_api::field::{ErrorList, Path};
+use kstore_api::meta;
+use kstore_api::status::Status;
+use serde_json::{Value, json};
+
+impl Pipeline {
+    /// Who a request is carried out as. `peer` is what the connection put into the request's extensions.
+    ///
+    /// # Errors
+    /// 401 for a credential that is not good; 403 if the caller may not act as whom the headers name.
+    pub(crate) async fn authenticate(
+        &self,
+        peer: Option<&Peer>,
+        headers: &HeaderMap,
+    ) -> Result<UserInfo, Status> {
+        let bearer = match (peer, service_account::bearer(headers)) {
+            (Some(Peer::Tls { .. }), Some(token)) => {
+                Some(self.token_user(token, &[]).await.map(|(user, _)| user))
+            }
+            _ => None,
+        };
+        authn::authenticate_peer(peer, headers, bearer, &self.authorizer)
+    }
+
+    /// Who a token speaks for, and for which of the audiences it is good.
+    async fn token_user(&self, token: &str, audiences: &[&str]) -> Result<(UserInfo, Vec<String>), Status> {
+        let tokens = self.tokens.as_deref().ok_or_else(Status::unauthorized)?;
+        let cache = &**self.cache();
+        let look = || service_account::identity(tokens, token, audiences, cache, self.nondet.clock.now());
+        let mut found = look();
+        if let Err(Unknown::Gone(_)) = found {
+            // It may not have come yet.
+            self.cache().fresh().await.map_err(error::of_read)?;
+            found = look();
+        }
+        found.map_err(|why| {
+            tracing::debug!(%why, "a token is refused");
+            Status::unauthorized()
+        })
+    }
+
+    /// POST serviceaccounts/NAME/token.
+    pub(super) async fn create_token(
+        &self,
+        request: &Request,
+        body: &Body,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<Answer, Status> {
+        let target = &request.target;
+        let tokens = self.tokens.as_ref().ok_or_else(|| error::not_served(target, target.subresource))?;
+        let expected = Expected::of(target.resource, target.subresource);
+        let mut wanted = decode::object(expected, body, options.field_validation, warnings)?;
+        let account = self.registry.get(target, &GetOptions::default()).await?.parse();
+        check_account(&wanted, &account, request)?;
+        let find = |row, namespace: &str, name: &str| {
+            crate::lookup::Lookup::get(&**self.cache(), row, namespace, name)
+        };
+        let now = self.nondet.clock.now();
+        let claims = claims(&mut wanted, &account, &find, now, self.nondet.rng.uuid())?;
+        let token = tokens.sign(&claims).map_err(Status::internal)?;
+        wanted["status"]["token"] = json!(token);
+        meta::set_name(&mut wanted, &target.name);
+        meta::set_namespace(&mut wanted, &target.namespace);
+        meta::metadata_mut(&mut wanted).insert("creationTimestamp".into(), json!(meta::format_time(now)));
+        Ok(Answer::Value { value: wanted, created: true })
+    }
+
+    /// POST tokenreviews.
+    pub(super) async fn review_token(&self, body: &Body, request: &Request) -> Result<Answer, Status> {
+        let expected = Expected::of(request.target.resource, "");
+        let mut review = decode::object(expected, body, FieldValidation::Ignore, &mut Vec::new())?;
+        let token = review["spec"]["token"].as_str().unwrap_or_default().to_owned();
+        if token.is_empty() {
+            let mut errors = ErrorList::new();
+            errors.required(&Path::new("spec").child("token"), "");
+            return Err(Status::invalid("authentication.k8s.io", "TokenReview", "", &errors));
+        }
+        let audiences = review["spec"]["audiences"].clone();
+        let audiences: Vec<&str> =
+            audiences.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        review["status"] = match self.token_user(&token, &audiences).await {
+            Ok((user, good)) => json!({"authenticated": true, "user": user, "audiences": good}),
+            Err(status) => json!({"authenticated": false, "user": {}, "error": status.message}),
+        };
+        meta::metadata_mut(&mut review).insert("creationTimestamp".into(), Value::Null);
+        Ok(Answer::Value { value: review, created: true })
+    }
+}
+
+/// The request is about this account, if it says about which.
+fn check_account(wanted: &Value, account: &Value, request: &Request) -> Result<(), Status> {
+    let target = &request.target;
+    let (name, uid) = (meta::name(wanted), meta::uid(wanted));
+    if !name.is_empty() && name != target.name {
+        return Err(super::create::name_mismatch(name, &target.name));
+    }
+    if !uid.is_empty() && uid != meta::uid(account) {
+        return Err(error::uid_precondition(target, uid, meta::uid(account)));
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! `pods/log`: what a container logged, as text, and what it will log if the caller follows it.
+
+use super::{Asked, Streams};
+use crate::rest::query::Query;
+use crate::rest::respond::response;
+use crate::tunnel::{FromNode, Reader};
+use axum::body::Body;
+use http::{Response, StatusCode};
+use kstore_api::field::{ErrorList, Path};
+use kstore_api::status::Status;
+use kstore_proto::kstore::v1 as pb;
+use pb::stream_open::What;
+use tokio_util::sync::CancellationToken;
+
+impl Streams {
+    pub(super) async fn log(&self, asked: &Asked<'_>) -> Result<Response<Body>, Status> {
+        let Some((reader, _)) = self.open_log(asked).await? else {
+            return Ok(response(StatusCode::NO_CONTENT, "text/plain", Body::empty()));
+        };
+        let body = Body::from_stream(text(reader, self.stop.clone()));
+        Ok(response(StatusCode::OK, "text/plain", body))
+    }
+
+    /// The stream of the log; `None` for a pod without a node, which has logged nothing.
+    pub(super) async fn open_log(
+        &self,
+        asked: &Asked<'_>,
+    ) -> Result<Option<(Reader, crate::tunnel::Writer)>, Status> {
+        let options = options(asked.query)?;
+        let errors = validate(&options);
+        if !errors.is_empty() {
+            return Err(Status::invalid("", "PodLogOptions", &asked.target.name, &errors));
+        }
+        let place = self.pod(asked)?;
+        let container = place.container(asked.query.get("container"))?;
+        if place.node.is_empty() {
+            return Ok(None);
+        }
+        self.check_node(&place.node)?;
+        let (namespace, pod) = (asked.target.namespace.clone(), asked.target.name.clone());
+        let url = format!("containerLogs/{namespace}/{pod}/{container}");
+        let uid = place.uid().to_owned();
+        let what = Some(What::Log(options));
+        let open = pb::StreamOpen { id: 0, node: place.node, namespace, pod, uid, container, what };
+        self.open(open, &url).await.map(Some)
+    }
+}
+
+/// What the node sends, until it says that this was all. A log that ends otherwise ends with an error.
+fn text(
+    mut reader: Reader,
+    stop: CancellationToken,
+) -> impl futures::Stream<Item = std::io::Result<bytes::Bytes>> + Send {
+    async_stream::stream! {
+        loop {
+            let came = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                came = reader.next() => came,
+            };
+            match came {
+                Some(FromNode::Data { data, .. }) => yield Ok(data),
+                Some(FromNode::Begun) => {}
+                Some(FromNode::Closed(_)) => break,
+                None => {
+                    yield Err(std::io::Error::other("the tunnel to the node ended"));
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// The options of a query.
+///
+/// # Errors
+/// 400 for a number or a time that is none.
+fn options(query: &Query) -> Result<pb::LogStream, Status> {
+    let text = |key: &str| Some(query.get(key).to_owned()).filter(|text| !text.is_empty());
+    let number = |key: &str| match text(key) {
+        None => Ok(None),
+        Some(text) => text.parse::<i64>().map(Some).map_err(|_| {
+            Status::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax"))
+        }),
+    };
+    let since_time = text("sinceTime");
+    if let Some(time) = since_time.as_ref().filter(|time| time.parse::<jiff::Timestamp>().is_err()) {
+        return Err(Status::bad_request(format!(
+            "parsing time \"{time}\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"{time}\" as \"2006\""
+        )));
+    }
+    Ok(pb::LogStream {
+        follow: query.flag("follow"),
+        previous: query.flag("previous"),
+        timestamps: query.flag("timestamps"),
+        since_seconds: number("sinceSeconds")?,
+        since_time,
+        tail_lines: number("tailLines")?,
+        limit_bytes: number("limitBytes")?,
+        stream: query.get("stream").to_owned(),
+    })
+}
+
+/// Kubernetes' rules for the options together.
+fn validate(options: &pb::LogStream) -> ErrorList {
+    let mut errors = ErrorList::new();
+    if let Some(lines) = options.tail_lines.filter(|lines| *lines < 0) {
+        errors.invalid(&Path::new("tailLines"), &lines, "must be greater than or equal to 0");
+    }
+    if let Some(bytes) = options.limit_bytes.filter(|bytes| *bytes < 1) {
+        errors.invalid(&Path::new("limitBytes"), &bytes, "must be greater than 0");
+    }
+    match (options.since_seconds, &options.since_time) {
+        (Some(_), Some(_)) => {
+            let both = "at most one of `sinceTime` or `sinceSeconds` may be specified";
+            errors.forbidden(&Path::new(""), both);
+        }
+        (Some(seconds), None) if seconds < 1 => {
+            errors.invalid(&Path::new("sinceSeconds"), &seconds, "must be greater than 0");
+        }
+        (Some(_) | None, _) => {}
+    }
+    let stream = options.stream.as_str();
+    if !matches!(stream, "" | "All" | "Stdout" | "Stderr") {
+        errors.not_supported(&Path::new("stream"), stream, &["All", "Stderr", "Stdout"]);
+    }
+    if options.tail_lines.is_some() && !matches!(stream, "" | "All") {
+        let both = "`tailLines` and specific `stream` are mutually exclusive for now";
+        errors.forbidden(&Path::new(""), both);
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(query: &str) -> Vec<String> {
+        match options(&Query::parse(Some(query))) {
+            Ok(options) => validate(&options).iter().map(ToString::to_string).collect(),
+            Err(status) => vec![status.message],
+        }
+    }
+
+    #[test]
+    fn options_are_refused_as_kubernetes_refuses_them() {
+        let cases: [(&str, &[&str]); 8] = [
+            ("tailLines=0&limitBytes=1&sinceSeconds=1&stream=All&follow=true", &[]),
+            ("tailLines=-1", &["tailLines: Invalid value: -1: must be greater than or equal to 0"]),
+            ("limitBytes=0", &["limitBytes: Invalid value: 0: must be greater than 0"]),
+            ("sinceSeconds=0", &["sinceSeconds: Invalid value: 0: must be greater than 0"]),
+            (
+                "sinceSeconds=1&sinceTime=2026-01-01T00:00:00Z",
+                &[": Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"],
+            ),
+            (
+                "stream=Both",
+                &["stream: Unsupported value: \"Both\": supported values: \"All\", \"Stderr\", \"Stdout\""],
+            ),
+            ("tailLines=x", &["strconv.ParseInt: parsing \"x\": invalid syntax"]),
+            (
+                "tailLines=1&stream=Stderr",
+                &[": Forbidden: `tailLines` and specific `stream` are mutually exclusive for now"],
+            ),
+        ];
+        for (query, expected) in cases {
+            assert_eq!(refused(query), expected, "{query}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The subresources of a pod that are streams: `log`, `exec`, `attach`, `portforward`. Decides who may, about which container on
+//! which node, and in which form; what comes through is the node's business.
+
+mod log;
+mod place;
+
+use super::query::Query;
+use super::respond::refusal;
+use super::router::ResourcePath;
+use crate::authn::UserInfo;
+use crate::error::of_read;
+use crate::limits;
+use crate::metrics;
+use crate::pipeline::Pipeline;
+use crate::request::Target;
+use crate::tunnel::{OpenError, Reader, Tunnels, Writer};
+use axum::body::Body;
+use http::request::Parts;
+use http::{Method, Response};
+use kstore_api::status::{Reason, Status};
+use kstore_proto::kstore::v1 as pb;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Which stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    /// What a container logs.
+    Log,
+}
+
+impl Which {
+    /// The stream that a path means; `None` if it is none.
+    pub(super) fn of(path: &ResourcePath) -> Option<Self> {
+        match (path.resource.group, path.resource.plural, path.subresource.as_str()) {
+            ("", "pods", "log") => Some(Self::Log),
+            _ => None,
+        }
+    }
+
+    fn subresource(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+        }
+    }
+
+    /// Under which verb it is counted.
+    fn measured(self) -> &'static str {
+        match self {
+            Self::Log => "GET",
+        }
+    }
+}
+
+/// Serves the streams.
+pub(super) struct Streams {
+    pipeline: Arc<Pipeline>,
+    tunnels: Arc<Tunnels>,
+    stop: CancellationToken,
+}
+
+/// One request for a stream, allowed.
+struct Asked<'a> {
+    target: Target,
+    query: &'a Query,
+}
+
+impl Streams {
+    /// Over a pipeline and the tunnels to the nodes. `stop` ends open streams.
+    pub(super) fn new(pipeline: Arc<Pipeline>, tunnels: Arc<Tunnels>, stop: CancellationToken) -> Self {
+        Self { pipeline, tunnels, stop }
+    }
+
+    /// Serves one request. It takes no place among the requests in flight and has no timeout.
+    pub(super) async fn serve(
+        &self,
+        which: Which,
+        parts: Parts,
+        user: &UserInfo,
+        path: ResourcePath,
+    ) -> Response<Body> {
+        let target = Target {
+            resource: path.resource,
+            subresource: which.subresource(),
+            namespace: path.namespace,
+            name: path.name,
+        };
+        let kind =
+            metrics::Kind::of(which.measured(), target.resource, which.subresource(), "", &target.name);
+        let measured = self.pipeline.metrics().begin(kind);
+        let response = self.allowed(which, parts, user, target).await.unwrap_or_else(|s| refusal(&s));
+        measured.end(response.status().as_u16());
+        response
+    }
+
+    async fn allowed(
+        &self,
+        which: Which,
+        parts: Parts,
+        user: &UserInfo,
+        target: Target,
+    ) -> Result<Response<Body>, Status> {
+        let verb = match parts.method {
+            Method::GET | Method::HEAD => "get",
+            Method::POST => "create",
+            ref other => {
+                let verb = other.as_str().to_ascii_lowercase();
+                return Err(Status::method_not_allowed(target.resource, &verb));
+            }
+        };
+        self.pipeline.cache().fresh().await.map_err(of_read)?;
+        self.pipeline.check(user, verb, &target, &target.name)?;
+        let query = Query::parse(parts.uri.query());
+        let asked = Asked { target, query: &query };
+        match which {
+            Which::Log if verb == "create" => {
+                Err(Status::method_not_allowed(asked.target.resource, "create"))
+            }
+            Which::Log => self.log(&asked).await,
+        }
+    }
+
+    /// Opens a stream to a node and waits for its word that it serves it. `url` is where a kubelet would have served it.
+    async fn open(&self, open: pb::StreamOpen, url: &str) -> Result<(Reader, Writer), Status> {
+        let unreachable = |why: &dyn std::fmt::Display, node: &str| unreachable(url, node, why);
+        let node = open.node.clone();
+        let stream = match self.tunnels.open(open) {
+            Ok(stream) => stream,
+            Err(busy @ OpenError::Busy) => return Err(Status::service_unavailable(busy.to_string())),
+            Err(error @ OpenError::NoTunnel) => return Err(unreachable(&error, &node)),
+        };
+        match tokio::time::timeout(limits::STREAM_BEGIN, stream.begun()).await {
+            Ok(Ok(halves)) => Ok(halves),
+            Ok(Err(Some(status))) => Err(*status),
+            Ok(Err(None)) => Err(unreachable(&"the tunnel ended", &node)),
+            Err(_) => Err(unreachable(&"the node does not answer", &node)),
+        }
+    }
+}
+
+/// 500 with the words in which a real server says that it cannot reach a kubelet.
+fn unreachable(url: &str, node: &str, why: &dyn std::fmt::Display) -> Status {
+    let mut status = Status::internal("");
+    status.message = format!("Get \"https://{node}:10250/{url}\": dial {node}: {why}");
+    status.reason = Reason::Unknown;
+    status.details = None;
+    status
+}

@@ -1,0 +1,127 @@
+//! One stream to a node, as its user sees it: a reader and a writer, which may live in different tasks.
+
+use super::link::Link;
+use super::window::{Allowance, Room, cost};
+use crate::limits::{STREAM_FRAME_BYTES, STREAM_WINDOW};
+use bytes::Bytes;
+use kstore_api::status::Status;
+use kstore_proto::kstore::v1 as pb;
+use pb::tunnel_down::Message as Down;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// What a node says on a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FromNode {
+    /// It serves it. Comes at most once, before any data.
+    Begun,
+    /// Data.
+    Data {
+        /// 1 is out, 2 is err.
+        channel: u32,
+        /// May be empty.
+        data: Bytes,
+        /// Nothing more comes on this channel.
+        end: bool,
+    },
+    /// How it ended. Nothing comes after it.
+    Closed(Box<Status>),
+}
+
+/// A stream that was just opened.
+pub struct NodeStream {
+    reader: Reader,
+    writer: Writer,
+}
+
+/// The half from the node. Dropping it ends the stream.
+pub struct Reader {
+    link: Arc<Link>,
+    id: u64,
+    inbox: mpsc::Receiver<FromNode>,
+    room: Arc<Room>,
+    /// Taken out and not granted back yet.
+    taken: usize,
+}
+
+/// The half to the node. Cheap to clone.
+#[derive(Clone)]
+pub struct Writer {
+    link: Arc<Link>,
+    id: u64,
+    allowance: Arc<Allowance>,
+}
+
+impl NodeStream {
+    pub(super) fn new(
+        link: Arc<Link>,
+        id: u64,
+        inbox: mpsc::Receiver<FromNode>,
+        room: Arc<Room>,
+        allowance: Arc<Allowance>,
+    ) -> Self {
+        let reader = Reader { link: link.clone(), id, inbox, room, taken: 0 };
+        Self { reader, writer: Writer { link, id, allowance } }
+    }
+
+    /// Waits for the node's word that it serves the stream.
+    ///
+    /// # Errors
+    /// Its refusal; `None` if the tunnel ended before.
+    pub async fn begun(mut self) -> Result<(Reader, Writer), Option<Box<Status>>> {
+        match self.reader.next().await {
+            Some(FromNode::Begun) => Ok((self.reader, self.writer)),
+            Some(FromNode::Closed(status)) => Err(Some(status)),
+            Some(FromNode::Data { .. }) | None => Err(None),
+        }
+    }
+}
+
+impl Reader {
+    /// The next word of the node; what was taken before is granted back. `None` if the tunnel ended. Cancel safe.
+    pub async fn next(&mut self) -> Option<FromNode> {
+        if self.taken >= STREAM_WINDOW / 4 {
+            self.room.clear(self.taken);
+            let bytes = u32::try_from(self.taken).expect("no more is taken than the window holds");
+            self.link.send(Down::Credit(pb::StreamCredit { id: self.id, bytes }));
+            self.taken = 0;
+        }
+        let item = self.inbox.recv().await?;
+        if let FromNode::Data { data, .. } = &item {
+            self.taken += cost(data.len());
+        }
+        Some(item)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.link.forget(self.id);
+    }
+}
+
+impl Writer {
+    /// Sends data, when the node has room for it. False if the stream has ended.
+    pub async fn send(&self, channel: u32, mut data: Bytes) -> bool {
+        while !data.is_empty() {
+            let part = data.split_to(data.len().min(STREAM_FRAME_BYTES));
+            if !self.message(channel, part, false).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Says that nothing more comes on this channel. False if the stream has ended.
+    pub async fn end(&self, channel: u32) -> bool {
+        self.message(channel, Bytes::new(), true).await
+    }
+
+    async fn message(&self, channel: u32, data: Bytes, end: bool) -> bool {
+        let open = self.allowance.take(cost(data.len())).await;
+        if open {
+            self.link.send(Down::Data(pb::StreamData { id: self.id, channel, data, end }));
+        }
+        open
+    }
+}

@@ -1,0 +1,118 @@
+//! Tunnels without a wire: what goes down comes out of the outbox, what comes up is put in by hand.
+
+use super::*;
+use crate::limits::{STREAM_FRAME_COST, STREAM_WINDOW, TUNNEL_STREAMS};
+use bytes::Bytes;
+use futures::FutureExt as _;
+use kstore_api::status::Status;
+use pb::tunnel_down::Message as Down;
+use pb::tunnel_up::Message as Up;
+
+fn open(node: &str) -> pb::StreamOpen {
+    pb::StreamOpen { node: node.to_owned(), ..Default::default() }
+}
+
+fn data(id: u64, bytes: usize) -> Up {
+    Up::Data(pb::StreamData { id, channel: 1, data: vec![b'x'; bytes].into(), end: false })
+}
+
+fn sent(outbox: &mut Outbox) -> Vec<Down> {
+    std::iter::from_fn(|| outbox.try_recv().ok()).filter_map(|message| message.message).collect()
+}
+
+/// A stream that the node serves.
+async fn begun(tunnels: &Tunnels, link: &Link, outbox: &mut Outbox) -> (Reader, Writer, u64) {
+    let stream = tunnels.open(open("n")).unwrap();
+    let Some(Down::Open(opened)) = sent(outbox).pop() else { panic!("nothing was opened") };
+    link.receive(Up::Begun(pb::StreamBegun { id: opened.id })).unwrap();
+    let (reader, writer) = stream.begun().await.unwrap();
+    (reader, writer, opened.id)
+}
+
+#[tokio::test]
+async fn the_tunnel_that_named_a_node_last_is_used() {
+    let tunnels = Tunnels::default();
+    assert_eq!(tunnels.open(open("n")).err(), Some(OpenError::NoTunnel));
+    let ((old, mut old_out), (new, mut new_out)) = (Link::new(), Link::new());
+    tunnels.serve(&old, vec!["n".to_owned(), "m".to_owned()]);
+    tunnels.serve(&new, vec!["n".to_owned()]);
+    let streams = (tunnels.open(open("n")).unwrap(), tunnels.open(open("m")).unwrap());
+    assert_eq!((sent(&mut new_out).len(), sent(&mut old_out).len()), (1, 1));
+    drop(streams);
+    tunnels.end(&old);
+    assert_eq!((tunnels.open(open("m")).err(), tunnels.nodes()), (Some(OpenError::NoTunnel), 1));
+}
+
+#[tokio::test]
+async fn nobody_sends_more_than_the_reader_has_room_for() {
+    let (tunnels, (link, mut outbox)) = (Tunnels::default(), Link::new());
+    tunnels.serve(&link, vec!["n".to_owned()]);
+    let (mut reader, writer, id) = begun(&tunnels, &link, &mut outbox).await;
+
+    // Down: as much as the window holds, and not a byte more until the node grants it.
+    let all = Bytes::from(vec![b'y'; STREAM_WINDOW]);
+    let mut sending = std::pin::pin!(writer.send(0, all));
+    assert!(sending.as_mut().now_or_never().is_none(), "it waits");
+    let down = |outbox: &mut Outbox| -> usize {
+        let messages = sent(outbox).into_iter();
+        messages.map(|m| if let Down::Data(d) = m { d.data.len() } else { 0 }).sum()
+    };
+    let before = down(&mut outbox);
+    assert!(before <= STREAM_WINDOW - STREAM_FRAME_COST, "{before}");
+    link.receive(Up::Credit(pb::StreamCredit { id, bytes: 32 * 1024 })).unwrap();
+    assert!(sending.await);
+    assert_eq!(before + down(&mut outbox), STREAM_WINDOW);
+    let too_much = Up::Credit(pb::StreamCredit { id, bytes: u32::MAX });
+    assert_eq!(link.receive(too_much), Err(Violation::Credit));
+
+    // Up: what is not read is not granted, and more than was granted is a violation.
+    let frame = STREAM_WINDOW / 4 - STREAM_FRAME_COST;
+    for _ in 0..4 {
+        link.receive(data(id, frame)).unwrap();
+    }
+    assert_eq!(link.receive(data(id, 0)), Err(Violation::Window));
+    assert!(matches!(reader.next().await, Some(FromNode::Data { data, .. }) if data.len() == frame));
+    assert_eq!(sent(&mut outbox), [], "granted when the next is asked for");
+    reader.next().await;
+    let granted = u32::try_from(STREAM_WINDOW / 4).unwrap();
+    assert_eq!(sent(&mut outbox), [Down::Credit(pb::StreamCredit { id, bytes: granted })]);
+    link.receive(data(id, frame)).unwrap();
+}
+
+#[tokio::test]
+async fn a_stream_ends_from_either_side_and_with_its_tunnel() {
+    let (tunnels, (link, mut outbox)) = (Tunnels::default(), Link::new());
+    tunnels.serve(&link, vec!["n".to_owned()]);
+
+    let (reader, writer, id) = begun(&tunnels, &link, &mut outbox).await;
+    drop(reader);
+    assert_eq!(sent(&mut outbox), [Down::Close(pb::StreamClose { id, status_json: Bytes::new() })]);
+    assert!(!writer.send(0, Bytes::from_static(b"late")).await);
+    link.receive(data(id, 1)).unwrap();
+
+    let (mut reader, writer, id) = begun(&tunnels, &link, &mut outbox).await;
+    let status = Status::bad_request("no such container");
+    let close = pb::StreamClose { id, status_json: status.to_json().into() };
+    link.receive(data(id, 3)).unwrap();
+    link.receive(Up::Close(close)).unwrap();
+    assert!(matches!(reader.next().await, Some(FromNode::Data { .. })), "what came before is read first");
+    assert_eq!(reader.next().await, Some(FromNode::Closed(Box::new(status))));
+    assert!(!writer.end(0).await);
+    drop(reader);
+    assert_eq!(sent(&mut outbox), [], "the node knows already");
+
+    let (mut reader, writer, _) = begun(&tunnels, &link, &mut outbox).await;
+    tunnels.end(&link);
+    assert_eq!(reader.next().await, None);
+    assert!(!writer.end(0).await);
+}
+
+#[tokio::test]
+async fn a_tunnel_carries_so_many_streams_and_no_more() {
+    let (tunnels, (link, _outbox)) = (Tunnels::default(), Link::new());
+    tunnels.serve(&link, vec!["n".to_owned()]);
+    let mut streams: Vec<_> = (0..TUNNEL_STREAMS).map(|_| tunnels.open(open("n")).unwrap()).collect();
+    assert_eq!(tunnels.open(open("n")).err(), Some(OpenError::Busy));
+    streams.pop();
+    assert!(tunnels.open(open("n")).is_ok());
+}

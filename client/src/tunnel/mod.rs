@@ -1,0 +1,147 @@
+//! [`Tunnel`]: how whoever runs nodes lets the server reach them. The server opens streams through it, a [`NodeStream`] each;
+//! what they are for and what they carry is the caller's business. Nothing is opened again here when the tunnel ends.
+
+mod request;
+mod stream;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kstore_proto::kstore::v1 as pb;
+use pb::{tunnel_down::Message as Down, tunnel_up::Message as Up};
+use tokio::sync::mpsc;
+use tonic::Streaming;
+
+use crate::{
+    ApiError, Client,
+    client::bounded,
+    limits::{STREAM_FRAME_COST, STREAM_WINDOW, TUNNEL_STREAMS},
+};
+pub use request::{LogOptions, StreamKind, StreamRequest, Terminal};
+use stream::{Flow, cost};
+pub use stream::{Incoming, NodeStream, StreamReader, StreamWriter};
+
+/// Messages that one stream can have under way in one direction. A channel of that size is never full unless the server breaks
+/// the rules.
+const STREAM_MESSAGES: usize = STREAM_WINDOW / STREAM_FRAME_COST + 16;
+
+/// An open tunnel. Ends when it is dropped, and with it all its streams.
+pub struct Tunnel {
+    up: Upward,
+    down: Streaming<pb::TunnelDown>,
+    streams: BTreeMap<u64, Entry>,
+}
+
+/// Where messages to the server wait.
+#[derive(Clone)]
+pub(crate) struct Upward(mpsc::Sender<pb::TunnelUp>);
+
+impl Upward {
+    /// Queues a message. There is room for all that flow control allows; if the tunnel has ended it goes nowhere.
+    pub(crate) fn send(&self, message: Up) {
+        let _ = self.0.try_send(pb::TunnelUp { message: Some(message) });
+    }
+}
+
+struct Entry {
+    inbox: mpsc::Sender<Incoming>,
+    flow: Arc<Flow>,
+}
+
+impl Client {
+    /// Opens a tunnel through which the server reaches `nodes`. Needs permission to update the status of each.
+    ///
+    /// # Errors
+    /// As for any call.
+    pub async fn tunnel(&self, nodes: Vec<String>) -> Result<Tunnel, ApiError> {
+        let (sender, receiver) = mpsc::channel(TUNNEL_STREAMS * STREAM_MESSAGES);
+        let up = Upward(sender);
+        up.send(Up::Nodes(pb::TunnelNodes { names: nodes }));
+        let messages = futures::stream::unfold(receiver, async |mut receiver| {
+            let message = receiver.recv().await?;
+            Some((message, receiver))
+        });
+        let mut grpc = self.grpc();
+        let down = bounded(grpc.tunnel(self.request(messages))).await?;
+        Ok(Tunnel { up, down, streams: BTreeMap::new() })
+    }
+}
+
+impl Tunnel {
+    /// From now on the tunnel reaches these nodes and no others. Open streams go on.
+    pub fn serve(&self, nodes: Vec<String>) {
+        self.up.send(Up::Nodes(pb::TunnelNodes { names: nodes }));
+    }
+
+    /// Waits for the next stream that the server opens, and moves the open ones on meanwhile: they live only as long as somebody
+    /// waits here. Cancel safe.
+    ///
+    /// # Errors
+    /// When the tunnel has ended.
+    pub async fn next(&mut self) -> Result<NodeStream, ApiError> {
+        loop {
+            let message = self.down.message().await?;
+            let Some(message) = message.and_then(|message| message.message) else {
+                return Err(tonic::Status::unavailable("the server ended the tunnel").into());
+            };
+            match message {
+                Down::Open(open) => {
+                    let id = open.id;
+                    match request::read(open) {
+                        Some(request) if self.has_room() => return Ok(self.open(id, request)),
+                        Some(_) => stream::refuse(&self.up, id, "the node serves too many streams already"),
+                        None => stream::refuse(&self.up, id, "the node does not know such streams"),
+                    }
+                }
+                Down::Data(data) => self.data(data)?,
+                Down::Credit(credit) => self.credit(&credit)?,
+                Down::Close(close) => {
+                    if let Some(entry) = self.streams.remove(&close.id) {
+                        entry.flow.end();
+                    }
+                }
+            }
+        }
+    }
+
+    fn has_room(&mut self) -> bool {
+        // Those that ended on this side are forgotten here.
+        self.streams.retain(|_, entry| !entry.flow.ended());
+        self.streams.len() < TUNNEL_STREAMS
+    }
+
+    fn open(&mut self, id: u64, request: StreamRequest) -> NodeStream {
+        let (inbox, messages) = mpsc::channel(STREAM_MESSAGES);
+        let flow = Arc::new(Flow::new());
+        self.streams.insert(id, Entry { inbox, flow: flow.clone() });
+        NodeStream::new(request, id, self.up.clone(), messages, flow)
+    }
+
+    fn data(&mut self, message: pb::StreamData) -> Result<(), ApiError> {
+        let Some(entry) = self.streams.get(&message.id) else { return Ok(()) };
+        let pb::StreamData { channel, data, end, .. } = message;
+        let fits = entry.flow.fill(cost(data.len()));
+        match entry.inbox.try_send(Incoming { channel, data, end }) {
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) if fits => Ok(()),
+            _ => Err(broken("more data than was granted")),
+        }
+    }
+
+    fn credit(&mut self, credit: &pb::StreamCredit) -> Result<(), ApiError> {
+        match self.streams.get(&credit.id) {
+            Some(entry) if !entry.flow.grant(credit.bytes as usize) => {
+                Err(broken("more credit than was taken"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        self.streams.values().for_each(|entry| entry.flow.end());
+    }
+}
+
+fn broken(what: &str) -> ApiError {
+    tonic::Status::internal(format!("the server broke the rules of the tunnel: {what}")).into()
+}

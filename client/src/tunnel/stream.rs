@@ -1,0 +1,197 @@
+//! One stream on the node's side, and its flow control: the rule is in the proto file.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use bytes::Bytes;
+use kstore_api::status::Status;
+use kstore_proto::kstore::v1 as pb;
+use pb::tunnel_up::Message as Up;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::{StreamRequest, Upward};
+use crate::limits::{STREAM_FRAME_BYTES, STREAM_FRAME_COST, STREAM_WINDOW};
+
+/// What a message with so many bytes of data costs.
+pub(super) fn cost(bytes: usize) -> usize {
+    bytes + STREAM_FRAME_COST
+}
+
+/// Tells the server that a stream is not served.
+pub(super) fn refuse(up: &Upward, id: u64, why: &str) {
+    close(up, id, &Status::internal(why));
+}
+
+fn close(up: &Upward, id: u64, status: &Status) {
+    up.send(Up::Close(pb::StreamClose { id, status_json: status.to_json().into() }));
+}
+
+/// How far each side may go, and whether the stream has ended.
+pub(super) struct Flow {
+    /// What we may still send.
+    allowance: Semaphore,
+    /// What the server may still send.
+    room: AtomicUsize,
+    ended: CancellationToken,
+}
+
+impl Flow {
+    pub(super) fn new() -> Self {
+        Self {
+            allowance: Semaphore::new(STREAM_WINDOW),
+            room: AtomicUsize::new(STREAM_WINDOW),
+            ended: CancellationToken::new(),
+        }
+    }
+
+    /// Something of this cost has come. False if the server was not allowed to send it.
+    pub(super) fn fill(&self, cost: usize) -> bool {
+        self.room.fetch_update(Ordering::AcqRel, Ordering::Acquire, |room| room.checked_sub(cost)).is_ok()
+    }
+
+    /// The server grants this much. False if it was never taken.
+    pub(super) fn grant(&self, bytes: usize) -> bool {
+        let fits = self.allowance.available_permits().saturating_add(bytes) <= STREAM_WINDOW;
+        if fits {
+            self.allowance.add_permits(bytes);
+        }
+        fits
+    }
+
+    pub(super) fn end(&self) {
+        self.ended.cancel();
+        self.allowance.close();
+    }
+
+    pub(super) fn ended(&self) -> bool {
+        self.ended.is_cancelled()
+    }
+
+    /// Waits until so much may be sent. False if the stream has ended.
+    async fn take(&self, cost: usize) -> bool {
+        let cost = u32::try_from(cost).expect("a message is smaller than the window");
+        match self.allowance.acquire_many(cost).await {
+            Ok(permits) => {
+                permits.forget();
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+/// Data from the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incoming {
+    /// 0 is in, 4 is terminal sizes.
+    pub channel: u32,
+    /// May be empty.
+    pub data: Bytes,
+    /// Nothing more comes on this channel.
+    pub end: bool,
+}
+
+/// A stream that the server opened and nobody has answered yet.
+pub struct NodeStream {
+    /// What it is for.
+    pub request: StreamRequest,
+    reader: StreamReader,
+    writer: StreamWriter,
+}
+
+impl NodeStream {
+    pub(super) fn new(
+        request: StreamRequest,
+        id: u64,
+        up: Upward,
+        inbox: mpsc::Receiver<Incoming>,
+        flow: Arc<Flow>,
+    ) -> Self {
+        let reader = StreamReader { id, up: up.clone(), inbox, flow: flow.clone(), taken: 0 };
+        Self { request, reader, writer: StreamWriter { id, up, flow } }
+    }
+
+    /// Says that the stream is served.
+    pub fn begin(self) -> (StreamReader, StreamWriter) {
+        self.writer.up.send(Up::Begun(pb::StreamBegun { id: self.writer.id }));
+        (self.reader, self.writer)
+    }
+
+    /// Says that it is not served, and why: the server answers its caller with this.
+    pub fn refuse(self, status: &Status) {
+        self.writer.close(status);
+    }
+}
+
+/// The half from the server.
+pub struct StreamReader {
+    id: u64,
+    up: Upward,
+    inbox: mpsc::Receiver<Incoming>,
+    flow: Arc<Flow>,
+    /// Taken out and not granted back yet.
+    taken: usize,
+}
+
+impl StreamReader {
+    /// The next data; what was taken before is granted back. `None` if the server closed the stream or the tunnel ended.
+    /// Cancel safe.
+    pub async fn next(&mut self) -> Option<Incoming> {
+        if self.taken >= STREAM_WINDOW / 4 {
+            self.flow.room.fetch_add(self.taken, Ordering::AcqRel);
+            let bytes = u32::try_from(self.taken).expect("no more is taken than the window holds");
+            self.up.send(Up::Credit(pb::StreamCredit { id: self.id, bytes }));
+            self.taken = 0;
+        }
+        let message = self.inbox.recv().await?;
+        self.taken += cost(message.data.len());
+        Some(message)
+    }
+}
+
+/// The half to the server. Dropping it without [`StreamWriter::close`] ends the stream with a failure.
+pub struct StreamWriter {
+    id: u64,
+    up: Upward,
+    flow: Arc<Flow>,
+}
+
+impl StreamWriter {
+    /// Sends data, when the server has room for it. False if nobody wants it any more.
+    pub async fn send(&self, channel: u32, data: impl Into<Bytes>) -> bool {
+        let mut data = data.into();
+        while !data.is_empty() {
+            let part = data.split_to(data.len().min(STREAM_FRAME_BYTES));
+            if !self.flow.take(cost(part.len())).await {
+                return false;
+            }
+            self.up.send(Up::Data(pb::StreamData { id: self.id, channel, data: part, end: false }));
+        }
+        !self.flow.ended()
+    }
+
+    /// Ends the stream and says how it went.
+    pub fn close(self, status: &Status) {
+        if !self.flow.ended() {
+            self.flow.end();
+            close(&self.up, self.id, status);
+        }
+    }
+
+    /// Waits until the server closes the stream.
+    pub async fn ended(&self) {
+        self.flow.ended.cancelled().await;
+    }
+}
+
+impl Drop for StreamWriter {
+    fn drop(&mut self) {
+        if !self.flow.ended() {
+            self.flow.end();
+            refuse(&self.up, self.id, "the node gave the stream up");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Which run of a container a request for its log means: the kubelet's rule, and its words when there is none. Pure.
+
+use super::{Log, Run};
+use crate::behavior;
+use crate::pod::Pod;
+use crate::pod::container::{Container, Ended};
+use crate::pod::object::PodObject;
+use crate::status;
+use k8s_openapi::api::core::v1::ContainerStatus;
+
+/// A run, and which container it is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The place in [`PodObject::containers`].
+    pub container: usize,
+    /// The run.
+    pub run: Run,
+}
+
+impl Chosen {
+    /// What it logs.
+    pub fn log(&self, object: &PodObject) -> Log {
+        let spec = object.container(self.container).expect("the run is of one of the pod's containers");
+        let (script, _) = behavior::script(&object.metadata.annotations, &spec.name);
+        Log::of(&script.log, &spec.name, &spec.image, &self.run)
+    }
+}
+
+/// The run of `name` that is meant: the present or latest one, or the one before.
+///
+/// # Errors
+/// Why there is none, in a kubelet's words.
+pub fn choose(pod: &Pod, object: &PodObject, name: &str, previous: bool) -> Result<Chosen, String> {
+    let of = format!("container \"{name}\" in pod \"{}\"", object.metadata.name);
+    let statuses = status::containers(pod, object);
+    let place = object.containers().position(|spec| spec.name == name);
+    let Some(container) = place else { return Err(format!("{of} is not available")) };
+    let status = statuses.get(container).ok_or_else(|| format!("{of} is not available"))?;
+    let id = match id_of(status, previous) {
+        Ok(id) => id,
+        Err(None) => {
+            let pod = &object.metadata.name;
+            return Err(format!("previous terminated container \"{name}\" in pod \"{pod}\" not found"));
+        }
+        Err(Some(reason)) => {
+            let why = match reason {
+                "ErrImagePull" => "image can't be pulled",
+                "ImagePullBackOff" => "trying and failing to pull image",
+                other => other,
+            };
+            return Err(format!("{of} is waiting to start: {why}"));
+        }
+    };
+    let run = find(&pod.containers[container], id).ok_or_else(|| format!("{of} is terminated"))?;
+    Ok(Chosen { container, run })
+}
+
+/// The id of the run that is meant; else why a container that never ran waits, or nothing if only the one before is missing.
+fn id_of(status: &ContainerStatus, previous: bool) -> Result<&str, Option<&str>> {
+    let state = status.state.as_ref();
+    let terminated = |state: Option<&k8s_openapi::api::core::v1::ContainerState>| -> Option<String> {
+        state?.terminated.as_ref()?.container_id.clone()
+    };
+    let last = status.last_state.as_ref().and_then(|state| state.terminated.as_ref());
+    let last = last.and_then(|terminated| terminated.container_id.as_deref());
+    if previous {
+        return last.ok_or(None);
+    }
+    let running = state.is_some_and(|state| state.running.is_some());
+    if running || terminated(state).is_some() {
+        return Ok(status.container_id.as_deref().unwrap_or_default());
+    }
+    let waiting = state.and_then(|state| state.waiting.as_ref()).and_then(|w| w.reason.as_deref());
+    last.ok_or(Some(waiting.unwrap_or("ContainerCreating")))
+}
+
+/// The run of this id, if the container still remembers it.
+pub fn find(container: &Container, id: &str) -> Option<Run> {
+    if let Some(run) = container.run().filter(|run| run.id == id) {
+        return Some(Run { id: id.to_owned(), started_at: run.started_at, ended: None });
+    }
+    let ended = [&container.ended, &container.last].into_iter().flatten().find(|ended| ended.id == id)?;
+    let Ended { started_at, finished_at, code, .. } = *ended;
+    Some(Run { id: id.to_owned(), started_at, ended: Some((finished_at, code)) })
+}

@@ -1,0 +1,42 @@
+//! A value of which only the newest matters, and those who wait for a newer one.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Notify;
+
+/// The newest value. Readers may miss some, never the last.
+pub(crate) struct Latest<T> {
+    value: Mutex<(u64, Arc<T>)>,
+    changed: Notify,
+}
+
+impl<T> Latest<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { value: Mutex::new((0, Arc::new(value))), changed: Notify::new() }
+    }
+
+    /// Replaces the value and wakes everybody who waits.
+    pub(crate) fn set(&self, value: T) {
+        let mut place = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        *place = (place.0 + 1, Arc::new(value));
+        drop(place);
+        self.changed.notify_waiters();
+    }
+
+    /// The value, and its number.
+    pub(crate) fn get(&self) -> (u64, Arc<T>) {
+        self.value.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits for a value after the one of this number. Cancel safe.
+    pub(crate) async fn after(&self, seen: u64) -> (u64, Arc<T>) {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let (number, value) = self.get();
+            if number > seen {
+                return (number, value);
+            }
+            changed.await;
+        }
+    }
+}

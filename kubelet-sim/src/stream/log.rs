@@ -1,0 +1,72 @@
+//! A container's log, sent as far as it goes, and followed if that is asked for.
+
+use super::{Feed, Snapshot, Streams};
+use crate::log::{Chosen, Log, Reading, Step, choose, find};
+use crate::time::between;
+use kstore_api::status::Status;
+use kstore_client::{LogOptions, NodeStream, StreamWriter};
+
+impl Streams {
+    pub(super) async fn log(&self, feed: &Feed, options: &LogOptions, stream: NodeStream) {
+        let (_, snapshot) = feed.get();
+        let object = &snapshot.record.pod;
+        let chosen = match choose(&snapshot.machine, object, &stream.request.container, options.previous) {
+            Ok(chosen) => chosen,
+            Err(why) => return stream.refuse(&Status::bad_request(why)),
+        };
+        let reading = Reading::new(options, &chosen.log(object), self.clock.now());
+        let (_reader, writer) = stream.begin();
+        match self.send_log(feed, chosen, reading, options.follow, &writer).await {
+            Ok(()) => writer.close(&Status::success(200)),
+            Err(Unfinished) => drop(writer),
+        }
+    }
+
+    /// Sends the log of a run until it is read, has ended, or nobody wants it any more.
+    pub(super) async fn send_log(
+        &self,
+        feed: &Feed,
+        mut chosen: Chosen,
+        mut reading: Reading,
+        follow: bool,
+        writer: &StreamWriter,
+    ) -> Result<(), Unfinished> {
+        let (mut seen, mut snapshot) = feed.get();
+        loop {
+            let log = latest(&mut chosen, &snapshot);
+            let now = self.clock.now();
+            match reading.step(&log, now) {
+                Step::Send(channel, text) => {
+                    if !writer.send(channel, text).await {
+                        return Err(Unfinished);
+                    }
+                    continue;
+                }
+                Step::Enough => return Ok(()),
+                Step::Wait if !follow || log.ended() || snapshot.gone => return Ok(()),
+                Step::Wait if !snapshot.reachable => return Err(Unfinished),
+                Step::Wait => {}
+            }
+            let next = reading.next(&log, now).map(|at| between(now, at));
+            tokio::select! {
+                biased;
+                () = writer.ended() => return Err(Unfinished),
+                newer = feed.after(seen) => (seen, snapshot) = newer,
+                () = tokio::time::sleep(next.unwrap_or_default()), if next.is_some() => {}
+            }
+        }
+    }
+}
+
+/// The stream ended before the log did.
+pub(super) struct Unfinished;
+
+/// The log of the run as it stands now. A run that the container no longer remembers says nothing more.
+fn latest(chosen: &mut Chosen, snapshot: &Snapshot) -> Log {
+    let container = &snapshot.machine.containers[chosen.container];
+    match find(container, &chosen.run.id) {
+        Some(run) => chosen.run = run,
+        None => chosen.run.ended = chosen.run.ended.or(Some((chosen.run.started_at, 0))),
+    }
+    chosen.log(&snapshot.record.pod)
+}

@@ -1,0 +1,150 @@
+//! Logs, commands and ports of simulated containers for those who ask the server for them. The server reaches the nodes through
+//! a tunnel that is opened here, one for all of them; each stream in it is a task that follows its pod through a [`Feed`]. What a
+//! stream says is judged elsewhere (`log`, `shell`); nothing on the host is touched.
+
+mod latest;
+mod log;
+
+use crate::limits::{LOOK_QUEUE, TUNNEL_RETRY_BASE, TUNNEL_RETRY_MAX};
+use crate::manager::record::PodRecord;
+use crate::pod::Pod;
+use kstore_api::status::{Details, Reason, Status};
+use kstore_client::{ApiError, Client, NodeStream, StreamKind, StreamRequest, Tunnel};
+use kstore_nondet::{Clock, Rng};
+pub(crate) use latest::Latest;
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// A pod as a stream sees it.
+pub(crate) struct Snapshot {
+    pub(crate) record: Arc<PodRecord>,
+    pub(crate) machine: Pod,
+    /// Its node answers.
+    pub(crate) reachable: bool,
+    /// The object is gone.
+    pub(crate) gone: bool,
+}
+
+/// How a stream hears of its pod.
+pub(crate) type Feed = Arc<Latest<Snapshot>>;
+
+/// A stream asks the manager for its pod; nothing is answered if there is none.
+pub(crate) struct Look {
+    pub(crate) request: StreamRequest,
+    pub(crate) answer: oneshot::Sender<Feed>,
+}
+
+/// What the streams of all nodes have in common. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Streams {
+    client: Client,
+    clock: Clock,
+    rng: Rng,
+    serving: Arc<Latest<Vec<String>>>,
+    looks: mpsc::Sender<Look>,
+}
+
+impl Streams {
+    /// Streams for the nodes that `serving` names, now and later, and where they ask for pods.
+    pub(crate) fn new(
+        client: Client,
+        clock: Clock,
+        rng: Rng,
+        serving: Arc<Latest<Vec<String>>>,
+    ) -> (Self, mpsc::Receiver<Look>) {
+        let (looks, asked) = mpsc::channel(LOOK_QUEUE);
+        (Self { client, clock, rng, serving, looks }, asked)
+    }
+
+    /// Keeps a tunnel open until `stop`.
+    pub(crate) async fn run(self, stop: &CancellationToken) {
+        let mut wait = TUNNEL_RETRY_BASE;
+        while !stop.is_cancelled() {
+            let (seen, nodes) = self.serving.get();
+            let opened = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                opened = self.client.tunnel(nodes.to_vec()) => opened,
+            };
+            let ended = match opened {
+                Ok(tunnel) => {
+                    wait = TUNNEL_RETRY_BASE;
+                    self.carry(tunnel, seen, stop).await
+                }
+                Err(error) => Some(error),
+            };
+            let Some(error) = ended else { return };
+            tracing::debug!(%error, "no tunnel to the server");
+            let pause = wait.mul_f64(0.5 + self.rng.unit() / 2.0);
+            wait = wait.saturating_mul(2).min(TUNNEL_RETRY_MAX);
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Serves what comes through a tunnel until it ends, and says why; nothing at a stop.
+    async fn carry(&self, mut tunnel: Tunnel, mut seen: u64, stop: &CancellationToken) -> Option<ApiError> {
+        let mut tasks = JoinSet::new();
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return None,
+                (number, nodes) = self.serving.after(seen) => {
+                    seen = number;
+                    tunnel.serve(nodes.to_vec());
+                }
+                opened = tunnel.next() => match opened {
+                    Ok(stream) => drop(tasks.spawn(self.clone().serve(stream))),
+                    Err(error) => return Some(error),
+                },
+                Some(done) = tasks.join_next() => {
+                    if let Err(error) = done {
+                        tracing::error!(%error, "a stream of a simulated container failed");
+                    }
+                }
+            }
+        }
+    }
+
+    async fn serve(self, stream: NodeStream) {
+        let (answer, feed) = oneshot::channel();
+        let look = Look { request: stream.request.clone(), answer };
+        let feed = match self.looks.send(look).await {
+            Ok(()) => feed.await.ok(),
+            Err(_) => None,
+        };
+        let Some(feed) = feed else {
+            let status = unknown_pod(&stream.request);
+            return stream.refuse(&status);
+        };
+        match stream.request.kind.clone() {
+            StreamKind::Log(options) => self.log(&feed, &options, stream).await,
+            StreamKind::Exec(..) | StreamKind::Attach(_) | StreamKind::Port(_) => {
+                stream.refuse(&Status::internal("not served"));
+            }
+        }
+    }
+}
+
+/// What the server says when a kubelet answers 404.
+fn unknown_pod(request: &StreamRequest) -> Status {
+    let resource = match request.kind {
+        StreamKind::Log(_) => "pods/log",
+        StreamKind::Exec(..) => "pods/exec",
+        StreamKind::Attach(_) => "pods/attach",
+        StreamKind::Port(_) => "pods/portforward",
+    };
+    let name = &request.pod;
+    let mut status =
+        Status::bad_request(format!("the server could not find the requested resource ( {resource} {name})"));
+    status.code = 404;
+    status.reason = Reason::NotFound;
+    let (name, kind) = (name.clone(), resource.to_owned());
+    status.details = Some(Box::new(Details { name, kind, ..Details::default() }));
+    status
+}

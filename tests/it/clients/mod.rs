@@ -1,0 +1,34 @@
+//! Clients that others wrote, unmodified, against the real program over TLS. kubectl has a module of its own; Python's are in
+//! `tests/clients/python`, run by CI.
+
+/// The request layer of kube-rs: every call of `Api`.
+mod kube_api;
+/// The runtime of kube-rs: watcher, controller, finalizer, conditions.
+mod kube_runtime;
+
+use crate::SERVER;
+use kstore_tests::{Launch, Server};
+use kube_client::Client;
+use kube_client::config::{Config, KubeConfigOptions, Kubeconfig};
+
+/// A server in memory and kube-rs's client, configured from the kubeconfig that the server wrote.
+struct World {
+    client: Client,
+    _server: Server,
+    _dir: tempfile::TempDir,
+}
+
+impl World {
+    async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let server = Launch::in_memory(SERVER, dir.path()).start().unwrap();
+        let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        Self { client: Client::try_from(config).unwrap(), _server: server, _dir: dir }
+    }
+}
+
+/// A value from JSON, as the examples of Kubernetes are written.
+fn from<K: serde::de::DeserializeOwned>(value: serde_json::Value) -> K {
+    serde_json::from_value(value).unwrap()
+}
