@@ -7,12 +7,20 @@ mod apply;
 mod concurrency;
 /// The deletion state machine, and collections.
 mod deletion;
+/// Which resources there are, in every form in which clients ask.
+mod discovery;
 /// Codes, reasons, texts and headers of refusals.
 mod errors;
+/// Health and the version.
+mod health;
 /// Kinds of all groups but the core, `apps` and `batch`, and what is there from the start.
 mod kinds_other;
 /// What the server keeps in metadata, generation above all.
 mod metadata;
+/// What is counted, held to the formats it is written in.
+mod metrics;
+/// Documents of the API for people, kubectl and generators of clients.
+mod openapi;
 /// Query options.
 mod options;
 /// Patches of the other kinds.
