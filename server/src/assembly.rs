@@ -69,6 +69,7 @@ pub(crate) async fn everything(
         nondet: parts.nondet.clone(),
         stop: doors.stop(),
         advertised: door.advertised,
+        client_ca: Some(parts.ca_pem.clone()),
         tokens: Some(door.tokens),
     };
     // The follower ends when the storage closes, which `core` does at its end; if it ends before, the server must not go on.

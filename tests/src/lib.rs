@@ -13,6 +13,7 @@ mod on_etcd;
 mod rest;
 mod server;
 pub mod wait;
+pub mod websocket;
 
 pub use cluster::{Cluster, Loops, Setup, Storage, simulate};
 pub use etcd::{Etcd, free_port};

@@ -1,56 +1,55 @@
-//! What must hold of events, in both shapes.
+//! What must hold of core events; the newer shape is judged in `groups::events`.
 
 use serde_json::Value;
 
-use super::check::{grammar, one_of};
+use super::check::grammar;
 use crate::field::{ErrorList, Path};
+use crate::limits::{EVENT_NOTE_MAX, EVENT_WORD_MAX};
 use crate::meta;
 use crate::name;
 use crate::object::text;
 
-/// An event lives in the namespace of the object it is about; events about cluster-scoped objects in a system namespace.
+/// Events at any time.
 pub(super) fn content(object: &Value, errors: &mut ErrorList) {
+    place(errors, object);
+    if !object["eventTime"].is_null() {
+        words(errors, object);
+    }
+    let own = meta::namespace(object);
+    grammar(errors, &Path::new("namespace"), own, name::dns1123_subdomain(own));
+}
+
+/// An event lives in the namespace of the object it is about; events about cluster-scoped objects in a system namespace.
+fn place(errors: &mut ErrorList, object: &Value) {
     let (own, about) = (meta::namespace(object), text(&object["involvedObject"]["namespace"]));
+    let timed = !object["eventTime"].is_null();
     let fits = match about {
-        "" => matches!(own, "" | "default" | "kube-system"),
-        about => own == about,
+        "" if timed => matches!(own, "default" | "kube-system"),
+        "" => matches!(own, "" | "default"),
+        about => timed || own == about,
     };
     if !fits {
         errors.invalid(&Path::new("involvedObject.namespace"), about, "does not match event.namespace");
     }
 }
 
-/// Bytes of the texts that name a reporter, an action, a reason.
-const WORD_MAX: usize = 128;
-/// Bytes of the note.
-const NOTE_MAX: usize = 1024;
-
-/// What the new shape demands and the old one does not.
-pub(super) fn strict(object: &Value, errors: &mut ErrorList) {
-    if object["eventTime"].is_null() {
-        errors.required(&Path::new("eventTime"), "");
+/// Events with a time of their own say who reports what.
+fn words(errors: &mut ErrorList, object: &Value) {
+    let (path, reporter) = (Path::new("reportingComponent"), text(&object["reportingComponent"]));
+    if reporter.is_empty() {
+        errors.required(&path, "");
     }
-    let controller = text(&object["reportingController"]);
-    if controller.is_empty() {
-        errors.required(&Path::new("reportingController"), "");
-    } else {
-        grammar(errors, &Path::new("reportingController"), controller, name::qualified_name(controller));
-    }
+    grammar(errors, &path, reporter, name::qualified_name(reporter));
     for member in ["reportingInstance", "action", "reason"] {
-        match text(&object[member]) {
-            "" => errors.required(&Path::new(member), ""),
-            word if word.len() > WORD_MAX => {
-                errors.invalid(&Path::new(member), "", format!("can have at most {WORD_MAX} characters"));
-            }
-            _ => {}
+        let (path, word) = (Path::new(member), text(&object[member]));
+        if word.is_empty() {
+            errors.required(&path, "");
+        }
+        if word.len() > EVENT_WORD_MAX {
+            errors.invalid(&path, "", format!("can have at most {EVENT_WORD_MAX} characters"));
         }
     }
-    if text(&object["note"]).len() > NOTE_MAX {
-        errors.invalid(&Path::new("note"), "", format!("can have at most {NOTE_MAX} characters"));
-    }
-    one_of(errors, &Path::new("type"), &object["type"], &["Normal", "Warning"]);
-    let (own, about) = (meta::namespace(object), text(&object["regarding"]["namespace"]));
-    if !matches!((about, own), ("", "default" | "kube-system")) && about != own {
-        errors.invalid(&Path::new("regarding.namespace"), about, "does not match event.namespace");
+    if text(&object["message"]).len() > EVENT_NOTE_MAX {
+        errors.invalid(&Path::new("message"), "", format!("can have at most {EVENT_NOTE_MAX} characters"));
     }
 }

@@ -2,23 +2,23 @@
 //! been type-checked, defaulted and prepared (`strategy`) before. Pure: what needs another object (a namespace, an allocated address) is
 //! checked elsewhere.
 
-mod admission;
-mod autoscaling;
 mod batch;
 mod check;
 mod claim;
-mod cluster;
 mod config;
 mod cron;
+mod endpoints;
 mod event;
+mod groups;
+mod limit_range;
 mod metadata;
-mod networking;
+mod namespace;
+mod node;
 mod pod;
-mod rbac;
+mod quota;
 mod resource;
 mod selector;
 mod service;
-mod storage;
 mod volume;
 mod warning;
 mod workload;
@@ -38,15 +38,25 @@ pub fn create(resource: &Resource, object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     metadata::create(resource, object, &mut errors);
     content(resource, object, &mut errors);
+    groups::content(resource, object, None, &mut errors);
+    groups::create(resource, object, &mut errors);
     match (resource.group, resource.kind) {
         ("", "Service") => service::content(object, None, &mut errors),
+        ("", "Endpoints") => endpoints::content(object, None, &mut errors),
+        ("", "Namespace") => namespace::create(object, &mut errors),
         ("", "Pod") => pod::create(object, &mut errors),
         ("apps", "StatefulSet") => workload::stateful_set_create(object, &mut errors),
         ("apps", "ControllerRevision") => workload::revision_create(object, &mut errors),
         ("batch", "CronJob") => batch::cron_job_create(object, &mut errors),
-        ("events.k8s.io", "Event") => event::strict(object, &mut errors),
         _ => {}
     }
+    errors
+}
+
+/// Everything wrong with an object that is answered and not stored: a review, a request for a token.
+pub fn review(resource: &Resource, object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    groups::content(resource, object, None, &mut errors);
     errors
 }
 
@@ -73,6 +83,11 @@ pub fn update_subresource(resource: &Resource, subresource: &str, new: &Value, o
             workload::status(kind, new, old, &mut errors);
         }
         ("batch", "Job", "status") => batch::job_status(new, old, &mut errors),
+        ("", "Namespace", "finalize") => namespace::finalize(new, &mut errors),
+        ("", "Namespace", "status") => namespace::status(new, &mut errors),
+        ("", "Node", "status") => node::status(new, old, &mut errors),
+        ("", "PersistentVolumeClaim", "status") => claim::status(new, &mut errors),
+        ("", "ResourceQuota", "status") => quota::status(new, &mut errors),
         ("", "Service", "status") => service::status(new, old, &mut errors),
         ("", "Pod", "resize") => {
             content(resource, new, &mut errors);
@@ -86,8 +101,10 @@ pub fn update_subresource(resource: &Resource, subresource: &str, new: &Value, o
         (_, _, "" | "scale") => {
             content(resource, new, &mut errors);
             change(resource, new, old, &mut errors);
+            groups::content(resource, new, Some(old), &mut errors);
+            groups::change(resource, new, old, &mut errors);
         }
-        _ => {}
+        _ => groups::subresource(resource, subresource, new, old, &mut errors),
     }
     errors
 }
@@ -112,12 +129,10 @@ fn content(resource: &Resource, object: &Value, errors: &mut ErrorList) {
         ("", "ReplicationController") => workload::replication_controller(object, errors),
         ("", "ConfigMap") => config::config_map(object, errors),
         ("", "Secret") => config::secret(object, errors),
-        ("", "Namespace") => cluster::namespace(object, errors),
-        ("", "Node") => cluster::node(object, errors),
-        ("", "ResourceQuota") => cluster::resource_quota(object, errors),
-        ("", "LimitRange") => cluster::limit_range(object, errors),
+        ("", "Node") => node::content(object, errors),
+        ("", "ResourceQuota") => quota::content(object, errors),
+        ("", "LimitRange") => limit_range::content(object, errors),
         ("", "Event") => event::content(object, errors),
-        ("", "Endpoints") => networking::endpoints(object, errors),
         ("", "PersistentVolume") => volume::content(object, errors),
         ("", "PersistentVolumeClaim") => claim::content(object, errors),
         ("apps", "Deployment") => workload::deployment(object, errors),
@@ -125,19 +140,6 @@ fn content(resource: &Resource, object: &Value, errors: &mut ErrorList) {
         ("apps", "ControllerRevision") => workload::revision(object, errors),
         ("apps", "DaemonSet") => workload::daemon_set(object, errors),
         ("batch", "Job") => batch::job(object, errors),
-        ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::autoscaler(object, errors),
-        ("policy", "PodDisruptionBudget") => autoscaling::disruption_budget(object, errors),
-        ("networking.k8s.io", "Ingress") => networking::ingress(object, errors),
-        ("networking.k8s.io", "IngressClass") => networking::ingress_class(object, errors),
-        ("networking.k8s.io", "NetworkPolicy") => networking::network_policy(object, errors),
-        ("discovery.k8s.io", "EndpointSlice") => networking::endpoint_slice(object, errors),
-        ("coordination.k8s.io", "Lease") => cluster::lease(object, errors),
-        ("scheduling.k8s.io", "PriorityClass") => cluster::priority_class(object, errors),
-        ("node.k8s.io", "RuntimeClass") => cluster::runtime_class(object, errors),
-        ("certificates.k8s.io", "CertificateSigningRequest") => cluster::certificate_request(object, errors),
-        ("rbac.authorization.k8s.io", kind) => rbac::content(kind, object, errors),
-        ("storage.k8s.io", "StorageClass") => storage::class(object, errors),
-        ("admissionregistration.k8s.io", kind) => admission::content(kind, object, errors),
         _ => {}
     }
 }
@@ -148,8 +150,9 @@ fn change(resource: &Resource, new: &Value, old: &Value, errors: &mut ErrorList)
         ("", "Pod") => pod::change(new, old, errors),
         ("", "ConfigMap") => config::config_map_change(new, old, errors),
         ("", "Secret") => config::secret_change(new, old, errors),
-        ("", "Node") => cluster::node_change(new, old, errors),
-        ("", "ResourceQuota") => check::immutable(errors, "spec.scopes", new, old),
+        ("", "Node") => node::change(new, old, errors),
+        ("", "ResourceQuota") => quota::change(new, old, errors),
+        ("", "Endpoints") => endpoints::content(new, Some(old), errors),
         ("", "PersistentVolume") => volume::change(new, old, errors),
         ("", "PersistentVolumeClaim") => claim::change(new, old, errors),
         ("apps", "Deployment" | "ReplicaSet") => check::immutable(errors, "spec.selector", new, old),
@@ -160,17 +163,6 @@ fn change(resource: &Resource, new: &Value, old: &Value, errors: &mut ErrorList)
         ("apps", "ControllerRevision") => workload::revision_change(new, old, errors),
         ("batch", "Job") => batch::job_change(new, old, errors),
         ("batch", "CronJob") => batch::cron_job_change(new, old, errors),
-        ("networking.k8s.io", "IngressClass") => check::immutable(errors, "spec.controller", new, old),
-        ("discovery.k8s.io", "EndpointSlice") => check::immutable(errors, "addressType", new, old),
-        ("scheduling.k8s.io", "PriorityClass") => cluster::priority_class_change(new, old, errors),
-        ("node.k8s.io", "RuntimeClass") => check::immutable(errors, "handler", new, old),
-        ("rbac.authorization.k8s.io", kind) => rbac::change(kind, new, old, errors),
-        ("storage.k8s.io", "StorageClass") => storage::class_change(new, old, errors),
-        ("storage.k8s.io", "VolumeAttachment") => check::immutable(errors, "spec", new, old),
-        ("storage.k8s.io", "VolumeAttributesClass") => {
-            check::immutable(errors, "driverName", new, old);
-            check::immutable(errors, "parameters", new, old);
-        }
         _ => {}
     }
 }
