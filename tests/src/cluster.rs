@@ -2,26 +2,21 @@
 //! and a seed. Composed like `kstore-server` does it, without sockets, signals and certificates.
 
 use crate::Rest;
-use async_trait::async_trait;
+use crate::on_etcd::{Pipes, etcd_config};
 use kstore_api::kind;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::storage::embedded::Embedded;
-use kstore_apiserver::storage::etcd::{self, Dial, Etcd, Url, Wire};
+use kstore_apiserver::storage::etcd::Etcd;
 use kstore_apiserver::storage::{SharedStorage, Storage as _};
 use kstore_apiserver::{ApiServer, InProcess, Options};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
-use kstore_etcd::Unlisted;
 use kstore_kubelet_sim::{Handle, Simulator};
 use kstore_nondet::Nondet;
 use kstore_store::{Config, Store};
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-
-/// Bytes that a pipe holds; about what a socket does.
-const PIPE: usize = 256 * 1024;
 
 /// What to simulate.
 #[derive(Clone, Debug)]
@@ -289,10 +284,9 @@ impl Below {
         stop: &CancellationToken,
         tasks: &TaskTracker,
     ) -> Self {
-        let door = || Unlisted::new(store.clone(), "http://etcd.invalid:2379", stop.clone());
         let pipes = match storage {
             Storage::Embedded => None,
-            Storage::Etcd => Some(Arc::new(Pipes { door: door(), tasks: tasks.clone() })),
+            Storage::Etcd => Some(Pipes::new(store, stop, tasks)),
         };
         Self { store: store.clone(), pipes, nondet: nondet.clone(), stop: stop.clone(), tasks: tasks.clone() }
     }
@@ -300,12 +294,7 @@ impl Below {
     /// One apiserver's way to the store.
     fn storage(&self) -> SharedStorage {
         let Some(pipes) = &self.pipes else { return Arc::new(Embedded::new(self.store.clone())) };
-        let config = etcd::Config {
-            members: vec!["http://etcd.invalid:2379".parse().expect("it is a URL")],
-            prefix: "/registry".into(),
-            user: None,
-            compaction: Duration::ZERO,
-        };
+        let config = etcd_config(&["http://etcd.invalid:2379"]);
         let (etcd, work) =
             Etcd::new(&config, pipes.clone(), &self.nondet.rng).expect("the configuration is good");
         self.tasks.spawn(work);
@@ -318,22 +307,6 @@ impl Below {
     }
 }
 
-/// Connections within the process.
-struct Pipes {
-    door: Unlisted,
-    tasks: TaskTracker,
-}
-
-#[async_trait]
-impl Dial for Pipes {
-    async fn dial(&self, _: &Url) -> std::io::Result<Box<dyn Wire>> {
-        let (ours, theirs) = tokio::io::duplex(PIPE);
-        let door = self.door.clone();
-        self.tasks.spawn(async move { door.speak(theirs).await });
-        Ok(Box::new(ours))
-    }
-}
-
-fn admin() -> UserInfo {
+pub(crate) fn admin() -> UserInfo {
     UserInfo::new("kubernetes-admin", ["system:masters"])
 }

@@ -34,7 +34,8 @@ impl Reply {
 }
 
 impl Rest {
-    pub(crate) fn new(doors: InProcess) -> Self {
+    /// To these doors.
+    pub fn new(doors: InProcess) -> Self {
         Self(doors)
     }
 
