@@ -189,7 +189,7 @@ async fn connection(
         Err(_) => return tracing::debug!(%address, "TLS handshake timed out"),
     };
     let certificate = tls.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-    let peer = Peer::Tls { certificate: certificate.map(|leaf| Arc::from(leaf.as_ref())), address };
+    let peer = Peer::tls(certificate.map(AsRef::as_ref), address);
     let service = tower::service_fn(move |mut request: Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(peer.clone());
         router.clone().oneshot(request)

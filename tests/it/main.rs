@@ -1,6 +1,8 @@
 //! The one integration test binary: every topic is a module, so that all of it links once.
 #![expect(clippy::unwrap_used, reason = "a test says what it misses by panicking")]
 
+/// The API over REST, by area.
+mod api;
 /// The dependency table.
 mod architecture;
 /// Requests and starts that cannot work.

@@ -69,7 +69,9 @@ impl Rest {
     /// Serves one HTTP request. The connection has put its [`Peer`](crate::authn::Peer) into the extensions.
     pub async fn serve(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
         let span = tracing::debug_span!("router", method = %request.method(), path = request.uri().path());
-        tracing::Instrument::instrument(self.dispatch(request), span).await
+        let head = request.method() == Method::HEAD;
+        let response = tracing::Instrument::instrument(self.dispatch(request), span).await;
+        if head { respond::without_body(response) } else { response }
     }
 
     async fn dispatch(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
