@@ -231,6 +231,23 @@ impl ErrorList {
         self.add(FieldErrorKind::NotSupported, path, Some(json(value)), detail);
     }
 
+    /// A value that breaks a rule and is too large to be worth printing.
+    pub fn invalid_omitted(&mut self, path: &Path<'_>, detail: impl Into<String>) {
+        self.add(FieldErrorKind::Invalid, path, None, detail);
+    }
+
+    /// As [`Self::not_supported_as_listed`], for a value that is printed in a form of its own.
+    pub fn not_supported_raw(&mut self, path: &Path<'_>, value: String, supported: &[&str]) {
+        let supported: Vec<String> = supported.iter().map(|s| json(*s)).collect();
+        let detail = format!("supported values: {}", supported.join(", "));
+        self.add(FieldErrorKind::NotSupported, path, Some(value), detail);
+    }
+
+    /// A value that is there twice and is printed in a form of its own.
+    pub fn duplicate_raw(&mut self, path: &Path<'_>, value: String) {
+        self.add(FieldErrorKind::Duplicate, path, Some(value), "");
+    }
+
     /// A value that breaks a rule and is printed in a form of its own.
     pub fn invalid_raw(&mut self, path: &Path<'_>, value: impl Into<String>, detail: impl Into<String>) {
         self.add(FieldErrorKind::Invalid, path, Some(value.into()), detail);

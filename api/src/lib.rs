@@ -3,6 +3,7 @@
 pub mod convert;
 pub mod defaults;
 pub mod field;
+pub mod flowcontrol;
 pub mod kind;
 pub mod limits;
 pub mod meta;

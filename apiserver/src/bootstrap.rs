@@ -49,6 +49,8 @@ fn create(row: &'static Resource, object: &Value) -> Request {
         agent: "kstore-apiserver".into(),
         causes: Vec::new(),
         fence: None,
+        stage: None,
+        timeout: None,
         target: Target {
             resource: row,
             subresource: "",

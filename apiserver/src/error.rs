@@ -9,6 +9,9 @@ use kstore_api::status::{Cause, Details, MODIFIED, Reason, Status};
 use prost::Message as _;
 use tonic::Code;
 
+/// The reason of the cause that names the refused operation of a transaction.
+const OPERATION_REFUSED: &str = "OperationRefused";
+
 /// A refused read.
 pub fn of_read(error: ReadError) -> Status {
     match error {
@@ -85,6 +88,35 @@ pub fn object_too_large(target: &Target, bytes: usize) -> Status {
     ))
 }
 
+/// The refusal of one operation of a transaction: which one it was is the field of the last cause.
+pub fn of_operation(index: usize, mut status: Status) -> Status {
+    status.details.get_or_insert_default().causes.push(Cause {
+        reason: OPERATION_REFUSED.to_owned(),
+        message: "nothing of the transaction was written".to_owned(),
+        field: format!("operations[{index}]"),
+    });
+    status
+}
+
+/// 405: the path is known, the method has no meaning on it.
+pub fn no_such_method() -> Status {
+    let mut status = Status::bad_request("the server does not allow this method on the requested resource");
+    (status.code, status.reason) = (405, Reason::MethodNotAllowed);
+    status.details = Some(Box::default());
+    status
+}
+
+/// 504: the time is over. Whether a write happened is not known.
+pub fn timed_out() -> Status {
+    Status::timeout("request did not complete within the allotted timeout", 0)
+}
+
+/// 500: this program has a bug, which the log describes.
+pub fn panicked() -> Status {
+    let text = "This request caused apiserver to panic. Look in the logs for details.";
+    Status::internal(text).with_message(text)
+}
+
 /// 409: the body names another object's uid.
 pub fn foreign_uid(target: &Target, wanted: &str, uid: &str) -> Status {
     let message = format!(
@@ -94,9 +126,20 @@ pub fn foreign_uid(target: &Target, wanted: &str, uid: &str) -> Status {
     Status::conflict(target.resource, &target.name, &message)
 }
 
+/// 409: the body names a revision that is not the object's.
+pub fn foreign_version(target: &Target, wanted: &str, version: &str) -> Status {
+    let message = format!(
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {version}",
+        target.key()
+    );
+    Status::conflict(target.resource, &target.name, &message)
+}
+
 /// 422: this kind is never updated blindly.
 pub fn version_required(target: &Target) -> Status {
-    invalid_field(target, "metadata.resourceVersion", "Invalid value: 0: must be specified for an update")
+    let (resource, problem) = (target.resource, "Invalid value: 0: must be specified for an update");
+    let (plural, qualified) = (resource.plural, resource.qualified());
+    one_field(resource.group, plural, &qualified, &target.name, "metadata.resourceVersion", problem.into())
 }
 
 /// 422 about one field. `problem` is the body of a field error: its class, and for most classes a value and a detail.
@@ -111,9 +154,14 @@ pub fn invalid_field(target: &Target, field: &str, problem: impl Into<String>) -
     )
 }
 
-/// 422 about one request option.
+/// 422 about one request option of a list or a watch.
 pub fn invalid_option(field: &str, problem: &str) -> Status {
-    one_field("meta.k8s.io", "ListOptions", "ListOptions.meta.k8s.io", "", field, problem.to_owned())
+    invalid_option_of("ListOptions", field, problem)
+}
+
+/// 422 about one request option; `kind` says of which options: `CreateOptions`, `DeleteOptions`, ….
+pub fn invalid_option_of(kind: &str, field: &str, problem: &str) -> Status {
+    one_field("meta.k8s.io", kind, &format!("{kind}.meta.k8s.io"), "", field, problem.to_owned())
 }
 
 fn one_field(group: &str, kind: &str, qualified: &str, name: &str, field: &str, problem: String) -> Status {
@@ -151,8 +199,24 @@ pub fn not_served(target: &Target, subresource: &str) -> Status {
 }
 
 /// 422: a binding must say where to.
-pub fn binding_without_node(pod: &str) -> Status {
-    one_field("", "Binding", "Binding", pod, "target.name", "Required value".into())
+pub fn invalid_binding(pod: &str, field: &str, problem: &str) -> Status {
+    one_field("", "Binding", "Binding", pod, field, problem.to_owned())
+}
+
+/// 500: a pod with several budgets cannot be evicted.
+pub fn several_budgets() -> Status {
+    let text =
+        "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+    let mut status = Status::bad_request(text);
+    (status.code, status.reason) = (500, Reason::Unknown);
+    status
+}
+
+/// 429: the budget has changed, and nobody has counted its pods since.
+pub fn budget_not_observed(name: &str) -> Status {
+    let detail = format!("The disruption budget {name} is still being processed by the server.");
+    Status::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
+        .cause("DisruptionBudget", detail)
 }
 
 /// 429: the pod's disruption budget is used up.
@@ -163,7 +227,7 @@ pub fn budget_exhausted(budget: &serde_json::Value) -> Status {
     let name = budget["metadata"]["name"].as_str().unwrap_or_default();
     let detail =
         format!("The disruption budget {name} needs {needed} healthy pods and has {healthy} currently");
-    Status::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
+    Status::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
         .cause("DisruptionBudget", detail)
 }
 

@@ -45,9 +45,15 @@ pub const FRESH_WAIT: Duration = Duration::from_secs(3);
 /// The longest that one unary request may take. Kubernetes: 60 s.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How many times a lost compare-and-swap is tried again before the caller gets a Conflict: each loss means that another
-/// writer won, so that only a key under extreme contention comes near.
-pub const UPDATE_ATTEMPTS: usize = 1000;
+/// The longest that a write may take, with all lost races in it; then 504. Kubernetes: 34 s.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(34);
+
+/// Operations of one transaction; more are refused. An etcd takes 128 of its own, and most of ours become one of those.
+pub const TRANSACTION_OPERATIONS: usize = 128;
+
+/// Keys that one transaction may guard or write, with what belongs to its objects (addresses, ports) and its fence. An etcd
+/// takes 128 in its default configuration.
+pub const TRANSACTION_KEYS: usize = 128;
 
 /// Tries to find a free generated name. Kubernetes: 8.
 pub const GENERATE_NAME_ATTEMPTS: usize = 8;
@@ -77,6 +83,12 @@ pub const READS_IN_FLIGHT: usize = 400;
 /// serves more of them at once, and its own components write in parallel.
 pub const WRITES_IN_FLIGHT: usize = 400;
 
+/// Requests that wait for a place in flight, for reads and for writes each; further ones are refused with 429 at once.
+pub const REQUESTS_WAITING: usize = 4000;
+
+/// A request waits this long for a place in flight before it is refused with 429. Kubernetes: a quarter of the request timeout.
+pub const PLACE_WAIT: Duration = Duration::from_secs(15);
+
 /// Connections that are open at a time; more wait in the kernel's backlog. Far above what clients of a large cluster open, far
 /// below the usual limit of open files.
 pub const CONNECTIONS: usize = 8192;
@@ -99,3 +111,9 @@ pub const STREAM_BEGIN: Duration = Duration::from_secs(30);
 
 /// Whoever opens a tunnel says within this time which nodes it reaches.
 pub const TUNNEL_HELLO: Duration = Duration::from_secs(10);
+
+/// The largest message that a WebSocket client may send. kubectl sends 32 KiB at a time, other clients what they are given.
+pub const WEBSOCKET_MESSAGE: usize = 1024 * 1024;
+
+/// How long a WebSocket client may take to answer a goodbye.
+pub const WEBSOCKET_FAREWELL: Duration = Duration::from_secs(2);

@@ -3,31 +3,41 @@
 //! those are in `authz`, `admission`, `kstore_api` and `registry`.
 
 mod apply;
+mod component_status;
 mod create;
 mod delete;
+mod eviction;
+mod in_flight;
 mod read;
 mod subresource;
 mod token;
+mod transact;
 mod update;
+mod warnings;
+
+pub use transact::Transacted;
 
 use crate::admission::Admission;
 use crate::authn::UserInfo;
 use crate::authz::{self, Attributes, Authorizer};
 use crate::cache::{Cache, Entry, Watch};
 use crate::error;
-use crate::limits;
 use crate::metrics::{self, Metrics};
 use crate::provenance::{Note, Provenance};
-use crate::registry::{Listed, Mandate, Registry};
+use crate::registry::{Listed, Mandate, Registry, View};
 use crate::request::{Action, Request, Target};
 use crate::token::Tokens;
+use futures::FutureExt as _;
+use in_flight::InFlight;
 use kstore_api::kind::Resource;
 use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use serde_json::Value;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// What a request led to. Encoding it is the door's business.
 pub enum Answer {
@@ -59,6 +69,15 @@ pub struct ObjectAnswer {
     pub entry: Arc<Entry>,
     /// Whether it was created by this request (201).
     pub created: bool,
+    /// Whether it was removed by this request, so that this is its last state.
+    pub removed: bool,
+}
+
+impl ObjectAnswer {
+    /// An object that was there before and is still there.
+    fn of(entry: Arc<Entry>) -> Self {
+        Self { entry, created: false, removed: false }
+    }
 }
 
 /// An answer with the warnings that go along.
@@ -67,6 +86,8 @@ pub struct Answered {
     pub answer: Answer,
     /// `Warning` headers, in order.
     pub warnings: Vec<String>,
+    /// What was asked for has only begun, and the caller wants to know (202).
+    pub accepted: bool,
 }
 
 /// The pipeline. One per apiserver; shared by `Arc`.
@@ -75,9 +96,8 @@ pub struct Pipeline {
     authorizer: Authorizer,
     admission: Admission,
     provenance: Arc<Provenance>,
-    metrics: Metrics,
-    reads: Semaphore,
-    writes: Semaphore,
+    metrics: Arc<Metrics>,
+    in_flight: InFlight,
     nondet: Nondet,
     tokens: Option<Arc<Tokens>>,
 }
@@ -85,14 +105,25 @@ pub struct Pipeline {
 impl Pipeline {
     /// Over a filled cache. Everything that the pipeline asks about the cluster it asks this cache.
     pub fn new(cache: Arc<Cache>, provenance: Arc<Provenance>, nondet: Nondet) -> Self {
+        Self::counted(cache, provenance, nondet, Arc::default())
+    }
+
+    /// As [`Pipeline::new`], counting in `metrics`, where others count as well.
+    pub fn counted(
+        cache: Arc<Cache>,
+        provenance: Arc<Provenance>,
+        nondet: Nondet,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let admission = Admission::new(cache.clone());
+        metrics.append(admission.figures());
         Self {
             authorizer: Authorizer::new(cache.clone()),
-            admission: Admission::new(cache.clone()),
+            admission,
             registry: Registry::new(cache, nondet.clone()),
             provenance,
-            metrics: Metrics::default(),
-            reads: Semaphore::new(limits::READS_IN_FLIGHT),
-            writes: Semaphore::new(limits::WRITES_IN_FLIGHT),
+            metrics,
+            in_flight: InFlight::default(),
             nondet,
             tokens: None,
         }
@@ -130,7 +161,7 @@ impl Pipeline {
     }
 
     /// What is counted.
-    pub fn metrics(&self) -> &Metrics {
+    pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
     }
 
@@ -140,64 +171,67 @@ impl Pipeline {
     }
 
     /// Serves a request. What it answers for a write is durable.
+    ///
+    /// # Errors
+    /// Any refusal; 429 if too many requests are in flight; 504 if it took longer than [`Request::time_limit`]; 500 if serving
+    /// it panicked.
     pub async fn serve(&self, request: Request) -> Result<Answered, Status> {
         let span = tracing::debug_span!(
             "pipeline",
             verb = request.action.verb(),
             resource = request.target.resource.plural
         );
-        let _place = self.place(&request.action).await;
-        let measured = self.metrics.begin(measured_as(&request));
-        let answered = tracing::Instrument::instrument(self.run(request), span).await;
+        let kind = measured_as(&request);
+        let limit = request.time_limit();
+        let measured = self.metrics.begin(kind, request.action.is_dry_run());
+        let served = in_time(limit, self.placed(request), || self.metrics.terminated(kind));
+        let answered = tracing::Instrument::instrument(served, span).await;
         measured.end(code_of(&answered));
         answered
     }
 
-    /// Waits for a place among the requests in flight, first come first served. Watches take none: they are bounded by what
-    /// they hold back.
-    async fn place(&self, action: &Action) -> Option<SemaphorePermit<'_>> {
-        let places = match action {
-            Action::Watch(_) => return None,
-            Action::Get(_) | Action::List(_) => &self.reads,
-            Action::Create(..)
-            | Action::Update(..)
-            | Action::Patch(..)
-            | Action::Delete(..)
-            | Action::DeleteCollection(..) => &self.writes,
-        };
-        places.acquire().await.ok()
+    async fn placed(&self, request: Request) -> Result<Answered, Status> {
+        let _place = self.in_flight.place(&request.action, &self.metrics).await?;
+        self.run(request).await
     }
 
     async fn run(&self, request: Request) -> Result<Answered, Status> {
         // What a request is judged by (roles, namespaces, classes) includes everything that was answered before it came.
+        let began = Instant::now();
         self.cache().fresh().await.map_err(error::of_read)?;
+        self.metrics.waited(request.target.resource, began.elapsed());
         self.authorize(&request)?;
         check_method(&request)?;
         // The commit checks it again, at its own revision; here it also stops what would write nothing.
         if let Some(fence) = request.fence.as_ref().filter(|_| request.action.is_write()) {
             self.registry.check_fence(fence).await?;
         }
-        let mut warnings = Vec::new();
-        let answer = match &request.action {
-            Action::Get(options) => self.get(&request, options).await,
-            Action::List(options) => self.list(options).await,
+        let mut texts = Vec::new();
+        let answer = self.act(&request, &mut texts).await?;
+        let accepted = match (&request.action, &answer) {
+            (Action::Delete(options, _), Answer::Object(object)) => options.accepts && !object.removed,
+            _ => false,
+        };
+        Ok(Answered { answer, warnings: warnings::bounded(texts), accepted })
+    }
+
+    /// Does what an authorized request asks.
+    async fn act(&self, request: &Request, warnings: &mut Vec<String>) -> Result<Answer, Status> {
+        match &request.action {
+            Action::Get(options) => self.get(request, options).await,
+            Action::List(options) => self.list(request, options, warnings).await,
             Action::Watch(options) => self.watch(options).await,
             Action::Create(body, options) if request.target.subresource.is_empty() => {
-                self.create(&request, body, options, &mut warnings).await
+                self.create(request, body, options, warnings).await
             }
-            Action::Create(body, options) => {
-                self.post_subresource(&request, body, options, &mut warnings).await
-            }
-            Action::Update(body, options) => self.update(&request, body, options, &mut warnings).await,
-            Action::Patch(kind, patch, options) => {
-                self.patch(&request, *kind, patch, options, &mut warnings).await
-            }
-            Action::Delete(delete, options) => self.delete(&request, delete, options).await,
+            Action::Create(body, options) => self.post_subresource(request, body, options, warnings).await,
+            Action::Update(body, options) => self.update(request, body, options, warnings).await,
+            Action::Patch(kind, patch, options) => self.patch(request, *kind, patch, options, warnings).await,
+            Action::Delete(delete, options) => self.delete(request, delete, options, warnings).await,
             Action::DeleteCollection(list, delete, options) => {
-                self.delete_collection(&request, list, delete, options).await
+                self.delete_collection(request, list, delete, options, warnings).await
             }
-        }?;
-        Ok(Answered { answer, warnings })
+        }
     }
 
     /// May the caller do this?
@@ -209,7 +243,10 @@ impl Pipeline {
             Action::Watch(options) => options.filter.name.as_str(),
             _ => target.name.as_str(),
         };
-        self.check(&request.user, request.action.verb(), target, name)
+        let began = Instant::now();
+        let verdict = self.check(&request.user, request.action.verb(), target, name);
+        self.metrics.authorized(verdict.is_ok(), began.elapsed());
+        verdict
     }
 
     /// May `user` do `verb` to this?
@@ -239,11 +276,47 @@ impl Pipeline {
 
     /// Who does this and why, in the form that is stored with the revision; and in which term of leadership.
     fn mandate(&self, request: &Request) -> Mandate {
-        Mandate { note: Note::of(request, &self.nondet.clock).encode(), fence: request.fence.clone() }
+        Mandate {
+            note: Note::of(request, &self.nondet.clock).encode(),
+            fence: request.fence.clone(),
+            stage: request.stage.clone(),
+        }
+    }
+
+    /// The cluster as the request sees it.
+    fn view(&self, request: &Request) -> View {
+        View::new(self.cache().clone(), request.stage.clone())
+    }
+
+    /// The admission chain over the cluster as the request sees it.
+    fn admission(&self, request: &Request) -> Admission {
+        match request.stage {
+            None => self.admission.clone(),
+            Some(_) => Admission::new(Arc::new(self.view(request))),
+        }
     }
 }
 
-fn measured_as(request: &Request) -> metrics::Kind {
+/// Runs what serves a request within its time, and through a panic: that is one request's bad luck and nobody else's.
+/// `terminated` is called when its time is over.
+async fn in_time<T>(
+    limit: Duration,
+    serving: impl Future<Output = Result<T, Status>>,
+    terminated: impl FnOnce(),
+) -> Result<T, Status> {
+    let served = AssertUnwindSafe(tokio::time::timeout(limit, serving)).catch_unwind().await;
+    match served {
+        Ok(Ok(answered)) => answered,
+        Ok(Err(_)) => {
+            terminated();
+            Err(error::timed_out())
+        }
+        Err(_) => Err(error::panicked()),
+    }
+}
+
+/// What a request counts as.
+pub(crate) fn measured_as(request: &Request) -> metrics::Kind {
     let verb = match &request.action {
         Action::Patch(PatchType::Apply, ..) => "APPLY",
         action => metrics::verb(action.verb()),
@@ -269,7 +342,7 @@ fn check_method(request: &Request) -> Result<(), Status> {
         "" => target.resource.verbs,
         name => target.resource.subresource(name).map_or(&[][..], |sub| sub.verbs),
     };
-    if verbs.contains(&verb) { Ok(()) } else { Err(Status::method_not_allowed(target.resource, verb)) }
+    if verbs.contains(&verb) { Ok(()) } else { Err(error::no_such_method()) }
 }
 
 /// A stored object in the version that the caller speaks.

@@ -3,7 +3,7 @@
 
 use crate::cache::resource_of;
 use crate::limits;
-use crate::request::Request;
+use crate::request::{Request, Transaction};
 use crate::storage::{RawBatch, RawWatch, ReadError, SharedStorage};
 use bytes::Bytes;
 use kstore_nondet::Clock;
@@ -42,6 +42,17 @@ impl Note {
             agent: request.agent.clone(),
             verb,
             causes: request.causes.clone(),
+            time_us: clock.now().as_microsecond(),
+        }
+    }
+
+    /// The note of a transaction: one for all of its writes.
+    pub fn of_transaction(transaction: &Transaction, clock: &Clock) -> Self {
+        Self {
+            user: transaction.user.username.clone(),
+            agent: transaction.agent.clone(),
+            verb: "transact".to_owned(),
+            causes: transaction.causes.clone(),
             time_us: clock.now().as_microsecond(),
         }
     }

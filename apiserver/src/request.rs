@@ -4,10 +4,13 @@
 use crate::authn::UserInfo;
 use crate::cache::Filter;
 use crate::fence::Fence;
+use crate::limits;
+use crate::registry::Stage;
 use bytes::Bytes;
 use kstore_api::kind::Resource;
 use kstore_api::patch::PatchType;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Who asks, about what, to do what, and because of what.
 #[derive(Clone, Debug)]
@@ -20,10 +23,70 @@ pub struct Request {
     pub causes: Vec<i64>,
     /// The term of leadership outside of which it must not write.
     pub fence: Option<Arc<Fence>>,
+    /// The transaction of which it is a part.
+    pub stage: Option<Arc<Stage>>,
+    /// How long it may take, if the caller says less than the server allows.
+    pub timeout: Option<Duration>,
     /// What it is about.
     pub target: Target,
     /// What to do.
     pub action: Action,
+}
+
+impl Request {
+    /// How long it may take.
+    pub fn time_limit(&self) -> Duration {
+        let allowed = match self.action {
+            Action::Create(..) | Action::Update(..) | Action::Patch(..) | Action::Delete(..) => {
+                limits::WRITE_TIMEOUT
+            }
+            Action::Get(_) | Action::List(_) | Action::Watch(_) | Action::DeleteCollection(..) => {
+                limits::REQUEST_TIMEOUT
+            }
+        };
+        self.timeout.map_or(allowed, |asked| asked.min(allowed))
+    }
+}
+
+/// Several operations of one caller: all of them, at one revision, or none.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    /// The authenticated caller.
+    pub user: UserInfo,
+    /// The `User-Agent`.
+    pub agent: String,
+    /// The revisions that made the caller write.
+    pub causes: Vec<i64>,
+    /// The term of leadership outside of which it must not write.
+    pub fence: Option<Arc<Fence>>,
+    /// Do everything but store.
+    pub dry_run: bool,
+    /// What to do, in order; 1 to [`limits::TRANSACTION_OPERATIONS`].
+    pub steps: Vec<Step>,
+}
+
+/// One operation of a transaction.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly every step acts, and a few live at a time")]
+pub enum Step {
+    /// Creates, updates, patches or deletes one object.
+    Act(Target, Action),
+    /// Demands something of an object that it does not change.
+    Check(Target, Expectation),
+}
+
+/// What must hold for an object at the revision of the transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expectation {
+    /// It does not exist.
+    Absent,
+    /// It exists, with this uid and at this resourceVersion if they are given.
+    Present {
+        /// Its uid.
+        uid: Option<String>,
+        /// Its resourceVersion.
+        resource_version: Option<i64>,
+    },
 }
 
 /// A place in the resource tree.
@@ -71,6 +134,29 @@ impl Action {
     /// Whether it may change anything.
     pub fn is_write(&self) -> bool {
         !matches!(self, Self::Get(_) | Self::List(_) | Self::Watch(_))
+    }
+
+    /// Bytes of the object or patch that came with it, if it is of those that bring one.
+    pub fn body_size(&self) -> Option<usize> {
+        match self {
+            Self::Create(body, _) | Self::Update(body, _) => Some(body.bytes.len()),
+            Self::Patch(_, patch, _) => Some(patch.len()),
+            Self::Get(_) | Self::List(_) | Self::Watch(_) | Self::Delete(..) | Self::DeleteCollection(..) => {
+                None
+            }
+        }
+    }
+
+    /// Whether it is a write that stores nothing.
+    pub fn is_dry_run(&self) -> bool {
+        match self {
+            Self::Get(_) | Self::List(_) | Self::Watch(_) => false,
+            Self::Create(_, options)
+            | Self::Update(_, options)
+            | Self::Patch(_, _, options)
+            | Self::Delete(_, options)
+            | Self::DeleteCollection(_, _, options) => options.dry_run,
+        }
     }
 
     /// The verb that authorization asks about.
@@ -202,6 +288,8 @@ pub struct DeleteOptions {
     pub grace_period_seconds: Option<i64>,
     /// What happens to dependents; `None`: by finalizers and kind.
     pub propagation: Option<Propagation>,
+    /// The caller said `orphanDependents=false`: an object that is still there afterwards is answered with 202.
+    pub accepts: bool,
 }
 
 /// What happens to the dependents of a deleted object.

@@ -90,7 +90,7 @@ impl Calls {
 
     pub(crate) async fn create(&self, ns: &str, name: &str, json: Vec<u8>) -> Result<Json, ApiError> {
         let reference = self.gvr.reference(ns, name, "");
-        let message = pb::CreateRequest { r#ref: Some(reference), json: json.into(), dry_run: false };
+        let message = pb::CreateRequest { r#ref: Some(reference), json: json.into(), ..Default::default() };
         let mut grpc = self.client.grpc();
         Ok(bounded(grpc.create(self.client.request(message))).await?.into())
     }
@@ -103,7 +103,7 @@ impl Calls {
         json: Vec<u8>,
     ) -> Result<Json, ApiError> {
         let reference = self.gvr.reference(ns, name, subresource);
-        let message = pb::UpdateRequest { r#ref: Some(reference), json: json.into(), dry_run: false };
+        let message = pb::UpdateRequest { r#ref: Some(reference), json: json.into(), ..Default::default() };
         let (mut grpc, request) = (self.client.grpc(), self.client.request(message));
         let object = match subresource {
             "status" => bounded(grpc.update_status(request)).await?,
@@ -125,7 +125,7 @@ impl Calls {
             r#type: kind.into(),
             patch: serde_json::to_vec(document).map_err(ApiError::json)?.into(),
             force,
-            dry_run: false,
+            ..Default::default()
         };
         let mut grpc = self.client.grpc();
         Ok(bounded(grpc.patch(self.client.request(message))).await?.into())

@@ -1,6 +1,7 @@
 //! A typed client of kstore's API over any tower service: an apiserver in the same process, or one behind TLS.
 //!
-//! [`Client`] is the way there; [`Api`] and [`DynamicApi`] are the calls; their `source` feeds an informer. Nothing is cached
+//! [`Client`] is the way there; [`Api`] and [`DynamicApi`] are the calls, [`Transaction`] is several of them at once; their
+//! `source` feeds an informer. Nothing is cached
 //! or repeated here, except where a name says so ([`on_conflict`]).
 
 mod calls;
@@ -22,6 +23,7 @@ mod path;
 mod retry;
 #[cfg(test)]
 mod tests;
+mod transaction;
 mod tunnel;
 mod typed;
 
@@ -37,6 +39,7 @@ pub use lease::ClientLease;
 pub use multi::{MultiSource, Part};
 pub use params::{DeleteParams, ListParams, Patch, Propagation, WatchParams};
 pub use retry::on_conflict;
+pub use transaction::{Check, Committed, Transaction, TransactionError};
 pub use tunnel::{
     Incoming, LogOptions, NodeStream, StreamKind, StreamReader, StreamRequest, StreamWriter, Terminal, Tunnel,
 };

@@ -41,12 +41,20 @@ fn value(object: &pb::Object) -> Value {
 }
 
 fn create(resource: &str, object: &Value) -> pb::CreateRequest {
-    pb::CreateRequest { r#ref: reference(resource, ""), json: object.to_string().into(), dry_run: false }
+    pb::CreateRequest {
+        r#ref: reference(resource, ""),
+        json: object.to_string().into(),
+        ..Default::default()
+    }
 }
 
 fn update(resource: &str, object: &Value) -> pb::UpdateRequest {
     let name = object["metadata"]["name"].as_str().unwrap();
-    pb::UpdateRequest { r#ref: reference(resource, name), json: object.to_string().into(), dry_run: false }
+    pb::UpdateRequest {
+        r#ref: reference(resource, name),
+        json: object.to_string().into(),
+        ..Default::default()
+    }
 }
 
 fn patch(resource: &str, name: &str, kind: PatchType, document: &Value) -> pb::PatchRequest {
@@ -54,8 +62,7 @@ fn patch(resource: &str, name: &str, kind: PatchType, document: &Value) -> pb::P
         r#ref: reference(resource, name),
         r#type: kind.into(),
         patch: document.to_string().into(),
-        force: false,
-        dry_run: false,
+        ..Default::default()
     }
 }
 

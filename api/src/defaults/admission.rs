@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{default, default_nonzero, items, make, member};
+use super::{default, items, make, member};
 
 pub(super) fn apply(kind: &str, object: &mut Value) {
     match kind {
@@ -29,11 +29,11 @@ pub(super) fn apply(kind: &str, object: &mut Value) {
 
 fn webhook(hook: &mut Value) {
     default(hook, "failurePolicy", "Fail");
-    default_nonzero(hook, "timeoutSeconds", 10);
+    default(hook, "timeoutSeconds", 10);
     selectors(hook);
     items(hook, "rules").for_each(|rule| default(rule, "scope", "*"));
     if let Some(service) = member(make(hook, "clientConfig"), "service") {
-        default_nonzero(service, "port", 443);
+        default(service, "port", 443);
     }
 }
 

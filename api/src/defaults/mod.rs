@@ -57,7 +57,7 @@ pub fn apply(resource: &Resource, object: &mut Value) {
         ("resource.k8s.io", kind) => devices::apply(kind, object),
         ("apiregistration.k8s.io", "APIService") => {
             if let Some(service) = member(make(object, "spec"), "service") {
-                default_nonzero(service, "port", 443);
+                default(service, "port", 443);
             }
         }
         ("admissionregistration.k8s.io", kind) => admission::apply(kind, object),

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{default, default_nonzero, items, make};
+use super::{default, items, make, member};
 
 /// Three hours, the default stickiness of ClientIP affinity.
 const AFFINITY_SECONDS: i64 = 10_800;
@@ -14,8 +14,10 @@ pub(super) fn service(object: &mut Value) {
     default(spec, "type", "ClusterIP");
     if spec["sessionAffinity"] == "ClientIP" {
         let client = make(make(spec, "sessionAffinityConfig"), "clientIP");
-        default_nonzero(client, "timeoutSeconds", AFFINITY_SECONDS);
-    } else if let Some(members) = spec.as_object_mut() {
+        default(client, "timeoutSeconds", AFFINITY_SECONDS);
+    } else if spec["sessionAffinity"] == "None"
+        && let Some(members) = spec.as_object_mut()
+    {
         members.remove("sessionAffinityConfig");
     }
     for port in items(spec, "ports") {
@@ -39,6 +41,20 @@ pub(super) fn service(object: &mut Value) {
         default(spec, "allocateLoadBalancerNodePorts", true);
     }
     families(spec);
+    if object["spec"]["type"] == "LoadBalancer" {
+        modes(object);
+    }
+}
+
+/// Addresses of load balancers are taken by nodes unless somebody says otherwise.
+fn modes(object: &mut Value) {
+    let balancer = member(object, "status").and_then(|status| member(status, "loadBalancer"));
+    let Some(balancer) = balancer else { return };
+    for place in
+        items(balancer, "ingress").filter(|place| place["ip"].as_str().is_some_and(|ip| !ip.is_empty()))
+    {
+        default(place, "ipMode", "VIP");
+    }
 }
 
 fn families(spec: &mut Value) {
@@ -46,12 +62,23 @@ fn families(spec: &mut Value) {
         Some(ips) if !ips.is_empty() => ips.iter().filter_map(Value::as_str).collect(),
         _ => spec["clusterIP"].as_str().into_iter().filter(|ip| !ip.is_empty()).collect(),
     };
+    let headless = given == ["None"];
     let family = |ip: &&str| if ip.contains(':') { "IPv6" } else { "IPv4" };
-    let families: Vec<_> = given.iter().map(family).collect();
-    let two = families.len() > 1 || spec["ipFamilies"].as_array().is_some_and(|list| list.len() > 1);
-    let families = if families.is_empty() { json!(["IPv4"]) } else { json!(families) };
-    default(spec, "ipFamilyPolicy", if two { "RequireDualStack" } else { "SingleStack" });
+    let families: Vec<&str> =
+        if given.is_empty() { vec!["IPv4"] } else { given.iter().map(family).collect() };
+    let families = json!(families);
     if spec["ipFamilies"].as_array().is_none_or(Vec::is_empty) {
         spec["ipFamilies"] = families;
+    }
+    // A name without endpoints of its own may stand for addresses of both families.
+    let both = headless && spec["selector"].as_object().is_none_or(|selector| selector.is_empty());
+    default(spec, "ipFamilyPolicy", if both { "RequireDualStack" } else { "SingleStack" });
+    if both
+        && spec["ipFamilyPolicy"] != "SingleStack"
+        && let Some(families) = spec["ipFamilies"].as_array_mut()
+        && families.len() == 1
+    {
+        let other = if families[0] == "IPv4" { "IPv6" } else { "IPv4" };
+        families.push(other.into());
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{default, items, make, pod, storage};
+use super::{default, is_unset, items, make, member, pod, storage};
 use crate::meta;
 
 pub(super) fn deployment(object: &mut Value) {
@@ -21,8 +21,6 @@ pub(super) fn deployment(object: &mut Value) {
 }
 
 pub(super) fn replica_set(object: &mut Value) {
-    let labels = object["spec"]["template"]["metadata"]["labels"].clone();
-    labels_from_template(object, &labels);
     let spec = make(object, "spec");
     default(spec, "replicas", 1);
     pod::template(spec, "template");
@@ -54,9 +52,14 @@ pub(super) fn stateful_set(object: &mut Value) {
     default(spec, "revisionHistoryLimit", 10);
     default(spec, "podManagementPolicy", "OrderedReady");
     let strategy = make(spec, "updateStrategy");
-    default(strategy, "type", "RollingUpdate");
-    if strategy["type"] == "RollingUpdate" {
-        default(make(strategy, "rollingUpdate"), "partition", 0);
+    if is_unset(&strategy["type"]) {
+        strategy["type"] = "RollingUpdate".into();
+        make(strategy, "rollingUpdate");
+    }
+    if strategy["type"] == "RollingUpdate"
+        && let Some(rolling) = member(strategy, "rollingUpdate")
+    {
+        default(rolling, "partition", 0);
     }
     let retention = make(spec, "persistentVolumeClaimRetentionPolicy");
     default(retention, "whenDeleted", "Retain");

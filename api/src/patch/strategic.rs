@@ -9,7 +9,7 @@
 //! | `$retainKeys` | members not listed go |
 //!
 //! Order of a merged list: elements the patch names take the order of the patch (or of `$setElementOrder`), others keep
-//! the order they had; where both compete, the order of the current list decides, and new elements go last.
+//! the order they had; where both compete, the order of the current list decides, and what it does not have goes first.
 
 mod list;
 
@@ -23,7 +23,9 @@ use crate::schema::{Elem, Field, Shape, Type, json_schema_props};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
+const DELETE: &str = "$deleteFromPrimitiveList";
 const DELETE_PREFIX: &str = "$deleteFromPrimitiveList/";
+const ORDER: &str = "$setElementOrder";
 const ORDER_PREFIX: &str = "$setElementOrder/";
 
 /// Merges `patch` into `current`, an object of type `ty`.
@@ -56,6 +58,14 @@ impl Shaped {
                 Self::Struct(json_schema_props())
             }
             _ => Self::Unknown,
+        }
+    }
+
+    /// As messages name it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Struct(ty) => ty.name,
+            Self::Values(_) | Self::Unknown => "map",
         }
     }
 
@@ -104,8 +114,14 @@ fn merge_member(
     shaped: Shaped,
 ) -> Result<(), PatchError> {
     if let Some(field) = name.strip_prefix(DELETE_PREFIX) {
-        list::delete_scalars(original.get_mut(field), &patch);
+        match patch {
+            Value::Null => drop(original.remove(field)),
+            gone => list::delete_scalars(original.get_mut(field), &gone),
+        }
         return Ok(());
+    }
+    if name.starts_with(DELETE) {
+        return Err(bad("invalid patch format of primitive list"));
     }
     let merged = match (original.remove(&name), patch) {
         (_, Value::Null) => return Ok(()),
@@ -150,14 +166,20 @@ fn set_orders(
     patch: &mut Map<String, Value>,
     shaped: Shaped,
 ) -> Result<(), PatchError> {
-    let directives: Vec<String> = patch.keys().filter(|k| k.starts_with(ORDER_PREFIX)).cloned().collect();
+    let directives: Vec<String> = patch.keys().filter(|k| k.starts_with(ORDER)).cloned().collect();
     for directive in directives {
-        let name = &directive[ORDER_PREFIX.len()..];
-        let Some(Value::Array(order)) = patch.remove(&directive) else {
+        let order = match patch.remove(&directive) {
+            Some(Value::Array(order)) => order,
+            other => return Err(bad_type("[]interface {}", other.as_ref())),
+        };
+        let Some(name) = directive.strip_prefix(ORDER_PREFIX) else {
             return Err(bad("invalid patch format of setElementOrder list"));
         };
         let Some(field) = shaped.field(name) else {
-            return Err(bad(format!("unable to find api field for the json field \"{name}\"")));
+            let of = shaped.name();
+            return Err(bad(format!(
+                "unable to find api field in struct {of} for the json field \"{name}\""
+            )));
         };
         let from_patch = patch.remove(name);
         let current = as_list(original.get(name))?;
@@ -174,7 +196,7 @@ fn as_list(value: Option<&Value>) -> Result<Option<Vec<Value>>, PatchError> {
     match value {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Array(items)) => Ok(Some(items.clone())),
-        Some(_) => Err(bad("expected a list for a $setElementOrder field")),
+        Some(other) => Err(bad_type("[]interface {}", Some(other))),
     }
 }
 
@@ -194,11 +216,29 @@ fn without_directives(value: Value) -> Option<Value> {
 }
 
 fn is_directive(name: &str) -> bool {
-    name == RETAIN_KEYS || name.starts_with(DELETE_PREFIX) || name.starts_with(ORDER_PREFIX)
+    name == RETAIN_KEYS || name.starts_with(DELETE) || name.starts_with(ORDER)
 }
 
 fn bad(text: impl Into<String>) -> PatchError {
     PatchError::BadRequest(text.into())
+}
+
+/// A value of another type than a directive needs.
+fn bad_type(expected: &str, found: Option<&Value>) -> PatchError {
+    bad(format!("expected a {expected}, but received a {}", go_type(found)))
+}
+
+/// The type of a JSON value in Go's spelling.
+fn go_type(value: Option<&Value>) -> &'static str {
+    match value {
+        None | Some(Value::Null) => "<nil>",
+        Some(Value::Bool(_)) => "bool",
+        Some(Value::Number(number)) if number.is_f64() => "float64",
+        Some(Value::Number(_)) => "int64",
+        Some(Value::String(_)) => "string",
+        Some(Value::Array(_)) => "[]interface {}",
+        Some(Value::Object(_)) => "map[string]interface {}",
+    }
 }
 
 fn unknown_directive(directive: &Value, map: &Map<String, Value>) -> PatchError {

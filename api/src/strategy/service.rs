@@ -33,10 +33,7 @@ fn drop_unneeded(new: &mut Value, old: &Value, needed: &str, had: &str) {
     let lost = |has: fn(&str) -> bool| has(had) && !has(needed);
     let mut gone: Vec<&str> = Vec::new();
     if lost(|kind| kind != "ExternalName") {
-        gone.extend(["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]);
-    }
-    if lost(|kind| kind == "ExternalName") {
-        gone.push("externalName");
+        gone.extend(["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"]);
     }
     if lost(|kind| kind == "LoadBalancer") {
         gone.extend(["allocateLoadBalancerNodePorts", "loadBalancerClass", "healthCheckNodePort"]);

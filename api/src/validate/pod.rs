@@ -21,7 +21,6 @@ use serde_json::Value;
 use super::check::{each, grammar, one_of_listed, optional_grammar, unique};
 use super::metadata;
 use crate::field::{ErrorList, Path};
-use crate::meta;
 use crate::name;
 use crate::object::{int, list, text};
 
@@ -29,6 +28,7 @@ pub(super) use affinity::node_selector;
 pub(super) use change::{change, ephemeral_containers};
 pub(super) use resize::resize;
 pub(super) use status::status;
+pub(super) use toleration::tolerations;
 pub(super) use volume::source;
 
 const SPEC: Path<'static> = Path::new("spec");
@@ -38,7 +38,7 @@ const ANNOTATIONS: Path<'static> = Path::new("metadata.annotations");
 pub(super) fn content(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     annotation::content(errors, &ANNOTATIONS, &object["metadata"]["annotations"], spec);
-    pod_spec(errors, &SPEC, spec, Some(object));
+    pod_spec(errors, &SPEC, spec, Owner::Pod(object));
     if text(&spec["serviceAccountName"]).is_empty() {
         tokens_of_nobody(errors, spec);
     }
@@ -79,18 +79,41 @@ pub(super) fn template_object(object: &Value, errors: &mut ErrorList) {
 
 /// A `PodTemplateSpec`.
 pub(super) fn template(errors: &mut ErrorList, path: &Path<'_>, template: &Value) {
-    let metadata = &template["metadata"];
+    template_of(errors, path, template, Owner::Template { claims: &[] });
+}
+
+/// The template of a set whose pods get volumes from templates of claims.
+pub(super) fn template_with_claims(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    template: &Value,
+    claims: &[Value],
+) {
+    template_of(errors, path, template, Owner::Template { claims });
+}
+
+fn template_of(errors: &mut ErrorList, path: &Path<'_>, template: &Value, owner: Owner<'_>) {
     // Labels and annotations of templates are named without the metadata around them.
+    let metadata = &template["metadata"];
     metadata::labels(errors, &path.child("labels"), &metadata["labels"]);
     metadata::annotations(errors, &path.child("annotations"), &metadata["annotations"]);
     annotation::content(errors, &path.child("annotations"), &metadata["annotations"], &template["spec"]);
     let (path, spec) = (path.child("spec"), &template["spec"]);
-    pod_spec(errors, &path, spec, None);
+    pod_spec(errors, &path, spec, owner);
     security::match_annotations(errors, &path, &metadata["annotations"], spec);
     if !list(&spec["ephemeralContainers"]).is_empty() {
         let detail = "ephemeral containers not allowed in pod template";
         errors.forbidden(&path.child("ephemeralContainers"), detail);
     }
+}
+
+/// Whose spec is judged.
+#[derive(Clone, Copy)]
+enum Owner<'o> {
+    /// A pod's own.
+    Pod(&'o Value),
+    /// A template's; `claims` are templates of claims that become volumes before the template's own.
+    Template { claims: &'o [Value] },
 }
 
 /// Calls `each` with every container of a spec and its path: those before, the pod's own, those to look around.
@@ -100,13 +123,13 @@ fn each_container(path: &Path<'_>, spec: &Value, mut visit: impl FnMut(&Path<'_>
     }
 }
 
-/// A `PodSpec`: that of `pod`, or of a template.
-fn pod_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, pod: Option<&Value>) {
+/// A `PodSpec`.
+fn pod_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, owner: Owner<'_>) {
     if spec["terminationGracePeriodSeconds"].is_null() {
         errors.required(&path.child("terminationGracePeriodSeconds"), "");
     }
     let surroundings = containers::Surroundings {
-        volumes: volume::volumes(errors, path, spec, pod.map(meta::name)),
+        volumes: volume::volumes(errors, path, spec, owner),
         claims: list(&spec["resourceClaims"]).iter().map(|claim| text(&claim["name"])).collect(),
         restart_policy: text(&spec["restartPolicy"]),
         host_users: spec["hostUsers"] != false,
@@ -115,7 +138,7 @@ fn pod_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, pod: Option<&
     resource_claims(errors, path, spec);
     containers::containers(errors, path, spec, &surroundings);
     resources::of_pod(errors, path, spec);
-    network::host_network(errors, path, spec, pod.is_some());
+    network::host_network(errors, path, spec, matches!(owner, Owner::Pod(_)));
     let policies = ["Always", "OnFailure", "Never"];
     one_of_listed(errors, &path.child("restartPolicy"), &spec["restartPolicy"], &policies);
     let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];

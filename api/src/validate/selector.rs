@@ -6,7 +6,7 @@ use super::check::{each, grammar};
 use super::metadata;
 use crate::field::{ErrorList, Path};
 use crate::name;
-use crate::object::{list, text};
+use crate::object::{is_empty, list, text};
 use crate::selector::label::Selector;
 
 /// A `metav1.LabelSelector`, if there is one.
@@ -35,23 +35,40 @@ pub(super) fn label_selector(errors: &mut ErrorList, path: &Path<'_>, selector: 
     });
 }
 
-/// The selector of a workload: there, not empty, and matching its own template.
-pub(super) fn of_template(errors: &mut ErrorList, spec: &Path<'_>, object: &Value, kind: &str) {
+/// Whether a selector can be used to select.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Usable {
+    Yes,
+    No,
+}
+
+/// The selector of a workload: there, not empty, and matching its own template. Nothing else of a template is looked at that belongs
+/// to a selector which cannot be used; `broken` is what is said of that.
+pub(super) fn of_template(
+    errors: &mut ErrorList,
+    spec: &Path<'_>,
+    object: &Value,
+    (kind, broken): (&str, &str),
+) -> Usable {
     let (path, selector) = (spec.child("selector"), &object["spec"]["selector"]);
     if selector.is_null() {
         errors.required(&path, "");
-        return;
     }
     let before = errors.len();
     label_selector(errors, &path, selector);
-    let Ok(parsed) = Selector::from_object(selector) else { return };
-    if parsed.is_everything() {
+    let good = errors.len() == before;
+    if !selector.is_null() && is_empty(selector) {
         errors.invalid(&path, selector, format!("empty selector is invalid for {kind}"));
-    } else if errors.len() == before {
-        let labels = &object["spec"]["template"]["metadata"]["labels"];
-        if !parsed.matches(&labels.as_object()) {
-            let path = spec.child("template.metadata.labels");
-            errors.invalid(&path, labels, "`selector` does not match template `labels`");
-        }
     }
+    let parsed = Selector::from_object(selector).ok().filter(|_| good);
+    let Some(parsed) = parsed else {
+        errors.invalid(&path, selector, broken);
+        return Usable::No;
+    };
+    let labels = &object["spec"]["template"]["metadata"]["labels"];
+    if !parsed.is_everything() && !parsed.matches(&labels.as_object()) {
+        let path = spec.child("template.metadata.labels");
+        errors.invalid(&path, labels, "`selector` does not match template `labels`");
+    }
+    Usable::Yes
 }

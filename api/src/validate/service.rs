@@ -1,164 +1,200 @@
 //! What must hold of services. Whether an address or node port is free is the allocator's question.
 
+mod address;
+mod change;
+mod port;
+mod status;
+
 use serde_json::Value;
 
-use super::check::{each, grammar, one_of, optional_one_of, port, port_number};
+use super::check::{IMMUTABLE, grammar, one_of};
 use super::metadata;
 use crate::field::{ErrorList, Path};
+use crate::meta;
 use crate::name;
 use crate::object::{int, list, text};
 
+pub(super) use change::change;
+pub(super) use status::status;
+
 const SPEC: Path<'static> = Path::new("spec");
-const HEADLESS: &str = "None";
 /// One day: how long a client may stick to an endpoint.
 const AFFINITY_MAX: i64 = 86_400;
+const RANGES_ANNOTATION: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
+const HINTS_ANNOTATION: &str = "service.kubernetes.io/topology-aware-hints";
+const MODE_ANNOTATION: &str = "service.kubernetes.io/topology-mode";
 
-pub(super) fn content(object: &Value, errors: &mut ErrorList) {
+/// A Service at any time; `stored` is what it succeeds.
+pub(super) fn content(object: &Value, stored: Option<&Value>, errors: &mut ErrorList) {
     let spec = &object["spec"];
-    let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-    one_of(errors, &SPEC.child("type"), &spec["type"], &kinds);
-    let (kind, headless) = (text(&spec["type"]), spec["clusterIP"] == HEADLESS);
-    if list(&spec["ports"]).is_empty() && !headless && kind != "ExternalName" {
+    topology(errors, object);
+    if list(&spec["ports"]).is_empty() && !is_headless(spec) && spec["type"] != "ExternalName" {
         errors.required(&SPEC.child("ports"), "");
     }
-    addresses(errors, spec, kind);
-    ports(errors, spec, kind);
+    by_type(errors, spec);
+    port::ports(errors, spec);
     metadata::labels(errors, &SPEC.child("selector"), &spec["selector"]);
     affinity(errors, spec);
-    traffic(errors, spec, kind);
-    each(&SPEC, spec, "externalIPs", |path, ip| grammar(errors, path, text(ip), name::ip(text(ip))));
-    each(&SPEC, spec, "loadBalancerSourceRanges", |path, range| {
-        grammar(errors, path, text(range), name::cidr(text(range).trim()));
-    });
+    let before = stored.map_or(&Value::Null, |stored| &stored["spec"]);
+    address::addresses(errors, spec, before);
+    address::external(errors, spec, before);
+    let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+    one_of(errors, &SPEC.child("type"), &spec["type"], &kinds);
+    port::across_ports(errors, spec);
+    source_ranges(errors, object, stored);
+    load_balancer(errors, spec);
+    traffic(errors, spec);
 }
 
-fn addresses(errors: &mut ErrorList, spec: &Value, kind: &str) {
-    let (first, all) = (text(&spec["clusterIP"]), list(&spec["clusterIPs"]));
-    let path = SPEC.child("clusterIPs");
-    if kind == "ExternalName" {
-        if !first.is_empty() || !all.is_empty() {
-            errors.forbidden(&path, "may not be set for ExternalName services");
-        }
-        match text(&spec["externalName"]).trim_end_matches('.') {
-            "" => errors.required(&SPEC.child("externalName"), ""),
-            host => grammar(errors, &SPEC.child("externalName"), host, name::dns1123_subdomain(host)),
-        }
-        return;
+fn topology(errors: &mut ErrorList, object: &Value) {
+    let said = |key| meta::annotation(object, key);
+    if let (Some(hints), Some(mode)) = (said(HINTS_ANNOTATION), said(MODE_ANNOTATION))
+        && hints != mode
+    {
+        let path = Path::new("metadata.annotations");
+        let detail = format!("must match annotations[{HINTS_ANNOTATION}] when both are specified");
+        errors.invalid(&path.key(MODE_ANNOTATION), mode, detail);
     }
-    if first == HEADLESS && matches!(kind, "NodePort" | "LoadBalancer") {
+}
+
+/// A service that is a name for its endpoints, without an address of its own.
+fn is_headless(spec: &Value) -> bool {
+    matches!(list(&spec["clusterIPs"]), [only] if only == "None")
+}
+
+fn by_type(errors: &mut ErrorList, spec: &Value) {
+    let kind = text(&spec["type"]);
+    let addresses = SPEC.child("clusterIPs");
+    if matches!(kind, "LoadBalancer" | "NodePort") && is_headless(spec) {
         let detail = format!("may not be set to 'None' for {kind} services");
-        errors.invalid(&path.index(0), HEADLESS, detail);
+        errors.invalid(&addresses.index(0), "None", detail);
     }
-    match (first, all.first().map(text)) {
-        ("", Some(_)) => errors.invalid(&path, all, "must be empty when `clusterIP` is not specified"),
-        (first, Some(other)) if first != other => {
-            errors.invalid(&path, all, "first value must match `clusterIP`");
-        }
-        _ => {}
-    }
-    let none = [];
-    let given =
-        if all.is_empty() && !first.is_empty() { std::slice::from_ref(&spec["clusterIP"]) } else { all };
-    let given = if first.is_empty() { &none } else { given };
-    for (i, ip) in given.iter().map(text).enumerate().filter(|(_, ip)| *ip != HEADLESS) {
-        grammar(errors, &path.index(i), ip, name::ip(ip));
-    }
-    if given.len() > 2 {
-        errors.invalid(&path, all, "may only hold up to 2 values");
-    }
-}
-
-fn ports(errors: &mut ErrorList, spec: &Value, kind: &str) {
-    let ports = list(&spec["ports"]);
-    for (i, value) in ports.iter().enumerate() {
-        let list_path = SPEC.child("ports");
-        let path = list_path.index(i);
-        let own = text(&value["name"]);
-        if own.is_empty() {
-            if ports.len() > 1 {
-                errors.required(&path.child("name"), "");
-            }
-        } else {
-            grammar(errors, &path.child("name"), own, name::dns1123_label(own));
-            if ports[..i].iter().any(|earlier| earlier["name"] == value["name"]) {
-                errors.duplicate(&path.child("name"), own);
-            }
-        }
-        port_number(errors, &path.child("port"), &value["port"]);
-        one_of(errors, &path.child("protocol"), &value["protocol"], &["SCTP", "TCP", "UDP"]);
-        port(errors, &path.child("targetPort"), &value["targetPort"]);
-        node_port(errors, &path, value, kind, &ports[..i]);
-        let same =
-            |earlier: &&Value| earlier["port"] == value["port"] && earlier["protocol"] == value["protocol"];
-        if ports[..i].iter().any(|earlier| same(&earlier)) {
-            let pair = serde_json::json!({"port": value["port"], "protocol": value["protocol"]});
-            errors.duplicate(&path, &pair);
-        }
-    }
-}
-
-fn node_port(errors: &mut ErrorList, path: &Path<'_>, value: &Value, kind: &str, earlier: &[Value]) {
-    let (path, number) = (path.child("nodePort"), int(&value["nodePort"]));
-    if number == 0 {
+    if kind != "ExternalName" {
         return;
     }
-    if matches!(kind, "ClusterIP" | "ExternalName") {
-        let detail = format!("may not be used when `type` is '{kind}'");
-        errors.forbidden(&path, detail);
-        return;
+    for member in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        let value = &spec[member];
+        if !value.is_null() && !value.as_array().is_some_and(Vec::is_empty) {
+            errors.forbidden(&SPEC.child(member), "may not be set for ExternalName services");
+        }
     }
-    port_number(errors, &path, &value["nodePort"]);
-    let same =
-        |other: &Value| other["nodePort"] == value["nodePort"] && other["protocol"] == value["protocol"];
-    if earlier.iter().any(same) {
-        errors.duplicate(&path, &number);
+    let host = text(&spec["externalName"]);
+    match host.strip_suffix('.').unwrap_or(host) {
+        "" => errors.required(&SPEC.child("externalName"), ""),
+        host => grammar(errors, &SPEC.child("externalName"), host, name::dns1123_subdomain(host)),
     }
 }
 
 fn affinity(errors: &mut ErrorList, spec: &Value) {
-    let path = SPEC.child("sessionAffinity");
-    one_of(errors, &path, &spec["sessionAffinity"], &["ClientIP", "None"]);
-    if spec["sessionAffinity"] == "ClientIP" {
-        let seconds = int(&spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]);
-        if !(1..=AFFINITY_MAX).contains(&seconds) {
-            let path = SPEC.child("sessionAffinityConfig.clientIP.timeoutSeconds");
-            let detail = format!("must be greater than 0 and less than {AFFINITY_MAX}");
-            errors.invalid(&path, &seconds, detail);
+    let config = &spec["sessionAffinityConfig"];
+    one_of(errors, &SPEC.child("sessionAffinity"), &spec["sessionAffinity"], &["ClientIP", "None"]);
+    let path = SPEC.child("sessionAffinityConfig");
+    match text(&spec["sessionAffinity"]) {
+        "ClientIP" => {
+            let path = path.child("clientIP.timeoutSeconds");
+            let seconds = int(&config["clientIP"]["timeoutSeconds"]);
+            if !(1..=AFFINITY_MAX).contains(&seconds) {
+                let detail = format!("must be greater than 0 and less than {AFFINITY_MAX}");
+                errors.invalid(&path, &seconds, detail);
+            }
+        }
+        "None" if !config.is_null() => {
+            errors.forbidden(&path, "must not be set when session affinity is None");
+        }
+        _ => {}
+    }
+}
+
+const BALANCED: &str = "may only be used when `type` is 'LoadBalancer'";
+
+fn source_ranges(errors: &mut ErrorList, object: &Value, stored: Option<&Value>) {
+    let spec = &object["spec"];
+    let ranges = list(&spec["loadBalancerSourceRanges"]);
+    let path = SPEC.child("LoadBalancerSourceRanges");
+    if !ranges.is_empty() {
+        if spec["type"] != "LoadBalancer" {
+            errors.forbidden(&path, BALANCED);
+        }
+        let before = stored.map_or(&[][..], |stored| list(&stored["spec"]["loadBalancerSourceRanges"]));
+        for (i, range) in ranges.iter().enumerate().filter(|(_, range)| !before.contains(range)) {
+            let range = text(range).trim();
+            grammar(errors, &path.index(i), range, name::cidr(range));
+        }
+    } else if let Some(said) = meta::annotation(object, RANGES_ANNOTATION) {
+        let path = Path::new("metadata.annotations");
+        let path = path.key(RANGES_ANNOTATION);
+        if spec["type"] != "LoadBalancer" {
+            errors.forbidden(&path, BALANCED);
+        }
+        let before = stored.and_then(|stored| meta::annotation(stored, RANGES_ANNOTATION));
+        for range in
+            said.split(',').map(str::trim).filter(|_| !said.trim().is_empty() && before != Some(said))
+        {
+            grammar(errors, &path, range, name::cidr(range));
         }
     }
 }
 
-fn traffic(errors: &mut ErrorList, spec: &Value, kind: &str) {
-    let policies = ["Cluster", "Local"];
-    let internal = SPEC.child("internalTrafficPolicy");
-    optional_one_of(errors, &internal, &spec["internalTrafficPolicy"], &policies);
-    let (path, external) = (SPEC.child("externalTrafficPolicy"), &spec["externalTrafficPolicy"]);
-    optional_one_of(errors, &path, external, &policies);
-    let from_outside = matches!(kind, "NodePort" | "LoadBalancer") || !list(&spec["externalIPs"]).is_empty();
-    if !text(external).is_empty() && !from_outside {
-        errors.invalid(&path, external, "may only be set for externally-accessible services");
+fn load_balancer(errors: &mut ErrorList, spec: &Value) {
+    let (balanced, allocate) = (spec["type"] == "LoadBalancer", &spec["allocateLoadBalancerNodePorts"]);
+    if !allocate.is_null() && !balanced {
+        errors.forbidden(&SPEC.child("allocateLoadBalancerNodePorts"), BALANCED);
     }
-    let check = int(&spec["healthCheckNodePort"]);
-    if check != 0 && !(kind == "LoadBalancer" && *external == "Local") {
-        let detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
-        errors.invalid(&SPEC.child("healthCheckNodePort"), &check, detail);
+    if balanced && allocate.is_null() {
+        errors.required(&Path::new("allocateLoadBalancerNodePorts"), "");
+    }
+    let path = SPEC.child("loadBalancerClass");
+    if let Some(class) = spec["loadBalancerClass"].as_str() {
+        if balanced {
+            grammar(errors, &path, class, name::qualified_name(class));
+        } else {
+            errors.forbidden(&path, BALANCED);
+        }
     }
 }
 
-/// The first address of a service stays while it has one.
-pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
-    let (spec, stored) = (&new["spec"], &old["spec"]);
-    if spec["type"] == "ExternalName" || stored["type"] == "ExternalName" {
-        return;
+/// Whether clients outside the cluster can come in.
+fn is_external(spec: &Value) -> bool {
+    match text(&spec["type"]) {
+        "LoadBalancer" | "NodePort" => true,
+        "ClusterIP" => !list(&spec["externalIPs"]).is_empty(),
+        _ => false,
     }
-    let before = text(&stored["clusterIP"]);
-    if !before.is_empty() && text(&spec["clusterIP"]) != before {
-        let path = SPEC.child("clusterIPs");
-        let now = if list(&spec["clusterIPs"]).is_empty() {
-            serde_json::json!([spec["clusterIP"]])
-        } else {
-            spec["clusterIPs"].clone()
-        };
-        errors.invalid(&path.index(0), &now, "may not change once set");
+}
+
+/// Whether a load balancer must ask nodes if they have an endpoint.
+fn needs_check(spec: &Value) -> bool {
+    spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local"
+}
+
+fn traffic(errors: &mut ErrorList, spec: &Value) {
+    let (path, external) = (SPEC.child("externalTrafficPolicy"), &spec["externalTrafficPolicy"]);
+    if is_external(spec) {
+        one_of(errors, &path, external, &["Cluster", "Local"]);
+    } else if !text(external).is_empty() {
+        errors.invalid(&path, external, "may only be set for externally-accessible services");
+    }
+    let (path, check) = (SPEC.child("healthCheckNodePort"), int(&spec["healthCheckNodePort"]));
+    if check != 0 && !needs_check(spec) {
+        let detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+        errors.invalid(&path, &check, detail);
+    } else if check != 0 {
+        for fault in name::port_number(check) {
+            errors.invalid(&path, &check, fault);
+        }
+    }
+    let (path, internal) = (SPEC.child("internalTrafficPolicy"), &spec["internalTrafficPolicy"]);
+    if internal.is_null() {
+        if matches!(text(&spec["type"]), "NodePort" | "LoadBalancer" | "ClusterIP") {
+            errors.required(&path, "");
+        }
+    } else if !["Cluster", "Local"].contains(&text(internal)) {
+        errors.not_supported(&path, text(internal), &["Cluster", "Local"]);
+    }
+    if let Some(near) = spec["trafficDistribution"].as_str() {
+        let known = ["PreferClose", "PreferSameZone", "PreferSameNode"];
+        if !known.contains(&near) {
+            errors.not_supported_as_listed(&SPEC.child("trafficDistribution"), near, &known);
+        }
     }
 }

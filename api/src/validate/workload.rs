@@ -1,171 +1,85 @@
-//! What must hold of the kinds that keep pods running.
+//! What must hold of the kinds that keep pods running, a file per kind.
+
+mod daemon_set;
+mod deployment;
+mod replica_set;
+mod replication_controller;
+mod revision;
+mod stateful_set;
+mod status;
 
 use serde_json::Value;
 
-use super::check::{at_most_all, grammar, int_or_percent, none_negative, one_of, percent, required};
-use super::{metadata, pod, selector};
+use super::check::{at_most_all, int_or_percent};
+use super::pod;
+use super::selector::{self, Usable};
 use crate::field::{ErrorList, Path};
-use crate::meta;
-use crate::name;
-use crate::object::{int, semantically_equal, text};
+use crate::object::text;
+
+pub(super) use daemon_set::{change as daemon_set_change, content as daemon_set};
+pub(super) use deployment::content as deployment;
+pub(super) use replica_set::content as replica_set;
+pub(super) use replication_controller::content as replication_controller;
+pub(super) use revision::{change as revision_change, content as revision, create as revision_create};
+pub(super) use stateful_set::{
+    change as stateful_set_change, content as stateful_set, create as stateful_set_create,
+};
+pub(super) use status::status;
 
 const SPEC: Path<'static> = Path::new("spec");
 
-pub(super) fn deployment(object: &Value, errors: &mut ErrorList) {
-    let spec = &object["spec"];
-    none_negative(errors, &SPEC, spec, &["replicas"]);
-    selector::of_template(errors, &SPEC, object, "deployment");
-    long_running_template(object, errors);
-    let (path, strategy) = (SPEC.child("strategy"), &spec["strategy"]);
-    one_of(errors, &path.child("type"), &strategy["type"], &["Recreate", "RollingUpdate"]);
-    let rolling = &strategy["rollingUpdate"];
-    if strategy["type"] == "Recreate" && !rolling.is_null() {
-        let detail = "may not be specified when strategy `type` is 'Recreate'";
-        errors.forbidden(&path.child("rollingUpdate"), detail);
-    } else if strategy["type"] == "RollingUpdate" {
-        rolling_update(errors, &path.child("rollingUpdate"), rolling);
-    }
-    none_negative(
-        errors,
-        &SPEC,
-        spec,
-        &["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"],
-    );
-    if let Some(deadline) = spec["progressDeadlineSeconds"].as_i64()
-        && deadline <= int(&spec["minReadySeconds"])
-    {
-        errors.invalid(
-            &SPEC.child("progressDeadlineSeconds"),
-            &deadline,
-            "must be greater than minReadySeconds",
-        );
+/// A template whose pods are to run until they are told to stop. `kind` is how messages name the owner.
+fn template(object: &Value, kind: &str, errors: &mut ErrorList) {
+    let path = SPEC.child("template");
+    pod::template(errors, &path, &object["spec"]["template"]);
+    runs_on(object, kind, errors);
+}
+
+/// As [`template`] after its selector, of deployments and their replica sets.
+fn judged_template(object: &Value, errors: &mut ErrorList) {
+    let said = ("deployment", "invalid label selector");
+    if selector::of_template(errors, &SPEC, object, said) == Usable::Yes {
+        template(object, "ReplicaSet", errors);
     }
 }
 
-fn is_zero(value: &Value) -> bool {
-    *value == 0 || percent(value) == Some(0)
-}
-
-fn rolling_update(errors: &mut ErrorList, path: &Path<'_>, rolling: &Value) {
-    let (unavailable, surge) = (&rolling["maxUnavailable"], &rolling["maxSurge"]);
-    int_or_percent(errors, &path.child("maxUnavailable"), unavailable);
-    int_or_percent(errors, &path.child("maxSurge"), surge);
-    if is_zero(unavailable) && is_zero(surge) {
-        errors.invalid(&path.child("maxUnavailable"), unavailable, "may not be 0 when `maxSurge` is 0");
+fn runs_on(object: &Value, kind: &str, errors: &mut ErrorList) {
+    let (path, spec) = (SPEC.child("template.spec"), &object["spec"]["template"]["spec"]);
+    if spec["restartPolicy"] != "Always" {
+        errors.not_supported(&path.child("restartPolicy"), text(&spec["restartPolicy"]), &["Always"]);
     }
-    at_most_all(errors, &path.child("maxUnavailable"), unavailable);
-}
-
-/// A template whose pods are to run until they are told to stop.
-fn long_running_template(object: &Value, errors: &mut ErrorList) {
-    let (path, template) = (SPEC.child("template"), &object["spec"]["template"]);
-    pod::template(errors, &path, template);
-    let (path, policy) = (path.child("spec"), text(&template["spec"]["restartPolicy"]));
-    if policy != "Always" {
-        errors.not_supported(&path.child("restartPolicy"), policy, &["Always"]);
-    }
-    if !template["spec"]["activeDeadlineSeconds"].is_null() {
-        let detail = "activeDeadlineSeconds in ReplicaSet is not Supported";
+    if !spec["activeDeadlineSeconds"].is_null() {
+        let detail = format!("activeDeadlineSeconds in {kind} is not Supported");
         errors.forbidden(&path.child("activeDeadlineSeconds"), detail);
     }
 }
 
-pub(super) fn replica_set(object: &Value, errors: &mut ErrorList) {
-    none_negative(errors, &SPEC, &object["spec"], &["replicas", "minReadySeconds"]);
-    selector::of_template(errors, &SPEC, object, "deployment");
-    long_running_template(object, errors);
-}
-
-pub(super) fn replication_controller(object: &Value, errors: &mut ErrorList) {
-    let spec = &object["spec"];
-    none_negative(errors, &SPEC, spec, &["minReadySeconds"]);
-    let chosen = spec["selector"].as_object().filter(|selector| !selector.is_empty());
-    if chosen.is_none() {
-        errors.required(&SPEC.child("selector"), "");
-    }
-    none_negative(errors, &SPEC, spec, &["replicas"]);
-    if spec["template"].is_null() {
-        errors.required(&SPEC.child("template"), "");
-        return;
-    }
-    let labels = &spec["template"]["metadata"]["labels"];
-    if chosen.is_some_and(|selector| selector.iter().any(|(key, value)| labels[key] != *value)) {
-        let path = SPEC.child("template.metadata.labels");
-        errors.invalid(&path, labels, "`selector` does not match template `labels`");
-    }
-    long_running_template(object, errors);
-}
-
-pub(super) fn daemon_set(object: &Value, errors: &mut ErrorList) {
-    let spec = &object["spec"];
-    selector::of_template(errors, &SPEC, object, "daemonset");
-    long_running_template(object, errors);
-    none_negative(errors, &SPEC, spec, &["minReadySeconds", "revisionHistoryLimit"]);
-    let (path, strategy) = (SPEC.child("updateStrategy"), &spec["updateStrategy"]);
-    one_of(errors, &path.child("type"), &strategy["type"], &["OnDelete", "RollingUpdate"]);
-    if strategy["type"] == "RollingUpdate" {
-        rolling_update(errors, &path.child("rollingUpdate"), &strategy["rollingUpdate"]);
+/// What a count or a percentage is, as far as zero is concerned; what cannot be read counts as zero.
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.strip_suffix('%').unwrap_or(text).parse::<i64>().unwrap_or_default() == 0,
+        other => other.as_i64().unwrap_or_default() == 0,
     }
 }
 
-pub(super) fn stateful_set(object: &Value, errors: &mut ErrorList) {
-    let spec = &object["spec"];
-    let policies = ["OrderedReady", "Parallel"];
-    one_of(errors, &SPEC.child("podManagementPolicy"), &spec["podManagementPolicy"], &policies);
-    let (path, strategy) = (SPEC.child("updateStrategy"), &spec["updateStrategy"]);
-    one_of(errors, &path.child("type"), &strategy["type"], &["OnDelete", "RollingUpdate"]);
-    if strategy["type"] == "OnDelete" && !strategy["rollingUpdate"].is_null() {
-        let detail = "only allowed for updateStrategy 'RollingUpdate'";
-        errors.invalid(&path.child("rollingUpdate"), &strategy["rollingUpdate"], detail);
-    }
-    none_negative(errors, &path.child("rollingUpdate"), &strategy["rollingUpdate"], &["partition"]);
-    let retention = SPEC.child("persistentVolumeClaimRetentionPolicy");
-    for member in ["whenDeleted", "whenScaled"] {
-        let value = &spec["persistentVolumeClaimRetentionPolicy"][member];
-        one_of(errors, &retention.child(member), value, &["Delete", "Retain"]);
-    }
-    none_negative(errors, &SPEC, spec, &["replicas", "minReadySeconds", "revisionHistoryLimit"]);
-    none_negative(errors, &SPEC.child("ordinals"), &spec["ordinals"], &["start"]);
-    selector::of_template(errors, &SPEC, object, "statefulset");
-    long_running_template(object, errors);
-    if !spec["serviceName"].is_null() && !text(&spec["serviceName"]).is_empty() {
-        let service = text(&spec["serviceName"]);
-        grammar(errors, &SPEC.child("serviceName"), service, name::dns1123_subdomain(service));
-    }
-    super::check::each(&SPEC, spec, "volumeClaimTemplates", |path, claim| {
-        required(errors, &path.child("metadata.name"), &claim["metadata"]["name"]);
-        metadata::labels(errors, &path.child("metadata.labels"), &claim["metadata"]["labels"]);
-    });
-}
-
-/// New stateful sets must be able to name pods after themselves.
-pub(super) fn stateful_set_name(object: &Value, errors: &mut ErrorList) {
-    let own = meta::name(object);
-    if !own.is_empty() && name::dns1123_subdomain(own).is_empty() {
-        grammar(errors, &Path::new("metadata.name"), own, name::dns1123_label(own));
+/// Counts or percentages of a rolling update.
+fn amounts(errors: &mut ErrorList, path: &Path<'_>, rolling: &Value) {
+    for member in ["maxUnavailable", "maxSurge"] {
+        int_or_percent(errors, &path.child(member), &rolling[member]);
     }
 }
 
-const STATEFUL_SET_CHANGEABLE: [&str; 7] = [
-    "replicas",
-    "ordinals",
-    "template",
-    "updateStrategy",
-    "revisionHistoryLimit",
-    "persistentVolumeClaimRetentionPolicy",
-    "minReadySeconds",
-];
-
-pub(super) fn stateful_set_change(new: &Value, old: &Value, errors: &mut ErrorList) {
-    let fixed = |object: &Value| {
-        let mut spec = object["spec"].clone();
-        if let Some(members) = spec.as_object_mut() {
-            members.retain(|member, _| !STATEFUL_SET_CHANGEABLE.contains(&member.as_str()));
-        }
-        spec
+/// A strategy of an unknown type, in the form in which clients know it.
+fn strategy_text(strategy: &Value) -> String {
+    let rolling = &strategy["rollingUpdate"];
+    let rolling = if rolling.is_null() {
+        "null".to_owned()
+    } else {
+        let amount = |member: &str| match &rolling[member] {
+            Value::Null => Value::from(0),
+            value => value.clone(),
+        };
+        format!(r#"{{"MaxUnavailable":{},"MaxSurge":{}}}"#, amount("maxUnavailable"), amount("maxSurge"))
     };
-    if !semantically_equal(&fixed(new), &fixed(old)) {
-        let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
-        errors.forbidden(&SPEC, detail);
-    }
+    format!(r#"{{"Type":{},"RollingUpdate":{rolling}}}"#, Value::from(text(&strategy["type"])))
 }

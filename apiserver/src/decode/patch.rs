@@ -32,7 +32,8 @@ pub(crate) fn patch(
 ) -> Result<Patch, Status> {
     let malformed = |text: String| Status::bad_request(format!("error decoding patch: {text}"));
     if kind == PatchType::Apply {
-        let document = yaml::parse(body).map_err(|e| malformed(format!("error converting YAML to JSON: yaml: {e}")))?;
+        let document =
+            yaml::parse(body).map_err(|e| malformed(format!("error converting YAML to JSON: yaml: {e}")))?;
         let repeated = repeated_keys(body, document.repeated, validation);
         if validation == FieldValidation::Strict && !repeated.is_empty() {
             let lines = repeated.join("\n  ");
@@ -44,7 +45,8 @@ pub(crate) fn patch(
         return Ok(Patch { kind, value: document.value, problems: Vec::new() });
     }
     let value = serde_json::from_slice(body).map_err(|e| malformed(e.to_string()))?;
-    let problems = if validation == FieldValidation::Ignore { Vec::new() } else { problems(kind, body, &value) };
+    let problems =
+        if validation == FieldValidation::Ignore { Vec::new() } else { problems(kind, body, &value) };
     Ok(Patch { kind, value, problems })
 }
 

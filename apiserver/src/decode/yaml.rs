@@ -188,8 +188,7 @@ mod tests {
         let text = "a: 1\nspec:\n  replicas: 1\n  x:\n  - {k: 1,\n     k: 2}\n  replicas: 2\n";
         let document = parse(text.as_bytes()).unwrap();
         assert_eq!((document.repeated, &document.value["spec"]["replicas"]), (2, &json!(2)));
-        let want =
-            ["line 6: key \"k\" already set in map", "line 7: key \"replicas\" already set in map"];
+        let want = ["line 6: key \"k\" already set in map", "line 7: key \"replicas\" already set in map"];
         assert_eq!(repeated(text.as_bytes(), 2, 10), want);
         assert_eq!(repeated(text.as_bytes(), 2, 1), want[..1]);
     }

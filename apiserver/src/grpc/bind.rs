@@ -25,7 +25,7 @@ pub(super) async fn serve(
     }
     let target_node = json!({"apiVersion": "v1", "kind": "Node", "name": message.node});
     let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target_node});
-    let options = caller.options(false, false);
+    let options = caller.options(false, pb::FieldValidation::Ignore);
     let body = Body::json(binding.to_string().into());
     door.object(caller, target(Some(place))?, Action::Create(body, options)).await
 }

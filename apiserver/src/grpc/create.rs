@@ -1,7 +1,7 @@
-//! Create.
+//! Create, also on a subresource.
 
-use super::{Grpc, target, within_limit};
-use crate::request::{Action, Body};
+use super::{Caller, Grpc, target, within_limit};
+use crate::request::{Action, Body, Target};
 use kstore_proto::kstore::v1 as pb;
 
 pub(super) async fn serve(
@@ -9,8 +9,12 @@ pub(super) async fn serve(
     request: tonic::Request<pb::CreateRequest>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
     let caller = door.caller(&request).await?;
-    let message = request.into_inner();
-    let options = caller.options(message.dry_run, false);
+    let (target, action) = action(&caller, request.into_inner())?;
+    door.object(caller, target, action).await
+}
+
+pub(super) fn action(caller: &Caller, message: pb::CreateRequest) -> Result<(Target, Action), tonic::Status> {
+    let options = caller.options(message.dry_run, message.field_validation());
     let body = Body::json(within_limit(message.json)?);
-    door.object(caller, target(message.r#ref)?, Action::Create(body, options)).await
+    Ok((target(message.r#ref)?, Action::Create(body, options)))
 }

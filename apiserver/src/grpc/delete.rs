@@ -1,9 +1,11 @@
-//! Delete.
+//! Delete and DeleteCollection.
 
-use super::{Grpc, target, within_limit};
+use super::list::{chunked, filter};
+use super::{Caller, Grpc, Streamed, target, within_limit};
 use crate::error::to_grpc;
-use crate::request::{Action, DeleteOptions};
+use crate::request::{Action, DeleteOptions, ListAt, ListOptions, Target, WriteOptions};
 use crate::rest;
+use bytes::Bytes;
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
 
@@ -12,17 +14,40 @@ pub(super) async fn serve(
     request: tonic::Request<pb::DeleteRequest>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
     let caller = door.caller(&request).await?;
-    let message = request.into_inner();
-    let delete = delete_options(&within_limit(message.options_json)?).map_err(|status| to_grpc(&status))?;
-    let options = caller.options(false, false);
-    door.object(caller, target(message.r#ref)?, Action::Delete(delete, options)).await
+    let (target, action) = action(&caller, request.into_inner())?;
+    door.object(caller, target, action).await
 }
 
-fn delete_options(json: &[u8]) -> Result<DeleteOptions, Status> {
+pub(super) fn action(caller: &Caller, message: pb::DeleteRequest) -> Result<(Target, Action), tonic::Status> {
+    let (delete, options) = options(caller, message.options_json)?;
+    Ok((target(message.r#ref)?, Action::Delete(delete, options)))
+}
+
+pub(super) async fn collection(
+    door: &Grpc,
+    request: tonic::Request<pb::DeleteCollectionRequest>,
+) -> Result<tonic::Response<Streamed<pb::ListChunk>>, tonic::Status> {
+    let caller = door.caller(&request).await?;
+    let message = request.into_inner();
+    let target = target(message.r#ref)?;
+    let (delete, options) = options(&caller, message.options_json)?;
+    let filter = filter(&target, &message.label_selector, &message.field_selector)?;
+    let list =
+        ListOptions { filter, limit: message.limit, continue_token: message.r#continue, at: ListAt::Newest };
+    chunked(door, caller, target, Action::DeleteCollection(list, delete, options)).await
+}
+
+fn options(caller: &Caller, json: Bytes) -> Result<(DeleteOptions, WriteOptions), tonic::Status> {
+    let read = read(&within_limit(json)?);
+    let (delete, dry_run) = read.map_err(|status| to_grpc(&status))?;
+    Ok((delete, caller.options(dry_run, pb::FieldValidation::Ignore)))
+}
+
+fn read(json: &[u8]) -> Result<(DeleteOptions, bool), Status> {
     if json.is_empty() {
-        return Ok(DeleteOptions::default());
+        return Ok((DeleteOptions::default(), false));
     }
     let tree = serde_json::from_slice(json)
         .map_err(|e| Status::bad_request(format!("options_json is not JSON: {e}")))?;
-    rest::delete_options_of(&tree)
+    Ok((rest::delete_options_of(&tree)?, rest::is_dry_run(&tree)?))
 }

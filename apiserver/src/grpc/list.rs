@@ -1,6 +1,6 @@
 //! List, streamed in chunks that share the cache's bytes.
 
-use super::{Grpc, Streamed, target};
+use super::{Caller, Grpc, Streamed, target};
 use crate::cache::{Entry, Filter};
 use crate::error::to_grpc;
 use crate::limits;
@@ -20,17 +20,27 @@ pub(super) async fn serve(
     let caller = door.caller(&request).await?;
     let message = request.into_inner();
     let target = target(message.r#ref)?;
-    let resource = target.resource;
     let filter = filter(&target, &message.label_selector, &message.field_selector)?;
     let at = if message.revision > 0 { ListAt::Exact(message.revision) } else { ListAt::Newest };
     let options = ListOptions { filter, limit: message.limit, continue_token: message.r#continue, at };
-    let request = caller.request(target, Action::List(options));
-    match door.pipeline.serve(request).await.map_err(|status| to_grpc(&status))?.answer {
+    chunked(door, caller, target, Action::List(options)).await
+}
+
+/// Runs a request that is answered with a list.
+pub(super) async fn chunked(
+    door: &Grpc,
+    caller: Caller,
+    target: Target,
+    action: Action,
+) -> Result<tonic::Response<Streamed<pb::ListChunk>>, tonic::Status> {
+    let resource = target.resource;
+    let served = door.pipeline.serve(caller.request(target, action)).await;
+    match served.map_err(|status| to_grpc(&status))?.answer {
         Answer::List(listed) => {
             let chunks = chunks(resource, &listed);
             Ok(tonic::Response::new(Box::pin(futures::stream::iter(chunks.into_iter().map(Ok)))))
         }
-        _ => Err(tonic::Status::internal("a list is answered with a list")),
+        _ => Err(tonic::Status::unimplemented("this list has no stored objects: ask the REST door")),
     }
 }
 

@@ -6,6 +6,7 @@ mod delete;
 mod get;
 mod list;
 mod patch;
+mod transact;
 mod tunnel;
 mod update;
 mod watch;
@@ -19,12 +20,13 @@ use crate::request::{Action, FieldValidation, Request, Target, WriteOptions};
 use crate::tunnel::Tunnels;
 use bytes::Bytes;
 use http::header::USER_AGENT;
-use kstore_api::kind;
+use kstore_api::kind::{self, Resource};
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+use tonic::metadata::MetadataValue;
 
 type Streamed<T> = Pin<Box<dyn futures::Stream<Item = Result<T, tonic::Status>> + Send>>;
 
@@ -77,39 +79,53 @@ impl Grpc {
     ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
         let resource = target.resource;
         let request = caller.request(target, action);
-        let served = tokio::time::timeout(limits::REQUEST_TIMEOUT, self.pipeline.serve(request)).await;
-        let timeout = || Err(Status::timeout("request did not complete within the allotted timeout", 1));
-        let answered = served.unwrap_or_else(|_| timeout()).map_err(|status| to_grpc(&status))?;
-        let object = match answered.answer {
-            Answer::Object(object) if std::ptr::eq(object.entry.resource, resource) => {
-                pb::Object { json: object.entry.json(), revision: object.entry.revision }
-            }
-            Answer::Object(object) => {
-                let value = in_version(resource, object.entry.parse());
-                pb::Object { json: value.to_string().into(), revision: object.entry.revision }
-            }
-            Answer::Value { value, .. } => pb::Object { json: value.to_string().into(), revision: 0 },
-            Answer::Status { status, revision } => pb::Object { json: status.to_json().into(), revision },
-            Answer::List(_) | Answer::Watch(_) => {
-                return Err(tonic::Status::internal("a unary call has one object"));
-            }
-        };
-        Ok(tonic::Response::new(object))
+        let answered = self.pipeline.serve(request).await.map_err(|status| to_grpc(&status))?;
+        let mut response = tonic::Response::new(object_of(resource, answered.answer)?);
+        for warning in &answered.warnings {
+            let value = MetadataValue::from_bytes(warning.as_bytes());
+            response.metadata_mut().append_bin("kstore-warning-bin", value);
+        }
+        Ok(response)
     }
+}
+
+/// The message for an answer that is one object, in the caller's version.
+fn object_of(resource: &'static Resource, answer: Answer) -> Result<pb::Object, tonic::Status> {
+    Ok(match answer {
+        Answer::Object(object) if std::ptr::eq(object.entry.resource, resource) => {
+            pb::Object { json: object.entry.json(), revision: object.entry.revision }
+        }
+        Answer::Object(object) => {
+            let value = in_version(resource, object.entry.parse());
+            pb::Object { json: value.to_string().into(), revision: object.entry.revision }
+        }
+        Answer::Value { value, .. } => {
+            let revision = kstore_api::meta::resource_version(&value).parse().unwrap_or(0);
+            pb::Object { json: value.to_string().into(), revision }
+        }
+        Answer::Status { status, revision } => pb::Object { json: status.to_json().into(), revision },
+        Answer::List(_) | Answer::Watch(_) => {
+            return Err(tonic::Status::internal("a unary call has one object"));
+        }
+    })
 }
 
 impl Caller {
     fn request(self, target: Target, action: Action) -> Request {
         let Self { user, agent, causes, fence, field_manager: _ } = self;
-        Request { user, agent, causes, fence, target, action }
+        Request { user, agent, causes, fence, stage: None, timeout: None, target, action }
     }
 
-    fn options(&self, dry_run: bool, force: bool) -> WriteOptions {
+    fn options(&self, dry_run: bool, validation: pb::FieldValidation) -> WriteOptions {
         WriteOptions {
             dry_run,
             field_manager: self.field_manager.clone(),
-            field_validation: FieldValidation::Ignore,
-            force,
+            field_validation: match validation {
+                pb::FieldValidation::Ignore => FieldValidation::Ignore,
+                pb::FieldValidation::Warn => FieldValidation::Warn,
+                pb::FieldValidation::Strict => FieldValidation::Strict,
+            },
+            force: false,
             books_kept: false,
         }
     }
@@ -142,6 +158,7 @@ fn within_limit(bytes: Bytes) -> Result<Bytes, tonic::Status> {
 #[tonic::async_trait]
 impl pb::kstore_server::Kstore for Grpc {
     type ListStream = Streamed<pb::ListChunk>;
+    type DeleteCollectionStream = Streamed<pb::ListChunk>;
     type WatchStream = Streamed<pb::WatchBatch>;
     type TunnelStream = Streamed<pb::TunnelDown>;
 
@@ -206,6 +223,20 @@ impl pb::kstore_server::Kstore for Grpc {
         request: tonic::Request<pb::BindRequest>,
     ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
         bind::serve(self, request).await
+    }
+
+    async fn delete_collection(
+        &self,
+        request: tonic::Request<pb::DeleteCollectionRequest>,
+    ) -> Result<tonic::Response<Self::DeleteCollectionStream>, tonic::Status> {
+        delete::collection(self, request).await
+    }
+
+    async fn transact(
+        &self,
+        request: tonic::Request<pb::TransactRequest>,
+    ) -> Result<tonic::Response<pb::TransactResponse>, tonic::Status> {
+        transact::serve(self, request).await
     }
 
     async fn tunnel(

@@ -1,7 +1,7 @@
-//! Patch.
+//! Patch, also of a subresource.
 
-use super::{Grpc, target, within_limit};
-use crate::request::Action;
+use super::{Caller, Grpc, target, within_limit};
+use crate::request::{Action, Target, WriteOptions};
 use kstore_api::patch::PatchType;
 use kstore_proto::kstore::v1 as pb;
 use pb::patch_request::Type;
@@ -11,14 +11,19 @@ pub(super) async fn serve(
     request: tonic::Request<pb::PatchRequest>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
     let caller = door.caller(&request).await?;
-    let message = request.into_inner();
+    let (target, action) = action(&caller, request.into_inner())?;
+    door.object(caller, target, action).await
+}
+
+pub(super) fn action(caller: &Caller, message: pb::PatchRequest) -> Result<(Target, Action), tonic::Status> {
     let kind = match message.r#type() {
         Type::Merge => PatchType::Merge,
         Type::Json => PatchType::Json,
         Type::Strategic => PatchType::Strategic,
         Type::Apply => PatchType::Apply,
     };
-    let options = caller.options(message.dry_run, message.force);
+    let options = caller.options(message.dry_run, message.field_validation());
+    let options = WriteOptions { force: message.force, ..options };
     let patch = within_limit(message.patch)?;
-    door.object(caller, target(message.r#ref)?, Action::Patch(kind, patch, options)).await
+    Ok((target(message.r#ref)?, Action::Patch(kind, patch, options)))
 }

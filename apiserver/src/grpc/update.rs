@@ -1,6 +1,6 @@
 //! Update and UpdateStatus.
 
-use super::{Grpc, target, within_limit};
+use super::{Caller, Grpc, target, within_limit};
 use crate::error::to_grpc;
 use crate::request::{Action, Body, Target};
 use kstore_api::status::Status;
@@ -12,13 +12,16 @@ pub(super) async fn serve(
     subresource: Option<&'static str>,
 ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
     let caller = door.caller(&request).await?;
-    let message = request.into_inner();
-    let mut target: Target = target(message.r#ref)?;
+    let (mut target, action) = action(&caller, request.into_inner())?;
     if let Some(name) = subresource {
         target.resource.subresource(name).ok_or_else(|| to_grpc(&Status::no_such_route()))?;
         target.subresource = name;
     }
-    let options = caller.options(message.dry_run, false);
+    door.object(caller, target, action).await
+}
+
+pub(super) fn action(caller: &Caller, message: pb::UpdateRequest) -> Result<(Target, Action), tonic::Status> {
+    let options = caller.options(message.dry_run, message.field_validation());
     let body = Body::json(within_limit(message.json)?);
-    door.object(caller, target, Action::Update(body, options)).await
+    Ok((target(message.r#ref)?, Action::Update(body, options)))
 }

@@ -32,7 +32,7 @@ impl Pipeline {
         }
         let mut last = Status::internal("an apply takes at least one attempt");
         for _ in 0..ATTEMPTS {
-            let outcome = if target.subresource.is_empty() && self.is_absent(target).await? {
+            let outcome = if target.subresource.is_empty() && self.is_absent(request).await? {
                 self.check(&request.user, "create", target, &target.name)?;
                 self.create_object(request, created(target, applied(None)?)?, &options).await
             } else {
@@ -118,7 +118,8 @@ fn write<'a>(
 fn type_of(expected: Expected) -> Result<ObjectType<'static>, Status> {
     let Expected { group, version, kind } = expected;
     let ty = schema::of(group, version, kind);
-    ty.map(ObjectType::BuiltIn).ok_or_else(|| Status::internal(format!("no schema for {group}/{version} {kind}")))
+    ty.map(ObjectType::BuiltIn)
+        .ok_or_else(|| Status::internal(format!("no schema for {group}/{version} {kind}")))
 }
 
 /// The apply configuration: what its author wrote, checked against the schema, nothing added or taken away.
@@ -143,8 +144,9 @@ fn configuration(
 fn created(target: &Target, mut object: Value) -> Result<Value, Status> {
     let uid = meta::uid(&object);
     if !uid.is_empty() {
-        let text =
-            format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+        let text = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
         return Err(Status::conflict(target.resource, &target.name, &text));
     }
     meta::set_resource_version(&mut object, "");

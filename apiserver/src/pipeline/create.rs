@@ -1,10 +1,12 @@
 //! Create, as the pipeline tells it.
 
-use super::{Answer, ObjectAnswer, Pipeline};
+use super::{Answer, ObjectAnswer, Pipeline, in_version};
 use crate::admission::{Operation, Subject};
+use crate::cache::Entry;
 use crate::decode::{self, Expected};
 use crate::limits;
 use crate::request::{Body, Request, Target, WriteOptions};
+use kstore_api::kind::Resource;
 use kstore_api::status::{Reason, Status};
 use kstore_api::{convert, defaults, meta, schema, strategy, validate};
 use serde_json::{Value, json};
@@ -22,7 +24,7 @@ impl Pipeline {
             if resource.kind == "TokenReview" {
                 return self.review_token(body, request).await;
             }
-            return self.post_virtual(request, body, options, warnings);
+            return self.post_virtual(request, body, options, warnings).await;
         }
         let span = tracing::debug_span!("decode").entered();
         let object = decode::object(Expected::of(resource, ""), body, options.field_validation, warnings)?;
@@ -46,7 +48,10 @@ impl Pipeline {
             let target = self.admit_new(request, &mut object, options)?;
             let mandate = self.mandate(request);
             match self.registry.create(&target, object, mandate, options.dry_run).await {
-                Ok(entry) => return Ok(Answer::Object(ObjectAnswer { entry, created: true })),
+                Ok(entry) if options.dry_run => return Ok(unstored(target.resource, &entry)),
+                Ok(entry) => {
+                    return Ok(Answer::Object(ObjectAnswer { created: true, ..ObjectAnswer::of(entry) }));
+                }
                 Err(status) if status.reason == Reason::AlreadyExists && attempts > 0 => {}
                 Err(status) if status.reason == Reason::AlreadyExists && generated => {
                     return Err(Status::generated_name_taken(target.resource, &target.name));
@@ -77,7 +82,7 @@ impl Pipeline {
         defaults::apply(resource, object);
         // What others make of the object is not its author's.
         self.track(resource, None, object, options);
-        self.admission.mutate(&subject, object, None)?;
+        self.admission(request).mutate(&subject, object, None)?;
         defaults::apply(resource, object);
         strategy::prepare_create(resource, object);
         let span = tracing::debug_span!("validation").entered();
@@ -86,7 +91,7 @@ impl Pipeline {
             return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors));
         }
         drop(span);
-        self.admission.validate(&subject, Some(object), None)?;
+        self.admission(request).validate(&subject, Some(object), None)?;
         to_stored(resource, object);
         target.resource = resource;
         Ok(target)
@@ -110,6 +115,13 @@ impl Pipeline {
         meta::fill_system_fields(object, &self.nondet.rng.uuid(), self.nondet.clock.now_seconds());
         Ok(())
     }
+}
+
+/// The answer to a create that was only tried: an object that no revision has.
+pub(super) fn unstored(resource: &'static Resource, entry: &Entry) -> Answer {
+    let mut value = in_version(resource, entry.parse());
+    meta::set_resource_version(&mut value, "");
+    Answer::Value { value, created: true }
 }
 
 /// The object's namespace is the URL's; cluster-scoped objects have none.
@@ -142,7 +154,7 @@ pub(super) fn name_mismatch(body: &str, url: &str) -> Status {
 }
 
 /// The stored form: in the storage version, with the zero members that Kubernetes always prints.
-pub(super) fn to_stored(resource: &'static kstore_api::kind::Resource, object: &mut Value) {
+pub(super) fn to_stored(resource: &'static Resource, object: &mut Value) {
     let row = resource.storage_row();
     if !std::ptr::eq(row, resource) {
         convert::to_storage(resource, object);

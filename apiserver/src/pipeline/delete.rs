@@ -14,7 +14,9 @@ impl Pipeline {
         request: &Request,
         delete: &DeleteOptions,
         options: &WriteOptions,
+        warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
+        warnings.extend(warning(request, delete));
         let deleted = self.delete_one(request, &request.target, delete, options).await?;
         let resource = request.target.resource;
         // A kind that does not return its objects answers with a Status once the object is gone.
@@ -22,7 +24,7 @@ impl Pipeline {
             let status = Status::deleted(resource, deleted.entry.name(), deleted.entry.uid());
             return Ok(Answer::Status { status, revision: deleted.entry.revision });
         }
-        Ok(Answer::Object(ObjectAnswer { entry: deleted.entry, created: false }))
+        Ok(Answer::Object(ObjectAnswer { removed: deleted.gone, ..ObjectAnswer::of(deleted.entry) }))
     }
 
     /// Deletes what matches, object by object; what is already gone is skipped, the first other failure ends it.
@@ -32,7 +34,9 @@ impl Pipeline {
         list: &ListOptions,
         delete: &DeleteOptions,
         options: &WriteOptions,
+        warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
+        warnings.extend(warning(request, delete));
         let mut page = list.clone();
         if page.limit == 0 {
             page.limit = limits::DELETE_COLLECTION_PAGE;
@@ -81,8 +85,19 @@ impl Pipeline {
                 namespace: &target.namespace,
                 name: &target.name,
             };
-            self.admission.validate(&subject, None, Some(current))
+            self.admission(request).validate(&subject, None, Some(current))
         };
         self.registry.delete(target, delete, self.mandate(request), options.dry_run, admit).await
     }
+}
+
+/// Who deletes a Job without a word about its pods is told that they stay.
+fn warning(request: &Request, delete: &DeleteOptions) -> Option<String> {
+    let resource = request.target.resource;
+    let is_job = (resource.group, resource.plural) == ("batch", "jobs");
+    (is_job && delete.propagation.is_none()).then(|| {
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set \
+            propagationPolicy=Orphan to suppress this warning"
+            .to_owned()
+    })
 }

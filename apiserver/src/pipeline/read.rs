@@ -8,14 +8,27 @@ use kstore_api::status::Status;
 
 impl Pipeline {
     pub(super) async fn get(&self, request: &Request, options: &GetOptions) -> Result<Answer, Status> {
+        if !request.target.resource.is_stored() {
+            return self.component(&request.target);
+        }
         let entry = self.registry.get(&request.target, options).await?;
         match request.target.subresource {
-            "" | "status" => Ok(Answer::Object(ObjectAnswer { entry, created: false })),
+            "" | "status" | "approval" | "ephemeralcontainers" | "resize" => {
+                Ok(Answer::Object(ObjectAnswer::of(entry)))
+            }
             _ => self.get_subresource(request, &entry),
         }
     }
 
-    pub(super) async fn list(&self, options: &ListOptions) -> Result<Answer, Status> {
+    pub(super) async fn list(
+        &self,
+        request: &Request,
+        options: &ListOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<Answer, Status> {
+        if !request.target.resource.is_stored() {
+            return Ok(self.components(&options.filter, warnings));
+        }
         self.registry.list(options).await.map(Answer::List)
     }
 

@@ -7,12 +7,11 @@ use crate::cache::Entry;
 use crate::decode::{self, Expected, Patch};
 use crate::error;
 use crate::registry::Next;
-use crate::request::{Body, DeleteOptions, FieldValidation, Request, Target, WriteOptions};
+use crate::request::{Body, Request, Target, WriteOptions};
 use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::patch::apply;
 use kstore_api::scale;
-use kstore_api::selector::label;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 
@@ -44,10 +43,7 @@ impl Pipeline {
                 let binding = decode::object(expected, body, options.field_validation, warnings)?;
                 self.bind(request, &binding, options).await
             }
-            "eviction" => {
-                let eviction = decode::object(expected, body, FieldValidation::Ignore, warnings)?;
-                self.evict(request, &eviction, options).await
-            }
+            "eviction" => self.evict(request, body, options).await,
             "token" => self.create_token(request, body, options, warnings).await,
             other => Err(error::not_served(target, other)),
         }
@@ -62,6 +58,7 @@ impl Pipeline {
     ) -> Result<Answer, Status> {
         let target = &request.target;
         let now = self.nondet.clock.now_seconds().to_string();
+        check_binding(target, binding)?;
         let decide = |pod: Option<&Value>| {
             let pod = pod.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
             bound(target, pod, binding, &now).map(Next::Put)
@@ -73,40 +70,26 @@ impl Pipeline {
         Ok(Answer::Status { status, revision: bound.entry.revision })
     }
 
-    /// Deletes a pod if its disruption budgets allow it.
-    async fn evict(
+    /// POST to `bindings`: the pod is the one of the binding's name.
+    async fn bind_named(
         &self,
         request: &Request,
-        eviction: &Value,
+        mut binding: Value,
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
-        let target = &request.target;
-        let entry = self.registry.get(target, &crate::request::GetOptions::default()).await?;
-        if let Some(refusal) = self.blocking_budget(target, &entry) {
-            return Err(refusal);
+        super::create::check_namespace(&request.target, &mut binding)?;
+        let name = meta::name(&binding).to_owned();
+        if name.is_empty() {
+            return Err(error::invalid_binding(
+                "",
+                "metadata.name",
+                "Required value: name or generateName is required",
+            ));
         }
-        let asked = &eviction["deleteOptions"];
-        let delete = DeleteOptions {
-            uid: asked["preconditions"]["uid"].as_str().map(str::to_owned),
-            grace_period_seconds: asked["gracePeriodSeconds"].as_i64(),
-            ..DeleteOptions::default()
-        };
-        let evicted = self.delete_one(request, target, &delete, options).await?;
-        Ok(Answer::Status { status: Status::success(201), revision: evicted.entry.revision })
-    }
-
-    fn blocking_budget(&self, target: &Target, pod: &Entry) -> Option<Status> {
-        let budgets = kind::lookup("policy", "v1", "poddisruptionbudgets").expect("budgets are in the table");
-        let filter = crate::cache::Filter {
-            namespace: target.namespace.clone(),
-            ..crate::cache::Filter::all(budgets)
-        };
-        let (budgets, _) = self.cache().scan(&filter);
-        budgets.iter().map(|entry| entry.parse()).find_map(|budget| {
-            let selector = label::Selector::from_object(&budget["spec"]["selector"]).ok()?;
-            let allowed = budget["status"]["disruptionsAllowed"].as_i64().unwrap_or(0);
-            (selector.matches(&pod.labels()) && allowed <= 0).then(|| error::budget_exhausted(&budget))
-        })
+        let pods = kind::lookup("", "v1", "pods").expect("pods are in the table");
+        let target = Target { resource: pods, name, ..request.target.clone() };
+        let request = Request { target, ..request.clone() };
+        self.bind(&request, &binding, options).await
     }
 
     /// Replaces the scale of a workload.
@@ -161,11 +144,11 @@ impl Pipeline {
             let mut scale = scale::of(workload);
             apply::books_of_scale(workload, &mut scale);
             let wanted = change(&scale)?;
-            let (uid, is) = (meta::uid(&wanted), meta::uid(workload));
-            if !uid.is_empty() && uid != is {
-                return Err(error::uid_precondition(target, uid, is));
-            }
             scale::check(target.resource, &target.name, &wanted)?;
+            let (uid, own) = (meta::uid(&wanted), meta::uid(workload));
+            if !uid.is_empty() && uid != own {
+                return Err(error::foreign_uid(target, uid, own));
+            }
             let mut next = workload.clone();
             // A decoded Scale of zero replicas says nothing about them.
             next["spec"]["replicas"] = json!(wanted["spec"]["replicas"].as_i64().unwrap_or(0));
@@ -186,7 +169,7 @@ impl Pipeline {
     }
 
     /// POST to a kind that is answered and not stored: reviews and the deprecated `bindings`.
-    pub(super) fn post_virtual(
+    pub(super) async fn post_virtual(
         &self,
         request: &Request,
         body: &Body,
@@ -196,21 +179,43 @@ impl Pipeline {
         let target = &request.target;
         let review =
             decode::object(Expected::of(target.resource, ""), body, options.field_validation, warnings)?;
+        if target.resource.plural == "bindings" {
+            return self.bind_named(request, review, options).await;
+        }
         let value = crate::rest::review::answer(&self.authorizer, &request.user, target, review)?;
         Ok(Answer::Value { value, created: true })
     }
 }
 
+/// What a binding must say, whatever the state of its pod.
+fn check_binding(target: &Target, binding: &Value) -> Result<(), Status> {
+    let name = meta::name(binding);
+    if !name.is_empty() && name != target.name {
+        return Err(Status::bad_request("name in URL does not match name in Binding object"));
+    }
+    if binding["target"]["name"].as_str().unwrap_or_default().is_empty() {
+        return Err(error::invalid_binding(&target.name, "target.name", "Required value"));
+    }
+    match binding["target"]["kind"].as_str() {
+        None | Some("" | "Node") => Ok(()),
+        Some(kind) => {
+            let problem = format!("Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\"");
+            Err(error::invalid_binding(&target.name, "target.kind", &problem))
+        }
+    }
+}
+
 /// The pod after binding, or why it cannot be bound.
 fn bound(target: &Target, pod: &Value, binding: &Value, now: &str) -> Result<Value, Status> {
-    let conflict = |text: &str| Status::conflict(target.resource, &target.name, text);
+    let conflict = |text: &str| Status::conflict(("", "pods/binding"), &target.name, text);
     let node = binding["target"]["name"].as_str().unwrap_or_default();
-    if node.is_empty() {
-        return Err(error::binding_without_node(&target.name));
-    }
     let uid = meta::uid(binding);
     if !uid.is_empty() && uid != meta::uid(pod) {
-        return Err(error::uid_precondition(target, uid, meta::uid(pod)));
+        return Err(error::foreign_uid(target, uid, meta::uid(pod)));
+    }
+    let version = meta::resource_version(binding);
+    if !version.is_empty() && version != "0" && version != meta::resource_version(pod) {
+        return Err(error::foreign_version(target, version, meta::resource_version(pod)));
     }
     if meta::deletion_timestamp(pod).is_some() {
         return Err(conflict(&format!("pod {} is being deleted, cannot be assigned to a host", target.name)));
@@ -226,6 +231,12 @@ fn bound(target: &Target, pod: &Value, binding: &Value, now: &str) -> Result<Val
     for (key, value) in binding["metadata"]["annotations"].as_object().into_iter().flatten() {
         pod["metadata"]["annotations"][key] = value.clone();
     }
+    // Labels of the binding (a node's place) come along, but take nothing from the pod's own.
+    for (key, value) in binding["metadata"]["labels"].as_object().into_iter().flatten() {
+        if meta::label(&pod, key).is_none() {
+            pod["metadata"]["labels"][key] = value.clone();
+        }
+    }
     set_scheduled(&mut pod, now);
     Ok(pod)
 }
@@ -236,11 +247,5 @@ fn set_scheduled(pod: &mut Value, now: &str) {
     if let Some(status) = pod["status"].as_object_mut() {
         status.remove("nominatedNodeName");
     }
-    match pod["status"]["conditions"].as_array_mut() {
-        Some(conditions) => {
-            conditions.retain(|c| c["type"] != "PodScheduled");
-            conditions.push(condition);
-        }
-        None => pod["status"]["conditions"] = json!([condition]),
-    }
+    super::eviction::set_condition(&mut pod["status"], condition);
 }

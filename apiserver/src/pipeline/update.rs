@@ -7,10 +7,10 @@ use crate::admission::{Operation, Subject};
 use crate::decode::{self, Expected, Patch};
 use crate::error;
 use crate::registry::{Next, UpdateEffect, removed_by_update};
-use crate::request::{Body, FieldValidation, Request, Target, WriteOptions};
+use crate::request::{Action, Body, FieldValidation, Request, Target, WriteOptions};
 use bytes::Bytes;
 use kstore_api::patch::{self, PatchType};
-use kstore_api::status::Status;
+use kstore_api::status::{Reason, Status};
 use kstore_api::{defaults, meta, schema, strategy, validate};
 use serde_json::Value;
 
@@ -31,19 +31,36 @@ impl Pipeline {
             return self.put_scale(request, &object, options).await;
         }
         warnings.extend(validate::warnings(target.resource, &object));
-        check_namespace(target, &mut object)?;
-        match meta::name(&object) {
-            "" => meta::set_name(&mut object, &target.name),
-            name if name != target.name => return Err(name_mismatch(name, &target.name)),
-            _ => {}
-        }
-        if target.resource.create_on_update && target.subresource.is_empty() && self.is_absent(target).await?
-        {
-            self.check(&request.user, "create", target, &target.name)?;
-            return self.create_object(request, object, options).await;
+        check_place(target, &mut object)?;
+        if target.resource.create_on_update && target.subresource.is_empty() {
+            return self.put(request, object, options).await;
         }
         let change = |_: &Value| Ok(object.clone());
         self.change(request, options, change).await
+    }
+
+    /// Replaces an object of a kind that a PUT also creates. Starts over if it comes or goes meanwhile.
+    async fn put(&self, request: &Request, object: Value, options: &WriteOptions) -> Result<Answer, Status> {
+        let target = &request.target;
+        loop {
+            if !self.is_absent(request).await? {
+                match self.change(request, options, |_| Ok(object.clone())).await {
+                    Err(status) if status.reason == Reason::NotFound => continue,
+                    changed => return changed,
+                }
+            }
+            self.check(&request.user, "create", target, &target.name)?;
+            // The uid says which object is meant. A resourceVersion says nothing where there is none.
+            if !meta::uid(&object).is_empty() {
+                return Err(error::foreign_uid(target, meta::uid(&object), ""));
+            }
+            let mut object = object.clone();
+            meta::set_resource_version(&mut object, "");
+            match self.create_object(request, object, options).await {
+                Err(status) if status.reason == Reason::AlreadyExists => {}
+                created => return created,
+            }
+        }
     }
 
     pub(super) async fn patch(
@@ -75,9 +92,10 @@ impl Pipeline {
         Ok(answer)
     }
 
-    pub(super) async fn is_absent(&self, target: &Target) -> Result<bool, Status> {
+    pub(super) async fn is_absent(&self, request: &Request) -> Result<bool, Status> {
+        let target = &request.target;
         self.cache().fresh().await.map_err(error::of_read)?;
-        Ok(self.cache().get(target.resource, &target.key()).is_none())
+        Ok(self.view(request).get(target.resource, &target.key()).is_none())
     }
 
     /// Changes an existing object (or its status) to what `change` makes of it.
@@ -100,8 +118,11 @@ impl Pipeline {
         };
         let updated =
             self.registry.guaranteed_update(target, self.mandate(request), options.dry_run, decide).await?;
-        let created = updated.effect == UpdateEffect::Created;
-        Ok(Answer::Object(ObjectAnswer { entry: updated.entry, created }))
+        Ok(Answer::Object(ObjectAnswer {
+            entry: updated.entry,
+            created: updated.effect == UpdateEffect::Created,
+            removed: updated.effect == UpdateEffect::Removed,
+        }))
     }
 
     /// From a wished-for state to what may be stored.
@@ -114,7 +135,7 @@ impl Pipeline {
     ) -> Result<Next, Status> {
         let target = &request.target;
         let resource = target.resource;
-        check_identity(target, old, &next)?;
+        check_identity(request, old, &mut next)?;
         check_version(target, old, &mut next)?;
         let subject = Subject {
             user: &request.user,
@@ -127,7 +148,7 @@ impl Pipeline {
         defaults::apply(resource, &mut next);
         // What others make of the write is not the writer's.
         self.track(resource, Some((old, target.subresource)), &mut next, options);
-        self.admission.mutate(&subject, &mut next, Some(old))?;
+        self.admission(request).mutate(&subject, &mut next, Some(old))?;
         let mut before = old.clone();
         // What was stored carries the zero members that are always printed; compare like with like.
         decode::canonical(Expected::of(resource, ""), &mut before, FieldValidation::Ignore, &mut Vec::new())?;
@@ -141,41 +162,70 @@ impl Pipeline {
             return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors));
         }
         drop(span);
-        self.admission.validate(&subject, Some(&next), Some(old))?;
+        self.admission(request).validate(&subject, Some(&next), Some(old))?;
         let removed = removed_by_update(resource, &next);
         to_stored(resource, &mut next);
         Ok(if removed { Next::Remove(next) } else { Next::Put(next) })
     }
 }
 
+/// The body is about the object of the URL.
+pub(super) fn check_place(target: &Target, object: &mut Value) -> Result<(), Status> {
+    match meta::name(object) {
+        "" => {
+            let name = &target.name;
+            return Err(Status::bad_request(format!(
+                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            )));
+        }
+        name if name != target.name => return Err(name_mismatch(name, &target.name)),
+        _ => {}
+    }
+    let (given, wanted) = (meta::namespace(object), target.namespace.as_str());
+    if target.resource.namespaced && !given.is_empty() && given != wanted {
+        return Err(Status::bad_request(format!(
+            "the namespace of the object ({given}) does not match the namespace on the request ({wanted})"
+        )));
+    }
+    check_namespace(target, object)
+}
+
 /// Name, namespace and uid are not the caller's to change.
-fn check_identity(target: &Target, old: &Value, next: &Value) -> Result<(), Status> {
-    if meta::name(next) != target.name {
-        return Err(name_mismatch(meta::name(next), &target.name));
-    }
+fn check_identity(request: &Request, old: &Value, next: &mut Value) -> Result<(), Status> {
+    let target = &request.target;
+    check_place(target, next)?;
     let (wanted, uid) = (meta::uid(next), meta::uid(old));
-    if !wanted.is_empty() && wanted != uid {
-        return Err(error::foreign_uid(target, wanted, uid));
+    if wanted.is_empty() || wanted == uid {
+        return Ok(());
     }
-    Ok(())
+    // Whoever sends a whole object says which one is meant; whoever patches wants to change it.
+    match request.action {
+        Action::Patch(..) => {
+            let problem = format!("Invalid value: {wanted:?}: field is immutable");
+            Err(error::invalid_field(target, "metadata.uid", problem))
+        }
+        _ => Err(error::foreign_uid(target, wanted, uid)),
+    }
 }
 
 /// The resourceVersion, if the caller names one, is the current one; some kinds demand that it is named.
 fn check_version(target: &Target, old: &Value, next: &mut Value) -> Result<(), Status> {
-    let wanted = meta::resource_version(next);
+    let (wanted, current) = (meta::resource_version(next), meta::resource_version(old));
+    if wanted == current {
+        return Ok(());
+    }
     if wanted.is_empty() || wanted == "0" {
-        if !target.resource.unconditional_update && target.subresource.is_empty() {
+        if !target.resource.unconditional_update {
             return Err(error::version_required(target));
         }
     } else if wanted.parse::<u64>().is_err() {
         return Err(Status::bad_request(format!(
             "invalid resourceVersion {wanted:?}: must be a decimal number"
         )));
-    } else if wanted != meta::resource_version(old) {
+    } else {
         return Err(error::modified(target));
     }
-    let current = meta::resource_version(old).to_owned();
-    meta::set_resource_version(next, &current);
+    meta::set_resource_version(next, current);
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Create: "if the key is absent, put", as one commit.
 
-use super::{Mandate, Registry, encode, put};
+use super::{Mandate, Registry, View, encode, put};
 use crate::cache::Entry;
 use crate::request::Target;
 use crate::storage::{Guard, Outcome};
@@ -34,10 +34,13 @@ impl Registry {
         loop {
             // What a Service needs (addresses, ports) is claimed in the same commit; a lost claim means: choose again.
             let mut value = asked.clone();
-            let claims = self.claims(target, None, Some(&mut value))?;
+            let view = self.view(&mandate);
+            let claims = self.claims(&view, target, None, Some(&mut value))?;
             let bytes = encode(target, &value)?;
+            if dry_run || mandate.stage.is_some() {
+                check_absent(&view, target)?;
+            }
             if dry_run {
-                self.check_absent(target)?;
                 return super::new_entry(row, target, &value, &bytes, 0, 0);
             }
             let mut guards = vec![Guard { key: key.clone(), revision: 0 }];
@@ -57,12 +60,12 @@ impl Registry {
             }
         }
     }
+}
 
-    fn check_absent(&self, target: &Target) -> Result<(), Status> {
-        match self.cache.get(target.resource, &target.key()) {
-            Some(existing) => Err(already_exists(target, &existing.json())),
-            None => Ok(()),
-        }
+fn check_absent(view: &View, target: &Target) -> Result<(), Status> {
+    match view.get(target.resource, &target.key()) {
+        Some(existing) => Err(already_exists(target, &existing.json())),
+        None => Ok(()),
     }
 }
 

@@ -1,10 +1,8 @@
 //! GuaranteedUpdate: read, decide, compare-and-swap, and again if another writer was faster. The only way in which an
 //! existing object changes, whatever the verb (apiserver.md §2.2).
 
-use super::{Mandate, Registry, encode, entry_of, put};
+use super::{Mandate, Registry, View, encode, entry_of, put};
 use crate::cache::Entry;
-use crate::error;
-use crate::limits;
 use crate::request::Target;
 use crate::storage::{Guard, Outcome, Write};
 use bytes::Bytes;
@@ -50,10 +48,11 @@ impl Registry {
     ///
     /// `decide` gets the current state with its resourceVersion (`None`: absent), and is called again from the start with a
     /// newer state when the cached state turned out to be old or another writer came first; so it must have no effects.
-    /// On return the change is durable.
+    /// On return the change is durable, or staged if the mandate has a stage. There is no bound but the caller's patience:
+    /// every lost race means that another writer won.
     ///
     /// # Errors
-    /// Whatever `decide` refused on a current state; 409 Conflict after [`limits::UPDATE_ATTEMPTS`] lost races.
+    /// Whatever `decide` refused on a current state.
     pub async fn guaranteed_update<F>(
         &self,
         target: &Target,
@@ -79,17 +78,18 @@ impl Registry {
         F: FnMut(Option<&Value>) -> Result<Next, Status> + Send,
     {
         let key = target.key();
-        let mut current = self.cache.get(target.resource, &key);
+        let view = self.view(&mandate);
+        let mut current = view.get(target.resource, &key);
         // The cache may lag behind the storage: a refusal or a no-op counts only on a state known to be current.
         let mut fresh = false;
-        for _ in 0..limits::UPDATE_ATTEMPTS {
+        loop {
             let before = current.as_ref().map(|entry| entry.parse());
             let step = decide(before.as_ref())
-                .and_then(|next| self.prepare(target, current.as_deref(), before.as_ref(), next));
+                .and_then(|next| self.prepare(&view, target, current.as_deref(), before.as_ref(), next));
             let step = match step {
                 Ok(Step::Unchanged) | Err(_) if !fresh => {
                     self.fresh().await?;
-                    let newer = self.cache.get(target.resource, &key);
+                    let newer = view.get(target.resource, &key);
                     fresh = true;
                     if revision_of(newer.as_ref()) != revision_of(current.as_ref()) {
                         current = newer;
@@ -107,12 +107,12 @@ impl Registry {
                 }
             }
         }
-        Err(error::modified(target))
     }
 
     /// From a decision to what it would store.
     fn prepare(
         &self,
+        view: &View,
         target: &Target,
         current: Option<&Entry>,
         before: Option<&Value>,
@@ -121,7 +121,7 @@ impl Registry {
         match (next, current) {
             (Next::Keep, _) | (Next::Remove(_), None) => Ok(Step::Unchanged),
             (Next::Put(mut value), _) => {
-                let claims = self.claims(target, before, Some(&mut value))?;
+                let claims = self.claims(view, target, before, Some(&mut value))?;
                 let bytes = encode(target, &value)?;
                 if current.is_some_and(|entry| entry.is_stored_as(&bytes)) {
                     return Ok(Step::Unchanged);
@@ -129,7 +129,7 @@ impl Registry {
                 Ok(Step::Put { value, bytes, claims })
             }
             (Next::Remove(last), Some(_)) => {
-                let claims = self.claims(target, before, None)?;
+                let claims = self.claims(view, target, before, None)?;
                 let bytes = encode(target, &last)?;
                 Ok(Step::Remove { last, bytes, claims })
             }
@@ -147,6 +147,10 @@ impl Registry {
         let (value, bytes, claims, write) = match step {
             Step::Unchanged => {
                 let entry = current.cloned().ok_or_else(|| super::not_found(target))?;
+                if let Some(stage) = &mandate.stage {
+                    // That it is so must also hold at the revision of the transaction.
+                    stage.add(&[Guard { key: target.key(), revision: entry.revision }], Vec::new())?;
+                }
                 return Ok(Attempt::Done(Updated { entry, effect: UpdateEffect::Unchanged }));
             }
             Step::Put { value, bytes, claims } => (value, bytes.clone(), claims, put(target, bytes)),

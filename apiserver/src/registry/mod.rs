@@ -7,10 +7,13 @@ mod fenced;
 mod guaranteed_update;
 mod list;
 mod service;
+mod stage;
 
 pub use delete::{DeletePlan, Deleted, plan_delete, removed_by_update};
 pub use guaranteed_update::{Next, UpdateEffect, Updated};
 pub use list::{ContinueToken, Listed};
+pub use stage::Stage;
+pub(crate) use stage::View;
 
 use crate::cache::{Cache, Entry};
 use crate::error;
@@ -33,6 +36,8 @@ pub struct Mandate {
     pub note: Bytes,
     /// The term of leadership that must go on at the revision of the write.
     pub fence: Option<Arc<Fence>>,
+    /// The transaction that it belongs to: then nothing is stored before [`Registry::commit_stage`].
+    pub stage: Option<Arc<Stage>>,
 }
 
 /// The registry. Cheap to share by `Arc`.
@@ -85,14 +90,59 @@ impl Registry {
             .ok_or_else(|| error::revision_too_large(revision, self.cache.revision()))
     }
 
-    /// Commits one object under its guard, with what belongs to it (see `service`), and under its fence.
+    /// The cluster as an operation of this mandate sees it.
+    fn view(&self, mandate: &Mandate) -> View {
+        View::new(self.cache.clone(), mandate.stage.clone())
+    }
+
+    /// Commits one object under its guard, with what belongs to it (see `service`), and under its fence; or adds it to the
+    /// transaction that it belongs to.
     async fn commit(
         &self,
         guards: Vec<Guard>,
         writes: Vec<Write>,
         mandate: &Mandate,
     ) -> Result<Outcome, Status> {
+        if let Some(stage) = &mandate.stage {
+            return stage.add(&guards, writes).map(|revision| Outcome::Committed { revision });
+        }
         let commit = Commit { guards, writes, note: mandate.note.clone() };
+        self.commit_whole(commit, mandate).await
+    }
+
+    /// The object as a transaction sees it, which relies on it from here on: it must still be so at its revision.
+    pub(crate) fn expect_staged(
+        &self,
+        target: &Target,
+        stage: &Arc<Stage>,
+    ) -> Result<Option<Arc<Entry>>, Status> {
+        let entry = View::new(self.cache.clone(), Some(stage.clone())).get(target.resource, &target.key());
+        if stage.object(&target.key()).is_none() {
+            let revision = entry.as_ref().map_or(0, |entry| entry.revision);
+            stage.add(&[Guard { key: target.key(), revision }], Vec::new())?;
+        }
+        Ok(entry)
+    }
+
+    /// Stores everything that was staged, at one revision, which it returns; `None` if another writer changed anything that
+    /// the transaction relied on: then nothing happened, and the transaction starts over on a newer state.
+    ///
+    /// # Errors
+    /// 413 beyond [`limits::TRANSACTION_KEYS`]; 409 if the mandate's fence is broken.
+    pub async fn commit_stage(&self, stage: &Stage, mandate: &Mandate) -> Result<Option<i64>, Status> {
+        let commit = stage.commit(mandate.note.clone());
+        let keys = commit.guards.len().max(commit.writes.len()) + usize::from(mandate.fence.is_some());
+        if keys > limits::TRANSACTION_KEYS {
+            let limit = limits::TRANSACTION_KEYS;
+            return Err(Status::too_large(&format!("the transaction touches {keys} keys, limit is {limit}")));
+        }
+        match self.commit_whole(commit, mandate).await? {
+            Outcome::Committed { revision } => Ok(Some(revision)),
+            Outcome::Lost { .. } => Ok(None),
+        }
+    }
+
+    async fn commit_whole(&self, commit: Commit, mandate: &Mandate) -> Result<Outcome, Status> {
         match &mandate.fence {
             None => self.cache.storage().commit(commit).await.map_err(error::of_commit),
             Some(fence) => self.commit_fenced(commit, fence).await,

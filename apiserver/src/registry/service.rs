@@ -2,7 +2,7 @@
 //! marker keys). Two creates that choose the same are told apart by the guards of their commits, so that no bitmap and no repair
 //! loop is needed.
 
-use super::Registry;
+use super::{Registry, View};
 use crate::cache::Filter;
 use crate::request::Target;
 use crate::storage::{Guard, Write};
@@ -38,6 +38,7 @@ impl Registry {
     /// What the step from `before` to `after` (`None`: removed) claims and releases; fills addresses and ports in.
     pub(super) fn claims(
         &self,
+        view: &View,
         target: &Target,
         before: Option<&Value>,
         after: Option<&mut Value>,
@@ -48,8 +49,8 @@ impl Registry {
         let held = before.map(claimed_keys).unwrap_or_default();
         let wanted = match after {
             Some(service) => {
-                self.fill_address(target, service)?;
-                self.fill_node_ports(target, service)?;
+                self.fill_address(view, target, service)?;
+                self.fill_node_ports(view, target, service)?;
                 claimed_keys(service)
             }
             None => BTreeSet::new(),
@@ -81,7 +82,7 @@ impl Registry {
         object::encode_stored(&address).into()
     }
 
-    fn fill_address(&self, target: &Target, service: &mut Value) -> Result<(), Status> {
+    fn fill_address(&self, view: &View, target: &Target, service: &mut Value) -> Result<(), Status> {
         let spec = &mut service["spec"];
         let address = spec["clusterIP"].as_str().unwrap_or_default().to_owned();
         if spec["type"] == "ExternalName" || address == "None" {
@@ -91,43 +92,35 @@ impl Registry {
             let usable = address.parse().is_ok_and(in_network);
             return match usable {
                 false => Err(bad_address(target, &address)),
-                true if self.belongs_to_another(target, &address) => Err(taken_address(target, &address)),
+                true if belongs_to_another(view, target, &address) => Err(taken_address(target, &address)),
                 true => Ok(()),
             };
         }
-        let address = self.free_address().ok_or_else(|| full(target, "address"))?;
+        let address = self.free_address(view).ok_or_else(|| full(target, "address"))?;
         spec["clusterIP"] = json!(address.to_string());
         spec["clusterIPs"] = json!([address.to_string()]);
         Ok(())
     }
 
-    fn belongs_to_another(&self, target: &Target, address: &str) -> bool {
-        let claim = self.cache.get(addresses(), &addresses().storage_key("", address));
-        claim.map(|entry| entry.parse()).is_some_and(|claim| {
-            let parent = &claim["spec"]["parentRef"];
-            parent["namespace"] != *target.namespace || parent["name"] != *target.name
-        })
-    }
-
-    fn free_address(&self) -> Option<Ipv4Addr> {
+    fn free_address(&self, view: &View) -> Option<Ipv4Addr> {
         let (base, bits) = SERVICE_NETWORK;
         let size = 1u64 << (32 - bits);
         let at = |offset: u64| Ipv4Addr::from(u32::from(base) + u32::try_from(offset).unwrap_or(0));
         let is_free = |address: &Ipv4Addr| {
             let key = addresses().storage_key("", &address.to_string());
-            *address != KUBERNETES_ADDRESS && self.cache.get(addresses(), &key).is_none()
+            *address != KUBERNETES_ADDRESS && view.get(addresses(), &key).is_none()
         };
         // The first 256 are left to addresses that users choose, as Kubernetes does.
         let drawn = (0..DRAWS).map(|_| at(256 + self.nondet.rng.below(size - 257)));
         drawn.chain((256..size - 1).map(at)).find(is_free)
     }
 
-    fn fill_node_ports(&self, target: &Target, service: &mut Value) -> Result<(), Status> {
+    fn fill_node_ports(&self, view: &View, target: &Target, service: &mut Value) -> Result<(), Status> {
         let exposed = matches!(service["spec"]["type"].as_str(), Some("NodePort" | "LoadBalancer"));
         if !exposed {
             return Ok(());
         }
-        let mut taken = self.taken_node_ports(target);
+        let mut taken = taken_node_ports(view, target);
         for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
             let chosen = match port["nodePort"].as_i64().unwrap_or(0) {
                 0 => self.free_node_port(&taken).ok_or_else(|| full(target, "node port"))?,
@@ -149,22 +142,27 @@ impl Registry {
         Ok(())
     }
 
-    /// Ports of all other services.
-    fn taken_node_ports(&self, target: &Target) -> BTreeSet<i64> {
-        let own = target.key();
-        let (services, _) = self.cache.scan(&Filter::all(target.resource));
-        services
-            .iter()
-            .filter(|entry| entry.key() != own)
-            .flat_map(|entry| node_ports(&entry.parse()))
-            .collect()
-    }
-
     fn free_node_port(&self, taken: &BTreeSet<i64>) -> Option<i64> {
         let (first, last) = (*NODE_PORT_RANGE.start(), *NODE_PORT_RANGE.end());
         let draw = |_| first + self.nondet.rng.below((last - first + 1).unsigned_abs()) as i64;
         (0..DRAWS).map(draw).chain(NODE_PORT_RANGE).find(|port| !taken.contains(port))
     }
+}
+
+fn belongs_to_another(view: &View, target: &Target, address: &str) -> bool {
+    let claim = view.get(addresses(), &addresses().storage_key("", address));
+    claim.map(|entry| entry.parse()).is_some_and(|claim| {
+        let parent = &claim["spec"]["parentRef"];
+        parent["namespace"] != *target.namespace || parent["name"] != *target.name
+    })
+}
+
+/// Ports of all other services.
+fn taken_node_ports(view: &View, target: &Target) -> BTreeSet<i64> {
+    let own = target.key();
+    let services = view.scan(&Filter::all(target.resource));
+    let others = services.iter().filter(|entry| entry.key() != own);
+    others.flat_map(|entry| node_ports(&entry.parse())).collect()
 }
 
 fn addresses() -> &'static Resource {

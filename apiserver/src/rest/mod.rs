@@ -13,6 +13,7 @@ pub mod router;
 mod stream;
 mod table;
 mod text;
+mod timeout;
 mod watch;
 
 pub mod discovery;
@@ -23,14 +24,15 @@ pub mod version;
 use crate::authn::UserInfo;
 use crate::fence::Fence;
 use crate::limits;
-use crate::pipeline::{Answered, Pipeline};
+use crate::pipeline::{Pipeline, measured_as};
 use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
 use crate::tunnel::Tunnels;
 use axum::body::Body as HttpBody;
 use bytes::Bytes;
-use http::header::USER_AGENT;
+use futures::FutureExt as _;
+use http::header::{USER_AGENT, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
-use http::{HeaderMap, Method, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
@@ -38,12 +40,18 @@ use query::Query;
 use respond::{Reply, refusal, refusal_as};
 use router::{Operation, ResourcePath, Route};
 use serde_json::Value;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use table::Include;
 use tokio_util::sync::CancellationToken;
 
 /// The header in which a client names the revisions that made it write. The other one of ours is `kstore-fence` (see `fence`).
 const CAUSE: &str = "kstore-cause";
+
+/// Names a request in audit logs.
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+/// Longer names of clients are replaced.
+const AUDIT_ID_BYTES: usize = 64;
 
 /// The REST door. One per apiserver; shared by `Arc`.
 pub struct Rest {
@@ -66,12 +74,33 @@ impl Rest {
         Self { paths: path::Paths::new(pipeline.clone(), &advertised, stop.clone()), pipeline, streams, stop }
     }
 
-    /// Serves one HTTP request. The connection has put its [`Peer`](crate::authn::Peer) into the extensions.
+    /// Serves one HTTP request. The connection has put its [`Peer`](crate::authn::Peer) into the extensions. A panic is answered with
+    /// 500, and harms nobody else.
     pub async fn serve(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
         let span = tracing::debug_span!("router", method = %request.method(), path = request.uri().path());
         let head = request.method() == Method::HEAD;
-        let response = tracing::Instrument::instrument(self.dispatch(request), span).await;
+        let audit_id = self.audit_id(request.headers());
+        let served = AssertUnwindSafe(self.dispatch(request)).catch_unwind();
+        let mut response = tracing::Instrument::instrument(served, span)
+            .await
+            .unwrap_or_else(|_| refusal(&crate::error::panicked()));
+        let forbidden = response.status() == StatusCode::FORBIDDEN;
+        let headers = response.headers_mut();
+        headers.insert(AUDIT_ID, audit_id);
+        if forbidden {
+            // The message repeats what the client sent: nothing may take it for a page.
+            headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        }
         if head { respond::without_body(response) } else { response }
+    }
+
+    /// The name of the request in audit logs: the client's, or a new one.
+    fn audit_id(&self, headers: &HeaderMap) -> HeaderValue {
+        let given = headers.get(AUDIT_ID).filter(|id| !id.is_empty() && id.len() <= AUDIT_ID_BYTES);
+        given.cloned().unwrap_or_else(|| {
+            let id = self.pipeline.nondet().rng.uuid();
+            HeaderValue::from_str(&id).expect("a uuid is plain ASCII")
+        })
     }
 
     async fn dispatch(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
@@ -82,6 +111,7 @@ impl Rest {
         };
         match router::route(parts.uri.path()) {
             Route::Path => self.paths.serve(&parts, &user).await,
+            Route::UnknownGroup => path::not_found(),
             Route::UnknownResource => {
                 refusal_as(&Status::no_such_route(), content::of_status(&parts.headers))
             }
@@ -134,15 +164,17 @@ impl Rest {
             },
             nondet: self.pipeline.nondet().clone(),
         };
-        reply.response(self.run(request).await)
-    }
-
-    async fn run(&self, request: Request) -> Result<Answered, Status> {
-        let served = self.pipeline.serve(request);
-        match tokio::time::timeout(limits::REQUEST_TIMEOUT, served).await {
-            Ok(answered) => answered,
-            Err(_) => Err(Status::timeout("request did not complete within the allotted timeout", 1)),
+        let kind = measured_as(&request);
+        if let Some(bytes) = request.action.body_size() {
+            self.pipeline.metrics().received(kind, bytes);
         }
+        let answered = self.pipeline.serve(request).await;
+        let accepted = answered.as_ref().is_ok_and(|answered| answered.accepted);
+        let mut response = reply.response(answered);
+        if accepted {
+            *response.status_mut() = StatusCode::ACCEPTED;
+        }
+        self.pipeline.metrics().sent(kind, response)
     }
 
     /// Everything about a resource request that the URL, the headers and the body say.
@@ -158,15 +190,15 @@ impl Rest {
         let agent = header(headers, USER_AGENT.as_str()).to_owned();
         let fence = Fence::of(headers)?;
         let resource = path.resource;
-        let method = parts.method.as_str().to_ascii_lowercase();
-        let refused = || Status::method_not_allowed(resource, &method);
-        let operation = router::operation(&parts.method, &path, query.flag("watch")).ok_or_else(refused)?;
+        let operation = router::operation(&parts.method, &path, query.flag("watch"))
+            .ok_or_else(crate::error::no_such_method)?;
+        let timeout = timeout::parse(query.get("timeout"))?;
         let subresource = match path.subresource.as_str() {
             "" => "",
             name => resource.subresource(name).map(|sub| sub.name).ok_or_else(Status::no_such_route)?,
         };
         let filter = || query.filter(resource, &path.namespace, &path.name);
-        let options = query.write_options(&agent)?;
+        let options = query.write_options(operation.options(), &agent)?;
         let action = match operation {
             Operation::Get => Action::Get(query.get_options()?),
             Operation::List => Action::List(query.list_options(filter()?)?),
@@ -189,7 +221,8 @@ impl Rest {
             }
         };
         let target = Target { resource, subresource, namespace: path.namespace, name: path.name };
-        Ok(Request { user, agent, causes: causes(header(headers, CAUSE)), fence, target, action })
+        let causes = causes(header(headers, CAUSE));
+        Ok(Request { user, agent, causes, fence, stage: None, timeout, target, action })
     }
 }
 
@@ -221,11 +254,13 @@ async fn read(body: HttpBody) -> Result<Bytes, Status> {
 fn check_apply(patch: PatchType, query: &Query) -> Result<(), Status> {
     match (patch, query.get("fieldManager"), query.get("force")) {
         (PatchType::Apply, "", _) => {
-            Err(crate::error::invalid_option("fieldManager", "Required value: is required for apply patch"))
+            let problem = "Required value: is required for apply patch";
+            Err(crate::error::invalid_option_of("PatchOptions", "fieldManager", problem))
         }
         (PatchType::Apply, _, _) | (_, _, "") => Ok(()),
         (_, _, _) => {
-            Err(crate::error::invalid_option("force", "Forbidden: may not be specified for non-apply patch"))
+            let problem = "Forbidden: may not be specified for non-apply patch";
+            Err(crate::error::invalid_option_of("PatchOptions", "force", problem))
         }
     }
 }
@@ -243,19 +278,25 @@ async fn delete_options(
     }
     let format = content::body_format(headers)?;
     let tree = crate::decode::tree(&Body { format, bytes })?;
-    let dry_run =
-        options.dry_run || tree["dryRun"].as_array().is_some_and(|list| list.iter().any(|v| v == "All"));
+    let dry_run = options.dry_run || is_dry_run(&tree)?;
     Ok((delete_options_of(&tree)?, WriteOptions { dry_run, ..options }))
+}
+
+/// Whether `metav1.DeleteOptions` ask for a dry run.
+pub(crate) fn is_dry_run(tree: &Value) -> Result<bool, Status> {
+    let stages = tree["dryRun"].as_array().map_or(&[][..], Vec::as_slice);
+    if stages.iter().all(|stage| stage == "All") {
+        return Ok(!stages.is_empty());
+    }
+    let problem = format!("Unsupported value: {}: supported values: \"All\"", tree["dryRun"]);
+    Err(crate::error::invalid_option_of("DeleteOptions", "dryRun", &problem))
 }
 
 /// `metav1.DeleteOptions`.
 pub(crate) fn delete_options_of(tree: &Value) -> Result<DeleteOptions, Status> {
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let propagation = match (text(&tree["propagationPolicy"]), tree["orphanDependents"].as_bool()) {
-        (Some(_), Some(_)) => {
-            let both = "Invalid value: true: orphanDependents and deletionPropagation cannot be both set";
-            return Err(crate::error::invalid_option("propagationPolicy", both));
-        }
+        (Some(policy), Some(_)) => return Err(query::both_policies(&policy)),
         (Some(policy), None) => Some(query::propagation(&policy)?),
         (None, Some(true)) => Some(crate::request::Propagation::Orphan),
         (None, Some(false)) => Some(crate::request::Propagation::Background),
@@ -269,6 +310,7 @@ pub(crate) fn delete_options_of(tree: &Value) -> Result<DeleteOptions, Status> {
         resource_version: version.transpose()?,
         grace_period_seconds: tree["gracePeriodSeconds"].as_i64(),
         propagation,
+        accepts: tree["orphanDependents"] == false,
     })
 }
 

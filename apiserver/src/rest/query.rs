@@ -28,6 +28,11 @@ impl Query {
         self.0.iter().find(|(k, _)| k == key).map_or("", |(_, v)| v)
     }
 
+    /// All values of a parameter, in their order.
+    pub(super) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(k, _)| k == key).map(|(_, value)| value.as_str())
+    }
+
     /// A boolean as Kubernetes reads it: present and neither `false`, in any case, nor `0`.
     pub(super) fn flag(&self, key: &str) -> bool {
         self.0
@@ -74,34 +79,35 @@ impl Query {
         })
     }
 
-    /// Options that all writes share. `agent` names the field manager when the query does not.
-    pub(super) fn write_options(&self, agent: &str) -> Result<WriteOptions, Status> {
+    /// Options that all writes share. `kind` says of which options a refusal speaks, `agent` names the field manager when the
+    /// query does not.
+    pub(super) fn write_options(&self, kind: &str, agent: &str) -> Result<WriteOptions, Status> {
+        let refused = |field: &str, problem: String| crate::error::invalid_option_of(kind, field, &problem);
+        let unsupported = |field: &str, value: String, supported: &str| {
+            refused(field, format!("Unsupported value: {value}: supported values: {supported}"))
+        };
         let dry_run = match self.get("dryRun") {
             "" => false,
             "All" => true,
-            other => {
-                return Err(invalid(
-                    "dryRun",
-                    &format!("Unsupported value: {other:?}: supported values: \"All\""),
-                ));
-            }
+            other => return Err(unsupported("dryRun", format!("[{other:?}]"), "\"All\"")),
         };
         let field_validation = match self.get("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
             "Ignore" => FieldValidation::Ignore,
             "Strict" => FieldValidation::Strict,
             other => {
-                let supported = "supported values: \"Ignore\", \"Strict\", \"Warn\"";
-                return Err(invalid(
-                    "fieldValidation",
-                    &format!("Unsupported value: {other:?}: {supported}"),
-                ));
+                let supported = "\"\", \"Ignore\", \"Strict\", \"Warn\"";
+                return Err(unsupported("fieldValidation", format!("{other:?}"), supported));
             }
         };
         let field_manager = match self.get("fieldManager") {
             "" => agent.split('/').next().unwrap_or_default().to_owned(),
             manager if manager.len() > 128 => {
-                return Err(invalid("fieldManager", "Too long: may not be more than 128 bytes"));
+                return Err(refused("fieldManager", "Too long: may not be more than 128 bytes".into()));
+            }
+            manager if manager.chars().any(char::is_control) => {
+                let problem = format!("Invalid value: {manager:?}: should only contain printable characters");
+                return Err(refused("fieldManager", problem));
             }
             manager => manager.to_owned(),
         };
@@ -121,10 +127,7 @@ impl Query {
             ("", "true" | "1") => Some(Propagation::Orphan),
             ("", _) => Some(Propagation::Background),
             (policy, "") => Some(propagation(policy)?),
-            _ => {
-                let both = "Invalid value: true: orphanDependents and deletionPropagation cannot be both set";
-                return Err(invalid("propagationPolicy", both));
-            }
+            (policy, _) => return Err(both_policies(policy)),
         };
         let grace = match self.get("gracePeriodSeconds") {
             "" => None,
@@ -133,7 +136,12 @@ impl Query {
                     .map_err(|_| Status::bad_request(format!("invalid gracePeriodSeconds {text:?}")))?,
             ),
         };
-        Ok(DeleteOptions { uid: None, resource_version: None, grace_period_seconds: grace, propagation })
+        Ok(DeleteOptions {
+            grace_period_seconds: grace,
+            propagation,
+            accepts: matches!(self.get("orphanDependents"), "false" | "0"),
+            ..DeleteOptions::default()
+        })
     }
 }
 
@@ -144,13 +152,16 @@ pub(super) fn propagation(policy: &str) -> Result<Propagation, Status> {
         "Background" => Ok(Propagation::Background),
         "Foreground" => Ok(Propagation::Foreground),
         other => {
-            let supported = "supported values: \"Background\", \"Foreground\", \"Orphan\"";
-            Err(invalid("propagationPolicy", &format!("Unsupported value: {other:?}: {supported}")))
+            let supported = "supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"";
+            let problem = format!("Unsupported value: {other:?}: {supported}");
+            Err(crate::error::invalid_option_of("DeleteOptions", "propagationPolicy", &problem))
         }
     }
 }
 
-/// 422 about one option.
-fn invalid(field: &str, problem: &str) -> Status {
-    crate::error::invalid_option(field, problem)
+/// 422: two ways of saying what happens to dependents.
+pub(super) fn both_policies(policy: &str) -> Status {
+    let problem =
+        format!("Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set");
+    crate::error::invalid_option_of("DeleteOptions", "propagationPolicy", &problem)
 }

@@ -10,7 +10,9 @@ pub enum Route {
     Resource(ResourcePath),
     /// Anything else: discovery, health, OpenAPI, our own endpoints.
     Path,
-    /// A resource path whose group, version or plural is not in the table.
+    /// A path of a group that is not in the table.
+    UnknownGroup,
+    /// A resource path whose version or plural is not in the table.
     UnknownResource,
 }
 
@@ -50,6 +52,20 @@ pub enum Operation {
     DeleteCollection,
 }
 
+impl Operation {
+    /// The kind of its options, in refusals.
+    pub(super) fn options(self) -> &'static str {
+        match self {
+            Self::Get => "GetOptions",
+            Self::List | Self::Watch => "ListOptions",
+            Self::Create => "CreateOptions",
+            Self::Update => "UpdateOptions",
+            Self::Patch => "PatchOptions",
+            Self::Delete | Self::DeleteCollection => "DeleteOptions",
+        }
+    }
+}
+
 /// Reads a path (still percent-encoded).
 pub fn route(path: &str) -> Route {
     let segments: Vec<String> = path.split('/').filter(|s| !s.is_empty()).map(decode).collect();
@@ -65,15 +81,17 @@ pub fn route(path: &str) -> Route {
 pub fn operation(method: &Method, path: &ResourcePath, watch: bool) -> Option<Operation> {
     let named = !path.name.is_empty();
     let watch = watch || path.watch;
+    // Over all namespaces one can only look.
+    let everywhere = path.resource.namespaced && path.namespace.is_empty() && !named;
     Some(match *method {
         Method::GET | Method::HEAD if watch && path.subresource.is_empty() => Operation::Watch,
         Method::GET | Method::HEAD if named => Operation::Get,
         Method::GET | Method::HEAD => Operation::List,
-        Method::POST if !named || !path.subresource.is_empty() => Operation::Create,
+        Method::POST if (!named && !everywhere) || !path.subresource.is_empty() => Operation::Create,
         Method::PUT if named => Operation::Update,
         Method::PATCH if named => Operation::Patch,
         Method::DELETE if named => Operation::Delete,
-        Method::DELETE => Operation::DeleteCollection,
+        Method::DELETE if !everywhere => Operation::DeleteCollection,
         _ => return None,
     })
 }
@@ -96,6 +114,10 @@ fn resource_path(group: &str, version: &str, rest: &[&str]) -> Route {
         [] => return Route::Path,
     };
     match kind::lookup(group, version, plural) {
+        // Objects that live in namespaces have no path outside of one.
+        Some(resource) if resource.namespaced && namespace.is_empty() && !name.is_empty() => {
+            Route::UnknownResource
+        }
         Some(resource) if resource.namespaced || namespace.is_empty() => Route::Resource(ResourcePath {
             resource,
             subresource,
@@ -103,6 +125,7 @@ fn resource_path(group: &str, version: &str, rest: &[&str]) -> Route {
             name: name.to_owned(),
             watch,
         }),
+        None if !kind::groups().any(|known| known == group) => Route::UnknownGroup,
         _ => Route::UnknownResource,
     }
 }
@@ -154,6 +177,7 @@ mod tests {
                 )
             }
             Route::Path => "path".into(),
+            Route::UnknownGroup => "unknown group".into(),
             Route::UnknownResource => "unknown".into(),
         }
     }
@@ -177,7 +201,12 @@ mod tests {
             ("/apis/apps/v1", "path"),
             ("/version", "path"),
             ("/apis/apps/v1/gadgets", "unknown"),
+            ("/apis/apps/v9/deployments", "unknown"),
+            ("/apis/none.io/v1/dogs", "unknown group"),
             ("/api/v1/namespaces/a/nodes/b", "unknown"),
+            ("/api/v1/pods/b", "unknown"),
+            ("/api/v1/watch/namespaces/a/pods/b", "/pods ns=a name=b sub= watch"),
+            ("/api/v1/watch/namespaces/a", "/namespaces ns= name=a sub= watch"),
         ];
         for (path, want) in table {
             assert_eq!(describe(path), want, "{path}");

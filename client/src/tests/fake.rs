@@ -148,6 +148,7 @@ fn merge(target: &mut Value, patch: &Value) {
 impl Kstore for Fake {
     type ListStream = BoxStream<'static, Result<pb::ListChunk, Status>>;
     type WatchStream = BoxStream<'static, Result<pb::WatchBatch, Status>>;
+    type DeleteCollectionStream = BoxStream<'static, Result<pb::ListChunk, Status>>;
     type TunnelStream = BoxStream<'static, Result<pb::TunnelDown, Status>>;
 
     async fn get(&self, request: Request<pb::GetRequest>) -> Answer {
@@ -258,6 +259,20 @@ impl Kstore for Fake {
             new["spec"] = json!({"nodeName": request.node, "containers": []});
             Ok(Some(new))
         })
+    }
+
+    async fn delete_collection(
+        &self,
+        _: Request<pb::DeleteCollectionRequest>,
+    ) -> Result<Response<Self::DeleteCollectionStream>, Status> {
+        Err(Status::unimplemented("not by this fake"))
+    }
+
+    async fn transact(
+        &self,
+        _: Request<pb::TransactRequest>,
+    ) -> Result<Response<pb::TransactResponse>, Status> {
+        Err(Status::unimplemented("not by this fake"))
     }
 
     async fn tunnel(

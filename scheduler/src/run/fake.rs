@@ -145,6 +145,7 @@ fn place(reference: Option<pb::Ref>) -> (String, String) {
 impl Kstore for Fake {
     type ListStream = Batches<pb::ListChunk>;
     type WatchStream = Batches<pb::WatchBatch>;
+    type DeleteCollectionStream = Batches<pb::ListChunk>;
     type TunnelStream = Batches<pb::TunnelDown>;
 
     async fn get(&self, request: Request<pb::GetRequest>) -> Result<Response<pb::Object>, Status> {
@@ -175,6 +176,20 @@ impl Kstore for Fake {
         state.watches.push((resources, sender));
         let stream = unfold(receiver, |mut r| async move { r.recv().await.map(|batch| (Ok(batch), r)) });
         Ok(Response::new(Box::pin(stream)))
+    }
+
+    async fn delete_collection(
+        &self,
+        _: Request<pb::DeleteCollectionRequest>,
+    ) -> Result<Response<Self::DeleteCollectionStream>, Status> {
+        Err(Status::unimplemented("not by this fake"))
+    }
+
+    async fn transact(
+        &self,
+        _: Request<pb::TransactRequest>,
+    ) -> Result<Response<pb::TransactResponse>, Status> {
+        Err(Status::unimplemented("not by this fake"))
     }
 
     async fn tunnel(

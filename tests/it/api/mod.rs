@@ -1,9 +1,13 @@
 //! The API as its clients see it, over REST: a module per area. What all of them need is here.
 
+/// Server-side apply and the books on field ownership.
+mod apply;
 /// In which form an answer comes: encodings, rows, metadata alone.
 mod content;
 /// Which revision a list is of, and how it goes on in pages.
 mod lists;
+/// Patches of the other kinds.
+mod patch;
 /// What a watch begins with, tells, and ends with.
 mod watches;
 

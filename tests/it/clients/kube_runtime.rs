@@ -26,8 +26,10 @@ fn map(name: &str) -> ConfigMap {
     from(json!({"metadata": {"name": name, "labels": {"test": "yes"}}}))
 }
 
-async fn in_time<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, what).await.unwrap()
+fn in_time<T>(what: impl Future<Output = T>) -> impl Future<Output = T> {
+    // kube-rs's futures are large.
+    let what = Box::pin(what);
+    async { tokio::time::timeout(PATIENCE, what).await.unwrap() }
 }
 
 async fn watched(config: watcher::Config) {

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{DIRECTIVE, PatchError, Shaped, bad, in_go, merge_map, unknown_directive, without_directives};
+use super::{
+    DIRECTIVE, PatchError, Shaped, bad, bad_type, go_type, in_go, merge_map, unknown_directive,
+    without_directives,
+};
 use crate::schema::Field;
 
 /// Identity of an element inside its list: the JSON text of the merge key's value, or of the scalar itself.
@@ -19,11 +22,14 @@ pub(super) fn merge(
     if original.is_empty() && patch.is_empty() {
         return Ok(original);
     }
-    let is_map = original.iter().chain(&patch).any(Value::is_object);
+    let is_map = of_one_type(&original, &patch)? == "map[string]interface {}";
     let (merged, server, order) = match (is_map, field.merge_key) {
         (true, Some(key)) => merge_by_key(original, patch, key, Shaped::of_elem(field.elem))?,
         (true, None) => return Err(bad(format!("cannot merge lists without merge key for {}", field.name))),
-        (false, _) => {
+        (false, Some(_)) => {
+            return Err(bad_type("map[string]interface {}", original.first().or(patch.first())));
+        }
+        (false, None) => {
             let merged = unique(original.iter().chain(&patch));
             (merged, identities(&original, None)?, identities(&patch, None)?)
         }
@@ -54,6 +60,20 @@ pub(super) fn delete_scalars(list: Option<&mut Value>, gone: &Value) {
     if let (Some(Value::Array(items)), Value::Array(gone)) = (list, gone) {
         items.retain(|item| !gone.contains(item));
     }
+}
+
+/// The type of all elements, in Go's spelling.
+fn of_one_type(original: &[Value], patch: &[Value]) -> Result<&'static str, PatchError> {
+    let mut types = original.iter().chain(patch).map(|item| go_type(Some(item)));
+    let first = types.next().unwrap_or("<nil>");
+    if original.iter().chain(patch).any(Value::is_array) {
+        return Err(PatchError::Unprocessable("lists of lists are not supported".to_owned()));
+    }
+    if types.any(|other| other != first) {
+        let lists = [original, patch].map(|list| in_go(&Value::from(list))).join(" ");
+        return Err(bad(format!("list element types are not identical: [{lists}]")));
+    }
+    Ok(first)
 }
 
 /// The merged elements (current order, new ones last), then the identities of the current list and of the patch.
@@ -109,7 +129,7 @@ struct Special {
 fn take_special(patch: Vec<Value>, key: &str) -> Result<Special, PatchError> {
     let mut out = Special { rest: Vec::new(), deleted: std::collections::BTreeSet::new(), replace: false };
     for item in patch {
-        let Value::Object(item) = item else { return Err(bad("expected a map, but received another type")) };
+        let Value::Object(item) = item else { return Err(bad_type("map[string]interface {}", Some(&item))) };
         match item.get(DIRECTIVE) {
             None => out.rest.push(item),
             Some(Value::String(name)) if name == "replace" => out.replace = true,
@@ -125,7 +145,7 @@ fn take_special(patch: Vec<Value>, key: &str) -> Result<Special, PatchError> {
     Ok(out)
 }
 
-/// Elements named by `order` in that order, others where they were. See the module above for the rule.
+/// Elements named by `order` in that order, others between them. See the module above for the rule.
 fn ordered(
     merged: Vec<Value>,
     order: &[Identity],
@@ -146,17 +166,18 @@ fn ordered(
     let mut out = Vec::with_capacity(named.len() + others.len());
     let mut others = others.into_iter().peekable();
     for (_, place, item) in named {
-        // Others come first unless the current list says that this element was before them.
-        while let Some((other, _)) = others.peek() {
-            if matches!((place, other), (Some(place), Some(other)) if place < *other) {
-                break;
-            }
-            out.extend(others.next().map(|(_, item)| item));
+        // Others come first only where the current list has both and says so: what is new goes before them.
+        while let Some((_, other)) = others.next_if(|(other, _)| is_before(*other, place)) {
+            out.push(other);
         }
         out.push(item);
     }
     out.extend(others.map(|(_, item)| item));
     Ok(out)
+}
+
+fn is_before(one: Option<usize>, other: Option<usize>) -> bool {
+    matches!((one, other), (Some(one), Some(other)) if one < other)
 }
 
 /// The elements of a patch must come in the order that `$setElementOrder` states.
@@ -194,7 +215,7 @@ fn identities(items: &[Value], key: Option<&str>) -> Result<Vec<Identity>, Patch
 fn identity(item: &Value, key: Option<&str>) -> Result<Identity, PatchError> {
     match (item, key) {
         (Value::Object(map), Some(key)) => key_of(map, key),
-        (_, Some(_)) => Err(bad("expected a map, but received another type")),
+        (other, Some(_)) => Err(bad_type("map[string]interface {}", Some(other))),
         (scalar, None) => Ok(scalar.to_string()),
     }
 }

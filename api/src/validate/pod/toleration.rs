@@ -10,7 +10,7 @@ use crate::validate::check::grammar;
 /// What a taint does to pods, in the order in which messages list it.
 pub(in crate::validate) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-pub(super) fn tolerations(errors: &mut ErrorList, path: &Path<'_>, tolerations: &Value) {
+pub(in crate::validate) fn tolerations(errors: &mut ErrorList, path: &Path<'_>, tolerations: &Value) {
     for (i, toleration) in list(tolerations).iter().enumerate() {
         one(errors, &path.index(i), toleration);
     }

@@ -6,10 +6,13 @@ mod remote;
 pub(in crate::validate) mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::Owner;
 use crate::field::{ErrorList, Path};
+use crate::meta;
 use crate::name;
 use crate::object::{list, text};
 use crate::validate::check::{grammar, required, required_grammar};
@@ -17,17 +20,24 @@ use crate::validate::check::{grammar, required, required_grammar};
 /// The volumes in order, by the names under which mounts find them.
 pub(super) type Volumes<'v> = BTreeMap<&'v str, &'v Value>;
 
-/// Checks all volumes and answers with those that mounts may use. `pod` is the name of the pod, nothing in a template.
+/// Checks all volumes and answers with those that mounts may use.
 pub(super) fn volumes<'v>(
     errors: &mut ErrorList,
     path: &Path<'_>,
     spec: &'v Value,
-    pod: Option<&str>,
+    owner: Owner<'v>,
 ) -> Volumes<'v> {
     let (path, mut known) = (path.child("volumes"), Volumes::new());
+    let (pod, templates) = match owner {
+        Owner::Pod(pod) => (Some(meta::name(pod)), &[][..]),
+        Owner::Template { claims } => (None, claims),
+    };
+    from_templates(errors, &path, templates, &mut known);
+    let hidden: BTreeSet<&str> = templates.iter().map(meta::name).collect();
     let claims = claims_of(pod.unwrap_or_default(), list(&spec["volumes"]));
-    for (i, volume) in list(&spec["volumes"]).iter().enumerate() {
-        let (path, before, own) = (path.index(i), errors.len(), text(&volume["name"]));
+    let own = list(&spec["volumes"]).iter().filter(|volume| !hidden.contains(text(&volume["name"])));
+    for (i, volume) in own.enumerate() {
+        let (path, before, own) = (path.index(templates.len() + i), errors.len(), text(&volume["name"]));
         source::only_one(errors, &path, volume, source::OF_PODS);
         beside_source(errors, &path, volume, pod);
         required_grammar(errors, &path.child("name"), &volume["name"], name::dns1123_label);
@@ -45,6 +55,25 @@ pub(super) fn volumes<'v>(
         }
     }
     known
+}
+
+/// The volume that a template of a claim becomes, as far as mounts look at it.
+static CLAIMED: LazyLock<Value> = LazyLock::new(|| json!({"persistentVolumeClaim": {}}));
+
+/// Templates of claims are volumes by the same names, which come before the others and hide them.
+fn from_templates<'v>(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    templates: &'v [Value],
+    known: &mut Volumes<'v>,
+) {
+    for (i, template) in templates.iter().enumerate() {
+        let (path, own) = (path.index(i), &template["metadata"]["name"]);
+        required_grammar(errors, &path.child("name"), own, name::dns1123_label);
+        if known.insert(text(own), &CLAIMED).is_some() {
+            errors.duplicate(&path.child("name"), own);
+        }
+    }
 }
 
 /// The claims that will be made for ephemeral volumes.

@@ -132,3 +132,18 @@ fn volumes_of_pods_are_judged_as_kubernetes_judges_them() {
 fn changes_of_pods_are_judged_as_kubernetes_judges_them() {
     check(include_str!("pod_change.yaml"));
 }
+
+#[test]
+fn services_are_judged_as_kubernetes_judges_them() {
+    check(include_str!("service.yaml"));
+}
+
+#[test]
+fn workloads_are_judged_as_kubernetes_judges_them() {
+    check(include_str!("workload.yaml"));
+}
+
+#[test]
+fn jobs_and_cron_jobs_are_judged_as_kubernetes_judges_them() {
+    check(include_str!("batch.yaml"));
+}

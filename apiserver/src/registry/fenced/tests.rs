@@ -122,7 +122,16 @@ impl Api {
             Target { resource: maps(), subresource: "", namespace: "default".into(), name: name.into() };
         let user = UserInfo::new("root", ["system:masters"]);
         let fence = Fence::of(&headers).unwrap();
-        let request = Request { user, agent: "test".into(), causes: Vec::new(), fence, target, action };
+        let request = Request {
+            user,
+            agent: "test".into(),
+            causes: Vec::new(),
+            fence,
+            stage: None,
+            timeout: None,
+            target,
+            action,
+        };
         let refused = |status: Status| (status.code, status.details.unwrap().causes[0].reason.clone());
         self.pipeline.serve(request).await.map(drop).map_err(refused)
     }

@@ -112,7 +112,7 @@ pub(in crate::validate) const OF_VOLUMES: &[Source] = &[
         place => no_backsteps(errors, &path.child("path"), place),
     }),
     from("storageos", |errors, path, source| {
-        remote::storage_os(errors, path, source, &["name", "namespace"])
+        remote::storage_os(errors, path, source, &["name", "namespace"]);
     }),
     from("csi", remote::csi_volume),
 ];

@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use super::check::{each, grammar, one_of};
-use super::selector::label_selector;
+use super::reference::segment;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, semantically_equal, text};
+use crate::validate::check::{each, grammar};
+use crate::validate::selector::label_selector;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -15,15 +16,24 @@ pub(super) fn content(kind: &str, object: &Value, errors: &mut ErrorList) {
         "Role" => rules(object, true, errors),
         "ClusterRole" => {
             rules(object, false, errors);
-            let path = Path::new("aggregationRule");
-            each(&path, &object["aggregationRule"], "clusterRoleSelectors", |path, selector| {
-                label_selector(errors, path, selector);
-            });
+            aggregation(&object["aggregationRule"], errors);
         }
         "RoleBinding" => binding(object, &["Role", "ClusterRole"], errors),
         "ClusterRoleBinding" => binding(object, &["ClusterRole"], errors),
         _ => {}
     }
+}
+
+fn aggregation(rule: &Value, errors: &mut ErrorList) {
+    if rule.is_null() {
+        return;
+    }
+    let path = Path::new("aggregationRule");
+    if list(&rule["clusterRoleSelectors"]).is_empty() {
+        let detail = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+        errors.required(&path.child("clusterRoleSelectors"), detail);
+    }
+    each(&path, rule, "clusterRoleSelectors", |path, selector| label_selector(errors, path, selector));
 }
 
 fn rules(object: &Value, namespaced: bool, errors: &mut ErrorList) {
@@ -37,7 +47,8 @@ fn rules(object: &Value, namespaced: bool, errors: &mut ErrorList) {
             let resources = ["apiGroups", "resources", "resourceNames"];
             if namespaced {
                 errors.invalid(&path, urls, "namespaced rules cannot apply to non-resource URLs");
-            } else if resources.iter().any(|member| !list(&rule[*member]).is_empty()) {
+            }
+            if resources.iter().any(|member| !list(&rule[*member]).is_empty()) {
                 let detail = "rules cannot apply to both regular resources and non-resource URLs";
                 errors.invalid(&path, urls, detail);
             }
@@ -60,10 +71,7 @@ fn binding(object: &Value, kinds: &[&str], errors: &mut ErrorList) {
     if !kinds.contains(&text(&role["kind"])) {
         errors.not_supported(&path.child("kind"), text(&role["kind"]), kinds);
     }
-    match text(&role["name"]) {
-        "" => errors.required(&path.child("name"), ""),
-        own => grammar(errors, &path.child("name"), own, name::path_segment(own)),
-    }
+    segment(errors, &path.child("name"), &role["name"]);
     let namespaced = object["kind"] == "RoleBinding";
     each(&Path::ROOT, object, "subjects", |path, value| subject(errors, path, value, namespaced));
 }
@@ -90,7 +98,7 @@ fn subject(errors: &mut ErrorList, path: &Path<'_>, subject: &Value, namespaced:
                 errors.not_supported(&path.child("apiGroup"), group, &[GROUP]);
             }
         }
-        _ => one_of(errors, &path.child("kind"), &subject["kind"], &["ServiceAccount", "User", "Group"]),
+        other => errors.not_supported(&path.child("kind"), other, &["ServiceAccount", "User", "Group"]),
     }
 }
 

@@ -1,0 +1,185 @@
+//! The flow schemas and priority levels that every cluster has: two of each that cannot be without, and what is suggested beside
+//! them. Who serves requests by them is the apiserver.
+
+use serde_json::{Value, json};
+
+/// Says that the content follows the program's version until somebody sets it to false.
+pub const AUTO_UPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
+const API_VERSION: &str = "flowcontrol.apiserver.k8s.io/v1";
+
+/// All of them, levels before the schemas that name them, in the form before defaults.
+pub fn objects() -> Vec<Value> {
+    let mut objects = vec![exempt_level(), catch_all_level()];
+    objects.extend(SUGGESTED_LEVELS.iter().map(limited_level));
+    objects.extend([exempt_schema(), catch_all_schema()]);
+    objects.extend(suggested_schemas());
+    objects
+}
+
+/// The object of this kind and name if it is one that cannot be without; its `spec` is fixed.
+pub fn mandatory(name: &str, kind: &str) -> Option<Value> {
+    match (kind, name) {
+        ("PriorityLevelConfiguration", "exempt") => Some(exempt_level()),
+        ("PriorityLevelConfiguration", "catch-all") => Some(catch_all_level()),
+        ("FlowSchema", "exempt") => Some(exempt_schema()),
+        ("FlowSchema", "catch-all") => Some(catch_all_schema()),
+        _ => None,
+    }
+}
+
+fn object(kind: &str, name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": API_VERSION,
+        "kind": kind,
+        "metadata": { "name": name, "annotations": { AUTO_UPDATE: "true" } },
+        "spec": spec,
+    })
+}
+
+fn level(name: &str, spec: Value) -> Value {
+    object("PriorityLevelConfiguration", name, spec)
+}
+
+fn exempt_level() -> Value {
+    level(
+        "exempt",
+        json!({ "type": "Exempt", "exempt": { "nominalConcurrencyShares": 0, "lendablePercent": 0 } }),
+    )
+}
+
+fn catch_all_level() -> Value {
+    let limited =
+        json!({ "nominalConcurrencyShares": 5, "lendablePercent": 0, "limitResponse": { "type": "Reject" } });
+    level("catch-all", json!({ "type": "Limited", "limited": limited }))
+}
+
+/// Name, shares, what may be lent of them in per cent, queues, and how many of them a flow may use.
+type Limited = (&'static str, i64, i64, i64, i64);
+
+const SUGGESTED_LEVELS: [Limited; 6] = [
+    ("system", 30, 33, 64, 6),
+    ("node-high", 40, 25, 64, 6),
+    ("leader-election", 10, 0, 16, 4),
+    ("workload-high", 40, 50, 128, 6),
+    ("workload-low", 100, 90, 128, 6),
+    ("global-default", 20, 50, 128, 6),
+];
+
+fn limited_level((name, shares, lendable, queues, hand): &Limited) -> Value {
+    let queuing = json!({ "queues": queues, "handSize": hand, "queueLengthLimit": 50 });
+    let response = json!({ "type": "Queue", "queuing": queuing });
+    let limited =
+        json!({ "nominalConcurrencyShares": shares, "lendablePercent": lendable, "limitResponse": response });
+    level(name, json!({ "type": "Limited", "limited": limited }))
+}
+
+/// A schema of one rule; requests are told apart by user or namespace, or not at all.
+fn schema((name, level): (&str, &str), precedence: i64, method: Option<&str>, rule: Value) -> Value {
+    let mut spec = json!({
+        "priorityLevelConfiguration": { "name": level },
+        "matchingPrecedence": precedence,
+        "rules": [rule],
+    });
+    if let Some(method) = method {
+        spec["distinguisherMethod"] = json!({ "type": method });
+    }
+    object("FlowSchema", name, spec)
+}
+
+/// Subjects that may ask for anything.
+fn everything(subjects: Value) -> Value {
+    json!({
+        "subjects": subjects,
+        "resourceRules": [resources(&["*"], "*", &["*"], true)],
+        "nonResourceRules": [{ "verbs": ["*"], "nonResourceURLs": ["*"] }],
+    })
+}
+
+fn resources(verbs: &[&str], group: &str, resources: &[&str], cluster: bool) -> Value {
+    let mut rule =
+        json!({ "verbs": verbs, "apiGroups": [group], "resources": resources, "namespaces": ["*"] });
+    if cluster {
+        rule["clusterScope"] = true.into();
+    }
+    rule
+}
+
+fn groups(names: &[&str]) -> Value {
+    names.iter().map(|name| json!({ "kind": "Group", "group": { "name": name } })).collect()
+}
+
+fn user(name: &str) -> Value {
+    json!({ "kind": "User", "user": { "name": name } })
+}
+
+fn system_accounts() -> Value {
+    json!({ "kind": "ServiceAccount", "serviceAccount": { "name": "*", "namespace": "kube-system" } })
+}
+
+const ANYBODY: &[&str] = &["system:unauthenticated", "system:authenticated"];
+const NODES: &[&str] = &["system:nodes"];
+const CONTROLLERS: &str = "system:kube-controller-manager";
+const SCHEDULER: &str = "system:kube-scheduler";
+const BY_USER: Option<&str> = Some("ByUser");
+const BY_NAMESPACE: Option<&str> = Some("ByNamespace");
+
+fn exempt_schema() -> Value {
+    schema(("exempt", "exempt"), 1, None, everything(groups(&["system:masters"])))
+}
+
+fn catch_all_schema() -> Value {
+    schema(("catch-all", "catch-all"), 10_000, BY_USER, everything(groups(ANYBODY)))
+}
+
+fn suggested_schemas() -> [Value; 9] {
+    let probes = json!({
+        "subjects": groups(ANYBODY),
+        "nonResourceRules": [{ "verbs": ["get"], "nonResourceURLs": ["/healthz", "/readyz", "/livez"] }],
+    });
+    let leases = |verbs| resources(verbs, "coordination.k8s.io", &["leases"], false);
+    let election = json!({
+        "subjects": [user(CONTROLLERS), user(SCHEDULER), system_accounts()],
+        "resourceRules": [leases(&["get", "create", "update"])],
+    });
+    let node = json!({
+        "subjects": groups(NODES),
+        "resourceRules": [resources(&["*"], "", &["nodes", "nodes/status"], true), leases(&["*"])],
+    });
+    let workload =
+        |name, who| schema((name, "workload-high"), 800, BY_NAMESPACE, everything(json!([user(who)])));
+    let accounts = ("kube-system-service-accounts", "workload-high");
+    [
+        schema(("probes", "exempt"), 2, None, probes),
+        schema(("system-leader-election", "leader-election"), 100, BY_USER, election),
+        schema(("system-node-high", "node-high"), 400, BY_USER, node),
+        schema(("system-nodes", "system"), 500, BY_USER, everything(groups(NODES))),
+        workload("kube-controller-manager", CONTROLLERS),
+        workload("kube-scheduler", SCHEDULER),
+        schema(accounts, 900, BY_NAMESPACE, everything(json!([system_accounts()]))),
+        schema(
+            ("service-accounts", "workload-low"),
+            9_000,
+            BY_USER,
+            everything(groups(&["system:serviceaccounts"])),
+        ),
+        schema(("global-default", "global-default"), 9_900, BY_USER, everything(groups(ANYBODY))),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{defaults, kind, validate};
+
+    #[test]
+    fn all_of_them_are_valid_and_change_by_no_default() {
+        for object in objects() {
+            let row = kind::lookup_api_version(API_VERSION, object["kind"].as_str().unwrap()).unwrap();
+            let mut filled = object.clone();
+            defaults::apply(row, &mut filled);
+            assert_eq!(filled, object);
+            assert_eq!(validate::create(row, &object).aggregate(), "[]", "{}", object["metadata"]["name"]);
+        }
+        assert_eq!(objects().len(), 19);
+    }
+}

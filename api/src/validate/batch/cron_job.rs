@@ -1,0 +1,168 @@
+//! What must hold of cron jobs.
+
+use serde_json::Value;
+
+use super::job;
+use crate::field::{ErrorList, Path};
+use crate::limits::CRON_JOB_NAME_MAX;
+use crate::meta;
+use crate::name;
+use crate::object::text;
+use crate::validate::check::{none_negative, one_of_listed};
+use crate::validate::cron;
+
+const SPEC: Path<'static> = Path::new("spec");
+
+/// A new one: its jobs append a time to its name and must stay labels.
+pub(in crate::validate) fn create(object: &Value, errors: &mut ErrorList) {
+    spec(errors, &object["spec"], &Value::Null);
+    let own = meta::name(object);
+    if own.len() > CRON_JOB_NAME_MAX {
+        errors.invalid(&Path::new("metadata.name"), own, name::max_length(CRON_JOB_NAME_MAX));
+    }
+}
+
+/// A successor: what was stored stays acceptable.
+pub(in crate::validate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
+    spec(errors, &new["spec"], &old["spec"]);
+}
+
+fn spec(errors: &mut ErrorList, spec: &Value, stored: &Value) {
+    schedule(errors, spec, text(&stored["schedule"]).contains("TZ"));
+    none_negative(errors, &SPEC, spec, &["startingDeadlineSeconds"]);
+    if stored.is_null() || stored["timeZone"] != spec["timeZone"] {
+        zone(errors, &spec["timeZone"]);
+    }
+    let policies = ["Allow", "Forbid", "Replace"];
+    one_of_listed(errors, &SPEC.child("concurrencyPolicy"), &spec["concurrencyPolicy"], &policies);
+    template(errors, &SPEC.child("jobTemplate.spec"), &spec["jobTemplate"]["spec"]);
+    none_negative(errors, &SPEC, spec, &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"]);
+}
+
+/// Selectors are made for each job.
+fn template(errors: &mut ErrorList, path: &Path<'_>, template: &Value) {
+    job::spec(errors, path, template);
+    let selector = &template["selector"];
+    if !selector.is_null() {
+        errors.invalid(&path.child("selector"), selector, "`selector` will be auto-generated");
+    }
+    if template["manualSelector"] == true {
+        errors.not_supported_raw(&path.child("manualSelector"), "true".to_owned(), &["nil", "false"]);
+    }
+}
+
+fn schedule(errors: &mut ErrorList, spec: &Value, had_zone: bool) {
+    let (path, schedule) = (SPEC.child("schedule"), text(&spec["schedule"]));
+    if schedule.is_empty() {
+        errors.required(&path, "");
+        return;
+    }
+    let zoned = schedule.contains("TZ");
+    let rest =
+        if zoned { schedule.split_once(' ').map_or("", |(_, rest)| rest).trim_start() } else { schedule };
+    if let Err(fault) = cron::check(rest) {
+        errors.invalid(&path, schedule, fault);
+    }
+    if zoned && !had_zone {
+        let detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+        errors.invalid(&path, schedule, detail);
+    } else if zoned && !spec["timeZone"].is_null() {
+        let detail = "cannot use both timeZone field and TZ or CRON_TZ in schedule";
+        errors.invalid(&path, schedule, detail);
+    }
+}
+
+/// Bytes between two slashes of a zone's name.
+const PART_MAX: usize = 14;
+
+fn zone(errors: &mut ErrorList, zone: &Value) {
+    let Some(zone) = zone.as_str() else { return };
+    let path = SPEC.child("timeZone");
+    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'+');
+    let good = |part: &str| {
+        (1..=PART_MAX).contains(&part.len())
+            && !matches!(part, "." | "..")
+            && !part.starts_with('-')
+            && part.bytes().all(legal)
+    };
+    if zone.is_empty() {
+        errors.invalid(&path, zone, "timeZone must be nil or non-empty string");
+    } else if !zone.split('/').all(good) {
+        errors.invalid(&path, zone, format!("unknown time zone {zone}"));
+    } else if zone.eq_ignore_ascii_case("Local") {
+        let detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
+        errors.invalid(&path, zone, detail);
+    } else if !is_zone(zone) {
+        errors.invalid(&path, zone, format!("unknown time zone {zone}"));
+    }
+}
+
+/// Whether a zone can exist: what is outside the areas of the database does not. Which places an area has is for those who keep the
+/// database.
+fn is_zone(zone: &str) -> bool {
+    const AREAS: [&str; 12] = [
+        "Africa",
+        "America",
+        "Antarctica",
+        "Arctic",
+        "Asia",
+        "Atlantic",
+        "Australia",
+        "Etc",
+        "Europe",
+        "Indian",
+        "Pacific",
+        "US",
+    ];
+    const OLD_AREAS: [&str; 4] = ["Brazil", "Canada", "Chile", "Mexico"];
+    const ALONE: [&str; 44] = [
+        "CET",
+        "CST6CDT",
+        "Cuba",
+        "EET",
+        "EST",
+        "EST5EDT",
+        "Egypt",
+        "Eire",
+        "Factory",
+        "GB",
+        "GB-Eire",
+        "GMT",
+        "GMT+0",
+        "GMT-0",
+        "GMT0",
+        "Greenwich",
+        "HST",
+        "Hongkong",
+        "Iceland",
+        "Iran",
+        "Israel",
+        "Jamaica",
+        "Japan",
+        "Kwajalein",
+        "Libya",
+        "MET",
+        "MST",
+        "MST7MDT",
+        "NZ",
+        "NZ-CHAT",
+        "Navajo",
+        "PRC",
+        "PST8PDT",
+        "Poland",
+        "Portugal",
+        "ROC",
+        "ROK",
+        "Singapore",
+        "Turkey",
+        "UCT",
+        "UTC",
+        "Universal",
+        "W-SU",
+        "WET",
+    ];
+    match zone.split_once('/') {
+        Some((area, _)) => AREAS.contains(&area) || OLD_AREAS.contains(&area),
+        None => ALONE.contains(&zone) || zone == "Zulu",
+    }
+}

@@ -1,0 +1,251 @@
+//! Validating and mutating admission policies, and their bindings.
+
+use serde_json::Value;
+
+use super::rule::{match_resources, only_mutable};
+use super::{is_blank, match_conditions};
+use crate::field::{ErrorList, Path};
+use crate::kind::split_api_version;
+use crate::limits::{AUDIT_ANNOTATIONS_MAX, AUDIT_EXPRESSION_MAX};
+use crate::meta;
+use crate::name;
+use crate::object::{list, text};
+use crate::validate::check::{each, grammar, one_of, required_grammar};
+use crate::validate::groups::reference::unique_texts;
+use crate::validate::selector::label_selector;
+
+const SPEC: Path<'static> = Path::new("spec");
+
+pub(super) fn validating(object: &Value, errors: &mut ErrorList) {
+    let spec = &object["spec"];
+    common(errors, spec, false);
+    if list(&spec["validations"]).is_empty() && list(&spec["auditAnnotations"]).is_empty() {
+        for member in ["validations", "auditAnnotations"] {
+            let detail = "validations or auditAnnotations must contain at least one item";
+            errors.required(&SPEC.child(member), detail);
+        }
+        return;
+    }
+    each(&SPEC, spec, "validations", |path, value| validation(errors, path, value));
+    audit_annotations(errors, object);
+}
+
+/// What policies of both kinds say.
+fn common(errors: &mut ErrorList, spec: &Value, mutating: bool) {
+    one_of(errors, &SPEC.child("failurePolicy"), &spec["failurePolicy"], &["Fail", "Ignore"]);
+    if !spec["paramKind"].is_null() {
+        param_kind(errors, &SPEC.child("paramKind"), &spec["paramKind"]);
+    }
+    let (path, constraints) = (SPEC.child("matchConstraints"), &spec["matchConstraints"]);
+    if constraints.is_null() {
+        errors.required(&path, "");
+    } else {
+        match_resources(errors, &path, constraints);
+        if list(&constraints["resourceRules"]).is_empty() {
+            errors.required(&path.child("resourceRules"), "");
+        }
+        if mutating {
+            only_mutable(errors, &path, constraints);
+        }
+    }
+    match_conditions(errors, &SPEC, spec);
+    each(&SPEC, spec, "variables", |path, value| variable(errors, path, value));
+}
+
+fn param_kind(errors: &mut ErrorList, path: &Path<'_>, kind: &Value) {
+    let (at, own) = (path.child("apiVersion"), text(&kind["apiVersion"]));
+    let (group, version) = split_api_version(own);
+    if own.is_empty() {
+        errors.required(&at, "");
+    } else if own.matches('/').count() > 1 {
+        errors.invalid(&at, own, format!("unexpected GroupVersion string: {own}"));
+    } else {
+        joined(
+            errors,
+            &at,
+            group,
+            if group.is_empty() { Vec::new() } else { name::dns1123_subdomain(group) },
+        );
+        match version {
+            "" => errors.invalid(&at, own, "version must be specified"),
+            version => joined(errors, &at, version, name::dns1035_label(version)),
+        }
+    }
+    let (at, own) = (path.child("kind"), text(&kind["kind"]));
+    let faults = name::dns1035_label(&own.to_lowercase());
+    if own.is_empty() {
+        errors.required(&at, "");
+    } else if !faults.is_empty() {
+        let detail = format!("may have mixed case, but should otherwise match: {}", faults.join(","));
+        errors.invalid(&at, own, detail);
+    }
+}
+
+/// All faults of a value as one.
+fn joined(errors: &mut ErrorList, path: &Path<'_>, value: &str, faults: name::Faults) {
+    if !faults.is_empty() {
+        errors.invalid(path, value, faults.join(","));
+    }
+}
+
+/// Words that mean something else in expressions.
+const RESERVED: [&str; 21] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "false",
+    "for",
+    "function",
+    "if",
+    "import",
+    "in",
+    "let",
+    "loop",
+    "namespace",
+    "null",
+    "package",
+    "return",
+    "true",
+    "var",
+    "void",
+    "while",
+];
+
+fn variable(errors: &mut ErrorList, path: &Path<'_>, variable: &Value) {
+    let own = text(&variable["name"]);
+    let word = own.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if is_blank(&variable["name"]) {
+        errors.required(&path.child("name"), "name is not specified");
+    } else if !word || own.starts_with(|c: char| c.is_ascii_digit()) || RESERVED.contains(&own) {
+        errors.invalid(&path.child("name"), own, "must be a valid CEL identifier");
+    }
+    if is_blank(&variable["expression"]) {
+        errors.required(&path.child("expression"), "expression is not specified");
+    }
+}
+
+fn validation(errors: &mut ErrorList, path: &Path<'_>, validation: &Value) {
+    if is_blank(&validation["expression"]) {
+        errors.required(&path.child("expression"), "expression is not specified");
+    }
+    for member in ["messageExpression", "message"] {
+        let own = text(&validation[member]);
+        if !own.is_empty() && is_blank(&validation[member]) {
+            errors.invalid(&path.child(member), own, "must be non-empty if specified");
+        } else if member == "message" && own.trim().contains(['\n', '\r']) {
+            errors.invalid(&path.child(member), own, "must not contain line breaks");
+        }
+    }
+    let reasons = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
+    if let Some(reason) = validation["reason"].as_str().filter(|reason| !reasons.contains(reason)) {
+        errors.not_supported(&path.child("reason"), reason, &reasons);
+    }
+}
+
+fn audit_annotations(errors: &mut ErrorList, object: &Value) {
+    let (path, annotations) = (SPEC.child("auditAnnotations"), list(&object["spec"]["auditAnnotations"]));
+    if annotations.len() > AUDIT_ANNOTATIONS_MAX {
+        let detail = format!("must not have more than {AUDIT_ANNOTATIONS_MAX} auditAnnotations");
+        errors.invalid(&path, annotations, detail);
+    }
+    for (i, annotation) in annotations.iter().enumerate() {
+        let (path, key) = (path.index(i), text(&annotation["key"]));
+        let whole = format!("{}/{key}", meta::name(object));
+        grammar(errors, &path.child("key"), &whole, name::qualified_name(&whole));
+        let at = path.child("valueExpression");
+        if is_blank(&annotation["valueExpression"]) {
+            errors.required(&at, "valueExpression is not specified");
+        } else if text(&annotation["valueExpression"]).trim().len() > AUDIT_EXPRESSION_MAX {
+            errors.required(&at, format!("must not exceed {AUDIT_EXPRESSION_MAX} bytes in length"));
+        }
+        if annotations[..i].iter().any(|earlier| text(&earlier["key"]) == key) {
+            errors.duplicate(&path.child("key"), key);
+        }
+    }
+}
+
+pub(super) fn mutating(object: &Value, errors: &mut ErrorList) {
+    let spec = &object["spec"];
+    common(errors, spec, true);
+    if list(&spec["mutations"]).is_empty() {
+        errors.required(&SPEC.child("mutations"), "mutations must contain at least one item");
+    }
+    each(&SPEC, spec, "mutations", |path, value| mutation(errors, path, value));
+    let policies = ["IfNeeded", "Never"];
+    one_of(errors, &SPEC.child("reinvocationPolicy"), &spec["reinvocationPolicy"], &policies);
+}
+
+/// Types of patches and the member that holds one.
+const PATCHES: [(&str, &str); 2] = [("ApplyConfiguration", "applyConfiguration"), ("JSONPatch", "jsonPatch")];
+
+fn mutation(errors: &mut ErrorList, path: &Path<'_>, mutation: &Value) {
+    let kind = text(&mutation["patchType"]);
+    if kind.is_empty() {
+        return errors.required(&path.child("patchType"), "");
+    }
+    if !PATCHES.iter().any(|(known, _)| *known == kind) {
+        return errors.not_supported(&path.child("patchType"), kind, &PATCHES.map(|(kind, _)| kind));
+    }
+    for (own, member) in PATCHES {
+        let (at, patch) = (path.child(member), &mutation[member]);
+        if own == kind && patch.is_null() {
+            errors.required(&at, format!("must be specified when patchType is {kind}"));
+        } else if own == kind && is_blank(&patch["expression"]) {
+            errors.required(&at.child("expression"), "");
+        } else if own != kind && !patch.is_null() {
+            let detail = format!("must not be specified when patchType is {kind}");
+            errors.invalid(&at, &format!("{{{member}}}"), detail);
+        }
+    }
+}
+
+pub(super) fn binding(kind: &str, object: &Value, errors: &mut ErrorList) {
+    let spec = &object["spec"];
+    required_grammar(errors, &SPEC.child("policyName"), &spec["policyName"], name::dns1123_subdomain);
+    if !spec["paramRef"].is_null() {
+        param_ref(errors, &SPEC.child("paramRef"), &spec["paramRef"]);
+    }
+    let (path, matching) = (SPEC.child("matchResources"), &spec["matchResources"]);
+    if !matching.is_null() {
+        match_resources(errors, &path, matching);
+    }
+    if kind.starts_with("Validating") {
+        actions(errors, list(&spec["validationActions"]));
+    } else {
+        only_mutable(errors, &path, matching);
+    }
+}
+
+fn param_ref(errors: &mut ErrorList, path: &Path<'_>, reference: &Value) {
+    let (own, selector) = (text(&reference["name"]), &reference["selector"]);
+    let exclusive = "name and selector are mutually exclusive";
+    grammar(errors, &path.child("name"), own, name::path_segment(own));
+    label_selector(errors, &path.child("selector"), selector);
+    match (own.is_empty(), selector.is_null()) {
+        (false, false) => {
+            errors.forbidden(&path.child("name"), exclusive);
+            errors.forbidden(&path.child("selector"), exclusive);
+        }
+        (true, true) => errors.required(path, "one of name or selector must be specified"),
+        (true, false) | (false, true) => {}
+    }
+    let action = &reference["parameterNotFoundAction"];
+    one_of(errors, &path.child("parameterNotFoundAction"), action, &["Allow", "Deny"]);
+}
+
+fn actions(errors: &mut ErrorList, actions: &[Value]) {
+    let (path, known) = (SPEC.child("validationActions"), ["Audit", "Deny", "Warn"]);
+    for (i, action) in actions.iter().map(text).enumerate().filter(|(_, action)| !known.contains(action)) {
+        errors.not_supported(&path.index(i), action, &known);
+    }
+    unique_texts(errors, &path, actions);
+    if ["Deny", "Warn"].iter().all(|action| actions.iter().any(|own| own == action)) {
+        let detail = "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)";
+        errors.invalid(&path, actions, detail);
+    }
+    if actions.is_empty() {
+        errors.required(&path, "at least one validation action is required");
+    }
+}

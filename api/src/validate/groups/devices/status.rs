@@ -1,0 +1,92 @@
+//! What the scheduler and drivers may say about a claim.
+
+use serde_json::Value;
+
+use super::{at_most, binding_conditions, claim, configuration, pool_name};
+use crate::field::{ErrorList, Path};
+use crate::limits::{CLAIM_CONSUMERS_MAX, DEVICE_CONFIGS_MAX, DEVICE_REQUESTS_MAX};
+use crate::meta;
+use crate::name;
+use crate::object::{list, semantically_equal, text};
+use crate::validate::check::{IMMUTABLE, each, grammar, one_of, required};
+use crate::validate::groups::reference::{conditions, driver};
+
+const STATUS: Path<'static> = Path::new("status");
+
+/// A claim's status as the successor of a stored one.
+pub(in crate::validate::groups) fn status(object: &Value, old: &Value, errors: &mut ErrorList) {
+    let (status, stored) = (&object["status"], &old["status"]);
+    let consumers = list(&status["reservedFor"]);
+    let at = STATUS.child("reservedFor");
+    if at_most(errors, &at, consumers.len(), CLAIM_CONSUMERS_MAX) {
+        each(&STATUS, status, "reservedFor", |path, consumer| {
+            for member in ["resource", "name", "uid"] {
+                required(errors, &path.child(member), &consumer[member]);
+            }
+        });
+        super::unique_names(errors, &at, consumers, "uid");
+    }
+    each(&STATUS, status, "devices", |path, device| reported(errors, path, device, status));
+    let known = list(&stored["reservedFor"]);
+    if !consumers.is_empty() && status["allocation"].is_null() {
+        errors.forbidden(&at, "may not be specified when `allocated` is not set");
+    } else if meta::is_being_deleted(object) && consumers.iter().any(|consumer| !known.contains(consumer)) {
+        let detail =
+            "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
+        errors.forbidden(&at, detail);
+    }
+    let (path, allocation) = (STATUS.child("allocation"), &status["allocation"]);
+    if allocation.is_null() {
+    } else if stored["allocation"].is_null() {
+        allocated(errors, &path, allocation, list(&object["spec"]["devices"]["requests"]));
+    } else if !semantically_equal(allocation, &stored["allocation"]) {
+        errors.invalid(&path, allocation, IMMUTABLE);
+    }
+}
+
+/// Driver, pool, device and share: which device it is.
+fn identity(device: &Value) -> [&str; 4] {
+    ["driver", "pool", "device", "shareID"].map(|member| text(&device[member]))
+}
+
+fn device(errors: &mut ErrorList, path: &Path<'_>, device: &Value) {
+    driver(errors, &path.child("driver"), &device["driver"]);
+    pool_name(errors, &path.child("pool"), &device["pool"]);
+    let own = text(&device["device"]);
+    grammar(errors, &path.child("device"), own, name::dns1123_label(own));
+}
+
+fn reported(errors: &mut ErrorList, path: &Path<'_>, reported: &Value, status: &Value) {
+    device(errors, path, reported);
+    let results = list(&status["allocation"]["devices"]["results"]);
+    if !results.iter().any(|result| identity(result) == identity(reported)) {
+        let own = identity(reported);
+        let own = own.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
+        errors.invalid(path, &own, "must be an allocated device in the claim");
+    }
+    let earlier = list(&status["devices"]).iter().take_while(|other| !std::ptr::eq(*other, reported));
+    if earlier.into_iter().any(|other| identity(other) == identity(reported)) {
+        errors.duplicate(path, &identity(reported).join("/"));
+    }
+    conditions(errors, path, reported);
+}
+
+fn allocated(errors: &mut ErrorList, path: &Path<'_>, allocation: &Value, requests: &[Value]) {
+    let (path, devices) = (path.child("devices"), &allocation["devices"]);
+    if at_most(errors, &path.child("results"), list(&devices["results"]).len(), DEVICE_REQUESTS_MAX) {
+        each(&path, devices, "results", |path, result| {
+            claim::reference(errors, &path.child("request"), text(&result["request"]), requests);
+            device(errors, path, result);
+            binding_conditions(errors, path, result);
+        });
+    }
+    // Settings come from the class and from the claim.
+    if at_most(errors, &path.child("config"), list(&devices["config"]).len(), 2 * DEVICE_CONFIGS_MAX) {
+        each(&path, devices, "config", |path, config| {
+            let sources = ["FromClaim", "FromClass"];
+            one_of(errors, &path.child("source"), &config["source"], &sources);
+            claim::references(errors, path, config, requests);
+            configuration(errors, path, config);
+        });
+    }
+}

@@ -1,0 +1,33 @@
+//! What must hold of disruption budgets.
+
+use serde_json::Value;
+
+use super::reference::conditions;
+use crate::field::{ErrorList, Path};
+use crate::validate::check::{at_most_all, int_or_percent, none_negative};
+use crate::validate::selector::label_selector;
+
+const SPEC: Path<'static> = Path::new("spec");
+
+pub(super) fn budget(object: &Value, errors: &mut ErrorList) {
+    let spec = &object["spec"];
+    if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
+        errors.invalid(&SPEC, spec, "minAvailable and maxUnavailable cannot be both set");
+    }
+    for member in ["minAvailable", "maxUnavailable"] {
+        int_or_percent(errors, &SPEC.child(member), &spec[member]);
+        at_most_all(errors, &SPEC.child(member), &spec[member]);
+    }
+    label_selector(errors, &SPEC.child("selector"), &spec["selector"]);
+    let policies = ["AlwaysAllow", "IfHealthyBudget"];
+    if let Some(policy) = spec["unhealthyPodEvictionPolicy"].as_str().filter(|p| !policies.contains(p)) {
+        errors.not_supported(&SPEC.child("unhealthyPodEvictionPolicy"), policy, &policies);
+    }
+}
+
+pub(super) fn budget_status(object: &Value, errors: &mut ErrorList) {
+    let path = Path::new("status");
+    conditions(errors, &path, &object["status"]);
+    let counts = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"];
+    none_negative(errors, &path, &object["status"], &counts);
+}

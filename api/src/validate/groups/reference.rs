@@ -1,0 +1,108 @@
+//! Checks of names by which objects of many groups refer to others, and of the conditions they carry. Each appends what is wrong to
+//! the list it is given.
+
+use serde_json::Value;
+
+use crate::field::{ErrorList, Path};
+use crate::limits::{CONDITION_MESSAGE_MAX, CONDITION_REASON_MAX, DRIVER_NAME_MAX};
+use crate::name;
+use crate::object::{int, list, text};
+use crate::validate::check::{each, grammar, required_grammar};
+
+/// A text that must be there and fit into a path, such as a kind or the name of any object.
+pub(super) fn segment(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
+    required_grammar(errors, path, value, name::path_segment);
+}
+
+/// An API group that may be missing but, if there, must be one.
+pub(super) fn api_group(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
+    if let Some(group) = value.as_str() {
+        grammar(errors, path, group, name::dns1123_subdomain(group));
+    }
+}
+
+/// The name of a CSI or device driver: a subdomain in any case, short enough for a label.
+pub(super) fn driver(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
+    let own = text(value);
+    if own.is_empty() {
+        errors.required(path, "");
+        return;
+    }
+    if own.len() > DRIVER_NAME_MAX {
+        errors.too_long(path, DRIVER_NAME_MAX);
+    }
+    grammar(errors, path, own, name::dns1123_subdomain(&own.to_lowercase()));
+}
+
+/// The key of a label.
+pub(super) fn label_key(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
+    grammar(errors, path, text(value), name::qualified_name(text(value)));
+}
+
+/// A name of three or more parts.
+pub(super) fn fully_qualified(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
+    let faults = name::dns1123_subdomain(own);
+    if own.is_empty() {
+        errors.required(path, "");
+    } else if !faults.is_empty() {
+        errors.invalid(path, own, faults.join(","));
+    } else if own.split('.').count() < 3 {
+        errors.invalid(path, own, "should be a domain with at least three segments separated by dots");
+    }
+}
+
+/// Reports items of a list of texts that were there before.
+pub(super) fn unique_texts(errors: &mut ErrorList, path: &Path<'_>, items: &[Value]) {
+    for (i, item) in items.iter().enumerate() {
+        if items[..i].contains(item) {
+            errors.duplicate(&path.index(i), item);
+        }
+    }
+}
+
+/// The `conditions` below a path: types unique, everything said that must be said.
+pub(super) fn conditions(errors: &mut ErrorList, path: &Path<'_>, owner: &Value) {
+    let all = list(&owner["conditions"]);
+    each(path, owner, "conditions", |path, condition| {
+        let kind = text(&condition["type"]);
+        if all.iter().take_while(|other| !std::ptr::eq(*other, condition)).any(|other| other["type"] == kind)
+        {
+            errors.duplicate(&path.child("type"), kind);
+        }
+        label_key(errors, &path.child("type"), &condition["type"]);
+        let statuses = ["False", "True", "Unknown"];
+        if !statuses.contains(&text(&condition["status"])) {
+            errors.not_supported(&path.child("status"), text(&condition["status"]), &statuses);
+        }
+        if int(&condition["observedGeneration"]) < 0 {
+            let detail = "must be greater than or equal to zero";
+            errors.invalid(&path.child("observedGeneration"), &condition["observedGeneration"], detail);
+        }
+        if condition["lastTransitionTime"].is_null() {
+            errors.required(&path.child("lastTransitionTime"), "");
+        }
+        reason(errors, &path.child("reason"), text(&condition["reason"]));
+        if text(&condition["message"]).len() > CONDITION_MESSAGE_MAX {
+            errors.too_long(&path.child("message"), CONDITION_MESSAGE_MAX);
+        }
+    });
+}
+
+const REASON_TEXT: &str = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
+
+fn reason(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
+    if own.is_empty() {
+        errors.required(path, "");
+        return;
+    }
+    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ',' | ':');
+    let last = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let good =
+        own.starts_with(|c: char| c.is_ascii_alphabetic()) && own.ends_with(last) && own.chars().all(inner);
+    if !good {
+        errors.invalid(path, own, REASON_TEXT);
+    }
+    if own.len() > CONDITION_REASON_MAX {
+        errors.too_long(path, CONDITION_REASON_MAX);
+    }
+}

@@ -1,0 +1,145 @@
+//! What must hold of reviews: questions of who may do what, and requests for tokens. Nothing of them is stored.
+
+use serde_json::Value;
+
+use crate::field::{ErrorList, Path};
+use crate::limits::{TOKEN_SECONDS_MAX, TOKEN_SECONDS_MIN};
+use crate::meta;
+use crate::name;
+use crate::object::{int, list, semantically_equal, text};
+use crate::validate::check::each;
+
+const SPEC: Path<'static> = Path::new("spec");
+
+pub(super) fn content(kind: &str, object: &Value, errors: &mut ErrorList) {
+    let spec = &object["spec"];
+    match kind {
+        "SubjectAccessReview" => {
+            attributes(errors, spec);
+            subject(errors, spec);
+            selectors(errors, spec);
+            empty_metadata(errors, object, false);
+        }
+        "SelfSubjectAccessReview" => {
+            attributes(errors, spec);
+            selectors(errors, spec);
+            empty_metadata(errors, object, false);
+        }
+        "LocalSubjectAccessReview" => {
+            attributes(errors, spec);
+            subject(errors, spec);
+            selectors(errors, spec);
+            empty_metadata(errors, object, true);
+            local(errors, object);
+        }
+        "TokenRequest" => token_request(errors, spec),
+        _ => {}
+    }
+}
+
+fn attributes(errors: &mut ErrorList, spec: &Value) {
+    let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    match (resource.is_null(), path.is_null()) {
+        (false, false) => {
+            let detail = "cannot be specified in combination with resourceAttributes";
+            errors.invalid(&SPEC.child("nonResourceAttributes"), path, detail);
+        }
+        (true, true) => {
+            let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            errors.invalid(&SPEC.child("resourceAttributes"), &Value::Null, detail);
+        }
+        (true, false) | (false, true) => {}
+    }
+}
+
+fn subject(errors: &mut ErrorList, spec: &Value) {
+    if text(&spec["user"]).is_empty() && list(&spec["groups"]).is_empty() {
+        errors.invalid(&SPEC.child("user"), "", "at least one of user or group must be specified");
+    }
+}
+
+fn empty_metadata(errors: &mut ErrorList, object: &Value, namespaced: bool) {
+    let mut metadata = object["metadata"].clone();
+    if let Some(members) = metadata.as_object_mut() {
+        members.remove("managedFields");
+        if namespaced {
+            members.remove("namespace");
+        }
+    }
+    if !semantically_equal(&metadata, &Value::Null) {
+        let detail = if namespaced { "must be empty except for namespace" } else { "must be empty" };
+        errors.invalid(&Path::new("metadata"), &object["metadata"], detail);
+    }
+}
+
+fn local(errors: &mut ErrorList, object: &Value) {
+    let spec = &object["spec"];
+    let asked = text(&spec["resourceAttributes"]["namespace"]);
+    if !spec["resourceAttributes"].is_null() && asked != meta::namespace(object) {
+        let path = SPEC.child("resourceAttributes.namespace");
+        errors.invalid(&path, asked, "must match metadata.namespace");
+    }
+    if !spec["nonResourceAttributes"].is_null() {
+        let detail = "disallowed on this kind of request";
+        errors.invalid(&SPEC.child("nonResourceAttributes"), &spec["nonResourceAttributes"], detail);
+    }
+}
+
+fn selectors(errors: &mut ErrorList, spec: &Value) {
+    for member in ["fieldSelector", "labelSelector"] {
+        let selector = &spec["resourceAttributes"][member];
+        if selector.is_null() {
+            continue;
+        }
+        let path = SPEC.child("resourceAttributes");
+        let path = path.child(member);
+        let (raw, requirements) = (text(&selector["rawSelector"]), list(&selector["requirements"]));
+        match (raw.is_empty(), requirements.is_empty()) {
+            (false, false) => {
+                let detail = "may not specified at the same time as requirements";
+                errors.invalid(&path.child("rawSelector"), raw, detail);
+            }
+            (true, true) => {
+                let detail = format!("when {path} is specified, requirements or rawSelector is required");
+                errors.required(&path.child("requirements"), detail);
+            }
+            (true, false) | (false, true) => {}
+        }
+        each(&path, selector, "requirements", |path, value| {
+            requirement(errors, path, value, member == "labelSelector");
+        });
+    }
+}
+
+/// Operators that this server does not know may come from newer ones.
+fn requirement(errors: &mut ErrorList, path: &Path<'_>, requirement: &Value, labels: bool) {
+    let (key, values) = (text(&requirement["key"]), list(&requirement["values"]));
+    match text(&requirement["operator"]) {
+        "In" | "NotIn" if values.is_empty() => {
+            let detail = "must be specified when `operator` is 'In' or 'NotIn'";
+            errors.required(&path.child("values"), detail);
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+            errors.forbidden(&path.child("values"), detail);
+        }
+        _ => {}
+    }
+    if labels {
+        for fault in name::qualified_name(key) {
+            errors.invalid(&path.child("key"), key, fault);
+        }
+    } else if key.is_empty() {
+        errors.required(&path.child("key"), "must be specified");
+    }
+}
+
+fn token_request(errors: &mut ErrorList, spec: &Value) {
+    let (path, seconds) = (SPEC.child("expirationSeconds"), int(&spec["expirationSeconds"]));
+    if seconds < TOKEN_SECONDS_MIN {
+        errors.invalid(&path, &seconds, "may not specify a duration less than 10 minutes");
+    }
+    if seconds > TOKEN_SECONDS_MAX {
+        errors.invalid(&path, &seconds, "may not specify a duration larger than 2^32 seconds");
+    }
+}

@@ -1,0 +1,71 @@
+//! What must hold of priority classes and runtime classes.
+
+use serde_json::Value;
+
+use crate::field::{ErrorList, Path};
+use crate::limits::USER_PRIORITY_MAX;
+use crate::meta;
+use crate::name;
+use crate::object::{int, list, text};
+use crate::validate::check::{immutable, optional_one_of, quantity_not_negative, required_grammar};
+use crate::validate::metadata::labels;
+use crate::validate::pod;
+
+const SYSTEM_CLASSES: [(&str, i64); 2] =
+    [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
+
+pub(super) fn priority_class(object: &Value, errors: &mut ErrorList) {
+    let (own, value) = (meta::name(object), int(&object["value"]));
+    if own.starts_with("system-") {
+        if let Some(fault) = no_system_class(own, value, object["globalDefault"] == true) {
+            let detail =
+                "priority class names with 'system-' prefix are reserved for system use only. error: ";
+            errors.forbidden(&Path::new("metadata.name"), format!("{detail}{fault}"));
+        }
+    } else if value > USER_PRIORITY_MAX {
+        let detail = format!("maximum allowed value of a user defined priority is {USER_PRIORITY_MAX}");
+        errors.forbidden(&Path::new("value"), detail);
+    }
+    let policies = ["PreemptLowerPriority", "Never"];
+    optional_one_of(errors, &Path::new("preemptionPolicy"), &object["preemptionPolicy"], &policies);
+}
+
+/// Why a class is none of the system's.
+fn no_system_class(own: &str, value: i64, default: bool) -> Option<String> {
+    match SYSTEM_CLASSES.iter().find(|(name, _)| *name == own) {
+        None => Some(format!("{own} is not a known system priority class")),
+        Some((_, known)) if *known != value => Some(format!("value of {own} PriorityClass must be {known}")),
+        Some(_) if default => Some(format!("globalDefault of {own} PriorityClass must be false")),
+        Some(_) => None,
+    }
+}
+
+pub(super) fn priority_class_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+    if int(&new["value"]) != int(&old["value"]) {
+        errors.forbidden(&Path::new("value"), "may not be changed in an update.");
+    }
+    immutable(errors, "preemptionPolicy", new, old);
+}
+
+pub(super) fn runtime_class(object: &Value, errors: &mut ErrorList) {
+    required_grammar(errors, &Path::new("handler"), &object["handler"], name::dns1123_label);
+    let path = Path::new("overhead.limits");
+    for (resource, amount) in object["overhead"]["podFixed"].as_object().into_iter().flatten() {
+        quantity_not_negative(errors, &path.key(resource), amount);
+    }
+    let (path, scheduling) = (Path::new("scheduling"), &object["scheduling"]);
+    labels(errors, &path.child("nodeSelector"), &scheduling["nodeSelector"]);
+    pod::tolerations(errors, &path.child("tolerations"), &scheduling["tolerations"]);
+    let tolerations = list(&scheduling["tolerations"]);
+    let key =
+        |toleration: &Value| ["key", "operator", "value", "effect"].map(|m| text(&toleration[m]).to_owned());
+    for (i, toleration) in tolerations.iter().enumerate() {
+        if tolerations[..i].iter().any(|earlier| key(earlier) == key(toleration)) {
+            errors.duplicate(&path.child("tolerations").index(i), toleration);
+        }
+    }
+}
+
+pub(super) fn runtime_class_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+    immutable(errors, "handler", new, old);
+}

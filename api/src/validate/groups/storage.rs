@@ -1,0 +1,261 @@
+//! What must hold of storage classes, CSI drivers, nodes and capacities, volume attachments and attributes classes.
+
+use serde_json::Value;
+
+use super::reference::{driver, label_key};
+use crate::field::{ErrorList, Path};
+use crate::limits::{
+    CSI_NODE_ID_MAX, STORAGE_PARAMETERS_BYTES_MAX, STORAGE_PARAMETERS_MAX, VOLUME_ERROR_MAX,
+    VOLUME_METADATA_MAX,
+};
+use crate::name;
+use crate::object::{list, semantically_equal, text};
+use crate::validate::check::{
+    IMMUTABLE, each, grammar, immutable, none_negative, one_of, quantity_not_negative, required,
+};
+use crate::validate::selector::label_selector;
+
+const SPEC: Path<'static> = Path::new("spec");
+
+pub(super) fn class(object: &Value, errors: &mut ErrorList) {
+    provisioner(errors, &Path::new("provisioner"), text(&object["provisioner"]));
+    parameters(errors, &object["parameters"]);
+    let policy = text(&object["reclaimPolicy"]);
+    if !["", "Delete", "Retain"].contains(&policy) {
+        errors.not_supported(&Path::new("reclaimPolicy"), policy, &["Delete", "Retain"]);
+    }
+    let modes = ["Immediate", "WaitForFirstConsumer"];
+    one_of(errors, &Path::new("volumeBindingMode"), &object["volumeBindingMode"], &modes);
+    topologies(errors, object);
+}
+
+fn provisioner(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
+    match own.to_lowercase() {
+        own if own.is_empty() => errors.required(path, ""),
+        own => grammar(errors, path, &own, name::qualified_name(&own)),
+    }
+}
+
+fn parameters(errors: &mut ErrorList, parameters: &Value) {
+    let path = Path::new("parameters");
+    let entries = parameters.as_object();
+    if entries.is_some_and(|entries| entries.len() > STORAGE_PARAMETERS_MAX) {
+        return errors.too_long(&path, STORAGE_PARAMETERS_MAX);
+    }
+    let mut total = 0;
+    for (key, value) in entries.into_iter().flatten() {
+        if key.is_empty() {
+            errors.invalid(&path, "", "field can not be empty.");
+        }
+        total += key.len() + text(value).len();
+    }
+    if total > STORAGE_PARAMETERS_BYTES_MAX {
+        errors.too_long(&path, STORAGE_PARAMETERS_BYTES_MAX);
+    }
+}
+
+fn topologies(errors: &mut ErrorList, object: &Value) {
+    let terms = list(&object["allowedTopologies"]);
+    each(&Path::ROOT, object, "allowedTopologies", |path, term| {
+        let expressions = list(&term["matchLabelExpressions"]);
+        let at = path.child("matchLabelExpressions");
+        for (i, expression) in expressions.iter().enumerate() {
+            let path = at.index(i);
+            if list(&expression["values"]).is_empty() {
+                errors.required(&path.child("values"), "");
+            }
+            super::reference::unique_texts(errors, &path.child("values"), list(&expression["values"]));
+            label_key(errors, &path.child("key"), &expression["key"]);
+            if expressions[..i].iter().any(|earlier| earlier["key"] == expression["key"]) {
+                errors.duplicate(&path.child("key"), &expression["key"]);
+            }
+        }
+        let earlier = terms.iter().take_while(|other| !std::ptr::eq(*other, term));
+        if earlier.into_iter().any(|other| semantically_equal(other, term)) {
+            errors.duplicate(&at, "");
+        }
+    });
+}
+
+pub(super) fn class_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+    for member in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
+        immutable(errors, member, new, old);
+    }
+}
+
+pub(super) fn csi_driver(object: &Value, errors: &mut ErrorList) {
+    let spec = &object["spec"];
+    let flags = [
+        ("attachRequired", "attachedRequired"),
+        ("podInfoOnMount", "podInfoOnMount"),
+        ("storageCapacity", "storageCapacity"),
+    ];
+    for (_, printed) in flags.into_iter().filter(|(member, _)| spec[*member].is_null()) {
+        errors.required(&SPEC.child(printed), "");
+    }
+    let policies = ["File", "None", "ReadWriteOnceWithFSType"];
+    if let Some(policy) = spec["fsGroupPolicy"].as_str().filter(|policy| !policies.contains(policy)) {
+        errors.not_supported(&SPEC.child("fsGroupPolicy"), policy, &policies);
+    }
+    token_requests(errors, spec);
+    let modes = ["Ephemeral", "Persistent"];
+    for mode in list(&spec["volumeLifecycleModes"]).iter().map(text).filter(|mode| !modes.contains(mode)) {
+        errors.not_supported(&SPEC.child("volumeLifecycleModes"), mode, &modes);
+    }
+    if spec["seLinuxMount"].is_null() {
+        errors.required(&SPEC.child("seLinuxMount"), "");
+    }
+    let period = &spec["nodeAllocatableUpdatePeriodSeconds"];
+    if period.as_i64().is_some_and(|seconds| seconds < 10) {
+        let detail = "must be greater than or equal to 10 seconds";
+        errors.invalid(&SPEC.child("nodeAllocatableUpdatePeriodSeconds"), period, detail);
+    }
+    let in_secrets = &spec["serviceAccountTokenInSecrets"];
+    if !in_secrets.is_null() && list(&spec["tokenRequests"]).is_empty() {
+        let detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+        errors.invalid(&SPEC.child("serviceAccountTokenInSecrets"), in_secrets, detail);
+    }
+}
+
+fn token_requests(errors: &mut ErrorList, spec: &Value) {
+    let requests = list(&spec["tokenRequests"]);
+    for (i, request) in requests.iter().enumerate() {
+        let path = SPEC.child("tokenRequests");
+        let path = path.index(i);
+        let audience = text(&request["audience"]);
+        if requests[..i].iter().any(|earlier| text(&earlier["audience"]) == audience) {
+            errors.duplicate(&path.child("audience"), audience);
+            continue;
+        }
+        let (at, seconds) = (path.child("expirationSeconds"), &request["expirationSeconds"]);
+        match seconds.as_i64() {
+            Some(..600) => errors.invalid(&at, seconds, "may not specify a duration less than 10 minutes"),
+            Some(given) if given > 1 << 32 => {
+                errors.invalid(&at, seconds, "may not specify a duration larger than 2^32 seconds");
+            }
+            _ => {}
+        }
+    }
+}
+
+pub(super) fn csi_driver_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let (required, stored) = (&new["spec"]["attachRequired"], &old["spec"]["attachRequired"]);
+    if required != stored {
+        errors.invalid(&SPEC.child("attachedRequired"), required, IMMUTABLE);
+    }
+    immutable(errors, "spec.volumeLifecycleModes", new, old);
+}
+
+pub(super) fn csi_node(object: &Value, errors: &mut ErrorList) {
+    let drivers = list(&object["spec"]["drivers"]);
+    each(&SPEC, &object["spec"], "drivers", |path, value| {
+        driver(errors, &path.child("name"), &value["name"]);
+        let (at, id) = (path.child("nodeID"), text(&value["nodeID"]));
+        required(errors, &at, &value["nodeID"]);
+        if id.len() > CSI_NODE_ID_MAX {
+            errors.invalid(&at, id, format!("must be {CSI_NODE_ID_MAX} characters or less"));
+        }
+        none_negative(errors, &path.child("allocatable"), &value["allocatable"], &["count"]);
+        let earlier = drivers.iter().take_while(|other| !std::ptr::eq(*other, value));
+        if earlier.into_iter().any(|other| other["name"] == value["name"]) {
+            errors.duplicate(&path.child("name"), &value["name"]);
+        }
+        let keys = list(&value["topologyKeys"]);
+        for (i, key) in keys.iter().enumerate() {
+            if text(key).is_empty() {
+                errors.required(path, "");
+            }
+            if keys[..i].contains(key) {
+                errors.duplicate(path, key);
+            }
+            label_key(errors, path, key);
+        }
+    });
+}
+
+/// What a driver said about a node stays, except how many volumes fit.
+pub(super) fn csi_node_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let fixed = |driver: &Value| {
+        let mut driver = driver.clone();
+        if let Some(members) = driver.as_object_mut() {
+            members.remove("allocatable");
+        }
+        driver
+    };
+    for stored in list(&old["spec"]["drivers"]) {
+        let same = list(&new["spec"]["drivers"]).iter().filter(|driver| driver["name"] == stored["name"]);
+        for driver in same.map(fixed).filter(|driver| !semantically_equal(driver, &fixed(stored))) {
+            errors.invalid(&SPEC.child("drivers"), &driver, IMMUTABLE);
+        }
+    }
+}
+
+pub(super) fn capacity(object: &Value, errors: &mut ErrorList) {
+    label_selector(errors, &Path::new("nodeTopology"), &object["nodeTopology"]);
+    let class = text(&object["storageClassName"]);
+    grammar(errors, &Path::new("storageClassName"), class, name::dns1123_subdomain(class));
+    quantity_not_negative(errors, &Path::new("capacity"), &object["capacity"]);
+}
+
+pub(super) fn capacity_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+    immutable(errors, "nodeTopology", new, old);
+    immutable(errors, "storageClassName", new, old);
+}
+
+pub(super) fn attachment(object: &Value, errors: &mut ErrorList) {
+    let spec = &object["spec"];
+    driver(errors, &SPEC.child("attacher"), &spec["attacher"]);
+    let (path, source) = (SPEC.child("source"), &spec["source"]);
+    let volume = &source["persistentVolumeName"];
+    let one = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+    match (source["inlineVolumeSpec"].is_null(), volume.is_null()) {
+        (true, true) => errors.required(&path, one),
+        (false, false) => errors.forbidden(&path, one),
+        (true, false) if text(volume).is_empty() => {
+            errors
+                .required(&path.child("persistentVolumeName"), "must specify non empty persistentVolumeName");
+        }
+        (true, false) | (false, true) => {}
+    }
+    let node = text(&spec["nodeName"]);
+    grammar(errors, &SPEC.child("nodeName"), node, name::dns1123_subdomain(node));
+    attachment_status(object, errors);
+    if let Some(volume) = volume.as_str() {
+        grammar(errors, &path.child("persistentVolumeName"), volume, name::dns1123_subdomain(volume));
+    }
+}
+
+pub(super) fn attachment_status(object: &Value, errors: &mut ErrorList) {
+    let (path, status) = (Path::new("status"), &object["status"]);
+    let metadata = status["attachmentMetadata"].as_object().into_iter().flatten();
+    let size: usize = metadata.map(|(key, value)| key.len() + text(value).len()).sum();
+    if size > VOLUME_METADATA_MAX {
+        errors.too_long(&path.child("attachmentMetadata"), VOLUME_METADATA_MAX);
+    }
+    for member in ["attachError", "detachError"] {
+        let path = path.child(member);
+        if text(&status[member]["message"]).len() > VOLUME_ERROR_MAX {
+            errors.too_long(&path.child("message"), VOLUME_METADATA_MAX);
+        }
+        let code = &status[member]["errorCode"];
+        if code.as_i64().is_some_and(|code| code < 0) {
+            errors.invalid(&path.child("errorCode"), code, name::in_range(0, i64::from(i32::MAX)));
+        }
+    }
+}
+
+pub(super) fn attributes_class(object: &Value, errors: &mut ErrorList) {
+    provisioner(errors, &Path::new("driverName"), text(&object["driverName"]));
+    parameters(errors, &object["parameters"]);
+    if object["parameters"].as_object().is_none_or(serde_json::Map::is_empty) {
+        errors.required(&Path::new("parameters"), "must contain at least one key/value pair");
+    }
+}
+
+pub(super) fn attributes_class_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+    for member in ["driverName", "parameters"] {
+        if !semantically_equal(&new[member], &old[member]) {
+            errors.forbidden(&Path::new(member), format!("updates to {member} are forbidden."));
+        }
+    }
+}

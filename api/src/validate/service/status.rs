@@ -1,0 +1,43 @@
+//! `/status` of a service: where its load balancer is.
+
+use serde_json::Value;
+
+use crate::field::{ErrorList, Path};
+use crate::name;
+use crate::object::{list, text};
+use crate::validate::check::grammar;
+
+pub(in crate::validate) fn status(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let path = Path::new("status.loadBalancer.ingress");
+    let ingress = list(&new["status"]["loadBalancer"]["ingress"]);
+    if new["spec"]["type"] != "LoadBalancer" && !ingress.is_empty() {
+        errors.forbidden(&path, "may only be used when `spec.type` is 'LoadBalancer'");
+        return;
+    }
+    let before = list(&old["status"]["loadBalancer"]["ingress"]);
+    for (i, place) in ingress.iter().enumerate() {
+        let path = path.index(i);
+        let (ip, host) = (text(&place["ip"]), text(&place["hostname"]));
+        if !ip.is_empty() && !before.iter().any(|before| before["ip"] == place["ip"]) {
+            grammar(errors, &path.child("ip"), ip, name::ip(ip));
+        }
+        mode(errors, &path.child("ipMode"), &place["ipMode"], ip);
+        if !host.is_empty() {
+            grammar(errors, &path.child("hostname"), host, name::dns1123_subdomain(host));
+            if host.parse::<std::net::IpAddr>().is_ok() {
+                errors.invalid(&path.child("hostname"), host, "must be a DNS name, not an IP address");
+            }
+        }
+    }
+}
+
+fn mode(errors: &mut ErrorList, path: &Path<'_>, mode: &Value, ip: &str) {
+    match (mode.as_str(), ip.is_empty()) {
+        (None, false) => errors.required(path, "must be specified when `ip` is set"),
+        (Some(_), true) => errors.forbidden(path, "may not be specified when `ip` is not set"),
+        (Some(mode), false) if !["Proxy", "VIP"].contains(&mode) => {
+            errors.not_supported(path, mode, &["Proxy", "VIP"]);
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,23 @@
+//! What must hold of controller revisions: a number, and data that never change.
+
+use serde_json::Value;
+
+use crate::field::{ErrorList, Path};
+use crate::validate::check::{immutable, not_negative};
+
+pub(in crate::validate) fn content(object: &Value, errors: &mut ErrorList) {
+    not_negative(errors, &Path::new("revision"), &object["revision"]);
+}
+
+pub(in crate::validate) fn create(object: &Value, errors: &mut ErrorList) {
+    let path = Path::new("data");
+    match &object["data"] {
+        Value::Null => errors.required(&path, "data is mandatory"),
+        Value::Object(_) => {}
+        _ => errors.required(&path, "data must be a valid JSON object"),
+    }
+}
+
+pub(in crate::validate) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
+    immutable(errors, "data", new, old);
+}

@@ -1,0 +1,141 @@
+//! JSON patch, merge patch and strategic merge through REST: what is refused, with which code, reason and text.
+
+use kstore_tests::{Cluster, Reply, Setup, manifests, simulate};
+use serde_json::{Value, json};
+
+const JSON: &str = "application/json-patch+json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const WEB: &str = "/apis/apps/v1/namespaces/default/deployments/web";
+
+async fn patch(cluster: &Cluster, kind: &str, query: &str, body: &str) -> Reply {
+    cluster.rest().call_as("PATCH", &format!("{WEB}?{query}"), kind, body.to_owned()).await
+}
+
+#[test]
+fn a_patch_that_breaks_the_object_is_refused_at_the_field_patch() {
+    simulate(Setup::api_alone(), async |cluster| {
+        cluster.create(manifests::deployment("web", 1)).await;
+        let revision = cluster.store().revision();
+        let strict = "fieldValidation=Strict";
+        let typed =
+            "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32";
+        let cases = [
+            (MERGE, "", r#"{"spec":{"replicas":"x"}}"#, typed),
+            (JSON, "", r#"[{"op":"replace","path":"/spec/replicas","value":"x"}]"#, typed),
+            (STRATEGIC, "", r#"{"spec":{"replicas":"x"}}"#, typed),
+            (MERGE, strict, r#"{"spec":{"odd":1}}"#, "strict decoding error: unknown field \"spec.odd\""),
+            (STRATEGIC, strict, r#"{"spec":{"odd":1}}"#, "strict decoding error: unknown field \"spec.odd\""),
+            (
+                MERGE,
+                strict,
+                r#"{"spec":{"replicas":1,"replicas":2},"x":{}}"#,
+                "strict decoding error: duplicate field \"spec.replicas\", unknown field \"x\"",
+            ),
+            (
+                JSON,
+                strict,
+                r#"[{"op":"add","path":"/spec/odd","value":1,"why":2}]"#,
+                "strict decoding error: json patch unknown field \"[0].why\", unknown field \"spec.odd\"",
+            ),
+        ];
+        for (kind, query, body, want) in cases {
+            let reply = patch(cluster, kind, query, body).await;
+            let status = reply.json();
+            let cause = &status["details"]["causes"][0];
+            assert_eq!(
+                (reply.code, &status["reason"], &cause["field"]),
+                (422, &json!("Invalid"), &json!("patch")),
+                "{body}"
+            );
+            let message = cause["message"].as_str().unwrap();
+            assert!(message.starts_with("Invalid value: \"") && message.ends_with(want), "{body}: {message}");
+            let text = status["message"].as_str().unwrap();
+            assert!(text.starts_with(" \"\" is invalid: patch: Invalid value: "), "{text}");
+        }
+        let shown = patch(cluster, STRATEGIC, "", r#"{"spec":{"replicas":"x"}}"#).await;
+        assert!(
+            shown.text("/message").contains("\"map[spec:map[replicas:x]]\""),
+            "{}",
+            shown.text("/message")
+        );
+        assert_eq!(cluster.store().revision(), revision);
+    });
+}
+
+#[test]
+fn unknown_members_are_warned_of_unless_ignored() {
+    simulate(Setup::api_alone(), async |cluster| {
+        cluster.create(manifests::deployment("web", 1)).await;
+        let reply = patch(cluster, MERGE, "", r#"{"spec":{"odd":1}}"#).await;
+        assert_eq!((reply.code, reply.json()["spec"].get("odd")), (200, None));
+        assert_eq!(reply.headers["warning"].to_str().unwrap(), r#"299 - "unknown field \"spec.odd\"""#);
+        let quiet = patch(cluster, MERGE, "fieldValidation=Ignore", r#"{"spec":{"odd":1}}"#).await;
+        assert_eq!((quiet.code, quiet.headers.get("warning")), (200, None));
+    });
+}
+
+#[test]
+fn an_operation_that_does_not_fit_is_told_in_the_cause() {
+    simulate(Setup::api_alone(), async |cluster| {
+        cluster.create(manifests::deployment("web", 1)).await;
+        let reply = patch(cluster, JSON, "", r#"[{"op":"test","path":"/spec/replicas","value":9}]"#).await;
+        let text = "the server rejected our request due to an error in our request";
+        assert_eq!(
+            (reply.code, reply.text("/reason").as_str(), reply.text("/message").as_str()),
+            (422, "Invalid", text)
+        );
+        assert_eq!(
+            reply.text("/details/causes/0/message"),
+            "testing value /spec/replicas failed: test failed"
+        );
+        let many = json!({ "op": "test", "path": "", "value": {} });
+        let reply = patch(cluster, JSON, "", &Value::from(vec![many; 10_001]).to_string()).await;
+        let text = "The allowed maximum operations in a JSON patch is 10000, got 10001";
+        assert_eq!((reply.code, reply.text("/reason").as_str()), (413, "RequestEntityTooLarge"));
+        assert!(reply.text("/message").contains(text), "{}", reply.text("/message"));
+    });
+}
+
+#[test]
+fn parameters_of_the_content_type_do_not_count_and_other_types_are_refused() {
+    simulate(Setup::api_alone(), async |cluster| {
+        cluster.create(manifests::deployment("web", 1)).await;
+        let labels = r#"{"metadata":{"labels":{"a":"b"}}}"#;
+        for kind in [
+            MERGE,
+            "application/merge-patch+json; charset=utf-8",
+            "application/strategic-merge-patch+json;v=1",
+        ] {
+            assert_eq!(patch(cluster, kind, "", labels).await.code, 200, "{kind}");
+        }
+        for kind in ["application/json", "text/plain", ""] {
+            let reply = patch(cluster, kind, "", labels).await;
+            assert_eq!((reply.code, reply.text("/reason").as_str()), (415, "UnsupportedMediaType"), "{kind}");
+            for known in [JSON, MERGE, STRATEGIC, "application/apply-patch+yaml"] {
+                assert!(reply.text("/message").contains(known), "{}", reply.text("/message"));
+            }
+        }
+        for kind in [JSON, MERGE, STRATEGIC] {
+            let reply = patch(cluster, kind, "", "metadata: {labels: {a: b}}").await;
+            assert_eq!(reply.code, 400, "only configurations may be YAML");
+        }
+    });
+}
+
+#[test]
+fn a_patch_moves_no_object() {
+    simulate(Setup::api_alone(), async |cluster| {
+        cluster.create(manifests::deployment("web", 1)).await;
+        for (body, want) in [
+            (r#"{"metadata":{"namespace":"other"}}"#, "the namespace of the provided object does not match"),
+            (r#"{"metadata":{"name":"other"}}"#, "does not match the name on the URL (web)"),
+            (r#"{"apiVersion":"apps/v2"}"#, "does not match the expected API version (apps/v1)"),
+            (r#"{"kind":"Pod"}"#, "cannot be handled as a Deployment"),
+        ] {
+            let reply = patch(cluster, MERGE, "", body).await;
+            assert_eq!(reply.code, 400, "{body}: {}", reply.text("/message"));
+            assert!(reply.text("/message").contains(want), "{}", reply.text("/message"));
+        }
+    });
+}
