@@ -4,3 +4,5 @@
 mod apply;
 /// Patches of the other kinds.
 mod patch;
+/// Requests that chance makes up.
+mod random;
