@@ -51,6 +51,8 @@ pub enum Reason {
     Expired,
     /// 503.
     ServiceUnavailable,
+    /// At the end of a command in a container: it ran, and ended with another code than zero.
+    NonZeroExitCode,
 }
 
 const REASONS: &[(Reason, &str)] = &[
@@ -73,6 +75,7 @@ const REASONS: &[(Reason, &str)] = &[
     (Reason::InternalError, "InternalError"),
     (Reason::Expired, "Expired"),
     (Reason::ServiceUnavailable, "ServiceUnavailable"),
+    (Reason::NonZeroExitCode, "NonZeroExitCode"),
 ];
 
 impl Reason {

@@ -111,3 +111,24 @@ pub const STREAM_BEGIN: Duration = Duration::from_secs(30);
 
 /// Whoever opens a tunnel says within this time which nodes it reaches.
 pub const TUNNEL_HELLO: Duration = Duration::from_secs(10);
+
+/// The largest message that a WebSocket client may send. kubectl sends 32 KiB at a time, other clients what they are given.
+pub const WEBSOCKET_MESSAGE: usize = 1024 * 1024;
+
+/// How long a WebSocket client may take to answer a goodbye.
+pub const WEBSOCKET_FAREWELL: Duration = Duration::from_secs(2);
+
+/// The largest SPDY frame that a client may send. Kubernetes' clients send 32 KiB at a time.
+pub const SPDY_FRAME: usize = 1024 * 1024;
+
+/// The largest header block of a SPDY stream, unpacked. Clients send three short pairs.
+pub const SPDY_HEADERS: usize = 16 * 1024;
+
+/// SPDY frames that wait for the connection to take them; their senders wait when it is full.
+pub const SPDY_OUTBOX: usize = 16;
+
+/// Connections that one port-forward may have open or half open; more are ended at once.
+pub const FORWARDED: usize = 256;
+
+/// Pieces of one forwarded connection that wait for their stream. When it is full the whole client waits.
+pub const FORWARD_PIECES: usize = 16;

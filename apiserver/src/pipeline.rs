@@ -37,6 +37,7 @@ use serde_json::Value;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// What a request led to. Encoding it is the door's business.
 pub enum Answer {
@@ -95,7 +96,7 @@ pub struct Pipeline {
     authorizer: Authorizer,
     admission: Admission,
     provenance: Arc<Provenance>,
-    metrics: Metrics,
+    metrics: Arc<Metrics>,
     in_flight: InFlight,
     nondet: Nondet,
     tokens: Option<Arc<Tokens>>,
@@ -104,12 +105,24 @@ pub struct Pipeline {
 impl Pipeline {
     /// Over a filled cache. Everything that the pipeline asks about the cluster it asks this cache.
     pub fn new(cache: Arc<Cache>, provenance: Arc<Provenance>, nondet: Nondet) -> Self {
+        Self::counted(cache, provenance, nondet, Arc::default())
+    }
+
+    /// As [`Pipeline::new`], counting in `metrics`, where others count as well.
+    pub fn counted(
+        cache: Arc<Cache>,
+        provenance: Arc<Provenance>,
+        nondet: Nondet,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let admission = Admission::new(cache.clone());
+        metrics.append(admission.figures());
         Self {
             authorizer: Authorizer::new(cache.clone()),
-            admission: Admission::new(cache.clone()),
+            admission,
             registry: Registry::new(cache, nondet.clone()),
             provenance,
-            metrics: Metrics::default(),
+            metrics,
             in_flight: InFlight::default(),
             nondet,
             tokens: None,
@@ -148,7 +161,7 @@ impl Pipeline {
     }
 
     /// What is counted.
-    pub fn metrics(&self) -> &Metrics {
+    pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
     }
 
@@ -168,21 +181,25 @@ impl Pipeline {
             verb = request.action.verb(),
             resource = request.target.resource.plural
         );
-        let measured = self.metrics.begin(measured_as(&request));
-        let served = in_time(request.time_limit(), self.placed(request));
+        let kind = measured_as(&request);
+        let limit = request.time_limit();
+        let measured = self.metrics.begin(kind, request.action.is_dry_run());
+        let served = in_time(limit, self.placed(request), || self.metrics.terminated(kind));
         let answered = tracing::Instrument::instrument(served, span).await;
         measured.end(code_of(&answered));
         answered
     }
 
     async fn placed(&self, request: Request) -> Result<Answered, Status> {
-        let _place = self.in_flight.place(&request.action).await?;
+        let _place = self.in_flight.place(&request.action, &self.metrics).await?;
         self.run(request).await
     }
 
     async fn run(&self, request: Request) -> Result<Answered, Status> {
         // What a request is judged by (roles, namespaces, classes) includes everything that was answered before it came.
+        let began = Instant::now();
         self.cache().fresh().await.map_err(error::of_read)?;
+        self.metrics.waited(request.target.resource, began.elapsed());
         self.authorize(&request)?;
         check_method(&request)?;
         // The commit checks it again, at its own revision; here it also stops what would write nothing.
@@ -226,7 +243,10 @@ impl Pipeline {
             Action::Watch(options) => options.filter.name.as_str(),
             _ => target.name.as_str(),
         };
-        self.check(&request.user, request.action.verb(), target, name)
+        let began = Instant::now();
+        let verdict = self.check(&request.user, request.action.verb(), target, name);
+        self.metrics.authorized(verdict.is_ok(), began.elapsed());
+        verdict
     }
 
     /// May `user` do `verb` to this?
@@ -278,16 +298,25 @@ impl Pipeline {
 }
 
 /// Runs what serves a request within its time, and through a panic: that is one request's bad luck and nobody else's.
-async fn in_time<T>(limit: Duration, serving: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+/// `terminated` is called when its time is over.
+async fn in_time<T>(
+    limit: Duration,
+    serving: impl Future<Output = Result<T, Status>>,
+    terminated: impl FnOnce(),
+) -> Result<T, Status> {
     let served = AssertUnwindSafe(tokio::time::timeout(limit, serving)).catch_unwind().await;
     match served {
         Ok(Ok(answered)) => answered,
-        Ok(Err(_)) => Err(error::timed_out()),
+        Ok(Err(_)) => {
+            terminated();
+            Err(error::timed_out())
+        }
         Err(_) => Err(error::panicked()),
     }
 }
 
-fn measured_as(request: &Request) -> metrics::Kind {
+/// What a request counts as.
+pub(crate) fn measured_as(request: &Request) -> metrics::Kind {
     let verb = match &request.action {
         Action::Patch(PatchType::Apply, ..) => "APPLY",
         action => metrics::verb(action.verb()),

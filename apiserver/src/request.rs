@@ -70,7 +70,7 @@ pub struct Transaction {
 #[expect(clippy::large_enum_variant, reason = "nearly every step acts, and a few live at a time")]
 pub enum Step {
     /// Creates, updates, patches or deletes one object.
-    Act(Target, Action),
+    Act(Target, Box<Action>),
     /// Demands something of an object that it does not change.
     Check(Target, Expectation),
 }
@@ -134,6 +134,29 @@ impl Action {
     /// Whether it may change anything.
     pub fn is_write(&self) -> bool {
         !matches!(self, Self::Get(_) | Self::List(_) | Self::Watch(_))
+    }
+
+    /// Bytes of the object or patch that came with it, if it is of those that bring one.
+    pub fn body_size(&self) -> Option<usize> {
+        match self {
+            Self::Create(body, _) | Self::Update(body, _) => Some(body.bytes.len()),
+            Self::Patch(_, patch, _) => Some(patch.len()),
+            Self::Get(_) | Self::List(_) | Self::Watch(_) | Self::Delete(..) | Self::DeleteCollection(..) => {
+                None
+            }
+        }
+    }
+
+    /// Whether it is a write that stores nothing.
+    pub fn is_dry_run(&self) -> bool {
+        match self {
+            Self::Get(_) | Self::List(_) | Self::Watch(_) => false,
+            Self::Create(_, options)
+            | Self::Update(_, options)
+            | Self::Patch(_, _, options)
+            | Self::Delete(_, options)
+            | Self::DeleteCollection(_, _, options) => options.dry_run,
+        }
     }
 
     /// The verb that authorization asks about.

@@ -2,10 +2,11 @@
 //! caller spawns.
 
 use crate::authn::{Peer, UserInfo};
-use crate::bootstrap;
+use crate::bootstrap::{self, Here};
 use crate::cache::{Cache, FillError};
 use crate::grpc::Grpc;
 use crate::limits;
+use crate::metrics::Metrics;
 use crate::pipeline::Pipeline;
 use crate::provenance::Provenance;
 use crate::rest::Rest;
@@ -31,6 +32,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::{Service, ServiceExt as _};
@@ -54,6 +56,8 @@ pub struct Options {
     pub stop: CancellationToken,
     /// `host:port` under which clients reach the server; discovery tells it.
     pub advertised: String,
+    /// PEM of the authority whose client certificates are good: extension API servers are told it.
+    pub client_ca: Option<String>,
     /// The key for tokens of service accounts; without one nobody gets a token, and none is good.
     pub tokens: Option<Arc<Tokens>>,
 }
@@ -64,6 +68,7 @@ pub struct ApiServer {
     pipeline: Arc<Pipeline>,
     router: Router,
     grpc: Grpc,
+    tunnels: Arc<Tunnels>,
     stop: CancellationToken,
 }
 
@@ -87,18 +92,22 @@ impl ApiServer {
         options: Options,
         spawn: impl FnOnce(Pin<Box<dyn Future<Output = ()> + Send>>),
     ) -> Result<Self, StartError> {
+        let metrics = Arc::new(Metrics::default());
+        let storage = metrics.measure(storage);
         let provenance = Arc::new(Provenance::default());
         provenance.recall(&storage).await.map_err(FillError::from)?;
         let observer = provenance.clone();
         let (cache, follow) = Cache::fill(storage, move |batch| observer.observe(batch)).await?;
         spawn(Box::pin(follow));
-        let pipeline = Arc::new(Pipeline::new(cache, provenance, options.nondet).with_tokens(options.tokens));
-        bootstrap::run(&pipeline).await.map_err(StartError::Bootstrap)?;
+        let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics);
+        let pipeline = Arc::new(pipeline.with_tokens(options.tokens));
+        let here = Here::new(&options.advertised, options.client_ca);
+        bootstrap::run(&pipeline, &here).await.map_err(StartError::Bootstrap)?;
         let tunnels = Arc::new(Tunnels::default());
         let rest = Rest::new(pipeline.clone(), tunnels.clone(), options.advertised, options.stop.clone());
         let rest = Arc::new(rest);
-        let grpc = Grpc::new(pipeline.clone(), tunnels, options.stop.clone());
-        Ok(Self { router: router(rest, grpc.clone()), grpc, pipeline, stop: options.stop })
+        let grpc = Grpc::new(pipeline.clone(), tunnels.clone(), options.stop.clone());
+        Ok(Self { router: router(rest, grpc.clone()), grpc, pipeline, tunnels, stop: options.stop })
     }
 
     /// Both doors for a component in this process. It is `user` to authentication's eyes; everything after that is as for
@@ -135,7 +144,14 @@ impl ApiServer {
                 Ok((socket, address)) => {
                     let span = tracing::debug_span!("server", %address);
                     let (router, acceptor, stop) = (self.router.clone(), acceptor.clone(), self.stop.clone());
-                    let serving = connection(router, acceptor, socket, address, stop).instrument(span);
+                    let metrics = self.pipeline.metrics().clone();
+                    let serving = async move {
+                        match handshake(acceptor, socket, address).await {
+                            Some(tls) => connection(router, tls, address, stop).await,
+                            None => metrics.handshake_failed(),
+                        }
+                    };
+                    let serving = serving.instrument(span);
                     connections.spawn(async move {
                         serving.await;
                         drop(place);
@@ -149,7 +165,9 @@ impl ApiServer {
         }
         drop(listener);
         connections.close();
-        if tokio::time::timeout(DRAIN, connections.wait()).await.is_err() {
+        self.tunnels.tasks().close();
+        let ended = async { tokio::join!(connections.wait(), self.tunnels.tasks().wait()) };
+        if tokio::time::timeout(DRAIN, ended).await.is_err() {
             tracing::info!(open = connections.len(), "connections are cut");
         }
     }
@@ -174,20 +192,23 @@ fn router(rest: Arc<Rest>, grpc: Grpc) -> Router {
         })
 }
 
-async fn connection(
-    router: Router,
+/// `None`: the client does not speak TLS, or not in time.
+async fn handshake(
     acceptor: TlsAcceptor,
     socket: TcpStream,
     address: SocketAddr,
-    stop: CancellationToken,
-) {
+) -> Option<TlsStream<TcpStream>> {
     // Small answers must not wait for more.
     let _ = socket.set_nodelay(true);
-    let tls = match tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)).await {
-        Ok(Ok(tls)) => tls,
-        Ok(Err(error)) => return tracing::debug!(%error, %address, "TLS handshake failed"),
-        Err(_) => return tracing::debug!(%address, "TLS handshake timed out"),
-    };
+    match tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)).await {
+        Ok(Ok(tls)) => return Some(tls),
+        Ok(Err(error)) => tracing::debug!(%error, %address, "TLS handshake failed"),
+        Err(_) => tracing::debug!(%address, "TLS handshake timed out"),
+    }
+    None
+}
+
+async fn connection(router: Router, tls: TlsStream<TcpStream>, address: SocketAddr, stop: CancellationToken) {
     let certificate = tls.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let peer = Peer::Tls { certificate: certificate.map(|leaf| Arc::from(leaf.as_ref())), address };
     let service = tower::service_fn(move |mut request: Request<hyper::body::Incoming>| {

@@ -21,6 +21,8 @@
 //! | `logs` | text | each run begins by logging its lines, instead of saying that it is simulated |
 //! | `logs-stderr` | text | the same on the other stream, after `logs` |
 //! | `log-line` | text | a line that is logged again and again; `{n}` counts from 1 |
+//! | `exec` | JSON object | answers to commands, by their words joined by blanks: `{"redis-cli ping": "PONG\n"}`, or `{"stdout": …, "stderr": …, "code": 1, "after": 2}` |
+//! | `http` | text | what the container's ports answer to HTTP |
 //! | `log-every` | fixed delay, not under 1ms | how often; alone, the line is `{n}` |
 
 use kstore_nondet::Rng;
@@ -125,6 +127,23 @@ pub struct Script {
     pub sandbox: Option<Delay>,
     /// What it logs.
     pub log: LogScript,
+    /// Answers to commands, by their words joined by blanks.
+    pub exec: BTreeMap<String, ExecAnswer>,
+    /// What its ports answer to HTTP.
+    pub http: Option<String>,
+}
+
+/// The answer to a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExecAnswer {
+    /// How long the command takes.
+    pub after: Option<Duration>,
+    /// What it prints.
+    pub stdout: String,
+    /// What it complains.
+    pub stderr: String,
+    /// The code with which it ends.
+    pub code: u8,
 }
 
 /// What a container logs.
@@ -204,6 +223,8 @@ impl Script {
             "unhealthy-after" => self.unhealthy_after = Some(delay(value)?),
             "stop" => self.stop = stop(value)?,
             "sandbox-seconds" => self.sandbox = Some(delay(value)?),
+            "exec" => self.exec.extend(answers(value).ok_or(AN_ANSWER)?),
+            "http" => self.http = Some(value.to_owned()),
             "logs" => self.log.add(false, value),
             "logs-stderr" => self.log.add(true, value),
             "log-line" => self.log.line = Some(value.to_owned()),
@@ -289,6 +310,35 @@ fn stop(text: &str) -> Result<StopScript, &'static str> {
         }
     }
     Ok(script)
+}
+
+const AN_ANSWER: &str = "a JSON object of texts or of {stdout, stderr, code, after}";
+
+fn answers(text: &str) -> Option<BTreeMap<String, ExecAnswer>> {
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    enum Read {
+        Text(String),
+        Full(Full),
+    }
+    #[derive(serde::Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    #[derive(Default)]
+    struct Full {
+        after: f64,
+        stdout: String,
+        stderr: String,
+        code: u8,
+    }
+    let read: BTreeMap<String, Read> = serde_json::from_str(text).ok()?;
+    let answer = |read| match read {
+        Read::Text(stdout) => Some(ExecAnswer { stdout, ..ExecAnswer::default() }),
+        Read::Full(Full { after, stdout, stderr, code }) => {
+            let after = Duration::try_from_secs_f64(after).ok()?;
+            Some(ExecAnswer { after: Some(after).filter(|after| !after.is_zero()), stdout, stderr, code })
+        }
+    };
+    read.into_iter().map(|(words, read)| Some((words, answer(read)?))).collect()
 }
 
 /// The parts between commas, except for the comma inside `uniform(a,b)`.

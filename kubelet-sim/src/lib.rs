@@ -18,6 +18,7 @@ pub mod node;
 pub mod pod;
 pub mod probe;
 pub mod runtime;
+pub mod shell;
 pub mod status;
 mod stream;
 mod time;

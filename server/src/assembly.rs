@@ -69,6 +69,7 @@ pub(crate) async fn everything(
         nondet: parts.nondet.clone(),
         stop: doors.stop(),
         advertised: door.advertised,
+        client_ca: Some(parts.ca_pem.clone()),
         tokens: Some(door.tokens),
     };
     let embedded = Arc::new(Embedded::new(store.clone()));

@@ -218,8 +218,14 @@ async fn apiserver(
     stop: &CancellationToken,
     tasks: &TaskTracker,
 ) -> ApiServer {
-    let advertised = "kstore.invalid:6443".to_owned();
-    let options = Options { nondet: nondet.clone(), stop: stop.clone(), advertised, tokens: None };
+    let advertised = "192.0.2.1:6443".to_owned();
+    let options = Options {
+        nondet: nondet.clone(),
+        stop: stop.clone(),
+        advertised,
+        client_ca: Some("test CA".to_owned()),
+        tokens: None,
+    };
     let storage = Arc::new(Embedded::new(store.clone()));
     let follow = |task| drop(tasks.spawn(task));
     ApiServer::start(storage, options, follow).await.expect("a store in memory is readable")

@@ -11,6 +11,7 @@ mod middleman;
 mod rest;
 mod server;
 pub mod wait;
+pub mod websocket;
 
 pub use cluster::{Cluster, Loops, Setup, simulate};
 pub use etcd::{Etcd, free_port};

@@ -11,6 +11,7 @@ struct Page<'a> {
     id: String,
     tag: String,
     description: &'static str,
+    /// "": text.
     schema: &'static str,
     media: &'a [&'static str],
 }
@@ -68,9 +69,37 @@ pub(super) fn version() -> Value {
     .document()
 }
 
+/// `/.well-known/openid-configuration`.
+pub(super) fn issuer() -> Value {
+    Page {
+        path: "/.well-known/openid-configuration/".into(),
+        id: "getServiceAccountIssuerOpenIDConfiguration".into(),
+        tag: "WellKnown".into(),
+        description: "get service account issuer OpenID configuration, also known as the 'OIDC discovery doc'",
+        schema: "",
+        media: &OBJECTS[..1],
+    }
+    .document()
+}
+
+/// `/openid/v1/jwks`.
+pub(super) fn keys() -> Value {
+    Page {
+        path: "/openid/v1/jwks/".into(),
+        id: "getServiceAccountIssuerOpenIDKeyset".into(),
+        tag: "openid".into(),
+        description: "get service account issuer OpenID JSON Web Key Set (contains public token verification keys)",
+        schema: "",
+        media: &["application/jwk-set+json"],
+    }
+    .document()
+}
+
 impl Page<'_> {
     fn document(&self) -> Value {
-        let content = any_media(&reference(self.schema), self.media);
+        let text = self.schema.is_empty();
+        let schema = if text { json!({"type": "string"}) } else { reference(self.schema) };
+        let content = any_media(&schema, self.media);
         let operation = json!({
             "tags": [self.tag],
             "operationId": self.id,
@@ -80,7 +109,7 @@ impl Page<'_> {
                 "401": {"description": "Unauthorized"},
             },
         });
-        let schemas = schemas::named(std::iter::once(self.schema));
+        let schemas = schemas::named(std::iter::once(self.schema).filter(|_| !text));
         super::envelope(json!({&self.path: {"get": operation}}), schemas.into())
     }
 }

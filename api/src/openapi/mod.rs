@@ -145,6 +145,10 @@ pub enum Part {
     Resources(GroupVersion, Vec<ResourceDoc>),
     /// `/version`.
     Version,
+    /// `/.well-known/openid-configuration`: who issues tokens of service accounts.
+    Issuer,
+    /// `/openid/v1/jwks`: the keys of that issuer.
+    Keys,
 }
 
 impl Part {
@@ -157,6 +161,8 @@ impl Part {
             Self::Group(group) => format!("apis/{group}"),
             Self::Resources(gv, _) => gv.path(),
             Self::Version => "version".into(),
+            Self::Issuer => ".well-known/openid-configuration".into(),
+            Self::Keys => "openid/v1/jwks".into(),
         }
     }
 
@@ -172,6 +178,8 @@ impl Part {
                 envelope(paths::paths(gv, resources).into(), schemas.into())
             }
             Self::Version => groups::version(),
+            Self::Issuer => groups::issuer(),
+            Self::Keys => groups::keys(),
         }
     }
 

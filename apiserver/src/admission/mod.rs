@@ -2,8 +2,10 @@
 //! all may change the object, later all may refuse it. Synchronous and without effects: a plugin reads the cluster through a
 //! [`Lookup`] and may run several times for one request. Not validation of the object by itself: that is `kstore_api::validate`.
 
+mod certificate_requester;
 mod default_storage_class;
 mod default_toleration_seconds;
+mod figures;
 mod namespace_lifecycle;
 mod priority;
 mod rbac_escalation;
@@ -14,10 +16,13 @@ mod tests;
 
 use crate::authn::UserInfo;
 use crate::lookup::Lookup;
+use crate::metrics::Page;
+use figures::Figures;
 use kstore_api::kind::{self, Resource};
 use kstore_api::status::Status;
 use serde_json::Value;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// What is being done to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,27 +91,55 @@ trait Plugin: Send + Sync {
     }
 }
 
-/// The plugins, in order.
-const PLUGINS: [&dyn Plugin; 7] = [
-    &namespace_lifecycle::NamespaceLifecycle,
-    &service_account::ServiceAccount,
-    &taint_nodes_by_condition::TaintNodesByCondition,
-    &priority::Priority,
-    &default_toleration_seconds::DefaultTolerationSeconds,
-    &default_storage_class::DefaultStorageClass,
-    &rbac_escalation::RbacEscalation,
+/// The plugins, in order, by the names that clients of Kubernetes know.
+const PLUGINS: [(&str, &dyn Plugin); 8] = [
+    ("NamespaceLifecycle", &namespace_lifecycle::NamespaceLifecycle),
+    ("ServiceAccount", &service_account::ServiceAccount),
+    ("TaintNodesByCondition", &taint_nodes_by_condition::TaintNodesByCondition),
+    ("Priority", &priority::Priority),
+    ("DefaultTolerationSeconds", &default_toleration_seconds::DefaultTolerationSeconds),
+    ("DefaultStorageClass", &default_storage_class::DefaultStorageClass),
+    ("CertificateRequester", &certificate_requester::CertificateRequester),
+    ("RBACEscalation", &rbac_escalation::RbacEscalation),
 ];
 
 /// The chain over one cluster. Cheap to clone.
 #[derive(Clone)]
 pub struct Admission {
     cluster: Arc<dyn Lookup>,
+    figures: Arc<Figures>,
 }
 
 impl Admission {
     /// Over the cluster that `cluster` shows.
     pub fn new(cluster: Arc<dyn Lookup>) -> Self {
-        Self { cluster }
+        Self { cluster, figures: Arc::default() }
+    }
+
+    /// Writes what was counted, in the Prometheus text format.
+    pub fn figures(&self) -> impl Fn(&mut String) + Send + Sync + 'static {
+        let figures = self.figures.clone();
+        move |out| figures.render(&mut Page::new(out))
+    }
+
+    /// Asks the plugins one after the other until one refuses.
+    fn each(
+        &self,
+        step: &'static str,
+        subject: &Subject<'_>,
+        mut ask: impl FnMut(&dyn Plugin) -> Result<(), Status>,
+    ) -> Result<(), Status> {
+        let began = Instant::now();
+        let mut last = began;
+        let verdict = PLUGINS.iter().try_for_each(|(name, plugin)| {
+            let verdict = ask(*plugin);
+            let now = Instant::now();
+            self.figures.count(name, step, subject.operation, verdict.is_err(), now - last);
+            last = now;
+            verdict
+        });
+        self.figures.count("", step, subject.operation, verdict.is_err(), last - began);
+        verdict
     }
 
     /// Lets every plugin change `new`. The object has its defaults; after this it may lack some again.
@@ -115,7 +148,7 @@ impl Admission {
     /// The first refusal.
     pub fn mutate(&self, subject: &Subject<'_>, new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
         let _span = tracing::debug_span!("admission", phase = "mutate").entered();
-        PLUGINS.iter().try_for_each(|plugin| plugin.mutate(&*self.cluster, subject, new, old))
+        self.each("admit", subject, |plugin| plugin.mutate(&*self.cluster, subject, new, old))
     }
 
     /// Asks every plugin about the final object; for a deletion `new` is absent.
@@ -129,7 +162,7 @@ impl Admission {
         old: Option<&Value>,
     ) -> Result<(), Status> {
         let _span = tracing::debug_span!("admission", phase = "validate").entered();
-        PLUGINS.iter().try_for_each(|plugin| plugin.validate(&*self.cluster, subject, new, old))
+        self.each("validate", subject, |plugin| plugin.validate(&*self.cluster, subject, new, old))
     }
 }
 

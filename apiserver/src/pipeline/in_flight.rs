@@ -1,6 +1,7 @@
 //! Places for requests in flight, and a bounded queue in front of them: who cannot be served soon hears so at once.
 
 use crate::limits;
+use crate::metrics::Metrics;
 use crate::request::Action;
 use kstore_api::status::Status;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -27,21 +28,26 @@ impl InFlight {
     ///
     /// # Errors
     /// 429 if too many wait already, or none came free within [`limits::PLACE_WAIT`].
-    pub(super) async fn place(&self, action: &Action) -> Result<Option<SemaphorePermit<'_>>, Status> {
+    pub(super) async fn place(
+        &self,
+        action: &Action,
+        metrics: &Metrics,
+    ) -> Result<Option<SemaphorePermit<'_>>, Status> {
+        let queued = || metrics.queue(action.is_write());
         match action {
             Action::Watch(_) => Ok(None),
-            Action::Get(_) | Action::List(_) => self.reads.place().await.map(Some),
+            Action::Get(_) | Action::List(_) => self.reads.place(queued).await.map(Some),
             Action::Create(..)
             | Action::Update(..)
             | Action::Patch(..)
             | Action::Delete(..)
-            | Action::DeleteCollection(..) => self.writes.place().await.map(Some),
+            | Action::DeleteCollection(..) => self.writes.place(queued).await.map(Some),
         }
     }
 
     /// A place for a transaction.
-    pub(super) async fn write_place(&self) -> Result<SemaphorePermit<'_>, Status> {
-        self.writes.place().await
+    pub(super) async fn write_place(&self, metrics: &Metrics) -> Result<SemaphorePermit<'_>, Status> {
+        self.writes.place(|| metrics.queue(true)).await
     }
 }
 
@@ -50,12 +56,14 @@ impl Lane {
         Self { places: Semaphore::new(places), waiting: Semaphore::new(limits::REQUESTS_WAITING) }
     }
 
-    async fn place(&self) -> Result<SemaphorePermit<'_>, Status> {
+    /// `queued` counts who waits, for as long as what it gives lives.
+    async fn place<Q>(&self, queued: impl FnOnce() -> Q) -> Result<SemaphorePermit<'_>, Status> {
         // Who waits already is given what comes free, so that nobody overtakes.
         if let Ok(place) = self.places.try_acquire() {
             return Ok(place);
         }
         let _turn = self.waiting.try_acquire().map_err(|_| too_many())?;
+        let _queued = queued();
         let place = tokio::time::timeout(limits::PLACE_WAIT, self.places.acquire()).await;
         place.ok().and_then(Result::ok).ok_or_else(too_many)
     }

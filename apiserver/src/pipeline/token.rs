@@ -12,6 +12,7 @@ use kstore_api::field::{ErrorList, Path};
 use kstore_api::meta;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 impl Pipeline {
     /// Who a request is carried out as. `peer` is what the connection put into the request's extensions.
@@ -23,6 +24,14 @@ impl Pipeline {
         peer: Option<&Peer>,
         headers: &HeaderMap,
     ) -> Result<UserInfo, Status> {
+        let began = Instant::now();
+        let user = self.identify(peer, headers).await;
+        let name = user.as_ref().map(|user| user.username.as_str()).map_err(drop);
+        self.metrics.authenticated(name, began.elapsed());
+        user
+    }
+
+    async fn identify(&self, peer: Option<&Peer>, headers: &HeaderMap) -> Result<UserInfo, Status> {
         let bearer = match (peer, service_account::bearer(headers)) {
             (Some(Peer::Tls { .. }), Some(token)) => {
                 Some(self.token_user(token, &[]).await.map(|(user, _)| user))

@@ -34,12 +34,12 @@ impl Pipeline {
     pub async fn transact(&self, transaction: Transaction) -> Result<Transacted, Status> {
         check_size(&transaction)?;
         let span = tracing::debug_span!("pipeline", verb = "transact", operations = transaction.steps.len());
-        let served = in_time(limits::WRITE_TIMEOUT, self.transact_placed(&transaction));
+        let served = in_time(limits::WRITE_TIMEOUT, self.transact_placed(&transaction), || ());
         tracing::Instrument::instrument(served, span).await
     }
 
     async fn transact_placed(&self, transaction: &Transaction) -> Result<Transacted, Status> {
-        let _place = self.in_flight.write_place().await?;
+        let _place = self.in_flight.write_place(&self.metrics).await?;
         if let Some(fence) = &transaction.fence {
             self.registry.check_fence(fence).await?;
         }
@@ -92,10 +92,7 @@ impl Pipeline {
         target: &Target,
         action: &Action,
     ) -> Result<Answered, Status> {
-        if !target.resource.is_stored()
-            || matches!(action, Action::DeleteCollection(..))
-            || !action.is_write()
-        {
+        if !is_operation(target, action) {
             let text = "an operation of a transaction creates, updates, patches or deletes one stored object";
             return Err(Status::bad_request(text));
         }
@@ -150,6 +147,18 @@ impl Pipeline {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether something can be part of a transaction: it must write a stored object, and nothing but that.
+fn is_operation(target: &Target, action: &Action) -> bool {
+    let subresource = target.subresource;
+    target.resource.is_stored()
+        && match action {
+            Action::Create(..) => matches!(subresource, "" | "binding" | "eviction"),
+            Action::Update(..) | Action::Patch(..) => true,
+            Action::Delete(..) => subresource.is_empty(),
+            Action::Get(_) | Action::List(_) | Action::Watch(_) | Action::DeleteCollection(..) => false,
+        }
 }
 
 fn check_size(transaction: &Transaction) -> Result<(), Status> {

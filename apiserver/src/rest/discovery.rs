@@ -1,8 +1,10 @@
 //! Discovery: which groups, versions and resources there are, in the two forms that clients read: one document per group and
-//! version (legacy), and all at once (aggregated). A pure function of the table of resources.
+//! version (legacy; in JSON, YAML and protobuf), and all at once (aggregated; in JSON). A pure function of the table of resources.
 
 use super::accept::{self, Clause};
+use super::content::Encoding;
 use super::document::Document;
+use super::respond::encode;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -12,25 +14,60 @@ use kstore_api::status::Status;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 const JSON: &str = "application/json";
+/// In the order in which a caller who takes anything is answered.
+const ENCODINGS: [Encoding; 3] = [Encoding::Json, Encoding::Yaml, Encoding::Protobuf];
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-/// Streams into containers, which nobody serves while nodes are simulated. What is not served is not announced.
-const NOT_SERVED: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
+/// What nobody serves while nodes are simulated. What is not served is not announced.
+const NOT_SERVED: [&str; 1] = ["proxy"];
 
 /// All discovery documents of one server.
 #[derive(Debug)]
 pub struct Discovery {
     /// By path, without a trailing slash.
-    legacy: BTreeMap<String, Document>,
+    legacy: BTreeMap<String, Legacy>,
     aggregated_core: Document,
     aggregated_groups: Document,
+}
+
+/// A legacy document; its other encodings are made when first asked for.
+#[derive(Debug)]
+struct Legacy {
+    json: Document,
+    yaml: OnceLock<Document>,
+    protobuf: OnceLock<Document>,
+}
+
+impl Legacy {
+    fn new(value: &Value) -> Self {
+        Self { json: Document::new(JSON, line(value)), yaml: OnceLock::new(), protobuf: OnceLock::new() }
+    }
+
+    fn of(&self, encoding: Encoding) -> &Document {
+        let made = |encoding: Encoding| {
+            let mut value: Value =
+                serde_json::from_slice(&self.json.content()).expect("it was written as JSON");
+            // The envelope of protobuf wants what `APIVersions` does not say in JSON.
+            if encoding == Encoding::Protobuf {
+                value["apiVersion"] = json!("v1");
+            }
+            let bytes = encode(&value, encoding).expect("discovery is of kinds in the field table");
+            Document::new(encoding.content_type(), bytes.into())
+        };
+        match encoding {
+            Encoding::Json | Encoding::PrettyJson => &self.json,
+            Encoding::Yaml => self.yaml.get_or_init(|| made(encoding)),
+            Encoding::Protobuf => self.protobuf.get_or_init(|| made(encoding)),
+        }
+    }
 }
 
 impl Discovery {
     /// The documents for the table of resources. `address` is `host:port`, as clients reach the server.
     pub fn new(address: &str) -> Self {
-        let document = |value: Value| Document::new(JSON, line(&value));
+        let document = |value: Value| Legacy::new(&value);
         let mut legacy = BTreeMap::new();
         legacy.insert("/api".to_owned(), document(api_versions(address)));
         legacy.insert("/apis".to_owned(), document(group_list()));
@@ -66,8 +103,9 @@ impl Discovery {
             _ => None,
         };
         for clause in accept::clauses(headers) {
-            if clause.parameter("as").is_empty() && clause.accepts(JSON) {
-                return Some(Ok(legacy.respond(headers)));
+            let accepted = ENCODINGS.into_iter().find(|encoding| clause.accepts(encoding.content_type()));
+            if let Some(encoding) = accepted.filter(|_| clause.parameter("as").is_empty()) {
+                return Some(Ok(legacy.of(encoding).respond(headers)));
             }
             if let Some(aggregated) = aggregated
                 && wants_aggregated(&clause)
@@ -75,7 +113,7 @@ impl Discovery {
                 return Some(Ok(aggregated.respond(headers)));
             }
         }
-        Some(Err(Status::not_acceptable(&[JSON])))
+        Some(Err(Status::not_acceptable(&ENCODINGS.map(Encoding::content_type))))
     }
 }
 
@@ -280,11 +318,36 @@ mod tests {
     }
 
     #[test]
+    fn legacy_documents_come_in_yaml_and_protobuf() {
+        let discovery = Discovery::new("localhost:6443");
+        for path in ["/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1"] {
+            let get = |accept: &str| {
+                let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
+                discovery.answer(path, &headers).unwrap().unwrap()
+            };
+            let json: Value = serde_json::from_slice(get(JSON).body()).unwrap();
+            let yaml = get("application/yaml");
+            assert_eq!(yaml.headers()[CONTENT_TYPE], "application/yaml");
+            assert_eq!(serde_yaml_ng::from_slice::<Value>(yaml.body()).unwrap(), json, "{path}");
+            let protobuf = get("application/vnd.kubernetes.protobuf, */*");
+            assert_eq!(protobuf.headers()[CONTENT_TYPE], "application/vnd.kubernetes.protobuf");
+            let (_, decoded) = kstore_api::wire::protobuf::decode(protobuf.body()).unwrap();
+            let members = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+            let only = |value: &Value, keep: &str| members(value).into_iter().filter(|m| m == keep).count();
+            for member in ["groups", "name", "resources", "versions"] {
+                assert_eq!(only(&decoded, member), only(&json, member), "{path}");
+            }
+            assert_eq!(decoded["groups"][0]["name"], json["groups"][0]["name"]);
+            assert_eq!(decoded["resources"][0]["verbs"], json["resources"][0]["verbs"]);
+        }
+    }
+
+    #[test]
     fn other_paths_and_other_types_are_not_answered() {
         let discovery = Discovery::new("localhost:6443");
         assert!(discovery.answer("/apis/nobody.example.com", &HeaderMap::new()).is_none());
         assert!(discovery.answer("/api/v1/pods", &HeaderMap::new()).is_none());
-        let yaml = HeaderMap::from_iter([(ACCEPT, "application/yaml".parse().unwrap())]);
-        assert_eq!(discovery.answer("/api", &yaml).unwrap().unwrap_err().code, 406);
+        let xml = HeaderMap::from_iter([(ACCEPT, "application/xml".parse().unwrap())]);
+        assert_eq!(discovery.answer("/api", &xml).unwrap().unwrap_err().code, 406);
     }
 }

@@ -42,8 +42,11 @@ impl Document {
             let _ = write!(hex, "{byte:02X}");
             hex
         });
-        let content =
-            if content.len() < COMPRESS_FROM { Content::Plain(content.into()) } else { compress(content) };
+        let content = if content.len() < COMPRESS_FROM {
+            Content::Plain(content.into())
+        } else {
+            Content::Gzip(compress(&content).into())
+        };
         Self { content_type, tag, content }
     }
 
@@ -76,6 +79,18 @@ impl Document {
         response
     }
 
+    /// What it says, uncompressed.
+    pub(super) fn content(&self) -> Bytes {
+        match &self.content {
+            Content::Plain(bytes) => bytes.clone(),
+            Content::Gzip(bytes) => {
+                let mut plain = Vec::new();
+                GzDecoder::new(bytes.as_ref()).read_to_end(&mut plain).expect("we compressed it ourselves");
+                plain.into()
+            }
+        }
+    }
+
     fn full(&self, headers: &HeaderMap) -> Response<Bytes> {
         let mut response = match &self.content {
             Content::Plain(bytes) => return reply(StatusCode::OK, self.content_type, bytes.clone()),
@@ -84,11 +99,7 @@ impl Document {
                 response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
                 response
             }
-            Content::Gzip(bytes) => {
-                let mut plain = Vec::new();
-                GzDecoder::new(bytes.as_ref()).read_to_end(&mut plain).expect("we compressed it ourselves");
-                reply(StatusCode::OK, self.content_type, plain.into())
-            }
+            Content::Gzip(_) => reply(StatusCode::OK, self.content_type, self.content()),
         };
         response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
         response
@@ -103,10 +114,11 @@ pub(super) fn reply(status: StatusCode, content_type: &'static str, body: Bytes)
     response
 }
 
-fn compress(content: Vec<u8>) -> Content {
+/// The same in gzip.
+pub(super) fn compress(content: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(content.len() / 8), Compression::fast());
-    let compressed = encoder.write_all(&content).and_then(|()| encoder.finish());
-    compressed.map_or(Content::Plain(content.into()), |bytes| Content::Gzip(bytes.into()))
+    encoder.write_all(content).expect("compressing into memory does not fail");
+    encoder.finish().expect("compressing into memory does not fail")
 }
 
 fn takes_gzip(headers: &HeaderMap) -> bool {

@@ -2,6 +2,8 @@
 //! its owner; nothing is measured in the background.
 
 use super::document::reply;
+use super::router::decode_query;
+use crate::metrics::{Counter, Page};
 use bytes::Bytes;
 use http::header::{HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use http::{Response, StatusCode};
@@ -15,7 +17,12 @@ pub struct Health {
     storage: Box<dyn Fn() -> bool + Send + Sync>,
     bootstrapped: AtomicBool,
     stopping: AtomicBool,
+    /// How often each check of each endpoint held, and did not.
+    asked: [[[Counter; 2]; CHECKS.len()]; ENDPOINTS.len()],
 }
+
+/// The three, by path.
+const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
 
 /// One named check.
 struct Check {
@@ -26,12 +33,23 @@ struct Check {
 }
 
 /// In the order shown. The names are those that clients of Kubernetes know, where the check means the same.
-const CHECKS: [Check; 9] = [
+const CHECKS: [Check; 11] = [
     Check { name: "ping", readiness: false, holds: |_| true },
     Check { name: "log", readiness: false, holds: |_| true },
     Check { name: "etcd", readiness: false, holds: |health| (health.storage)() },
     Check { name: "etcd-readiness", readiness: true, holds: |health| (health.storage)() },
     Check { name: "informer-sync", readiness: true, holds: Health::is_bootstrapped },
+    // The watch cache is what admission and authorization look at.
+    Check {
+        name: "poststarthook/start-apiserver-admission-initializer",
+        readiness: false,
+        holds: Health::is_bootstrapped,
+    },
+    Check {
+        name: "poststarthook/generic-apiserver-start-informers",
+        readiness: false,
+        holds: Health::is_bootstrapped,
+    },
     Check {
         name: "poststarthook/start-system-namespaces-controller",
         readiness: false,
@@ -53,6 +71,7 @@ impl Health {
             storage: Box::new(storage),
             bootstrapped: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            asked: Default::default(),
         }
     }
 
@@ -77,54 +96,99 @@ impl Health {
 
     /// The answer to a GET of a health path (`/livez`, `/readyz/ping`, …); `None` if the path is none.
     pub fn answer(&self, path: &str, query: Option<&str>) -> Option<Response<Bytes>> {
-        let (endpoint, check) =
-            path.strip_prefix('/')?.split_once('/').unwrap_or((path.strip_prefix('/')?, ""));
-        let ready = match endpoint {
-            "readyz" => true,
-            "livez" | "healthz" => false,
-            _ => return None,
-        };
-        let mut checks = CHECKS.iter().filter(|c| ready || !c.readiness);
-        if check.is_empty() {
-            return Some(self.all(endpoint, checks, query.unwrap_or_default()));
+        let path = path.strip_prefix('/')?;
+        let (endpoint, name) = path.split_once('/').unwrap_or((path, ""));
+        let endpoint = ENDPOINTS.iter().position(|known| *known == endpoint)?;
+        if name.is_empty() {
+            return Some(self.all(endpoint, query.unwrap_or_default()));
         }
-        let check = checks.find(|c| c.name == check)?;
-        Some(if (check.holds)(self) {
+        let (at, _) = checks(endpoint).find(|(_, check)| check.name == name)?;
+        Some(if self.ask(endpoint, at) {
             text(StatusCode::OK, "ok")
         } else {
-            text(StatusCode::INTERNAL_SERVER_ERROR, "internal server error: failed\n")
+            text(StatusCode::INTERNAL_SERVER_ERROR, &format!("internal server error: {name} failed\n"))
         })
     }
 
-    fn all<'c>(
-        &self,
-        endpoint: &str,
-        checks: impl Iterator<Item = &'c Check>,
-        query: &str,
-    ) -> Response<Bytes> {
+    fn ask(&self, endpoint: usize, check: usize) -> bool {
+        let holds = (CHECKS[check].holds)(self);
+        self.asked[endpoint][check][usize::from(!holds)].add(1);
+        holds
+    }
+
+    fn all(&self, endpoint: usize, query: &str) -> Response<Bytes> {
         let parameters = || query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         let verbose = parameters().any(|(key, _)| key == "verbose");
-        let excluded = |name: &str| {
-            parameters().any(|(key, value)| key == "exclude" && value.replace("%2F", "/") == name)
-        };
+        let mut excluded: Vec<String> =
+            parameters().filter(|(key, _)| *key == "exclude").map(|(_, value)| decode_query(value)).collect();
+        excluded.sort();
+        excluded.dedup();
         let (mut body, mut failed) = (String::new(), false);
-        for check in checks {
+        for (at, check) in checks(endpoint) {
             let name = check.name;
-            let _ = if excluded(name) {
+            let _ = if let Some(at) = excluded.iter().position(|excluded| excluded == name) {
+                excluded.remove(at);
                 writeln!(body, "[+]{name} excluded: ok")
-            } else if (check.holds)(self) {
+            } else if self.ask(endpoint, at) {
                 writeln!(body, "[+]{name} ok")
             } else {
                 failed = true;
                 writeln!(body, "[-]{name} failed: reason withheld")
             };
         }
+        if !excluded.is_empty() {
+            let names: Vec<String> = excluded.iter().map(|name| format!("{name:?}")).collect();
+            let names = names.join(", ");
+            let _ = writeln!(body, "warn: some health checks cannot be excluded: no matches for {names}");
+        }
+        let endpoint = ENDPOINTS[endpoint];
         match (failed, verbose) {
             (true, _) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{body}{endpoint} check failed\n")),
             (false, true) => text(StatusCode::OK, &format!("{body}{endpoint} check passed\n")),
             (false, false) => text(StatusCode::OK, "ok"),
         }
     }
+
+    /// All paths that are answered.
+    pub fn paths() -> impl Iterator<Item = String> {
+        let own = |(at, endpoint): (usize, &&str)| {
+            let checks = checks(at).map(|(_, check)| format!("/{endpoint}/{}", check.name));
+            std::iter::once(format!("/{endpoint}")).chain(checks).collect::<Vec<_>>()
+        };
+        ENDPOINTS.iter().enumerate().flat_map(own)
+    }
+
+    /// What `/metrics/slis` says: whether each check holds now, and how often it did when asked.
+    pub fn render(&self, page: &mut Page<'_>) {
+        let all = || {
+            let of = |(at, endpoint): (usize, &&'static str)| {
+                let endpoint = *endpoint;
+                checks(at).map(move |(check, row)| (at, check, endpoint, row.name)).collect::<Vec<_>>()
+            };
+            ENDPOINTS.iter().enumerate().flat_map(of)
+        };
+        let name = "kubernetes_healthcheck";
+        page.head(name, "gauge", "Whether a check of health holds.");
+        for (_, check, endpoint, row) in all() {
+            let holds = u8::from((CHECKS[check].holds)(self));
+            page.line(name, &[("name", row), ("type", endpoint)], holds);
+        }
+        let name = "kubernetes_healthchecks_total";
+        page.head(name, "counter", "How often a check of health was asked, by what it said.");
+        for (at, check, endpoint, row) in all() {
+            for (status, asked) in ["success", "error"].iter().zip(&self.asked[at][check]) {
+                if asked.get() > 0 {
+                    page.line(name, &[("name", row), ("type", endpoint), ("status", status)], asked.get());
+                }
+            }
+        }
+    }
+}
+
+/// The checks of an endpoint, by their places in [`CHECKS`].
+fn checks(endpoint: usize) -> impl Iterator<Item = (usize, &'static Check)> {
+    let ready = ENDPOINTS[endpoint] == "readyz";
+    CHECKS.iter().enumerate().filter(move |(_, check)| ready || !check.readiness)
 }
 
 fn text(status: StatusCode, body: &str) -> Response<Bytes> {
@@ -154,6 +218,8 @@ mod tests {
         health.set_stopping();
         assert_eq!(get(&health, "/readyz", "").0, 500);
         assert_eq!(get(&health, "/readyz", "exclude=shutdown").0, 200);
+        let verbose = get(&health, "/readyz", "verbose&exclude=shutdown&exclude=nothing").1;
+        assert!(verbose.contains("[+]shutdown excluded: ok\nwarn: some health checks cannot be excluded: no matches for \"nothing\"\n"), "{verbose}");
         assert_eq!(get(&health, "/livez", ""), (200, "ok".into()));
     }
 
@@ -165,7 +231,15 @@ mod tests {
         assert_eq!(code, 500);
         assert!(body.starts_with("[+]ping ok\n[+]log ok\n[-]etcd failed"), "{body}");
         assert_eq!(get(&health, "/livez/ping", "").0, 200);
-        assert_eq!(get(&health, "/livez/etcd", "").0, 500);
+        assert_eq!(get(&health, "/livez/etcd", ""), (500, "internal server error: etcd failed\n".into()));
+        let mut page = String::new();
+        health.render(&mut Page::new(&mut page));
+        assert!(page.contains("kubernetes_healthcheck{name=\"etcd\",type=\"livez\"} 0\n"), "{page}");
+        assert!(
+            page.contains("kubernetes_healthchecks_total{name=\"etcd\",type=\"livez\",status=\"error\"} 2\n"),
+            "{page}"
+        );
+        assert!(!page.contains("name=\"shutdown\",type=\"livez\""), "readiness only");
         assert_eq!(get(&health, "/readyz/poststarthook/rbac/bootstrap-roles", "").0, 200);
         assert!(health.answer("/livez/nothing", None).is_none());
         assert!(health.answer("/version", None).is_none());

@@ -24,7 +24,7 @@ pub mod version;
 use crate::authn::UserInfo;
 use crate::fence::Fence;
 use crate::limits;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, measured_as};
 use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
 use crate::tunnel::Tunnels;
 use axum::body::Body as HttpBody;
@@ -163,13 +163,17 @@ impl Rest {
             },
             nondet: self.pipeline.nondet().clone(),
         };
+        let kind = measured_as(&request);
+        if let Some(bytes) = request.action.body_size() {
+            self.pipeline.metrics().received(kind, bytes);
+        }
         let answered = self.pipeline.serve(request).await;
         let accepted = answered.as_ref().is_ok_and(|answered| answered.accepted);
         let mut response = reply.response(answered);
         if accepted {
             *response.status_mut() = StatusCode::ACCEPTED;
         }
-        response
+        self.pipeline.metrics().sent(kind, response)
     }
 
     /// Everything about a resource request that the URL, the headers and the body say.

@@ -140,7 +140,10 @@ impl Forms {
 fn parts() -> impl Iterator<Item = Part> {
     let groups = kind::groups().filter(|group| !group.is_empty()).map(|group| Part::Group(group.into()));
     let resources = kind::groups().flat_map(|group| kind::versions(group).map(move |v| resources(group, v)));
-    [Part::Versions, Part::Groups, Part::Version].into_iter().chain(groups).chain(resources)
+    [Part::Versions, Part::Groups, Part::Version, Part::Issuer, Part::Keys]
+        .into_iter()
+        .chain(groups)
+        .chain(resources)
 }
 
 fn resources(group: &str, version: &str) -> Part {
@@ -203,7 +206,7 @@ mod tests {
         assert_eq!(response.headers()[EXPIRES], "Fri, 01 Jan 2027 00:00:00 GMT");
         let document: Value = serde_json::from_slice(response.body()).unwrap();
         assert!(document["components"]["schemas"]["io.k8s.api.coordination.v1.Lease"].is_object());
-        for name in ["api", "api/v1", "apis", "apis/coordination.k8s.io", "version"] {
+        for name in ["api", "api/v1", "apis", "apis/coordination.k8s.io", "openid/v1/jwks", "version"] {
             let url = index["paths"][name]["serverRelativeURL"].as_str().unwrap_or_else(|| panic!("{name}"));
             if name != "api/v1" {
                 let document: Value = serde_json::from_slice(get(&openapi, url).unwrap().body()).unwrap();

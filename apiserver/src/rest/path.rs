@@ -1,6 +1,8 @@
 //! Everything outside the resource API: discovery, health, OpenAPI, version, metrics, and kstore's own trace.
 
+use super::accept;
 use super::discovery::Discovery;
+use super::document::compress;
 use super::health::Health;
 use super::openapi::OpenApi;
 use super::query::Query;
@@ -8,18 +10,24 @@ use super::respond::{encode, refusal, response};
 use super::{content, path_verb, version};
 use crate::authn::UserInfo;
 use crate::authz::{Attributes, Target};
+use crate::metrics::{self, Page, page};
 use crate::pipeline::Pipeline;
 use crate::token;
 use axum::body::Body;
 use bytes::Bytes;
-use http::header::X_CONTENT_TYPE_OPTIONS;
+use http::header::{CONTENT_ENCODING, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 use kstore_api::kind;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+/// Paths whose requests are counted.
+const COUNTED: [&str; 7] =
+    ["/healthz", "/livez", "/metrics", "/metrics/slis", "/openapi/v2", "/readyz", "/version"];
 
 /// The paths and what they need.
 pub(super) struct Paths {
@@ -50,6 +58,18 @@ impl Paths {
     /// Serves a path that is no resource.
     pub(super) async fn serve(&self, parts: &Parts, user: &UserInfo) -> Response<Body> {
         let path = parts.uri.path();
+        let Some(counted) = COUNTED.iter().find(|counted| **counted == path) else {
+            return self.answer(parts, user).await;
+        };
+        let kind = metrics::Kind::of_path(counted);
+        let measured = self.pipeline.metrics().begin(kind, false);
+        let response = self.answer(parts, user).await;
+        measured.end(response.status().as_u16());
+        self.pipeline.metrics().sent(kind, response)
+    }
+
+    async fn answer(&self, parts: &Parts, user: &UserInfo) -> Response<Body> {
+        let path = parts.uri.path();
         if let Err(status) = self.authorize(parts, user) {
             return refusal(&status);
         }
@@ -72,7 +92,12 @@ impl Paths {
         }
         match path {
             "/version" | "/version/" => json(parts, &version::document()),
-            "/metrics" => response(StatusCode::OK, "text/plain; version=0.0.4", Body::from(self.metrics())),
+            "/metrics" => figures(parts, self.metrics()),
+            "/metrics/slis" => {
+                let mut page = String::new();
+                self.health.render(&mut Page::new(&mut page));
+                figures(parts, page)
+            }
             "/kstore/v1/trace" => {
                 self.trace(parts).await.map_or_else(|status| refusal(&status), |tree| json(parts, &tree))
             }
@@ -96,7 +121,10 @@ impl Paths {
     fn authorize(&self, parts: &Parts, user: &UserInfo) -> Result<(), Status> {
         let verb = path_verb(&parts.method);
         let attributes = Attributes { user, verb: &verb, target: Target::Path(parts.uri.path()) };
-        self.pipeline.authorizer().check(&attributes)
+        let began = Instant::now();
+        let verdict = self.pipeline.authorizer().check(&attributes);
+        self.pipeline.metrics().authorized(verdict.is_ok(), began.elapsed());
+        verdict
     }
 
     /// The causal tree of one object: `resource` (plural, optionally `.group`), `namespace`, `name`.
@@ -124,6 +152,24 @@ impl Paths {
     }
 }
 
+/// A page of figures in the format and coding that the caller takes; who names none that we have gets the text format.
+fn figures(parts: &Parts, text: String) -> Response<Body> {
+    let open = |clause: &accept::Clause| clause.media == "application/openmetrics-text";
+    let plain = |clause: &accept::Clause| clause.accepts("text/plain");
+    let wanted = accept::clauses(&parts.headers).into_iter().find(|clause| open(clause) || plain(clause));
+    let (media, text) = if wanted.is_some_and(|clause| open(&clause)) {
+        (page::OPEN_METRICS, page::open_metrics(&text))
+    } else {
+        (page::TEXT, text)
+    };
+    if !content::takes_gzip(&parts.headers) {
+        return response(StatusCode::OK, media, Body::from(text));
+    }
+    let mut response = response(StatusCode::OK, media, Body::from(compress(text.as_bytes())));
+    response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    response
+}
+
 fn finish(found: Result<Response<Bytes>, Status>) -> Response<Body> {
     match found {
         Ok(found) => found.map(Body::from),
@@ -142,23 +188,12 @@ fn json(parts: &Parts, value: &Value) -> Response<Body> {
 }
 
 fn index() -> Value {
-    let mut paths: Vec<String> = [
-        "/.well-known/openid-configuration",
-        "/api",
-        "/api/v1",
-        "/apis",
-        "/healthz",
-        "/kstore/v1/trace",
-        "/livez",
-        "/metrics",
-        "/openapi/v2",
-        "/openapi/v3",
-        "/openid/v1/jwks",
-        "/readyz",
-        "/version",
-    ]
-    .map(str::to_owned)
-    .into();
+    let others = ["/api", "/api/v1", "/apis", "/kstore/v1/trace", "/metrics", "/metrics/slis"];
+    let documents = ["/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"];
+    let tokens = ["/.well-known/openid-configuration", "/openid/v1/jwks"];
+    let mut paths: Vec<String> =
+        others.iter().chain(&documents).chain(&tokens).map(|path| (*path).to_owned()).collect();
+    paths.extend(Health::paths());
     for group in kind::groups().filter(|group| !group.is_empty()) {
         paths.push(format!("/apis/{group}"));
         paths.extend(kind::versions(group).map(|version| format!("/apis/{group}/{version}")));

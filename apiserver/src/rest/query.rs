@@ -28,6 +28,11 @@ impl Query {
         self.0.iter().find(|(k, _)| k == key).map_or("", |(_, v)| v)
     }
 
+    /// All values of a parameter, in their order.
+    pub(super) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(k, _)| k == key).map(|(_, value)| value.as_str())
+    }
+
     /// A boolean as Kubernetes reads it: present and neither `false`, in any case, nor `0`.
     pub(super) fn flag(&self, key: &str) -> bool {
         self.0

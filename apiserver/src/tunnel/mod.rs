@@ -14,11 +14,13 @@ use kstore_proto::kstore::v1 as pb;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tokio_util::task::TaskTracker;
 
 /// Who reaches which node. One per apiserver; shared by `Arc`.
 #[derive(Default)]
 pub struct Tunnels {
     nodes: Mutex<BTreeMap<String, Arc<Link>>>,
+    tasks: TaskTracker,
 }
 
 /// Why a stream to a node was not opened.
@@ -53,6 +55,11 @@ impl Tunnels {
     pub fn open(&self, open: pb::StreamOpen) -> Result<NodeStream, OpenError> {
         let link = self.nodes.lock().get(&open.node).cloned();
         link.ok_or(OpenError::NoTunnel)?.open(open)
+    }
+
+    /// What carries streams on connections that are no longer HTTP.
+    pub fn tasks(&self) -> &TaskTracker {
+        &self.tasks
     }
 
     /// How many nodes are reached.

@@ -2,8 +2,12 @@
 //! a tunnel that is opened here, one for all of them; each stream in it is a task that follows its pod through a [`Feed`]. What a
 //! stream says is judged elsewhere (`log`, `shell`); nothing on the host is touched.
 
+mod exec;
 mod latest;
 mod log;
+mod port;
+mod terminal;
+mod world;
 
 use crate::limits::{LOOK_QUEUE, TUNNEL_RETRY_BASE, TUNNEL_RETRY_MAX};
 use crate::manager::record::PodRecord;
@@ -124,9 +128,9 @@ impl Streams {
         };
         match stream.request.kind.clone() {
             StreamKind::Log(options) => self.log(&feed, &options, stream).await,
-            StreamKind::Exec(..) | StreamKind::Attach(_) | StreamKind::Port(_) => {
-                stream.refuse(&Status::internal("not served"));
-            }
+            StreamKind::Exec(argv, terminal) => self.exec(&feed, &argv, terminal, stream).await,
+            StreamKind::Attach(terminal) => self.attach(&feed, terminal, stream).await,
+            StreamKind::Port(port) => self.port(&feed, port, stream).await,
         }
     }
 }

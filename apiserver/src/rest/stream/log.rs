@@ -1,10 +1,13 @@
 //! `pods/log`: what a container logged, as text, and what it will log if the caller follows it.
 
+use super::protocol;
+use super::websocket::{self, Handshake};
 use super::{Asked, Streams};
 use crate::rest::query::Query;
 use crate::rest::respond::response;
 use crate::tunnel::{FromNode, Reader};
 use axum::body::Body;
+use futures::StreamExt as _;
 use http::{Response, StatusCode};
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::status::Status;
@@ -19,6 +22,41 @@ impl Streams {
         };
         let body = Body::from_stream(text(reader, self.stop.clone()));
         Ok(response(StatusCode::OK, "text/plain", body))
+    }
+
+    /// The same on a WebSocket: each piece is a message.
+    pub(super) async fn log_socket(
+        &self,
+        asked: &Asked<'_>,
+        handshake: Handshake,
+    ) -> Result<Response<Body>, Status> {
+        let protocol =
+            protocol::plain(&handshake.offered).ok_or_else(|| websocket::no_protocol(&handshake.offered))?;
+        let stream = self.open_log(asked).await?;
+        let (response, opening) = handshake.accept(protocol.name);
+        self.go_on(async move {
+            let Some(socket) = opening.socket().await else { return };
+            let (mut outgoing, mut incoming) = socket.split();
+            let sending = async {
+                let Some((mut reader, _)) = stream else { return true };
+                while let Some(FromNode::Data { data, .. }) = reader.next().await {
+                    if websocket::send(&mut outgoing, protocol.encode_plain(data)).await.is_err() {
+                        return false;
+                    }
+                }
+                true
+            };
+            let gone = async { while let Some(Ok(_)) = incoming.next().await {} };
+            let read = tokio::select! {
+                biased;
+                read = sending => read,
+                () = gone => false,
+            };
+            if read {
+                websocket::close(outgoing, incoming).await;
+            }
+        });
+        Ok(response)
     }
 
     /// The stream of the log; `None` for a pod without a node, which has logged nothing.

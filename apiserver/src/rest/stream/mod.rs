@@ -3,6 +3,13 @@
 
 mod log;
 mod place;
+mod portforward;
+mod protocol;
+mod remote;
+mod remote_spdy;
+mod spdy;
+mod upgrade;
+mod websocket;
 
 use super::query::Query;
 use super::respond::refusal;
@@ -21,12 +28,19 @@ use kstore_api::status::{Reason, Status};
 use kstore_proto::kstore::v1 as pb;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+use upgrade::Upgrade;
 
 /// Which stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     /// What a container logs.
     Log,
+    /// A command in a container.
+    Exec,
+    /// The container's own process.
+    Attach,
+    /// Connections to ports of the pod.
+    PortForward,
 }
 
 impl Which {
@@ -34,6 +48,9 @@ impl Which {
     pub(super) fn of(path: &ResourcePath) -> Option<Self> {
         match (path.resource.group, path.resource.plural, path.subresource.as_str()) {
             ("", "pods", "log") => Some(Self::Log),
+            ("", "pods", "exec") => Some(Self::Exec),
+            ("", "pods", "attach") => Some(Self::Attach),
+            ("", "pods", "portforward") => Some(Self::PortForward),
             _ => None,
         }
     }
@@ -41,6 +58,9 @@ impl Which {
     fn subresource(self) -> &'static str {
         match self {
             Self::Log => "log",
+            Self::Exec => "exec",
+            Self::Attach => "attach",
+            Self::PortForward => "portforward",
         }
     }
 
@@ -48,6 +68,7 @@ impl Which {
     fn measured(self) -> &'static str {
         match self {
             Self::Log => "GET",
+            Self::Exec | Self::Attach | Self::PortForward => "CONNECT",
         }
     }
 }
@@ -87,7 +108,7 @@ impl Streams {
         };
         let kind =
             metrics::Kind::of(which.measured(), target.resource, which.subresource(), "", &target.name);
-        let measured = self.pipeline.metrics().begin(kind);
+        let measured = self.pipeline.metrics().begin(kind, false);
         let response = self.allowed(which, parts, user, target).await.unwrap_or_else(|s| refusal(&s));
         measured.end(response.status().as_u16());
         response
@@ -96,13 +117,13 @@ impl Streams {
     async fn allowed(
         &self,
         which: Which,
-        parts: Parts,
+        mut parts: Parts,
         user: &UserInfo,
         target: Target,
     ) -> Result<Response<Body>, Status> {
         let verb = match parts.method {
             Method::GET | Method::HEAD => "get",
-            Method::POST => "create",
+            Method::POST if which != Which::Log => "create",
             ref other => {
                 let verb = other.as_str().to_ascii_lowercase();
                 return Err(Status::method_not_allowed(target.resource, &verb));
@@ -111,12 +132,29 @@ impl Streams {
         self.pipeline.cache().fresh().await.map_err(of_read)?;
         self.pipeline.check(user, verb, &target, &target.name)?;
         let query = Query::parse(parts.uri.query());
+        if which != Which::Log && !query.get("dryRun").is_empty() {
+            return Err(Status::bad_request("dryRun is not supported"));
+        }
+        let upgrade = Upgrade::of(&mut parts)?;
+        if which != Which::Log && matches!(upgrade, Some(Upgrade::WebSocket(_))) {
+            // A WebSocket begins with a GET, but what goes through it is no reading.
+            self.pipeline.check(user, "create", &target, &target.name)?;
+        }
         let asked = Asked { target, query: &query };
-        match which {
-            Which::Log if verb == "create" => {
-                Err(Status::method_not_allowed(asked.target.resource, "create"))
+        match (which, upgrade) {
+            (Which::Log, Some(Upgrade::WebSocket(handshake))) => self.log_socket(&asked, handshake).await,
+            (Which::Log, Some(Upgrade::Spdy(_)) | None) => self.log(&asked).await,
+            (Which::PortForward, upgrade) => self.port_forward(&asked, upgrade),
+            (Which::Exec | Which::Attach, Some(Upgrade::WebSocket(handshake))) => {
+                self.remote(which, &asked, handshake).await
             }
-            Which::Log => self.log(&asked).await,
+            (Which::Exec | Which::Attach, Some(Upgrade::Spdy(handshake))) => {
+                self.remote_spdy(which, &asked, handshake).await
+            }
+            (Which::Exec | Which::Attach, None) => {
+                self.remote_request(which, &asked)?;
+                Err(no_upgrade())
+            }
         }
     }
 
@@ -145,4 +183,9 @@ fn unreachable(url: &str, node: &str, why: &dyn std::fmt::Display) -> Status {
     status.reason = Reason::Unknown;
     status.details = None;
     status
+}
+
+/// 400 in Kubernetes' words: the client asks for no protocol that carries streams.
+fn no_upgrade() -> Status {
+    Status::bad_request("Upgrade request required")
 }

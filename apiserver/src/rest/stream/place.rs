@@ -22,6 +22,17 @@ impl Streams {
         Ok(Place { pod, node })
     }
 
+    /// The pod that is asked about, which must have a node.
+    pub(super) fn bound(&self, asked: &Asked<'_>) -> Result<Place, Status> {
+        let place = self.pod(asked)?;
+        if place.node.is_empty() {
+            let text = format!("pod {} does not have a host assigned", asked.target.name);
+            return Err(Status::bad_request(text));
+        }
+        self.check_node(&place.node)?;
+        Ok(place)
+    }
+
     /// The node must exist for the server to know how to reach it.
     pub(super) fn check_node(&self, node: &str) -> Result<(), Status> {
         let nodes = kind::lookup("", "v1", "nodes").expect("nodes are in the table");

@@ -1,0 +1,64 @@
+//! How long admission takes, by step and by plugin, and what it refuses.
+
+use super::Operation;
+use crate::metrics::{Family, Histogram, Page};
+use std::time::Duration;
+
+/// Seconds; those of Kubernetes.
+const BOUNDS: [f64; 6] = [0.005, 0.025, 0.1, 0.5, 1.0, 2.5];
+
+/// Plugin ("" for the step as a whole), step, operation, whether it refused.
+type Key = (&'static str, &'static str, &'static str, bool);
+
+/// The figures of one chain.
+pub(super) struct Figures {
+    series: Family<Key, Histogram>,
+}
+
+impl Default for Figures {
+    fn default() -> Self {
+        Self { series: Family::new(|| Histogram::new(&BOUNDS)) }
+    }
+}
+
+impl Figures {
+    /// A plugin, or the whole step, has come to an end.
+    pub(super) fn count(
+        &self,
+        plugin: &'static str,
+        step: &'static str,
+        operation: Operation,
+        refused: bool,
+        took: Duration,
+    ) {
+        let operation = match operation {
+            Operation::Create => "CREATE",
+            Operation::Update => "UPDATE",
+            Operation::Delete => "DELETE",
+        };
+        self.series.get(&(plugin, step, operation, refused)).observe(took.as_secs_f64());
+    }
+
+    /// Writes both families.
+    pub(super) fn render(&self, page: &mut Page<'_>) {
+        let all = self.series.sorted();
+        let name = "apiserver_admission_controller_admission_duration_seconds";
+        page.head(name, "histogram", "Time that a plugin of admission took.");
+        for ((plugin, step, operation, refused), histogram) in
+            all.iter().filter(|((plugin, ..), _)| !plugin.is_empty())
+        {
+            let rejected = if *refused { "true" } else { "false" };
+            let labels =
+                [("name", *plugin), ("type", step), ("operation", operation), ("rejected", rejected)];
+            histogram.render(page, name, &labels);
+        }
+        let name = "apiserver_admission_step_admission_duration_seconds";
+        page.head(name, "histogram", "Time that a step of admission took.");
+        for ((_, step, operation, refused), histogram) in
+            all.iter().filter(|((plugin, ..), _)| plugin.is_empty())
+        {
+            let rejected = if *refused { "true" } else { "false" };
+            histogram.render(page, name, &[("type", step), ("operation", operation), ("rejected", rejected)]);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The body of a watch, counted as it is sent. It passes everything on as it is.
+
+use axum::body::{Body, Bytes};
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use http_body::{Frame, SizeHint};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// How events are told apart. A chunk of a body holds whole events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// A line each.
+    Lines,
+    /// A length of four bytes, then as many bytes.
+    Lengths,
+}
+
+impl Framing {
+    /// That of a response.
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if media.contains("protobuf") { Self::Lengths } else { Self::Lines }
+    }
+
+    /// Tells the size of each event in a chunk.
+    pub(super) fn each(self, chunk: &[u8], mut tell: impl FnMut(usize)) {
+        match self {
+            Self::Lines => chunk.split_inclusive(|byte| *byte == b'\n').for_each(|line| tell(line.len())),
+            Self::Lengths => {
+                let mut rest = chunk;
+                while let Some((length, body)) = rest.split_first_chunk::<4>() {
+                    let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+                    tell(length.min(body.len()));
+                    rest = body.get(length..).unwrap_or_default();
+                }
+            }
+        }
+    }
+}
+
+/// A body that tells `count` of every chunk, and keeps `open` until it is dropped.
+pub(super) struct Metered<C, O> {
+    inner: Body,
+    count: C,
+    _open: O,
+}
+
+impl<C, O> Metered<C, O> {
+    pub(super) fn new(inner: Body, count: C, open: O) -> Self {
+        Self { inner, count, _open: open }
+    }
+}
+
+impl<C: Fn(&[u8]) + Unpin, O: Unpin> http_body::Body for Metered<C, O> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(context);
+        if let Poll::Ready(Some(Ok(frame))) = &polled
+            && let Some(chunk) = frame.data_ref()
+        {
+            (self.count)(chunk);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(framing: Framing, chunk: &[u8]) -> Vec<usize> {
+        let mut out = Vec::new();
+        framing.each(chunk, |size| out.push(size));
+        out
+    }
+
+    #[test]
+    fn events_are_told_apart_by_lines_or_lengths() {
+        assert_eq!(sizes(Framing::Lines, b"{}\n{\"a\":1}\n"), [3, 8]);
+        assert_eq!(sizes(Framing::Lines, b""), [0; 0]);
+        assert_eq!(sizes(Framing::Lengths, b"\0\0\0\x02ab\0\0\0\x01c"), [2, 1]);
+        assert_eq!(sizes(Framing::Lengths, b"\0\0\0\x09ab"), [2], "a chunk that lies does no harm");
+    }
+}

@@ -1,0 +1,255 @@
+//! What is counted, in the Prometheus text format, under the names that dashboards for Kubernetes know. Only what is really
+//! counted; a family that would always say zero is left out. This file is the families of requests and who makes them; other
+//! parts append theirs ([`Metrics::append`]).
+//!
+//! Counting is a look into a map under a shared lock and a few atomic additions. A page is written from copies of the map, so
+//! that whoever counts never waits for whoever reads.
+
+mod body;
+pub mod page;
+mod process;
+mod request;
+mod series;
+mod storage;
+
+pub use page::Page;
+pub use request::{Kind, Measured, verb};
+pub use series::{Counter, Family, Histogram};
+pub use storage::Measured as MeasuredStorage;
+
+use crate::rest::version;
+use crate::storage::SharedStorage;
+use kstore_api::kind::Resource;
+use parking_lot::Mutex;
+use request::Requests;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+/// Seconds; of authentication and authorization, whose times are short.
+const QUICK: [f64; 15] = [
+    0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
+];
+/// Seconds; of waits for the watch cache.
+const WAITS: [f64; 13] = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0];
+
+/// What one kind of question about callers came to: how often and how long it took.
+struct Verdicts {
+    counts: Family<&'static str, Counter>,
+    durations: Family<&'static str, Histogram>,
+}
+
+impl Verdicts {
+    fn new() -> Self {
+        Self { counts: Family::new(Counter::default), durations: Family::new(|| Histogram::new(&QUICK)) }
+    }
+
+    fn count(&self, result: &'static str, took: Duration) {
+        self.counts.get(&result).add(1);
+        self.durations.get(&result).observe(took.as_secs_f64());
+    }
+
+    fn render(&self, page: &mut Page<'_>, count: (&str, &str), duration: (&str, &str)) {
+        page.head(count.0, "counter", count.1);
+        for (result, counter) in self.counts.sorted() {
+            page.line(count.0, &[("result", result)], counter.get());
+        }
+        page.head(duration.0, "histogram", duration.1);
+        for (result, histogram) in self.durations.sorted() {
+            histogram.render(page, duration.0, &[("result", result)]);
+        }
+    }
+}
+
+/// The counters of one server. Their number is bounded by verbs × resources × answer codes.
+pub struct Metrics {
+    requests: Requests,
+    authentication: Verdicts,
+    users: Family<&'static str, Counter>,
+    authorization: Verdicts,
+    handshake_errors: Counter,
+    read_waits: Family<(&'static str, &'static str), Histogram>,
+    queued: [AtomicI64; 2],
+    appendices: Mutex<Vec<Appendix>>,
+}
+
+/// Appends the figures of another part of the process, in the same format.
+#[derive(Clone)]
+struct Appendix(Arc<dyn Fn(&mut String) + Send + Sync>);
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            requests: Requests::default(),
+            authentication: Verdicts::new(),
+            users: Family::new(Counter::default),
+            authorization: Verdicts::new(),
+            handshake_errors: Counter::default(),
+            read_waits: Family::new(|| Histogram::new(&WAITS)),
+            queued: Default::default(),
+            appendices: Mutex::default(),
+        }
+    }
+}
+
+/// A request that waits for its turn.
+pub struct Queued<'m>(&'m AtomicI64);
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Metrics {
+    /// Ends every page with what `figures` appends to it: whole families, none of which is ours.
+    pub fn append(&self, figures: impl Fn(&mut String) + Send + Sync + 'static) {
+        self.appendices.lock().push(Appendix(Arc::new(figures)));
+    }
+
+    /// The same storage, its requests counted here.
+    pub fn measure(&self, storage: SharedStorage) -> SharedStorage {
+        let figures = Arc::new(storage::Figures::default());
+        let page = figures.clone();
+        self.append(move |out| page.render(&mut Page::new(out)));
+        Arc::new(MeasuredStorage::new(storage, figures))
+    }
+
+    /// Somebody has been asked who they are: their name, or that they cannot say.
+    pub fn authenticated(&self, user: Result<&str, ()>, took: Duration) {
+        let result = if user.is_ok() { "success" } else { "failure" };
+        self.authentication.count(result, took);
+        if let Ok(name) = user {
+            self.users.get(&user_class(name)).add(1);
+        }
+    }
+
+    /// Somebody has been told whether they may.
+    pub fn authorized(&self, allowed: bool, took: Duration) {
+        self.authorization.count(if allowed { "allowed" } else { "no-opinion" }, took);
+    }
+
+    /// A TLS handshake has failed.
+    pub fn handshake_failed(&self) {
+        self.handshake_errors.add(1);
+    }
+
+    /// A read has waited for the watch cache to become current.
+    pub fn waited(&self, resource: &Resource, took: Duration) {
+        self.read_waits.get(&(resource.group, resource.plural)).observe(took.as_secs_f64());
+    }
+
+    /// A request waits for its turn until what is returned is dropped.
+    pub fn queue(&self, writes: bool) -> Queued<'_> {
+        let waiting = &self.queued[usize::from(writes)];
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Queued(waiting)
+    }
+
+    /// Everything, in the Prometheus text format. `objects`: how many there are of each stored kind.
+    pub fn render<'r>(&self, objects: impl Iterator<Item = (&'r Resource, usize)>) -> String {
+        let mut out = String::with_capacity(64 * 1024);
+        let mut page = Page::new(&mut out);
+        self.requests.render(&mut page);
+        self.render_queued(&mut page);
+        self.render_callers(&mut page);
+        self.render_waits(&mut page);
+        render_objects(&mut page, objects);
+        render_build(&mut page);
+        process::render(&mut page);
+        let appendices = self.appendices.lock().clone();
+        appendices.iter().for_each(|Appendix(figures)| figures(&mut out));
+        out
+    }
+
+    fn render_queued(&self, page: &mut Page<'_>) {
+        let name = "apiserver_current_inqueue_requests";
+        page.head(name, "gauge", "Requests that wait for their turn, by kind.");
+        for (kind, waiting) in [("mutating", &self.queued[1]), ("readOnly", &self.queued[0])] {
+            page.line(name, &[("request_kind", kind)], waiting.load(Ordering::Relaxed));
+        }
+    }
+
+    fn render_callers(&self, page: &mut Page<'_>) {
+        self.authentication.render(
+            page,
+            ("authentication_attempts", "Attempts to authenticate, by result."),
+            ("authentication_duration_seconds", "Time that authentication took, by result."),
+        );
+        let name = "authenticated_user_requests";
+        page.head(name, "counter", "Authenticated requests, by class of user name.");
+        for (user, counter) in self.users.sorted() {
+            page.line(name, &[("username", user)], counter.get());
+        }
+        self.authorization.render(
+            page,
+            ("authorization_attempts_total", "Questions whether a caller may, by result."),
+            ("authorization_duration_seconds", "Time that authorization took, by result."),
+        );
+        let name = "apiserver_tls_handshake_errors_total";
+        page.head(name, "counter", "Connections that ended in their TLS handshake.");
+        page.line(name, &[], self.handshake_errors.get());
+    }
+
+    fn render_waits(&self, page: &mut Page<'_>) {
+        let name = "apiserver_watch_cache_read_wait_seconds";
+        page.head(name, "histogram", "Time spent waiting for the watch cache to become current.");
+        for ((group, resource), histogram) in self.read_waits.sorted() {
+            histogram.render(page, name, &[("group", group), ("resource", resource)]);
+        }
+    }
+}
+
+fn render_objects<'r>(page: &mut Page<'_>, objects: impl Iterator<Item = (&'r Resource, usize)>) {
+    let objects: Vec<_> = objects.collect();
+    let name = "apiserver_resource_objects";
+    page.head(name, "gauge", "Stored objects, by kind.");
+    for (resource, count) in &objects {
+        page.line(name, &[("group", resource.group), ("resource", resource.plural)], count);
+    }
+    let name = "apiserver_storage_objects";
+    page.head(name, "gauge", "Stored objects, by kind; the older name of apiserver_resource_objects.");
+    for (resource, count) in &objects {
+        page.line(name, &[("resource", &resource.qualified())], count);
+    }
+}
+
+/// What `/version` says, as labels.
+fn render_build(page: &mut Page<'_>) {
+    let document = version::document();
+    let fields = [
+        ("build_date", "buildDate"),
+        ("compiler", "compiler"),
+        ("git_commit", "gitCommit"),
+        ("git_tree_state", "gitTreeState"),
+        ("git_version", "gitVersion"),
+        ("go_version", "goVersion"),
+        ("major", "major"),
+        ("minor", "minor"),
+        ("platform", "platform"),
+    ];
+    let labels = fields.map(|(label, field)| (label, document[field].as_str().unwrap_or_default()));
+    page.head("kubernetes_build_info", "gauge", "Always 1; the labels say what is running.");
+    page.line("kubernetes_build_info", &labels, 1);
+}
+
+/// Names are for the audit, not for metrics: they may be secret and are many.
+fn user_class(name: &str) -> &'static str {
+    const KNOWN: [&str; 5] =
+        ["admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"];
+    match KNOWN.iter().find(|known| **known == name) {
+        Some(known) => known,
+        None if name.contains('@') => "email_id",
+        None => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests;

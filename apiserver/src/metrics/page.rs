@@ -1,0 +1,150 @@
+//! A page of figures: families with their samples, in the Prometheus text format, and its translation into OpenMetrics. Knows
+//! the formats; what is counted it does not know.
+
+use std::fmt::{Display, Write as _};
+
+/// The Prometheus text format.
+pub const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// OpenMetrics.
+pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Name and value.
+pub type Label<'l> = (&'l str, &'l str);
+
+/// A page in the making.
+pub struct Page<'s>(&'s mut String);
+
+impl<'s> Page<'s> {
+    /// Appends to `out`.
+    pub fn new(out: &'s mut String) -> Self {
+        Self(out)
+    }
+
+    /// Begins a family: all its samples follow before another begins.
+    pub fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let help = help.replace('\\', "\\\\").replace('\n', "\\n");
+        self.put(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+    }
+
+    /// One sample.
+    pub fn line(&mut self, name: &str, labels: &[Label<'_>], value: impl Display) {
+        self.0.push_str(name);
+        self.labels(labels, None);
+        self.put(format_args!(" {value}\n"));
+    }
+
+    /// One bucket of a histogram: how many were at most `bound`.
+    pub fn bucket(&mut self, name: &str, labels: &[Label<'_>], bound: f64, count: u64) {
+        self.put(format_args!("{name}_bucket"));
+        self.labels(labels, Some(bound));
+        self.put(format_args!(" {count}\n"));
+    }
+
+    fn labels(&mut self, labels: &[Label<'_>], bound: Option<f64>) {
+        if labels.is_empty() && bound.is_none() {
+            return;
+        }
+        for (at, (name, value)) in labels.iter().enumerate() {
+            let before = if at == 0 { '{' } else { ',' };
+            self.put(format_args!("{before}{name}=\""));
+            self.escaped(value);
+            self.0.push('"');
+        }
+        if let Some(bound) = bound {
+            let before = if labels.is_empty() { '{' } else { ',' };
+            if bound.is_finite() {
+                self.put(format_args!("{before}le=\"{bound}\""));
+            } else {
+                self.put(format_args!("{before}le=\"+Inf\""));
+            }
+        }
+        self.0.push('}');
+    }
+
+    fn escaped(&mut self, value: &str) {
+        for letter in value.chars() {
+            match letter {
+                '\\' => self.0.push_str("\\\\"),
+                '"' => self.0.push_str("\\\""),
+                '\n' => self.0.push_str("\\n"),
+                other => self.0.push(other),
+            }
+        }
+    }
+
+    fn put(&mut self, text: std::fmt::Arguments<'_>) {
+        self.0.write_fmt(text).expect("a string takes everything");
+    }
+}
+
+/// A page in the text format as OpenMetrics: counters are named without `_total` where they are described and with it where they
+/// are sampled, bounds are floats, and the page has an end.
+pub fn open_metrics(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 1024);
+    // A counter whose samples lack the suffix.
+    let mut bare: Option<&str> = None;
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap_or((rest, "unknown"));
+            let kind = if kind == "untyped" { "unknown" } else { kind };
+            bare = (kind == "counter" && !name.ends_with("_total")).then_some(name);
+            let name = if kind == "counter" { name.strip_suffix("_total").unwrap_or(name) } else { name };
+            out.extend(["# TYPE ", name, " ", kind, "\n"]);
+        } else if let Some(rest) = line.strip_prefix("# HELP ") {
+            // The type comes in the next line; only counters end like this.
+            let (name, help) = rest.split_once(' ').unwrap_or((rest, ""));
+            let name = name.strip_suffix("_total").unwrap_or(name);
+            out.extend(["# HELP ", name, " ", &help.replace('"', "\\\""), "\n"]);
+        } else if !line.starts_with('#') {
+            sample(&mut out, line, bare);
+        }
+    }
+    out.push_str("# EOF\n");
+    out
+}
+
+fn sample(out: &mut String, line: &str, bare: Option<&str>) {
+    let rest = match bare.and_then(|name| Some((name, line.strip_prefix(name)?))) {
+        Some((name, rest)) => {
+            out.extend([name, "_total"]);
+            rest
+        }
+        None => line,
+    };
+    match rest.split_once("le=\"").and_then(|(before, after)| Some((before, after.split_once('"')?))) {
+        Some((before, (bound, after))) if bound.bytes().all(|b| b.is_ascii_digit()) => {
+            out.extend([before, "le=\"", bound, ".0\"", after, "\n"]);
+        }
+        Some(_) | None => out.extend([rest, "\n"]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_escaped_and_bounds_written_as_prometheus_does() {
+        let mut out = String::new();
+        let mut page = Page::new(&mut out);
+        page.head("a_total", "counter", "One\nline");
+        page.line("a_total", &[("k", "q\"b\\n\n")], 3);
+        page.line("b", &[], 1.5);
+        page.bucket("c", &[], 1.0, 2);
+        page.bucket("c", &[("k", "v")], f64::INFINITY, 2);
+        let want = "# HELP a_total One\\nline\n# TYPE a_total counter\na_total{k=\"q\\\"b\\\\n\\n\"} 3\nb 1.5\n\
+                    c_bucket{le=\"1\"} 2\nc_bucket{k=\"v\",le=\"+Inf\"} 2\n";
+        assert_eq!(out, want);
+    }
+
+    #[test]
+    fn open_metrics_names_counters_its_own_way() {
+        let text = "# HELP a_total Say \"a\"\n# TYPE a_total counter\na_total{k=\"v\"} 3\n\
+                    # HELP b B\n# TYPE b counter\nb{k=\"v\"} 4\n\
+                    # HELP c C\n# TYPE c histogram\nc_bucket{le=\"1\"} 2\nc_bucket{le=\"2.5\"} 2\nc_bucket{le=\"+Inf\"} 2\n";
+        let want = "# HELP a Say \\\"a\\\"\n# TYPE a counter\na_total{k=\"v\"} 3\n\
+                    # HELP b B\n# TYPE b counter\nb_total{k=\"v\"} 4\n\
+                    # HELP c C\n# TYPE c histogram\nc_bucket{le=\"1.0\"} 2\nc_bucket{le=\"2.5\"} 2\nc_bucket{le=\"+Inf\"} 2\n# EOF\n";
+        assert_eq!(open_metrics(text), want);
+    }
+}

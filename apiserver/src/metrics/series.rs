@@ -1,0 +1,128 @@
+//! Counters and histograms that many threads move at once, and families of them by label values.
+
+use super::page::{Label, Page};
+use kstore_nondet::HashMap;
+use parking_lot::RwLock;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Grows by `more`.
+    pub fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// What it has come to.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How many values fell between which bounds, and their sum.
+#[derive(Debug)]
+pub struct Histogram {
+    bounds: &'static [f64],
+    /// One more than there are bounds: what is above all of them.
+    counts: Box<[AtomicU64]>,
+    /// The bits of a float.
+    sum: AtomicU64,
+}
+
+impl Histogram {
+    /// With these upper bounds, which ascend; the one of infinity is not among them.
+    pub fn new(bounds: &'static [f64]) -> Self {
+        let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
+        Self { bounds, counts, sum: AtomicU64::new(0f64.to_bits()) }
+    }
+
+    /// Takes in one value.
+    pub fn observe(&self, value: f64) {
+        let bucket = self.bounds.partition_point(|bound| *bound < value);
+        self.counts[bucket].fetch_add(1, Ordering::Relaxed);
+        let add = |sum: u64| Some((f64::from_bits(sum) + value).to_bits());
+        // Without a condition to fail it always comes to an end.
+        let _ = self.sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+    }
+
+    /// How many values were taken in.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Whether nothing was taken in yet.
+    pub fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
+    /// Its samples. What is taken in meanwhile may be in the sum and not yet in the count, never in one bucket and not in the next.
+    pub fn render(&self, page: &mut Page<'_>, name: &str, labels: &[Label<'_>]) {
+        let mut total = 0;
+        for (bound, count) in self.bounds.iter().chain([&f64::INFINITY]).zip(&self.counts) {
+            total += count.load(Ordering::Relaxed);
+            page.bucket(name, labels, *bound, total);
+        }
+        page.line(&format!("{name}_sum"), labels, f64::from_bits(self.sum.load(Ordering::Relaxed)));
+        page.line(&format!("{name}_count"), labels, total);
+    }
+}
+
+/// Series by the values of their labels. They come into being when first looked for, and stay.
+pub struct Family<K, V> {
+    series: RwLock<HashMap<K, Arc<V>>>,
+    new: fn() -> V,
+}
+
+impl<K: Clone + Eq + Hash + Ord, V> Family<K, V> {
+    /// An empty family; `new` makes a series.
+    pub fn new(new: fn() -> V) -> Self {
+        Self { series: RwLock::default(), new }
+    }
+
+    /// The series of these values.
+    pub fn get(&self, key: &K) -> Arc<V> {
+        if let Some(found) = self.series.read().get(key) {
+            return found.clone();
+        }
+        self.series.write().entry(key.clone()).or_insert_with(|| Arc::new((self.new)())).clone()
+    }
+
+    /// All series, in the order of their values.
+    pub fn sorted(&self) -> Vec<(K, Arc<V>)> {
+        let mut all: Vec<(K, Arc<V>)> =
+            self.series.read().iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_at_a_bound_is_within_it() {
+        let histogram = Histogram::new(&[1.0, 2.5]);
+        [0.5, 1.0, 2.0, 3.0].into_iter().for_each(|value| histogram.observe(value));
+        let mut out = String::new();
+        histogram.render(&mut Page::new(&mut out), "h", &[]);
+        let want =
+            "h_bucket{le=\"1\"} 2\nh_bucket{le=\"2.5\"} 3\nh_bucket{le=\"+Inf\"} 4\nh_sum 6.5\nh_count 4\n";
+        assert_eq!(out, want);
+    }
+
+    #[test]
+    fn threads_count_into_the_same_series() {
+        let family: Family<&str, Counter> = Family::new(Counter::default);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..1000).for_each(|_| family.get(&"a").add(1)));
+            }
+        });
+        assert_eq!(family.sorted()[0].1.get(), 4000);
+    }
+}

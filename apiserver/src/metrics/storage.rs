@@ -1,0 +1,132 @@
+//! A storage whose requests are counted, under the names by which people look for etcd's answers to an apiserver.
+
+use super::page::Page;
+use super::request::DURATIONS;
+use super::series::{Counter, Family, Histogram};
+use crate::cache::resource_of;
+use crate::storage::{
+    Commit, CommitError, Outcome, Page as Found, Raw, RawWatch, ReadError, SharedStorage, Storage, Write,
+};
+use async_trait::async_trait;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// Operation, group and resource.
+type Key = (&'static str, &'static str, &'static str);
+
+/// Requests to the storage.
+pub(super) struct Figures {
+    series: Family<Key, Series>,
+}
+
+struct Series {
+    durations: Histogram,
+    errors: Counter,
+}
+
+impl Default for Figures {
+    fn default() -> Self {
+        let new = || Series { durations: Histogram::new(&DURATIONS), errors: Counter::default() };
+        Self { series: Family::new(new) }
+    }
+}
+
+impl Figures {
+    fn count(&self, operation: &'static str, key: &str, began: Instant, failed: bool) {
+        let (group, resource) = resource_of(key.as_bytes()).map_or(("", ""), |r| (r.group, r.plural));
+        let series = self.series.get(&(operation, group, resource));
+        series.durations.observe(began.elapsed().as_secs_f64());
+        if failed {
+            series.errors.add(1);
+        }
+    }
+
+    pub(super) fn render(&self, page: &mut Page<'_>) {
+        let all = self.series.sorted();
+        let labels = |(operation, group, resource): Key| {
+            [("operation", operation), ("group", group), ("resource", resource)]
+        };
+        let name = "etcd_request_duration_seconds";
+        page.head(name, "histogram", "Time that requests to the storage took.");
+        all.iter().for_each(|(key, series)| series.durations.render(page, name, &labels(*key)));
+        let name = "etcd_requests_total";
+        page.head(name, "counter", "Requests to the storage.");
+        all.iter().for_each(|(key, series)| page.line(name, &labels(*key), series.durations.count()));
+        let name = "etcd_request_errors_total";
+        page.head(name, "counter", "Requests to the storage that failed.");
+        for (key, series) in all.iter().filter(|(_, series)| series.errors.get() > 0) {
+            page.line(name, &labels(*key), series.errors.get());
+        }
+    }
+}
+
+/// Passes everything on, and counts what takes time.
+pub struct Measured {
+    inner: SharedStorage,
+    figures: Arc<Figures>,
+}
+
+impl Measured {
+    pub(super) fn new(inner: SharedStorage, figures: Arc<Figures>) -> Self {
+        Self { inner, figures }
+    }
+}
+
+/// What a commit is called and the key that it is about: its first write, or, if it has none, its first guard.
+fn about(commit: &Commit) -> (&'static str, &str) {
+    let guarded = |key: &str| commit.guards.iter().find(|guard| guard.key == key);
+    match commit.writes.first() {
+        Some(Write::Put { key, .. }) if guarded(key).is_some_and(|guard| guard.revision == 0) => {
+            ("create", key)
+        }
+        Some(Write::Put { key, .. }) => ("update", key),
+        Some(Write::Delete { key }) => ("delete", key),
+        None => ("get", commit.guards.first().map_or("", |guard| guard.key.as_str())),
+    }
+}
+
+#[async_trait]
+impl Storage for Measured {
+    fn revision_here(&self) -> Option<i64> {
+        self.inner.revision_here()
+    }
+
+    async fn revision(&self) -> Result<i64, ReadError> {
+        self.inner.revision().await
+    }
+
+    async fn get(&self, key: &str, revision: i64) -> Result<Option<Raw>, ReadError> {
+        let began = Instant::now();
+        let found = self.inner.get(key, revision).await;
+        self.figures.count("get", key, began, found.is_err());
+        found
+    }
+
+    async fn list(&self, start: &str, end: &str, limit: i64, revision: i64) -> Result<Found, ReadError> {
+        let began = Instant::now();
+        let found = self.inner.list(start, end, limit, revision).await;
+        self.figures.count("list", start, began, found.is_err());
+        found
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Outcome, CommitError> {
+        let began = Instant::now();
+        let (operation, key) = about(&commit);
+        let key = key.to_owned();
+        let outcome = self.inner.commit(commit).await;
+        self.figures.count(operation, &key, began, outcome.is_err());
+        outcome
+    }
+
+    async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {
+        self.inner.watch(prefix, after).await
+    }
+
+    fn is_healthy(&self) -> bool {
+        self.inner.is_healthy()
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}

@@ -1,0 +1,123 @@
+//! `pods/exec` and `pods/attach` over WebSockets: channels of the client to channels of the node and back.
+
+use super::protocol::{self, Frame, Protocol};
+use super::websocket::{self, Handshake, Incoming, Opening, Outgoing};
+use super::{Asked, Streams, Which};
+use crate::tunnel::{FromNode, Reader, Writer};
+use axum::body::Body;
+use futures::StreamExt as _;
+use http::Response;
+use kstore_api::status::Status;
+use kstore_proto::kstore::v1 as pb;
+use pb::stream_open::What;
+
+impl Streams {
+    /// Serves an `exec` or `attach` on a WebSocket.
+    pub(super) async fn remote(
+        &self,
+        which: Which,
+        asked: &Asked<'_>,
+        handshake: Handshake,
+    ) -> Result<Response<Body>, Status> {
+        let protocol = protocol::channels(&handshake.offered)
+            .ok_or_else(|| websocket::no_protocol(&handshake.offered))?;
+        let (reader, writer) = self.open_remote(which, asked).await?;
+        let (response, opening) = handshake.accept(protocol.name);
+        let out = asked.query.flag("stdout");
+        self.go_on(carry(opening, protocol, out, reader, writer));
+        Ok(response)
+    }
+
+    /// The stream of an `exec` or `attach`, served by the node.
+    pub(super) async fn open_remote(
+        &self,
+        which: Which,
+        asked: &Asked<'_>,
+    ) -> Result<(Reader, Writer), Status> {
+        let open = self.remote_request(which, asked)?;
+        let verb = which.subresource();
+        let url = format!("{verb}/{}/{}/{}", open.namespace, open.pod, open.container);
+        self.open(open, &url).await
+    }
+
+    /// What the node is asked for.
+    pub(super) fn remote_request(&self, which: Which, asked: &Asked<'_>) -> Result<pb::StreamOpen, Status> {
+        let flag = |name| asked.query.flag(name);
+        let (stdin, stdout, tty) = (flag("stdin"), flag("stdout"), flag("tty"));
+        // A terminal has one stream.
+        let stderr = flag("stderr") && !tty;
+        let container = self.pod(asked)?.container(asked.query.get("container"))?;
+        let place = self.bound(asked)?;
+        if !(stdin || stdout || stderr) {
+            return Err(Status::bad_request("you must specify at least 1 of stdin, stdout, stderr"));
+        }
+        let command: Vec<String> = asked.query.all("command").map(str::to_owned).collect();
+        let what = match which {
+            Which::Exec if command.is_empty() => {
+                return Err(Status::bad_request("you must specify at least one command for the container"));
+            }
+            Which::Exec => What::Exec(pb::ExecStream { command, stdin, stdout, stderr, tty }),
+            Which::Attach | Which::Log | Which::PortForward => {
+                What::Attach(pb::AttachStream { stdin, stdout, stderr, tty })
+            }
+        };
+        let (namespace, pod) = (asked.target.namespace.clone(), asked.target.name.clone());
+        let uid = place.uid().to_owned();
+        Ok(pb::StreamOpen { id: 0, node: place.node, namespace, pod, uid, container, what: Some(what) })
+    }
+}
+
+/// Carries data both ways until the node says how it ended, or the client goes.
+async fn carry(opening: Opening, protocol: Protocol, out: bool, mut reader: Reader, writer: Writer) {
+    let Some(socket) = opening.socket().await else { return };
+    let (mut outgoing, mut incoming) = socket.split();
+    if protocol.greets() {
+        let channel = if out { 1 } else { 3 };
+        if websocket::send(&mut outgoing, protocol.encode(channel, b"")).await.is_err() {
+            return;
+        }
+    }
+    let ended = tokio::select! {
+        biased;
+        ended = from_node(&mut reader, &mut outgoing, protocol) => ended,
+        () = from_client(&mut incoming, &writer, protocol) => return,
+    };
+    let Some(status) = ended else { return };
+    if let Some(message) = protocol.encode_end(&status)
+        && websocket::send(&mut outgoing, message).await.is_err()
+    {
+        return;
+    }
+    websocket::close(outgoing, incoming).await;
+}
+
+/// Returns how it ended; `None` if the client has gone.
+async fn from_node(reader: &mut Reader, outgoing: &mut Outgoing, protocol: Protocol) -> Option<Status> {
+    loop {
+        match reader.next().await {
+            Some(FromNode::Data { channel, data, .. }) => {
+                let message = protocol.encode(u8::try_from(channel).unwrap_or(2), &data);
+                websocket::send(outgoing, message).await.ok()?;
+            }
+            Some(FromNode::Begun) => {}
+            Some(FromNode::Closed(status)) => return Some(*status),
+            None => return Some(Status::internal("the tunnel to the node ended")),
+        }
+    }
+}
+
+/// Returns when the client has gone.
+async fn from_client(incoming: &mut Incoming, writer: &Writer, protocol: Protocol) {
+    while let Some(frame) = websocket::next(incoming, protocol).await {
+        let goes_on = match frame {
+            Frame::Data(channel @ (0 | 4), data) => writer.send(u32::from(channel), data).await,
+            Frame::End(channel) => writer.end(u32::from(channel)).await,
+            // Nothing else comes from a client.
+            Frame::Data(..) => true,
+        };
+        if !goes_on {
+            // The node has ended it: what it said last is on its way.
+            return std::future::pending().await;
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! The language of the shell: words with quotes and variables, `;`, `&&`, `||`, newlines, and the few redirections that need no
+//! files. Everything else is a syntax error that says so.
+
+/// When a command runs, by how the one before it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Connector {
+    /// Anyhow.
+    Then,
+    /// If it succeeded.
+    And,
+    /// If it failed.
+    Or,
+}
+
+/// Where one channel goes instead; `None` is nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Redirect {
+    from: u32,
+    to: Option<u32>,
+}
+
+/// One command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Command {
+    pub(super) words: Vec<Word>,
+    pub(super) redirects: Vec<Redirect>,
+}
+
+/// A word before its variables are filled in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Word(Vec<Part>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Quoted(String),
+    Variable(String),
+}
+
+impl Word {
+    /// The text of the word. Variables are not split at blanks.
+    pub(super) fn expand(&self, variable: impl Fn(&str) -> String) -> String {
+        let part = |part: &Part| match part {
+            Part::Text(text) | Part::Quoted(text) => text.clone(),
+            Part::Variable(name) => variable(name),
+        };
+        self.0.iter().map(part).collect()
+    }
+
+    /// Whether it stays a word when it is empty.
+    pub(super) fn quoted(&self) -> bool {
+        self.0.iter().any(|part| matches!(part, Part::Quoted(_)))
+    }
+
+    fn plain(&self) -> Option<&str> {
+        match self.0.as_slice() {
+            [Part::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// `NAME=value`.
+pub(super) fn is_assignment(word: &str) -> bool {
+    let name = word.split_once('=').map(|(name, _)| name);
+    name.is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+}
+
+/// Where output of `channel` goes.
+pub(super) fn redirected(channel: u32, redirects: &[Redirect]) -> Option<u32> {
+    // Each is done in order: `>/dev/null 2>&1` silences both.
+    let mut to = [Some(1), Some(2)];
+    for redirect in redirects {
+        to[redirect.from as usize - 1] = redirect.to.and_then(|channel| to[channel as usize - 1]);
+    }
+    to[channel as usize - 1]
+}
+
+/// Reads a text of commands.
+///
+/// # Errors
+/// What is not understood.
+pub(super) fn parse(text: &str) -> Result<Vec<(Connector, Command)>, String> {
+    let mut reader =
+        Reader { rest: text, commands: Vec::new(), command: Command::default(), next: Connector::Then };
+    while !reader.rest.is_empty() {
+        reader.token()?;
+    }
+    if reader.next != Connector::Then && reader.command.words.is_empty() {
+        return Err("unexpected end of file".to_owned());
+    }
+    reader.finish(Connector::Then)?;
+    Ok(reader.commands)
+}
+
+struct Reader<'a> {
+    rest: &'a str,
+    commands: Vec<(Connector, Command)>,
+    command: Command,
+    /// How the command under way is connected to the one before.
+    next: Connector,
+}
+
+/// Separators and redirections, longer ones first.
+const OPERATORS: [(&str, Operator); 15] = [
+    ("2>/dev/null", Operator::Redirect(2, None)),
+    ("2> /dev/null", Operator::Redirect(2, None)),
+    ("2>&1", Operator::Redirect(2, Some(1))),
+    (">/dev/null", Operator::Redirect(1, None)),
+    ("> /dev/null", Operator::Redirect(1, None)),
+    ("1>&2", Operator::Redirect(1, Some(2))),
+    (">&2", Operator::Redirect(1, Some(2))),
+    ("&&", Operator::Next(Connector::And)),
+    ("||", Operator::Next(Connector::Or)),
+    (";", Operator::Next(Connector::Then)),
+    ("\n", Operator::Next(Connector::Then)),
+    ("|", Operator::Unknown),
+    (">", Operator::Unknown),
+    ("<", Operator::Unknown),
+    ("&", Operator::Unknown),
+];
+
+#[derive(Clone, Copy)]
+enum Operator {
+    Next(Connector),
+    Redirect(u32, Option<u32>),
+    Unknown,
+}
+
+impl Reader<'_> {
+    fn token(&mut self) -> Result<(), String> {
+        let blank = self.rest.trim_start_matches([' ', '\t', '\r']);
+        if blank.len() < self.rest.len() {
+            self.rest = blank;
+            return Ok(());
+        }
+        if self.rest.starts_with('#') {
+            self.rest = self.rest.find('\n').map_or("", |at| &self.rest[at..]);
+            return Ok(());
+        }
+        let Some((text, operator)) = OPERATORS.iter().find(|(text, _)| self.rest.starts_with(text)) else {
+            return self.word();
+        };
+        match operator {
+            Operator::Next(connector) => {
+                self.rest = &self.rest[text.len()..];
+                let empty_line = *text == "\n" && self.command.words.is_empty();
+                if !empty_line { self.finish(*connector) } else { Ok(()) }
+            }
+            Operator::Redirect(from, to) => {
+                self.rest = &self.rest[text.len()..];
+                self.command.redirects.push(Redirect { from: *from, to: *to });
+                Ok(())
+            }
+            Operator::Unknown => Err(format!("the simulated shell does not know {text:?}")),
+        }
+    }
+
+    fn finish(&mut self, next: Connector) -> Result<(), String> {
+        let command = std::mem::take(&mut self.command);
+        let connector = std::mem::replace(&mut self.next, next);
+        match (command.words.first().and_then(Word::plain), connector, next) {
+            (Some(word @ ("if" | "for" | "while" | "until" | "case" | "{" | "function")), _, _) => {
+                Err(format!("the simulated shell does not know {word:?}"))
+            }
+            (None, Connector::Then, Connector::Then) if command.words.is_empty() => Ok(()),
+            (None, _, _) if command.words.is_empty() => Err("unexpected operator".to_owned()),
+            _ => {
+                self.commands.push((connector, command));
+                Ok(())
+            }
+        }
+    }
+
+    fn word(&mut self) -> Result<(), String> {
+        let mut parts = Vec::new();
+        let mut text = String::new();
+        let mut chars = self.rest.char_indices();
+        let mut end = self.rest.len();
+        while let Some((at, c)) = chars.next() {
+            let flush = |text: &mut String, parts: &mut Vec<Part>| {
+                if !text.is_empty() {
+                    parts.push(Part::Text(std::mem::take(text)));
+                }
+            };
+            match c {
+                ' ' | '\t' | '\r' | '\n' | ';' | '&' | '|' | '<' | '>' => {
+                    end = at;
+                    break;
+                }
+                '\\' => text.extend(chars.next().map(|(_, c)| c)),
+                '\'' => {
+                    flush(&mut text, &mut parts);
+                    let inside = &self.rest[at + 1..];
+                    let length = inside.find('\'').ok_or("unterminated quoted string")?;
+                    parts.push(Part::Quoted(inside[..length].to_owned()));
+                    chars = skip(self.rest, at + length + 2);
+                }
+                '"' => {
+                    flush(&mut text, &mut parts);
+                    let length = double_quoted(&self.rest[at + 1..], &mut parts)?;
+                    chars = skip(self.rest, at + 1 + length);
+                }
+                '$' => {
+                    flush(&mut text, &mut parts);
+                    let (part, length) = variable(&self.rest[at..])?;
+                    parts.push(part);
+                    chars = skip(self.rest, at + length);
+                }
+                '`' => return Err("the simulated shell does not know \"`\"".to_owned()),
+                c => text.push(c),
+            }
+        }
+        if !text.is_empty() {
+            parts.push(Part::Text(text));
+        }
+        self.rest = &self.rest[end..];
+        self.command.words.push(Word(parts));
+        Ok(())
+    }
+}
+
+/// The characters of `text` from a byte on, with their places in the whole.
+fn skip(text: &str, from: usize) -> std::str::CharIndices<'_> {
+    let mut chars = text.char_indices();
+    while chars.offset() < from && chars.next().is_some() {}
+    chars
+}
+
+/// The parts up to the closing quote; how long they are with it.
+fn double_quoted(text: &str, parts: &mut Vec<Part>) -> Result<usize, String> {
+    let mut chars = text.char_indices();
+    let mut plain = String::new();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => {
+                parts.push(Part::Quoted(plain));
+                return Ok(at + 1);
+            }
+            '\\' => match chars.next() {
+                Some((_, c @ ('"' | '\\' | '$' | '`'))) => plain.push(c),
+                Some((_, c)) => plain.extend(['\\', c]),
+                None => {}
+            },
+            '$' => {
+                parts.push(Part::Quoted(std::mem::take(&mut plain)));
+                let (part, length) = variable(&text[at..])?;
+                parts.push(part);
+                chars = skip(text, at + length);
+            }
+            c => plain.push(c),
+        }
+    }
+    Err("unterminated quoted string".to_owned())
+}
+
+/// A `$` and what belongs to it; how long it is.
+fn variable(text: &str) -> Result<(Part, usize), String> {
+    let rest = &text[1..];
+    if let Some(inside) = rest.strip_prefix('{') {
+        let length = inside.find('}').ok_or("bad substitution")?;
+        let name = &inside[..length];
+        let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        return match plain && !name.is_empty() {
+            true => Ok((Part::Variable(name.to_owned()), length + 3)),
+            false => Err("bad substitution".to_owned()),
+        };
+    }
+    if rest.starts_with('(') {
+        return Err("the simulated shell does not know \"$(\"".to_owned());
+    }
+    if rest.starts_with(['?', '$']) {
+        return Ok((Part::Variable(rest[..1].to_owned()), 2));
+    }
+    let length = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+    match length {
+        0 => Ok((Part::Quoted("$".to_owned()), 1)),
+        _ => Ok((Part::Variable(rest[..length].to_owned()), length + 1)),
+    }
+}

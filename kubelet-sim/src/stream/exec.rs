@@ -1,0 +1,192 @@
+//! A command in a simulated container, and a terminal that is attached to its main process.
+
+use super::{Feed, Snapshot, Streams, terminal::Line};
+use crate::limits::LINE_BYTES;
+use crate::log::{Chosen, Reading, choose, find};
+use crate::shell::{Shell, Step};
+use kstore_api::status::{Cause, Details, Reason, Status};
+use kstore_client::{NodeStream, StreamReader, StreamWriter, Terminal};
+
+impl Streams {
+    pub(super) async fn exec(&self, feed: &Feed, argv: &[String], terminal: Terminal, stream: NodeStream) {
+        let (_, snapshot) = feed.get();
+        let container = stream.request.container.clone();
+        let chosen = match running(&snapshot, &container) {
+            Ok(chosen) => chosen,
+            Err(status) => return stream.refuse(&status),
+        };
+        let world = self.world(&snapshot, &container).await;
+        let (reader, writer) = stream.begin();
+        match Shell::run(world, argv) {
+            Ok(shell) => {
+                let mut session =
+                    Session { reader, terminal, line: Line::new(terminal.tty), open: terminal.stdin };
+                let status = tokio::select! {
+                    biased;
+                    () = writer.ended() => return,
+                    // It is killed with the container.
+                    () = lost(feed, &chosen) => exit(137),
+                    status = session.run(shell, &writer) => status,
+                };
+                writer.close(&status);
+            }
+            Err(error) => {
+                let text = "error executing command in container: failed to exec in container: \
+                            failed to start exec: OCI runtime exec failed: exec failed: \
+                            unable to start container process";
+                writer.close(&Status::internal(format!("{text}: {error}")));
+            }
+        }
+    }
+
+    pub(super) async fn attach(&self, feed: &Feed, terminal: Terminal, stream: NodeStream) {
+        let (_, snapshot) = feed.get();
+        let chosen = match running(&snapshot, &stream.request.container) {
+            Ok(chosen) => chosen,
+            Err(status) => return stream.refuse(&status),
+        };
+        let log = chosen.log(&snapshot.record.pod);
+        let reading = Reading::from_now(&log, self.clock.now());
+        let (mut reader, writer) = stream.begin();
+        let swallow = async {
+            // What is typed reaches nobody; it is read so that the typist is not held up.
+            while reader.next().await.is_some() {}
+            std::future::pending::<()>().await;
+        };
+        let _ = terminal;
+        let done = tokio::select! {
+            biased;
+            done = self.send_log(feed, chosen, reading, true, &writer) => done,
+            () = swallow => return,
+        };
+        match done {
+            Ok(()) => writer.close(&Status::success(200)),
+            Err(super::log::Unfinished) => drop(writer),
+        }
+    }
+}
+
+/// The run of a container that runs.
+fn running(snapshot: &Snapshot, container: &str) -> Result<Chosen, Status> {
+    let chosen = choose(&snapshot.machine, &snapshot.record.pod, container, false);
+    let running = chosen.ok().filter(|chosen| chosen.run.ended.is_none());
+    running.ok_or_else(|| {
+        Status::internal(format!("unable to upgrade connection: container not found (\"{container}\")"))
+    })
+}
+
+/// Waits until the run has ended, the pod is gone, or its node does not answer.
+async fn lost(feed: &Feed, chosen: &Chosen) {
+    let (mut seen, mut snapshot) = feed.get();
+    let runs = |snapshot: &Snapshot| {
+        let run = find(&snapshot.machine.containers[chosen.container], &chosen.run.id);
+        run.is_some_and(|run| run.ended.is_none())
+    };
+    while snapshot.reachable && !snapshot.gone && runs(&snapshot) {
+        (seen, snapshot) = feed.after(seen).await;
+    }
+}
+
+/// A command with its input.
+struct Session {
+    reader: StreamReader,
+    terminal: Terminal,
+    line: Line,
+    /// More input may come.
+    open: bool,
+}
+
+impl Session {
+    /// Runs to the end; the Status that says how it ended.
+    async fn run(&mut self, mut shell: Shell, writer: &StreamWriter) -> Status {
+        loop {
+            match shell.step() {
+                Step::Print(channel, bytes) => self.print(channel, &bytes, writer).await,
+                Step::Sleep(time) => tokio::time::sleep(time).await,
+                Step::Copy => self.copy(writer).await,
+                Step::ReadLine => {
+                    self.prompt(writer).await;
+                    let line = self.line(writer).await;
+                    shell.line(line.as_deref());
+                }
+                Step::Exit(code) => return exit(code),
+            }
+        }
+    }
+
+    async fn print(&self, channel: u32, bytes: &[u8], writer: &StreamWriter) {
+        // A terminal has one stream, and its own idea of a line's end.
+        let channel = if self.terminal.tty { 1 } else { channel };
+        let wanted = if channel == 2 { self.terminal.stderr } else { self.terminal.stdout };
+        if wanted {
+            writer.send(channel, self.line.output(bytes)).await;
+        }
+    }
+
+    async fn prompt(&self, writer: &StreamWriter) {
+        if self.terminal.tty {
+            self.print(1, b"/ # ", writer).await;
+        }
+    }
+
+    /// `cat`: everything that comes in goes out.
+    async fn copy(&mut self, writer: &StreamWriter) {
+        while let Some((bytes, echo)) = self.input().await {
+            if !echo.is_empty() {
+                writer.send(1, echo).await;
+            }
+            self.print(1, &bytes, writer).await;
+        }
+    }
+
+    /// One line of input; `None` at its end.
+    async fn line(&mut self, writer: &StreamWriter) -> Option<String> {
+        loop {
+            if let Some(line) = self.line.take() {
+                return Some(line);
+            }
+            let Some((bytes, echo)) = self.input().await else { return self.line.rest() };
+            if !echo.is_empty() {
+                writer.send(1, echo).await;
+            }
+            self.line.push(&bytes);
+            if self.line.len() > LINE_BYTES {
+                return None;
+            }
+        }
+    }
+
+    /// Input as the program sees it, and what a terminal shows of it; `None` at its end.
+    async fn input(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
+        while self.open {
+            match self.reader.next().await {
+                Some(incoming) if incoming.channel == 0 => {
+                    self.open = !incoming.end;
+                    let (bytes, echo, end) = self.line.input(&incoming.data);
+                    self.open &= !end;
+                    if !bytes.is_empty() || !echo.is_empty() {
+                        return Some((bytes, echo));
+                    }
+                }
+                // The size of the terminal matters to nobody here.
+                Some(_) => {}
+                None => self.open = false,
+            }
+        }
+        None
+    }
+}
+
+/// The Status that carries an exit code.
+fn exit(code: u8) -> Status {
+    if code == 0 {
+        return Status::success(0);
+    }
+    let mut status =
+        Status::bad_request(format!("command terminated with non-zero exit code: exit status {code}"));
+    status.code = 0;
+    status.reason = Reason::NonZeroExitCode;
+    let cause = Cause { reason: "ExitCode".to_owned(), message: code.to_string(), ..Cause::default() };
+    status.details = Some(Box::new(Details { causes: vec![cause], ..Details::default() }));
+    status
+}

@@ -1,0 +1,119 @@
+//! What lies between a program and who types: lines, and with a terminal the echo, the erase key and the keys that end input.
+//! Pure.
+
+/// Input on its way to lines.
+pub(super) struct Line {
+    tty: bool,
+    /// What was typed and is not a line yet.
+    typed: Vec<u8>,
+    /// Lines that nobody has taken.
+    held: Vec<u8>,
+}
+
+impl Line {
+    pub(super) fn new(tty: bool) -> Self {
+        Self { tty, typed: Vec::new(), held: Vec::new() }
+    }
+
+    /// Output as it is shown.
+    pub(super) fn output(&self, bytes: &[u8]) -> Vec<u8> {
+        if !self.tty {
+            return bytes.to_vec();
+        }
+        let mut shown = Vec::with_capacity(bytes.len() + 8);
+        for byte in bytes {
+            if *byte == b'\n' {
+                shown.push(b'\r');
+            }
+            shown.push(*byte);
+        }
+        shown
+    }
+
+    /// Takes what came: what the program gets of it, what the terminal shows of it, and whether it ends the input.
+    pub(super) fn input(&mut self, bytes: &[u8]) -> (Vec<u8>, Vec<u8>, bool) {
+        if !self.tty {
+            return (bytes.to_vec(), Vec::new(), false);
+        }
+        let (mut given, mut shown) = (Vec::new(), Vec::new());
+        for byte in bytes {
+            match byte {
+                b'\r' | b'\n' => {
+                    shown.extend(b"\r\n");
+                    given.append(&mut self.typed);
+                    given.push(b'\n');
+                }
+                // Erase.
+                0x7f | 0x08 => {
+                    if self.typed.pop().is_some() {
+                        shown.extend(b"\x08 \x08");
+                    }
+                }
+                // Control-C gives the line up.
+                0x03 => {
+                    self.typed.clear();
+                    shown.extend(b"^C\r\n");
+                    given.push(b'\n');
+                }
+                // Control-D on an empty line is the end.
+                0x04 if self.typed.is_empty() => return (given, shown, true),
+                0x04 => given.append(&mut self.typed),
+                byte => {
+                    self.typed.push(*byte);
+                    shown.push(*byte);
+                }
+            }
+        }
+        (given, shown, false)
+    }
+
+    /// Keeps input for [`Line::take`].
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.held.extend_from_slice(bytes);
+    }
+
+    /// How much is kept.
+    pub(super) fn len(&self) -> usize {
+        self.held.len() + self.typed.len()
+    }
+
+    /// The first whole line, without its end.
+    pub(super) fn take(&mut self) -> Option<String> {
+        let end = self.held.iter().position(|byte| *byte == b'\n')?;
+        let line: Vec<u8> = self.held.drain(..=end).collect();
+        Some(String::from_utf8_lossy(&line[..end]).into_owned())
+    }
+
+    /// What is left at the end of input, if anything.
+    pub(super) fn rest(&mut self) -> Option<String> {
+        let rest = std::mem::take(&mut self.held);
+        (!rest.is_empty()).then(|| String::from_utf8_lossy(&rest).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_echoes_and_edits_and_a_pipe_does_not() {
+        let mut pipe = Line::new(false);
+        assert_eq!(pipe.input(b"a\x7f\r\n"), (b"a\x7f\r\n".to_vec(), Vec::new(), false));
+        assert_eq!(pipe.output(b"x\n"), b"x\n");
+
+        let mut terminal = Line::new(true);
+        assert_eq!(terminal.input(b"ab\x7fc"), (Vec::new(), b"ab\x08 \x08c".to_vec(), false));
+        assert_eq!(terminal.input(b"\r"), (b"ac\n".to_vec(), b"\r\n".to_vec(), false));
+        assert_eq!(terminal.input(b"x\x03"), (b"\n".to_vec(), b"x^C\r\n".to_vec(), false));
+        assert_eq!(terminal.input(b"\x04"), (Vec::new(), Vec::new(), true));
+        assert_eq!(terminal.output(b"x\n"), b"x\r\n");
+    }
+
+    #[test]
+    fn lines_come_whole_and_what_is_left_comes_last() {
+        let mut line = Line::new(false);
+        line.push(b"one\ntwo\nthr");
+        assert_eq!([line.take(), line.take(), line.take()], [Some("one".into()), Some("two".into()), None]);
+        assert_eq!([line.rest(), line.rest()], [Some("thr".into()), None]);
+    }
+}

@@ -1,0 +1,247 @@
+//! What a command finds in a simulated container: its environment and its mounted files, read from the API when they are needed,
+//! as anybody with a kubelet's rights could.
+
+use super::{Snapshot, Streams};
+use crate::behavior;
+use crate::shell::World;
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, EnvVar, KeyToPath, ObjectFieldSelector, Pod, Secret, Volume,
+};
+use std::collections::BTreeMap;
+
+/// The values of a ConfigMap or Secret.
+type Values = BTreeMap<String, Vec<u8>>;
+
+impl Streams {
+    /// The world of a container of the pod. What cannot be read is not there.
+    pub(super) async fn world(&self, snapshot: &Snapshot, container: &str) -> World {
+        let meta = &snapshot.record.pod.metadata;
+        let pod = self.client.api::<Pod>().get(&meta.namespace, &meta.name).await.unwrap_or_default();
+        let (script, _) = behavior::script(&meta.annotations, container);
+        let spec = pod.spec.clone().unwrap_or_default();
+        let all = spec.init_containers.iter().flatten().chain(&spec.containers);
+        let found = all.into_iter().find(|spec| spec.name == container).cloned().unwrap_or_default();
+        let hostname = spec.hostname.clone().unwrap_or_else(|| meta.name.chars().take(63).collect());
+        let text = |text: &str| text.as_bytes().to_vec();
+        let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).unwrap_or_default();
+        let mut files = BTreeMap::from([
+            ("/etc/hostname".to_owned(), text(&format!("{hostname}\n"))),
+            ("/etc/hosts".to_owned(), text(&format!("127.0.0.1\tlocalhost\n{ip}\t{hostname}\n"))),
+        ]);
+        for volume in spec.volumes.iter().flatten() {
+            self.mount(&pod, volume, &found, &mut files).await;
+        }
+        World {
+            env: self.environment(&pod, &found, &hostname).await,
+            hostname,
+            workdir: found.working_dir.clone().unwrap_or_else(|| "/".to_owned()),
+            files,
+            answers: script.exec,
+            date: self.clock.now().strftime("%a %b %e %H:%M:%S UTC %Y").to_string(),
+        }
+    }
+
+    async fn environment(&self, pod: &Pod, container: &Container, hostname: &str) -> Vec<(String, String)> {
+        let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        let mut env =
+            vec![("PATH".to_owned(), path.to_owned()), ("HOSTNAME".to_owned(), hostname.to_owned())];
+        let namespace = pod.metadata.namespace.clone().unwrap_or_default();
+        for source in container.env_from.iter().flatten() {
+            let values = match (&source.config_map_ref, &source.secret_ref) {
+                (Some(map), _) => self.config_map(&namespace, &map.name).await,
+                (None, Some(secret)) => self.secret(&namespace, &secret.name).await,
+                (None, None) => Values::new(),
+            };
+            let prefix = source.prefix.clone().unwrap_or_default();
+            for (key, value) in values {
+                set(&mut env, format!("{prefix}{key}"), String::from_utf8_lossy(&value).into_owned());
+            }
+        }
+        for variable in container.env.iter().flatten() {
+            if let Some(value) = self.value(pod, &namespace, variable, &env).await {
+                set(&mut env, variable.name.clone(), value);
+            }
+        }
+        set(&mut env, "HOME".to_owned(), "/root".to_owned());
+        env
+    }
+
+    async fn value(
+        &self,
+        pod: &Pod,
+        namespace: &str,
+        variable: &EnvVar,
+        env: &[(String, String)],
+    ) -> Option<String> {
+        let Some(source) = &variable.value_from else {
+            return Some(expand(variable.value.as_deref().unwrap_or_default(), env));
+        };
+        if let Some(field) = &source.field_ref {
+            return downward(pod, field);
+        }
+        let (values, key) = match (&source.config_map_key_ref, &source.secret_key_ref) {
+            (Some(map), _) => (self.config_map(namespace, &map.name).await, &map.key),
+            (None, Some(secret)) => (self.secret(namespace, &secret.name).await, &secret.key),
+            (None, None) => return None,
+        };
+        values.get(key).map(|value| String::from_utf8_lossy(value).into_owned())
+    }
+
+    async fn mount(
+        &self,
+        pod: &Pod,
+        volume: &Volume,
+        container: &Container,
+        files: &mut BTreeMap<String, Vec<u8>>,
+    ) {
+        let mounts: Vec<_> =
+            container.volume_mounts.iter().flatten().filter(|mount| mount.name == volume.name).collect();
+        if mounts.is_empty() {
+            return;
+        }
+        let content = self.content(pod, volume).await;
+        for mount in mounts {
+            let folder = mount.mount_path.trim_end_matches('/');
+            for (name, bytes) in &content {
+                let path = match mount.sub_path.as_deref() {
+                    Some(sub) if sub == name => folder.to_owned(),
+                    Some(_) => continue,
+                    None => format!("{folder}/{name}"),
+                };
+                files.insert(path, bytes.clone());
+            }
+        }
+    }
+
+    async fn content(&self, pod: &Pod, volume: &Volume) -> Values {
+        let namespace = pod.metadata.namespace.clone().unwrap_or_default();
+        let mut all = Values::new();
+        if let Some(source) = &volume.config_map {
+            all.extend(chosen(self.config_map(&namespace, &source.name).await, source.items.as_deref()));
+        }
+        if let Some(source) = &volume.secret {
+            let name = source.secret_name.as_deref().unwrap_or_default();
+            all.extend(chosen(self.secret(&namespace, name).await, source.items.as_deref()));
+        }
+        if let Some(source) = &volume.downward_api {
+            for file in source.items.iter().flatten() {
+                let value = file.field_ref.as_ref().and_then(|field| downward(pod, field));
+                all.extend(value.map(|value| (file.path.clone(), value.into_bytes())));
+            }
+        }
+        for source in volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten()) {
+            if let Some(map) = &source.config_map {
+                all.extend(chosen(self.config_map(&namespace, &map.name).await, map.items.as_deref()));
+            }
+            if let Some(secret) = &source.secret {
+                all.extend(chosen(self.secret(&namespace, &secret.name).await, secret.items.as_deref()));
+            }
+            for file in source.downward_api.iter().flat_map(|api| api.items.iter().flatten()) {
+                let value = file.field_ref.as_ref().and_then(|field| downward(pod, field));
+                all.extend(value.map(|value| (file.path.clone(), value.into_bytes())));
+            }
+        }
+        all
+    }
+
+    async fn config_map(&self, namespace: &str, name: &str) -> Values {
+        let map = self.client.api::<ConfigMap>().get(namespace, name).await.unwrap_or_default();
+        let texts = map.data.into_iter().flatten().map(|(key, text)| (key, text.into_bytes()));
+        texts.chain(map.binary_data.into_iter().flatten().map(|(key, bytes)| (key, bytes.0))).collect()
+    }
+
+    async fn secret(&self, namespace: &str, name: &str) -> Values {
+        let secret = self.client.api::<Secret>().get(namespace, name).await.unwrap_or_default();
+        secret.data.into_iter().flatten().map(|(key, bytes)| (key, bytes.0)).collect()
+    }
+}
+
+/// The values that `items` choose, under the paths that they say; all of them if there are no items.
+fn chosen(values: Values, items: Option<&[KeyToPath]>) -> Values {
+    match items {
+        None | Some([]) => values,
+        Some(items) => {
+            let value = |item: &KeyToPath| Some((item.path.clone(), values.get(&item.key)?.clone()));
+            items.iter().filter_map(value).collect()
+        }
+    }
+}
+
+fn set(env: &mut Vec<(String, String)>, name: String, value: String) {
+    match env.iter_mut().find(|(key, _)| *key == name) {
+        Some(place) => place.1 = value,
+        None => env.push((name, value)),
+    }
+}
+
+/// `$(NAME)` in a value, `$$` for a dollar; names that are not known stay as they are.
+fn expand(text: &str, env: &[(String, String)]) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let name = rest.strip_prefix("$(").and_then(|inside| inside.split_once(')'));
+        let value = name.and_then(|(name, _)| env.iter().find(|(key, _)| key == name));
+        let length = match (value, name) {
+            _ if rest.starts_with("$$") => {
+                out.push('$');
+                2
+            }
+            (Some((_, value)), Some((name, _))) => {
+                out.push_str(value);
+                name.len() + 3
+            }
+            _ => {
+                out.push('$');
+                1
+            }
+        };
+        rest = &rest[length..];
+    }
+    out + rest
+}
+
+/// A field of the pod for its own containers.
+fn downward(pod: &Pod, field: &ObjectFieldSelector) -> Option<String> {
+    let (meta, spec, status) = (&pod.metadata, pod.spec.as_ref()?, pod.status.as_ref());
+    let of = |map: &Option<BTreeMap<String, String>>, rest: &str| {
+        let key = rest.trim_matches(['[', ']', '\'', '"']);
+        Some(map.as_ref().and_then(|map| map.get(key)).cloned().unwrap_or_default())
+    };
+    let all = |map: &Option<BTreeMap<String, String>>| {
+        let lines = map.iter().flatten().map(|(key, value)| format!("{key}={value:?}"));
+        Some(lines.collect::<Vec<_>>().join("\n"))
+    };
+    match field.field_path.as_str() {
+        "metadata.name" => meta.name.clone(),
+        "metadata.namespace" => meta.namespace.clone(),
+        "metadata.uid" => meta.uid.clone(),
+        "metadata.labels" => all(&meta.labels),
+        "metadata.annotations" => all(&meta.annotations),
+        "spec.nodeName" => spec.node_name.clone(),
+        "spec.serviceAccountName" => spec.service_account_name.clone(),
+        "status.podIP" => status?.pod_ip.clone(),
+        "status.hostIP" => status?.host_ip.clone(),
+        path => match (path.strip_prefix("metadata.labels"), path.strip_prefix("metadata.annotations")) {
+            (Some(rest), _) => of(&meta.labels, rest),
+            (None, Some(rest)) => of(&meta.annotations, rest),
+            (None, None) => None,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_in_values_are_filled_in_as_kubernetes_does() {
+        let env = [("A".to_owned(), "1".to_owned())];
+        for (text, expected) in
+            [("x$(A)y", "x1y"), ("$(B)", "$(B)"), ("$$(A)", "$(A)"), ("$A 5$", "$A 5$"), ("$(A", "$(A")]
+        {
+            assert_eq!(expand(text, &env), expected);
+        }
+    }
+}
