@@ -38,6 +38,7 @@ fn new_objects_get_their_first_status_and_generation() {
     let job =
         created("batch", "jobs", json!({"metadata": {"name": "j", "uid": "u"}, "spec": {"template": {}}}));
     assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
+    assert_eq!(job["metadata"]["labels"], job["spec"]["template"]["metadata"]["labels"]);
     assert_eq!(meta::label(&job["spec"]["template"], "job-name"), Some("j"));
 }
 

@@ -2,5 +2,7 @@
 
 /// Server-side apply and the books on field ownership.
 mod apply;
+/// Defaults and refusals of the kinds of core, apps and batch.
+mod kinds_core;
 /// Patches of the other kinds.
 mod patch;
