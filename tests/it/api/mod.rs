@@ -15,6 +15,8 @@ mod discovery;
 mod errors;
 /// Health and the version.
 mod health;
+/// Defaults and refusals of the kinds of core, apps and batch.
+mod kinds_core;
 /// Kinds of all groups but the core, `apps` and `batch`, and what is there from the start.
 mod kinds_other;
 /// Which revision a list is of, and how it goes on in pages.
