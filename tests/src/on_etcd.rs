@@ -81,6 +81,7 @@ impl OnEtcd {
             nondet: nondet.clone(),
             stop: stop.clone(),
             advertised: "kstore.invalid:6443".to_owned(),
+            client_ca: None,
             tokens: None,
         };
         let follow = |task| drop(tasks.spawn(task));
