@@ -168,7 +168,12 @@ fn paths() -> Vec<Case> {
         get(&format!("{CONFIG_MAPS}?resourceVersion=new"), 400, "BadRequest", "resource version"),
         get(&format!("{CONFIG_MAPS}?resourceVersionMatch=Exact"), 422, "Invalid", "resourceVersionMatch"),
         get(&format!("{CONFIG_MAPS}?continue=x&limit=1"), 400, "BadRequest", "continue"),
-        get(&format!("{CONFIG_MAPS}?limit=few"), 400, "BadRequest", "limit"),
+        get(
+            &format!("{CONFIG_MAPS}?limit=few"),
+            400,
+            "BadRequest",
+            "strconv.ParseInt: parsing \"few\": invalid syntax",
+        ),
         get(&format!("{CONFIG_MAPS}?resourceVersion=99999999"), 504, "Timeout", "Too large resource version"),
         ("PUT", CONFIG_MAPS.into(), JSON, "{}".into(), 405, "MethodNotAllowed", ""),
         ("POST", there.clone(), JSON, "{}".into(), 405, "MethodNotAllowed", ""),

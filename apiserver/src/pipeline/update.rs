@@ -198,9 +198,9 @@ fn check_identity(request: &Request, old: &Value, next: &mut Value) -> Result<()
     if wanted.is_empty() || wanted == uid {
         return Ok(());
     }
-    // Whoever sends a whole object says which one is meant; whoever patches wants to change it.
+    // Whoever sends an object, or applies one, says which one is meant; whoever patches wants to change it.
     match request.action {
-        Action::Patch(..) => {
+        Action::Patch(kind, ..) if kind != PatchType::Apply => {
             let problem = format!("Invalid value: {wanted:?}: field is immutable");
             Err(error::invalid_field(target, "metadata.uid", problem))
         }
