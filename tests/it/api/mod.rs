@@ -17,8 +17,6 @@ mod metadata;
 mod options;
 /// Patches of the other kinds.
 mod patch;
-/// Requests that chance makes up.
-mod random;
 /// Logs, commands, terminals and ports of simulated containers.
 mod streams;
 /// What is below an object.
