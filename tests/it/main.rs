@@ -15,10 +15,14 @@ mod clients;
 mod crash;
 /// The same seed gives the same bytes.
 mod determinism;
+/// The way to an external etcd, in virtual time, with lost answers and lost connections.
+mod etcd_adapter;
 /// The judge of client histories, against a real etcd, our own, and one that does wrong.
 mod etcd_checked;
 /// kill -9, SIGSTOP and restarts under load, judged.
 mod etcd_faults;
+/// Apiservers on a real etcd, where one is installed.
+mod etcd_storage;
 /// Writes of deposed leaders, at both doors.
 mod fencing;
 /// Objects that are held until something outside is cleaned up.

@@ -138,7 +138,13 @@ fn contest<T>(seed: u64, test: impl AsyncFnOnce(&Contest) -> T) -> T {
             commits: AtomicU64::default(),
         });
         let stop = CancellationToken::new();
-        let options = Options { nondet, stop: stop.clone(), advertised: "kstore.invalid:6443".into() };
+        let options = Options {
+            nondet,
+            stop: stop.clone(),
+            advertised: "192.0.2.1:6443".into(),
+            client_ca: None,
+            tokens: None,
+        };
         let api = ApiServer::start(storage.clone(), options, |task| drop(tokio::spawn(task))).await.unwrap();
         let client = Client::over(api.in_process(UserInfo::new("root", ["system:masters"])), "test");
         let contest = Contest { store, storage, api, client };

@@ -5,14 +5,28 @@
 mod apply;
 /// Optimistic concurrency under any interleaving.
 mod concurrency;
+/// In which form an answer comes: encodings, rows, metadata alone.
+mod content;
 /// The deletion state machine, and collections.
 mod deletion;
+/// Which resources there are, in every form in which clients ask.
+mod discovery;
 /// Codes, reasons, texts and headers of refusals.
 mod errors;
+/// Health and the version.
+mod health;
+/// Defaults and refusals of the kinds of core, apps and batch.
+mod kinds_core;
 /// Kinds of all groups but the core, `apps` and `batch`, and what is there from the start.
 mod kinds_other;
+/// Which revision a list is of, and how it goes on in pages.
+mod lists;
 /// What the server keeps in metadata, generation above all.
 mod metadata;
+/// What is counted, held to the formats it is written in.
+mod metrics;
+/// Documents of the API for people, kubectl and generators of clients.
+mod openapi;
 /// Query options.
 mod options;
 /// Patches of the other kinds.
@@ -27,10 +41,12 @@ mod tables;
 mod transactions;
 /// Create, get, update, patch.
 mod verbs;
+/// What a watch begins with, tells, and ends with.
+mod watches;
 
 use http_body_util::Full;
 use kstore_tests::{Cluster, Reply};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub(super) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub(super) const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -122,4 +138,35 @@ fn compare(at: &str, got: &Value, wanted: &Value, differences: &mut Vec<String>)
         _ if got != wanted => differences.push(format!("{at} is {got} instead of {wanted}")),
         _ => {}
     }
+}
+
+/// A ConfigMap with these labels.
+fn config_map(name: &str, labels: &Value) -> String {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}, "data": {"n": name}})
+        .to_string()
+}
+
+/// GET of a path with a query.
+async fn query(cluster: &Cluster, path: &str, query: &str) -> Reply {
+    cluster.rest().call("GET", &format!("{path}?{query}"), "").await
+}
+
+/// The list of ConfigMaps that a query asks for.
+async fn configs(cluster: &Cluster, text: &str) -> Value {
+    let list = query(cluster, "/api/v1/namespaces/default/configmaps", text).await;
+    assert_eq!(list.code, 200, "{text}: {}", list.json());
+    list.json()
+}
+
+/// The names of a list's items.
+fn names(list: &Value) -> Vec<String> {
+    let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    items.iter().map(|item| item["metadata"]["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// A request with headers and without a body.
+async fn ask(cluster: &Cluster, method: &str, path: &str, headers: &[(&str, &str)]) -> Reply {
+    let request = http::Request::builder().method(method).uri(path);
+    let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+    cluster.rest().send(request.body(Full::default()).unwrap()).await
 }
