@@ -31,8 +31,6 @@ mod openapi;
 mod options;
 /// Patches of the other kinds.
 mod patch;
-/// Requests that chance makes up.
-mod random;
 /// Logs, commands, terminals and ports of simulated containers.
 mod streams;
 /// What is below an object.

@@ -308,6 +308,48 @@ fn custom_resources_follow_their_schema() {
     assert!(conflict.to_string().ends_with("conflict with \"one\": .spec.plain"), "{conflict}");
 }
 
+#[test]
+fn elements_that_share_an_identity_have_one_owner_together() {
+    let service = ObjectType::BuiltIn(schema::of("", "v1", "Service").unwrap());
+    let write = |manager| Write { api_version: "v1", ..by(manager, NOW) };
+    let ports = |names: &[&str]| -> Vec<Value> {
+        names
+            .iter()
+            .map(|name| json!({"port": 80, "protocol": "TCP", "targetPort": 0, "name": name}))
+            .collect()
+    };
+    let of = |names: &[&str]| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": ports(names)}});
+    let mut live = of(&["a", "b"]);
+    track_update(None, &mut live, &write("one"), service);
+    let key = "k:{\"port\":80,\"protocol\":\"TCP\"}";
+    assert_eq!(owned(&live, "one")["f:spec"]["f:ports"], json!({".": {}, key: {}}));
+    let mut new = of(&["a"]);
+    track_update(Some(&live), &mut new, &write("two"), service);
+    let element = json!({".": {}, "f:name": {}, "f:port": {}, "f:protocol": {}, "f:targetPort": {}});
+    assert_eq!(owned(&new, "two"), json!({"f:spec": {"f:ports": {key: element}}}));
+    assert_eq!(owned(&new, "one")["f:spec"]["f:ports"], json!({}), "the list itself");
+}
+
+#[test]
+fn a_struct_that_a_configuration_states_empty_stays_when_it_loses_its_last_member() {
+    let volumes =
+        |volume: Value| json!({"template": {"spec": {"volumes": [{"name": "v", "emptyDir": volume}]}}});
+    let live = applied(None, "one", &volumes(json!({"medium": "Memory"}))).unwrap();
+    let less = applied(Some(&live), "one", &volumes(json!({}))).unwrap();
+    assert_eq!(less["spec"], volumes(json!({})));
+}
+
+#[test]
+fn entries_in_versions_that_are_gone_go_with_the_next_write() {
+    let mut live = applied(None, "one", &json!({"replicas": 1})).unwrap();
+    live["metadata"]["managedFields"][0]["apiVersion"] = json!("apps/v1beta1");
+    let mut new = live.clone();
+    new["spec"]["paused"] = json!(true);
+    track_update(Some(&live), &mut new, &by("two", NOW), deployment());
+    assert_eq!(owned(&new, "one"), Value::Null);
+    assert_eq!(owned(&new, "two"), json!({"f:spec": {"f:paused": {}}}));
+}
+
 fn spec() -> impl Strategy<Value = Value> {
     // An empty list has no owner, so it comes and goes; configurations state none.
     let env = prop::collection::btree_map("[A-C]", "[0-1]", 1..3).prop_map(|m| {

@@ -32,6 +32,23 @@ fn cases_hold() {
     }
 }
 
+/// Merge key, strategies, field: every field of the API that does not simply merge as a map or replace as a list.
+#[test]
+fn the_fields_that_merge_in_a_way_of_their_own_are_those_of_kubernetes() {
+    let fields = schema::all().flat_map(|ty| ty.fields.iter().map(move |field| (ty, field)));
+    let lines = fields.filter_map(|(ty, field)| {
+        let patch = field.patch;
+        let flags = [(patch.merge, "merge"), (patch.replace, "replace"), (patch.retain_keys, "retainKeys")];
+        let names: Vec<&str> = flags.into_iter().filter(|(set, _)| *set).map(|(_, name)| name).collect();
+        let key = field.merge_key.unwrap_or("-");
+        (!names.is_empty()).then(|| format!("{key} {} {}.{}", names.join(","), ty.name, field.name))
+    });
+    let mut lines: Vec<String> = lines.collect();
+    lines.sort();
+    let want: Vec<&str> = include_str!("merge_keys.txt").lines().collect();
+    assert_eq!(lines, want);
+}
+
 /// A pod spec whose keyed lists have unique keys.
 fn pod() -> impl Strategy<Value = Value> {
     let env = prop::collection::btree_map("[A-D]", "[0-2]", 0..4).prop_map(|m| {
