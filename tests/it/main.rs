@@ -1,7 +1,7 @@
 //! The one integration test binary: every topic is a module, so that all of it links once.
 #![expect(clippy::unwrap_used, reason = "a test says what it misses by panicking")]
 
-/// The API through REST, area by area.
+/// The API as clients see it, row by row.
 mod api;
 /// The dependency table.
 mod architecture;

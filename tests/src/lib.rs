@@ -11,8 +11,9 @@ mod middleman;
 mod rest;
 mod server;
 pub mod wait;
+pub mod websocket;
 
-pub use cluster::{Cluster, Loops, Setup, simulate};
+pub use cluster::{Cluster, Loops, Setup, Storage, simulate};
 pub use etcd::{Etcd, free_port};
 pub use history::Change;
 pub use https::Https;
