@@ -3,14 +3,14 @@
 
 /// Server-side apply and the books on field ownership.
 mod apply;
-/// Defaults and refusals of the kinds of core, apps and batch.
-mod kinds_core;
 /// Optimistic concurrency under any interleaving.
 mod concurrency;
 /// The deletion state machine, and collections.
 mod deletion;
 /// Codes, reasons, texts and headers of refusals.
 mod errors;
+/// Defaults and refusals of the kinds of core, apps and batch.
+mod kinds_core;
 /// Kinds of all groups but the core, `apps` and `batch`, and what is there from the start.
 mod kinds_other;
 /// What the server keeps in metadata, generation above all.
