@@ -1,32 +1,52 @@
-//! What every cluster has from the start: namespaces, priority classes, the service of the API itself, roles and bindings. Made
-//! through the pipeline like anything else, if they are not there yet; what somebody has changed stays changed.
+//! What every cluster has from the start: namespaces, priority classes, flow control, API services, the service of the API itself
+//! with its addresses, roles and bindings. Made through the pipeline like anything else, if they are not there yet; what somebody
+//! has changed stays changed. Only what says where this server is ([`here`]) is kept right at every start.
+
+mod here;
+mod objects;
 
 use crate::authn::{MASTERS, UserInfo};
 use crate::authz::bootstrap as rbac;
 use crate::pipeline::Pipeline;
 use crate::request::{Action, Body, Request, Target, WriteOptions};
+use futures::future::join_all;
+pub use here::Here;
+use kstore_api::flowcontrol;
 use kstore_api::kind::{self, Resource};
 use kstore_api::meta;
 use kstore_api::status::{Reason, Status};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// As whom the apiserver writes on its own behalf.
 const SELF: &str = "system:apiserver";
-/// The first address of the service network: the API as pods see it.
-const SERVICE_ADDRESS: &str = "10.96.0.1";
 
-/// Creates what is missing. On return all of it is there and durable.
+/// Creates what is missing, and says where this server is. On return all of it is there and durable. Two servers that do this at
+/// once do each other no harm; the addresses are those of the one that came last.
 ///
 /// # Errors
 /// The first refusal that is not "already there".
-pub async fn run(pipeline: &Pipeline) -> Result<(), Status> {
-    for object in objects() {
-        let row = row_of(&object);
-        let key = row.storage_key(meta::namespace(&object), meta::name(&object));
-        if pipeline.cache().get(row, &key).is_some() {
-            continue;
-        }
-        match pipeline.serve(create(row, &object)).await {
+pub async fn run(pipeline: &Pipeline, here: &Here) -> Result<(), Status> {
+    // Namespaces come before what lives in them. All else waits for nothing and goes at once, so that the storage can make few
+    // syncs of many writes.
+    create_all(pipeline, &objects::namespaces()).await?;
+    let mut rest = objects::priority_classes();
+    rest.extend(flowcontrol::objects());
+    rest.extend(objects::api_services());
+    rest.extend(rbac::objects());
+    rest.push(objects::kubernetes_service(here.port()));
+    create_all(pipeline, &rest).await?;
+    here.keep(pipeline).await
+}
+
+async fn create_all(pipeline: &Pipeline, objects: &[Value]) -> Result<(), Status> {
+    let missing = objects.iter().filter(|object| {
+        let row = row_of(object);
+        let key = row.storage_key(meta::namespace(object), meta::name(object));
+        pipeline.cache().get(row, &key).is_none()
+    });
+    let created = join_all(missing.map(|object| pipeline.serve(create(row_of(object), object)))).await;
+    for outcome in created {
+        match outcome {
             Ok(_) => {}
             // Another apiserver on the same storage was faster.
             Err(status) if status.reason == Reason::AlreadyExists => {}
@@ -62,52 +82,4 @@ fn create(row: &'static Resource, object: &Value) -> Request {
             WriteOptions { field_manager: "kstore-apiserver".into(), ..WriteOptions::default() },
         ),
     }
-}
-
-/// All of it, in an order in which each can be made: namespaces before what lives in them, roles before bindings.
-fn objects() -> Vec<Value> {
-    let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
-    let namespaces = namespaces
-        .map(|name| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }));
-    let mut objects: Vec<Value> = namespaces.into();
-    objects.push(class(
-        "system-cluster-critical",
-        2_000_000_000,
-        "For pods without which the cluster does not work, on whichever node they run.",
-    ));
-    objects.push(class(
-        "system-node-critical",
-        2_000_001_000,
-        "For pods without which their node does not work.",
-    ));
-    objects.extend(rbac::objects());
-    objects.push(kubernetes_service());
-    objects
-}
-
-fn class(name: &str, value: i64, description: &str) -> Value {
-    json!({
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": { "name": name },
-        "value": value,
-        "description": description,
-    })
-}
-
-fn kubernetes_service() -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {
-            "name": "kubernetes",
-            "namespace": "default",
-            "labels": { "component": "apiserver", "provider": "kubernetes" },
-        },
-        "spec": {
-            "type": "ClusterIP",
-            "clusterIP": SERVICE_ADDRESS,
-            "ports": [{ "name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443 }],
-        },
-    })
 }

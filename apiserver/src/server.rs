@@ -2,7 +2,7 @@
 //! caller spawns.
 
 use crate::authn::{Peer, UserInfo};
-use crate::bootstrap;
+use crate::bootstrap::{self, Here};
 use crate::cache::{Cache, FillError};
 use crate::grpc::Grpc;
 use crate::limits;
@@ -56,6 +56,8 @@ pub struct Options {
     pub stop: CancellationToken,
     /// `host:port` under which clients reach the server; discovery tells it.
     pub advertised: String,
+    /// PEM of the authority whose client certificates are good: extension API servers are told it.
+    pub client_ca: Option<String>,
     /// The key for tokens of service accounts; without one nobody gets a token, and none is good.
     pub tokens: Option<Arc<Tokens>>,
 }
@@ -99,7 +101,8 @@ impl ApiServer {
         spawn(Box::pin(follow));
         let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics);
         let pipeline = Arc::new(pipeline.with_tokens(options.tokens));
-        bootstrap::run(&pipeline).await.map_err(StartError::Bootstrap)?;
+        let here = Here::new(&options.advertised, options.client_ca);
+        bootstrap::run(&pipeline, &here).await.map_err(StartError::Bootstrap)?;
         let tunnels = Arc::new(Tunnels::default());
         let rest = Rest::new(pipeline.clone(), tunnels.clone(), options.advertised, options.stop.clone());
         let rest = Arc::new(rest);

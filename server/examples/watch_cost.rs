@@ -71,7 +71,13 @@ fn main() -> anyhow::Result<()> {
 async fn round(way: Way, events: u64) -> anyhow::Result<f64> {
     let (nondet, stop) = (Nondet::simulated(1), CancellationToken::new());
     let store = Store::open(Config::memory(), nondet.clone()).await?;
-    let options = Options { nondet, stop: stop.clone(), advertised: "localhost:1".into(), tokens: None };
+    let options = Options {
+        nondet,
+        stop: stop.clone(),
+        advertised: "localhost:1".into(),
+        client_ca: None,
+        tokens: None,
+    };
     let follow = |task| drop(tokio::spawn(task));
     let api = ApiServer::start(Arc::new(Embedded::new(store.clone())), options, follow).await?;
     let door = api.in_process(UserInfo::new("kubernetes-admin", ["system:masters"]));

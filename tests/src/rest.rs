@@ -34,7 +34,7 @@ impl Reply {
 }
 
 impl Rest {
-    /// Over the doors of an apiserver.
+    /// To these doors.
     pub fn new(doors: InProcess) -> Self {
         Self(doors)
     }

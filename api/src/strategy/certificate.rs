@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::copy;
+use crate::object::list;
 
 /// `/approval` writes conditions and nothing else.
 pub(super) fn approval_only(new: &mut Value, old: &Value) {
@@ -17,13 +18,16 @@ pub(super) fn approval_only(new: &mut Value, old: &Value) {
     }
 }
 
-/// `/status` writes the certificate and conditions other than the approver's, which stay as they are.
+/// `/status` writes the certificate and conditions other than the approver's, which stay as they are. Where there are more or fewer
+/// of the approver's than before, validation refuses them.
 pub(super) fn status_only(new: &mut Value, old: &Value) {
-    let decided = |condition: &&Value| condition["type"] == "Approved" || condition["type"] == "Denied";
-    let of = |object: &Value| object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let mut conditions: Vec<Value> = of(old).iter().filter(decided).cloned().collect();
-    conditions.extend(of(new).into_iter().filter(|condition| !decided(&condition)));
-    if !conditions.is_empty() {
-        new["status"]["conditions"] = conditions.into();
+    for kind in ["Approved", "Denied"] {
+        let of_kind = |condition: &&Value| condition["type"] == kind;
+        let stored: Vec<Value> = list(&old["status"]["conditions"]).iter().filter(of_kind).cloned().collect();
+        let Some(conditions) = new["status"]["conditions"].as_array_mut() else { return };
+        if conditions.iter().filter(of_kind).count() == stored.len() {
+            let slots = conditions.iter_mut().filter(|condition| condition["type"] == kind);
+            slots.zip(stored).for_each(|(slot, stored)| *slot = stored);
+        }
     }
 }

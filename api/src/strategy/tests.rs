@@ -145,10 +145,9 @@ fn approval_and_signing_write_different_halves_of_one_status() {
         (&json!("r"), &json!("c"))
     );
     assert_eq!(approval["status"]["conditions"], json!([{"type": "Denied"}]));
-    let mut signed =
-        json!({"status": {"certificate": "y", "conditions": [{"type": "Denied"}, {"type": "Failed"}]}});
+    let mut signed = json!({"status": {"certificate": "y", "conditions": [{"type": "Failed"}, {"type": "Approved", "reason": "x"}]}});
     prepare_update(csr, "status", &mut signed, &old);
-    assert_eq!(signed["status"]["conditions"], json!([{"type": "Approved"}, {"type": "Failed"}]));
+    assert_eq!(signed["status"]["conditions"], json!([{"type": "Failed"}, {"type": "Approved"}]));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! all may change the object, later all may refuse it. Synchronous and without effects: a plugin reads the cluster through a
 //! [`Lookup`] and may run several times for one request. Not validation of the object by itself: that is `kstore_api::validate`.
 
+mod certificate_requester;
 mod default_storage_class;
 mod default_toleration_seconds;
 mod figures;
@@ -91,13 +92,14 @@ trait Plugin: Send + Sync {
 }
 
 /// The plugins, in order, by the names that clients of Kubernetes know.
-const PLUGINS: [(&str, &dyn Plugin); 7] = [
+const PLUGINS: [(&str, &dyn Plugin); 8] = [
     ("NamespaceLifecycle", &namespace_lifecycle::NamespaceLifecycle),
     ("ServiceAccount", &service_account::ServiceAccount),
     ("TaintNodesByCondition", &taint_nodes_by_condition::TaintNodesByCondition),
     ("Priority", &priority::Priority),
     ("DefaultTolerationSeconds", &default_toleration_seconds::DefaultTolerationSeconds),
     ("DefaultStorageClass", &default_storage_class::DefaultStorageClass),
+    ("CertificateRequester", &certificate_requester::CertificateRequester),
     ("RBACEscalation", &rbac_escalation::RbacEscalation),
 ];
 

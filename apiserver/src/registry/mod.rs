@@ -12,6 +12,7 @@ mod stage;
 pub use delete::{DeletePlan, Deleted, plan_delete, removed_by_update};
 pub use guaranteed_update::{Next, UpdateEffect, Updated};
 pub use list::{ContinueToken, Listed};
+pub(crate) use service::{KUBERNETES_ADDRESS, SERVICE_NETWORK};
 pub use stage::Stage;
 pub(crate) use stage::View;
 

@@ -11,15 +11,15 @@ use kstore_api::kind::{self, Resource};
 use kstore_api::object;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 /// Where claimed node ports are remembered. Not a kind of the API.
 const NODE_PORTS: &str = "/registry/ranges/servicenodeports/";
 /// The service network, Kubernetes' default.
-pub(super) const SERVICE_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 96, 0, 0), 12);
+pub(crate) const SERVICE_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 96, 0, 0), 12);
 /// The address of the Service `default/kubernetes`: the first of the network.
-pub(super) const KUBERNETES_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
+pub(crate) const KUBERNETES_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 /// Node ports, Kubernetes' default range.
 const NODE_PORT_RANGE: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 /// Random draws before the search for a free address or port becomes a walk.
@@ -96,7 +96,7 @@ impl Registry {
                 true => Ok(()),
             };
         }
-        let address = self.free_address(view).ok_or_else(|| full(target, "address"))?;
+        let address = self.free_address(view).ok_or_else(|| full(target, "serviceIP"))?;
         spec["clusterIP"] = json!(address.to_string());
         spec["clusterIPs"] = json!([address.to_string()]);
         Ok(())
@@ -115,30 +115,72 @@ impl Registry {
         drawn.chain((256..size - 1).map(at)).find(is_free)
     }
 
+    /// Node ports for every port that wants one. A port that is served over several protocols has one node port for all of them.
     fn fill_node_ports(&self, view: &View, target: &Target, service: &mut Value) -> Result<(), Status> {
         let exposed = matches!(service["spec"]["type"].as_str(), Some("NodePort" | "LoadBalancer"));
-        if !exposed {
+        let health = needs_health_port(service);
+        if !exposed && !health {
             return Ok(());
         }
         let mut taken = taken_node_ports(view, target);
-        for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
-            let chosen = match port["nodePort"].as_i64().unwrap_or(0) {
-                0 => self.free_node_port(&taken).ok_or_else(|| full(target, "node port"))?,
-                given if !NODE_PORT_RANGE.contains(&given) => {
-                    return Err(bad_node_port(
-                        target,
-                        given,
-                        "provided port is not in the valid range. The range of valid ports is 30000-32767",
-                    ));
-                }
-                given if taken.contains(&given) => {
-                    return Err(bad_node_port(target, given, "provided port is already allocated"));
-                }
-                given => given,
-            };
-            taken.insert(chosen);
-            port["nodePort"] = json!(chosen);
+        if exposed {
+            let wanted = !unallocated_balancer(service);
+            let ports = service["spec"]["ports"].as_array_mut().map(Vec::as_mut_slice).unwrap_or_default();
+            self.fill_exposed(target, ports, wanted, &mut taken)?;
         }
+        if health {
+            self.fill_health_port(target, &mut service["spec"]["healthCheckNodePort"], &taken)?;
+        }
+        Ok(())
+    }
+
+    fn fill_exposed(
+        &self,
+        target: &Target,
+        ports: &mut [Value],
+        wanted: bool,
+        taken: &mut BTreeSet<i64>,
+    ) -> Result<(), Status> {
+        let mut chosen: BTreeMap<i64, i64> = BTreeMap::new();
+        for i in 0..ports.len() {
+            let (port, given) = (number(&ports[i]["port"]), number(&ports[i]["nodePort"]));
+            if given == 0 && !wanted {
+                continue;
+            }
+            let asked = match (given, chosen.get(&port)) {
+                (0, Some(same)) => *same,
+                // What a later entry for the same port asks for counts for this one, too.
+                (0, None) => asked_for(&ports[i..], port),
+                (given, _) => given,
+            };
+            let shared = chosen.values().any(|own| *own == asked);
+            let node_port = match asked {
+                0 => self.free_node_port(taken).ok_or_else(|| full(target, "nodePort"))?,
+                asked if shared => asked,
+                asked => granted(asked, taken).map_err(|detail| bad_node_port(target, i, asked, &detail))?,
+            };
+            taken.insert(node_port);
+            chosen.entry(port).or_insert(node_port);
+            ports[i]["nodePort"] = json!(node_port);
+        }
+        Ok(())
+    }
+
+    /// The port at which a balancer asks whether a node has endpoints of its own.
+    fn fill_health_port(
+        &self,
+        target: &Target,
+        slot: &mut Value,
+        taken: &BTreeSet<i64>,
+    ) -> Result<(), Status> {
+        let failed =
+            |what: &str, detail: &str| Status::internal(format!("failed to allocate {what}: {detail}"));
+        let port = match number(slot) {
+            0 => self.free_node_port(taken).ok_or_else(|| full(target, "HealthCheck NodePort"))?,
+            given => granted(given, taken)
+                .map_err(|detail| failed(&format!("requested HealthCheck NodePort {given}"), &detail))?,
+        };
+        *slot = json!(port);
         Ok(())
     }
 
@@ -181,32 +223,68 @@ fn claimed_keys(service: &Value) -> BTreeSet<String> {
 }
 
 fn node_ports(service: &Value) -> impl Iterator<Item = i64> + use<> {
-    let ports = service["spec"]["ports"].as_array().cloned().unwrap_or_default();
-    ports.into_iter().filter_map(|port| port["nodePort"].as_i64()).filter(|port| *port > 0)
+    let spec = &service["spec"];
+    let ports = spec["ports"].as_array().into_iter().flatten().map(|port| number(&port["nodePort"]));
+    let all: Vec<i64> =
+        ports.chain([number(&spec["healthCheckNodePort"])]).filter(|port| *port > 0).collect();
+    all.into_iter()
+}
+
+fn number(value: &Value) -> i64 {
+    value.as_i64().unwrap_or(0)
+}
+
+/// The node port that an entry for this port asks for; 0 if none does.
+fn asked_for(ports: &[Value], port: i64) -> i64 {
+    let entries = ports.iter().filter(|entry| number(&entry["port"]) == port);
+    entries.map(|entry| number(&entry["nodePort"])).find(|asked| *asked > 0).unwrap_or(0)
+}
+
+/// The port asked for, or why not.
+fn granted(asked: i64, taken: &BTreeSet<i64>) -> Result<i64, String> {
+    let (first, last) = (NODE_PORT_RANGE.start(), NODE_PORT_RANGE.end());
+    if !NODE_PORT_RANGE.contains(&asked) {
+        return Err(format!(
+            "provided port is not in the valid range. The range of valid ports is {first}-{last}"
+        ));
+    }
+    if taken.contains(&asked) { Err("provided port is already allocated".to_owned()) } else { Ok(asked) }
+}
+
+/// Whether a balancer finds the pods without node ports.
+fn unallocated_balancer(service: &Value) -> bool {
+    let spec = &service["spec"];
+    spec["type"] == "LoadBalancer" && spec["allocateLoadBalancerNodePorts"] == false
+}
+
+/// Whether nodes must tell a balancer if they have endpoints.
+fn needs_health_port(service: &Value) -> bool {
+    let spec = &service["spec"];
+    spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local"
 }
 
 fn bad_address(target: &Target, address: &str) -> Status {
-    let detail = "failed to allocate IP: the provided network does not match the current range 10.96.0.0/12";
-    crate::error::invalid_field(
-        target,
-        "spec.clusterIPs",
-        format!("Invalid value: [\"{address}\"]: {detail}"),
-    )
+    refused_address(target, address, "the provided network does not match the current range")
 }
 
 fn taken_address(target: &Target, address: &str) -> Status {
-    let detail = "failed to allocate IP: provided IP is already allocated";
-    crate::error::invalid_field(
-        target,
-        "spec.clusterIPs",
-        format!("Invalid value: [\"{address}\"]: {detail}"),
-    )
+    refused_address(target, address, "provided IP is already allocated")
 }
 
-fn bad_node_port(target: &Target, port: i64, detail: &str) -> Status {
-    crate::error::invalid_field(target, "spec.ports[0].nodePort", format!("Invalid value: {port}: {detail}"))
+fn refused_address(target: &Target, address: &str, why: &str) -> Status {
+    let body = format!("Invalid value: [\"{address}\"]: failed to allocate IP {address}: {why}");
+    crate::error::invalid_field(target, "spec.clusterIPs", body)
+}
+
+fn bad_node_port(target: &Target, index: usize, port: i64, detail: &str) -> Status {
+    let field = format!("spec.ports[{index}].nodePort");
+    crate::error::invalid_field(target, &field, format!("Invalid value: {port}: {detail}"))
 }
 
 fn full(target: &Target, what: &str) -> Status {
-    Status::internal(format!("no {what} is left for service {}/{}", target.namespace, target.name))
+    let text = match what {
+        "serviceIP" => format!("failed to allocate a serviceIP for Service {:?}: range is full", target.name),
+        what => format!("failed to allocate a {what}: range is full"),
+    };
+    Status::internal(text)
 }

@@ -7,6 +7,7 @@ use crate::authz::{Attributes, Authorizer, Decision, Target as Asked};
 use crate::request::Target;
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::status::Status;
+use kstore_api::{meta, validate};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -21,19 +22,27 @@ pub fn answer(
     mut review: Value,
 ) -> Result<Value, Status> {
     let kind = target.resource.kind;
-    let mut errors = ErrorList::new();
+    if !review["metadata"].is_object() {
+        review["metadata"] = json!({});
+    }
+    if kind == "LocalSubjectAccessReview" && meta::namespace(&review).is_empty() {
+        review["metadata"]["namespace"] = json!(target.namespace);
+    }
+    let mut errors = validate::review(target.resource, &review);
+    if !errors.is_empty() {
+        return Err(Status::invalid(target.resource.group, kind, "", &errors));
+    }
     let status = match kind {
         "SelfSubjectReview" => json!({ "userInfo": caller }),
         "SelfSubjectRulesReview" => rules(authorizer, caller, &review["spec"], &mut errors),
-        "SelfSubjectAccessReview" => access(authorizer, caller, &review["spec"], &mut errors),
-        "SubjectAccessReview" => {
-            let subject = subject(&review["spec"], &mut errors);
-            access(authorizer, &subject, &review["spec"], &mut errors)
+        "SelfSubjectAccessReview" => access(authorizer, caller, &review["spec"]),
+        "LocalSubjectAccessReview" if meta::namespace(&review) != target.namespace => {
+            let message =
+                format!("spec.resourceAttributes.namespace must match namespace: {}", target.namespace);
+            return Err(Status::bad_request(message));
         }
-        "LocalSubjectAccessReview" => {
-            check_local(&review["spec"], &target.namespace, &mut errors);
-            let subject = subject(&review["spec"], &mut errors);
-            access(authorizer, &subject, &review["spec"], &mut errors)
+        "SubjectAccessReview" | "LocalSubjectAccessReview" => {
+            access(authorizer, &subject(&review["spec"]), &review["spec"])
         }
         _ => return Err(Status::method_not_allowed(target.resource, "create")),
     };
@@ -41,15 +50,12 @@ pub fn answer(
         return Err(Status::invalid(target.resource.group, kind, "", &errors));
     }
     review["status"] = status;
-    if !review["metadata"].is_object() {
-        review["metadata"] = json!({});
-    }
     review["metadata"]["creationTimestamp"] = Value::Null;
     Ok(review)
 }
 
 /// The caller that a (Local)SubjectAccessReview speaks of.
-fn subject(spec: &Value, errors: &mut ErrorList) -> UserInfo {
+fn subject(spec: &Value) -> UserInfo {
     let strings = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
     };
@@ -60,41 +66,11 @@ fn subject(spec: &Value, errors: &mut ErrorList) -> UserInfo {
         .flatten()
         .map(|(key, values)| (key.clone(), strings(values)))
         .collect();
-    let user = UserInfo { username: text("user"), uid: text("uid"), groups: strings(&spec["groups"]), extra };
-    if user.username.is_empty() && user.groups.is_empty() {
-        errors.invalid(
-            &Path::new("spec").child("user"),
-            "",
-            "at least one of user or group must be specified",
-        );
-    }
-    user
+    UserInfo { username: text("user"), uid: text("uid"), groups: strings(&spec["groups"]), extra }
 }
 
-fn check_local(spec: &Value, namespace: &str, errors: &mut ErrorList) {
-    let spec_path = Path::new("spec");
-    let attributes = spec_path.child("resourceAttributes");
-    match spec["resourceAttributes"]["namespace"].as_str() {
-        Some(asked) if asked == namespace => {}
-        asked => errors.invalid(
-            &attributes.child("namespace"),
-            asked.unwrap_or_default(),
-            "must match metadata.namespace",
-        ),
-    }
-    if !spec["nonResourceAttributes"].is_null() {
-        let detail = "disallowed on this kind of request";
-        errors.invalid(&spec_path.child("nonResourceAttributes"), &spec["nonResourceAttributes"], detail);
-    }
-}
-
-fn access(authorizer: &Authorizer, user: &UserInfo, spec: &Value, errors: &mut ErrorList) -> Value {
+fn access(authorizer: &Authorizer, user: &UserInfo, spec: &Value) -> Value {
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
-    if resource.is_object() == path.is_object() {
-        let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        errors.invalid(&Path::new("spec").child("resourceAttributes"), resource, detail);
-        return Value::Null;
-    }
     let of = |object: &'_ Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let verb = of(if resource.is_object() { resource } else { path }, "verb");
     let fields = ["group", "resource", "subresource", "namespace", "name"].map(|field| of(resource, field));

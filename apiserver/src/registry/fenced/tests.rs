@@ -103,7 +103,7 @@ impl Api {
         let (cache, follow) = Cache::fill(storage.clone(), |_| {}).await.unwrap();
         tokio::spawn(follow);
         let pipeline = Pipeline::new(cache, Arc::new(Provenance::default()), nondet);
-        crate::bootstrap::run(&pipeline).await.unwrap();
+        crate::bootstrap::run(&pipeline, &Default::default()).await.unwrap();
         Self { storage, pipeline }
     }
 

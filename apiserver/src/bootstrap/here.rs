@@ -1,0 +1,194 @@
+//! Objects that say where this server is and whom it trusts: the addresses behind the Service `default/kubernetes`, the network it
+//! has its address from, and the authority of client certificates. They are right again after every start. They are written beside
+//! the pipeline: validation rightly refuses loopback addresses of others, but a server on a laptop has no other.
+
+use super::objects;
+use crate::pipeline::Pipeline;
+use crate::provenance::Note;
+use crate::registry::{Mandate, Next, SERVICE_NETWORK};
+use crate::request::Target;
+use kstore_api::kind::Resource;
+use kstore_api::status::Status;
+use kstore_api::{defaults, meta, schema, strategy};
+use serde_json::{Value, json};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// The port that Kubernetes serves its API at when nobody says otherwise.
+const USUAL_PORT: u16 = 6443;
+
+/// Where this server is, and whom it trusts.
+#[derive(Clone, Debug, Default)]
+pub struct Here {
+    /// `None` if it is known by a host name only.
+    address: Option<SocketAddr>,
+    client_ca: Option<String>,
+}
+
+impl Here {
+    /// From the `host:port` that clients are told, and the PEM of the authority whose client certificates are good.
+    pub fn new(advertised: &str, client_ca: Option<String>) -> Self {
+        let address = advertised.parse::<SocketAddr>().ok().map(|address| match address.ip() {
+            // Listening everywhere is being somewhere; the one place that is certain is this machine itself.
+            ip if !ip.is_unspecified() => address,
+            IpAddr::V4(_) => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()),
+            IpAddr::V6(_) => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port()),
+        });
+        Self { address, client_ca }
+    }
+
+    /// The port that the Service of the API leads to.
+    pub(super) fn port(&self) -> u16 {
+        self.address.map_or(USUAL_PORT, |address| address.port())
+    }
+
+    /// Makes the objects say what is so now; what says it already is not written.
+    pub(super) async fn keep(&self, pipeline: &Pipeline) -> Result<(), Status> {
+        let mut wanted = vec![service_cidr(&pipeline.nondet().clock.now_seconds().to_string())];
+        if let Some(address) = self.address {
+            wanted.extend([endpoints(address), endpoint_slice(address)]);
+            wanted.push(service_ports(address.port()));
+        }
+        if let Some(ca) = &self.client_ca {
+            wanted.push(authentication(ca));
+        }
+        let kept = futures::future::join_all(wanted.iter().map(|wanted| keep(pipeline, wanted))).await;
+        kept.into_iter().collect()
+    }
+}
+
+async fn keep(pipeline: &Pipeline, wanted: &Value) -> Result<(), Status> {
+    let row = super::row_of(wanted);
+    let request = super::create(row, wanted);
+    let target = Target { name: meta::name(wanted).into(), ..request.target.clone() };
+    let note = Note::of(&request, &pipeline.nondet().clock).encode();
+    let uid = pipeline.nondet().rng.uuid();
+    let now = pipeline.nondet().clock.now_seconds();
+    let decide = |stored: Option<&Value>| {
+        let mut next = match stored {
+            // Networks are not this server's to change once somebody may have taken addresses from them.
+            Some(_) if row.kind == "ServiceCIDR" => return Ok(Next::Keep),
+            Some(stored) => changed(row, stored, wanted),
+            None => {
+                let mut new = wanted.clone();
+                meta::fill_system_fields(&mut new, &uid, now);
+                completed(row, new)
+            }
+        };
+        if let Some(ty) = schema::of(row.group, row.version, row.kind) {
+            schema::fill::fill(&mut next, ty);
+        }
+        Ok(Next::Put(next))
+    };
+    let mandate = Mandate { note, ..Mandate::default() };
+    pipeline.registry().guaranteed_update(&target, mandate, false, decide).await.map(drop)
+}
+
+/// A new object with all that creation would give it. A status in it is kept.
+fn completed(row: &'static Resource, mut object: Value) -> Value {
+    let status = object["status"].take();
+    defaults::apply(row, &mut object);
+    strategy::prepare_create(row, &mut object);
+    if !status.is_null() {
+        object["status"] = status;
+    } else if object["status"].is_null()
+        && let Some(members) = object.as_object_mut()
+    {
+        members.remove("status");
+    }
+    object
+}
+
+/// The stored object with the wanted content; labels, annotations and whatever else others have added stay.
+fn changed(row: &'static Resource, stored: &Value, wanted: &Value) -> Value {
+    let mut next = stored.clone();
+    let members = wanted.as_object().into_iter().flatten();
+    for (member, value) in
+        members.filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"))
+    {
+        if member == "spec" {
+            for (field, value) in value.as_object().into_iter().flatten() {
+                next["spec"][field] = value.clone();
+            }
+        } else {
+            next[member] = value.clone();
+        }
+    }
+    for (label, value) in wanted["metadata"]["labels"].as_object().into_iter().flatten() {
+        next["metadata"]["labels"][label] = value.clone();
+    }
+    defaults::apply(row, &mut next);
+    strategy::prepare_update(row, "", &mut next, stored);
+    next
+}
+
+fn in_default(api_version: &str, kind: &str) -> Value {
+    json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": "kubernetes", "namespace": "default" } })
+}
+
+fn service_ports(port: u16) -> Value {
+    let mut service = in_default("v1", "Service");
+    service["spec"] = json!({ "ports": objects::service_ports(port) });
+    service
+}
+
+fn endpoints(address: SocketAddr) -> Value {
+    let mut object = in_default("v1", "Endpoints");
+    // There is a slice beside it already.
+    object["metadata"]["labels"] = json!({ "endpointslice.kubernetes.io/skip-mirror": "true" });
+    object["subsets"] = json!([{
+        "addresses": [{ "ip": address.ip().to_string() }],
+        "ports": [{ "name": "https", "port": address.port(), "protocol": "TCP" }],
+    }]);
+    object
+}
+
+fn endpoint_slice(address: SocketAddr) -> Value {
+    let mut object = in_default("discovery.k8s.io/v1", "EndpointSlice");
+    object["metadata"]["labels"] = json!({ "kubernetes.io/service-name": "kubernetes" });
+    object["addressType"] = json!(if address.is_ipv4() { "IPv4" } else { "IPv6" });
+    object["endpoints"] =
+        json!([{ "addresses": [address.ip().to_string()], "conditions": { "ready": true } }]);
+    object["ports"] = json!([{ "name": "https", "port": address.port(), "protocol": "TCP" }]);
+    object
+}
+
+/// The network that addresses of services come from. It is ready from the start: there is no one else to make it so.
+fn service_cidr(now: &str) -> Value {
+    let (base, bits) = SERVICE_NETWORK;
+    let ready = json!({
+        "type": "Ready", "status": "True", "reason": "", "lastTransitionTime": now,
+        "message": "Kubernetes default Service CIDR is ready",
+    });
+    json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "ServiceCIDR",
+        "metadata": { "name": "kubernetes" },
+        "spec": { "cidrs": [format!("{base}/{bits}")] },
+        "status": { "conditions": [ready] },
+    })
+}
+
+/// What extension API servers must know to believe this one about who is calling.
+fn authentication(client_ca: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": { "name": "extension-apiserver-authentication", "namespace": "kube-system" },
+        "data": { "client-ca-file": client_ca },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_listens_everywhere_is_at_least_on_its_own_machine() {
+        let at = |advertised: &str| Here::new(advertised, None).address.map(|address| address.to_string());
+        assert_eq!(at("10.1.2.3:7443").as_deref(), Some("10.1.2.3:7443"));
+        assert_eq!(at("0.0.0.0:7443").as_deref(), Some("127.0.0.1:7443"));
+        assert_eq!(at("[::]:7443").as_deref(), Some("[::1]:7443"));
+        assert_eq!(at("api.example.com:7443"), None);
+        assert_eq!(Here::default().port(), USUAL_PORT);
+    }
+}

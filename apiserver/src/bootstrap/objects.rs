@@ -1,0 +1,125 @@
+//! The initial objects that are made once and are then anybody's.
+
+use crate::registry::KUBERNETES_ADDRESS;
+use kstore_api::kind;
+use serde_json::{Value, json};
+
+/// The namespaces of the system, and the one for who names none.
+pub(super) fn namespaces() -> Vec<Value> {
+    let names = ["default", "kube-system", "kube-public", "kube-node-lease"];
+    names
+        .iter()
+        .map(|name| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }))
+        .collect()
+}
+
+/// The two classes above all users' classes.
+pub(super) fn priority_classes() -> Vec<Value> {
+    vec![
+        class(
+            "system-cluster-critical",
+            2_000_000_000,
+            "For pods without which the cluster does not work, on whichever node they run.",
+        ),
+        class("system-node-critical", 2_000_001_000, "For pods without which their node does not work."),
+    ]
+}
+
+fn class(name: &str, value: i64, description: &str) -> Value {
+    json!({
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": { "name": name },
+        "value": value,
+        "description": description,
+    })
+}
+
+/// The API as pods see it, which is here at `port`.
+pub(super) fn kubernetes_service(port: u16) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": { "component": "apiserver", "provider": "kubernetes" },
+        },
+        "spec": {
+            "type": "ClusterIP",
+            "clusterIP": KUBERNETES_ADDRESS.to_string(),
+            "ports": service_ports(port),
+        },
+    })
+}
+
+/// The one port of that service.
+pub(super) fn service_ports(port: u16) -> Value {
+    json!([{ "name": "https", "port": 443, "protocol": "TCP", "targetPort": port }])
+}
+
+/// Where each API stands among the others: its group, its version, the group's priority, the version's in its group.
+const PRIORITIES: [(&str, &str, i64, i64); 21] = [
+    ("", "v1", 18_000, 1),
+    ("apps", "v1", 17_800, 15),
+    ("events.k8s.io", "v1", 17_750, 15),
+    ("authentication.k8s.io", "v1", 17_700, 15),
+    ("authorization.k8s.io", "v1", 17_600, 15),
+    ("autoscaling", "v2", 17_500, 30),
+    ("autoscaling", "v1", 17_500, 15),
+    ("batch", "v1", 17_400, 15),
+    ("certificates.k8s.io", "v1", 17_300, 15),
+    ("networking.k8s.io", "v1", 17_200, 15),
+    ("policy", "v1", 17_100, 15),
+    ("rbac.authorization.k8s.io", "v1", 17_000, 15),
+    ("storage.k8s.io", "v1", 16_800, 15),
+    ("admissionregistration.k8s.io", "v1", 16_700, 15),
+    ("apiextensions.k8s.io", "v1", 16_700, 15),
+    ("scheduling.k8s.io", "v1", 16_600, 15),
+    ("coordination.k8s.io", "v1", 16_500, 15),
+    ("node.k8s.io", "v1", 16_300, 15),
+    ("discovery.k8s.io", "v1", 16_200, 15),
+    ("resource.k8s.io", "v1", 16_200, 21),
+    ("flowcontrol.apiserver.k8s.io", "v1", 16_100, 21),
+];
+
+/// One object for every API that this server serves, but for the one that these objects belong to.
+pub(super) fn api_services() -> Vec<Value> {
+    let served =
+        PRIORITIES.iter().filter(|(group, version, ..)| kind::resources_of(group, version).next().is_some());
+    served.map(|(group, version, of_group, of_version)| {
+        let mut spec =
+            json!({ "version": version, "groupPriorityMinimum": of_group, "versionPriority": of_version });
+        if !group.is_empty() {
+            spec["group"] = json!(group);
+        }
+        json!({
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {
+                "name": format!("{version}.{group}"),
+                "labels": { "kube-aggregator.kubernetes.io/automanaged": "onstart" },
+            },
+            "spec": spec,
+        })
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_api_has_an_object_but_the_one_of_these_objects() {
+        let made = api_services();
+        let made: BTreeSet<&str> =
+            made.iter().filter_map(|object| object["metadata"]["name"].as_str()).collect();
+        let groups = kind::groups().filter(|group| *group != "apiregistration.k8s.io");
+        let served: BTreeSet<String> = groups
+            .flat_map(|group| kind::versions(group).map(move |version| format!("{version}.{group}")))
+            .collect();
+        assert_eq!(made, served.iter().map(String::as_str).collect());
+    }
+}

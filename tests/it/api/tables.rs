@@ -1,0 +1,97 @@
+//! Tables as kubectl asks for them: columns, cells and row conditions, through REST.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use kstore_tests::{Cluster, Reply, Setup, simulate};
+use serde_json::{Value, json};
+
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+
+async fn table(cluster: &Cluster, path: &str) -> Value {
+    let request = http::Request::get(path).header("accept", TABLE);
+    let reply: Reply = cluster.rest().send(request.body(Full::new(Bytes::new())).unwrap()).await;
+    assert_eq!(reply.code, 200, "{path}: {:?}", reply.body);
+    let table = reply.json();
+    assert_eq!((&table["kind"], &table["apiVersion"]), (&json!("Table"), &json!("meta.k8s.io/v1")), "{path}");
+    table
+}
+
+fn headers(table: &Value) -> Vec<&str> {
+    let columns = table["columnDefinitions"].as_array().unwrap();
+    columns.iter().map(|column| column["name"].as_str().unwrap()).collect()
+}
+
+fn row<'t>(table: &'t Value, name: &str) -> &'t Value {
+    let rows = table["rows"].as_array().unwrap();
+    rows.iter()
+        .find(|row| row["object"]["metadata"]["name"] == name)
+        .unwrap_or_else(|| panic!("{name}: {rows:?}"))
+}
+
+#[test]
+fn what_every_cluster_has_prints_as_in_a_real_one() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let services = table(cluster, "/api/v1/namespaces/default/services").await;
+        assert_eq!(
+            headers(&services),
+            ["Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "Selector"]
+        );
+        let cells = &row(&services, "kubernetes")["cells"];
+        assert_eq!(
+            *cells,
+            json!(["kubernetes", "ClusterIP", "10.96.0.1", "<none>", "443/TCP", "0s", "<none>"])
+        );
+        let addresses = table(cluster, "/apis/networking.k8s.io/v1/ipaddresses").await;
+        let cells = &row(&addresses, "10.96.0.1")["cells"];
+        assert_eq!(*cells, json!(["10.96.0.1", "services/default/kubernetes"]));
+        let slices = table(cluster, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices").await;
+        let cells = &row(&slices, "kubernetes")["cells"];
+        assert_eq!(*cells, json!(["kubernetes", "IPv4", "6443", "192.0.2.1", "0s"]));
+        let levels =
+            table(cluster, "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations").await;
+        let cells = &row(&levels, "system")["cells"];
+        assert_eq!(*cells, json!(["system", "Limited", 30, 64, 6, 50, "0s"]));
+        let apis = table(cluster, "/apis/apiregistration.k8s.io/v1/apiservices").await;
+        assert_eq!(row(&apis, "v1.apps")["cells"], json!(["v1.apps", "Local", "True", "0s"]));
+        let roles = table(cluster, "/apis/rbac.authorization.k8s.io/v1/clusterroles").await;
+        assert_eq!(headers(&roles), ["Name", "Created At"]);
+    });
+}
+
+#[test]
+fn a_pod_that_is_over_says_so_beside_its_row() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let spec = json!({ "containers": [{ "name": "a", "image": "i" }] });
+        let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p" }, "spec": spec });
+        cluster.create(pod).await;
+        let path = "/api/v1/namespaces/default/pods/p";
+        let pods = table(cluster, path).await;
+        let waiting = row(&pods, "p");
+        let cells = json!(["p", "0/1", "Pending", "0", "0s", "<none>", "<none>", "<none>", "<none>"]);
+        assert_eq!((&waiting["cells"], &waiting["conditions"]), (&cells, &Value::Null));
+        let status = json!({ "status": { "phase": "Failed", "reason": "Evicted" } }).to_string();
+        let merge = "application/merge-patch+json";
+        let done = cluster.rest().call_as("PATCH", &format!("{path}/status"), merge, status).await;
+        assert_eq!(done.code, 200, "{:?}", done.body);
+        let pods = table(cluster, path).await;
+        let over = row(&pods, "p");
+        assert_eq!(over["cells"][2], "Evicted");
+        let said = json!([{ "type": "Completed", "status": "True", "reason": "Failed", "message": "The pod failed." }]);
+        assert_eq!(over["conditions"], said);
+    });
+}
+
+#[test]
+fn every_list_is_a_table_with_as_many_cells_as_columns() {
+    simulate(Setup::api_alone(), async |cluster| {
+        for row in kstore_api::kind::RESOURCES.iter().filter(|row| row.is_stored()) {
+            let root = if row.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", row.group) };
+            let table = table(cluster, &format!("{root}/{}/{}", row.version, row.plural)).await;
+            let columns = headers(&table).len();
+            for cells in table["rows"].as_array().unwrap().iter().map(|row| row["cells"].as_array().unwrap())
+            {
+                assert_eq!(cells.len(), columns, "{}", row.plural);
+            }
+        }
+    });
+}
