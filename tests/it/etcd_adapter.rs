@@ -226,6 +226,7 @@ fn a_guaranteed_update_tries_nothing_more_when_the_outcome_is_unknown() {
             nondet: world.nondet.clone(),
             stop: CancellationToken::new(),
             advertised: String::new(),
+            client_ca: None,
             tokens: None,
         };
         let api = ApiServer::start(storage.clone(), options, |task| drop(tokio::spawn(task))).await.unwrap();

@@ -80,7 +80,8 @@ impl OnEtcd {
         let options = Options {
             nondet: nondet.clone(),
             stop: stop.clone(),
-            advertised: "kstore.invalid:6443".to_owned(),
+            advertised: "192.0.2.1:6443".to_owned(),
+            client_ca: None,
             tokens: None,
         };
         let follow = |task| drop(tasks.spawn(task));

@@ -34,7 +34,7 @@ impl Reply {
 }
 
 impl Rest {
-    /// To these doors.
+    /// Over the doors of an apiserver.
     pub fn new(doors: InProcess) -> Self {
         Self(doors)
     }

@@ -1,6 +1,6 @@
 //! The forms of answers: JSON, indented, YAML, protobuf; whole objects, rows, metadata alone; compressed or not.
 
-use super::reading::{ask, config_map, names};
+use super::{ask, config_map, names};
 use kstore_api::object::semantically_equal;
 use kstore_api::wire::protobuf;
 use kstore_tests::{Cluster, Reply, Setup, simulate};

@@ -1,6 +1,6 @@
 //! Lists over REST: which revision they are of, how they go on in pages, and what is refused.
 
-use super::reading::{config_map, configs, names, query};
+use super::{config_map, configs, names, query};
 use kstore_tests::{Cluster, Setup, simulate};
 use serde_json::{Value, json};
 

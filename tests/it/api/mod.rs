@@ -15,6 +15,8 @@ mod discovery;
 mod errors;
 /// Health and the version.
 mod health;
+/// Defaults and refusals of the kinds of core, apps and batch.
+mod kinds_core;
 /// Kinds of all groups but the core, `apps` and `batch`, and what is there from the start.
 mod kinds_other;
 /// Which revision a list is of, and how it goes on in pages.
@@ -29,8 +31,8 @@ mod openapi;
 mod options;
 /// Patches of the other kinds.
 mod patch;
-/// What tests of reading have in common.
-mod reading;
+/// Requests that chance makes up.
+mod random;
 /// Logs, commands, terminals and ports of simulated containers.
 mod streams;
 /// What is below an object.
@@ -46,7 +48,7 @@ mod watches;
 
 use http_body_util::Full;
 use kstore_tests::{Cluster, Reply};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub(super) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub(super) const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -138,4 +140,35 @@ fn compare(at: &str, got: &Value, wanted: &Value, differences: &mut Vec<String>)
         _ if got != wanted => differences.push(format!("{at} is {got} instead of {wanted}")),
         _ => {}
     }
+}
+
+/// A ConfigMap with these labels.
+fn config_map(name: &str, labels: &Value) -> String {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}, "data": {"n": name}})
+        .to_string()
+}
+
+/// GET of a path with a query.
+async fn query(cluster: &Cluster, path: &str, query: &str) -> Reply {
+    cluster.rest().call("GET", &format!("{path}?{query}"), "").await
+}
+
+/// The list of ConfigMaps that a query asks for.
+async fn configs(cluster: &Cluster, text: &str) -> Value {
+    let list = query(cluster, "/api/v1/namespaces/default/configmaps", text).await;
+    assert_eq!(list.code, 200, "{text}: {}", list.json());
+    list.json()
+}
+
+/// The names of a list's items.
+fn names(list: &Value) -> Vec<String> {
+    let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    items.iter().map(|item| item["metadata"]["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// A request with headers and without a body.
+async fn ask(cluster: &Cluster, method: &str, path: &str, headers: &[(&str, &str)]) -> Reply {
+    let request = http::Request::builder().method(method).uri(path);
+    let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+    cluster.rest().send(request.body(Full::default()).unwrap()).await
 }

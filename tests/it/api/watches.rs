@@ -1,6 +1,6 @@
 //! Watches over REST. The clock is virtual: a watch with a timeout is read to its end.
 
-use super::reading::{config_map, configs, names, query};
+use super::{config_map, configs, names, query};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use kstore_tests::{Cluster, Reply, Setup, simulate};
