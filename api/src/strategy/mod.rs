@@ -5,6 +5,7 @@
 mod api_service;
 mod certificate;
 mod daemon_set;
+mod devices;
 mod generation;
 mod job;
 mod namespace;
@@ -41,6 +42,7 @@ pub fn prepare_create(resource: &Resource, object: &mut Value) {
         ("batch", "Job") => job::prepare_create(object),
         ("apps", "DaemonSet") => daemon_set::prepare_create(object),
         ("apiregistration.k8s.io", "APIService") => api_service::prepare_create(object),
+        ("resource.k8s.io", "ResourceSlice") => devices::date_taints(object),
         _ => {}
     }
 }
@@ -72,6 +74,7 @@ pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, o
             ("certificates.k8s.io", "CertificateSigningRequest") => copy(new, old, "spec"),
             ("apps", "DaemonSet") => daemon_set::prepare_update(new, old),
             ("apiregistration.k8s.io", "APIService") => api_service::prepare_update(new, old),
+            ("resource.k8s.io", "ResourceSlice") => devices::keep_dates(new, old),
             _ => {}
         }
     }
@@ -97,6 +100,7 @@ fn status_only(resource: &Resource, new: &mut Value, old: &Value) {
         }
         ("apps", "Deployment") => copy_metadata(new, old, "labels"),
         ("certificates.k8s.io", "CertificateSigningRequest") => certificate::status_only(new, old),
+        ("resource.k8s.io", "ResourceClaim") => devices::forget_returned(new, old),
         _ => {}
     }
 }
