@@ -4,6 +4,9 @@ pub mod convert;
 pub mod defaults;
 pub mod field;
 pub mod flowcontrol;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod kind;
 pub mod limits;
 pub mod meta;

@@ -189,7 +189,7 @@ fn one_field(group: &str, kind: &str, qualified: &str, name: &str, field: &str, 
 pub fn not_served(target: &Target, subresource: &str) -> Status {
     let what = format!("{}/{subresource}", target.resource.qualified());
     let why = match subresource {
-        "log" | "exec" | "attach" | "portforward" | "proxy" => ": simulated nodes run no containers",
+        "proxy" => ": nothing listens in simulated containers",
         _ => "",
     };
     let mut status = Status::bad_request(format!("{what} is not served by kstore yet{why}"));

@@ -93,6 +93,47 @@ pub const PLACE_WAIT: Duration = Duration::from_secs(15);
 /// below the usual limit of open files.
 pub const CONNECTIONS: usize = 8192;
 
+/// One call to an external etcd takes at most this long; it gives up itself after about seven seconds, when it has no leader.
+pub const ETCD_CALL: Duration = Duration::from_secs(5);
+
+/// Longest wait for a connection to a member of an external etcd.
+pub const ETCD_CONNECT: Duration = Duration::from_secs(2);
+
+/// Calls are repeated this long, on all members in turn: above the time in which etcd elects a leader, or restarts.
+pub const ETCD_PATIENCE: Duration = Duration::from_secs(5);
+
+/// An etcd that has not answered for so long makes `/readyz` fail. Until then it may be a fail-over.
+pub const ETCD_DOWN: Duration = Duration::from_secs(1);
+
+/// After each round of members that did not answer the pause doubles, from here…
+pub const ETCD_PAUSE: Duration = Duration::from_millis(50);
+
+/// …to here. While etcd is away it is asked this often whether it is back.
+pub const ETCD_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// A connection to a member is pinged when it was quiet for this long, and given up if the answer takes longer than this. etcd
+/// cuts clients that ping more often than every five seconds.
+pub const ETCD_KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// Bytes that a member may send ahead on one stream: a slow reader of history holds up itself only.
+pub const ETCD_WINDOW: u32 = 2 * 1024 * 1024;
+
+/// Keys of one read: large lists come in pages of this many, all of one revision.
+pub const ETCD_PAGE: i64 = 1000;
+
+/// Readers that wait for the newest revision together; more wait their turn.
+pub const ETCD_READERS: usize = 1024;
+
+/// A member that was asked how far a watch is, and is still catching up, does not answer; so often it is asked again, while a
+/// reader waits. Kubernetes' own interval.
+pub const ETCD_PROGRESS: Duration = Duration::from_millis(100);
+
+/// Keys that are written within this time share a lease, and live up to this much longer than asked. As in Kubernetes.
+pub const ETCD_LEASE_SHARE: Duration = Duration::from_secs(60);
+
+/// Keys of one lease: etcd removes them in one go. Kubernetes' default.
+pub const ETCD_LEASE_KEYS: usize = 1000;
+
 /// Streams that one tunnel carries at a time; more are refused with 503. Each is a log that is followed, a shell, a forwarded
 /// connection; people open them, not controllers.
 pub const TUNNEL_STREAMS: usize = 1024;
@@ -117,3 +158,18 @@ pub const WEBSOCKET_MESSAGE: usize = 1024 * 1024;
 
 /// How long a WebSocket client may take to answer a goodbye.
 pub const WEBSOCKET_FAREWELL: Duration = Duration::from_secs(2);
+
+/// The largest SPDY frame that a client may send. Kubernetes' clients send 32 KiB at a time.
+pub const SPDY_FRAME: usize = 1024 * 1024;
+
+/// The largest header block of a SPDY stream, unpacked. Clients send three short pairs.
+pub const SPDY_HEADERS: usize = 16 * 1024;
+
+/// SPDY frames that wait for the connection to take them; their senders wait when it is full.
+pub const SPDY_OUTBOX: usize = 16;
+
+/// Connections that one port-forward may have open or half open; more are ended at once.
+pub const FORWARDED: usize = 256;
+
+/// Pieces of one forwarded connection that wait for their stream. When it is full the whole client waits.
+pub const FORWARD_PIECES: usize = 16;

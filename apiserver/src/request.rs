@@ -70,7 +70,7 @@ pub struct Transaction {
 #[expect(clippy::large_enum_variant, reason = "nearly every step acts, and a few live at a time")]
 pub enum Step {
     /// Creates, updates, patches or deletes one object.
-    Act(Target, Action),
+    Act(Target, Box<Action>),
     /// Demands something of an object that it does not change.
     Check(Target, Expectation),
 }

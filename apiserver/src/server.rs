@@ -210,7 +210,7 @@ async fn handshake(
 
 async fn connection(router: Router, tls: TlsStream<TcpStream>, address: SocketAddr, stop: CancellationToken) {
     let certificate = tls.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-    let peer = Peer::Tls { certificate: certificate.map(|leaf| Arc::from(leaf.as_ref())), address };
+    let peer = Peer::tls(certificate.map(AsRef::as_ref), address);
     let service = tower::service_fn(move |mut request: Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(peer.clone());
         router.clone().oneshot(request)

@@ -16,6 +16,8 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+const JSON: &str = "application/json";
+
 /// An open connection.
 pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
@@ -45,6 +47,26 @@ impl Connection {
         Ok((status, body.collect().await?.to_bytes()))
     }
 
+    /// `GET` of what is only counted: the bytes of the body.
+    pub(crate) async fn count(&mut self, path: &str, accept: &str) -> anyhow::Result<usize> {
+        let (status, mut body) = self.request(Method::GET, path, accept, JSON, Bytes::new()).await?;
+        ensure!(status == StatusCode::OK, "{path}: {status}");
+        let mut bytes = 0;
+        while let Some(frame) = body.frame().await.transpose()? {
+            bytes += frame.data_ref().map_or(0, Bytes::len);
+        }
+        Ok(bytes)
+    }
+
+    /// A merge patch that must be taken.
+    pub(crate) async fn patch(&mut self, path: &str, patch: Bytes) -> anyhow::Result<()> {
+        let merge = "application/merge-patch+json";
+        let (status, body) = self.request(Method::PATCH, path, JSON, merge, patch).await?;
+        let body = body.collect().await?.to_bytes();
+        ensure!(status == StatusCode::OK, "{path}: {status}: {}", String::from_utf8_lossy(&body));
+        Ok(())
+    }
+
     /// `POST` of an object that must be created.
     pub(crate) async fn create(&mut self, path: &str, object: Bytes) -> anyhow::Result<()> {
         let (status, body) = self.send(Method::POST, path, object).await?;
@@ -66,13 +88,24 @@ impl Connection {
         path: &str,
         body: Bytes,
     ) -> anyhow::Result<(StatusCode, Incoming)> {
+        self.request(method, path, JSON, JSON, body).await
+    }
+
+    async fn request(
+        &mut self,
+        method: Method,
+        path: &str,
+        accept: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> anyhow::Result<(StatusCode, Incoming)> {
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header("host", &self.host)
             .header("user-agent", "kstore-benches")
-            .header("accept", "application/json")
-            .header("content-type", "application/json")
+            .header("accept", accept)
+            .header("content-type", content_type)
             .body(Full::new(body))?;
         self.sender.ready().await?;
         let response = self.sender.send_request(request).await?;

@@ -1,19 +1,43 @@
-//! One object read again and again over one TLS connection.
+//! One object read again and again over TLS: by one client, and by 64 at a time, each on a connection of its own.
 
 use crate::binary::Binary;
+use crate::connection::Connection;
 use crate::figure::Figure;
-use crate::limits::REPEAT;
+use crate::limits::{CONNECTIONS, REPEAT};
 use crate::process::{Server, Storage};
 use crate::spread::Spread;
 use anyhow::ensure;
+use std::time::Duration;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 const OBJECT: &str = "/api/v1/namespaces/default";
 
-/// The latency of a read.
+/// Rate and latency of reads.
 pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Figure>> {
-    let server = Server::start(&binary, Storage::Memory).await?;
-    let mut connection = server.connect().await?;
+    let server = Server::start_with(&binary, Storage::Memory, &["--components", "apiserver"]).await?;
+    let mut figures = Vec::new();
+    for connections in [1, CONNECTIONS] {
+        let mut clients = JoinSet::new();
+        for _ in 0..connections {
+            clients.spawn(read(server.connect().await?));
+        }
+        let started = Instant::now();
+        let mut latencies = Vec::new();
+        while let Some(client) = clients.join_next().await {
+            latencies.append(&mut client??);
+        }
+        let rate = latencies.len() as f64 / started.elapsed().as_secs_f64();
+        let plural = if connections == 1 { "" } else { "s" };
+        let what = format!("GET of one object, {connections} connection{plural}");
+        figures.push(Figure::new(what, "", format!("{rate:.0}/s ({})", Spread::of(latencies).latency())));
+    }
+    server.kill().await?;
+    Ok(figures)
+}
+
+/// Reads for a while; gives back how long each took.
+async fn read(mut connection: Connection) -> anyhow::Result<Vec<Duration>> {
     let mut latencies = Vec::new();
     let started = Instant::now();
     while started.elapsed() < REPEAT {
@@ -22,6 +46,5 @@ pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Figure>> {
         ensure!(status == 200, "{OBJECT}: {status}");
         latencies.push(sent.elapsed());
     }
-    server.kill().await?;
-    Ok(vec![Figure::new("GET of one object, 1 connection", "", Spread::of(latencies).latency())])
+    Ok(latencies)
 }

@@ -16,11 +16,14 @@ pub mod informer;
 mod limits;
 mod list;
 mod machine;
+mod many;
+mod pods;
 mod process;
 mod rollout;
 mod spread;
 mod startup;
 mod usage;
+mod watchers;
 mod writes;
 
 use figure::Figure;
@@ -66,5 +69,8 @@ fn figures(binary: &binary::Binary) -> Vec<(&'static str, Outcome)> {
         ("writes disk", Box::pin(writes::measure(b(), Storage::Disk))),
         ("get", Box::pin(get::measure(b()))),
         ("list", Box::pin(list::measure(b()))),
+        ("watchers of nodes", Box::pin(watchers::measure(b(), watchers::Scope::Node))),
+        ("watchers of everything", Box::pin(watchers::measure(b(), watchers::Scope::Everything))),
+        ("many", Box::pin(many::measure(b()))),
     ]
 }

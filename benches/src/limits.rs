@@ -32,8 +32,26 @@ pub(crate) const LIST_PODS: usize = 10_000;
 /// How many times the list is read.
 pub(crate) const LISTS: usize = 11;
 
+/// Watchers, each on a connection of its own.
+pub(crate) const WATCHERS: usize = 1000;
+
+/// Pods that are updated while they are watched.
+pub(crate) const WATCHED_PODS: usize = 5000;
+
+/// Updates per second while each watcher watches the pods of its node.
+pub(crate) const UPDATES: usize = 1000;
+
+/// The same while all watch everything: each update then goes to all of them, so that this is a thousand times as many events.
+pub(crate) const UPDATES_SHARED: usize = 50;
+
+/// Connections that update.
+pub(crate) const UPDATERS: usize = 32;
+
+/// Pods that are stored for the figures of memory and start.
+pub(crate) const MANY_PODS: usize = 100_000;
+
 /// A server that is not ready by then has failed.
-pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A rollout that is not complete by then has failed.
 pub(crate) const ROLLOUT_TIMEOUT: Duration = Duration::from_secs(120);

@@ -1,54 +1,39 @@
-//! All of 10 000 pods in one answer, as JSON over TLS. Nothing else runs in that server: the pods stay unscheduled.
+//! All of 10 000 pods in one answer over TLS, as JSON and as protobuf: how long it takes, and how much memory the server takes
+//! for it at most beyond what it had. Nothing else runs in that server.
 
 use crate::binary::Binary;
-use crate::connection::Connection;
 use crate::figure::Figure;
-use crate::limits::{CONNECTIONS, LIST_PODS, LISTS};
+use crate::limits::{LIST_PODS, LISTS};
+use crate::pods::{self, PODS};
 use crate::process::{Server, Storage};
 use crate::spread::Spread;
-use anyhow::ensure;
-use bytes::Bytes;
-use serde_json::json;
-use tokio::task::JoinSet;
+use crate::usage::{forget_peak, peak_mebibytes, resident_mebibytes};
 use tokio::time::Instant;
 
-const PODS: &str = "/api/v1/namespaces/default/pods";
+const FORMS: [(&str, &str); 2] =
+    [("JSON", "application/json"), ("protobuf", "application/vnd.kubernetes.protobuf")];
 
-/// The latency of a large list.
+/// The latency of a large list, and its memory.
 pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Figure>> {
     let server = Server::start_with(&binary, Storage::Memory, &["--components", "apiserver"]).await?;
-    let mut clients = JoinSet::new();
-    for client in 0..CONNECTIONS {
-        clients.spawn(fill(server.connect().await?, client));
-    }
-    while let Some(client) = clients.join_next().await {
-        client??;
-    }
+    pods::create(&server, LIST_PODS).await?;
     let mut connection = server.connect().await?;
-    let mut latencies = Vec::new();
-    let mut bytes = 0;
-    for _ in 0..LISTS {
-        let sent = Instant::now();
-        let (status, body) = connection.get(PODS).await?;
-        ensure!(status == 200, "{PODS}: {status}");
-        latencies.push(sent.elapsed());
-        bytes = body.len();
+    let mut figures = Vec::new();
+    for (form, accept) in FORMS {
+        let (mut latencies, mut bytes) = (Vec::new(), 0);
+        let before = resident_mebibytes(server.id()?)?;
+        forget_peak(server.id()?)?;
+        for _ in 0..LISTS {
+            let sent = Instant::now();
+            bytes = connection.count(PODS, accept).await?;
+            latencies.push(sent.elapsed());
+        }
+        let more = peak_mebibytes(server.id()?)? - before;
+        let megabytes = bytes as f64 / 1e6;
+        let what = format!("LIST of {LIST_PODS} pods ({megabytes:.1} MB of {form})");
+        figures.push(Figure::new(&what, "", Spread::of(latencies).to_string()));
+        figures.push(Figure::new(format!("{what}, memory at most"), "", format!("{more:.1} MiB more")));
     }
     server.kill().await?;
-    let what = format!("LIST of {LIST_PODS} pods ({:.1} MB of JSON)", bytes as f64 / 1e6);
-    Ok(vec![Figure::new(what, "", Spread::of(latencies).to_string())])
-}
-
-/// This client's part of the pods.
-async fn fill(mut connection: Connection, client: usize) -> anyhow::Result<()> {
-    for index in (client..LIST_PODS).step_by(CONNECTIONS) {
-        let pod = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": { "name": format!("pod-{index:05}"), "labels": { "app": "many" } },
-            "spec": { "containers": [{ "name": "nginx", "image": "nginx" }] },
-        });
-        connection.create(PODS, Bytes::from(pod.to_string())).await?;
-    }
-    Ok(())
+    Ok(figures)
 }

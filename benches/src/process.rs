@@ -54,7 +54,17 @@ impl Server {
         storage: Storage,
         flags: &[&str],
     ) -> anyhow::Result<Self> {
-        let dir = tempfile::tempdir()?;
+        Self::launch(binary, storage, flags, tempfile::tempdir()?).await
+    }
+
+    /// Ends the process now and starts it again with what it has on disk.
+    pub(crate) async fn restart(self, binary: &Binary, flags: &[&str]) -> anyhow::Result<Self> {
+        let Self { mut child, dir, .. } = self;
+        child.kill().await.context("cannot end the server")?;
+        Self::launch(binary, Storage::Disk, flags, dir).await
+    }
+
+    async fn launch(binary: &Binary, storage: Storage, flags: &[&str], dir: TempDir) -> anyhow::Result<Self> {
         let kubeconfig = dir.path().join("kubeconfig");
         let mut command = Command::new(binary.path());
         match storage {

@@ -24,6 +24,18 @@ pub(crate) fn resident_mebibytes(process: u32) -> anyhow::Result<f64> {
     Ok(kibibytes / 1024.0)
 }
 
+/// From here on [`peak_mebibytes`] counts anew.
+pub(crate) fn forget_peak(process: u32) -> anyhow::Result<()> {
+    std::fs::write(format!("/proc/{process}/clear_refs"), "5").context("cannot reset the peak")
+}
+
+/// The most memory that was resident at a time.
+pub(crate) fn peak_mebibytes(process: u32) -> anyhow::Result<f64> {
+    let text = field(&format!("/proc/{process}/status"), "VmHWM").context("no VmHWM")?;
+    let kibibytes: f64 = text.trim_end_matches(" kB").parse()?;
+    Ok(kibibytes / 1024.0)
+}
+
 /// Bytes that the files below a directory occupy; a file that goes away meanwhile counts nothing.
 pub(crate) fn disk_bytes(dir: &Path) -> anyhow::Result<u64> {
     let mut bytes = 0;

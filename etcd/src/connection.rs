@@ -85,7 +85,8 @@ async fn open(socket: TcpStream, tls: Option<TlsAcceptor>, service: Service, sto
     }
 }
 
-async fn speak<T>(socket: T, service: Service, stop: CancellationToken)
+/// Serves one connection to its end, or until `stop` is cancelled and open calls have ended.
+pub(crate) async fn speak<T>(socket: T, service: Service, stop: CancellationToken)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -25,7 +25,7 @@ mod serve;
 mod snapshot;
 mod watch;
 
-pub use serve::{Options, serve};
+pub use serve::{Options, Unlisted, serve};
 
 #[cfg(test)]
 mod tests;

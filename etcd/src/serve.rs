@@ -8,6 +8,7 @@ use kstore_proto::etcd::etcdserverpb::{
     maintenance_server::MaintenanceServer,
 };
 use kstore_store::Store;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
@@ -39,10 +40,38 @@ impl Options {
 /// Serves the etcd v3 API of `store` until `stop` is cancelled, then lets calls finish; streams are told that the server
 /// stopped. Does not close the store.
 pub async fn serve(store: Store, listener: TcpListener, options: Options, stop: CancellationToken) {
-    let node = Node::new(store, &options.advertised, stop.clone());
+    let service = service(store, &options.advertised, &stop);
+    connection::accept(listener, options.tls, service, stop).await;
+}
+
+/// The etcd v3 API of a store without a listener: for clients who bring their own connections, such as pipes within the
+/// process.
+#[derive(Clone)]
+pub struct Unlisted {
+    service: Service,
+    stop: CancellationToken,
+}
+
+impl Unlisted {
+    /// Serves until `stop` is cancelled; told to clients as being at `advertised`.
+    pub fn new(store: Store, advertised: &str, stop: CancellationToken) -> Self {
+        Self { service: service(store, advertised, &stop), stop }
+    }
+
+    /// Serves one connection to its end.
+    pub async fn speak<T>(&self, socket: T)
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        connection::speak(socket, self.service.clone(), self.stop.clone()).await;
+    }
+}
+
+fn service(store: Store, advertised: &str, stop: &CancellationToken) -> Service {
+    let node = Node::new(store, advertised, stop.clone());
     let calls = Calls::default();
     let router = router(&node, &calls);
-    connection::accept(listener, options.tls, Service { node, router, calls }, stop).await;
+    Service { node, router, calls }
 }
 
 fn router(node: &Node, calls: &Calls) -> Router {

@@ -2,13 +2,16 @@
 //! Not the meaning of a flag: that is `wiring`.
 
 mod etcd;
+mod external;
 mod store;
 
 pub use etcd::{EtcdDoor, EtcdTls};
+pub use external::ExternalEtcd;
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use etcd::EtcdArgs;
+use external::ExternalArgs;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -35,6 +38,9 @@ Examples:
 
   kstore-server --components apiserver           the apiserver alone, and elsewhere …
   kstore-server --components controllers --kubeconfig kstore-data/controllers.kubeconfig
+
+  kstore-server --components apiserver --etcd-servers http://127.0.0.1:2379
+                                                 one of several apiservers on an etcd
 
   kstore-server --components store --etcd-listen 127.0.0.1:2379
                                                  a plain etcd: the store and its API, nothing of Kubernetes
@@ -93,7 +99,7 @@ pub enum Command {
 /// Flags of the server.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// Directory for wal/, engine/, pki/ and the kubeconfigs [default: ./kstore-data]
+    /// Directory for wal/, engine/, pki/ and the kubeconfigs (with --etcd-servers the last two) [default: ./kstore-data]
     #[arg(long, value_name = "DIR", conflicts_with = "in_memory")]
     data_dir: Option<PathBuf>,
     /// No disk at all: everything is gone when the process ends
@@ -104,15 +110,17 @@ pub struct ServeArgs {
     listen: ListenAddress,
     #[command(flatten)]
     etcd: EtcdArgs,
+    #[command(flatten)]
+    external: ExternalArgs,
     /// Where components without an apiserver in this process find one
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// When a write is answered: after it is on disk, or a moment before (a crash may lose the last moments)
-    #[arg(long, value_enum, default_value_t = Durability::Sync)]
-    durability: Durability,
-    /// Where checkpointed history lives
-    #[arg(long, value_enum, default_value_t = Engine::Segments)]
-    engine: Engine,
+    /// When a write is answered: after it is on disk, or a moment before (a crash may lose the last moments) [default: sync]
+    #[arg(long, value_enum)]
+    durability: Option<Durability>,
+    /// Where checkpointed history lives [default: segments]
+    #[arg(long, value_enum)]
+    engine: Option<Engine>,
     /// Bytes of data at which writes are refused until something is deleted and compacted, and the alarm disarmed
     /// (`etcdctl alarm disarm`, which needs --etcd-listen); below zero: never [default: 2 GiB]
     #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
@@ -304,6 +312,13 @@ pub enum Storage {
         /// Where checkpointed history lives.
         engine: Engine,
     },
+    /// In an etcd that is not ours.
+    External {
+        /// Which.
+        etcd: ExternalEtcd,
+        /// Where certificates and kubeconfigs are, if anywhere.
+        dir: Option<PathBuf>,
+    },
 }
 
 /// Where the API is.
@@ -373,6 +388,15 @@ pub enum UsageError {
     /// A flag of the etcd API without one.
     #[error("{0} only makes sense with --etcd-listen")]
     NeedsEtcdListen(&'static str),
+    /// A flag of an external etcd without one.
+    #[error("{0} only makes sense with --etcd-servers")]
+    NeedsEtcdServers(&'static str),
+    /// Nobody says whom to trust.
+    #[error("https in --etcd-servers needs --etcd-cafile FILE: the authority that certifies them")]
+    NeedsAuthority,
+    /// A flag of a store that is not used.
+    #[error("{0} is about a store of our own, and --etcd-servers says that objects live elsewhere")]
+    OwnStoreOnly(&'static str),
 }
 
 impl ServeArgs {
@@ -395,6 +419,9 @@ impl ServeArgs {
         if self.cluster.write_kubeconfig.is_some() {
             return Err(UsageError::NeedsApiserver("--write-kubeconfig"));
         }
+        if self.external.is_given() {
+            return Err(UsageError::NeedsApiserver("--etcd-servers"));
+        }
         let storage = self.storage();
         let history = self.cluster.history.unwrap_or(History::All);
         let etcd = self.etcd.into_door()?.ok_or(UsageError::NoEtcdListen)?;
@@ -405,14 +432,33 @@ impl ServeArgs {
         if self.kubeconfig.is_some() {
             return Err(UsageError::TwoApis);
         }
+        let own = self.own_store_flag();
+        let (storage, quota) = (self.storage(), Quota::of(self.quota_bytes));
+        let storage = match (self.external.into_external()?, own) {
+            (None, _) => storage,
+            (Some(_), Some(flag)) => return Err(UsageError::OwnStoreOnly(flag)),
+            (Some(etcd), None) => Storage::External { etcd, dir: storage.dir() },
+        };
         Ok(Api::Here {
-            storage: self.storage(),
+            storage,
             listen: self.listen,
             etcd: self.etcd.into_door()?,
-            quota: Quota::of(self.quota_bytes),
+            quota,
             history: self.cluster.history.unwrap_or(CLUSTER_HISTORY),
             write_kubeconfig: self.cluster.write_kubeconfig,
         })
+    }
+
+    /// A flag that says something about a store of our own, if one was given.
+    fn own_store_flag(&self) -> Option<&'static str> {
+        let flags = [
+            ("--durability", self.durability.is_some()),
+            ("--engine", self.engine.is_some()),
+            ("--quota-bytes", self.quota_bytes.is_some()),
+            ("--history", self.cluster.history.is_some()),
+            ("--etcd-listen", self.etcd.is_given()),
+        ];
+        flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
     }
 
     fn into_elsewhere(self) -> Result<Api, UsageError> {
@@ -420,6 +466,7 @@ impl ServeArgs {
             ("--data-dir", self.data_dir.is_some()),
             ("--in-memory", self.in_memory),
             ("--quota-bytes", self.quota_bytes.is_some()),
+            ("--etcd-servers", self.external.is_given()),
             ("--etcd-listen", self.etcd.into_door()?.is_some()),
             ("--write-kubeconfig", self.cluster.write_kubeconfig.is_some()),
         ];
@@ -435,7 +482,19 @@ impl ServeArgs {
             return Storage::Memory;
         }
         let dir = self.data_dir.clone().unwrap_or_else(|| DEFAULT_DATA_DIR.into());
-        Storage::Disk { dir, durability: self.durability, engine: self.engine }
+        let durability = self.durability.unwrap_or(Durability::Sync);
+        Storage::Disk { dir, durability, engine: self.engine.unwrap_or(Engine::Segments) }
+    }
+}
+
+impl Storage {
+    /// The data directory, if there is one.
+    pub fn dir(&self) -> Option<PathBuf> {
+        match self {
+            Self::Memory => None,
+            Self::Disk { dir, .. } => Some(dir.clone()),
+            Self::External { dir, .. } => dir.clone(),
+        }
     }
 }
 

@@ -1,12 +1,14 @@
 //! Which function of which crate starts which part. Called by `wiring`, which knows the order and the end.
 
-use crate::args::{Api, Component, Config, Durability, Engine, History, Quota, Storage};
+use crate::args::{Api, Component, Config, Durability, Engine, ExternalEtcd, History, Quota, Storage};
 use crate::etcd_door::OpenDoor;
 use crate::phase::Phase;
-use crate::{retention, wiring};
+use crate::{external, retention, wiring};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::storage::Storage as _;
 use kstore_apiserver::storage::embedded::Embedded;
+use kstore_apiserver::storage::etcd::Etcd;
 use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{ApiServer, Options};
 use kstore_client::{Client, Kubeconfig};
@@ -62,8 +64,6 @@ pub(crate) async fn everything(
     let Api::Here { storage, quota, history, .. } = &parts.config.api else {
         unreachable!("the apiserver is here")
     };
-    let config = store_config(storage, *quota, parts.data_dir.as_deref());
-    let store = Store::open(config, parts.nondet.clone()).await?;
     let door = parts.door.context("an apiserver has a door")?;
     let options = Options {
         nondet: parts.nondet.clone(),
@@ -72,16 +72,29 @@ pub(crate) async fn everything(
         client_ca: Some(parts.ca_pem.clone()),
         tokens: Some(door.tokens),
     };
-    let embedded = Arc::new(Embedded::new(store.clone()));
-    // The follower ends when the store closes, which `core` does below; if it ends before, the server must not go on.
+    // The follower ends when the storage closes, which `core` does at its end; if it ends before, the server must not go on.
     let follow = |task| core.spawn("watch-cache", task);
-    let api = ApiServer::start(embedded, options, follow).await?;
+    let api = match storage {
+        Storage::External { etcd, .. } => {
+            let storage = external_storage(etcd, core, &parts.nondet)?;
+            ApiServer::start(storage.clone(), options, follow)
+                .await
+                .with_context(|| unreachable_etcd(etcd))?
+        }
+        Storage::Memory | Storage::Disk { .. } => {
+            let config = store_config(storage, *quota, parts.data_dir.as_deref());
+            let store = Store::open(config, parts.nondet.clone()).await?;
+            let embedded = Arc::new(Embedded::new(store.clone()));
+            let api = ApiServer::start(embedded, options, follow).await?;
+            if let Some(door) = parts.etcd {
+                open_etcd(doors, &store, door);
+            }
+            keep_store(core, store, *history, &parts.nondet);
+            api
+        }
+    };
     let server = api.clone();
     doors.spawn("apiserver", async move { server.serve(door.listener, door.tls).await });
-    if let Some(door) = parts.etcd {
-        open_etcd(doors, &store, door);
-    }
-    keep_store(core, store, *history, &parts.nondet);
     let client = |component| {
         let who = wiring::identity(component);
         let user = UserInfo::new(who.user, who.group);
@@ -101,6 +114,28 @@ pub(crate) async fn everything(
         loops.start(*component, client(*component));
     }
     Ok(())
+}
+
+/// An external etcd; it is let go of at the end of `core`.
+fn external_storage(
+    etcd: &ExternalEtcd,
+    core: &Phase,
+    nondet: &Nondet,
+) -> anyhow::Result<Arc<dyn kstore_apiserver::storage::Storage>> {
+    let (config, network) = external::open(etcd)?;
+    let (storage, work) = Etcd::new(&config, Arc::new(network), &nondet.rng)?;
+    core.spawn("external-etcd", work);
+    let (closing, stop) = (storage.clone(), core.stop());
+    core.spawn("external-etcd-end", async move {
+        stop.cancelled().await;
+        closing.close().await;
+    });
+    Ok(storage)
+}
+
+fn unreachable_etcd(etcd: &ExternalEtcd) -> String {
+    let servers: Vec<_> = etcd.servers.iter().map(ToString::to_string).collect();
+    format!("cannot start on the etcd at {}", servers.join(", "))
 }
 
 /// A store with the etcd API in front of it, and nothing else.
@@ -195,7 +230,9 @@ fn store_config(storage: &Storage, quota: Quota, data_dir: Option<&Path>) -> kst
             };
             config
         }
-        (Storage::Memory, _) | (Storage::Disk { .. }, None) => kstore_store::Config::memory(),
+        (Storage::Memory | Storage::External { .. }, _) | (Storage::Disk { .. }, None) => {
+            kstore_store::Config::memory()
+        }
     };
     match quota {
         Quota::Default => {}

@@ -6,6 +6,7 @@ mod assembly;
 mod data_dir;
 mod etcd_door;
 mod explain;
+mod external;
 mod files;
 mod kubeconfig;
 mod listen;

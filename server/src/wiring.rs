@@ -200,10 +200,7 @@ impl Cluster {
 }
 
 fn data_dir(storage: &Storage) -> anyhow::Result<Option<DataDir>> {
-    match storage {
-        Storage::Memory => Ok(None),
-        Storage::Disk { dir, .. } => DataDir::open(dir).map(Some),
-    }
+    storage.dir().map(|dir| DataDir::open(&dir)).transpose()
 }
 
 /// All kubeconfigs of a data directory; returns the admin's.

@@ -149,7 +149,6 @@ fn paths() -> Vec<Case> {
     };
     vec![
         get("/api/v1/dogs", 404, "NotFound", "the server could not find the requested resource"),
-        get("/apis/none.io/v1/dogs", 404, "NotFound", "the server could not find the requested resource"),
         get("/apis/apps/v9/deployments", 404, "NotFound", "the server could not find the requested resource"),
         get(&format!("{CONFIG_MAPS}/none"), 404, "NotFound", "configmaps \"none\" not found"),
         get(&format!("{DEPLOYMENTS}/none"), 404, "NotFound", "deployments.apps \"none\" not found"),

@@ -1,7 +1,7 @@
 //! The one integration test binary: every topic is a module, so that all of it links once.
 #![expect(clippy::unwrap_used, reason = "a test says what it misses by panicking")]
 
-/// The API through REST, area by area.
+/// The API as clients see it, row by row.
 mod api;
 /// The dependency table.
 mod architecture;
@@ -15,10 +15,14 @@ mod clients;
 mod crash;
 /// The same seed gives the same bytes.
 mod determinism;
+/// The way to an external etcd, in virtual time, with lost answers and lost connections.
+mod etcd_adapter;
 /// The judge of client histories, against a real etcd, our own, and one that does wrong.
 mod etcd_checked;
 /// kill -9, SIGSTOP and restarts under load, judged.
 mod etcd_faults;
+/// Apiservers on a real etcd, where one is installed.
+mod etcd_storage;
 /// Writes of deposed leaders, at both doors.
 mod fencing;
 /// Objects that are held until something outside is cleaned up.

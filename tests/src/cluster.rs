@@ -2,9 +2,12 @@
 //! and a seed. Composed like `kstore-server` does it, without sockets, signals and certificates.
 
 use crate::Rest;
+use crate::on_etcd::{Pipes, etcd_config};
 use kstore_api::kind;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::storage::embedded::Embedded;
+use kstore_apiserver::storage::etcd::Etcd;
+use kstore_apiserver::storage::{SharedStorage, Storage as _};
 use kstore_apiserver::{ApiServer, InProcess, Options};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
 use kstore_kubelet_sim::{Handle, Simulator};
@@ -24,6 +27,29 @@ pub struct Setup {
     pub loops: Loops,
     /// The simulated nodes.
     pub kubelets: kstore_kubelet_sim::Config,
+    /// Where the apiserver keeps objects.
+    pub storage: Storage,
+}
+
+/// Where the apiserver keeps objects. Tests of the API hold on each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// In a store of its own.
+    Embedded,
+    /// In what it takes for an external etcd: the same store, behind our own etcd API, reached over pipes within the process.
+    /// So this too is deterministic and in virtual time.
+    Etcd,
+}
+
+impl Storage {
+    /// The one that the environment asks for: `KSTORE_TEST_STORAGE=etcd`, else the embedded store.
+    pub fn asked_for() -> Self {
+        match std::env::var("KSTORE_TEST_STORAGE") {
+            Err(_) => Self::Embedded,
+            Ok(name) if name == "etcd" => Self::Etcd,
+            Ok(name) => panic!("KSTORE_TEST_STORAGE={name:?}: only `etcd` is known"),
+        }
+    }
 }
 
 /// Which loops run beside the apiserver.
@@ -38,12 +64,20 @@ pub enum Loops {
 impl Setup {
     /// Everything, with three nodes.
     pub fn seed(seed: u64) -> Self {
-        Self { seed, loops: Loops::All, kubelets: kstore_kubelet_sim::Config::default() }
+        let (kubelets, storage) = (kstore_kubelet_sim::Config::default(), Storage::asked_for());
+        Self { seed, loops: Loops::All, kubelets, storage }
     }
 
     /// The API alone.
     pub fn api_alone() -> Self {
         Self { loops: Loops::None, ..Self::seed(1) }
+    }
+
+    /// With objects kept there, whatever the environment says.
+    #[must_use]
+    pub fn on(mut self, storage: Storage) -> Self {
+        self.storage = storage;
+        self
     }
 
     /// With this many nodes.
@@ -68,6 +102,7 @@ pub fn simulate<T>(setup: Setup, test: impl AsyncFnOnce(&Cluster) -> T) -> T {
 /// A control plane in this process. See the module.
 pub struct Cluster {
     pub(crate) store: Store,
+    below: Below,
     api: ApiServer,
     client: Client,
     nodes: Handle,
@@ -83,7 +118,8 @@ impl Cluster {
         let nondet = Nondet::simulated(setup.seed);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let store = Store::open(Config::memory(), nondet.clone()).await.expect("a store in memory opens");
-        let api = apiserver(&store, &nondet, &stop, &tasks).await;
+        let below = Below::new(setup.storage, &store, &nondet, &stop, &tasks);
+        let api = apiserver(below.storage(), &nondet, &stop, &tasks).await;
         let user = |name: &str, group: Option<&str>| UserInfo::new(name, group);
         let client = |user, agent| {
             let door = api.in_process(user);
@@ -100,7 +136,7 @@ impl Cluster {
             tasks.spawn(simulator.run(stop.clone()));
         }
         let client = client(admin(), "kubectl");
-        Self { store, client, api, nodes, nondet, stop, tasks }
+        Self { store, below, client, api, nodes, nondet, stop, tasks }
     }
 
     /// Ends every task and closes the store.
@@ -128,7 +164,7 @@ impl Cluster {
 
     /// Both doors of one more apiserver on the same store, which knows no history but what it reads. Ends with the cluster.
     pub async fn another_apiserver(&self) -> InProcess {
-        apiserver(&self.store, &self.nondet, &self.stop, &self.tasks).await.in_process(admin())
+        apiserver(self.below.storage(), &self.nondet, &self.stop, &self.tasks).await.in_process(admin())
     }
 
     /// The REST door, for the administrator.
@@ -213,7 +249,7 @@ impl Cluster {
 }
 
 async fn apiserver(
-    store: &Store,
+    storage: SharedStorage,
     nondet: &Nondet,
     stop: &CancellationToken,
     tasks: &TaskTracker,
@@ -226,11 +262,51 @@ async fn apiserver(
         client_ca: Some("test CA".to_owned()),
         tokens: None,
     };
-    let storage = Arc::new(Embedded::new(store.clone()));
     let follow = |task| drop(tasks.spawn(task));
     ApiServer::start(storage, options, follow).await.expect("a store in memory is readable")
 }
 
-fn admin() -> UserInfo {
+/// What apiservers stand on.
+struct Below {
+    store: Store,
+    /// The etcd API of the store, if that is the way to it.
+    pipes: Option<Arc<Pipes>>,
+    nondet: Nondet,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Below {
+    fn new(
+        storage: Storage,
+        store: &Store,
+        nondet: &Nondet,
+        stop: &CancellationToken,
+        tasks: &TaskTracker,
+    ) -> Self {
+        let pipes = match storage {
+            Storage::Embedded => None,
+            Storage::Etcd => Some(Pipes::new(store, stop, tasks)),
+        };
+        Self { store: store.clone(), pipes, nondet: nondet.clone(), stop: stop.clone(), tasks: tasks.clone() }
+    }
+
+    /// One apiserver's way to the store.
+    fn storage(&self) -> SharedStorage {
+        let Some(pipes) = &self.pipes else { return Arc::new(Embedded::new(self.store.clone())) };
+        let config = etcd_config(&["http://etcd.invalid:2379"]);
+        let (etcd, work) =
+            Etcd::new(&config, pipes.clone(), &self.nondet.rng).expect("the configuration is good");
+        self.tasks.spawn(work);
+        let (closing, stop) = (etcd.clone(), self.stop.clone());
+        self.tasks.spawn(async move {
+            stop.cancelled().await;
+            closing.close().await;
+        });
+        etcd
+    }
+}
+
+pub(crate) fn admin() -> UserInfo {
     UserInfo::new("kubernetes-admin", ["system:masters"])
 }

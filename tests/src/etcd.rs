@@ -16,6 +16,7 @@ pub fn free_port() -> u16 {
 /// An etcd of one member. Killed when dropped.
 pub struct Etcd {
     child: Child,
+    args: Vec<String>,
     url: String,
 }
 
@@ -25,19 +26,31 @@ impl Etcd {
     /// # Panics
     /// When none is installed and the environment has `KSTORE_REQUIRE_ETCD`.
     pub fn start(dir: &Path) -> Option<Self> {
+        Self::start_with(dir, "http", &[])
+    }
+
+    /// One that speaks TLS, and only to clients with a certificate: `ca.pem`, `server.pem` and `server.key` are in `files`.
+    ///
+    /// # Panics
+    /// As [`Etcd::start`].
+    pub fn start_tls(dir: &Path, files: &Path) -> Option<Self> {
+        let file = |name: &str| files.join(name).display().to_string();
+        let (ca, cert, key) = (file("ca.pem"), file("server.pem"), file("server.key"));
+        let args = ["--trusted-ca-file", &ca, "--cert-file", &cert, "--key-file", &key, "--client-cert-auth"];
+        Self::start_with(dir, "https", &args)
+    }
+
+    fn start_with(dir: &Path, scheme: &str, more: &[&str]) -> Option<Self> {
         let (url, peer) =
-            (format!("http://127.0.0.1:{}", free_port()), format!("http://127.0.0.1:{}", free_port()));
-        let mut command = Command::new("etcd");
-        command.arg("--data-dir").arg(dir).args([
-            "--listen-client-urls",
-            &url,
-            "--advertise-client-urls",
-            &url,
-        ]);
-        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
-        command.args(["--initial-cluster", &format!("default={peer}"), "--log-level", "error"]);
-        match command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn() {
-            Ok(child) => Some(Self { child, url }),
+            (format!("{scheme}://127.0.0.1:{}", free_port()), format!("http://127.0.0.1:{}", free_port()));
+        let (dir, cluster) = (dir.display().to_string(), format!("default={peer}"));
+        let args = ["--data-dir", &dir, "--listen-client-urls", &url, "--advertise-client-urls", &url];
+        let peers = ["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer];
+        let rest = ["--initial-cluster", &cluster, "--log-level", "error"];
+        let args = args.iter().chain(&peers).chain(&rest).chain(more);
+        let args: Vec<String> = args.map(|arg| (*arg).to_owned()).collect();
+        match spawn(&args) {
+            Ok(child) => Some(Self { child, args, url }),
             Err(error) => {
                 let required = std::env::var_os("KSTORE_REQUIRE_ETCD").is_some();
                 assert!(!required, "KSTORE_REQUIRE_ETCD is set, and etcd does not start: {error}");
@@ -50,12 +63,30 @@ impl Etcd {
     pub fn url(&self) -> &str {
         &self.url
     }
+
+    /// SIGKILL. On return it is gone.
+    pub fn kill(&mut self) {
+        // Fails only if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Starts it again where it was.
+    ///
+    /// # Panics
+    /// When it does not start, which it has done before.
+    pub fn restart(&mut self) {
+        self.kill();
+        self.child = spawn(&self.args).expect("it has been started before");
+    }
+}
+
+fn spawn(args: &[String]) -> std::io::Result<Child> {
+    Command::new("etcd").args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 
 impl Drop for Etcd {
     fn drop(&mut self) {
-        // Fails only if it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }

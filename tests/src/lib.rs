@@ -3,20 +3,25 @@
 
 mod cluster;
 mod etcd;
+mod gate;
 mod history;
 mod https;
 mod line;
 pub mod manifests;
 mod middleman;
+mod on_etcd;
 mod rest;
 mod server;
 pub mod wait;
+pub mod websocket;
 
-pub use cluster::{Cluster, Loops, Setup, simulate};
+pub use cluster::{Cluster, Loops, Setup, Storage, simulate};
 pub use etcd::{Etcd, free_port};
+pub use gate::Gate;
 pub use history::Change;
 pub use https::Https;
 pub use line::Line;
 pub use middleman::{Middleman, Wrong};
+pub use on_etcd::{OnEtcd, Pipes, etcd_config};
 pub use rest::{Reply, Rest};
 pub use server::{Launch, Server};

@@ -34,7 +34,8 @@ impl Reply {
 }
 
 impl Rest {
-    pub(crate) fn new(doors: InProcess) -> Self {
+    /// Over the doors of an apiserver.
+    pub fn new(doors: InProcess) -> Self {
         Self(doors)
     }
 

@@ -12,6 +12,8 @@
 //! the order they had; where both compete, the order of the current list decides, and what it does not have goes first.
 
 mod list;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod reference;
 
 #[cfg(test)]
 mod tests;

@@ -161,8 +161,8 @@ enum Read {
     Or(&'static [&'static str], &'static str),
     /// As `At`, at the first of two paths where there is something: objects may come in their stored version.
     Either(&'static [&'static str], &'static [&'static str]),
-    /// Something computed.
-    By(for<'o> fn(&'o Value) -> Cow<'o, str>),
+    /// Something computed from what is at some paths.
+    By(for<'o> fn(&'o Value) -> Cow<'o, str>, &'static [&'static [&'static str]]),
 }
 
 const POD: &[(&str, Read)] = &[
@@ -174,7 +174,7 @@ const POD: &[(&str, Read)] = &[
     ("status.nominatedNodeName", Read::At(&["status", "nominatedNodeName"])),
     ("status.phase", Read::At(&["status", "phase"])),
     ("status.podIP", Read::At(&["status", "podIP"])),
-    ("status.podIPs", Read::By(pod_ips)),
+    ("status.podIPs", Read::By(pod_ips, &[&["status", "podIPs"]])),
 ];
 /// Events are read in either of their versions.
 const EVENT: &[(&str, Read)] = &[
@@ -193,7 +193,7 @@ const EVENT: &[(&str, Read)] = &[
     ("involvedObject.uid", Read::Either(&["involvedObject", "uid"], &["regarding", "uid"])),
     ("reason", Read::At(&["reason"])),
     ("reportingComponent", Read::Either(&["reportingComponent"], &["reportingController"])),
-    ("source", Read::By(event_source)),
+    ("source", Read::By(event_source, &[&["source", "component"], &["reportingComponent"]])),
     ("type", Read::At(&["type"])),
 ];
 const NODE: &[(&str, Read)] = &[("spec.unschedulable", Read::Or(&["spec", "unschedulable"], "false"))];
@@ -295,10 +295,19 @@ pub fn own_values<'o>(
     own_fields(resource).iter().map(|(_, read)| read.of(object))
 }
 
+/// The places in an object that [`own_values`] looks at: who needs nothing else of it can skip the rest.
+pub fn own_paths(resource: &Resource) -> impl Iterator<Item = &'static [&'static str]> + use<> {
+    own_fields(resource).iter().flat_map(|(_, read)| match read {
+        Read::At(path) | Read::Or(path, _) => vec![*path],
+        Read::Either(path, other) => vec![*path, *other],
+        Read::By(_, paths) => paths.to_vec(),
+    })
+}
+
 impl Read {
     fn of<'o>(&self, object: &'o Value) -> Cow<'o, str> {
         match self {
-            Read::By(compute) => compute(object),
+            Read::By(compute, _) => compute(object),
             Read::At(path) => scalar(object, path).unwrap_or_default(),
             Read::Or(path, absent) => scalar(object, path).unwrap_or((*absent).into()),
             Read::Either(path, other) => {

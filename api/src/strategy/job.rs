@@ -24,11 +24,21 @@ pub(super) fn prepare_create(object: &mut Value) {
             meta::set_label(template, key, value);
         }
     }
+    labels_from_template(object);
     let selector = &mut object["spec"]["selector"];
     if selector.is_null() {
         *selector = json!({});
     }
     if selector["matchLabels"][CONTROLLER_UID].is_null() {
         selector["matchLabels"][CONTROLLER_UID] = uid.into();
+    }
+}
+
+/// A job without labels takes those of its template, those that were just made included.
+fn labels_from_template(object: &mut Value) {
+    let made = object["spec"]["template"]["metadata"]["labels"].clone();
+    let none = meta::labels(object).is_none_or(|labels| labels.is_empty());
+    if none && made.is_object() {
+        meta::metadata_mut(object).insert("labels".to_owned(), made);
     }
 }

@@ -4,8 +4,10 @@
 
 mod api_service;
 mod certificate;
+mod claim;
 mod daemon_set;
 mod devices;
+mod disabled;
 mod generation;
 mod job;
 mod namespace;
@@ -26,13 +28,21 @@ pub use pod::qos_class;
 /// `meta::fill_system_fields`). On return the status is the kind's first status and the generation is set.
 pub fn prepare_create(resource: &Resource, object: &mut Value) {
     generation::first(resource, object);
+    disabled::drop(resource, object);
     if resource.has_status() && !keeps_status_at_create(resource) {
         remove(object, "status");
     }
     match (resource.group, resource.kind) {
         ("", "Pod") => pod::prepare_create(object),
         ("", "Namespace") => namespace::prepare_create(object),
-        ("", "PersistentVolume" | "PersistentVolumeClaim") => object["status"] = json!({"phase": "Pending"}),
+        ("", "PersistentVolume") => {
+            let now = object["metadata"]["creationTimestamp"].clone();
+            object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": now});
+        }
+        ("", "PersistentVolumeClaim") => {
+            object["status"] = json!({"phase": "Pending"});
+            claim::prepare(object, None);
+        }
         ("", "Service") => {
             object["status"] = json!({"loadBalancer": {}});
             if object["spec"].is_object() {
@@ -68,7 +78,9 @@ pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, o
         }
     }
     if subresource.is_empty() {
+        disabled::drop(resource, new);
         match (resource.group, resource.kind) {
+            ("", "PersistentVolumeClaim") => claim::prepare(new, Some(old)),
             ("", "Service") => service::keep_allocated(new, old),
             ("", "Namespace") => namespace::prepare_update(new, old),
             ("certificates.k8s.io", "CertificateSigningRequest") => copy(new, old, "spec"),

@@ -7,7 +7,12 @@ use super::copy;
 /// The finalizer in `spec.finalizers` which the namespace controller removes when nothing is left.
 const KUBERNETES: &str = "kubernetes";
 
+/// A name that was generated is known only now, so the label that follows from it is set again.
 pub(super) fn prepare_create(object: &mut Value) {
+    let own = crate::meta::name(object).to_owned();
+    if !own.is_empty() {
+        crate::meta::set_label(object, "kubernetes.io/metadata.name", &own);
+    }
     object["status"] = json!({"phase": "Active"});
     let finalizers = &mut object["spec"]["finalizers"];
     match finalizers.as_array_mut() {

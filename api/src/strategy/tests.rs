@@ -38,6 +38,7 @@ fn new_objects_get_their_first_status_and_generation() {
     let job =
         created("batch", "jobs", json!({"metadata": {"name": "j", "uid": "u"}, "spec": {"template": {}}}));
     assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
+    assert_eq!(job["metadata"]["labels"], job["spec"]["template"]["metadata"]["labels"]);
     assert_eq!(meta::label(&job["spec"]["template"], "job-name"), Some("j"));
 }
 
@@ -207,4 +208,79 @@ fn an_api_service_of_this_server_is_available_from_the_start() {
     moved["spec"]["service"] = json!({"namespace": "n", "name": "s"});
     prepare_update(services, "", &mut moved, &own);
     assert_eq!(moved["status"]["conditions"][0]["status"], "False");
+}
+
+#[test]
+fn what_is_behind_features_that_are_off_is_dropped_without_a_word() {
+    let lifecycle = json!({"stopSignal": "SIGINT"});
+    let spec = json!({
+        "schedulingGroup": {"podGroupName": "g"},
+        "containers": [{"name": "a", "lifecycle": lifecycle}, {"name": "b", "lifecycle": {"stopSignal": "SIGINT", "preStop": {}}}],
+        "volumes": [{"name": "v", "projected": {"sources": [{"clusterTrustBundle": {}, "secret": {}}, {"podCertificate": {}}]}}]});
+    let kept = json!({
+        "containers": [{"name": "a"}, {"name": "b", "lifecycle": {"preStop": {}}}],
+        "volumes": [{"name": "v", "projected": {"sources": [{"secret": {}}, {}]}}]});
+    let template = json!({"spec": {"template": {"spec": spec}, "updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}});
+    for (plural, rolling) in [("statefulsets", json!({})), ("daemonsets", json!({"maxUnavailable": 2}))] {
+        let mut object = template.clone();
+        prepare_create(row("apps", plural), &mut object);
+        assert_eq!(object["spec"]["template"]["spec"], kept, "{plural}");
+        assert_eq!(object["spec"]["updateStrategy"]["rollingUpdate"], rolling, "{plural}");
+        let mut new = template.clone();
+        prepare_update(row("apps", plural), "", &mut new, &object);
+        assert_eq!(new["spec"], object["spec"], "{plural}");
+    }
+}
+
+#[test]
+fn claims_say_where_they_come_from_under_both_names() {
+    let created = |spec: Value| {
+        let mut object = json!({"metadata": {"name": "c"}, "spec": spec});
+        prepare_create(row("", "persistentvolumeclaims"), &mut object);
+        object["spec"].take()
+    };
+    let claim = json!({"kind": "PersistentVolumeClaim", "name": "a"});
+    let both = json!({"dataSource": claim, "dataSourceRef": claim});
+    assert_eq!(created(json!({"dataSource": claim})), both);
+    assert_eq!(created(json!({"dataSourceRef": claim})), both);
+    let populator = json!({"apiGroup": "x.io", "kind": "X", "name": "a"});
+    assert_eq!(
+        created(json!({"dataSource": populator})),
+        json!({}),
+        "the old name only takes what it always took"
+    );
+    assert_eq!(
+        created(json!({"dataSourceRef": populator})),
+        json!({"dataSource": populator, "dataSourceRef": populator})
+    );
+    let elsewhere = json!({"kind": "PersistentVolumeClaim", "name": "a", "namespace": "n"});
+    assert_eq!(created(json!({"dataSourceRef": elsewhere})), json!({}), "other namespaces are not served");
+}
+
+#[test]
+fn keys_whose_values_a_pods_labels_give_become_part_of_its_selectors() {
+    let term = json!({"topologyKey": "z", "labelSelector": {"matchLabels": {"a": "b"}}, "matchLabelKeys": ["v", "w"], "mismatchLabelKeys": ["t"]});
+    let mut pod = json!({"metadata": {"labels": {"v": "1", "t": "2"}}, "spec": {
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
+        "topologySpreadConstraints": [{"labelSelector": {}, "matchLabelKeys": ["v"]}, {"matchLabelKeys": ["v"]}]}});
+    prepare_create(row("", "pods"), &mut pod);
+    let merged = json!([{"key": "v", "operator": "In", "values": ["1"]}, {"key": "t", "operator": "NotIn", "values": ["2"]}]);
+    let terms = &pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    assert_eq!(terms[0]["labelSelector"]["matchExpressions"], merged);
+    let spread = &pod["spec"]["topologySpreadConstraints"];
+    assert_eq!(spread[0]["labelSelector"]["matchExpressions"], json!([merged[0]]));
+    assert!(spread[1]["labelSelector"].is_null(), "no selector, nothing to add to");
+}
+
+#[test]
+fn a_pods_status_keeps_its_class_and_the_generations_that_were_observed() {
+    let old = json!({"metadata": {}, "status": {"qosClass": "BestEffort", "observedGeneration": 2,
+        "conditions": [{"type": "Ready", "observedGeneration": 2}]}});
+    let mut new = json!({"metadata": {}, "status": {"phase": "Running", "conditions": [{"type": "Ready"}, {"type": "Other"}]}});
+    prepare_update(row("", "pods"), "status", &mut new, &old);
+    assert_eq!(
+        new["status"],
+        json!({"phase": "Running", "qosClass": "BestEffort", "observedGeneration": 2,
+            "conditions": [{"type": "Ready", "observedGeneration": 2}, {"type": "Other"}]})
+    );
 }

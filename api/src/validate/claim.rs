@@ -6,8 +6,8 @@ use super::check::{
     IMMUTABLE, NOT_POSITIVE, equal_except, given_one_of, grammar, optional_grammar, quantity, required,
     same_amounts,
 };
-use super::metadata;
 use super::selector::label_selector;
+use super::{metadata, resource};
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::name;
@@ -183,4 +183,52 @@ fn shrinks(errors: &mut ErrorList, spec: &Value, stored: &Value, capacity: &Valu
         let path = SPEC.child("resources.requests.storage");
         errors.forbidden(&path, "field can not be less than status.capacity");
     }
+}
+
+/// What becomes of a claim that grows.
+const RESIZE: [&str; 5] = [
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+];
+
+/// `/status`: what a claim has.
+pub(super) fn status(object: &Value, errors: &mut ErrorList) {
+    let (path, status) = (Path::new("status"), &object["status"]);
+    amounts(errors, &path.child("capacity"), &status["capacity"], |_, _, _| true);
+    let at = path.child("allocatedResourceStatuses");
+    for (own, state) in status["allocatedResourceStatuses"].as_object().into_iter().flatten() {
+        resource_key(errors, &at, own);
+        if !RESIZE.contains(&text(state)) {
+            errors.not_supported(&at, own, &RESIZE);
+        }
+    }
+    amounts(errors, &path.child("allocatedResources"), &status["allocatedResources"], resource_key);
+}
+
+fn amounts(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    amounts: &Value,
+    may_be: fn(&mut ErrorList, &Path<'_>, &str) -> bool,
+) {
+    for (own, amount) in amounts.as_object().into_iter().flatten() {
+        let units = quantity(amount).map_or(0, Quantity::units);
+        if may_be(errors, path, own) && units < 0 {
+            errors.invalid(&path.key(own), &units, "must be a valid resource quantity");
+        }
+    }
+}
+
+/// Of what the system itself names, a claim has storage.
+fn resource_key(errors: &mut ErrorList, path: &Path<'_>, own: &str) -> bool {
+    let faults = name::qualified_name(own);
+    let good = faults.is_empty() && (!resource::is_native(own) || own == "storage");
+    if faults.is_empty() && !good {
+        errors.not_supported(path, own, &["storage"]);
+    }
+    grammar(errors, path, own, faults);
+    good
 }

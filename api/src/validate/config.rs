@@ -31,14 +31,14 @@ fn values(data: &Value) -> impl Iterator<Item = &str> {
 
 pub(super) fn config_map(object: &Value, errors: &mut ErrorList) {
     let (data, binary) = (&object["data"], &object["binaryData"]);
-    keys(errors, &Path::new("data"), data);
-    keys(errors, &Path::new("binaryData"), binary);
+    let path = Path::new("data");
     for key in data.as_object().into_iter().flat_map(|data| data.keys()) {
+        grammar(errors, &path.key(key), key, name::config_key(key));
         if !binary[key].is_null() {
-            let path = Path::new("data");
             errors.invalid(&path.key(key), key, "duplicate of key present in binaryData");
         }
     }
+    keys(errors, &Path::new("binaryData"), binary);
     let total = values(data).map(str::len).sum::<usize>() + values(binary).map(decoded_length).sum::<usize>();
     if total > DATA_MAX {
         errors.too_long(&Path::ROOT, DATA_MAX);
@@ -93,7 +93,9 @@ pub(super) fn secret(object: &Value, errors: &mut ErrorList) {
         "kubernetes.io/basic-auth" if data["username"].is_null() && data["password"].is_null() => {
             need(errors, &["username", "password"]);
         }
-        "kubernetes.io/ssh-auth" => need(errors, &["ssh-privatekey"]),
+        "kubernetes.io/ssh-auth" if text(&data["ssh-privatekey"]).is_empty() => {
+            errors.required(&Path::new("data").key("ssh-privatekey"), "");
+        }
         "kubernetes.io/tls" => need(errors, &["tls.crt", "tls.key"]),
         _ => {}
     }
@@ -108,7 +110,7 @@ fn json_entry(errors: &mut ErrorList, data: &Value, key: &str) {
         return;
     };
     let bytes = STANDARD.decode(encoded).unwrap_or_default();
-    if let Err(fault) = serde_json::from_slice::<Value>(&bytes) {
+    if let Err(fault) = serde_json::from_slice::<serde_json::Map<String, Value>>(&bytes) {
         errors.invalid(&path, REDACTED, fault.to_string());
     }
 }

@@ -2,18 +2,54 @@
 
 use serde_json::Value;
 
+use super::check::grammar;
 use crate::field::{ErrorList, Path};
+use crate::limits::{EVENT_NOTE_MAX, EVENT_WORD_MAX};
 use crate::meta;
+use crate::name;
 use crate::object::text;
 
-/// An event lives in the namespace of the object it is about; events about cluster-scoped objects in a system namespace.
+/// Events at any time.
 pub(super) fn content(object: &Value, errors: &mut ErrorList) {
+    place(errors, object);
+    if !object["eventTime"].is_null() {
+        words(errors, object);
+    }
+    let own = meta::namespace(object);
+    grammar(errors, &Path::new("namespace"), own, name::dns1123_subdomain(own));
+}
+
+/// An event lives in the namespace of the object it is about; events about cluster-scoped objects in a system namespace.
+fn place(errors: &mut ErrorList, object: &Value) {
     let (own, about) = (meta::namespace(object), text(&object["involvedObject"]["namespace"]));
+    let timed = !object["eventTime"].is_null();
     let fits = match about {
-        "" => matches!(own, "" | "default" | "kube-system"),
-        about => own == about,
+        "" if timed => matches!(own, "default" | "kube-system"),
+        "" => matches!(own, "" | "default"),
+        about => timed || own == about,
     };
     if !fits {
         errors.invalid(&Path::new("involvedObject.namespace"), about, "does not match event.namespace");
+    }
+}
+
+/// Events with a time of their own say who reports what.
+fn words(errors: &mut ErrorList, object: &Value) {
+    let (path, reporter) = (Path::new("reportingComponent"), text(&object["reportingComponent"]));
+    if reporter.is_empty() {
+        errors.required(&path, "");
+    }
+    grammar(errors, &path, reporter, name::qualified_name(reporter));
+    for member in ["reportingInstance", "action", "reason"] {
+        let (path, word) = (Path::new(member), text(&object[member]));
+        if word.is_empty() {
+            errors.required(&path, "");
+        }
+        if word.len() > EVENT_WORD_MAX {
+            errors.invalid(&path, "", format!("can have at most {EVENT_WORD_MAX} characters"));
+        }
+    }
+    if text(&object["message"]).len() > EVENT_NOTE_MAX {
+        errors.invalid(&Path::new("message"), "", format!("can have at most {EVENT_NOTE_MAX} characters"));
     }
 }

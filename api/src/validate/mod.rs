@@ -5,14 +5,17 @@
 mod batch;
 mod check;
 mod claim;
-mod cluster;
 mod config;
 mod cron;
+mod endpoints;
 mod event;
 mod groups;
+mod limit_range;
 mod metadata;
-mod networking;
+mod namespace;
+mod node;
 mod pod;
+mod quota;
 mod resource;
 mod selector;
 mod service;
@@ -39,6 +42,8 @@ pub fn create(resource: &Resource, object: &Value) -> ErrorList {
     groups::create(resource, object, &mut errors);
     match (resource.group, resource.kind) {
         ("", "Service") => service::content(object, None, &mut errors),
+        ("", "Endpoints") => endpoints::content(object, None, &mut errors),
+        ("", "Namespace") => namespace::create(object, &mut errors),
         ("", "Pod") => pod::create(object, &mut errors),
         ("apps", "StatefulSet") => workload::stateful_set_create(object, &mut errors),
         ("apps", "ControllerRevision") => workload::revision_create(object, &mut errors),
@@ -78,6 +83,11 @@ pub fn update_subresource(resource: &Resource, subresource: &str, new: &Value, o
             workload::status(kind, new, old, &mut errors);
         }
         ("batch", "Job", "status") => batch::job_status(new, old, &mut errors),
+        ("", "Namespace", "finalize") => namespace::finalize(new, &mut errors),
+        ("", "Namespace", "status") => namespace::status(new, &mut errors),
+        ("", "Node", "status") => node::status(new, old, &mut errors),
+        ("", "PersistentVolumeClaim", "status") => claim::status(new, &mut errors),
+        ("", "ResourceQuota", "status") => quota::status(new, &mut errors),
         ("", "Service", "status") => service::status(new, old, &mut errors),
         ("", "Pod", "resize") => {
             content(resource, new, &mut errors);
@@ -119,12 +129,10 @@ fn content(resource: &Resource, object: &Value, errors: &mut ErrorList) {
         ("", "ReplicationController") => workload::replication_controller(object, errors),
         ("", "ConfigMap") => config::config_map(object, errors),
         ("", "Secret") => config::secret(object, errors),
-        ("", "Namespace") => cluster::namespace(object, errors),
-        ("", "Node") => cluster::node(object, errors),
-        ("", "ResourceQuota") => cluster::resource_quota(object, errors),
-        ("", "LimitRange") => cluster::limit_range(object, errors),
+        ("", "Node") => node::content(object, errors),
+        ("", "ResourceQuota") => quota::content(object, errors),
+        ("", "LimitRange") => limit_range::content(object, errors),
         ("", "Event") => event::content(object, errors),
-        ("", "Endpoints") => networking::endpoints(object, errors),
         ("", "PersistentVolume") => volume::content(object, errors),
         ("", "PersistentVolumeClaim") => claim::content(object, errors),
         ("apps", "Deployment") => workload::deployment(object, errors),
@@ -142,8 +150,9 @@ fn change(resource: &Resource, new: &Value, old: &Value, errors: &mut ErrorList)
         ("", "Pod") => pod::change(new, old, errors),
         ("", "ConfigMap") => config::config_map_change(new, old, errors),
         ("", "Secret") => config::secret_change(new, old, errors),
-        ("", "Node") => cluster::node_change(new, old, errors),
-        ("", "ResourceQuota") => check::immutable(errors, "spec.scopes", new, old),
+        ("", "Node") => node::change(new, old, errors),
+        ("", "ResourceQuota") => quota::change(new, old, errors),
+        ("", "Endpoints") => endpoints::content(new, Some(old), errors),
         ("", "PersistentVolume") => volume::change(new, old, errors),
         ("", "PersistentVolumeClaim") => claim::change(new, old, errors),
         ("apps", "Deployment" | "ReplicaSet") => check::immutable(errors, "spec.selector", new, old),

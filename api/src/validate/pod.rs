@@ -27,8 +27,9 @@ use crate::object::{int, list, text};
 pub(super) use affinity::node_selector;
 pub(super) use change::{change, ephemeral_containers};
 pub(super) use resize::resize;
+pub(super) use resources::container_name as resource_name;
 pub(super) use status::status;
-pub(super) use toleration::tolerations;
+pub(super) use toleration::{EFFECTS, tolerations};
 pub(super) use volume::source;
 
 const SPEC: Path<'static> = Path::new("spec");

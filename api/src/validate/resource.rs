@@ -74,6 +74,11 @@ pub(super) fn may_overcommit(own: &str) -> bool {
     is_native(own) && !own.starts_with(HUGE_PAGES)
 }
 
+/// Whether a quota may bound it, of what the system itself names.
+pub(super) fn is_of_quotas(own: &str) -> bool {
+    is_standard(own) && own != "storage"
+}
+
 fn is_standard(own: &str) -> bool {
     STANDARD.contains(&own) || own.starts_with(HUGE_PAGES) || own.starts_with(REQUESTS_HUGE_PAGES)
 }

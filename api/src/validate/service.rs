@@ -14,6 +14,7 @@ use crate::meta;
 use crate::name;
 use crate::object::{int, list, text};
 
+pub(super) use address::special;
 pub(super) use change::change;
 pub(super) use status::status;
 

@@ -139,3 +139,44 @@ fn what_is_legal_and_surprising_is_said_as_a_warning() {
         ]
     );
 }
+
+#[test]
+fn warnings_are_those_of_kubernetes() {
+    let warnings = |object: Value| super::warnings(row_of(&object), &object);
+    let pod = serde_json::json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {
+    "nodeSelector": {"beta.kubernetes.io/os": "linux"},
+    "terminationGracePeriodSeconds": -1,
+    "imagePullSecrets": [{"name": "s"}, {"name": "s"}],
+    "topologySpreadConstraints": [{"topologyKey": "z"}],
+    "volumes": [{"name": "v", "gitRepo": {}}],
+    "containers": [
+        {"name": "a", "env": [{"name": "P", "value": "/a"}, {"name": "P", "value": "/b:$(P)"}], "resources": {"limits": {"memory": "100m"}},
+         "ports": [{"name": "web", "containerPort": 80, "protocol": "TCP"}, {"containerPort": 80, "protocol": "TCP", "hostPort": 8080}]},
+        {"name": "b", "ports": [{"name": "web", "containerPort": 81, "protocol": "TCP", "hostIP": "1.2.3.4"}]},
+    ]}});
+    assert_eq!(
+        warnings(pod),
+        [
+            "spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use \"kubernetes.io/os\" instead",
+            "spec.topologySpreadConstraints[0].labelSelector: a null labelSelector results in matching no pod",
+            "spec.volumes[0].gitRepo: deprecated in v1.11, and disabled by default in v1.33+",
+            "spec.imagePullSecrets[1].name: duplicate name \"s\"",
+            "spec.containers[0].resources.limits[memory]: fractional byte value \"100m\" is invalid, must be an integer",
+            "spec.containers[0].ports[1]: overlapping port definition with spec.containers[0].ports[0]",
+            "spec.containers[1].ports[0]: hostIP set without hostPort: {Name:web HostPort:0 ContainerPort:81 Protocol:TCP HostIP:1.2.3.4}",
+            "spec.containers[1].ports[0]: duplicate port name \"web\" with spec.containers[0].ports[0], services and probes that select ports by name will use spec.containers[0].ports[0]",
+            "spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1",
+        ]
+    );
+    let service = serde_json::json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
+        "spec": {"type": "ClusterIP", "externalName": "a", "externalIPs": ["2001:0db8::1"], "trafficDistribution": "PreferClose"}});
+    assert_eq!(
+        warnings(service),
+        [
+            "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
+            "spec.externalName is ignored when spec.type is not \"ExternalName\"",
+            "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"",
+            "spec.externalIPs[0]: IPv6 address \"2001:0db8::1\" should be in RFC 5952 canonical format (\"2001:db8::1\")",
+        ]
+    );
+}

@@ -1,5 +1,12 @@
 //! What may be stored and is probably not meant: texts for the `Warning` header.
 
+mod pod;
+mod port;
+mod service;
+mod volume;
+
+use std::net::IpAddr;
+
 use serde_json::Value;
 
 use crate::field::Path;
@@ -7,37 +14,32 @@ use crate::kind::Resource;
 use crate::meta;
 use crate::name;
 use crate::object::{int, list, text};
+use crate::validate::check::quantity;
+use crate::validate::resource::is_whole;
 
 /// What to say to the writer of an object that is otherwise in order.
 pub fn warnings(resource: &Resource, object: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
-    let template = match (resource.group, resource.kind) {
-        ("", "Pod") => Some(("spec", &object["spec"])),
-        ("", "PodTemplate") => Some(("template.spec", &object["template"]["spec"])),
-        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet")
-        | ("batch", "Job")
-        | ("", "ReplicationController") => Some(("spec.template.spec", &object["spec"]["template"]["spec"])),
-        ("batch", "CronJob") => {
-            let spec = &object["spec"]["jobTemplate"]["spec"]["template"]["spec"];
-            Some(("spec.jobTemplate.spec.template.spec", spec))
-        }
-        ("", "Endpoints") => {
-            warnings.push(
-                "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned(),
-            );
-            None
-        }
-        _ => None,
-    };
     host_name(resource, meta::name(object), &mut warnings);
-    if let Some((path, spec)) = template {
-        let path = Path::new(path);
-        for member in ["initContainers", "containers"] {
-            let path = path.child(member);
-            for (i, container) in list(&spec[member]).iter().enumerate() {
-                container_warnings(&path.index(i), container, &mut warnings);
-            }
+    let spec = &object["spec"];
+    match (resource.group, resource.kind) {
+        ("", "Pod") => pod::template(&Path::ROOT, object, &mut warnings),
+        ("", "PodTemplate") => pod::template(&Path::new("template"), &object["template"], &mut warnings),
+        ("", "ReplicationController") | ("apps", "Deployment" | "ReplicaSet" | "DaemonSet") => {
+            pod::template(&Path::new("spec.template"), &spec["template"], &mut warnings);
         }
+        ("apps", "StatefulSet") => stateful_set(spec, &mut warnings),
+        ("batch", "Job") => job(&Path::new("spec"), spec, &mut warnings),
+        ("batch", "CronJob") => {
+            let job_spec = &spec["jobTemplate"]["spec"];
+            job(&Path::new("spec.jobTemplate.spec"), job_spec, &mut warnings);
+        }
+        ("", "Endpoints") => warnings
+            .push("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned()),
+        ("", "Service") => service::service(object, &mut warnings),
+        ("", "PersistentVolume") => volume::volume(object, &mut warnings),
+        ("", "PersistentVolumeClaim") => volume::claim(object, &mut warnings),
+        _ => {}
     }
     warnings
 }
@@ -46,9 +48,9 @@ pub fn warnings(resource: &Resource, object: &Value) -> Vec<String> {
 fn host_name(resource: &Resource, own: &str, warnings: &mut Vec<String>) {
     let used = match (resource.group, resource.kind) {
         ("", "Pod") => "the Pod's hostname",
-        ("apps", "Deployment" | "ReplicaSet") | ("", "ReplicationController") | ("batch", "Job") => {
-            "Pod names and hostnames"
-        }
+        ("apps", "Deployment" | "ReplicaSet")
+        | ("", "ReplicationController")
+        | ("batch", "Job" | "CronJob") => "Pod names and hostnames",
         _ => return,
     };
     let faults = name::dns1123_label(own);
@@ -60,26 +62,93 @@ fn host_name(resource: &Resource, own: &str, warnings: &mut Vec<String>) {
     }
 }
 
-fn container_warnings(path: &Path<'_>, container: &Value, warnings: &mut Vec<String>) {
-    let variables = list(&container["env"]);
-    let env = path.child("env");
-    for (i, variable) in variables.iter().enumerate() {
-        if variables[..i].iter().any(|earlier| earlier["name"] == variable["name"]) {
-            warnings.push(format!(
-                "{}: hides previous definition of {:?}, which may be dropped when using apply",
-                env.index(i),
-                text(&variable["name"])
-            ));
-        }
+fn stateful_set(spec: &Value, warnings: &mut Vec<String>) {
+    pod::template(&Path::new("spec.template"), &spec["template"], warnings);
+    let claims = Path::new("spec.volumeClaimTemplates");
+    for (i, claim) in list(&spec["volumeClaimTemplates"]).iter().enumerate() {
+        let path = claims.index(i);
+        volume::claim_spec(&path.child("spec"), &claim["spec"], warnings);
     }
-    let (ports, at) = (list(&container["ports"]), path.child("ports"));
-    let id = |port: &Value| {
-        let host = text(&port["hostIP"]).to_owned();
-        (int(&port["containerPort"]), text(&port["protocol"]).to_owned(), int(&port["hostPort"]), host)
-    };
-    for (i, port) in ports.iter().enumerate() {
-        if let Some(first) = ports[..i].iter().position(|earlier| id(earlier) == id(port)) {
-            warnings.push(format!("{}: duplicate port definition with {}", at.index(i), at.index(first)));
+    if int(&spec["revisionHistoryLimit"]) < 0 {
+        warnings.push(
+            "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
+                .to_owned(),
+        );
+    }
+}
+
+/// Indexes above which a job can lose count of what failed, and pods at a time above which it does.
+const MANY_INDEXES: i64 = 100_000;
+const MANY_PODS: i64 = 10_000;
+
+fn job(path: &Path<'_>, spec: &Value, warnings: &mut Vec<String>) {
+    let many = int(&spec["completions"]) > MANY_INDEXES && int(&spec["parallelism"]) > MANY_PODS;
+    if many && spec["completionMode"] == "Indexed" {
+        warnings.push(format!("{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"));
+    }
+    pod::template(&path.child("template"), &spec["template"], warnings);
+}
+
+/// An amount of bytes that is not whole.
+fn fraction(path: &Path<'_>, amounts: &Value, own: &str, warnings: &mut Vec<String>) {
+    if let Some(amount) = quantity(&amounts[own]).filter(|amount| !is_whole(*amount)) {
+        let path = path.key(own);
+        warnings.push(format!("{path}: fractional byte value \"{amount}\" is invalid, must be an integer"));
+    }
+}
+
+/// An address that is written in another way than it is printed.
+fn address(path: &Path<'_>, value: &str, warnings: &mut Vec<String>) {
+    if let Ok(IpAddr::V6(six)) = value.parse()
+        && six.to_string() != value
+    {
+        warnings.push(format!(
+            "{path}: IPv6 address {value:?} should be in RFC 5952 canonical format (\"{six}\")"
+        ));
+    }
+}
+
+/// Labels of nodes that have other names now.
+const OLD_LABELS: [(&str, &str); 8] = [
+    ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
+    ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
+    (
+        "failure-domain.beta.kubernetes.io/region",
+        "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
+    ),
+    (
+        "failure-domain.beta.kubernetes.io/zone",
+        "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead",
+    ),
+    (
+        "beta.kubernetes.io/instance-type",
+        "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead",
+    ),
+    ("app.kubernetes.io/created-by", "deprecated since v1.9"),
+    (
+        "scheduler.alpha.kubernetes.io/preferAvoidPods",
+        "deprecated since v1.22; use Taints and Tolerations instead",
+    ),
+    ("node-role.kubernetes.io/master", "use \"node-role.kubernetes.io/control-plane\" instead"),
+];
+
+fn old_label(key: &str) -> Option<&'static str> {
+    OLD_LABELS.iter().find(|(old, _)| *old == key).map(|(_, said)| *said)
+}
+
+/// Terms by which nodes are chosen; of those that are only preferred, also values that no label has.
+fn node_terms(path: &Path<'_>, term: &Value, values: bool, warnings: &mut Vec<String>) {
+    let path = path.child("matchExpressions");
+    for (i, expression) in list(&term["matchExpressions"]).iter().enumerate() {
+        let (path, key) = (path.index(i), text(&expression["key"]));
+        if let Some(said) = old_label(key) {
+            warnings.push(format!("{}: {key} is {said}", path.child("key")));
+        }
+        let at = path.child("values");
+        for (n, value) in list(&expression["values"]).iter().map(text).enumerate().filter(|_| values) {
+            let faults = name::label_value(value);
+            warnings
+                .extend(faults.iter().map(|fault| format!("{}: {value} is invalid, {fault}", at.index(n))));
         }
     }
 }

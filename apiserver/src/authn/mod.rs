@@ -61,15 +61,22 @@ impl UserInfo {
 /// connection: the embedder states the identity, and from there on nothing differs from a network client.
 #[derive(Clone, Debug)]
 pub enum Peer {
-    /// A TLS client; the leaf certificate (DER), verified by the handshake against our CA, if it presented one.
+    /// A TLS client.
     Tls {
-        /// The verified leaf certificate.
-        certificate: Option<std::sync::Arc<[u8]>>,
+        /// Who its certificate speaks for, if it presented one; found once per connection, not per request.
+        user: Option<std::sync::Arc<UserInfo>>,
         /// Where it connected from.
         address: std::net::SocketAddr,
     },
     /// A component in this process.
     InProcess(std::sync::Arc<UserInfo>),
+}
+
+impl Peer {
+    /// A TLS client with its leaf certificate (DER), verified by the handshake against our CA, if it presented one.
+    pub fn tls(certificate: Option<&[u8]>, address: std::net::SocketAddr) -> Self {
+        Self::Tls { user: certificate.and_then(x509::identity).map(Into::into), address }
+    }
 }
 
 /// Who is asking. The first mechanism that knows the caller wins: in-process identity, client certificate, bearer token (what came
@@ -81,8 +88,8 @@ pub enum Peer {
 pub fn authenticate(peer: &Peer, bearer: Option<Result<UserInfo, Status>>) -> Result<UserInfo, Status> {
     match peer {
         Peer::InProcess(user) => Ok(UserInfo::clone(user)),
-        Peer::Tls { certificate, .. } => {
-            let user = certificate.as_deref().and_then(x509::identity);
+        Peer::Tls { user, .. } => {
+            let user = user.as_deref().cloned();
             user.map_or_else(|| bearer.unwrap_or_else(|| Ok(UserInfo::anonymous())), Ok)
         }
     }
@@ -111,7 +118,7 @@ mod tests {
 
     #[test]
     fn nobody_is_anonymous_but_an_unknown_token_is_refused() {
-        let peer = Peer::Tls { certificate: None, address: "127.0.0.1:1".parse().unwrap() };
+        let peer = Peer::Tls { user: None, address: "127.0.0.1:1".parse().unwrap() };
         assert_eq!(authenticate(&peer, None), Ok(UserInfo::anonymous()));
         assert_eq!(authenticate(&peer, Some(Err(Status::unauthorized()))).unwrap_err().code, 401);
         let local = UserInfo::new("system:kube-scheduler", [""; 0]);

@@ -2,7 +2,7 @@
 //! Not a parsed object: who needs one parses the bytes.
 
 use super::facts::Facts;
-use super::message;
+use super::{glance, message};
 use crate::storage::Raw;
 use bytes::{BufMut, Bytes, BytesMut};
 use kstore_api::kind::Resource;
@@ -48,11 +48,11 @@ pub struct Malformed {
 }
 
 impl Entry {
-    /// From stored bytes, which are parsed once for the selector fields.
+    /// From stored bytes, of which only what selectors look at is read.
     pub fn from_raw(resource: &'static Resource, raw: &Raw) -> Result<Self, Malformed> {
         let malformed =
             |reason: String| Malformed { key: String::from_utf8_lossy(&raw.key).into_owned(), reason };
-        let value: Value = serde_json::from_slice(&raw.value).map_err(|e| malformed(e.to_string()))?;
+        let value = glance::read(&raw.value, resource).map_err(|e| malformed(e.to_string()))?;
         let key = std::str::from_utf8(&raw.key).map_err(|e| malformed(e.to_string()))?;
         Self::new(resource, key, &value, raw.value.clone(), raw.revision, raw.created)
     }
@@ -118,8 +118,8 @@ impl Entry {
 
     /// The object, parsed.
     pub fn parse(&self) -> Value {
-        let mut value: Value = serde_json::from_slice(&self.stored)
-            .expect("an entry's bytes were parsed or encoded by us when it was made");
+        let read = serde_json::from_slice(&self.stored);
+        let mut value: Value = read.unwrap_or_else(|error| self.remains(&error));
         value["metadata"]["resourceVersion"] = self.revision.to_string().into();
         value
     }
@@ -127,7 +127,8 @@ impl Entry {
     /// Only its metadata, parsed: a fraction of the work.
     pub fn parse_metadata(&self) -> Value {
         let bytes = object::metadata_of(self.item()).expect("an entry was made from stored bytes");
-        let mut metadata: Value = serde_json::from_slice(bytes).expect("the metadata of an entry is JSON");
+        let read = serde_json::from_slice(bytes);
+        let mut metadata: Value = read.unwrap_or_else(|error| self.remains(&error)["metadata"].take());
         metadata["resourceVersion"] = self.revision.to_string().into();
         metadata
     }
@@ -140,9 +141,14 @@ impl Entry {
     /// The object as JSON with its resourceVersion: what GET answers. One copy, no parsing.
     pub fn json(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(self.json_len());
-        out.put_slice(&self.stored[..self.metadata]);
-        self.put_metadata_on(&mut out);
+        self.put_json(&mut out);
         out.freeze()
+    }
+
+    /// Appends [`Entry::json`].
+    pub fn put_json(&self, out: &mut BytesMut) {
+        out.put_slice(&self.stored[..self.metadata]);
+        self.put_metadata_on(out);
     }
 
     /// The length of [`Entry::json`].
@@ -185,6 +191,14 @@ impl Entry {
     /// The bytes that this entry keeps alive.
     pub fn weight(&self) -> usize {
         self.stored.len()
+    }
+
+    /// What is known of an object whose bytes looked like one at a glance and are none. Only another writer of the storage
+    /// can have left such bytes.
+    fn remains(&self, error: &serde_json::Error) -> Value {
+        tracing::error!(%error, key = self.key(), "a stored object cannot be read");
+        serde_json::json!({"apiVersion": self.resource.api_version(), "kind": self.resource.kind,
+            "metadata": {"name": self.name(), "namespace": self.namespace(), "uid": self.uid()}})
     }
 
     fn item(&self) -> &[u8] {

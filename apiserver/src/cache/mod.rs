@@ -7,6 +7,7 @@ mod entry;
 mod facts;
 mod filter;
 mod form;
+mod glance;
 mod kind;
 mod message;
 mod objects;

@@ -52,7 +52,7 @@ fn step(caller: &Caller, index: usize, kind: Option<Kind>) -> Result<Step, tonic
         let text = "a transaction is tried as a whole: its operations must not say dry_run";
         return Err(refused(index, text));
     }
-    Ok(Step::Act(target, action))
+    Ok(Step::Act(target, Box::new(action)))
 }
 
 fn refused(index: usize, text: &str) -> tonic::Status {

@@ -92,10 +92,7 @@ impl Pipeline {
         target: &Target,
         action: &Action,
     ) -> Result<Answered, Status> {
-        if !target.resource.is_stored()
-            || matches!(action, Action::DeleteCollection(..))
-            || !action.is_write()
-        {
+        if !is_operation(target, action) {
             let text = "an operation of a transaction creates, updates, patches or deletes one stored object";
             return Err(Status::bad_request(text));
         }
@@ -150,6 +147,18 @@ impl Pipeline {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether something can be part of a transaction: it must write a stored object, and nothing but that.
+fn is_operation(target: &Target, action: &Action) -> bool {
+    let subresource = target.subresource;
+    target.resource.is_stored()
+        && match action {
+            Action::Create(..) => matches!(subresource, "" | "binding" | "eviction"),
+            Action::Update(..) | Action::Patch(..) => true,
+            Action::Delete(..) => subresource.is_empty(),
+            Action::Get(_) | Action::List(_) | Action::Watch(_) | Action::DeleteCollection(..) => false,
+        }
 }
 
 fn check_size(transaction: &Transaction) -> Result<(), Status> {

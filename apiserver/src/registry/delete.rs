@@ -134,22 +134,16 @@ fn shorten(
     if options.grace_period_seconds.is_none() || grace >= stored {
         return DeletePlan::Pending;
     }
-    if grace == 0 {
-        let mut next = current.clone();
-        metadata(&mut next).insert("deletionGracePeriodSeconds".into(), json!(0));
-        return if finalizers(current).is_empty() {
-            DeletePlan::Remove(next)
-        } else {
-            DeletePlan::Mark(next)
-        };
-    }
     let sooner = at.saturating_sub(SignedDuration::from_secs(stored - grace)).unwrap_or(now);
-    let (at, grace) = if sooner < now { (now, 1) } else { (sooner, grace) };
+    let (at, grace) = if sooner < now { (now, grace.min(1)) } else { (sooner, grace) };
     let mut next = current.clone();
     let meta = metadata(&mut next);
     meta.insert("deletionTimestamp".into(), json!(at.to_string()));
     meta.insert("deletionGracePeriodSeconds".into(), json!(grace));
-    DeletePlan::Mark(next)
+    match (grace, finalizers(current).is_empty()) {
+        (0, true) => DeletePlan::Remove(next),
+        _ => DeletePlan::Mark(next),
+    }
 }
 
 fn mark(mut next: Value, now: Timestamp, grace: i64) -> DeletePlan {
@@ -280,6 +274,18 @@ mod tests {
         let DeletePlan::Mark(sooner) = plan(&marked, grace(5)) else { panic!("it is moved") };
         assert_eq!(sooner["metadata"]["deletionTimestamp"], "2026-01-01T00:00:05Z");
         assert!(matches!(plan(&marked, grace(0)), DeletePlan::Remove(_)));
+    }
+
+    #[test]
+    fn a_held_pod_whose_grace_is_taken_is_due_now() {
+        let running = pod(json!({"metadata": {"finalizers": ["x/y"]}}));
+        let DeletePlan::Mark(marked) = plan(&running, DeleteOptions::default()) else {
+            panic!("it is marked")
+        };
+        assert_eq!(marked["metadata"]["deletionTimestamp"], "2026-01-01T00:00:30Z");
+        let DeletePlan::Mark(due) = plan(&marked, grace(0)) else { panic!("it is held") };
+        assert_eq!(due["metadata"]["deletionTimestamp"], "2026-01-01T00:00:00Z");
+        assert_eq!(due["metadata"]["deletionGracePeriodSeconds"], 0);
     }
 
     #[test]

@@ -78,6 +78,7 @@ impl Rest {
     /// 500, and harms nobody else.
     pub async fn serve(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
         let span = tracing::debug_span!("router", method = %request.method(), path = request.uri().path());
+        let head = request.method() == Method::HEAD;
         let audit_id = self.audit_id(request.headers());
         let served = AssertUnwindSafe(self.dispatch(request)).catch_unwind();
         let mut response = tracing::Instrument::instrument(served, span)
@@ -90,7 +91,7 @@ impl Rest {
             // The message repeats what the client sent: nothing may take it for a page.
             headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         }
-        response
+        if head { respond::without_body(response) } else { response }
     }
 
     /// The name of the request in audit logs: the client's, or a new one.

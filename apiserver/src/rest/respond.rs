@@ -11,7 +11,9 @@ use crate::pipeline::{Answer, Answered, in_version};
 use crate::registry::Listed;
 use axum::body::Body;
 use bytes::{BufMut, Bytes, BytesMut};
-use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY, WARNING};
+use http::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, VARY, WARNING,
+};
 use http::{HeaderValue, Response, StatusCode};
 use kstore_api::kind::Resource;
 use kstore_api::status::Status;
@@ -78,23 +80,27 @@ impl Reply {
         match (self.accepted.transform, self.accepted.encoding) {
             (Transform::None, Encoding::Json) if shared => {
                 let mut body = BytesMut::with_capacity(entry.json_len() + 1);
-                body.put_slice(&entry.json());
+                entry.put_json(&mut body);
                 body.put_u8(b'\n');
                 Ok(self.send(code, body.freeze()))
             }
-            (Transform::None, Encoding::Protobuf) if shared => {
-                let body = cache::enveloped(entry).ok_or_else(|| no_message(entry))?;
-                Ok(self.send(code, body.into()))
-            }
+            (Transform::None, Encoding::Protobuf) if shared => match cache::enveloped(entry) {
+                Some(body) => Ok(self.send(code, body.into())),
+                None => self.in_json().object(entry, code),
+            },
             (Transform::None, _) => self.value(&self.shown(entry), code),
             (Transform::Table(version), _) => {
                 let metadata = json!({"resourceVersion": entry.revision.to_string()});
                 self.value(&self.tables(version).of(std::iter::once(entry), metadata, now()), code)
             }
             (Transform::Partial(version), Encoding::Protobuf) => {
-                let message = cache::partial_message(entry).ok_or_else(|| no_message(entry))?;
-                let body = cache::envelope(version.api_version(), "PartialObjectMetadata", &message);
-                Ok(self.send(code, body.into()))
+                let kind = "PartialObjectMetadata";
+                match cache::partial_message(entry) {
+                    Some(message) => {
+                        Ok(self.send(code, cache::envelope(version.api_version(), kind, &message).into()))
+                    }
+                    None => self.in_json().object(entry, code),
+                }
             }
             (Transform::Partial(version), _) => self.value(&partial(entry.parse_metadata(), version), code),
         }
@@ -119,14 +125,19 @@ impl Reply {
         match (self.accepted.transform, self.accepted.encoding) {
             (Transform::None, Encoding::Protobuf) => {
                 let message = |entry: &Arc<Entry>| self.message(entry);
-                let messages = listed.items.iter().map(message).collect::<Option<_>>();
-                self.messages(&kind, &api_version, &listed, messages)
+                match listed.items.iter().map(message).collect::<Option<_>>() {
+                    Some(messages) => Ok(self.messages(&kind, &api_version, &listed, messages)),
+                    None => self.in_json().list(listed),
+                }
             }
             (Transform::Partial(version), Encoding::Protobuf) => {
                 let messages =
                     listed.items.iter().map(|entry| cache::partial_message(entry).map(Bytes::from));
                 let kind = "PartialObjectMetadataList";
-                self.messages(kind, version.api_version(), &listed, messages.collect::<Option<_>>())
+                match messages.collect::<Option<_>>() {
+                    Some(messages) => Ok(self.messages(kind, version.api_version(), &listed, messages)),
+                    None => self.in_json().list(listed),
+                }
             }
             (Transform::None, Encoding::Json)
                 if listed.items.iter().all(|entry| self.is_stored_version(entry)) =>
@@ -191,10 +202,8 @@ impl Reply {
         kind: &str,
         api_version: &str,
         listed: &Listed,
-        messages: Option<Vec<Bytes>>,
-    ) -> Result<Response<Body>, Status> {
-        let messages =
-            messages.ok_or_else(|| Status::internal(format!("an item of {kind} has no protobuf form")))?;
+        messages: Vec<Bytes>,
+    ) -> Response<Body> {
         let meta =
             protobuf::list_meta(&listed.revision.to_string(), &listed.continue_token, listed.remaining);
         let items: usize = messages.iter().map(|m| protobuf::item_head(m.len()).len() + m.len()).sum();
@@ -206,7 +215,14 @@ impl Reply {
             out.put_slice(message);
         };
         let listing = Listing::new(head, messages, put, "", &protobuf::ENVELOPE_TAIL[..]);
-        Ok(self.stream(listing, Some(length)))
+        self.stream(listing, Some(length))
+    }
+
+    /// The same in JSON: for objects of which another writer has made something that no message can carry.
+    fn in_json(&self) -> Self {
+        let accepted = Accepted { encoding: Encoding::Json, ..self.accepted };
+        let (watch, nondet) = (self.watch.clone(), self.nondet.clone());
+        Self { resource: self.resource, accepted, include: self.include, gzip: self.gzip, watch, nondet }
     }
 
     /// An item as a message, in the caller's version.
@@ -314,10 +330,6 @@ fn zipped(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-fn no_message(entry: &Entry) -> Status {
-    Status::internal(format!("{} has no protobuf form", entry.key()))
-}
-
 /// A value in an encoding, text with the final newline that people expect.
 ///
 /// # Errors
@@ -377,6 +389,15 @@ pub fn response(code: StatusCode, content_type: &'static str, body: Body) -> Res
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     response
+}
+
+/// The answer to HEAD: what GET would answer, without the body. A body that is made while it is sent is not made.
+pub fn without_body(response: Response<Body>) -> Response<Body> {
+    let (mut parts, body) = response.into_parts();
+    if let Some(length) = http_body::Body::size_hint(&body).exact() {
+        parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    Response::from_parts(parts, Body::empty())
 }
 
 fn list_meta(listed: &Listed) -> Value {

@@ -2,6 +2,7 @@
 //! this process; an external etcd cluster is the second implementation to come. No object is parsed here.
 
 pub mod embedded;
+pub mod etcd;
 
 use async_trait::async_trait;
 use bytes::Bytes;

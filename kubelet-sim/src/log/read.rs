@@ -56,7 +56,7 @@ impl Reading {
         Self::new(&options, log, now)
     }
 
-    /// Takes what there is at `now`, up to about [`LOG_CHUNK`] bytes of one stream.
+    /// Takes what there is at `now`, up to about `LOG_CHUNK` bytes of one stream.
     pub fn step(&mut self, log: &Log, now: Timestamp) -> Step {
         if self.left == Some(0) {
             return Step::Enough;

@@ -2,7 +2,7 @@
 
 use super::{Feed, Snapshot, Streams, terminal::Line};
 use crate::limits::LINE_BYTES;
-use crate::log::{Chosen, Reading, choose};
+use crate::log::{Chosen, Reading, choose, find};
 use crate::shell::{Shell, Step};
 use kstore_api::status::{Cause, Details, Reason, Status};
 use kstore_client::{NodeStream, StreamReader, StreamWriter, Terminal};
@@ -11,20 +11,21 @@ impl Streams {
     pub(super) async fn exec(&self, feed: &Feed, argv: &[String], terminal: Terminal, stream: NodeStream) {
         let (_, snapshot) = feed.get();
         let container = stream.request.container.clone();
-        if let Err(status) = running(&snapshot, &container) {
-            return stream.refuse(&status);
-        }
+        let chosen = match running(&snapshot, &container) {
+            Ok(chosen) => chosen,
+            Err(status) => return stream.refuse(&status),
+        };
         let world = self.world(&snapshot, &container).await;
         let (reader, writer) = stream.begin();
         match Shell::run(world, argv) {
             Ok(shell) => {
                 let mut session =
                     Session { reader, terminal, line: Line::new(terminal.tty), open: terminal.stdin };
-                let gone = "error executing command in container: the container is gone";
                 let status = tokio::select! {
                     biased;
                     () = writer.ended() => return,
-                    () = lost(feed) => Status::internal(gone),
+                    // It is killed with the container.
+                    () = lost(feed, &chosen) => exit(137),
                     status = session.run(shell, &writer) => status,
                 };
                 writer.close(&status);
@@ -74,10 +75,14 @@ fn running(snapshot: &Snapshot, container: &str) -> Result<Chosen, Status> {
     })
 }
 
-/// Waits until the pod is gone or its node does not answer.
-async fn lost(feed: &Feed) {
+/// Waits until the run has ended, the pod is gone, or its node does not answer.
+async fn lost(feed: &Feed, chosen: &Chosen) {
     let (mut seen, mut snapshot) = feed.get();
-    while snapshot.reachable && !snapshot.gone {
+    let runs = |snapshot: &Snapshot| {
+        let run = find(&snapshot.machine.containers[chosen.container], &chosen.run.id);
+        run.is_some_and(|run| run.ended.is_none())
+    };
+    while snapshot.reachable && !snapshot.gone && runs(&snapshot) {
         (seen, snapshot) = feed.after(seen).await;
     }
 }

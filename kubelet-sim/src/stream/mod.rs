@@ -5,6 +5,7 @@
 mod exec;
 mod latest;
 mod log;
+mod port;
 mod terminal;
 mod world;
 
@@ -129,7 +130,7 @@ impl Streams {
             StreamKind::Log(options) => self.log(&feed, &options, stream).await,
             StreamKind::Exec(argv, terminal) => self.exec(&feed, &argv, terminal, stream).await,
             StreamKind::Attach(terminal) => self.attach(&feed, terminal, stream).await,
-            StreamKind::Port(_) => stream.refuse(&Status::internal("not served")),
+            StreamKind::Port(port) => self.port(&feed, port, stream).await,
         }
     }
 }

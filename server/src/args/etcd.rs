@@ -55,6 +55,11 @@ pub struct EtcdTls {
 }
 
 impl EtcdArgs {
+    /// Whether there is to be one.
+    pub(super) fn is_given(&self) -> bool {
+        self.etcd_listen.is_some()
+    }
+
     /// The door, if there is to be one.
     pub(super) fn into_door(self) -> Result<Option<EtcdDoor>, UsageError> {
         let tls = match (self.etcd_cert_file, self.etcd_key_file) {

@@ -79,6 +79,38 @@ fn merge_lists(live: &[Value], config: &[Value], node: Node<'_>) -> Value {
     Value::Array(out)
 }
 
+/// A struct that has lost its last member is gone; where a configuration states it, and empty is not absent, it comes back.
+pub(super) fn restore(object: &mut Value, config: &Value, node: Node<'_>) {
+    match (node.view([Some(config), None]), object, config) {
+        (View::Map, Value::Object(map), Value::Object(config)) => {
+            for (name, stated) in config {
+                let below = node.member(name).0;
+                if let Some(value) = map.get_mut(name) {
+                    restore(value, stated, below);
+                } else if stated.is_array() && node.unstated(name).is_some_and(Value::is_null) {
+                    map.insert(name.clone(), Value::Array(Vec::new()));
+                } else if stated.is_object() {
+                    let mut value = Value::Object(Map::new());
+                    restore(&mut value, stated, below);
+                    if node.keeps_empty(name) || value.as_object().is_some_and(|found| !found.is_empty()) {
+                        map.insert(name.clone(), value);
+                    }
+                }
+            }
+        }
+        (View::List, Value::Array(items), Value::Array(config)) => {
+            let stated: BTreeMap<String, &Value> =
+                config.iter().enumerate().map(|(at, item)| (element(node, item, at), item)).collect();
+            for (at, item) in items.iter_mut().enumerate() {
+                if let Some(stated) = stated.get(&element(node, item, at)) {
+                    restore(item, stated, node.item());
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Every member of a configuration must have a place in the schema, every element of a list its keys, and no two the same.
 ///
 /// # Errors

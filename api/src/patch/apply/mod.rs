@@ -8,6 +8,8 @@
 //! An entry may speak another version of the kind than the request; fields are compared in the version of each entry. An
 //! entry in a version that is gone goes with the next write.
 
+#[cfg(any(test, feature = "fuzzing"))]
+mod fuzz;
 mod last_applied;
 mod managed;
 mod merge;
@@ -33,6 +35,8 @@ use self::walk::Difference;
 use crate::kind::{Resource, split_api_version};
 use crate::status::{Cause, Details, Reason, Status};
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use fuzz::fuzz;
 pub use managed::Operation;
 pub use node::ObjectType;
 pub use reset::{Reset, reset_fields};
@@ -291,7 +295,8 @@ impl Attempt<'_> {
         if let Some(last) = &last {
             let pruning =
                 Pruning { object, api_version: write.api_version, merged: &new, last, now: &fields };
-            if let Some(pruned) = pruning.pruned(managed.0.values()) {
+            if let Some(mut pruned) = pruning.pruned(managed.0.values()) {
+                merge::restore(&mut pruned, config, node);
                 new = pruned;
             }
         }

@@ -162,6 +162,12 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Whether an empty struct says more than none.
+    pub(super) fn keeps_empty(self, name: &str) -> bool {
+        let Self::Struct(ty) = self else { return false };
+        ty.field(name).is_some_and(|f| f.pointer && f.shape == Shape::One && f.struct_type().is_some())
+    }
+
     /// What Go prints for a member that is not stated: its zero value, or null for an empty list or map. `None` if it prints
     /// nothing. So a member that is always there has no adder.
     pub(super) fn unstated(self, name: &str) -> Option<&'static Value> {

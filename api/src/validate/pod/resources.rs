@@ -104,7 +104,8 @@ fn huge_pages_alone(errors: &mut ErrorList, path: &Path<'_>, sides: [Option<&Map
     }
 }
 
-fn container_name(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
+/// The name of a resource that containers ask for.
+pub(in crate::validate) fn container_name(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
     resource::name(errors, path, own);
     if !own.contains('/') {
         if !resource::is_of_containers(own) {

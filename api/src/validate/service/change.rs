@@ -11,7 +11,8 @@ pub(in crate::validate) fn change(new: &Value, old: &Value, errors: &mut ErrorLi
     let (spec, stored) = (&new["spec"], &old["spec"]);
     let named = spec["type"] == "ExternalName" || stored["type"] == "ExternalName";
     let (headless, was) = (is_headless(spec), is_headless(stored));
-    if !named && !(headless && was) {
+    let unaddressed = headless && was;
+    if !named && !unaddressed {
         addresses(errors, spec, stored);
     }
     if !named && !headless && !was {

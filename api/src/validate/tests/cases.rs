@@ -147,3 +147,8 @@ fn workloads_are_judged_as_kubernetes_judges_them() {
 fn jobs_and_cron_jobs_are_judged_as_kubernetes_judges_them() {
     check(include_str!("batch.yaml"));
 }
+
+#[test]
+fn the_other_core_kinds_are_judged_as_kubernetes_judges_them() {
+    check(include_str!("core.yaml"));
+}

@@ -3,8 +3,12 @@
 
 mod log;
 mod place;
+mod portforward;
 mod protocol;
 mod remote;
+mod remote_spdy;
+mod spdy;
+mod upgrade;
 mod websocket;
 
 use super::query::Query;
@@ -24,7 +28,7 @@ use kstore_api::status::{Reason, Status};
 use kstore_proto::kstore::v1 as pb;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-use websocket::Handshake;
+use upgrade::Upgrade;
 
 /// Which stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,22 +135,24 @@ impl Streams {
         if which != Which::Log && !query.get("dryRun").is_empty() {
             return Err(Status::bad_request("dryRun is not supported"));
         }
-        let handshake = Handshake::of(&mut parts)?;
-        if which != Which::Log && handshake.is_some() {
+        let upgrade = Upgrade::of(&mut parts)?;
+        if which != Which::Log && matches!(upgrade, Some(Upgrade::WebSocket(_))) {
             // A WebSocket begins with a GET, but what goes through it is no reading.
             self.pipeline.check(user, "create", &target, &target.name)?;
         }
         let asked = Asked { target, query: &query };
-        match (which, handshake) {
-            (Which::Log, None) => self.log(&asked).await,
-            (Which::Log, Some(handshake)) => self.log_socket(&asked, handshake).await,
-            (Which::Exec | Which::Attach, Some(handshake)) => self.remote(which, &asked, handshake).await,
+        match (which, upgrade) {
+            (Which::Log, Some(Upgrade::WebSocket(handshake))) => self.log_socket(&asked, handshake).await,
+            (Which::Log, Some(Upgrade::Spdy(_)) | None) => self.log(&asked).await,
+            (Which::PortForward, upgrade) => self.port_forward(&asked, upgrade),
+            (Which::Exec | Which::Attach, Some(Upgrade::WebSocket(handshake))) => {
+                self.remote(which, &asked, handshake).await
+            }
+            (Which::Exec | Which::Attach, Some(Upgrade::Spdy(handshake))) => {
+                self.remote_spdy(which, &asked, handshake).await
+            }
             (Which::Exec | Which::Attach, None) => {
                 self.remote_request(which, &asked)?;
-                Err(no_upgrade())
-            }
-            (Which::PortForward, _) => {
-                self.bound(&asked)?;
                 Err(no_upgrade())
             }
         }

@@ -79,6 +79,11 @@ pub(super) enum BadFrame {
 }
 
 impl Protocol {
+    /// Whether channels can be closed one by one.
+    pub(super) fn closes(&self) -> bool {
+        self.closes
+    }
+
     /// Whether the client waits for a first, empty message.
     pub(super) fn greets(&self) -> bool {
         !self.closes

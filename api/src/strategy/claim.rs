@@ -1,0 +1,44 @@
+//! Claims: the old and the present name of where a volume's first contents come from say the same.
+
+use serde_json::{Value, json};
+
+use super::remove;
+
+/// Runs at create and at update.
+pub(super) fn prepare(object: &mut Value, stored: Option<&Value>) {
+    let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return };
+    let had = |member: &str| stored.is_some_and(|stored| !stored["spec"][member].is_null());
+    if !text(&spec["dataSourceRef"], "namespace").is_empty() && !had("dataSourceRef") {
+        // Sources in other namespaces are not served.
+        remove(spec, "dataSourceRef");
+    }
+    if spec["dataSourceRef"].is_null() && !had("dataSource") && !is_known(&spec["dataSource"]) {
+        remove(spec, "dataSource");
+    }
+    match (spec["dataSource"].is_null(), spec["dataSourceRef"].is_null()) {
+        (false, true) => spec["dataSourceRef"] = same(&spec["dataSource"]),
+        (true, false) if text(&spec["dataSourceRef"], "namespace").is_empty() => {
+            spec["dataSource"] = same(&spec["dataSourceRef"]);
+        }
+        _ => {}
+    }
+}
+
+fn text<'v>(value: &'v Value, member: &str) -> &'v str {
+    value[member].as_str().unwrap_or_default()
+}
+
+/// The old name only ever took these two; anything else was ignored.
+fn is_known(source: &Value) -> bool {
+    let (group, kind) = (text(source, "apiGroup"), text(source, "kind"));
+    (group.is_empty() && kind == "PersistentVolumeClaim")
+        || (group == "snapshot.storage.k8s.io" && kind == "VolumeSnapshot")
+}
+
+fn same(source: &Value) -> Value {
+    let mut same = json!({"kind": source["kind"], "name": source["name"]});
+    if !source["apiGroup"].is_null() {
+        same["apiGroup"] = source["apiGroup"].clone();
+    }
+    same
+}

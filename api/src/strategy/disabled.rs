@@ -1,0 +1,72 @@
+//! Members behind features that are off by default: they are dropped without a word, as by a server that does not know them yet.
+
+use serde_json::Value;
+
+use super::remove;
+use crate::kind::Resource;
+
+/// Runs at create and at update, before anything is judged.
+pub(super) fn drop(resource: &Resource, object: &mut Value) {
+    let spec: &[&str] = match (resource.group, resource.kind) {
+        ("", "Pod") => &["spec"],
+        ("", "PodTemplate") => &["template", "spec"],
+        ("", "ReplicationController")
+        | ("apps", "Deployment" | "ReplicaSet" | "DaemonSet" | "StatefulSet")
+        | ("batch", "Job") => &["spec", "template", "spec"],
+        ("batch", "CronJob") => &["spec", "jobTemplate", "spec", "template", "spec"],
+        ("", "Node") => {
+            remove_at(object, &["spec"], "configSource");
+            remove_at(object, &["status"], "config");
+            return;
+        }
+        _ => return,
+    };
+    remove_at(object, &["spec", "updateStrategy", "rollingUpdate"], unavailable(resource));
+    if let Some(spec) = at(object, spec) {
+        pod_spec(spec);
+    }
+}
+
+/// Only sets of stable names have that member behind a feature.
+fn unavailable(resource: &Resource) -> &'static str {
+    if resource.kind == "StatefulSet" { "maxUnavailable" } else { "" }
+}
+
+fn at<'o>(object: &'o mut Value, path: &[&str]) -> Option<&'o mut Value> {
+    path.iter().try_fold(object, |value, member| value.get_mut(*member))
+}
+
+fn remove_at(object: &mut Value, path: &[&str], member: &str) {
+    if let Some(value) = at(object, path) {
+        remove(value, member);
+    }
+}
+
+fn items<'o>(object: &'o mut Value, member: &str) -> impl Iterator<Item = &'o mut Value> {
+    object.get_mut(member).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+fn pod_spec(spec: &mut Value) {
+    remove(spec, "schedulingGroup");
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
+        items(spec, list).for_each(stop_signal);
+    }
+    for volume in items(spec, "volumes") {
+        let Some(projected) = volume.get_mut("projected") else { continue };
+        for source in items(projected, "sources") {
+            remove(source, "clusterTrustBundle");
+            remove(source, "podCertificate");
+        }
+    }
+}
+
+/// A lifecycle of nothing else goes with it.
+fn stop_signal(container: &mut Value) {
+    let Some(lifecycle) = container.get_mut("lifecycle").filter(|l| !l["stopSignal"].is_null()) else {
+        return;
+    };
+    remove(lifecycle, "stopSignal");
+    if lifecycle["postStart"].is_null() && lifecycle["preStop"].is_null() {
+        remove(container, "lifecycle");
+    }
+}

@@ -1,0 +1,49 @@
+//! What must hold of namespaces: the finalizers of their spec, and a phase that says what their metadata say.
+
+use serde_json::Value;
+
+use super::check::grammar;
+use crate::field::{ErrorList, Path};
+use crate::meta;
+use crate::name;
+use crate::object::{list, text};
+
+const FINALIZERS: Path<'static> = Path::new("spec.finalizers");
+/// Finalizers without a domain, which are the system's.
+const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
+/// A new namespace.
+pub(super) fn create(object: &Value, errors: &mut ErrorList) {
+    for own in list(&object["spec"]["finalizers"]) {
+        finalizer(errors, &FINALIZERS, text(own));
+    }
+}
+
+fn finalizer(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
+    grammar(errors, path, own, name::qualified_name(own));
+    if !own.contains('/') && !STANDARD.contains(&own) {
+        let detail = "name is neither a standard finalizer name nor is it fully qualified";
+        errors.invalid(path, own, detail);
+    }
+}
+
+/// `/finalize`: what is left of the finalizers.
+pub(super) fn finalize(new: &Value, errors: &mut ErrorList) {
+    for (i, own) in list(&new["spec"]["finalizers"]).iter().enumerate() {
+        finalizer(errors, &FINALIZERS.index(i), text(own));
+    }
+}
+
+/// `/status`: the phase follows from whether somebody has deleted the namespace.
+pub(super) fn status(new: &Value, errors: &mut ErrorList) {
+    let (path, phase) = (Path::new("status.Phase"), text(&new["status"]["phase"]));
+    match (meta::is_being_deleted(new), phase) {
+        (false, "Active") | (true, "Terminating") => {}
+        (false, phase) => {
+            errors.invalid(&path, phase, "may only be 'Active' if `deletionTimestamp` is empty");
+        }
+        (true, phase) => {
+            errors.invalid(&path, phase, "may only be 'Terminating' if `deletionTimestamp` is not empty");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What must hold of nodes.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::check::grammar;
+use super::{pod, resource};
+use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
+use crate::name;
+use crate::object::{list, text};
+
+const SPEC: Path<'static> = Path::new("spec");
+const STATUS: Path<'static> = Path::new("status");
+/// Where messages say that taints are.
+const TAINTS: Path<'static> = Path::new("metadata.taints");
+
+/// A node at any time.
+pub(super) fn content(object: &Value, errors: &mut ErrorList) {
+    taints(object, errors);
+    amounts(object, errors);
+    features(object, errors);
+    let (path, blocks) = (SPEC.child("podCIDRs"), list(&object["spec"]["podCIDRs"]));
+    for (i, block) in blocks.iter().map(text).enumerate() {
+        grammar(errors, &path.index(i), block, name::cidr(block));
+    }
+    let six = blocks.iter().filter(|block| text(block).contains(':')).count();
+    if blocks.len() > 1 && (blocks.len() != 2 || six != 1) {
+        errors.invalid(&path, blocks, "may specify no more than one CIDR for each IP family");
+    }
+}
+
+fn taints(object: &Value, errors: &mut ErrorList) {
+    let mut seen = BTreeSet::new();
+    for (i, taint) in list(&object["spec"]["taints"]).iter().enumerate() {
+        let (path, effect) = (TAINTS.index(i), text(&taint["effect"]));
+        let (key, value) = (text(&taint["key"]), text(&taint["value"]));
+        grammar(errors, &path.child("key"), key, name::qualified_name(key));
+        let faults = name::label_value(value);
+        if !faults.is_empty() {
+            errors.invalid(&path.child("value"), value, faults.join(";"));
+        }
+        if effect.is_empty() {
+            errors.required(&path.child("effect"), "");
+        } else if !pod::EFFECTS.contains(&effect) {
+            errors.not_supported_as_listed(&path.child("effect"), effect, &pod::EFFECTS);
+        }
+        if !seen.insert((effect, key)) {
+            let since = &taint["timeAdded"];
+            errors.push(FieldError {
+                kind: FieldErrorKind::Duplicate,
+                field: path.to_string(),
+                value: Some(format!(
+                    r#"{{"Key":{key:?},"Value":{value:?},"Effect":{effect:?},"TimeAdded":{since}}}"#
+                )),
+                detail: "taints must be unique by key and effect pair".to_owned(),
+            });
+        }
+    }
+}
+
+fn amounts(object: &Value, errors: &mut ErrorList) {
+    for member in ["capacity", "allocatable"] {
+        let path = STATUS.child(member);
+        for (own, amount) in object["status"][member].as_object().into_iter().flatten() {
+            resource::amount(errors, &path.child(own), own, amount);
+        }
+    }
+}
+
+/// Features that a node says it has: sorted, each once.
+fn features(object: &Value, errors: &mut ErrorList) {
+    let (path, features) = (STATUS.child("declaredFeatures"), list(&object["status"]["declaredFeatures"]));
+    for (i, pair) in features.windows(2).enumerate() {
+        let (this, next) = (text(&pair[0]), text(&pair[1]));
+        if this == next {
+            errors.duplicate(&path.index(i + 1), next);
+        } else if this > next {
+            let detail = format!("list must be sorted: {this:?} should come after {next:?}");
+            errors.invalid(&path.index(i + 1), next, detail);
+        }
+    }
+}
+
+/// What of a node stays once it is set, through its own path and through `/status`.
+pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let addresses = list(&new["status"]["addresses"]);
+    let path = STATUS.child("addresses");
+    for (i, address) in addresses.iter().enumerate().filter(|(i, address)| addresses[..*i].contains(address))
+    {
+        let value = format!(r#"{{"Type":{},"Address":{}}}"#, address["type"], address["address"]);
+        errors.duplicate_raw(&path.index(i), value);
+    }
+    let (spec, stored) = (&new["spec"], &old["spec"]);
+    let before = list(&stored["podCIDRs"]);
+    if !before.is_empty() && list(&spec["podCIDRs"]) != before {
+        let detail = "node updates may not change podCIDR except from \"\" to valid";
+        errors.forbidden(&SPEC.child("podCIDRs"), detail);
+    }
+    if !text(&stored["providerID"]).is_empty() && spec["providerID"] != stored["providerID"] {
+        let detail = "node updates may not change providerID except from \"\" to valid";
+        errors.forbidden(&SPEC.child("providerID"), detail);
+    }
+}
+
+/// `/status` of a node.
+pub(super) fn status(new: &Value, old: &Value, errors: &mut ErrorList) {
+    amounts(new, errors);
+    features(new, errors);
+    change(new, old, errors);
+}

@@ -1,0 +1,137 @@
+//! What must hold of resource quotas: what they bound, and of which objects.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::check::IMMUTABLE;
+use super::resource;
+use crate::field::{ErrorList, Path};
+use crate::object::{list, text};
+
+const SPEC: Path<'static> = Path::new("spec");
+
+pub(super) fn content(object: &Value, errors: &mut ErrorList) {
+    let spec = &object["spec"];
+    amounts(errors, &SPEC.child("hard"), &spec["hard"]);
+    scopes(errors, spec);
+    if !spec["scopeSelector"].is_null() {
+        selector(errors, spec);
+    }
+}
+
+/// `/status`: what was bound and what is used.
+pub(super) fn status(object: &Value, errors: &mut ErrorList) {
+    let path = Path::new("status");
+    for member in ["hard", "used"] {
+        amounts(errors, &path.child(member), &object["status"][member]);
+    }
+}
+
+fn amounts(errors: &mut ErrorList, path: &Path<'_>, amounts: &Value) {
+    for (own, amount) in amounts.as_object().into_iter().flatten() {
+        let path = path.key(own);
+        resource::name(errors, &path, own);
+        if !own.contains('/') && !resource::is_of_quotas(own) {
+            errors.invalid(&path, own, "must be a standard resource for quota");
+        }
+        resource::amount(errors, &path, own, amount);
+    }
+}
+
+const SCOPES: [&str; 7] = [
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "PriorityClass",
+    "VolumeAttributesClass",
+    "CrossNamespacePodAffinity",
+];
+const PAIRS: [(&str, &str); 2] = [("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")];
+const COMPUTE: [&str; 7] =
+    ["pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
+
+/// Whether objects of a scope have the resource at all.
+fn fits(scope: &str, own: &str) -> bool {
+    match scope {
+        "BestEffort" => own == "pods",
+        "VolumeAttributesClass" => matches!(own, "persistentvolumeclaims" | "requests.storage"),
+        scope if SCOPES.contains(&scope) => COMPUTE.contains(&own),
+        _ => true,
+    }
+}
+
+/// The bounded resources that a scope does not have.
+fn unfit<'s>(spec: &'s Value, scope: &'s str) -> impl Iterator<Item = &'s String> {
+    let hard = spec["hard"].as_object().into_iter().flat_map(|hard| hard.keys());
+    hard.filter(move |own| resource::is_of_quotas(own) && !fits(scope, own))
+}
+
+fn scopes(errors: &mut ErrorList, spec: &Value) {
+    let (path, scopes) = (SPEC.child("scopes"), list(&spec["scopes"]));
+    for scope in scopes.iter().map(text) {
+        if !SCOPES.contains(&scope) {
+            errors.invalid(&path, scopes, "unsupported scope");
+        }
+        for _ in unfit(spec, scope) {
+            errors.invalid(&path, scopes, "unsupported scope applied to resource");
+        }
+    }
+    let all: BTreeSet<&str> = scopes.iter().map(text).collect();
+    for _ in PAIRS.iter().filter(|(one, other)| all.contains(one) && all.contains(other)) {
+        errors.invalid(&path, scopes, "conflicting scopes");
+    }
+}
+
+/// Messages point at the list, not at its items.
+fn selector(errors: &mut ErrorList, spec: &Value) {
+    let path = SPEC.child("scopeSelector.matchExpressions");
+    let expressions = list(&spec["scopeSelector"]["matchExpressions"]);
+    for expression in expressions {
+        let scope = text(&expression["scopeName"]);
+        if !SCOPES.contains(&scope) {
+            errors.invalid(&path.child("scopeName"), scope, "unsupported scope");
+        }
+        for _ in unfit(spec, scope) {
+            errors.invalid(&path, &spec["scopeSelector"], "unsupported scope applied to resource");
+        }
+        operator(errors, &path, scope, expression);
+    }
+    let all: BTreeSet<&str> = expressions.iter().map(|expression| text(&expression["scopeName"])).collect();
+    for _ in PAIRS.iter().filter(|(one, other)| all.contains(one) && all.contains(other)) {
+        errors.invalid(&path, &spec["scopes"], "conflicting scopes");
+    }
+}
+
+fn operator(errors: &mut ErrorList, path: &Path<'_>, scope: &str, expression: &Value) {
+    let (operator, values) = (text(&expression["operator"]), list(&expression["values"]));
+    let at = path.child("operator");
+    let valued = matches!(scope, "PriorityClass" | "VolumeAttributesClass") || !SCOPES.contains(&scope);
+    if !valued && operator != "Exists" {
+        let detail = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
+        errors.invalid(&at, operator, detail);
+    }
+    match operator {
+        "In" | "NotIn" if values.is_empty() => {
+            let detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
+            errors.required(&path.child("values"), detail);
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            let detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
+            errors.invalid(&path.child("values"), values, detail);
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        other => errors.invalid(&at, other, "not a valid selector operator"),
+    }
+}
+
+/// Of which objects a quota is, stays; their order means nothing.
+pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let scopes = |object: &Value| -> BTreeSet<String> {
+        list(&object["spec"]["scopes"]).iter().map(|scope| text(scope).to_owned()).collect()
+    };
+    if scopes(new) != scopes(old) {
+        errors.invalid(&SPEC.child("scopes"), &new["spec"]["scopes"], IMMUTABLE);
+    }
+}

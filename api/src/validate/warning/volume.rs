@@ -1,0 +1,69 @@
+//! Volumes, of pods and by themselves, and claims.
+
+use serde_json::Value;
+
+use super::{fraction, node_terms};
+use crate::field::Path;
+use crate::meta;
+use crate::object::list;
+
+/// Places that no version serves any more, or not by default; their names in messages; what is said.
+const OLD: [(&str, &str, &str); 9] = [
+    ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    ("gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
+    ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    ("storageos", "storageOS", "deprecated in v1.22, non-functional in v1.25+"),
+    ("quobyte", "quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+
+fn places(path: &Path<'_>, volume: &Value, warnings: &mut Vec<String>) {
+    for (member, shown, said) in OLD {
+        if !volume[member].is_null() {
+            warnings.push(format!("{}: {said}", path.child(shown)));
+        }
+    }
+}
+
+pub(super) fn of_pod(path: &Path<'_>, spec: &Value, warnings: &mut Vec<String>) {
+    let path = path.child("volumes");
+    for (i, volume) in list(&spec["volumes"]).iter().enumerate() {
+        let path = path.index(i);
+        places(&path, volume, warnings);
+        let claim = &volume["ephemeral"]["volumeClaimTemplate"]["spec"];
+        claim_spec(&path.child("ephemeral.volumeClaimTemplate.spec"), claim, warnings);
+    }
+}
+
+pub(super) fn volume(object: &Value, warnings: &mut Vec<String>) {
+    let (path, spec) = (Path::new("spec"), &object["spec"]);
+    if spec["persistentVolumeReclaimPolicy"] == "Recycle" {
+        warnings.push("spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.".to_owned());
+    }
+    let terms = path.child("nodeAffinity.required.nodeSelectorTerms");
+    for (i, term) in list(&spec["nodeAffinity"]["required"]["nodeSelectorTerms"]).iter().enumerate() {
+        node_terms(&terms.index(i), term, false, warnings);
+    }
+    places(&path, spec, warnings);
+}
+
+const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+
+pub(super) fn claim(object: &Value, warnings: &mut Vec<String>) {
+    if meta::annotation(object, OLD_CLASS).is_some() {
+        warnings.push(format!(
+            "metadata.annotations[{OLD_CLASS}]: deprecated since v1.8; use \"storageClassName\" attribute instead"
+        ));
+    }
+    claim_spec(&Path::new("spec"), &object["spec"], warnings);
+}
+
+pub(super) fn claim_spec(path: &Path<'_>, spec: &Value, warnings: &mut Vec<String>) {
+    let path = path.child("resources");
+    for side in ["requests", "limits"] {
+        fraction(&path.child(side), &spec["resources"][side], "storage", warnings);
+    }
+}

@@ -1,0 +1,153 @@
+//! Reading of an object's bytes only what selectors look at: a start with a hundred thousand stored pods must not build a hundred
+//! thousand trees to keep ten strings of each. The rest is skipped, though it must be JSON.
+
+use kstore_api::kind::Resource;
+use kstore_api::selector::field;
+use serde::Deserialize as _;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+use std::fmt;
+
+type Path = &'static [&'static str];
+
+/// What every kind is found by.
+const IDENTITY: [Path; 4] =
+    [&["metadata", "name"], &["metadata", "namespace"], &["metadata", "uid"], &["metadata", "labels"]];
+
+/// The object with nothing but its identity, its labels and what its kind can be selected by.
+pub(super) fn read(bytes: &[u8], resource: &Resource) -> Result<Value, serde_json::Error> {
+    let wanted: Vec<Path> = IDENTITY.into_iter().chain(field::own_paths(resource)).collect();
+    let text = std::str::from_utf8(bytes).map_err(serde::de::Error::custom)?;
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let value = Wanted(wanted).deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(value)
+}
+
+/// The members of one object that lie on these paths.
+struct Wanted(Vec<Path>);
+
+/// A member's name, if it lies on one of the paths, and the rests of these.
+struct Member<'w>(&'w Wanted);
+
+impl<'de> DeserializeSeed<'de> for Member<'_> {
+    type Value = Option<(&'static str, Wanted)>;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Self::Value, D::Error> {
+        reader.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Member<'_> {
+    type Value = Option<(&'static str, Wanted)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a member")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        let on = |path: &&Path| path.first().is_some_and(|first| *first == name);
+        let Some(first) = self.0.0.iter().find(on) else { return Ok(None) };
+        let below = self.0.0.iter().filter(on).map(|path| &path[1..]);
+        Ok(Some((first[0], Wanted(below.collect()))))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Wanted {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        match self.0.iter().any(|path| path.is_empty()) {
+            true => Value::deserialize(reader),
+            false => reader.deserialize_any(self),
+        }
+    }
+}
+
+/// Whatever is no object where one should be counts as nothing.
+impl<'de> Visitor<'de> for Wanted {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut members = Map::new();
+        while let Some(member) = access.next_key_seed(Member(&self))? {
+            match member {
+                None => drop(access.next_value::<IgnoredAny>()?),
+                Some((name, below)) => drop(members.insert(name.to_owned(), access.next_value_seed(below)?)),
+            }
+        }
+        Ok(Value::Object(members))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        while access.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kstore_api::kind;
+    use serde_json::json;
+
+    #[test]
+    fn a_glance_sees_what_selectors_look_at_and_nothing_else() {
+        let pods = kind::lookup("", "v1", "pods").unwrap();
+        let pod = json!({"kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b"}, "annotations": {"x": "y"}},
+            "spec": {"nodeName": "n", "containers": [{"name": "c"}]}, "status": {"podIPs": [{"ip": "1.2.3.4"}], "phase": "Running"}});
+        let seen = read(pod.to_string().as_bytes(), pods).unwrap();
+        let want = json!({"metadata": {"name": "p", "labels": {"a": "b"}}, "spec": {"nodeName": "n"},
+            "status": {"podIPs": [{"ip": "1.2.3.4"}], "phase": "Running"}});
+        assert_eq!(seen, want);
+        let odd = read(br#"{"metadata": 1, "spec": [2, {"nodeName": "x"}], "status": "s"}"#, pods).unwrap();
+        assert_eq!(odd, json!({"metadata": null, "spec": null, "status": null}));
+        for bad in ["", "{", "{}x", r#"{"spec": {"containers": [}}"#] {
+            assert!(read(bad.as_bytes(), pods).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_of_every_kind_is_as_if_all_had_been_read() {
+        for resource in kind::RESOURCES {
+            let mut object = json!({"metadata": {"name": "n", "namespace": "s"}});
+            for path in field::own_paths(resource) {
+                let place = path.iter().fold(&mut object, |value, member| &mut value[*member]);
+                *place = json!(path.join("-"));
+            }
+            let seen = read(object.to_string().as_bytes(), resource).unwrap();
+            let values = |object: &Value| {
+                field::own_values(resource, object).map(|v| v.into_owned()).collect::<Vec<_>>()
+            };
+            assert_eq!(values(&seen), values(&object), "{}", resource.plural);
+        }
+    }
+}

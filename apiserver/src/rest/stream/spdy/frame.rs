@@ -1,0 +1,142 @@
+//! Frames of SPDY/3.1: bytes to values and back. Pure.
+
+use super::headers::{Inflate, empty_block};
+use crate::limits::SPDY_FRAME;
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use std::collections::BTreeMap;
+
+const VERSION: u16 = 0x8003;
+const SYN_STREAM: u16 = 1;
+const SYN_REPLY: u16 = 2;
+const RST_STREAM: u16 = 3;
+const PING: u16 = 6;
+const GOAWAY: u16 = 7;
+const HEADERS: u16 = 8;
+const FIN: u8 = 1;
+
+/// A frame from a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Frame {
+    /// It opens a stream.
+    Open { id: u32, headers: BTreeMap<String, String>, fin: bool },
+    /// Data; with `fin` nothing more comes on the stream.
+    Data { id: u32, data: Bytes, fin: bool },
+    /// The stream is over for both sides.
+    Reset { id: u32 },
+    /// To be sent back.
+    Ping { id: u32 },
+    /// It opens no more streams.
+    GoAway,
+    /// Something that does not matter here.
+    Other,
+}
+
+/// Bytes that are no SPDY/3.1: the connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Broken {
+    #[error("a frame of another version")]
+    Version,
+    #[error("a frame is too short")]
+    Short,
+    #[error("a header block cannot be read")]
+    Headers,
+    #[error("a frame or header block is too large")]
+    TooLarge,
+}
+
+/// Takes bytes as they come and gives out frames.
+pub(super) struct Decoder {
+    buffer: BytesMut,
+    inflate: Inflate,
+}
+
+impl Decoder {
+    pub(super) fn new() -> Self {
+        Self { buffer: BytesMut::new(), inflate: Inflate::new() }
+    }
+
+    /// More bytes.
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next whole frame; `None` until more bytes come.
+    pub(super) fn next(&mut self) -> Result<Option<Frame>, Broken> {
+        let Some(head) = self.buffer.first_chunk::<8>().copied() else { return Ok(None) };
+        let length = u32::from_be_bytes([0, head[5], head[6], head[7]]) as usize;
+        if length > SPDY_FRAME {
+            return Err(Broken::TooLarge);
+        }
+        if self.buffer.len() < 8 + length {
+            return Ok(None);
+        }
+        self.buffer.advance(8);
+        let body = self.buffer.split_to(length).freeze();
+        let fin = head[4] & FIN != 0;
+        if head[0] & 0x80 == 0 {
+            let id = u32::from_be_bytes([head[0], head[1], head[2], head[3]]);
+            return Ok(Some(Frame::Data { id, data: body, fin }));
+        }
+        if u16::from_be_bytes([head[0], head[1]]) != VERSION {
+            return Err(Broken::Version);
+        }
+        self.control(u16::from_be_bytes([head[2], head[3]]), fin, &body).map(Some)
+    }
+
+    fn control(&mut self, kind: u16, fin: bool, body: &[u8]) -> Result<Frame, Broken> {
+        let id = || {
+            let id = body.first_chunk::<4>().ok_or(Broken::Short)?;
+            Ok(u32::from_be_bytes(*id) & 0x7fff_ffff)
+        };
+        match kind {
+            SYN_STREAM => {
+                // Stream, associated stream, priority and slot.
+                let block = body.get(10..).ok_or(Broken::Short)?;
+                Ok(Frame::Open { id: id()?, headers: self.inflate.read(block)?, fin })
+            }
+            SYN_REPLY | HEADERS => {
+                // Not of interest, but the stream of headers must be followed.
+                self.inflate.read(body.get(4..).ok_or(Broken::Short)?)?;
+                Ok(Frame::Other)
+            }
+            RST_STREAM => Ok(Frame::Reset { id: id()? }),
+            PING => {
+                let id = body.first_chunk::<4>().ok_or(Broken::Short)?;
+                Ok(Frame::Ping { id: u32::from_be_bytes(*id) })
+            }
+            GOAWAY => Ok(Frame::GoAway),
+            _ => Ok(Frame::Other),
+        }
+    }
+}
+
+fn control(kind: u16, flags: u8, body: &[u8]) -> Bytes {
+    let mut frame = BytesMut::with_capacity(8 + body.len());
+    frame.put_u16(VERSION);
+    frame.put_u16(kind);
+    let length = u32::try_from(body.len()).expect("a control frame of ours is small");
+    frame.put_u32(u32::from(flags) << 24 | length);
+    frame.put_slice(body);
+    frame.freeze()
+}
+
+/// Accepts a stream. `first`: it is the first answer of the connection.
+pub(super) fn reply(id: u32, first: bool) -> Bytes {
+    let body = [&id.to_be_bytes()[..], &empty_block(first)].concat();
+    control(SYN_REPLY, 0, &body)
+}
+
+/// Sends a ping back.
+pub(super) fn pong(id: u32) -> Bytes {
+    control(PING, 0, &id.to_be_bytes())
+}
+
+/// Data; at most [`SPDY_FRAME`] bytes.
+pub(super) fn data(id: u32, data: &[u8], fin: bool) -> Bytes {
+    let mut frame = BytesMut::with_capacity(8 + data.len());
+    frame.put_u32(id);
+    let length = u32::try_from(data.len()).expect("data comes in small pieces");
+    frame.put_u32(u32::from(fin) << 24 | length);
+    frame.put_slice(data);
+    frame.freeze()
+}

@@ -1,0 +1,110 @@
+//! Frames as clients send them. The header blocks were made by the reference implementation of zlib.
+
+use super::frame::{Broken, Decoder, Frame, data, pong, reply};
+use super::headers::{Inflate, dictionary};
+use crate::limits::SPDY_FRAME;
+use bytes::Bytes;
+use proptest::prelude::{any, proptest};
+
+fn adler32(bytes: &[u8]) -> u32 {
+    let (a, b) = bytes.iter().fold((1u32, 0u32), |(a, b), byte| {
+        let a = (a + u32::from(*byte)) % 65521;
+        (a, (b + a) % 65521)
+    });
+    b << 16 | a
+}
+
+#[test]
+fn the_dictionary_is_the_one_of_the_specification() {
+    assert_eq!((dictionary().len(), adler32(&dictionary())), (1423, 0xe3c6_a7c2));
+}
+
+/// SYN_STREAMs of one connection: `streamtype: error, port: 80, requestid: 0`, then `streamtype: data, …`.
+const BLOCKS: [&str; 2] = [
+    "78f9e3c6a7c202253a703a2b294a4dcc851625aca9a0808614cb45a024cc64610024398b209198094adc8c0600000000ffff",
+    "c2aa15540a2512d209000000ffff",
+];
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let digit = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+    (0..hex.len()).step_by(2).map(digit).collect()
+}
+
+fn open(id: u32, block: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(10 + block.len()).unwrap();
+    [&[0x80, 3, 0, 1][..], &length.to_be_bytes(), &id.to_be_bytes(), &[0; 6], block].concat()
+}
+
+#[test]
+fn streams_are_opened_with_headers_that_share_one_compressor() {
+    let mut decoder = Decoder::new();
+    for (id, block) in [(1, BLOCKS[0]), (3, BLOCKS[1])] {
+        decoder.feed(&open(id, &bytes(block)));
+    }
+    for (id, kind) in [(1, "error"), (3, "data")] {
+        let Ok(Some(Frame::Open { id: got, headers, fin: false })) = decoder.next() else {
+            panic!("no stream")
+        };
+        let headers: Vec<(&str, &str)> = headers.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!((got, headers), (id, vec![("port", "80"), ("requestid", "0"), ("streamtype", kind)]));
+    }
+    assert_eq!(decoder.next(), Ok(None));
+}
+
+#[test]
+fn frames_come_whole_however_their_bytes_arrive() {
+    let mut decoder = Decoder::new();
+    let sent = [data(5, b"hello", false), data(5, b"", true), pong(7)].concat();
+    let mut frames = Vec::new();
+    for byte in sent {
+        decoder.feed(&[byte]);
+        frames.extend(decoder.next().unwrap());
+    }
+    let (hello, nothing) = (Bytes::from_static(b"hello"), Bytes::new());
+    let expected = [
+        Frame::Data { id: 5, data: hello, fin: false },
+        Frame::Data { id: 5, data: nothing, fin: true },
+        Frame::Ping { id: 7 },
+    ];
+    assert_eq!(frames, expected);
+}
+
+#[test]
+fn what_is_no_spdy_is_refused() {
+    let refused = |bytes: &[u8]| {
+        let mut decoder = Decoder::new();
+        decoder.feed(bytes);
+        decoder.next().err()
+    };
+    assert_eq!(refused(&[0x80, 2, 0, 1, 0, 0, 0, 0]), Some(Broken::Version));
+    assert_eq!(refused(&[0x80, 3, 0, 1, 0, 0, 0, 0]), Some(Broken::Short));
+    assert_eq!(refused(&[0, 0, 0, 1, 0, 0xff, 0xff, 0xff]), Some(Broken::TooLarge));
+    const { assert!(SPDY_FRAME < 0xff_ffff) };
+    assert_eq!(refused(&open(1, b"nonsense")), Some(Broken::Headers));
+}
+
+#[test]
+fn our_replies_are_header_blocks_that_others_can_read() {
+    let mut inflate = Inflate::new();
+    for (id, first) in [(1, true), (3, false), (5, false)] {
+        let reply = reply(id, first);
+        assert_eq!(reply[..4], [0x80, 3, 0, 2]);
+        assert_eq!(inflate.read(&reply[12..]), Ok(Default::default()), "{id}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_decoder_panic(pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..64), 0..8)) {
+        let mut decoder = Decoder::new();
+        for mut piece in pieces {
+            // Most random bytes are no control frame; make some that are.
+            if piece.len() > 12 && piece[0] % 2 == 0 {
+                let head = [0x80, 3, 0, piece[1] % 10, 0, 0, 0, piece[2] % 48];
+                piece[..8].copy_from_slice(&head);
+            }
+            decoder.feed(&piece);
+            while let Ok(Some(_)) = decoder.next() {}
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! How a connection to an etcd is made: over TCP, with or without TLS. Tests put their own way in its place.
+
+use crate::limits::ETCD_CONNECT;
+use async_trait::async_trait;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use std::io;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// Bytes to and from a member.
+pub trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+
+/// Makes connections.
+#[async_trait]
+pub trait Dial: Send + Sync + 'static {
+    /// A new connection to a member.
+    async fn dial(&self, member: &Url) -> io::Result<Box<dyn Wire>>;
+}
+
+/// Where a member is: `http://HOST:PORT` or `https://HOST:PORT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    /// Whether TLS is spoken there.
+    pub secure: bool,
+    /// A name or an address, without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+impl std::str::FromStr for Url {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("`{text}` is no URL of an etcd: expected http://HOST:PORT or https://HOST:PORT");
+        let uri: http::Uri = text.parse().map_err(|_| wrong())?;
+        let secure = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(wrong()),
+        };
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(wrong)?;
+        let port = uri.port_u16().ok_or_else(wrong)?;
+        let bare = uri.path().trim_matches('/').is_empty() && uri.query().is_none();
+        let named = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
+        match bare && named {
+            true => Ok(Self { secure, host: host.trim_matches(['[', ']']).to_owned(), port }),
+            false => Err(wrong()),
+        }
+    }
+}
+
+impl std::fmt::Display for Url {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let scheme = if self.secure { "https" } else { "http" };
+        match self.host.contains(':') {
+            true => write!(f, "{scheme}://[{}]:{}", self.host, self.port),
+            false => write!(f, "{scheme}://{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// Over the network.
+#[derive(Clone)]
+pub struct Network {
+    tls: Option<TlsConnector>,
+}
+
+/// What of TLS cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file's content.
+    #[error("the {what} cannot be used: {why}")]
+    Unusable {
+        /// Which.
+        what: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Certificate and key.
+    #[error("the certificate and the key do not fit: {0}")]
+    Mismatch(#[from] rustls::Error),
+}
+
+impl Network {
+    /// Without TLS: `http` members only.
+    pub fn plain() -> Self {
+        Self { tls: None }
+    }
+
+    /// With TLS: members must show a certificate of `authorities`, and are shown ours, if there is one (chain and key). All
+    /// PEM.
+    ///
+    /// # Errors
+    /// When something cannot be read or does not fit.
+    pub fn tls(authorities: &[u8], ours: Option<(&[u8], &[u8])>) -> Result<Self, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for authority in certificates("certificate authority", authorities)? {
+            roots.add(authority).map_err(|error| unusable("certificate authority", &error))?;
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots);
+        let mut config = match ours {
+            None => builder.with_no_client_auth(),
+            Some((chain, key)) => {
+                let chain = certificates("client certificate", chain)?;
+                let key =
+                    PrivateKeyDer::from_pem_slice(key).map_err(|error| unusable("client key", &error))?;
+                builder.with_client_auth_cert(chain, key)?
+            }
+        };
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Ok(Self { tls: Some(TlsConnector::from(Arc::new(config))) })
+    }
+
+    async fn connect(&self, member: &Url) -> io::Result<Box<dyn Wire>> {
+        let tcp = TcpStream::connect((member.host.as_str(), member.port)).await?;
+        tcp.set_nodelay(true)?;
+        if !member.secure {
+            return Ok(Box::new(tcp));
+        }
+        let tls =
+            self.tls.as_ref().ok_or_else(|| io::Error::other("no authority is known that vouches for it"))?;
+        let name = ServerName::try_from(member.host.clone()).map_err(io::Error::other)?;
+        Ok(Box::new(tls.connect(name, tcp).await?))
+    }
+}
+
+#[async_trait]
+impl Dial for Network {
+    async fn dial(&self, member: &Url) -> io::Result<Box<dyn Wire>> {
+        match tokio::time::timeout(ETCD_CONNECT, self.connect(member)).await {
+            Ok(connected) => connected,
+            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no connection in time")),
+        }
+    }
+}
+
+fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+    let found = found.map_err(|error| unusable(what, &error))?;
+    match found.is_empty() {
+        true => Err(unusable(what, &"it holds no certificate")),
+        false => Ok(found),
+    }
+}
+
+fn unusable(what: &'static str, why: &dyn std::fmt::Display) -> TlsError {
+    TlsError::Unusable { what, why: why.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_says_where_and_whether_encrypted_and_nothing_else() {
+        for good in ["http://127.0.0.1:2379", "https://db.example:2379", "http://[::1]:2379"] {
+            assert_eq!(good.parse::<Url>().unwrap().to_string(), good);
+        }
+        assert_eq!("http://a:1/".parse::<Url>().unwrap().to_string(), "http://a:1");
+        for bad in
+            ["127.0.0.1:2379", "http://a", "ftp://a:1", "http://a:1/x", "http://u:p@a:1", "", "http://:1"]
+        {
+            assert!(bad.parse::<Url>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_certificate_is_named() {
+        let error = Network::tls(b"nothing", None).err().unwrap().to_string();
+        assert_eq!(error, "the certificate authority cannot be used: it holds no certificate");
+    }
+}

@@ -1,0 +1,55 @@
+//! Leases for keys that go away by themselves. Few, as in Kubernetes: keys that are written within a minute share one, so that
+//! thousands of events do not make thousands of leases; they live up to a minute longer than asked.
+
+use super::link::{Link, Member};
+use super::trouble::Trouble;
+use crate::limits::{ETCD_LEASE_KEYS, ETCD_LEASE_SHARE};
+use kstore_proto::etcd::etcdserverpb::LeaseGrantRequest;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use tokio::time::Instant;
+
+/// The leases that new keys join, by time to live in seconds.
+#[derive(Default)]
+pub(super) struct Leases(Mutex<BTreeMap<u64, Shared>>);
+
+struct Shared {
+    id: i64,
+    until: Instant,
+    keys: usize,
+}
+
+impl Leases {
+    /// The lease for one more key that is to live this long; 0 for one that is to live for ever.
+    pub(super) async fn join(&self, link: &Link, ttl_seconds: u64) -> Result<i64, Trouble> {
+        if ttl_seconds == 0 {
+            return Ok(0);
+        }
+        if let Some(id) = self.joined(ttl_seconds) {
+            return Ok(id);
+        }
+        let ttl = i64::try_from(ttl_seconds + ETCD_LEASE_SHARE.as_secs()).unwrap_or(i64::MAX);
+        let request = LeaseGrantRequest { ttl, id: 0 };
+        // An answer that was lost leaves a lease without keys behind, which goes away by itself.
+        let grant = |member: Member| async move { member.lease().lease_grant(member.request(request)).await };
+        let id = link.call(grant).await?.id;
+        let shared = Shared { id, until: Instant::now() + ETCD_LEASE_SHARE, keys: 1 };
+        self.0.lock().insert(ttl_seconds, shared);
+        Ok(id)
+    }
+
+    fn joined(&self, ttl_seconds: u64) -> Option<i64> {
+        let mut leases = self.0.lock();
+        let shared = leases.get_mut(&ttl_seconds)?;
+        if shared.keys >= ETCD_LEASE_KEYS || Instant::now() >= shared.until {
+            return None;
+        }
+        shared.keys += 1;
+        Some(shared.id)
+    }
+
+    /// Somebody revoked leases: what is known of them counts no more.
+    pub(super) fn forget(&self) {
+        self.0.lock().clear();
+    }
+}

@@ -1,0 +1,38 @@
+//! A hundred thousand pods on disk: the memory that the server has for them, over their bytes as JSON, and how long a start with
+//! them takes until `/readyz` answers. Nothing else runs in that server.
+
+use crate::binary::Binary;
+use crate::figure::Figure;
+use crate::limits::MANY_PODS;
+use crate::pods::{self, PODS};
+use crate::process::{Server, Storage};
+use crate::spread::Short;
+use crate::usage::resident_mebibytes;
+
+const ALONE: &[&str] = &["--components", "apiserver"];
+
+/// Memory and start.
+pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Figure>> {
+    let server = Server::start_with(&binary, Storage::Disk, ALONE).await?;
+    let empty = resident_mebibytes(server.id()?)?;
+    pods::create(&server, MANY_PODS).await?;
+    let written = resident_mebibytes(server.id()?)?;
+    let bytes = server.connect().await?.count(PODS, "application/json").await?;
+    let json = bytes as f64 / f64::from(1 << 20);
+    let server = server.restart(&binary, ALONE).await?;
+    let ready = server.ready_after;
+    let read = resident_mebibytes(server.id()?)?;
+    server.kill().await?;
+    let over = |resident: f64| {
+        format!("{:.0} MiB, {:.2} × their {json:.0} MiB of JSON", resident, (resident - empty) / json)
+    };
+    Ok(vec![
+        Figure::new(format!("memory with {MANY_PODS} pods, just written"), "", over(written)),
+        Figure::new(format!("memory with {MANY_PODS} pods, after a start"), "", over(read)),
+        Figure::new(
+            format!("start to ready with {MANY_PODS} stored pods"),
+            "≤ 1.5 s",
+            Short(ready).to_string(),
+        ),
+    ])
+}

@@ -1,0 +1,65 @@
+//! Pods by the thousand, as large as a real one: what lists, watches and memory are measured with.
+
+use crate::connection::Connection;
+use crate::limits::CONNECTIONS;
+use crate::process::Server;
+use bytes::Bytes;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+/// Where they are.
+pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// Nodes that they are spread over.
+pub(crate) const NODES: usize = 1000;
+
+/// Creates so many, over many connections.
+pub(crate) async fn create(server: &Server, count: usize) -> anyhow::Result<()> {
+    let mut clients = JoinSet::new();
+    for client in 0..CONNECTIONS {
+        clients.spawn(share(server.connect().await?, client, count));
+    }
+    while let Some(client) = clients.join_next().await {
+        client??;
+    }
+    Ok(())
+}
+
+/// This client's part of the pods.
+async fn share(mut connection: Connection, client: usize, count: usize) -> anyhow::Result<()> {
+    for index in (client..count).step_by(CONNECTIONS) {
+        connection.create(PODS, pod(index)).await?;
+    }
+    Ok(())
+}
+
+/// The name of a pod.
+pub(crate) fn name(index: usize) -> String {
+    format!("web-7c5ddbdf54-{index:06}")
+}
+
+/// About 2.3 KB as the server stores it: a pod of a Deployment, with two containers, probes, limits and a volume.
+fn pod(index: usize) -> Bytes {
+    let probe = json!({"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10});
+    let container = |name: &str| {
+        json!({"name": name, "image": "registry.example.com/team/web:v1.14.2",
+            "env": [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+            "ports": [{"containerPort": 8080}], "livenessProbe": probe, "readinessProbe": probe,
+            "resources": {"limits": {"cpu": "500m", "memory": "128Mi"}, "requests": {"cpu": "250m", "memory": "64Mi"}},
+            "volumeMounts": [{"name": "data", "mountPath": "/data"}]})
+    };
+    let pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name(index), "labels": {"app": "web", "pod-template-hash": "7c5ddbdf54"},
+            "annotations": {"example.com/team": "payments"}},
+        "spec": {"nodeName": node(index), "containers": [container("web"), container("proxy")],
+            "volumes": [{"name": "data", "emptyDir": {}}]},
+    });
+    pod.to_string().into()
+}
+
+/// The node of a pod.
+pub(crate) fn node(index: usize) -> String {
+    format!("node-{:04}", index % NODES)
+}

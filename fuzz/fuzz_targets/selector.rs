@@ -1,0 +1,5 @@
+//! Texts that claim to be selectors.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kstore_api::fuzzing::run("selector", bytes));

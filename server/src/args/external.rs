@@ -1,0 +1,194 @@
+//! The flags of an external etcd, which kube-apiserver has under the same names. Not how it is reached: that is `external`.
+
+use super::UsageError;
+use clap::Args;
+use kstore_apiserver::storage::etcd::Url;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where keys live in an external etcd if nothing is said; Kubernetes' default.
+const PREFIX: &str = "/registry";
+/// Kubernetes' default.
+const COMPACTION: Duration = Duration::from_secs(300);
+
+/// Flags of an external etcd.
+#[derive(Debug, Args)]
+pub(super) struct ExternalArgs {
+    /// Keep objects in this etcd instead of a store of our own; several apiservers can share one [its members' client URLs]
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    etcd_servers: Vec<Url>,
+    /// Authority that certifies the members of --etcd-servers (PEM)
+    #[arg(long, value_name = "FILE")]
+    etcd_cafile: Option<PathBuf>,
+    /// Our certificate for --etcd-servers (PEM)
+    #[arg(long, value_name = "FILE", requires = "etcd_keyfile", requires = "etcd_cafile")]
+    etcd_certfile: Option<PathBuf>,
+    /// The private key of --etcd-certfile (PEM)
+    #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
+    etcd_keyfile: Option<PathBuf>,
+    /// What our keys in --etcd-servers begin with [default: /registry]
+    #[arg(long, value_name = "PREFIX")]
+    etcd_prefix: Option<String>,
+    /// How often --etcd-servers are compacted, such as 5m; 0s leaves it to others [default: 5m]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    etcd_compaction_interval: Option<Duration>,
+    /// As whom we come to --etcd-servers, where they ask for a password
+    #[arg(long, value_name = "NAME", requires = "etcd_password_file")]
+    etcd_user: Option<String>,
+    /// File with the password of --etcd-user
+    #[arg(long, value_name = "FILE", requires = "etcd_user")]
+    etcd_password_file: Option<PathBuf>,
+}
+
+/// An etcd that is not ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExternalEtcd {
+    /// The members' client URLs; at least one.
+    pub servers: Vec<Url>,
+    /// Who certifies them, if TLS is spoken.
+    pub authority: Option<PathBuf>,
+    /// Our certificate chain and its key, if we show one.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// What our keys begin with.
+    pub prefix: String,
+    /// How often it is compacted; zero: never.
+    pub compaction: Duration,
+    /// A name, and the file with its password.
+    pub user: Option<(String, PathBuf)>,
+}
+
+impl ExternalArgs {
+    /// Whether there is to be one.
+    pub(super) fn is_given(&self) -> bool {
+        !self.etcd_servers.is_empty()
+    }
+
+    /// The etcd, if there is to be one.
+    pub(super) fn into_external(self) -> Result<Option<ExternalEtcd>, UsageError> {
+        if !self.is_given() {
+            let lost = [
+                ("--etcd-cafile", self.etcd_cafile.is_some()),
+                ("--etcd-prefix", self.etcd_prefix.is_some()),
+                ("--etcd-compaction-interval", self.etcd_compaction_interval.is_some()),
+                ("--etcd-user", self.etcd_user.is_some()),
+            ];
+            return match lost.into_iter().find(|(_, given)| *given) {
+                Some((flag, _)) => Err(UsageError::NeedsEtcdServers(flag)),
+                None => Ok(None),
+            };
+        }
+        if self.etcd_cafile.is_none() && self.etcd_servers.iter().any(|url| url.secure) {
+            return Err(UsageError::NeedsAuthority);
+        }
+        Ok(Some(ExternalEtcd {
+            servers: self.etcd_servers,
+            authority: self.etcd_cafile,
+            identity: self.etcd_certfile.zip(self.etcd_keyfile),
+            prefix: self.etcd_prefix.unwrap_or_else(|| PREFIX.into()),
+            compaction: self.etcd_compaction_interval.unwrap_or(COMPACTION),
+            user: self.etcd_user.zip(self.etcd_password_file),
+        }))
+    }
+}
+
+/// `5m`, `90s`, `0s`, `1h30m`: a number and a unit, once or more often.
+fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no time such as 5m, 90s or 0s");
+    let (mut rest, mut total) = (text, Duration::ZERO);
+    while !rest.is_empty() {
+        let split = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let (number, unit) = rest.split_at(split);
+        let (seconds, length) = match unit.as_bytes().first() {
+            Some(b's') => (1, 1),
+            Some(b'm') => (60, 1),
+            Some(b'h') => (3600, 1),
+            _ => return Err(wrong()),
+        };
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        let part = number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)?;
+        total = total.checked_add(part).ok_or_else(wrong)?;
+        rest = &unit[length..];
+    }
+    if text.is_empty() { Err(wrong()) } else { Ok(total) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Api, Cli, Config, Storage, UsageError};
+    use super::*;
+    use clap::Parser as _;
+
+    fn config(flags: &str) -> Result<Config, UsageError> {
+        let line = format!("kstore-server {flags}");
+        Cli::try_parse_from(line.split(' ')).unwrap().serve.into_config()
+    }
+
+    fn external(flags: &str) -> (ExternalEtcd, Option<PathBuf>) {
+        let Api::Here { storage: Storage::External { etcd, dir }, .. } = config(flags).unwrap().api else {
+            panic!("not on an etcd: {flags}")
+        };
+        (etcd, dir)
+    }
+
+    #[test]
+    fn an_external_etcd_takes_the_flags_of_kube_apiserver() {
+        let (etcd, dir) = external("--etcd-servers http://127.0.0.1:2379 --in-memory");
+        assert_eq!((etcd.servers.len(), etcd.prefix.as_str(), dir), (1, "/registry", None));
+        assert_eq!((etcd.compaction, etcd.authority, etcd.user), (Duration::from_secs(300), None, None));
+        let tls = "--etcd-cafile ca --etcd-certfile crt --etcd-keyfile key";
+        let more = "--etcd-prefix /b --etcd-compaction-interval 0s --etcd-user u --etcd-password-file p";
+        let (etcd, dir) = external(&format!("--etcd-servers https://a:1,https://b:2 {tls} {more}"));
+        assert_eq!((etcd.servers.len(), etcd.prefix.as_str()), (2, "/b"));
+        assert_eq!(etcd.identity, Some(("crt".into(), "key".into())));
+        assert_eq!((etcd.compaction, etcd.user), (Duration::ZERO, Some(("u".into(), "p".into()))));
+        assert_eq!(dir, Some("./kstore-data".into()), "certificates and kubeconfigs need a place");
+    }
+
+    #[test]
+    fn flags_of_a_store_of_our_own_are_refused_beside_an_external_one() {
+        let etcd = "--etcd-servers http://a:1";
+        for flag in
+            ["--durability sync", "--engine sled", "--quota-bytes 1", "--history 5m", "--etcd-listen :0"]
+        {
+            let name = flag.split(' ').next().unwrap();
+            let refusal = config(&format!("{etcd} {flag}")).unwrap_err();
+            assert!(matches!(refusal, UsageError::OwnStoreOnly(flag) if flag == name), "{flag}: {refusal}");
+        }
+        for (line, refusal) in [
+            ("--etcd-prefix /b", UsageError::NeedsEtcdServers("--etcd-prefix")),
+            ("--etcd-servers https://a:1", UsageError::NeedsAuthority),
+            (
+                "--etcd-servers http://a:1 --components scheduler --kubeconfig f",
+                UsageError::NeedsApiserver("--etcd-servers"),
+            ),
+            (
+                "--etcd-servers http://a:1 --components store --etcd-listen :0",
+                UsageError::NeedsApiserver("--etcd-servers"),
+            ),
+        ] {
+            assert_eq!(config(line), Err(refusal), "{line}");
+        }
+        for unreadable in [
+            "--etcd-servers 127.0.0.1:2379",
+            "--etcd-servers http://a:1 --etcd-certfile c",
+            "--etcd-servers http://a:1 --etcd-user u",
+            "--etcd-servers http://a:1 --etcd-compaction-interval 5",
+        ] {
+            let line = format!("kstore-server {unreadable}");
+            assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{unreadable}");
+        }
+    }
+
+    #[test]
+    fn times_are_written_as_go_writes_them() {
+        let seconds = |text| time(text).ok().map(|time| time.as_secs());
+        for (text, expected) in
+            [("5m", Some(300)), ("5m0s", Some(300)), ("1h30m", Some(5400)), ("0s", Some(0))]
+        {
+            assert_eq!(seconds(text), expected, "{text}");
+        }
+        for bad in ["", "5", "m", "5 m", "99999999999999999999s", "18446744073709551615h"] {
+            assert_eq!(seconds(bad), None, "{bad}");
+        }
+    }
+}

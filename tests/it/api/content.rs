@@ -1,0 +1,268 @@
+//! The forms of answers: JSON, indented, YAML, protobuf; whole objects, rows, metadata alone; compressed or not.
+
+use super::{ask, config_map, names};
+use kstore_api::object::semantically_equal;
+use kstore_api::wire::protobuf;
+use kstore_tests::{Cluster, Reply, Setup, simulate};
+use serde_json::{Value, json};
+use std::io::Read as _;
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+async fn fill(cluster: &Cluster, count: usize, bytes: usize) {
+    for n in 0..count {
+        let mut object: Value =
+            serde_json::from_str(&config_map(&format!("c-{n}"), &json!({"n": "x"}))).unwrap();
+        object["data"]["text"] = format!("line\n\n  indented {}", "y".repeat(bytes)).into();
+        assert_eq!(cluster.rest().call("POST", CONFIG_MAPS, object.to_string()).await.code, 201);
+    }
+}
+
+fn decode(reply: &Reply) -> Value {
+    assert_eq!(reply.headers["content-type"], PROTOBUF);
+    protobuf::decode(&reply.body).unwrap().1
+}
+
+/// Frames of a protobuf watch: type and object.
+fn frames(mut body: &[u8]) -> Vec<(String, Value)> {
+    let mut events = Vec::new();
+    while let Some((length, rest)) = body.split_first_chunk::<4>() {
+        let (frame, rest) = rest.split_at(u32::from_be_bytes(*length) as usize);
+        // WatchEvent{1: type, 2: RawExtension{1: the enveloped object}}
+        let kind_length = usize::from(frame[1]);
+        let kind = String::from_utf8(frame[2..2 + kind_length].to_vec()).unwrap();
+        let object = frame.windows(4).position(|window| window == protobuf::MAGIC).unwrap();
+        events.push((kind, protobuf::decode(&frame[object..]).unwrap().1));
+        body = rest;
+    }
+    events
+}
+
+#[test]
+fn protobuf_says_the_same_as_json() {
+    simulate(Setup::seed(3), async |cluster| {
+        fill(cluster, 2, 10).await;
+        let paths = [
+            "/api/v1/nodes",
+            "/api/v1/namespaces",
+            CONFIG_MAPS,
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+            "/api/v1/services",
+            "/apis/discovery.k8s.io/v1/endpointslices",
+            "/apis/scheduling.k8s.io/v1/priorityclasses",
+        ];
+        for path in paths {
+            let accept = [("accept", "application/vnd.kubernetes.protobuf,application/json")];
+            let json = ask(cluster, "GET", path, &[]).await.json();
+            // Nodes report all the time.
+            let version = json["metadata"]["resourceVersion"].as_str().unwrap();
+            let same = format!("{path}?resourceVersion={version}&resourceVersionMatch=Exact");
+            let proto = decode(&ask(cluster, "GET", &same, &accept).await);
+            assert_eq!(
+                (&json["kind"], &json["metadata"]["resourceVersion"]),
+                (&proto["kind"], &proto["metadata"]["resourceVersion"])
+            );
+            assert!(
+                !names(&json).is_empty() && semantically_equal(&json["items"], &proto["items"]),
+                "{path}\n{json}\n{proto}"
+            );
+        }
+        let one = format!("{CONFIG_MAPS}/c-0");
+        let accept = [("accept", PROTOBUF)];
+        let (json, proto) =
+            (ask(cluster, "GET", &one, &[]).await.json(), decode(&ask(cluster, "GET", &one, &accept).await));
+        assert!(semantically_equal(&json, &proto), "{json}\n{proto}");
+        let missing = ask(cluster, "GET", &format!("{CONFIG_MAPS}/none"), &accept).await;
+        let status = decode(&missing);
+        assert_eq!(
+            (missing.code, &status["kind"], &status["reason"]),
+            (404, &json!("Status"), &json!("NotFound"))
+        );
+    });
+}
+
+#[test]
+fn metadata_alone_comes_in_every_version_and_encoding() {
+    simulate(Setup::api_alone(), async |cluster| {
+        fill(cluster, 2, 10).await;
+        for version in ["v1", "v1beta1"] {
+            for (encoding, list) in
+                [("application/json", false), (PROTOBUF, true), ("application/yaml", false)]
+            {
+                let accept = format!("{encoding};as=PartialObjectMetadataList;g=meta.k8s.io;v={version}");
+                let reply = ask(cluster, "GET", CONFIG_MAPS, &[("accept", &accept)]).await;
+                let found = match encoding {
+                    PROTOBUF => decode(&reply),
+                    _ => serde_yaml_ng::from_slice(&reply.body).unwrap(),
+                };
+                let kind = json!("PartialObjectMetadataList");
+                assert_eq!(
+                    (&found["kind"], &found["apiVersion"]),
+                    (&kind, &json!(format!("meta.k8s.io/{version}")))
+                );
+                assert_eq!(
+                    (names(&found), &found["items"][0]["data"]),
+                    (vec!["c-0".into(), "c-1".into()], &Value::Null)
+                );
+                assert_eq!(
+                    found["items"][0]["kind"].is_null(),
+                    list,
+                    "protobuf items do not say what they are"
+                );
+                let one = ask(
+                    cluster,
+                    "GET",
+                    &format!("{CONFIG_MAPS}/c-1"),
+                    &[("accept", &accept.replace("List", ""))],
+                )
+                .await;
+                let one = if list { decode(&one) } else { serde_yaml_ng::from_slice(&one.body).unwrap() };
+                assert_eq!(
+                    (&one["kind"], &one["metadata"]["name"]),
+                    (&json!("PartialObjectMetadata"), &json!("c-1"))
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn watches_speak_every_form_that_can_be_streamed() {
+    simulate(Setup::api_alone(), async |cluster| {
+        fill(cluster, 1, 10).await;
+        let path = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1&allowWatchBookmarks=1");
+        let partial = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        for (extra, kind) in [("", "ConfigMap"), (partial, "PartialObjectMetadata")] {
+            let proto = ask(cluster, "GET", &path, &[("accept", &format!("{PROTOBUF}{extra}"))]).await;
+            assert_eq!(proto.headers["content-type"], format!("{PROTOBUF};stream=watch"));
+            let json = ask(cluster, "GET", &path, &[("accept", &format!("application/json{extra}"))]).await;
+            assert_eq!(json.headers["content-type"], "application/json");
+            let lines: Vec<Value> = String::from_utf8_lossy(&json.body)
+                .lines()
+                .map(|l| serde_json::from_str(l).unwrap())
+                .collect();
+            let frames = frames(&proto.body);
+            assert_eq!(frames.len(), lines.len());
+            for ((event, object), line) in frames.iter().zip(&lines) {
+                assert_eq!(
+                    (event, &object["kind"]),
+                    (&line["type"].as_str().unwrap().to_owned(), &json!(kind))
+                );
+                assert!(semantically_equal(object, &line["object"]), "{object} {line}");
+            }
+        }
+        let table =
+            ask(cluster, "GET", &path, &[("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")]).await;
+        let first: Value = serde_json::from_slice(table.body.split(|b| *b == b'\n').next().unwrap()).unwrap();
+        assert_eq!(
+            (&first["object"]["kind"], &first["object"]["rows"][0]["cells"][0]),
+            (&json!("Table"), &json!("c-0"))
+        );
+        let yaml = ask(cluster, "GET", &path, &[("accept", "application/yaml")]).await;
+        let want = "only the following media types are accepted: application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+        assert_eq!((yaml.code, yaml.text("/message").as_str()), (406, want));
+    });
+}
+
+#[test]
+fn text_forms_of_lists_read_as_the_compact_one() {
+    simulate(Setup::api_alone(), async |cluster| {
+        fill(cluster, 3, 10).await;
+        for path in [CONFIG_MAPS, "/api/v1/namespaces/default/pods"] {
+            let compact = ask(cluster, "GET", path, &[]).await.json();
+            let pretty = ask(cluster, "GET", &format!("{path}?pretty=true"), &[]).await;
+            let yaml = ask(cluster, "GET", path, &[("accept", "application/yaml")]).await;
+            assert_eq!((pretty.json(), &pretty.body[..4]), (compact.clone(), &b"{\n  "[..]));
+            assert_eq!(
+                (yaml.headers["content-type"].as_bytes(), pretty.body.last()),
+                (&b"application/yaml"[..], Some(&b'\n'))
+            );
+            assert_eq!(serde_yaml_ng::from_slice::<Value>(&yaml.body).unwrap(), compact);
+            for form in ["application/json", "application/yaml"] {
+                let table =
+                    ask(cluster, "GET", path, &[("accept", &format!("{form};as=Table;g=meta.k8s.io;v=v1"))])
+                        .await;
+                let table: Value = serde_yaml_ng::from_slice(&table.body).unwrap();
+                assert_eq!(
+                    (&table["kind"], table["rows"].as_array().map(Vec::len)),
+                    (&json!("Table"), Some(names(&compact).len()))
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn what_nobody_can_serve_is_refused_with_what_can_be_had() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let want = "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf";
+        for accept in [
+            "image/png",
+            "application/json;as=Table;g=meta.k8s.io;v=v7",
+            "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1",
+        ] {
+            let reply = ask(cluster, "GET", CONFIG_MAPS, &[("accept", accept)]).await;
+            assert_eq!(
+                (reply.code, reply.text("/reason").as_str(), reply.text("/message").as_str()),
+                (406, "NotAcceptable", want),
+                "{accept}"
+            );
+        }
+        let review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+        let request =
+            http::Request::builder().method("POST").uri(review).header("content-type", "application/json");
+        let request = request.header("accept", "application/json;as=Table;g=meta.k8s.io;v=v1");
+        let body = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}});
+        let reply = cluster.rest().send(request.body(body.to_string().into()).unwrap()).await;
+        assert_eq!((reply.code, reply.text("/message").as_str()), (406, want));
+    });
+}
+
+#[test]
+fn large_answers_are_compressed_for_those_who_take_it() {
+    simulate(Setup::api_alone(), async |cluster| {
+        fill(cluster, 40, 5000).await;
+        let gzip = [("accept-encoding", "gzip")];
+        let small = ask(cluster, "GET", &format!("{CONFIG_MAPS}?limit=10"), &gzip).await;
+        assert!(small.headers.get("content-encoding").is_none());
+        let plain = ask(cluster, "GET", CONFIG_MAPS, &[]).await;
+        for accept in ["application/json", PROTOBUF, "application/yaml"] {
+            let packed = ask(cluster, "GET", CONFIG_MAPS, &[gzip[0], ("accept", accept)]).await;
+            assert_eq!(
+                (&packed.headers["content-encoding"], &packed.headers["vary"]),
+                (&"gzip".parse().unwrap(), &"Accept-Encoding".parse().unwrap())
+            );
+            let mut body = Vec::new();
+            flate2::read::GzDecoder::new(&packed.body[..]).read_to_end(&mut body).unwrap();
+            let bare = ask(cluster, "GET", CONFIG_MAPS, &[("accept", accept)]).await;
+            assert!(bare.body == body && packed.body.len() * 4 < body.len());
+        }
+        assert!(plain.body.len() > 128 * 1024);
+    });
+}
+
+#[test]
+fn head_answers_as_get_without_a_body() {
+    simulate(Setup::api_alone(), async |cluster| {
+        fill(cluster, 2, 10).await;
+        for path in [
+            CONFIG_MAPS.to_owned(),
+            format!("{CONFIG_MAPS}/c-0"),
+            format!("{CONFIG_MAPS}/none"),
+            "/version".into(),
+        ] {
+            let (get, head) = (ask(cluster, "GET", &path, &[]).await, ask(cluster, "HEAD", &path, &[]).await);
+            assert_eq!(
+                (head.code, &head.headers["content-type"]),
+                (get.code, &get.headers["content-type"]),
+                "{path}"
+            );
+            assert_eq!(
+                (head.body.len(), &head.headers["content-length"]),
+                (0, &get.body.len().into()),
+                "{path}"
+            );
+        }
+    });
+}

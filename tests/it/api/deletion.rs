@@ -1,0 +1,310 @@
+//! The deletion state machine as clients see it: grace, finalizers, propagation, preconditions, answers; and collections.
+
+use super::{CONFIG_MAPS, DEPLOYMENTS, PODS, case, run, send, warnings};
+use kstore_tests::{Cluster, Setup, manifests, simulate};
+use serde_json::{Value, json};
+
+async fn running_pod(cluster: &Cluster, name: &str) -> Value {
+    cluster.create(manifests::pod(name, json!({"nodeName": "n", "terminationGracePeriodSeconds": 30}))).await;
+    let status = json!({"status": {"phase": "Running"}});
+    send(cluster, "PATCH", &format!("{PODS}/{name}/status"), &status).await.json()
+}
+
+#[test]
+fn the_answer_to_a_deletion_is_the_object_or_a_status_with_its_uid() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let map = cluster.create(manifests::config_map("a", "1")).await;
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s"}});
+        cluster.create(account).await;
+        cluster.create(manifests::deployment("web", 0)).await;
+        let held = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["x/y"]}});
+        cluster.create(held).await;
+        let accounts = "/api/v1/namespaces/default/serviceaccounts/s";
+        run(cluster, [
+            case("a kind that is not given back", ("DELETE", &format!("{CONFIG_MAPS}/a")), Value::Null, 200,
+                json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+                    "details": {"name": "a", "kind": "configmaps", "group": null, "uid": map["metadata"]["uid"]}})),
+            case("one that is", ("DELETE", accounts), Value::Null, 200, json!({"kind": "ServiceAccount"})),
+            case("a group", ("DELETE", &format!("{DEPLOYMENTS}/web")), Value::Null, 200,
+                json!({"kind": "Status", "details": {"kind": "deployments", "group": "apps"}})),
+            case("held by a finalizer", ("DELETE", &format!("{CONFIG_MAPS}/held")), Value::Null, 200,
+                json!({"kind": "ConfigMap", "metadata": {"deletionGracePeriodSeconds": 0, "generation": null}})),
+            case("202 if the caller asked for cascading", ("DELETE", &format!("{CONFIG_MAPS}/held?orphanDependents=false")), Value::Null, 202,
+                json!({"kind": "ConfigMap"})),
+            case("gone", ("DELETE", &format!("{CONFIG_MAPS}/a")), Value::Null, 404, json!({"reason": "NotFound"})),
+        ]).await;
+    });
+}
+
+#[test]
+fn a_running_pod_has_its_grace_which_only_gets_shorter() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let pod = running_pod(cluster, "p").await;
+        let generation = pod["metadata"]["generation"].as_i64().unwrap();
+        let one = format!("{PODS}/p");
+        let delete = ("DELETE", one.as_str());
+        run(cluster, [
+            case("its own grace", delete, Value::Null, 200,
+                json!({"kind": "Pod", "metadata": {"deletionGracePeriodSeconds": 30, "generation": generation + 1}})),
+            case("again", delete, Value::Null, 200, json!({"metadata": {"deletionGracePeriodSeconds": 30}})),
+            case("longer", delete, json!({"gracePeriodSeconds": 60}), 200, json!({"metadata": {"deletionGracePeriodSeconds": 30}})),
+            case("shorter", delete, json!({"gracePeriodSeconds": 5}), 200,
+                json!({"metadata": {"deletionGracePeriodSeconds": 5, "generation": generation + 1}})),
+            case("negative means one", delete, json!({"gracePeriodSeconds": -7}), 200, json!({"metadata": {"deletionGracePeriodSeconds": 1}})),
+            case("none", delete, json!({"gracePeriodSeconds": 0}), 200, json!({"kind": "Pod"})),
+            case("gone", ("GET", &one), Value::Null, 404, json!({})),
+        ]).await;
+        cluster.create(manifests::pod("never-ran", json!({}))).await;
+        run(
+            cluster,
+            [
+                case(
+                    "a pod without a node goes at once",
+                    ("DELETE", &format!("{PODS}/never-ran")),
+                    Value::Null,
+                    200,
+                    json!({"kind": "Pod"}),
+                ),
+                case("gone", ("GET", &format!("{PODS}/never-ran")), Value::Null, 404, json!({})),
+            ],
+        )
+        .await;
+    });
+}
+
+#[test]
+fn a_pod_that_is_also_held_waits_for_both() {
+    simulate(Setup::api_alone(), async |cluster| {
+        running_pod(cluster, "p").await;
+        let one = format!("{PODS}/p");
+        run(
+            cluster,
+            [
+                case("held", ("PATCH", &one), json!({"metadata": {"finalizers": ["x/y"]}}), 200, json!({})),
+                case(
+                    "marked with grace",
+                    ("DELETE", &one),
+                    Value::Null,
+                    200,
+                    json!({"metadata": {"deletionGracePeriodSeconds": 30}}),
+                ),
+                case(
+                    "released too early",
+                    ("PATCH", &one),
+                    json!({"metadata": {"finalizers": null}}),
+                    200,
+                    json!({"metadata": {"deletionGracePeriodSeconds": 30}}),
+                ),
+                case("still there", ("GET", &one), Value::Null, 200, json!({})),
+            ],
+        )
+        .await;
+        let marked = cluster.get("pods", "default", "p").await.unwrap();
+        run(
+            cluster,
+            [
+                case(
+                    "no new finalizers now",
+                    ("PATCH", &one),
+                    json!({"metadata": {"finalizers": ["a/b"]}}),
+                    422,
+                    json!({"message": "~no new finalizers can be added if the object is being deleted"}),
+                ),
+                case("ended", ("DELETE", &one), json!({"gracePeriodSeconds": 0}), 200, json!({})),
+                case("gone", ("GET", &one), Value::Null, 404, json!({})),
+            ],
+        )
+        .await;
+        assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 30);
+    });
+}
+
+#[test]
+fn the_write_that_takes_the_last_finalizer_removes_the_object() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let mut web = manifests::deployment("web", 0);
+        web["metadata"]["finalizers"] = json!(["x/y"]);
+        cluster.create(web).await;
+        let one = format!("{DEPLOYMENTS}/web");
+        run(
+            cluster,
+            [
+                case(
+                    "the generation moves once",
+                    ("DELETE", &one),
+                    Value::Null,
+                    200,
+                    json!({"metadata": {"generation": 2}}),
+                ),
+                case(
+                    "and not again",
+                    ("DELETE", &one),
+                    Value::Null,
+                    200,
+                    json!({"metadata": {"generation": 2}}),
+                ),
+                case(
+                    "foreground is added",
+                    ("DELETE", &one),
+                    json!({"propagationPolicy": "Foreground"}),
+                    200,
+                    json!({"metadata": {"finalizers": ["x/y", "foregroundDeletion"]}}),
+                ),
+                case(
+                    "one goes",
+                    ("PATCH", &one),
+                    json!({"metadata": {"finalizers": ["foregroundDeletion"]}}),
+                    200,
+                    json!({}),
+                ),
+                case(
+                    "the last goes",
+                    ("PATCH", &one),
+                    json!({"metadata": {"finalizers": null}}),
+                    200,
+                    json!({"kind": "Deployment"}),
+                ),
+                case("gone", ("GET", &one), Value::Null, 404, json!({})),
+            ],
+        )
+        .await;
+        let last = cluster
+            .history()
+            .into_iter()
+            .rev()
+            .find(|change| change.key.ends_with("/deployments/default/web"));
+        assert!(last.unwrap().value.is_none());
+    });
+}
+
+#[test]
+fn preconditions_are_kept_and_defaults_differ_by_kind() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let map = cluster.create(manifests::config_map("a", "1")).await;
+        let (uid, version) = (&map["metadata"]["uid"], &map["metadata"]["resourceVersion"]);
+        let one = format!("{CONFIG_MAPS}/a");
+        let with = |preconditions: Value| json!({ "preconditions": preconditions });
+        run(cluster, [
+            case("another uid", ("DELETE", &one), with(json!({"uid": "else"})), 409,
+                json!({"reason": "Conflict", "message": "~the UID in the precondition (else) does not match the UID in record ("})),
+            case("an old revision", ("DELETE", &one), with(json!({"resourceVersion": "1"})), 409,
+                json!({"reason": "Conflict", "message": "~the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ("})),
+            case("the right ones", ("DELETE", &one), with(json!({"uid": uid, "resourceVersion": version})), 200, json!({"status": "Success"})),
+        ]).await;
+        let job = |name: &str| {
+            json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
+            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}})
+        };
+        let jobs = "/apis/batch/v1/namespaces/default/jobs";
+        for name in ["silent", "told"] {
+            cluster.create(job(name)).await;
+        }
+        let silent = send(cluster, "DELETE", &format!("{jobs}/silent"), &Value::Null).await;
+        assert_eq!(silent.json()["metadata"]["finalizers"], json!(["orphan"]));
+        assert!(warnings(&silent)[0].contains("child pods are preserved by default when jobs are deleted"));
+        let told =
+            send(cluster, "DELETE", &format!("{jobs}/told"), &json!({"propagationPolicy": "Background"}))
+                .await;
+        assert_eq!((told.text("/kind"), warnings(&told)), ("Status".to_owned(), vec![]));
+        let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "reason": "r", "message": "m", "type": "Normal",
+            "involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"}});
+        cluster.create(event).await;
+        let event = send(
+            cluster,
+            "DELETE",
+            "/api/v1/namespaces/default/events/e",
+            &json!({"propagationPolicy": "Foreground"}),
+        )
+        .await;
+        assert_eq!(
+            (event.code, event.text("/kind")),
+            (200, "Status".to_owned()),
+            "events take no such finalizers"
+        );
+    });
+}
+
+#[test]
+fn a_namespace_goes_when_its_finalizer_does() {
+    simulate(Setup::api_alone(), async |cluster| {
+        cluster.create(manifests::namespace("n")).await;
+        let one = "/api/v1/namespaces/n";
+        let finalize = json!({"metadata": {"name": "n"}, "spec": {"finalizers": []}});
+        run(cluster, [
+            case("terminating", ("DELETE", one), Value::Null, 200,
+                json!({"kind": "Namespace", "status": {"phase": "Terminating"}, "spec": {"finalizers": ["kubernetes"]}})),
+            case("again", ("DELETE", one), Value::Null, 200, json!({"status": {"phase": "Terminating"}})),
+            case("nothing new", ("POST", "/api/v1/namespaces/n/configmaps"), json!({"metadata": {"name": "a"}}), 403,
+                json!({"reason": "Forbidden", "details": {"causes": [{"reason": "NamespaceTerminating",
+                    "message": "namespace n is being terminated", "field": "metadata.namespace"}]}})),
+            case("a PUT keeps the finalizer", ("PUT", one), finalize.clone(), 200, json!({"spec": {"finalizers": ["kubernetes"]}})),
+            case("finalized", ("PUT", &format!("{one}/finalize")), finalize, 200, json!({"kind": "Namespace"})),
+            case("gone", ("GET", one), Value::Null, 404, json!({})),
+            case("never the default", ("DELETE", "/api/v1/namespaces/default"), Value::Null, 403, json!({"message": "~this namespace may not be deleted"})),
+        ]).await;
+    });
+}
+
+#[test]
+fn a_collection_is_deleted_by_selector_and_page_until_something_refuses() {
+    simulate(Setup::api_alone(), async |cluster| {
+        for (name, tier) in [("a", "web"), ("b", "web"), ("c", "db"), ("d", "web")] {
+            let mut map = manifests::config_map(name, "1");
+            map["metadata"]["labels"] = json!({"tier": tier});
+            cluster.create(map).await;
+        }
+        let names = |list: &Value| -> Vec<String> {
+            let items = list["items"].as_array().unwrap();
+            items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+        };
+        let page =
+            send(cluster, "DELETE", &format!("{CONFIG_MAPS}?labelSelector=tier%3Dweb&limit=2"), &Value::Null)
+                .await;
+        assert_eq!(
+            (page.text("/kind"), names(&page.json())),
+            ("ConfigMapList".into(), vec!["a".into(), "b".into()]),
+            "a limit is one page"
+        );
+        let by_field = format!("{CONFIG_MAPS}?fieldSelector=metadata.name%3Dc");
+        assert_eq!(names(&send(cluster, "DELETE", &by_field, &Value::Null).await.json()), ["c"]);
+        run(
+            cluster,
+            [
+                case(
+                    "a bad selector",
+                    ("DELETE", &format!("{CONFIG_MAPS}?labelSelector=%3D")),
+                    Value::Null,
+                    400,
+                    json!({"reason": "BadRequest"}),
+                ),
+                case(
+                    "the first refusal ends it",
+                    ("DELETE", CONFIG_MAPS),
+                    json!({"preconditions": {"uid": "else"}}),
+                    409,
+                    json!({"reason": "Conflict"}),
+                ),
+                case(
+                    "not over all namespaces",
+                    ("DELETE", "/api/v1/configmaps"),
+                    Value::Null,
+                    405,
+                    json!({"reason": "MethodNotAllowed"}),
+                ),
+                case(
+                    "not namespaces",
+                    ("DELETE", "/api/v1/namespaces"),
+                    Value::Null,
+                    405,
+                    json!({"reason": "MethodNotAllowed"}),
+                ),
+            ],
+        )
+        .await;
+        assert_eq!(cluster.list("configmaps", "default").await.len(), 1);
+        let rest = send(cluster, "DELETE", CONFIG_MAPS, &json!({"propagationPolicy": "Foreground"})).await;
+        assert_eq!(names(&rest.json()), ["d"]);
+        let held = cluster.list("configmaps", "default").await;
+        assert_eq!(held[0]["metadata"]["finalizers"], json!(["foregroundDeletion"]), "options hold for each");
+    });
+}

@@ -1,0 +1,97 @@
+//! Documents of the API: whole, in step with what is served, cached by clients as Kubernetes lets them.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use kstore_api::kind::RESOURCES;
+use kstore_tests::{Reply, Rest, Setup, simulate};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+async fn get(rest: &Rest, path: &str, headers: &[(&str, &str)]) -> Reply {
+    let mut request = http::Request::builder().uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    rest.send(request.body(Full::<Bytes>::default()).unwrap()).await
+}
+
+#[test]
+fn a_document_is_found_through_the_index_and_kept_for_a_year() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let rest = cluster.rest();
+        let index = get(&rest, "/openapi/v3", &[]).await;
+        let tag = index.headers["etag"].to_str().unwrap().to_owned();
+        assert_eq!(get(&rest, "/openapi/v3", &[("if-none-match", &tag)]).await.code, 304);
+        let url = index.text("/paths/apis~1apps~1v1/serverRelativeURL");
+        let apps = get(&rest, &url, &[("accept", "application/json")]).await;
+        assert_eq!(apps.headers["cache-control"], "public, immutable");
+        assert!(apps.headers.contains_key("expires"));
+        assert!(apps.headers.get_all("vary").iter().any(|vary| vary == "Accept"));
+        let moved = get(&rest, "/openapi/v3/apis/apps/v1?hash=0", &[]).await;
+        assert_eq!((moved.code, moved.headers["location"].to_str().unwrap()), (301, url.as_str()));
+        let protobuf = get(&rest, &url, &[("accept", V3_PROTOBUF)]).await;
+        assert_eq!(protobuf.headers["content-type"], V3_PROTOBUF);
+        assert_eq!(get(&rest, &url, &[("accept", "text/html")]).await.code, 406);
+        assert_eq!(get(&rest, "/openapi/v3/apis/nobody/v1", &[]).await.code, 404);
+    });
+}
+
+/// A list operation's path is answered; so every document speaks of what is there.
+#[test]
+fn every_collection_that_is_documented_is_served_and_every_resource_is_documented() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let rest = cluster.rest();
+        let index = get(&rest, "/openapi/v3", &[]).await.json();
+        let mut documented = BTreeSet::new();
+        for (name, entry) in index["paths"].as_object().unwrap() {
+            let document = get(&rest, entry["serverRelativeURL"].as_str().unwrap(), &[]).await.json();
+            for (path, item) in document["paths"].as_object().unwrap() {
+                let get_or_post = item.get("get").or(item.get("post"));
+                if path.contains('{')
+                    && !path.contains("{name}")
+                    && !path.contains("/watch/")
+                    && let Some(operation) = get_or_post
+                {
+                    documented.insert(operation["x-kubernetes-group-version-kind"].to_string());
+                }
+                if item["get"]["x-kubernetes-action"] != "list" {
+                    continue;
+                }
+                documented.insert(item["get"]["x-kubernetes-group-version-kind"].to_string());
+                let path = path.replace("{namespace}", "default");
+                let listed = get(&rest, &format!("{path}?limit=1"), &[]).await;
+                assert_eq!(listed.code, 200, "{path} of {name}");
+            }
+        }
+        for resource in RESOURCES.iter().filter(|r| r.supports("list")) {
+            let (group, version, kind) = (resource.group, resource.version, resource.kind);
+            let gvk = serde_json::json!({"group": group, "kind": kind, "version": version});
+            assert!(documented.contains(&gvk.to_string()), "{gvk}");
+        }
+    });
+}
+
+#[test]
+fn the_old_document_says_the_same_in_json_and_protobuf() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let rest = cluster.rest();
+        let json = get(&rest, "/openapi/v2", &[]).await;
+        let document = json.json();
+        assert_eq!((document["swagger"].as_str(), json.code), (Some("2.0"), 200));
+        let tag = json.headers["etag"].to_str().unwrap().to_owned();
+        assert_eq!(get(&rest, "/openapi/v2", &[("if-none-match", &tag)]).await.code, 304);
+        let protobuf = get(&rest, "/openapi/v2", &[("accept", V2_PROTOBUF)]).await;
+        assert_eq!(protobuf.headers["content-type"], V2_PROTOBUF);
+        // Every definition's name is in it, as it is.
+        for name in document["definitions"].as_object().unwrap().keys() {
+            let found = protobuf.body.windows(name.len()).any(|window| window == name.as_bytes());
+            assert!(found, "{name}");
+        }
+        let operation = |path: &str, method: &str| document["paths"][path][method]["operationId"].clone();
+        let pods = "/api/v1/namespaces/{namespace}/pods";
+        assert_eq!(operation(pods, "delete"), Value::from("deleteCoreV1CollectionNamespacedPod"));
+    });
+}

@@ -1,0 +1,115 @@
+//! [`OnEtcd`]: an apiserver in this process that keeps its objects in an etcd; as many as one likes on one etcd.
+
+use crate::Rest;
+use crate::cluster::admin;
+use async_trait::async_trait;
+use kstore_apiserver::storage::Storage as _;
+use kstore_apiserver::storage::etcd::{Config, Dial, Etcd, Url, Wire};
+use kstore_apiserver::{ApiServer, Options, StartError};
+use kstore_client::Client;
+use kstore_etcd::Unlisted;
+use kstore_nondet::Nondet;
+use kstore_store::Store;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Bytes that a pipe holds; about what a socket does.
+const PIPE: usize = 256 * 1024;
+
+/// The configuration for these members, without compaction.
+///
+/// # Panics
+/// When one is no URL.
+pub fn etcd_config(members: &[&str]) -> Config {
+    Config {
+        members: members.iter().map(|url| url.parse().expect("it is a URL")).collect(),
+        prefix: "/registry".into(),
+        user: None,
+        compaction: Duration::ZERO,
+    }
+}
+
+/// Our own etcd API over a store, reached over pipes within the process: deterministic, and in virtual time if the runtime is.
+pub struct Pipes {
+    door: Unlisted,
+    tasks: TaskTracker,
+}
+
+impl Pipes {
+    /// To this store, until `stop` is cancelled.
+    pub fn new(store: &Store, stop: &CancellationToken, tasks: &TaskTracker) -> Arc<Self> {
+        let door = Unlisted::new(store.clone(), "http://etcd.invalid:2379", stop.clone());
+        Arc::new(Self { door, tasks: tasks.clone() })
+    }
+}
+
+#[async_trait]
+impl Dial for Pipes {
+    async fn dial(&self, _: &Url) -> std::io::Result<Box<dyn Wire>> {
+        let (ours, theirs) = tokio::io::duplex(PIPE);
+        let door = self.door.clone();
+        self.tasks.spawn(async move { door.speak(theirs).await });
+        Ok(Box::new(ours))
+    }
+}
+
+/// See the module.
+pub struct OnEtcd {
+    /// The apiserver.
+    pub api: ApiServer,
+    /// What is below it.
+    pub storage: Arc<Etcd>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl OnEtcd {
+    /// Starts one; both doors answer on return.
+    ///
+    /// # Errors
+    /// When the etcd does not answer.
+    ///
+    /// # Panics
+    /// When the configuration makes no sense.
+    pub async fn start(config: &Config, dial: Arc<dyn Dial>, nondet: &Nondet) -> Result<Self, StartError> {
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let (storage, work) = Etcd::new(config, dial, &nondet.rng).expect("the configuration is good");
+        tasks.spawn(work);
+        let options = Options {
+            nondet: nondet.clone(),
+            stop: stop.clone(),
+            advertised: "192.0.2.1:6443".to_owned(),
+            client_ca: None,
+            tokens: None,
+        };
+        let follow = |task| drop(tasks.spawn(task));
+        match ApiServer::start(storage.clone(), options, follow).await {
+            Ok(api) => Ok(Self { api, storage, stop, tasks }),
+            Err(error) => {
+                storage.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The REST door, for the administrator.
+    pub fn rest(&self) -> Rest {
+        Rest::new(self.api.in_process(admin()))
+    }
+
+    /// The administrator's client.
+    pub fn client(&self) -> Client {
+        let door = self.api.in_process(admin());
+        Client::over(door.clone(), "test").with_feed(move |request| door.watch(request))
+    }
+
+    /// Ends it.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        self.storage.close().await;
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
