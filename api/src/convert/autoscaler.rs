@@ -139,6 +139,21 @@ fn take_annotation(object: &mut Value, key: &str) -> Value {
     text.and_then(|text| serde_json::from_str(text.as_str()?).ok()).unwrap_or_default()
 }
 
+/// The same value with the first letters of all members in another case: the annotation has them as Go has its fields.
+fn recased(value: Value, case: fn(&str) -> String) -> Value {
+    match value {
+        Value::Object(members) => {
+            let renamed = |(name, value): (String, Value)| {
+                let rest = name.char_indices().nth(1).map_or(name.len(), |(at, _)| at);
+                (format!("{}{}", case(&name[..rest]), &name[rest..]), recased(value, case))
+            };
+            Value::Object(members.into_iter().map(renamed).collect())
+        }
+        Value::Array(items) => items.into_iter().map(|item| recased(item, case)).collect(),
+        value => value,
+    }
+}
+
 fn put_annotation(object: &mut Value, key: &str, value: &Value) {
     if !value.is_null() {
         meta::set_annotation(object, key, &value.to_string());
@@ -157,25 +172,27 @@ pub(super) fn to_v2(object: &mut Value) {
         let metrics = joined(&cpu, json!({"name": "cpu", "target": target}), &others, Side::Target);
         let metrics = if metrics.is_null() { default_metrics() } else { metrics };
         put(spec, "metrics", metrics);
-        put(spec, "behavior", behavior);
+        put(spec, "behavior", recased(behavior, str::to_ascii_lowercase));
     }
     if object["status"].is_object() {
         let status = &mut object["status"];
         let cpu = take(status, "currentCPUUtilizationPercentage");
         let resource = json!({"name": "cpu", "current": {"averageUtilization": cpu}});
+        // The annotation has all of them, this one included.
+        let cpu = if current.is_array() { Value::Null } else { cpu };
         let metrics = joined(&cpu, resource, &current, Side::Current);
         put(status, "currentMetrics", metrics);
         put(status, "conditions", conditions);
     }
 }
 
-/// The CPU metric, if there is one, and the others out of their annotation.
+/// The metrics out of their annotation, then that of the CPU, if there is one.
 fn joined(cpu: &Value, resource: Value, others: &Value, side: Side) -> Value {
-    let mut all = Vec::new();
+    let mut all: Vec<Value> =
+        others.as_array().into_iter().flatten().map(|metric| reshape(metric, side, true)).collect();
     if !cpu.is_null() {
         all.push(json!({"type": "Resource", "resource": resource}));
     }
-    all.extend(others.as_array().into_iter().flatten().map(|metric| reshape(metric, side, true)));
     if all.is_empty() { Value::Null } else { all.into() }
 }
 
@@ -186,7 +203,7 @@ pub(super) fn to_v1(object: &mut Value) {
         let behavior = take(spec, "behavior");
         put(spec, "targetCPUUtilizationPercentage", cpu);
         put_annotation(object, METRICS, &others);
-        put_annotation(object, BEHAVIOR, &behavior);
+        put_annotation(object, BEHAVIOR, &recased(behavior, str::to_ascii_uppercase));
     }
     if object["status"].is_object() {
         let status = &mut object["status"];
@@ -198,10 +215,14 @@ pub(super) fn to_v1(object: &mut Value) {
     }
 }
 
-/// The first CPU utilization, and all other metrics in the flat shape.
+/// The first CPU utilization, and the metrics in the flat shape: of targets the others, of what is now all, since the flat CPU
+/// metric lacks the raw value.
 fn split(metrics: Value, side: Side) -> (Value, Value) {
     let Value::Array(mut metrics) = metrics else { return (Value::Null, Value::Null) };
     let cpu = match metrics.iter().position(|metric| is_cpu_utilization(metric, side)) {
+        Some(at) if side == Side::Current => {
+            metrics[at]["resource"][side.word()]["averageUtilization"].clone()
+        }
         Some(at) => metrics.remove(at)["resource"][side.word()]["averageUtilization"].take(),
         None => Value::Null,
     };

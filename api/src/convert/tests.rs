@@ -45,25 +45,31 @@ fn a_cpu_target_is_a_metric_in_v2() {
             "status": {"currentReplicas": 1, "currentMetrics": [{"type": "Resource",
                 "resource": {"name": "cpu", "current": {"averageUtilization": 20}}}]}})
     );
-    assert_eq!(turned("autoscaling", "v1", HPA, &v2), v1);
+    let mut back = turned("autoscaling", "v1", HPA, &v2);
+    let current = back["metadata"].as_object_mut().unwrap().remove("annotations").unwrap();
+    let current = &current["autoscaling.alpha.kubernetes.io/current-metrics"];
+    let all = r#"[{"resource":{"currentAverageUtilization":20,"name":"cpu"},"type":"Resource"}]"#;
+    assert_eq!((current, back), (&json!(all), v1), "what is now is told in full");
 }
 
 #[test]
 fn what_v1_cannot_say_survives_it() {
     let v2 = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"},
         "spec": {"maxReplicas": 3, "behavior": {"scaleUp": {"selectPolicy": "Max"}}, "metrics": [
-            {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}},
             {"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}}},
             {"type": "Pods", "pods": {"metric": {"name": "m", "selector": {"matchLabels": {"a": "b"}}}, "target": {"type": "AverageValue", "averageValue": "1"}}},
             {"type": "Object", "object": {"describedObject": {"kind": "Service", "name": "s"}, "metric": {"name": "m"}, "target": {"type": "Value", "value": "5"}}},
             {"type": "External", "external": {"metric": {"name": "q"}, "target": {"type": "AverageValue", "averageValue": "30"}}},
-            {"type": "ContainerResource", "containerResource": {"name": "cpu", "container": "c", "target": {"type": "Utilization", "averageUtilization": 60}}}]},
+            {"type": "ContainerResource", "containerResource": {"name": "cpu", "container": "c", "target": {"type": "Utilization", "averageUtilization": 60}}},
+            {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}]},
         "status": {"conditions": [{"type": "AbleToScale", "status": "True"}], "currentMetrics": [
             {"type": "Pods", "pods": {"metric": {"name": "m"}, "current": {"averageValue": "2"}}}]}});
     let v1 = turned("autoscaling", "v1", HPA, &v2);
     assert_eq!(v1["spec"]["targetCPUUtilizationPercentage"], 50);
     let metrics = v1["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"].as_str().unwrap();
     assert!(metrics.contains(r#""resource":{"name":"memory","targetAverageValue":"1Gi"}"#), "{metrics}");
+    let behavior = &v1["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/behavior"];
+    assert_eq!(behavior, r#"{"ScaleUp":{"SelectPolicy":"Max"}}"#);
     assert_eq!(turned("autoscaling", "v2", HPA, &v1), v2);
 }
 

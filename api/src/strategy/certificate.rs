@@ -24,7 +24,8 @@ pub(super) fn status_only(new: &mut Value, old: &Value) {
     for kind in ["Approved", "Denied"] {
         let of_kind = |condition: &&Value| condition["type"] == kind;
         let stored: Vec<Value> = list(&old["status"]["conditions"]).iter().filter(of_kind).cloned().collect();
-        let Some(conditions) = new["status"]["conditions"].as_array_mut() else { return };
+        let conditions = new.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+        let Some(conditions) = conditions else { return };
         if conditions.iter().filter(of_kind).count() == stored.len() {
             let slots = conditions.iter_mut().filter(|condition| condition["type"] == kind);
             slots.zip(stored).for_each(|(slot, stored)| *slot = stored);

@@ -6,6 +6,7 @@ mod api_service;
 mod certificate;
 mod claim;
 mod daemon_set;
+mod devices;
 mod disabled;
 mod generation;
 mod job;
@@ -51,6 +52,7 @@ pub fn prepare_create(resource: &Resource, object: &mut Value) {
         ("batch", "Job") => job::prepare_create(object),
         ("apps", "DaemonSet") => daemon_set::prepare_create(object),
         ("apiregistration.k8s.io", "APIService") => api_service::prepare_create(object),
+        ("resource.k8s.io", "ResourceSlice") => devices::date_taints(object),
         _ => {}
     }
 }
@@ -84,6 +86,7 @@ pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, o
             ("certificates.k8s.io", "CertificateSigningRequest") => copy(new, old, "spec"),
             ("apps", "DaemonSet") => daemon_set::prepare_update(new, old),
             ("apiregistration.k8s.io", "APIService") => api_service::prepare_update(new, old),
+            ("resource.k8s.io", "ResourceSlice") => devices::keep_dates(new, old),
             _ => {}
         }
     }
@@ -109,6 +112,7 @@ fn status_only(resource: &Resource, new: &mut Value, old: &Value) {
         }
         ("apps", "Deployment") => copy_metadata(new, old, "labels"),
         ("certificates.k8s.io", "CertificateSigningRequest") => certificate::status_only(new, old),
+        ("resource.k8s.io", "ResourceClaim") => devices::forget_returned(new, old),
         _ => {}
     }
 }

@@ -164,6 +164,53 @@ fn a_running_pod_is_changed_only_in_what_the_path_names() {
 }
 
 #[test]
+fn taints_of_devices_have_a_time_and_keep_it() {
+    let slices = row("resource.k8s.io", "resourceslices");
+    let slice = |effect: &str| {
+        json!({"metadata": {"name": "s", "creationTimestamp": "2024-01-01T00:00:00Z"},
+            "spec": {"devices": [{"name": "a", "taints": [{"key": "k", "effect": effect}]}]}})
+    };
+    let added = |slice: &Value| slice["spec"]["devices"][0]["taints"][0]["timeAdded"].clone();
+    let mut old = slice("NoSchedule");
+    prepare_create(slices, &mut old);
+    assert_eq!(added(&old), "2024-01-01T00:00:00Z");
+    old["spec"]["devices"][0]["taints"][0]["timeAdded"] = "2024-01-02T00:00:00Z".into();
+    let mut same = slice("NoSchedule");
+    prepare_update(slices, "", &mut same, &old);
+    assert_eq!((added(&same), meta::generation(&same)), ("2024-01-02T00:00:00Z".into(), 1));
+}
+
+#[test]
+fn a_claim_that_gives_devices_back_says_nothing_more_about_them() {
+    let claims = row("resource.k8s.io", "resourceclaims");
+    let device = |name: &str| json!({"driver": "d", "pool": "p", "device": name});
+    let old = json!({"metadata": {"name": "c"}, "status": {"devices": [device("a"), device("b")],
+        "allocation": {"devices": {"results": [device("a"), device("b")]}}}});
+    let mut part = old.clone();
+    part["status"]["allocation"]["devices"]["results"] = json!([device("b")]);
+    prepare_update(claims, "status", &mut part, &old);
+    assert_eq!(part["status"]["devices"], json!([device("b")]));
+    let mut none = old.clone();
+    none["status"].as_object_mut().unwrap().remove("allocation");
+    prepare_update(claims, "status", &mut none, &old);
+    assert!(none["status"]["devices"].is_null());
+}
+
+#[test]
+fn an_api_service_of_this_server_is_available_from_the_start() {
+    let services = row("apiregistration.k8s.io", "apiservices");
+    let mut own =
+        json!({"metadata": {"name": "v1.", "creationTimestamp": "2024-01-01T00:00:00Z"}, "spec": {}});
+    prepare_create(services, &mut own);
+    let condition = &own["status"]["conditions"][0];
+    assert_eq!((&condition["status"], &condition["reason"]), (&json!("True"), &json!("Local")));
+    let mut moved = own.clone();
+    moved["spec"]["service"] = json!({"namespace": "n", "name": "s"});
+    prepare_update(services, "", &mut moved, &own);
+    assert_eq!(moved["status"]["conditions"][0]["status"], "False");
+}
+
+#[test]
 fn what_is_behind_features_that_are_off_is_dropped_without_a_word() {
     let lifecycle = json!({"stopSignal": "SIGINT"});
     let spec = json!({

@@ -83,7 +83,7 @@ fn a_signing_request_says_who_asked_and_is_decided_on_its_own_path() {
         let bob = UserInfo::new("bob", ["system:masters", "staff"]);
         let made = cluster.rest_as(bob).call("POST", path, body).await;
         assert_eq!((made.code, made.text("/spec/username")), (201, "bob".to_owned()), "{:?}", made.body);
-        assert_eq!(made.json()["spec"]["groups"], json!(["system:masters", "staff"]));
+        assert_eq!(made.json()["spec"]["groups"], json!(["system:masters", "staff", "system:authenticated"]));
         let approved =
             json!({ "status": { "conditions": [{ "type": "Approved", "status": "True", "reason": "r" }] } });
         let wrong = merge(cluster, &format!("{path}/c/status"), approved.clone()).await;

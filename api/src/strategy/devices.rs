@@ -1,0 +1,56 @@
+//! Devices: since when they are tainted, and which of them a claim's status may still speak of.
+
+use serde_json::Value;
+
+use crate::meta;
+use crate::object::{list, text};
+
+/// Taints of a new slice are as old as it is, unless they say otherwise.
+pub(super) fn date_taints(slice: &mut Value) {
+    let created = meta::creation_timestamp(slice).to_owned();
+    taints(slice).for_each(|taint| date(taint, &created));
+}
+
+/// Taints that stay keep their time; new ones without a time are as old as the slice, for want of a clock here.
+pub(super) fn keep_dates(new: &mut Value, old: &Value) {
+    let devices = list(&old["spec"]["devices"]).iter();
+    let stored: Vec<Value> = devices.flat_map(|device| list(&device["taints"])).cloned().collect();
+    let created = meta::creation_timestamp(old).to_owned();
+    for taint in taints(new) {
+        let same = |other: &&Value| other["key"] == taint["key"] && other["effect"] == taint["effect"];
+        let since =
+            stored.iter().find(same).map_or(created.clone(), |other| text(&other["timeAdded"]).to_owned());
+        date(taint, &since);
+    }
+}
+
+fn date(taint: &mut Value, since: &str) {
+    if taint["timeAdded"].is_null() && !since.is_empty() {
+        taint["timeAdded"] = since.into();
+    }
+}
+
+fn taints(slice: &mut Value) -> impl Iterator<Item = &mut Value> {
+    let devices = slice.pointer_mut("/spec/devices").and_then(Value::as_array_mut).into_iter().flatten();
+    devices
+        .filter_map(|device| device.get_mut("taints").and_then(Value::as_array_mut))
+        .flatten()
+        .filter(|taint| taint.is_object())
+}
+
+/// A claim that gives devices back says nothing more about them, even if whoever takes them back does not know that drivers
+/// report on them.
+pub(super) fn forget_returned(new: &mut Value, old: &Value) {
+    let id = |device: &Value| ["driver", "pool", "device", "shareID"].map(|m| text(&device[m]).to_owned());
+    let allocated = |claim: &Value| -> Vec<_> {
+        list(&claim["status"]["allocation"]["devices"]["results"]).iter().map(id).collect()
+    };
+    let (before, after) = (allocated(old), allocated(new));
+    let Some(reported) = new.pointer_mut("/status/devices").and_then(Value::as_array_mut) else { return };
+    reported.retain(|device| !before.contains(&id(device)) || after.contains(&id(device)));
+    if reported.is_empty()
+        && let Some(status) = new["status"].as_object_mut()
+    {
+        status.remove("devices");
+    }
+}
