@@ -31,6 +31,8 @@ mod openapi;
 mod options;
 /// Patches of the other kinds.
 mod patch;
+/// Requests at random: none panics, and what is refused changes nothing.
+mod random;
 /// Logs, commands, terminals and ports of simulated containers.
 mod streams;
 /// What is below an object.
