@@ -82,6 +82,7 @@ impl OnEtcd {
             stop: stop.clone(),
             advertised: "kstore.invalid:6443".to_owned(),
             tokens: None,
+            client_ca: None,
         };
         let follow = |task| drop(tasks.spawn(task));
         match ApiServer::start(storage.clone(), options, follow).await {
