@@ -93,7 +93,7 @@ pub const PLACE_WAIT: Duration = Duration::from_secs(15);
 /// below the usual limit of open files.
 pub const CONNECTIONS: usize = 8192;
 
-/// One call to an external etcd takes at most this long; it gives up itself after about seven seconds, when it has no leader.
+/// One call to an external etcd takes at most this long; without a leader it would answer after about seven seconds.
 pub const ETCD_CALL: Duration = Duration::from_secs(5);
 
 /// Longest wait for a connection to a member of an external etcd.
