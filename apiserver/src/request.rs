@@ -67,7 +67,6 @@ pub struct Transaction {
 
 /// One operation of a transaction.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly every step acts, and a few live at a time")]
 pub enum Step {
     /// Creates, updates, patches or deletes one object.
     Act(Target, Box<Action>),

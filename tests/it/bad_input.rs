@@ -142,6 +142,7 @@ fn bodies() -> Vec<Case> {
     ]
 }
 
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn paths() -> Vec<Case> {
     let there = format!("{CONFIG_MAPS}/there");
     let get = |path: &str, code, reason, message| -> Case {

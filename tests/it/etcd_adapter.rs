@@ -228,7 +228,6 @@ fn a_guaranteed_update_tries_nothing_more_when_the_outcome_is_unknown() {
             advertised: String::new(),
             client_ca: None,
             tokens: None,
-            client_ca: None,
         };
         let api = ApiServer::start(storage.clone(), options, |task| drop(tokio::spawn(task))).await.unwrap();
         let admin = UserInfo::new("kubernetes-admin", ["system:masters"]);

@@ -83,7 +83,6 @@ impl OnEtcd {
             advertised: "192.0.2.1:6443".to_owned(),
             client_ca: None,
             tokens: None,
-            client_ca: None,
         };
         let follow = |task| drop(tasks.spawn(task));
         match ApiServer::start(storage.clone(), options, follow).await {

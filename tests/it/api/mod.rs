@@ -133,9 +133,9 @@ fn compare(at: &str, got: &Value, wanted: &Value, differences: &mut Vec<String>)
             }
         }
         Value::String(text) if text.starts_with('~') => {
-            if !got.as_str().unwrap_or_default().contains(&text[1..]) {
-                differences.push(format!("{at} is {got}, which does not contain {:?}", &text[1..]));
-            }
+            let lacks = !got.as_str().unwrap_or_default().contains(&text[1..]);
+            differences
+                .extend(lacks.then(|| format!("{at} is {got}, which does not contain {:?}", &text[1..])));
         }
         _ if got != wanted => differences.push(format!("{at} is {got} instead of {wanted}")),
         _ => {}

@@ -45,6 +45,7 @@ fn options_are_refused_by_their_kind() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn a_dry_run_does_everything_but_store() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::config_map("there", "1")).await;
