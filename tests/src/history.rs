@@ -2,6 +2,7 @@
 
 use crate::Cluster;
 use bytes::Bytes;
+use kstore_apiserver::cache::ROOT;
 use kstore_apiserver::provenance::Note;
 use kstore_store::{EventKind, KeyRange, Revision, WatchRequest};
 use std::fmt;
@@ -28,14 +29,15 @@ impl fmt::Debug for Change {
 }
 
 impl Cluster {
-    /// Everything that was ever written, in order.
+    /// Everything that was ever written to objects, in order. The key beside them in which an etcd keeps notes is none.
     pub fn history(&self) -> Vec<Change> {
         let everything = WatchRequest::new(KeyRange::all()).from(Revision(1));
         let mut watcher = self.store.watch(everything).expect("an open store can be watched");
         let mut changes = Vec::new();
         while let Some(batch) = watcher.try_next() {
             let batch = batch.expect("nothing was compacted");
-            changes.extend(batch.events.iter().map(|event| Change {
+            let objects = batch.events.iter().filter(|event| event.key().starts_with(ROOT.as_bytes()));
+            changes.extend(objects.map(|event| Change {
                 revision: batch.revision.0,
                 key: String::from_utf8_lossy(event.key()).into_owned(),
                 value: (event.kind == EventKind::Put).then(|| event.kv.value_bytes()),

@@ -70,7 +70,7 @@ impl Paths {
 
     async fn answer(&self, parts: &Parts, user: &UserInfo) -> Response<Body> {
         let path = parts.uri.path();
-        if let Err(status) = self.authorize(parts, user) {
+        if let Err(status) = self.authorized(parts, user).await {
             return refusal(&status);
         }
         if !matches!(parts.method, Method::GET | Method::HEAD) {
@@ -116,6 +116,15 @@ impl Paths {
     fn metrics(&self) -> String {
         let cache = self.pipeline.cache();
         self.pipeline.metrics().render(kind::stored().map(|resource| (resource, cache.count(resource))))
+    }
+
+    /// A refusal counts only once everything that was answered before this request can be seen; to wait for it first would tie
+    /// health to the storage.
+    async fn authorized(&self, parts: &Parts, user: &UserInfo) -> Result<(), Status> {
+        match self.authorize(parts, user) {
+            Err(_) if self.pipeline.cache().fresh().await.is_ok() => self.authorize(parts, user),
+            verdict => verdict,
+        }
     }
 
     fn authorize(&self, parts: &Parts, user: &UserInfo) -> Result<(), Status> {
