@@ -76,8 +76,8 @@ fn protobuf_says_the_same_as_json() {
             let json = ask(cluster, "GET", path, &[]).await.json();
             // Nodes report all the time.
             let version = json["metadata"]["resourceVersion"].as_str().unwrap();
-            let same = format!("{path}?resourceVersion={version}&resourceVersionMatch=Exact");
-            let proto = decode(&ask(cluster, "GET", &same, &accept).await);
+            let exact = format!("{path}?resourceVersion={version}&resourceVersionMatch=Exact");
+            let proto = decode(&ask(cluster, "GET", &exact, &accept).await);
             assert_eq!(
                 (&json["kind"], &json["metadata"]["resourceVersion"]),
                 (&proto["kind"], &proto["metadata"]["resourceVersion"])
