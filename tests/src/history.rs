@@ -16,7 +16,7 @@ pub struct Change {
     pub key: String,
     /// The stored bytes; `None`: deleted.
     pub value: Option<Bytes>,
-    /// Who did it and why.
+    /// Who did it and why, as the storage keeps it.
     pub note: Option<Bytes>,
 }
 
@@ -36,12 +36,14 @@ impl Cluster {
         let mut changes = Vec::new();
         while let Some(batch) = watcher.try_next() {
             let batch = batch.expect("nothing was compacted");
-            let objects = batch.events.iter().filter(|event| event.key().starts_with(ROOT.as_bytes()));
-            changes.extend(objects.map(|event| Change {
+            let (objects, beside): (Vec<_>, Vec<_>) =
+                batch.events.iter().partition(|event| event.key().starts_with(ROOT.as_bytes()));
+            let beside = beside.first().map(|event| event.kv.value_bytes());
+            changes.extend(objects.iter().map(|event| Change {
                 revision: batch.revision.0,
                 key: String::from_utf8_lossy(event.key()).into_owned(),
                 value: (event.kind == EventKind::Put).then(|| event.kv.value_bytes()),
-                note: event.note.clone(),
+                note: event.note.clone().or_else(|| beside.clone()),
             }));
         }
         changes
