@@ -1,6 +1,6 @@
 //! What every cluster has from the start: namespaces, priority classes, flow control, API services, the service of the API itself
 //! with its addresses, roles and bindings. Made through the pipeline like anything else, if they are not there yet; what somebody
-//! has changed stays changed. Only what says where this server is ([`here`]) is kept right at every start.
+//! has changed stays changed. Only what says where this server is (`here`) is kept right at every start.
 
 mod here;
 mod objects;

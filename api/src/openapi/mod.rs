@@ -3,7 +3,7 @@
 //! the server validates fields. Generators of clients read all of it.
 //!
 //! Types and descriptions come from `k8s-openapi`, list and patch facts from the field table, defaults and enumerations from
-//! [`facts`], paths from the resources handed in. Nothing is cached here: a document is large and made on demand; the
+//! `facts`, paths from the resources handed in. Nothing is cached here: a document is large and made on demand; the
 //! [`Part::fingerprint`] is cheap and changes whenever the document would.
 
 mod facts;

@@ -1,5 +1,5 @@
 //! OpenAPI documents in protobuf: the form in which `kubectl` reads `/openapi/v2`. The messages are those of Google's gnostic,
-//! written down as tables of member names and field numbers ([`v2`], [`v3`]); this file walks a JSON document along them. Only
+//! written down as tables of member names and field numbers (`v2`, `v3`); this file walks a JSON document along them. Only
 //! what a document of ours can contain is in the tables. A member that is in no table and no extension (`x-…`) is left out.
 
 #[cfg(test)]
