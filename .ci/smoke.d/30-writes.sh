@@ -100,4 +100,8 @@ step 'kubectl create role r --verb=get --resource=pods && kubectl create rolebin
 step 'kubectl auth can-i get pods --as=joe -n writes' '^yes$'
 refused 'kubectl auth can-i delete pods --as=joe -n writes' '^no'
 step 'kubectl get pods --as=joe 2>&1 || true' 'Forbidden.*cannot list resource "pods" in API group ""'
-refused 'kubectl create token default' 'not served by kstore yet'
+step 'kubectl create token default' '^ey[A-Za-z0-9_-]+[.]ey[A-Za-z0-9_-]+[.][A-Za-z0-9_-]+$'
+kubectl config view --raw --minify | sed '/client-\(certificate\|key\)-data/d' >"$WORK/nobody.kubeconfig"
+step 'kubectl --kubeconfig "$WORK/nobody.kubeconfig" --token "$(kubectl create token default)" auth whoami -o yaml' \
+    'system:serviceaccount:writes:default'
+refused 'kubectl create token default --duration=1m' 'may not specify a duration less than 10 minutes'
