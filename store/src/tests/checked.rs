@@ -18,7 +18,7 @@ use crate::disk::sim::{Fault, Policy, SimDisk};
 use crate::{
     CompactError, Compare, CompareOp, Config, Delete, Durability, EventKind, KeyRange, KeyValue, LeaseError,
     LeaseId, Op, OpResult, Put, Range, RangeError, RangeResult, Revision, Store, Target, Txn, TxnError,
-    TxnResult, WatchRequest,
+    TxnResult, WatchError, WatchRequest,
 };
 
 const CLIENTS: u32 = 6;
@@ -216,12 +216,17 @@ async fn client(store: &Store, id: u32, rng: &Rng, moments: &Moments) -> Vec<Cal
     calls
 }
 
-/// A watch on everything from `start` on, until the store stops; also where to go on.
+/// A watch on everything from `start` on, until the store stops, which may be before it begins; also where to go on.
 async fn watch(store: &Store, start: i64, moments: &Moments) -> (seen::Watch, i64) {
     let request = seen::WatchRequest { keys: Keys::all(), start, prev_kv: true, ..Default::default() };
     let (at, mut responses, mut next) = (moments.now(), Vec::new(), start);
     let asked = WatchRequest::new(KeyRange::all()).from(Revision(start)).with_prev_kv();
-    let mut watcher = store.watch(asked).unwrap();
+    let mut watcher = match store.watch(asked) {
+        Err(WatchError::Stopped(_)) => {
+            return (seen::Watch { client: CLIENTS, at, request, responses }, next);
+        }
+        watcher => watcher.unwrap(),
+    };
     while let Some(Ok(batch)) = watcher.next().await {
         let event = |event: &crate::Event| {
             let kind = match event.kind {
