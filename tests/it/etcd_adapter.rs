@@ -5,9 +5,7 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::storage::etcd::Etcd;
-use kstore_apiserver::storage::{
-    Commit, CommitError, Guard, Outcome, Page, Raw, RawWatch, ReadError, Storage, Write,
-};
+use kstore_apiserver::storage::{Commit, CommitError, Guard, Layer, Outcome, ReadError, Storage, Write};
 use kstore_apiserver::{ApiServer, Options};
 use kstore_client::{Gvr, WatchParams};
 use kstore_informer::{Frame, ListerWatcher as _, Revision, SourceError, Start};
@@ -187,32 +185,15 @@ struct Forgetful {
 }
 
 #[async_trait]
-impl Storage for Forgetful {
-    fn revision_here(&self) -> Option<i64> {
-        self.inner.revision_here()
+impl Layer for Forgetful {
+    fn inner(&self) -> &dyn Storage {
+        &*self.inner
     }
-    async fn revision(&self) -> Result<i64, ReadError> {
-        self.inner.revision().await
-    }
-    async fn get(&self, key: &str, revision: i64) -> Result<Option<Raw>, ReadError> {
-        self.inner.get(key, revision).await
-    }
-    async fn list(&self, start: &str, end: &str, limit: i64, revision: i64) -> Result<Page, ReadError> {
-        self.inner.list(start, end, limit, revision).await
-    }
+
     async fn commit(&self, commit: Commit) -> Result<Outcome, CommitError> {
         self.commits.fetch_add(1, Ordering::SeqCst);
         let outcome = self.inner.commit(commit).await;
         if self.forgets.load(Ordering::SeqCst) { Err(CommitError::Unknown("lost".into())) } else { outcome }
-    }
-    async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {
-        self.inner.watch(prefix, after).await
-    }
-    fn is_healthy(&self) -> bool {
-        self.inner.is_healthy()
-    }
-    async fn close(&self) {
-        self.inner.close().await;
     }
 }
 

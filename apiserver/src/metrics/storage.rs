@@ -5,7 +5,7 @@ use super::request::DURATIONS;
 use super::series::{Counter, Family, Histogram};
 use crate::cache::resource_of;
 use crate::storage::{
-    Commit, CommitError, Outcome, Page as Found, Raw, RawWatch, ReadError, SharedStorage, Storage, Write,
+    Commit, CommitError, Layer, Outcome, Page as Found, Raw, ReadError, SharedStorage, Storage, Write,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -86,13 +86,9 @@ fn about(commit: &Commit) -> (&'static str, &str) {
 }
 
 #[async_trait]
-impl Storage for Measured {
-    fn revision_here(&self) -> Option<i64> {
-        self.inner.revision_here()
-    }
-
-    async fn revision(&self) -> Result<i64, ReadError> {
-        self.inner.revision().await
+impl Layer for Measured {
+    fn inner(&self) -> &dyn Storage {
+        &*self.inner
     }
 
     async fn get(&self, key: &str, revision: i64) -> Result<Option<Raw>, ReadError> {
@@ -116,17 +112,5 @@ impl Storage for Measured {
         let outcome = self.inner.commit(commit).await;
         self.figures.count(operation, &key, began, outcome.is_err());
         outcome
-    }
-
-    async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {
-        self.inner.watch(prefix, after).await
-    }
-
-    fn is_healthy(&self) -> bool {
-        self.inner.is_healthy()
-    }
-
-    async fn close(&self) {
-        self.inner.close().await;
     }
 }

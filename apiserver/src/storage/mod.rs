@@ -1,8 +1,11 @@
 //! The seam under the apiserver: what it needs of a revisioned key-value store, and no more. `embedded` is our own store in
-//! this process; an external etcd cluster is the second implementation to come. No object is parsed here.
+//! this process, `etcd` an external cluster, `layer` what stands in front of either. No object is parsed here.
 
 pub mod embedded;
 pub mod etcd;
+mod layer;
+
+pub use layer::Layer;
 
 use async_trait::async_trait;
 use bytes::Bytes;

@@ -8,7 +8,7 @@ use futures::future::join_all;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::storage::{
-    Commit, CommitError, Guard, Outcome, Page, Raw, RawWatch, ReadError, Storage,
+    Commit, CommitError, Guard, Layer, Outcome, Raw, RawWatch, ReadError, Storage,
 };
 use kstore_apiserver::{ApiServer, Options};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, Patch, Transaction};
@@ -69,21 +69,9 @@ impl RawWatch for Late {
 }
 
 #[async_trait]
-impl Storage for Contended {
-    fn revision_here(&self) -> Option<i64> {
-        self.inner.revision_here()
-    }
-
-    async fn revision(&self) -> Result<i64, ReadError> {
-        self.inner.revision().await
-    }
-
-    async fn get(&self, key: &str, revision: i64) -> Result<Option<Raw>, ReadError> {
-        self.inner.get(key, revision).await
-    }
-
-    async fn list(&self, start: &str, end: &str, limit: i64, revision: i64) -> Result<Page, ReadError> {
-        self.inner.list(start, end, limit, revision).await
+impl Layer for Contended {
+    fn inner(&self) -> &dyn Storage {
+        &self.inner
     }
 
     async fn commit(&self, commit: Commit) -> Result<Outcome, CommitError> {
@@ -104,14 +92,6 @@ impl Storage for Contended {
     async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {
         let watch = self.inner.watch(prefix, after).await?;
         Ok(Box::new(Late(watch, Rng::seeded(self.rng.below(u64::MAX)))))
-    }
-
-    fn is_healthy(&self) -> bool {
-        self.inner.is_healthy()
-    }
-
-    async fn close(&self) {
-        self.inner.close().await;
     }
 }
 

@@ -7,7 +7,7 @@ use crate::pipeline::Pipeline;
 use crate::provenance::Provenance;
 use crate::request::{Action, Body, DeleteOptions, GetOptions, Request, Target, WriteOptions};
 use crate::storage::embedded::Embedded;
-use crate::storage::{CommitError, Page, RawWatch, ReadError, Storage, Write};
+use crate::storage::{CommitError, Layer, Storage, Write};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::HeaderMap;
@@ -43,21 +43,9 @@ impl Racing {
 }
 
 #[async_trait]
-impl Storage for Racing {
-    fn revision_here(&self) -> Option<i64> {
-        self.inner.revision_here()
-    }
-
-    async fn revision(&self) -> Result<i64, ReadError> {
-        self.inner.revision().await
-    }
-
-    async fn get(&self, key: &str, revision: i64) -> Result<Option<Raw>, ReadError> {
-        self.inner.get(key, revision).await
-    }
-
-    async fn list(&self, start: &str, end: &str, limit: i64, revision: i64) -> Result<Page, ReadError> {
-        self.inner.list(start, end, limit, revision).await
+impl Layer for Racing {
+    fn inner(&self) -> &dyn Storage {
+        &self.inner
     }
 
     async fn commit(&self, commit: Commit) -> Result<Outcome, CommitError> {
@@ -67,18 +55,6 @@ impl Storage for Racing {
             self.write_lease(spec).await;
         }
         self.inner.commit(commit).await
-    }
-
-    async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {
-        self.inner.watch(prefix, after).await
-    }
-
-    fn is_healthy(&self) -> bool {
-        self.inner.is_healthy()
-    }
-
-    async fn close(&self) {
-        self.inner.close().await;
     }
 }
 
