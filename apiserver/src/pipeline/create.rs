@@ -21,9 +21,6 @@ impl Pipeline {
     ) -> Result<Answer, Status> {
         let resource = request.target.resource;
         if !resource.is_stored() {
-            if resource.kind == "TokenReview" {
-                return self.review_token(body, request).await;
-            }
             return self.post_virtual(request, body, options, warnings).await;
         }
         let span = tracing::debug_span!("decode").entered();
