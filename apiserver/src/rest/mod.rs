@@ -3,6 +3,8 @@
 mod accept;
 mod content;
 mod document;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod list_query;
 mod listing;
 mod path;
