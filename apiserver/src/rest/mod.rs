@@ -119,7 +119,8 @@ impl Rest {
             }
             Route::Resource(path) => match stream::Which::of(&path) {
                 Some(which) => self.streams.serve(which, parts, &user, path).await,
-                None => self.resource(&parts, body, user, path).await,
+                None if stream::is_proxy(&path) => self.streams.proxy(parts, body, &user, path).await,
+                None => self.resource(parts, body, user, path).await,
             },
         }
     }
@@ -131,7 +132,7 @@ impl Rest {
 
     async fn resource(
         &self,
-        parts: &Parts,
+        mut parts: Parts,
         body: HttpBody,
         user: UserInfo,
         path: ResourcePath,
@@ -145,7 +146,11 @@ impl Rest {
             Ok(accepted) => accepted,
             Err(status) => return refusal(&status),
         };
-        let request = match self.request(parts, body, user, path, &query).await {
+        let socket = match watches.then(|| stream::Handshake::of(&mut parts)).transpose() {
+            Ok(socket) => socket.flatten(),
+            Err(status) => return refusal(&status),
+        };
+        let request = match self.request(&parts, body, user, path, &query).await {
             Ok(request) => request,
             Err(status) => return refusal_as(&status, accepted.encoding),
         };
@@ -176,7 +181,11 @@ impl Rest {
         if accepted {
             *response.status_mut() = StatusCode::ACCEPTED;
         }
-        self.pipeline.metrics().sent(kind, response)
+        let response = self.pipeline.metrics().sent(kind, response);
+        match socket {
+            Some(handshake) => self.streams.watch(handshake, response),
+            None => response,
+        }
     }
 
     /// Everything about a resource request that the URL, the headers and the body say.
