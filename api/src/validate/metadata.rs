@@ -24,7 +24,7 @@ pub(super) fn create(resource: &Resource, object: &Value, errors: &mut ErrorList
         grammar(errors, &METADATA.child("name"), own, name::object_name(resource.name_rule, own));
     }
     scope(resource, meta::namespace(object), errors);
-    common(object, errors);
+    common(resource, object, errors);
 }
 
 fn scope(resource: &Resource, namespace: &str, errors: &mut ErrorList) {
@@ -52,7 +52,7 @@ pub(super) fn update(resource: &Resource, new: &Value, old: &Value, errors: &mut
             errors.invalid(&METADATA.child(member), value, IMMUTABLE);
         }
     }
-    common(new, errors);
+    common(resource, new, errors);
 }
 
 fn no_new_finalizers(new: &Value, old: &Value, errors: &mut ErrorList) {
@@ -67,11 +67,14 @@ fn no_new_finalizers(new: &Value, old: &Value, errors: &mut ErrorList) {
     }
 }
 
-fn common(object: &Value, errors: &mut ErrorList) {
+fn common(resource: &Resource, object: &Value, errors: &mut ErrorList) {
     labels(errors, &METADATA.child("labels"), &object["metadata"]["labels"]);
     annotations(errors, &METADATA.child("annotations"), &object["metadata"]["annotations"]);
     owners(object, errors);
     finalizers(object, errors);
+    if !FOREIGN_FINALIZERS.contains(&resource.group) {
+        own_finalizers(object, errors);
+    }
 }
 
 /// A map of labels.
@@ -126,6 +129,21 @@ fn second_controller(errors: &mut ErrorList, path: &Path<'_>, object: &Value, (f
         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
     );
     errors.invalid(path, meta::owner_references(object), detail);
+}
+
+/// Groups whose objects may have finalizers of any name; with others, a name without a domain is one of Kubernetes' own.
+const FOREIGN_FINALIZERS: [&str; 3] =
+    ["admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io"];
+
+fn own_finalizers(object: &Value, errors: &mut ErrorList) {
+    let known = ["kubernetes", FINALIZER_ORPHAN, FINALIZER_FOREGROUND];
+    let path = METADATA.child("finalizers");
+    for (at, finalizer) in meta::finalizers(object).enumerate() {
+        if !finalizer.contains('/') && !known.contains(&finalizer) {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.invalid(&path.index(at), finalizer, detail);
+        }
+    }
 }
 
 fn finalizers(object: &Value, errors: &mut ErrorList) {
