@@ -145,6 +145,14 @@ impl Rest {
             Ok(accepted) => accepted,
             Err(status) => return refusal(&status),
         };
+        let include = match accepted.transform {
+            content::Transform::Table(_) => Include::parse(query.get("includeObject")),
+            content::Transform::None | content::Transform::Partial(_) => Ok(Include::Metadata),
+        };
+        let include = match include {
+            Ok(include) => include,
+            Err(status) => return refusal_as(&status, accepted.encoding),
+        };
         let request = match self.request(parts, body, user, path, &query).await {
             Ok(request) => request,
             Err(status) => return refusal_as(&status, accepted.encoding),
@@ -156,7 +164,7 @@ impl Rest {
         let reply = Reply {
             resource,
             accepted,
-            include: Include::parse(query.get("includeObject")),
+            include,
             gzip: content::takes_gzip(&parts.headers),
             watch: watch::Ending {
                 timeout_seconds: watch.0,
