@@ -12,8 +12,8 @@ pub const ANNOTATIONS_MAX: usize = 256 * 1024;
 pub const DATA_MAX: usize = 1024 * 1024;
 /// Bytes of the difference that is told with a refused change: a screen for people; the rest is cut.
 pub const DIFF_MAX: usize = 16 * 1024;
-/// Pairs of lines that are compared to find it; what differs in more is shown as gone and come.
-pub const DIFF_CELLS_MAX: usize = 1 << 20;
+/// Lines of both values together of which it is found: the time grows with the square. A pod has some hundred.
+pub const DIFF_LINES_MAX: usize = 4_000;
 /// Bytes of a generated name before its random suffix: a label minus the suffix.
 pub const GENERATED_BASE_MAX: usize = LABEL_MAX - GENERATED_SUFFIX;
 /// Characters of the random suffix of a generated name.

@@ -119,7 +119,8 @@ impl Rest {
             }
             Route::Resource(path) => match stream::Which::of(&path) {
                 Some(which) => self.streams.serve(which, parts, &user, path).await,
-                None => self.resource(&parts, body, user, path).await,
+                None if stream::is_proxy(&path) => self.streams.proxy(parts, body, &user, path).await,
+                None => self.resource(parts, body, user, path).await,
             },
         }
     }
@@ -131,7 +132,7 @@ impl Rest {
 
     async fn resource(
         &self,
-        parts: &Parts,
+        mut parts: Parts,
         body: HttpBody,
         user: UserInfo,
         path: ResourcePath,
@@ -145,15 +146,15 @@ impl Rest {
             Ok(accepted) => accepted,
             Err(status) => return refusal(&status),
         };
-        let include = match accepted.transform {
-            content::Transform::Table(_) => Include::parse(query.get("includeObject")),
-            content::Transform::None | content::Transform::Partial(_) => Ok(Include::Metadata),
-        };
-        let include = match include {
+        let include = match included(&accepted, &query) {
             Ok(include) => include,
             Err(status) => return refusal_as(&status, accepted.encoding),
         };
-        let request = match self.request(parts, body, user, path, &query).await {
+        let socket = match watches.then(|| stream::Handshake::of(&mut parts)).transpose() {
+            Ok(socket) => socket.flatten(),
+            Err(status) => return refusal(&status),
+        };
+        let request = match self.request(&parts, body, user, path, &query).await {
             Ok(request) => request,
             Err(status) => return refusal_as(&status, accepted.encoding),
         };
@@ -184,7 +185,11 @@ impl Rest {
         if accepted {
             *response.status_mut() = StatusCode::ACCEPTED;
         }
-        self.pipeline.metrics().sent(kind, response)
+        let response = self.pipeline.metrics().sent(kind, response);
+        match socket {
+            Some(handshake) => self.streams.watch(handshake, response),
+            None => response,
+        }
     }
 
     /// Everything about a resource request that the URL, the headers and the body say.
@@ -239,6 +244,14 @@ impl Rest {
 /// Revisions out of a `kstore-cause` header; what is no number is left out.
 pub(crate) fn causes(header: &str) -> Vec<i64> {
     header.split(',').filter_map(|revision| revision.trim().parse().ok()).take(limits::CAUSES).collect()
+}
+
+/// What rows carry, where rows are asked for.
+fn included(accepted: &content::Accepted, query: &Query) -> Result<Include, Status> {
+    match accepted.transform {
+        content::Transform::Table(_) => Include::parse(query.get("includeObject")),
+        content::Transform::None | content::Transform::Partial(_) => Ok(Include::Metadata),
+    }
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
