@@ -9,6 +9,7 @@ mod delete;
 mod eviction;
 mod in_flight;
 mod read;
+mod signing;
 mod subresource;
 mod token;
 mod transact;

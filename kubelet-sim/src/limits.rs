@@ -50,5 +50,7 @@ pub(crate) const TUNNEL_RETRY_BASE: Duration = Duration::from_millis(250);
 pub(crate) const TUNNEL_RETRY_MAX: Duration = Duration::from_secs(10);
 /// The longest line that a simulated shell reads; a longer one ends its input.
 pub(crate) const LINE_BYTES: usize = 64 * 1024;
-/// The longest head of an HTTP request that a simulated port reads; a longer one is answered as it is.
-pub(crate) const HTTP_HEAD: usize = 16 * 1024;
+/// The longest body of an HTTP request that a simulated server reads; it is dropped.
+pub(crate) const HTTP_BODY: usize = 64 * 1024 * 1024;
+/// Bytes of HTTP under way in each direction between a simulated server and its stream.
+pub(crate) const HTTP_PIPE: usize = 16 * 1024;

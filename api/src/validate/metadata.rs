@@ -11,6 +11,10 @@ use crate::name;
 use crate::object::{list, text};
 
 const METADATA: Path<'static> = Path::new("metadata");
+/// Finalizers without a domain, which are the system's.
+pub(super) const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", FINALIZER_ORPHAN, FINALIZER_FOREGROUND];
+/// What is said of any other without a domain.
+pub(super) const NO_DOMAIN: &str = "name is neither a standard finalizer name nor is it fully qualified";
 
 pub(super) fn create(resource: &Resource, object: &Value, errors: &mut ErrorList) {
     let (own, prefix) = (meta::name(object), meta::generate_name(object));
@@ -24,7 +28,8 @@ pub(super) fn create(resource: &Resource, object: &Value, errors: &mut ErrorList
         grammar(errors, &METADATA.child("name"), own, name::object_name(resource.name_rule, own));
     }
     scope(resource, meta::namespace(object), errors);
-    common(resource, object, errors);
+    common(object, errors);
+    domains(resource, object, errors);
 }
 
 fn scope(resource: &Resource, namespace: &str, errors: &mut ErrorList) {
@@ -52,7 +57,8 @@ pub(super) fn update(resource: &Resource, new: &Value, old: &Value, errors: &mut
             errors.invalid(&METADATA.child(member), value, IMMUTABLE);
         }
     }
-    common(resource, new, errors);
+    common(new, errors);
+    domains(resource, new, errors);
 }
 
 fn no_new_finalizers(new: &Value, old: &Value, errors: &mut ErrorList) {
@@ -67,14 +73,11 @@ fn no_new_finalizers(new: &Value, old: &Value, errors: &mut ErrorList) {
     }
 }
 
-fn common(resource: &Resource, object: &Value, errors: &mut ErrorList) {
+fn common(object: &Value, errors: &mut ErrorList) {
     labels(errors, &METADATA.child("labels"), &object["metadata"]["labels"]);
     annotations(errors, &METADATA.child("annotations"), &object["metadata"]["annotations"]);
     owners(object, errors);
     finalizers(object, errors);
-    if !FOREIGN_FINALIZERS.contains(&resource.group) {
-        own_finalizers(object, errors);
-    }
 }
 
 /// A map of labels.
@@ -131,17 +134,17 @@ fn second_controller(errors: &mut ErrorList, path: &Path<'_>, object: &Value, (f
     errors.invalid(path, meta::owner_references(object), detail);
 }
 
-/// Groups whose objects may have finalizers of any name; with others, a name without a domain is one of Kubernetes' own.
-const FOREIGN_FINALIZERS: [&str; 3] =
-    ["admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io"];
-
-fn own_finalizers(object: &Value, errors: &mut ErrorList) {
-    let known = ["kubernetes", FINALIZER_ORPHAN, FINALIZER_FOREGROUND];
+/// Finalizers of the older groups name whose they are, unless they are the system's.
+fn domains(resource: &Resource, object: &Value, errors: &mut ErrorList) {
+    let free = matches!(
+        (resource.group, resource.kind),
+        ("admissionregistration.k8s.io" | "apiregistration.k8s.io" | "coordination.k8s.io" | "policy", _)
+            | (_, "Event")
+    );
     let path = METADATA.child("finalizers");
-    for (at, finalizer) in meta::finalizers(object).enumerate() {
-        if !finalizer.contains('/') && !known.contains(&finalizer) {
-            let detail = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.invalid(&path.index(at), finalizer, detail);
+    for (i, finalizer) in meta::finalizers(object).enumerate().filter(|_| !free) {
+        if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
+            errors.invalid(&path.index(i), finalizer, NO_DOMAIN);
         }
     }
 }

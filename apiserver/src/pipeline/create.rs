@@ -1,6 +1,6 @@
 //! Create, as the pipeline tells it.
 
-use super::{Answer, ObjectAnswer, Pipeline, in_version, warnings};
+use super::{Answer, ObjectAnswer, Pipeline, in_version, signing, warnings};
 use crate::admission::{Operation, Subject};
 use crate::cache::Entry;
 use crate::decode::{self, Expected};
@@ -87,7 +87,8 @@ impl Pipeline {
         defaults::apply(resource, object);
         strategy::prepare_create(resource, object);
         let span = tracing::debug_span!("validation").entered();
-        let errors = validate::create(resource, object);
+        let mut errors = signing::request(resource, object);
+        errors.extend(validate::create(resource, object));
         if !errors.is_empty() {
             return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors));
         }

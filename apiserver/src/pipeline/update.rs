@@ -2,7 +2,7 @@
 //! update, again for every newer state.
 
 use super::create::{check_namespace, name_mismatch, to_stored, unless_invalid};
-use super::{Answer, ObjectAnswer, Pipeline, in_version, warnings};
+use super::{Answer, ObjectAnswer, Pipeline, in_version, signing, warnings};
 use crate::admission::{Operation, Subject};
 use crate::decode::{self, Expected, Patch};
 use crate::error;
@@ -160,10 +160,8 @@ impl Pipeline {
         decode::canonical(Expected::of(resource, ""), &mut before, FieldValidation::Ignore, &mut Vec::new())?;
         strategy::prepare_update(resource, target.subresource, &mut next, &before);
         let span = tracing::debug_span!("validation").entered();
-        let errors = match target.subresource {
-            "" => validate::update(resource, &next, &before),
-            subresource => validate::update_subresource(resource, subresource, &next, &before),
-        };
+        let mut errors = validate::update_subresource(resource, target.subresource, &next, &before);
+        errors.extend(signing::certificate(resource, &next, &before));
         if !errors.is_empty() {
             return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors));
         }

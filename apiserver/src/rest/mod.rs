@@ -3,6 +3,8 @@
 mod accept;
 mod content;
 mod document;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod gate;
 mod list_query;
 mod listing;
@@ -119,7 +121,8 @@ impl Rest {
             }
             Route::Resource(path) => match stream::Which::of(&path) {
                 Some(which) => self.streams.serve(which, parts, &user, path).await,
-                None => self.resource(&parts, body, user, path).await,
+                None if stream::is_proxy(&path) => self.streams.proxy(parts, body, &user, path).await,
+                None => self.resource(parts, body, user, path).await,
             },
         }
     }
@@ -131,7 +134,7 @@ impl Rest {
 
     async fn resource(
         &self,
-        parts: &Parts,
+        mut parts: Parts,
         body: HttpBody,
         user: UserInfo,
         path: ResourcePath,
@@ -144,15 +147,16 @@ impl Rest {
         let agreed = content::accepted(&parts.headers, query.pretty(), offer)
             .and_then(|accepted| Ok((accepted, include(accepted, &query)?)));
         let asked = match agreed {
-            Ok(agreed) => {
-                self.asked(parts, body, operation, &path, &query).await.map(|asked| (agreed, asked))
-            }
+            Ok(agreed) => self.asked(&parts, body, operation, &path, &query).await.and_then(|asked| {
+                let socket = watches.then(|| stream::Handshake::of(&mut parts)).transpose()?.flatten();
+                Ok((agreed, asked, socket))
+            }),
             Err(status) => Err(status),
         };
-        let ((accepted, include), asked) = match asked {
+        let ((accepted, include), asked, socket) = match asked {
             Ok(asked) => asked,
             Err(status) => {
-                let response = self.refuse(parts, &user, &path.place(), status).await;
+                let response = self.refuse(&parts, &user, &path.place(), status).await;
                 self.count(operation, &path, response.status().as_u16());
                 return response;
             }
@@ -185,7 +189,11 @@ impl Rest {
         if accepted {
             *response.status_mut() = StatusCode::ACCEPTED;
         }
-        self.pipeline.metrics().sent(kind, response)
+        let response = self.pipeline.metrics().sent(kind, response);
+        match socket {
+            Some(handshake) => self.streams.watch(handshake, response),
+            None => response,
+        }
     }
 
     /// What the query, the headers and the body say of a request to a resource.

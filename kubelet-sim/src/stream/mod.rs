@@ -3,6 +3,8 @@
 //! stream says is judged elsewhere (`log`, `shell`); nothing on the host is touched.
 
 mod exec;
+mod http;
+mod kubelet;
 mod latest;
 mod log;
 mod port;
@@ -116,6 +118,9 @@ impl Streams {
     }
 
     async fn serve(self, stream: NodeStream) {
+        if stream.request.kind == StreamKind::Kubelet {
+            return self.kubelet(stream).await;
+        }
         let (answer, feed) = oneshot::channel();
         let look = Look { request: stream.request.clone(), answer };
         let feed = match self.looks.send(look).await {
@@ -131,6 +136,7 @@ impl Streams {
             StreamKind::Exec(argv, terminal) => self.exec(&feed, &argv, terminal, stream).await,
             StreamKind::Attach(terminal) => self.attach(&feed, terminal, stream).await,
             StreamKind::Port(port) => self.port(&feed, port, stream).await,
+            StreamKind::Kubelet => unreachable!("it is about no pod, see above"),
         }
     }
 }
@@ -141,7 +147,7 @@ fn unknown_pod(request: &StreamRequest) -> Status {
         StreamKind::Log(_) => "pods/log",
         StreamKind::Exec(..) => "pods/exec",
         StreamKind::Attach(_) => "pods/attach",
-        StreamKind::Port(_) => "pods/portforward",
+        StreamKind::Port(_) | StreamKind::Kubelet => "pods/portforward",
     };
     let name = &request.pod;
     let mut status =

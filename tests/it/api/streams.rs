@@ -305,3 +305,145 @@ fn forwarded_ports_answer_http_and_name_the_pod() {
         }
     });
 }
+
+/// Code and text of what a proxied request is answered.
+async fn proxied(cluster: &Cluster, method: &str, path: &str) -> (u16, String) {
+    let reply = cluster.rest().call(method, &format!("/api/v1/{path}"), "").await;
+    match reply.text("/message") {
+        message if message.is_empty() => (reply.code, String::from_utf8(reply.body.to_vec()).unwrap()),
+        message => (reply.code, message),
+    }
+}
+
+/// A pod that listens, behind a service, and one service that nobody is behind.
+async fn served(cluster: &Cluster) {
+    let mut web = pod("web", &[("http", "hello\n")], &["web"]);
+    web["metadata"]["labels"] = json!({"app": "web"});
+    web["spec"]["containers"][0]["ports"] = json!([{"containerPort": 8080}]);
+    run(cluster, web).await;
+    for (name, app) in [("web", "web"), ("empty", "none")] {
+        let spec = json!({"selector": {"app": app},
+            "ports": [{"name": "http", "port": 80, "targetPort": 8080}]});
+        let meta = json!({"name": name});
+        cluster.create(json!({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec})).await;
+    }
+    let listed = async || {
+        let slices = cluster.list("endpointslices", "default").await;
+        slices.iter().any(|slice| slice["endpoints"][0]["conditions"]["ready"] == true)
+    };
+    cluster.wait_until("the endpoint is listed", listed).await;
+}
+
+#[test]
+fn requests_are_handed_on_to_pods_services_and_nodes() {
+    simulate(Setup::seed(11), async |cluster| {
+        served(cluster).await;
+        let web = cluster.get("pods", "default", "web").await.unwrap();
+        let node = web["spec"]["nodeName"].as_str().unwrap();
+        let ip = web["status"]["podIP"].as_str().unwrap();
+        let refused = format!("error trying to reach service: dial tcp {ip}:81: connect: connection refused");
+        let hello = || (200, "hello\n".to_owned());
+        let of = |code: u16, text: &str| (code, text.to_owned());
+        let cases = [
+            ("GET", "pods/web/proxy/", hello()),
+            ("GET", "pods/web:8080/proxy/a/b?c=d", hello()),
+            ("POST", "pods/http:web:8080/proxy/", hello()),
+            ("DELETE", "pods/web/proxy/x", hello()),
+            ("OPTIONS", "pods/web/proxy/x", hello()),
+            ("HEAD", "pods/web/proxy/", of(200, "")),
+            ("GET", "pods/web:81/proxy/", of(503, &refused)),
+            ("GET", "pods/ftp:web:8080/proxy/", of(400, "invalid pod request \"ftp:web:8080\"")),
+            ("GET", "pods/nope/proxy/", of(404, "pods \"nope\" not found")),
+            ("GET", "pods/web/proxy/?dryRun=All", of(400, "dryRun is not supported")),
+            ("GET", "services/web:80/proxy/", hello()),
+            ("PUT", "services/web:http/proxy/", hello()),
+            ("GET", "services/web/proxy/", of(503, "no endpoints available for service \"web\"")),
+            ("GET", "services/web:81/proxy/", of(503, "no service port 81 found for service \"web\"")),
+            ("GET", "services/empty:80/proxy/", of(503, "no endpoints available for service \"empty\"")),
+            ("GET", "services/nope:80/proxy/", of(404, "services \"nope\" not found")),
+        ];
+        for (method, path, expected) in cases {
+            let path = format!("namespaces/default/{path}");
+            assert_eq!(proxied(cluster, method, &path).await, expected, "{method} {path}");
+        }
+        assert_eq!(proxied(cluster, "GET", &format!("nodes/{node}/proxy/healthz")).await, of(200, "ok"));
+        assert_eq!(proxied(cluster, "GET", &format!("nodes/{node}:10250/proxy/nope")).await.0, 404);
+        assert_eq!(proxied(cluster, "GET", &format!("nodes/{node}:80/proxy/")).await.0, 503);
+        let pods = cluster.rest().call("GET", &format!("/api/v1/nodes/{node}/proxy/pods"), "").await;
+        assert_eq!(pods.text("/kind"), "PodList");
+        assert_eq!(pods.text("/items/0/metadata/name"), "web");
+
+        let reply = cluster.rest().call("GET", "/api/v1/namespaces/default/pods/web/proxy?a=b", "").await;
+        assert_eq!(reply.code, 301);
+        assert_eq!(reply.headers["location"], "/api/v1/namespaces/default/pods/web/proxy/?a=b");
+    });
+}
+
+#[test]
+fn links_of_a_proxied_page_lead_through_the_proxy() {
+    simulate(Setup::seed(12), async |cluster| {
+        let mut web = pod("web", &[("http", "<a href=\"/next\">next</a>")], &["web"]);
+        web["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80}]);
+        run(cluster, web).await;
+        let path = "/api/v1/namespaces/default/pods/web/proxy/";
+        let reply = cluster.rest().call("GET", path, "").await;
+        assert_eq!(reply.headers["content-type"], "text/html; charset=utf-8");
+        let page = String::from_utf8(reply.body.to_vec()).unwrap();
+        assert_eq!(page, format!("<a href=\"{path}next\">next</a>"));
+    });
+}
+
+#[test]
+fn a_proxied_request_needs_the_permission_of_its_method() {
+    simulate(Setup::seed(13), async |cluster| {
+        served(cluster).await;
+        let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": "look"}, "rules": [{"apiGroups": [""], "resources": ["pods/proxy"],
+                "resourceNames": ["web:8080"], "verbs": ["get"]}]});
+        cluster.create(role).await;
+        cluster
+            .create(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": "look"}, "subjects": [{"kind": "User", "name": "ann"}],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "look"}}))
+            .await;
+        let ann = cluster.rest_as(UserInfo::new("ann", [""; 0]));
+        let pods = "/api/v1/namespaces/default/pods";
+        for (method, name, code) in [
+            ("GET", "web:8080", 200),
+            ("HEAD", "web:8080", 200),
+            ("POST", "web:8080", 403),
+            ("OPTIONS", "web:8080", 403),
+            ("GET", "web", 403),
+        ] {
+            let reply = ann.call(method, &format!("{pods}/{name}/proxy/"), "").await;
+            assert_eq!(reply.code, code, "{method} {name}");
+        }
+    });
+}
+
+#[test]
+fn a_watch_may_be_a_websocket() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        cluster.create(map("one")).await;
+        let path = "/api/v1/namespaces/default/configmaps?watch=true";
+        let mut socket = cluster.websocket(&format!("{path}&timeoutSeconds=5"), "").await.unwrap();
+        cluster.create(map("two")).await;
+        cluster.delete("configmaps", "one", DeleteParams::default()).await;
+        let mut seen = Vec::new();
+        while let Some(message) = socket.next().await {
+            assert_eq!(message.last(), Some(&b'\n'), "a line, as over HTTP");
+            let event: Value = serde_json::from_slice(&message).unwrap();
+            let name = event["object"]["metadata"]["name"].as_str().unwrap().to_owned();
+            seen.push((event["type"].as_str().unwrap().to_owned(), name));
+        }
+        let seen: Vec<(&str, &str)> =
+            seen.iter().map(|(kind, name)| (kind.as_str(), name.as_str())).collect();
+        let root = ("ADDED", "kube-root-ca.crt");
+        let seen: Vec<_> = seen.into_iter().filter(|event| *event != root).collect();
+        assert_eq!(seen, [("ADDED", "one"), ("ADDED", "two"), ("DELETED", "one")]);
+
+        let refused = cluster.websocket(&format!("{path}&labelSelector=%3D"), "").await.err().unwrap();
+        assert_eq!(refused.0, 400, "{}", refused.1);
+    });
+}
