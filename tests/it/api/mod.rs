@@ -31,9 +31,11 @@ mod openapi;
 mod options;
 /// Patches of the other kinds.
 mod patch;
+/// Requests that are handed on to pods, services and nodes.
+mod proxies;
 /// Requests at random: none panics, and what is refused changes nothing.
 mod random;
-/// Logs, commands, terminals and ports of simulated containers.
+/// Logs, commands, terminals, files and ports of simulated containers, and watches over WebSockets.
 mod streams;
 /// What is below an object.
 mod subresources;
