@@ -1,6 +1,8 @@
 //! Request bodies → objects: parse the encoding, check that the object is of the kind that the URL names, check types and
 //! fields against the schema. Pure. Not defaulting or validation: those see only what is decoded.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod patch;
 mod yaml;
 

@@ -12,6 +12,9 @@ pub mod cache;
 mod decode;
 pub mod error;
 pub mod fence;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod grpc;
 pub mod limits;
 pub mod lookup;

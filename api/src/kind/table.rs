@@ -181,7 +181,11 @@ pub static RESOURCES: &[Resource] = &[
         .virtual_only(&["get", "list"]),
     core!("configmaps", "configmap", "ConfigMap").short(&["cm"]),
     core!("endpoints", "endpoints", "Endpoints").short(&["ep"]).at("/registry/services/endpoints").upsert(),
-    core!("events", "event", "Event").short(&["ev"]).upsert().propagation(Unsupported),
+    core!("events", "event", "Event")
+        .short(&["ev"])
+        .named(NameRule::PathSegment)
+        .upsert()
+        .propagation(Unsupported),
     core!("limitranges", "limitrange", "LimitRange").short(&["limits"]).upsert(),
     core!("namespaces", "namespace", "Namespace")
         .cluster()
@@ -265,7 +269,12 @@ pub static RESOURCES: &[Resource] = &[
         .categories(ALL)
         .subs(&[SCALE, status("apps", "v1", "StatefulSet")])
         .generation(Spec),
-    events!("events", "event", "Event").short(&["ev"]).stored_as("", "v1").upsert().propagation(Unsupported),
+    events!("events", "event", "Event")
+        .short(&["ev"])
+        .stored_as("", "v1")
+        .named(NameRule::PathSegment)
+        .upsert()
+        .propagation(Unsupported),
     authentication!("selfsubjectreviews", "selfsubjectreview", "SelfSubjectReview")
         .cluster()
         .virtual_only(CREATE_ONLY),
@@ -303,7 +312,8 @@ pub static RESOURCES: &[Resource] = &[
     certificates!("certificatesigningrequests", "certificatesigningrequest", "CertificateSigningRequest")
         .cluster()
         .short(&["csr"])
-        .subs(&[sub("approval", CSR, GET_PATCH_UPDATE), sub("status", CSR, GET_PATCH_UPDATE)]),
+        .subs(&[sub("approval", CSR, GET_PATCH_UPDATE), sub("status", CSR, GET_PATCH_UPDATE)])
+        .named(NameRule::PathSegment),
     networking!("ingressclasses", "ingressclass", "IngressClass").cluster().generation(Spec),
     networking!("ingresses", "ingress", "Ingress")
         .short(&["ing"])
@@ -320,6 +330,7 @@ pub static RESOURCES: &[Resource] = &[
     policy!("poddisruptionbudgets", "poddisruptionbudget", "PodDisruptionBudget")
         .short(&["pdb"])
         .subs(&[status("policy", "v1", "PodDisruptionBudget")])
+        .named(NameRule::PathSegment)
         .generation(Spec)
         .conditional(),
     rbac!("clusterrolebindings", "clusterrolebinding", "ClusterRoleBinding")

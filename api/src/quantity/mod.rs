@@ -14,6 +14,8 @@ use std::fmt;
 
 /// Nano-units in one unit.
 const NANO: i128 = 1_000_000_000;
+/// Nano-units in a thousandth.
+const MILLI: i128 = 1_000_000;
 /// Largest magnitude, in nano-units.
 const MAX: i128 = i64::MAX as i128 * NANO;
 
@@ -70,7 +72,7 @@ impl Quantity {
     /// `milli` thousandths, printed with decimal suffixes.
     #[must_use]
     pub fn from_milli(milli: i64) -> Self {
-        Self::new(i128::from(milli) * 1_000_000, Format::DecimalSi)
+        Self::new(i128::from(milli) * MILLI, Format::DecimalSi)
     }
 
     fn new(nanos: i128, format: Format) -> Self {
@@ -92,7 +94,13 @@ impl Quantity {
     /// Thousandths, a remainder rounded away from zero; cut to the range of `i64`.
     #[must_use]
     pub fn milli(self) -> i64 {
-        clamp_i64(div_away(self.nanos, 1_000_000))
+        clamp_i64(div_away(self.nanos, MILLI))
+    }
+
+    /// The same in whole thousandths, a remainder rounded away from zero: what Kubernetes keeps of an amount of a resource.
+    #[must_use]
+    pub fn in_milli(self) -> Self {
+        Self::new(div_away(self.nanos, MILLI) * MILLI, self.format)
     }
 
     /// The value as a float, for ratios and scores.

@@ -224,6 +224,15 @@ impl Walk {
             Elem::Int32 if value.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => Ok(()),
             Elem::Int64 if value.as_i64().is_some() => Ok(()),
             Elem::Time | Elem::MicroTime | Elem::Bytes => self.text(value, &field.elem, owner),
+            // Maps of quantities are amounts by resource; the devices' own are exact.
+            Elem::Quantity
+                if field.shape == Shape::Map
+                    && self.mode != Mode::Partial
+                    && owner.package.group != "resource.k8s.io" =>
+            {
+                *value = Value::String(scalar::amount(value)?);
+                Ok(())
+            }
             Elem::Quantity => {
                 *value = Value::String(scalar::quantity(value)?);
                 Ok(())

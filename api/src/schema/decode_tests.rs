@@ -128,6 +128,19 @@ fn scalars_take_their_canonical_form() {
 }
 
 #[test]
+fn amounts_of_resources_are_kept_in_thousandths_and_other_quantities_exactly() {
+    let limits = json!({"cpu": "1n", "memory": "1500u", "x/y": "-0.0001", "pods": "1e-6"});
+    let kept = json!({"cpu": "1m", "memory": "2m", "x/y": "-1m", "pods": "1e-3"});
+    let body = json!({"spec": {"containers": [{"resources": {"limits": limits}}], "overhead": limits}});
+    let (pod, _) = read(POD, body).unwrap();
+    assert_eq!(pod, json!({"spec": {"containers": [{"resources": {"limits": kept}}], "overhead": kept}}));
+    let requests = json!([{"name": "r", "exactly": {"capacity": {"requests": {"memory": "1u"}}}}]);
+    let claim = json!({"spec": {"devices": {"requests": requests}}});
+    let (exact, _) = read(("resource.k8s.io", "v1", "ResourceClaim"), claim.clone()).unwrap();
+    assert_eq!(exact, claim);
+}
+
+#[test]
 fn json_schemas_take_their_many_forms() {
     let schema = json!({"type": "object", "additionalProperties": false, "bad": 1,
         "properties": {"a": {"items": {"type": "string"}, "default": {"x": null}}, "b": {"items": [{"bad": 1}], "enum": [null, 1]},

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::decode::DecodeError;
-use crate::quantity;
+use crate::quantity::Quantity;
 
 /// The time Go prints as null: the first second of year one.
 const GO_ZERO_SECONDS: i64 = -62_135_596_800;
@@ -59,12 +59,21 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
 
 /// Canonical quantity of a JSON string or number.
 pub(crate) fn quantity(value: &Value) -> Result<String, DecodeError> {
+    parse_quantity(value).map(|quantity| quantity.to_string())
+}
+
+/// As [`quantity`] for an amount of a resource, of which thousandths are the least that is kept.
+pub(crate) fn amount(value: &Value) -> Result<String, DecodeError> {
+    parse_quantity(value).map(|quantity| quantity.in_milli().to_string())
+}
+
+fn parse_quantity(value: &Value) -> Result<Quantity, DecodeError> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
         Value::Number(number) => number.to_string(),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
     };
-    quantity::canonicalize(&text).map_err(DecodeError::Quantity)
+    Quantity::parse(&text).map_err(DecodeError::Quantity)
 }
 
 /// Checks an int-or-string; both forms are kept as they are.

@@ -11,6 +11,10 @@ use crate::name;
 use crate::object::{list, text};
 
 const METADATA: Path<'static> = Path::new("metadata");
+/// Finalizers without a domain, which are the system's.
+pub(super) const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", FINALIZER_ORPHAN, FINALIZER_FOREGROUND];
+/// What is said of any other without a domain.
+pub(super) const NO_DOMAIN: &str = "name is neither a standard finalizer name nor is it fully qualified";
 
 pub(super) fn create(resource: &Resource, object: &Value, errors: &mut ErrorList) {
     let (own, prefix) = (meta::name(object), meta::generate_name(object));
@@ -25,6 +29,7 @@ pub(super) fn create(resource: &Resource, object: &Value, errors: &mut ErrorList
     }
     scope(resource, meta::namespace(object), errors);
     common(object, errors);
+    domains(resource, object, errors);
 }
 
 fn scope(resource: &Resource, namespace: &str, errors: &mut ErrorList) {
@@ -53,6 +58,7 @@ pub(super) fn update(resource: &Resource, new: &Value, old: &Value, errors: &mut
         }
     }
     common(new, errors);
+    domains(resource, new, errors);
 }
 
 fn no_new_finalizers(new: &Value, old: &Value, errors: &mut ErrorList) {
@@ -126,6 +132,21 @@ fn second_controller(errors: &mut ErrorList, path: &Path<'_>, object: &Value, (f
         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
     );
     errors.invalid(path, meta::owner_references(object), detail);
+}
+
+/// Finalizers of the older groups name whose they are, unless they are the system's.
+fn domains(resource: &Resource, object: &Value, errors: &mut ErrorList) {
+    let free = matches!(
+        (resource.group, resource.kind),
+        ("admissionregistration.k8s.io" | "apiregistration.k8s.io" | "coordination.k8s.io" | "policy", _)
+            | (_, "Event")
+    );
+    let path = METADATA.child("finalizers");
+    for (i, finalizer) in meta::finalizers(object).enumerate().filter(|_| !free) {
+        if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
+            errors.invalid(&path.index(i), finalizer, NO_DOMAIN);
+        }
+    }
 }
 
 fn finalizers(object: &Value, errors: &mut ErrorList) {

@@ -3,14 +3,13 @@
 use serde_json::Value;
 
 use super::check::grammar;
+use super::metadata::{NO_DOMAIN, STANDARD_FINALIZERS};
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::name;
 use crate::object::{list, text};
 
 const FINALIZERS: Path<'static> = Path::new("spec.finalizers");
-/// Finalizers without a domain, which are the system's.
-const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
 /// A new namespace.
 pub(super) fn create(object: &Value, errors: &mut ErrorList) {
@@ -21,9 +20,8 @@ pub(super) fn create(object: &Value, errors: &mut ErrorList) {
 
 fn finalizer(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
     grammar(errors, path, own, name::qualified_name(own));
-    if !own.contains('/') && !STANDARD.contains(&own) {
-        let detail = "name is neither a standard finalizer name nor is it fully qualified";
-        errors.invalid(path, own, detail);
+    if !own.contains('/') && !STANDARD_FINALIZERS.contains(&own) {
+        errors.invalid(path, own, NO_DOMAIN);
     }
 }
 

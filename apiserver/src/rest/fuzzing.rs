@@ -1,0 +1,125 @@
+//! A door for fuzzers: lines that claim to be the head of a request.
+
+use super::content::{self, Offer};
+use super::query::Query;
+use super::router::{self, ResourcePath, Route};
+use crate::registry::ContinueToken;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method};
+use kstore_api::status::Status;
+use std::fmt::Write;
+
+/// The lines are a path, a query, `Accept` and `Content-Type`. Each is read or refused as a mistake of the client; a place in the
+/// resource tree has a URL that leads to it, and the operations that are allowed there fit its form.
+pub(crate) fn routing(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.split('\n');
+    let [path, query, accept, content_type] = [(); 4].map(|()| lines.next().unwrap_or_default());
+    let query = Query::parse(Some(query));
+    let headers = headers(accept, content_type);
+    if let Route::Resource(place) = router::route(path) {
+        leads_back(&place);
+        operations_fit(&place);
+        filters(&query, &place);
+        forms(&headers, &query, Offer::of(place.resource, &place.subresource, place.watch));
+    }
+    options(&query);
+    forms(&headers, &query, Offer { tables: true, protobuf: true, stream: false });
+}
+
+fn headers(accept: &str, content_type: &str) -> HeaderMap {
+    let pairs = [(ACCEPT, accept), (CONTENT_TYPE, content_type)];
+    pairs.into_iter().filter_map(|(name, text)| Some((name, HeaderValue::from_str(text).ok()?))).collect()
+}
+
+fn leads_back(place: &ResourcePath) {
+    let url = url(place);
+    let Route::Resource(again) = router::route(&url) else { panic!("{url} leads nowhere, {place:?}") };
+    let parts = |p: &ResourcePath| {
+        (
+            p.resource.group,
+            p.resource.plural,
+            p.namespace.clone(),
+            p.name.clone(),
+            p.subresource.clone(),
+            p.watch,
+        )
+    };
+    assert_eq!(parts(&again), parts(place), "{url}");
+}
+
+/// The URL of a place, with everything escaped that came from outside.
+fn url(place: &ResourcePath) -> String {
+    let row = place.resource;
+    let mut url = if row.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", row.group) };
+    let _ = write!(url, "/{}", row.version);
+    let watch = if place.watch { "watch" } else { "" };
+    let namespaces = if place.namespace.is_empty() { "" } else { "namespaces" };
+    let (namespace, name) = (escaped(&place.namespace), escaped(&place.name));
+    let subresource = escaped(&place.subresource);
+    for segment in [watch, namespaces, &namespace, row.plural, &name, &subresource] {
+        if !segment.is_empty() {
+            let _ = write!(url, "/{segment}");
+        }
+    }
+    url
+}
+
+fn escaped(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+fn operations_fit(place: &ResourcePath) {
+    use router::Operation::{Create, Delete, DeleteCollection, Get, List, Patch, Update, Watch};
+    let methods = [
+        Method::GET,
+        Method::HEAD,
+        Method::POST,
+        Method::PUT,
+        Method::PATCH,
+        Method::DELETE,
+        Method::OPTIONS,
+    ];
+    for (method, watch) in methods.iter().flat_map(|method| [(method, false), (method, true)]) {
+        let named = !place.name.is_empty();
+        match router::operation(method, place, watch) {
+            Some(Get | Update | Patch | Delete) => assert!(named, "{method} {place:?}"),
+            Some(List | DeleteCollection) => assert!(!named, "{method} {place:?}"),
+            Some(Watch) => assert!(watch || place.watch, "{method} {place:?}"),
+            Some(Create) => assert_eq!(method, Method::POST),
+            None => {}
+        }
+    }
+}
+
+/// 400 and 422 are what a query can be refused with.
+fn clients_mistake<T>(read: Result<T, Status>) -> Option<T> {
+    read.inspect_err(|status| assert!(matches!(status.code, 400 | 422), "{status:?}")).ok()
+}
+
+fn filters(query: &Query, place: &ResourcePath) {
+    let filter = clients_mistake(query.filter(place.resource, &place.namespace, &place.name));
+    if let Some(filter) = filter {
+        clients_mistake(query.list_options(filter.clone()));
+        clients_mistake(query.watch_options(filter));
+    }
+}
+
+fn options(query: &Query) {
+    clients_mistake(query.get_options());
+    clients_mistake(query.delete_options());
+    if let Some(options) = clients_mistake(query.write_options("CreateOptions", "agent/1")) {
+        assert!(options.field_manager.len() <= 128, "{options:?}");
+    }
+    if let Some(token) = clients_mistake(ContinueToken::decode(query.get("continue"))) {
+        assert_eq!(ContinueToken::decode(&token.encode()), Ok(token), "a token is what it was written from");
+    }
+}
+
+fn forms(headers: &HeaderMap, query: &Query, offer: Offer) {
+    if let Err(status) = content::accepted(headers, query.pretty(), offer) {
+        assert_eq!(status.code, 406);
+    }
+    let refused = [content::body_format(headers).err(), content::patch_type(headers).err()];
+    refused.iter().flatten().for_each(|status| assert_eq!(status.code, 415));
+}
