@@ -5,6 +5,7 @@
 mod change;
 mod entry;
 mod facts;
+mod fill;
 mod filter;
 mod form;
 mod glance;
@@ -231,15 +232,8 @@ impl State {
     async fn read(storage: &SharedStorage) -> Result<(Self, i64, Box<dyn RawWatch>), FillError> {
         let revision = storage.revision().await?;
         let page = storage.list(ROOT, &crate::storage::prefix_end(ROOT), 0, revision).await?;
-        let mut kinds: BTreeMap<&'static str, Kind> = kstore_api::kind::stored()
-            .map(|resource| (root(resource), Kind::starting_at(revision)))
-            .collect();
-        for raw in &page.items {
-            let Some(resource) = resource_of(&raw.key) else { continue };
-            let entry = Arc::new(Entry::from_raw(resource, raw)?);
-            let kind = kinds.get_mut(root(resource)).expect("every stored kind has its place");
-            kind.insert(&entry);
-        }
+        let kinds = fill::kinds(&page.items, revision)?;
+        drop(page);
         // Everything, not only ROOT: the cache must hear of every revision to know how far it has come.
         let watch = storage.watch("", revision).await?;
         Ok((Self { kinds, recent: Recent::starting_at(revision), next_listener: 0 }, revision, watch))
