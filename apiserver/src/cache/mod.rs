@@ -20,7 +20,10 @@ mod watchers;
 pub use change::{Change, Seen};
 pub use entry::{Entry, LabelsOf, Malformed};
 pub use filter::Filter;
-pub use form::{Form, MetaVersion, envelope, enveloped, frame, partial_message, put_partial, watch_line};
+pub use form::{
+    Form, Look, MetaVersion, envelope, enveloped, event_of, frame, partial_message, put_partial, turned,
+    watch_line,
+};
 pub use objects::Objects;
 pub use selection::{Selected, Snapshot};
 pub use watch::{Batch, Watch, WatchEnd, WatchStart};

@@ -1,6 +1,6 @@
 //! Objects as rows (apiserver.md §1.10). The columns and cells of a kind are `kstore_api::table`'s; here they become a Table.
 
-use crate::cache::{Entry, MetaVersion};
+use crate::cache::{Entry, Look, MetaVersion};
 use crate::pipeline::in_version;
 use jiff::Timestamp;
 use kstore_api::kind::Resource;
@@ -25,6 +25,15 @@ impl Include {
             "None" => Self::None,
             "Object" => Self::Object,
             _ => Self::Metadata,
+        }
+    }
+
+    /// The query parameter.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "None",
+            Self::Metadata => "Metadata",
+            Self::Object => "Object",
         }
     }
 }
@@ -63,6 +72,11 @@ impl Tables {
     pub(super) fn event(&self, entry: &Entry, first: bool, now: Timestamp) -> Value {
         let metadata = json!({"resourceVersion": entry.revision.to_string()});
         self.table(metadata, first.then(|| self.columns()), vec![self.row(entry, now)])
+    }
+
+    /// What tells the rows of one event that are made now from others.
+    pub(super) fn look(&self, now: Timestamp) -> Look {
+        Look::Row { version: self.version, carries: self.include.as_str(), second: now.as_second() }
     }
 
     /// A Scale as a table.
