@@ -326,8 +326,7 @@ fn root(resource: &Resource) -> &'static str {
 
 impl Lookup for Cache {
     fn get(&self, resource: &'static Resource, namespace: &str, name: &str) -> Option<Arc<Value>> {
-        let entry = Cache::get(self, resource, &resource.storage_key(namespace, name))?;
-        Some(Arc::new(entry.parse()))
+        Some(Cache::get(self, resource, &resource.storage_key(namespace, name))?.parsed())
     }
 
     fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>> {
