@@ -315,20 +315,3 @@ fn notes_survive_and_are_told_to_whoever_starts_later() {
         second.stop().await;
     });
 }
-
-#[test]
-fn the_tests_of_the_api_hold_on_it_too() {
-    // The same program, once more, with the other storage under every simulated cluster. Whoever has the time runs everything
-    // with that variable.
-    if std::env::var_os("KSTORE_TEST_STORAGE").is_some() {
-        return;
-    }
-    let modules = ["api::", "bad_input::", "fencing::", "finalizers::"];
-    let program = std::env::current_exe().unwrap();
-    let run = std::process::Command::new(program)
-        .args(modules)
-        .env("KSTORE_TEST_STORAGE", "etcd")
-        .output()
-        .expect("the tests run");
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
-}
