@@ -51,7 +51,7 @@ step 'kubectl create deployment d --image=x && kubectl rollout status deployment
 refused 'kubectl create deployment d --image=x' 'deployments.apps "d" already exists'
 refused "kubectl patch deployment d --type=merge -p '{\"spec\":{\"selector\":{\"matchLabels\":{\"b\":\"c\"}}}}'" 'field is immutable'
 refused "kubectl patch deployment d --type=merge -p '{\"spec\":{\"replicas\":-1}}'" 'must be greater than or equal to 0'
-refused 'kubectl get --raw "/api/v1/namespaces/refusals/pods/$(kubectl get pods -l app=d -o jsonpath="{.items[0].metadata.name}")/proxy"' 'not served by kstore yet'
+refused 'kubectl get --raw "/api/v1/namespaces/refusals/pods/$(kubectl get pods -l app=d -o jsonpath="{.items[0].metadata.name}"):81/proxy/"' 'error trying to reach service: dial tcp .*: connect: connection refused'
 refused 'head -c 1600000 /dev/zero | tr "\0" x >$WORK/large; kubectl create cm large --from-file=$WORK/large' 'Too long|too large|TooLarge|RequestEntityTooLarge'
 refused 'head -c 4000000 /dev/zero | tr "\0" x >$WORK/large; kubectl create cm large --from-file=$WORK/large' 'oo large|TooLarge|RequestEntityTooLarge'
 refused 'kubectl --token=nonsense --client-certificate= --client-key= --kubeconfig=/dev/null --server=$(kubectl config view -o jsonpath="{.clusters[0].cluster.server}") --insecure-skip-tls-verify get pods' 'Unauthorized|must be logged in'

@@ -181,6 +181,11 @@ impl ErrorList {
         self.0.extend(other.0);
     }
 
+    /// Drops the errors for which a test fails; the others stay in order.
+    pub(crate) fn retain(&mut self, test: impl FnMut(&FieldError) -> bool) {
+        self.0.retain(test);
+    }
+
     /// Appends one error.
     pub fn push(&mut self, error: FieldError) {
         self.0.push(error);

@@ -2,6 +2,7 @@
 
 pub mod convert;
 pub mod defaults;
+mod diff;
 pub mod field;
 pub mod flowcontrol;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -10,6 +10,10 @@ pub const LABEL_VALUE_MAX: usize = 63;
 pub const ANNOTATIONS_MAX: usize = 256 * 1024;
 /// Bytes of all values of one Secret or ConfigMap: the store's request bound (etcd's 1.5 MiB) minus room for metadata.
 pub const DATA_MAX: usize = 1024 * 1024;
+/// Bytes of the difference that is told with a refused change: a screen for people; the rest is cut.
+pub const DIFF_MAX: usize = 16 * 1024;
+/// Lines of both values together of which it is found: the time grows with the square. A pod has some hundred.
+pub const DIFF_LINES_MAX: usize = 4_000;
 /// Bytes of a generated name before its random suffix: a label minus the suffix.
 pub const GENERATED_BASE_MAX: usize = LABEL_MAX - GENERATED_SUFFIX;
 /// Characters of the random suffix of a generated name.

@@ -188,11 +188,7 @@ fn one_field(group: &str, kind: &str, qualified: &str, name: &str, field: &str, 
 /// 501: the API has the subresource, this server does not serve it.
 pub fn not_served(target: &Target, subresource: &str) -> Status {
     let what = format!("{}/{subresource}", target.resource.qualified());
-    let why = match subresource {
-        "proxy" => ": nothing listens in simulated containers",
-        _ => "",
-    };
-    let mut status = Status::bad_request(format!("{what} is not served by kstore yet{why}"));
+    let mut status = Status::bad_request(format!("{what} is not served by kstore yet"));
     status.code = 501;
     status.reason = Reason::Unknown;
     status

@@ -172,5 +172,15 @@ pub const SPDY_OUTBOX: usize = 16;
 /// Connections that one port-forward may have open or half open; more are ended at once.
 pub const FORWARDED: usize = 256;
 
+/// How long a backend behind `proxy` may take to begin its answer. Kubernetes waits as long as the client does; here a backend
+/// that never answers does not hold a place in its node's tunnel for ever.
+pub const PROXY_HEAD: Duration = Duration::from_secs(600);
+
+/// How long a backend may go on once its client says no more.
+pub const PROXY_LINGER: Duration = Duration::from_secs(30);
+
+/// The longest page whose links are rewritten; it is held in memory for that. A longer one passes unchanged.
+pub const PROXY_PAGE: usize = 4 * 1024 * 1024;
+
 /// Pieces of one forwarded connection that wait for their stream. When it is full the whole client waits.
 pub const FORWARD_PIECES: usize = 16;

@@ -8,6 +8,7 @@ use super::check::{
 };
 use super::selector::label_selector;
 use super::{metadata, resource};
+use crate::diff;
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::name;
@@ -113,7 +114,8 @@ pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
         errors.invalid(&metadata.child("annotations").key(CLASS_ANNOTATION), value, IMMUTABLE);
     }
     if !rest_is_same(new, old, moved) {
-        errors.forbidden(&SPEC, SETTLED);
+        let difference = diff::unified(stored, &settled(new, old, moved));
+        errors.forbidden(&SPEC, format!("{SETTLED}\n{difference}"));
     }
     shrinks(errors, spec, stored, &old["status"]["capacity"]["storage"]);
     if !semantically_equal(&spec["volumeMode"], &stored["volumeMode"]) {
@@ -139,19 +141,44 @@ fn attributes(errors: &mut ErrorList, now: &Value, old: &Value) {
     }
 }
 
-fn rest_is_same(new: &Value, old: &Value, moved: bool) -> bool {
-    let (spec, stored) = (&new["spec"], &old["spec"]);
-    let bound = old["status"]["phase"] == "Bound";
-    let mut free = vec!["resources"];
-    if text(&stored["volumeName"]).is_empty() {
+fn is_bound(object: &Value) -> bool {
+    object["status"]["phase"] == "Bound"
+}
+
+/// Members that may change now.
+fn free(new: &Value, old: &Value, moved: bool) -> Vec<&'static str> {
+    let mut free = Vec::new();
+    if text(&old["spec"]["volumeName"]).is_empty() {
         free.push("volumeName");
     }
-    if moved || may_get_class(spec, old) {
+    if moved || may_get_class(&new["spec"], old) {
         free.push("storageClassName");
     }
-    if bound {
+    if is_bound(old) {
         free.push("volumeAttributesClassName");
     }
+    free
+}
+
+/// The spec with what may change as it was: what is left is what was refused.
+fn settled(new: &Value, old: &Value, moved: bool) -> Value {
+    let (mut settled, stored) = (new["spec"].clone(), &old["spec"]);
+    for member in free(new, old, moved) {
+        settled[member] = stored[member].clone();
+    }
+    if is_bound(old) && settled["resources"]["requests"].is_object() {
+        settled["resources"]["requests"]["storage"] = stored["resources"]["requests"]["storage"].clone();
+    }
+    if let Some(members) = settled.as_object_mut() {
+        members.retain(|_, value| !value.is_null());
+    }
+    settled
+}
+
+fn rest_is_same(new: &Value, old: &Value, moved: bool) -> bool {
+    let (spec, stored, bound) = (&new["spec"], &old["spec"], is_bound(old));
+    let mut free = free(new, old, moved);
+    free.push("resources");
     let (amounts, before) = (&spec["resources"], &stored["resources"]);
     let grows: &[&str] = if bound { &["storage"] } else { &[] };
     equal_except(spec, stored, &free)

@@ -16,6 +16,7 @@ mod namespace;
 mod node;
 mod pod;
 mod quota;
+mod ratchet;
 mod resource;
 mod selector;
 mod service;
@@ -67,7 +68,17 @@ pub fn update(resource: &Resource, new: &Value, old: &Value) -> ErrorList {
 
 /// Everything wrong with an object as a successor, written through a subresource (empty: its own path). Paths that write only the
 /// status do not judge the content again: what was stored stays acceptable.
+///
+/// Of some rules that came later, an object that broke them before may break them still.
 pub fn update_subresource(resource: &Resource, subresource: &str, new: &Value, old: &Value) -> ErrorList {
+    let mut errors = judge(resource, subresource, new, old);
+    if errors.iter().any(|error| ratchet::rule(resource, error).is_some()) {
+        ratchet::forgive(resource, &mut errors, &judge(resource, subresource, old, old));
+    }
+    errors
+}
+
+fn judge(resource: &Resource, subresource: &str, new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     metadata::update(resource, new, old, &mut errors);
     match (resource.group, resource.kind, subresource) {

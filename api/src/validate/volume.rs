@@ -6,6 +6,7 @@ use super::check::{
     IMMUTABLE, NOT_POSITIVE, equal_except, given_one_of, grammar, optional_grammar, optional_one_of, quantity,
 };
 use super::{claim, pod};
+use crate::diff;
 use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
 use crate::meta;
 use crate::name;
@@ -109,7 +110,8 @@ fn attributes(errors: &mut ErrorList, spec: &Value) {
 pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (spec, stored) = (&new["spec"], &old["spec"]);
     if !same_place(spec, stored) {
-        let detail = "spec.persistentvolumesource is immutable after creation\n";
+        let difference = diff::unified(&place(stored), &place(spec));
+        let detail = format!("spec.persistentvolumesource is immutable after creation\n{difference}");
         errors.forbidden(&SPEC.child("persistentvolumesource"), detail);
     }
     if !semantically_equal(&spec["volumeMode"], &stored["volumeMode"]) {
@@ -125,6 +127,12 @@ pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
         let path = SPEC.child("volumeAttributesClassName");
         errors.forbidden(&path, "update from non-nil value to nil is forbidden");
     }
+}
+
+/// What of a spec says where the volume is.
+fn place(spec: &Value) -> Value {
+    let members = spec.as_object().into_iter().flatten().filter(|(member, _)| pod::source::is_place(member));
+    members.map(|(member, value)| (member.clone(), value.clone())).collect()
 }
 
 /// The secret for growing may be added to what is there.

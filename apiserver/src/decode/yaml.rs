@@ -124,6 +124,11 @@ impl<'de> Visitor<'de> for Seed<'_> {
     fn visit_unit<E: serde::de::Error>(self) -> Result<Value, E> {
         self.0.count(0).map(|()| Value::Null)
     }
+
+    /// An empty document.
+    fn visit_none<E: serde::de::Error>(self) -> Result<Value, E> {
+        self.visit_unit()
+    }
 }
 
 /// A key of a map, which may have it already.
@@ -178,6 +183,9 @@ mod tests {
             "base": {"k": "v"}, "again": {"k": "v"}});
         assert_eq!(read(text).unwrap(), want);
         assert_eq!(read(r#"{"json": ["is", "yaml"]}"#).unwrap(), json!({"json": ["is", "yaml"]}));
+        for nothing in ["", "\r", "# only a remark\n", "~", "null"] {
+            assert_eq!(read(nothing).unwrap(), Value::Null, "{nothing:?}");
+        }
         for bad in ["a: b: c", "[1", "a: &x [*x]", "---\na: 1\n---\nb: 1\n", "x: .inf", "\tx: 1"] {
             assert!(read(bad).is_err(), "{bad}");
         }

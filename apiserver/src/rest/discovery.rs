@@ -20,8 +20,6 @@ const JSON: &str = "application/json";
 /// In the order in which a caller who takes anything is answered.
 const ENCODINGS: [Encoding; 3] = [Encoding::Json, Encoding::Yaml, Encoding::Protobuf];
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-/// What nobody serves while nodes are simulated. What is not served is not announced.
-const NOT_SERVED: [&str; 1] = ["proxy"];
 
 /// All discovery documents of one server.
 #[derive(Debug)]
@@ -157,20 +155,11 @@ fn api_group(group: &str) -> Value {
     json!({ "name": group, "versions": versions, "preferredVersion": versions.first() })
 }
 
-fn served(resource: &'static Resource) -> impl Iterator<Item = &'static Subresource> {
-    resource.subresources.iter().filter(|sub| is_served(sub.name))
-}
-
-/// Whether a subresource is announced, here and in OpenAPI.
-pub(super) fn is_served(subresource: &str) -> bool {
-    !NOT_SERVED.contains(&subresource)
-}
-
 fn resource_list(group: &'static str, version: &'static str) -> Value {
     let mut resources = Vec::new();
     for resource in kind::resources_of(group, version) {
         resources.push(legacy_resource(resource));
-        resources.extend(served(resource).map(|sub| legacy_subresource(resource, sub)));
+        resources.extend(resource.subresources.iter().map(|sub| legacy_subresource(resource, sub)));
     }
     json!({
         "kind": "APIResourceList",
@@ -257,7 +246,7 @@ fn aggregated_resource(resource: &'static Resource) -> Value {
             "verbs": sub.verbs,
         })
     };
-    let subresources: Vec<Value> = served(resource).map(subresource).collect();
+    let subresources: Vec<Value> = resource.subresources.iter().map(subresource).collect();
     if !subresources.is_empty() {
         entry["subresources"] = json!(subresources);
     }

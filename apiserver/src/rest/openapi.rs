@@ -2,7 +2,6 @@
 //! somebody first asks for it, and kept compressed, as JSON and as protobuf. What is in it is `kstore_api::openapi`'s.
 
 use super::accept;
-use super::discovery;
 use super::document::{Document, reply};
 use bytes::Bytes;
 use http::header::{HeaderValue, LOCATION};
@@ -147,11 +146,7 @@ fn parts() -> impl Iterator<Item = Part> {
 }
 
 fn resources(group: &str, version: &str) -> Part {
-    let announced = |mut doc: ResourceDoc| {
-        doc.subresources.retain(|sub| discovery::is_served(&sub.name));
-        doc
-    };
-    let docs = kind::resources_of(group, version).map(|resource| announced(resource.into())).collect();
+    let docs = kind::resources_of(group, version).map(ResourceDoc::from).collect();
     Part::Resources(GroupVersion { group: group.into(), version: version.into() }, docs)
 }
 

@@ -4,6 +4,7 @@ use crate::cache::{Entry, MetaVersion};
 use crate::pipeline::in_version;
 use jiff::Timestamp;
 use kstore_api::kind::Resource;
+use kstore_api::status::Status;
 use kstore_api::table;
 use serde_json::{Value, json};
 
@@ -20,11 +21,18 @@ pub enum Include {
 
 impl Include {
     /// From the query parameter.
-    pub fn parse(text: &str) -> Self {
+    ///
+    /// # Errors
+    /// 400 if it names nothing that a row can carry.
+    pub fn parse(text: &str) -> Result<Self, Status> {
         match text {
-            "None" => Self::None,
-            "Object" => Self::Object,
-            _ => Self::Metadata,
+            "None" => Ok(Self::None),
+            "" | "Metadata" => Ok(Self::Metadata),
+            "Object" => Ok(Self::Object),
+            other => Err(Status::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: \
+                 must be 'Metadata', 'Object', 'None', or empty"
+            ))),
         }
     }
 }

@@ -31,6 +31,8 @@ pub enum StreamKind {
     Attach(Terminal),
     /// One connection to a port of the pod.
     Port(u16),
+    /// One HTTP connection to the node's own server; about no pod.
+    Kubelet,
 }
 
 /// `core/v1 PodLogOptions`, checked by the server.
@@ -78,6 +80,7 @@ pub(super) fn read(open: pb::StreamOpen) -> Option<StreamRequest> {
         What::Attach(pb::AttachStream { stdin, stdout, stderr, tty }) => {
             StreamKind::Attach(Terminal { stdin, stdout, stderr, tty })
         }
+        What::Kubelet(pb::KubeletStream {}) => StreamKind::Kubelet,
         What::Port(port) => StreamKind::Port(u16::try_from(port.port).ok()?),
     };
     let pb::StreamOpen { node, namespace, pod, uid, container, .. } = open;

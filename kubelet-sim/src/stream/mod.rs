@@ -2,7 +2,10 @@
 //! a tunnel that is opened here, one for all of them; each stream in it is a task that follows its pod through a [`Feed`]. What a
 //! stream says is judged elsewhere (`log`, `shell`); nothing on the host is touched.
 
+mod disks;
 mod exec;
+mod http;
+mod kubelet;
 mod latest;
 mod log;
 mod port;
@@ -12,6 +15,8 @@ mod world;
 use crate::limits::{LOOK_QUEUE, TUNNEL_RETRY_BASE, TUNNEL_RETRY_MAX};
 use crate::manager::record::PodRecord;
 use crate::pod::Pod;
+use crate::shell::Room;
+pub(crate) use disks::Disks;
 use kstore_api::status::{Details, Reason, Status};
 use kstore_client::{ApiError, Client, NodeStream, StreamKind, StreamRequest, Tunnel};
 use kstore_nondet::{Clock, Rng};
@@ -25,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Snapshot {
     pub(crate) record: Arc<PodRecord>,
     pub(crate) machine: Pod,
+    pub(crate) disks: Arc<Disks>,
     /// Its node answers.
     pub(crate) reachable: bool,
     /// The object is gone.
@@ -40,6 +46,20 @@ pub(crate) struct Look {
     pub(crate) answer: oneshot::Sender<Feed>,
 }
 
+/// A stream tells the manager that the process of a container has ended by itself.
+pub(crate) struct Exit {
+    pub(crate) request: StreamRequest,
+    /// Which run.
+    pub(crate) run: String,
+    pub(crate) code: u8,
+}
+
+/// What streams say to the manager.
+pub(crate) enum Word {
+    Look(Look),
+    Exit(Exit),
+}
+
 /// What the streams of all nodes have in common. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Streams {
@@ -47,7 +67,9 @@ pub(crate) struct Streams {
     clock: Clock,
     rng: Rng,
     serving: Arc<Latest<Vec<String>>>,
-    looks: mpsc::Sender<Look>,
+    words: mpsc::Sender<Word>,
+    /// What all disks of simulated containers have together.
+    room: Room,
 }
 
 impl Streams {
@@ -57,9 +79,9 @@ impl Streams {
         clock: Clock,
         rng: Rng,
         serving: Arc<Latest<Vec<String>>>,
-    ) -> (Self, mpsc::Receiver<Look>) {
-        let (looks, asked) = mpsc::channel(LOOK_QUEUE);
-        (Self { client, clock, rng, serving, looks }, asked)
+    ) -> (Self, mpsc::Receiver<Word>) {
+        let (words, said) = mpsc::channel(LOOK_QUEUE);
+        (Self { client, clock, rng, serving, words, room: Room::default() }, said)
     }
 
     /// Keeps a tunnel open until `stop`.
@@ -116,9 +138,12 @@ impl Streams {
     }
 
     async fn serve(self, stream: NodeStream) {
+        if stream.request.kind == StreamKind::Kubelet {
+            return self.kubelet(stream).await;
+        }
         let (answer, feed) = oneshot::channel();
         let look = Look { request: stream.request.clone(), answer };
-        let feed = match self.looks.send(look).await {
+        let feed = match self.words.send(Word::Look(look)).await {
             Ok(()) => feed.await.ok(),
             Err(_) => None,
         };
@@ -131,6 +156,7 @@ impl Streams {
             StreamKind::Exec(argv, terminal) => self.exec(&feed, &argv, terminal, stream).await,
             StreamKind::Attach(terminal) => self.attach(&feed, terminal, stream).await,
             StreamKind::Port(port) => self.port(&feed, port, stream).await,
+            StreamKind::Kubelet => unreachable!("it is about no pod, see above"),
         }
     }
 }
@@ -141,7 +167,7 @@ fn unknown_pod(request: &StreamRequest) -> Status {
         StreamKind::Log(_) => "pods/log",
         StreamKind::Exec(..) => "pods/exec",
         StreamKind::Attach(_) => "pods/attach",
-        StreamKind::Port(_) => "pods/portforward",
+        StreamKind::Port(_) | StreamKind::Kubelet => "pods/portforward",
     };
     let name = &request.pod;
     let mut status =

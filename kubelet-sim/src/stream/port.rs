@@ -1,26 +1,25 @@
 //! A connection to a port of a simulated pod. Ports that its containers declare answer HTTP, with what is scripted or with a line
 //! that names the pod; all others refuse. Nothing is connected to anything.
 
+use super::http::{answer, serve};
 use super::{Feed, Snapshot, Streams};
 use crate::behavior;
-use crate::limits::HTTP_HEAD;
+use http::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
 use kstore_api::status::Status;
-use kstore_client::{NodeStream, StreamReader, StreamWriter};
+use kstore_client::{NodeStream, StreamWriter};
 
 impl Streams {
     pub(super) async fn port(&self, feed: &Feed, port: u16, stream: NodeStream) {
         let (_, snapshot) = feed.get();
         let meta = &snapshot.record.pod.metadata;
         let pod = self.client.api::<Pod>().get(&meta.namespace, &meta.name).await.unwrap_or_default();
-        let (mut reader, writer) = stream.begin();
+        let (reader, writer) = stream.begin();
         match listener(&snapshot, &pod, port) {
             Some(body) => {
-                while head(&mut reader).await {
-                    if !writer.send(1, answer(&body)).await {
-                        return;
-                    }
-                }
+                let media = if body.starts_with('<') { "text/html; charset=utf-8" } else { "text/plain" };
+                let page = |_| std::future::ready(answer(StatusCode::OK, media, body.clone()));
+                serve(reader, &writer, page).await;
             }
             None => refuse(&writer, port).await,
         }
@@ -43,26 +42,6 @@ fn listener(snapshot: &Snapshot, pod: &Pod, port: u16) -> Option<String> {
     Some(script.http.unwrap_or_else(|| {
         format!("simulated pod {}/{}, container {}, port {port}\n", meta.namespace, meta.name, container.name)
     }))
-}
-
-/// Reads the head of a request. False if there is no more.
-async fn head(reader: &mut StreamReader) -> bool {
-    let mut read = Vec::new();
-    while let Some(incoming) = reader.next().await {
-        read.extend_from_slice(&incoming.data);
-        if read.windows(4).any(|bytes| bytes == b"\r\n\r\n") || read.len() > HTTP_HEAD {
-            return true;
-        }
-        if incoming.end {
-            return false;
-        }
-    }
-    false
-}
-
-fn answer(body: &str) -> String {
-    let length = body.len();
-    format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
 /// The runtime's words for a port that nobody listens on.

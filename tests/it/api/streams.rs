@@ -9,7 +9,7 @@ use std::time::Duration;
 const V4: &str = "v4.channel.k8s.io";
 const V5: &str = "v5.channel.k8s.io,v4.channel.k8s.io";
 
-fn pod(name: &str, annotations: &[(&str, &str)], containers: &[&str]) -> Value {
+pub(super) fn pod(name: &str, annotations: &[(&str, &str)], containers: &[&str]) -> Value {
     let key = |(key, value): &(&str, &str)| (format!("kubelet-sim.kstore.io/{key}"), json!(value));
     let annotations: serde_json::Map<String, Value> = annotations.iter().map(key).collect();
     let containers: Vec<_> = containers.iter().map(|name| json!({"name": name, "image": "nginx"})).collect();
@@ -17,7 +17,7 @@ fn pod(name: &str, annotations: &[(&str, &str)], containers: &[&str]) -> Value {
         "spec": {"containers": containers}})
 }
 
-async fn run(cluster: &Cluster, pod: Value) {
+pub(super) async fn run(cluster: &Cluster, pod: Value) {
     let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
     cluster.create(pod).await;
     let running = async || {
@@ -303,5 +303,145 @@ fn forwarded_ports_answer_http_and_name_the_pod() {
             assert_eq!(answer[0], 0);
             assert!(String::from_utf8_lossy(&answer[1..]).ends_with(body), "{answer:?}");
         }
+    });
+}
+
+#[test]
+fn a_watch_may_be_a_websocket() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        cluster.create(map("one")).await;
+        let path = "/api/v1/namespaces/default/configmaps?watch=true";
+        let mut socket = cluster.websocket(&format!("{path}&timeoutSeconds=5"), "").await.unwrap();
+        cluster.create(map("two")).await;
+        cluster.delete("configmaps", "one", DeleteParams::default()).await;
+        let mut seen = Vec::new();
+        while let Some(message) = socket.next().await {
+            assert_eq!(message.last(), Some(&b'\n'), "a line, as over HTTP");
+            let event: Value = serde_json::from_slice(&message).unwrap();
+            let name = event["object"]["metadata"]["name"].as_str().unwrap().to_owned();
+            seen.push((event["type"].as_str().unwrap().to_owned(), name));
+        }
+        let seen: Vec<(&str, &str)> =
+            seen.iter().map(|(kind, name)| (kind.as_str(), name.as_str())).collect();
+        let root = ("ADDED", "kube-root-ca.crt");
+        let seen: Vec<_> = seen.into_iter().filter(|event| *event != root).collect();
+        assert_eq!(seen, [("ADDED", "one"), ("ADDED", "two"), ("DELETED", "one")]);
+
+        let refused = cluster.websocket(&format!("{path}&labelSelector=%3D"), "").await.err().unwrap();
+        assert_eq!(refused.0, 400, "{}", refused.1);
+    });
+}
+
+/// Runs a command with this input; what it prints, and its exit code.
+async fn run_with(cluster: &Cluster, pod: &str, command: &[&str], input: &[u8]) -> (String, i64) {
+    let mut socket = cluster.websocket(&exec(pod, command, "&stdin=true"), V5).await.unwrap();
+    for piece in input.chunks(8 * 1024) {
+        socket.send([&[0][..], piece].concat()).await;
+    }
+    socket.send(&[255, 0][..]).await;
+    let [_, out, err, status] = socket.channels().await;
+    let status: Value = serde_json::from_str(&status).unwrap();
+    let code = status["details"]["causes"][0]["message"].as_str().map_or(0, |code| code.parse().unwrap());
+    (out + &err, code)
+}
+
+#[test]
+fn what_is_written_in_a_container_stays_until_it_restarts_and_in_a_volume_until_the_pod_goes() {
+    simulate(Setup::seed(14), async |cluster| {
+        let script = [("a.run-seconds", "60"), ("a.crash-times", "1")];
+        let mut both = pod("both", &script, &["a", "b"]);
+        both["spec"]["volumes"] = json!([{"name": "shared", "emptyDir": {}}]);
+        for container in 0..2 {
+            both["spec"]["containers"][container]["volumeMounts"] =
+                json!([{"name": "shared", "mountPath": "/shared"}]);
+        }
+        run(cluster, both).await;
+        let in_container = async |container: &str, script: &str| {
+            let path = exec("both", &["sh", "-c", script], &format!("&container={container}"));
+            let [_, out, _, status] = cluster.websocket(&path, V5).await.unwrap().channels().await;
+            (out, serde_json::from_str::<Value>(&status).unwrap()["status"] == "Success")
+        };
+        let write = "echo own > /tmp/own; echo all > /shared/all; ls /tmp";
+        assert_eq!(in_container("a", write).await, ("own\n".to_owned(), true));
+        assert_eq!(in_container("a", "cat /tmp/own").await, ("own\n".to_owned(), true));
+        assert_eq!(in_container("b", "cat /shared/all").await, ("all\n".to_owned(), true));
+        assert!(!in_container("b", "cat /tmp/own").await.1, "that is the other container's disk");
+        let restarted = async || {
+            let pod = cluster.get("pods", "default", "both").await.unwrap();
+            let status = &pod["status"]["containerStatuses"][0];
+            status["restartCount"] == 1 && status["state"]["running"].is_object()
+        };
+        cluster.wait_until("it was restarted", restarted).await;
+        assert!(!in_container("a", "cat /tmp/own").await.1);
+        assert_eq!(in_container("a", "cat /shared/all").await, ("all\n".to_owned(), true));
+    });
+}
+
+#[test]
+fn input_of_any_size_can_be_written_to_a_file_but_no_more_than_there_is_room_for() {
+    simulate(Setup::seed(15), async |cluster| {
+        run(cluster, pod("web", &[], &["web"])).await;
+        let input = vec![b'x'; 300_000];
+        let (out, code) =
+            run_with(cluster, "web", &["sh", "-c", "cat > /tmp/f && wc -c /tmp/f"], &input).await;
+        assert_eq!((out.as_str(), code), ("300000 /tmp/f\n", 0));
+        let full = "dd if=/dev/zero of=/tmp/g bs=1M count=64";
+        let (out, code) = run_with(cluster, "web", &["sh", "-c", full], b"").await;
+        assert_eq!((out.as_str(), code), ("dd: error writing '/tmp/g': No space left on device\n", 1));
+    });
+}
+
+#[test]
+fn a_container_that_was_added_to_a_pod_comes_up_and_can_be_attached_to() {
+    simulate(Setup::seed(16), async |cluster| {
+        run(cluster, pod("web", &[("run-seconds", "3600")], &["web"])).await;
+        let pods = "/api/v1/namespaces/default/pods";
+        let patch = json!({"spec": {"ephemeralContainers": [
+            {"name": "look", "image": "busybox", "stdin": true, "tty": true, "targetContainerName": "web"}]}});
+        let path = format!("{pods}/web/ephemeralcontainers");
+        let strategic = "application/strategic-merge-patch+json";
+        let reply = cluster.rest().call_as("PATCH", &path, strategic, patch.to_string()).await;
+        assert_eq!(reply.code, 200, "{}", reply.text("/message"));
+        let state = async || {
+            let pod = cluster.get("pods", "default", "web").await.unwrap();
+            assert_eq!(pod["status"]["phase"], "Running");
+            pod["status"]["ephemeralContainerStatuses"][0]["state"].clone()
+        };
+        cluster.wait_until("it runs", async || state().await["running"].is_object()).await;
+        let path = format!("{pods}/web/attach?container=look&stdin=true&stdout=true&tty=true");
+        let mut socket = cluster.websocket(&path, V5).await.unwrap();
+        socket.send(&b"\0hostname; exit 4\r"[..]).await;
+        let [_, out, _, status] = socket.channels().await;
+        assert_eq!(out, "/ # hostname; exit 4\r\nweb\r\n");
+        assert_eq!(serde_json::from_str::<Value>(&status).unwrap()["status"], "Success");
+        cluster.wait_until("it has ended", async || state().await["terminated"]["exitCode"] == 4).await;
+        let pod = cluster.get("pods", "default", "web").await.unwrap();
+        let ready = pod["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Ready");
+        assert_eq!(ready.unwrap()["status"], "True", "nobody waits for it");
+    });
+}
+
+#[test]
+fn a_process_that_is_typed_at_ends_its_pod() {
+    simulate(Setup::seed(17), async |cluster| {
+        let mut typed = pod("typed", &[], &["c"]);
+        typed["spec"]["restartPolicy"] = json!("Never");
+        let container = &mut typed["spec"]["containers"][0];
+        (container["stdin"], container["stdinOnce"]) = (json!(true), json!(true));
+        container["args"] = json!(["sh", "-c", "cat > /tmp/f; wc -l /tmp/f; exit 3"]);
+        run(cluster, typed).await;
+        let path = "/api/v1/namespaces/default/pods/typed/attach?stdin=true&stdout=true&stderr=true";
+        let mut socket = cluster.websocket(path, V5).await.unwrap();
+        socket.send(&b"\0one\ntwo\n"[..]).await;
+        socket.send(&[255, 0][..]).await;
+        let [_, out, _, _] = socket.channels().await;
+        assert_eq!(out, "2 /tmp/f\n");
+        let failed = async || {
+            let pod = cluster.get("pods", "default", "typed").await.unwrap();
+            let ended = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
+            pod["status"]["phase"] == "Failed" && ended["exitCode"] == 3
+        };
+        cluster.wait_until("it has failed", failed).await;
     });
 }

@@ -220,8 +220,8 @@ fn pods_that_are_not_ready_go_by_policy_and_others_without_asking() {
 fn each_of_a_requests_writers_writes_its_part() {
     simulate(Setup::api_alone(), async |cluster| {
         let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
-        // Base64 of a PEM block that nobody reads.
-        let pem = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJQmFEQ0Jyd0lCQURBak1TRXdId1lEVlFRREV4aG1iMjh1WW1GeUxtVjRZVzF3YkdVdVkyOXRNSUlCSWpBTgotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
+        // A request for "jane", signed with Ed25519.
+        let pem = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlHT01FSUNBUUF3RHpFTk1Bc0dBMVVFQXd3RWFtRnVaVEFxTUFVR0F5dGxjQU1oQUVtSGRFMG1ZSzJEL2lVWQpaZHFjeGg5TnIxRTEvdWJaOEI2b3ZDK0J6Ym9ib0FBd0JRWURLMlZ3QTBFQTdnajBsQ1FCUmFPall4Qm05OUIzCis4MWIzTlIvVXRpbWoxSFlVejNrVTQ4ODdPYnZlQ25hUHBpTS9HVHNsejRZWGdJRVowTyt0UXlFbXcrdWpBbFcKRGc9PQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
         let body = json!({"metadata": {"name": "r"}, "spec": {"request": pem, "signerName": "example.com/s", "usages": ["client auth"]}});
         let made = send(cluster, "POST", requests, &body).await;
         assert_eq!(made.code, 201, "{}", made.json());

@@ -1,7 +1,10 @@
-//! What must hold of certificate signing requests: what is asked for, and who may write which part of the status. That a request's
-//! signature is its key's is not checked here: there is no cryptography in this crate.
+//! What must hold of certificate signing requests: what is asked for, and who may write which part of the status. What is inside the
+//! blocks, and that a request's signature is its key's, is judged by the apiserver: there is no cryptography in this crate.
+
+mod pem;
 
 use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::field::{ErrorList, Path};
@@ -40,7 +43,7 @@ const USAGES: [&str; 23] = [
 
 pub(super) fn content(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let spec = &object["spec"];
-    if !is_pem(&spec["request"], "CERTIFICATE REQUEST") {
+    if !is_request(&spec["request"]) {
         errors.invalid(
             &SPEC.child("request"),
             &spec["request"],
@@ -58,10 +61,14 @@ pub(super) fn content(object: &Value, old: Option<&Value>, errors: &mut ErrorLis
     certificate(errors, object, old);
 }
 
-fn is_pem(value: &Value, block: &str) -> bool {
-    let bytes = base64::engine::general_purpose::STANDARD.decode(text(value)).unwrap_or_default();
-    let pem = String::from_utf8_lossy(&bytes);
-    pem.contains(&format!("-----BEGIN {block}-----")) && pem.contains(&format!("-----END {block}-----"))
+fn decoded(value: &Value) -> String {
+    let bytes = STANDARD.decode(text(value)).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The first block counts.
+fn is_request(value: &Value) -> bool {
+    pem::blocks(&decoded(value)).next().is_some_and(|block| block.label == "CERTIFICATE REQUEST")
 }
 
 fn usages(errors: &mut ErrorList, usages: &[Value], old: Option<&Value>) {
@@ -165,11 +172,27 @@ fn conditions(errors: &mut ErrorList, object: &Value, old: Option<&Value>) {
 fn certificate(errors: &mut ErrorList, object: &Value, old: Option<&Value>) {
     let certificate = &object["status"]["certificate"];
     let kept = old.is_some_and(|old| old["status"]["certificate"] == *certificate);
-    if text(certificate).is_empty() || kept || is_pem(certificate, "CERTIFICATE") {
+    if text(certificate).is_empty() || kept {
         return;
     }
-    let path = Path::new("status.certificate");
-    errors.invalid(&path, "<certificate data>", "must contain at least one CERTIFICATE PEM block");
+    if let Some(fault) = fault_of_chain(&decoded(certificate)) {
+        errors.invalid(&Path::new("status.certificate"), "<certificate data>", fault);
+    }
+}
+
+/// Certificates, bare, and nothing else.
+fn fault_of_chain(chain: &str) -> Option<String> {
+    let mut count = 0;
+    for block in pem::blocks(chain) {
+        if block.label != "CERTIFICATE" {
+            return Some(format!("only CERTIFICATE PEM blocks are allowed, found {:?}", block.label));
+        }
+        if block.has_headers {
+            return Some("no PEM block headers are permitted".to_owned());
+        }
+        count += 1;
+    }
+    (count == 0).then(|| "must contain at least one CERTIFICATE PEM block".to_owned())
 }
 
 /// Decisions are made through `/approval`, certificates issued through `/status`; neither is taken back.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{ANNOTATIONS, SPEC, annotation, toleration};
+use crate::diff;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, semantically_equal, text};
@@ -31,8 +32,36 @@ pub(in crate::validate) fn change(new: &Value, old: &Value, errors: &mut ErrorLi
         node_affinity(errors, &spec["affinity"]["nodeAffinity"], &stored["affinity"]["nodeAffinity"]);
     }
     if !rest_is_same(spec, stored, gated) {
-        errors.forbidden(&SPEC, FIXED);
+        let difference = diff::unified(stored, &settled(spec, stored, gated));
+        errors.forbidden(&SPEC, format!("{FIXED}\n{difference}"));
     }
+}
+
+/// The spec with what may change as it was: what is left is what was refused.
+fn settled(spec: &Value, stored: &Value, gated: bool) -> Value {
+    let mut settled = spec.clone();
+    let restore = |into: &mut Value, from: &Value, member: &str| match from.get(member) {
+        Some(value) => into[member] = value.clone(),
+        None => {
+            into.as_object_mut().and_then(|members| members.remove(member));
+        }
+    };
+    for member in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
+        restore(&mut settled, stored, member);
+    }
+    for member in ["containers", "initContainers"] {
+        let containers = settled.get_mut(member).and_then(Value::as_array_mut);
+        for (now, before) in containers.into_iter().flatten().zip(list(&stored[member])) {
+            restore(now, before, "image");
+        }
+    }
+    if gated {
+        restore(&mut settled, stored, "nodeSelector");
+        if settled["affinity"].is_object() {
+            restore(&mut settled["affinity"], &stored["affinity"], "nodeAffinity");
+        }
+    }
+    settled
 }
 
 fn annotations(object: &Value) -> &Value {
@@ -179,7 +208,9 @@ pub(in crate::validate) fn ephemeral_containers(new: &Value, old: &Value, errors
                 errors.forbidden(&path, detail);
             }
             Some(now) if !semantically_equal(now, before) => {
-                let detail = format!("existing ephemeral containers {} may not be changed\n", before["name"]);
+                let difference = diff::unified(before, now);
+                let own = &before["name"];
+                let detail = format!("existing ephemeral containers {own} may not be changed\n{difference}");
                 errors.forbidden(&path, detail);
             }
             Some(_) => {}

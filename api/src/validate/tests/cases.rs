@@ -134,6 +134,11 @@ fn changes_of_pods_are_judged_as_kubernetes_judges_them() {
 }
 
 #[test]
+fn what_broke_a_younger_rule_before_may_go_on() {
+    check(include_str!("ratchet.yaml"));
+}
+
+#[test]
 fn services_are_judged_as_kubernetes_judges_them() {
     check(include_str!("service.yaml"));
 }

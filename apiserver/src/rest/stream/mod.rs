@@ -5,10 +5,12 @@ mod log;
 mod place;
 mod portforward;
 mod protocol;
+mod proxy;
 mod remote;
 mod remote_spdy;
 mod spdy;
 mod upgrade;
+mod watch;
 mod websocket;
 
 use super::query::Query;
@@ -29,6 +31,9 @@ use kstore_proto::kstore::v1 as pb;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use upgrade::Upgrade;
+
+pub(super) use proxy::is_proxy;
+pub(super) use websocket::Handshake;
 
 /// Which stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

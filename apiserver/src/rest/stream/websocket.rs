@@ -29,7 +29,7 @@ pub(super) type Outgoing = SplitSink<Socket, Message>;
 pub(super) type Incoming = SplitStream<Socket>;
 
 /// A client that asks for a WebSocket.
-pub(super) struct Handshake {
+pub(in crate::rest) struct Handshake {
     upgrade: OnUpgrade,
     accept: HeaderValue,
     /// What it offers to speak.
@@ -41,7 +41,7 @@ impl Handshake {
     ///
     /// # Errors
     /// 400 for a handshake that cannot be answered.
-    pub(super) fn of(parts: &mut Parts) -> Result<Option<Self>, Status> {
+    pub(in crate::rest) fn of(parts: &mut Parts) -> Result<Option<Self>, Status> {
         let headers = &parts.headers;
         let has = |name, word: &str| {
             let words = header(headers, name).split(',').map(str::trim);
@@ -68,15 +68,15 @@ impl Handshake {
     }
 
     /// The answer, in the protocol of this name, and the connection that follows it.
-    pub(super) fn accept(self, protocol: &'static str) -> (Response<Body>, Opening) {
+    pub(super) fn accept(self, protocol: &str) -> (Response<Body>, Opening) {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         let headers = response.headers_mut();
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(SEC_WEBSOCKET_ACCEPT, self.accept);
-        if !protocol.is_empty() {
-            headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
+        if let Some(protocol) = HeaderValue::from_str(protocol).ok().filter(|protocol| !protocol.is_empty()) {
+            headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol);
         }
         (response, Opening(self.upgrade))
     }

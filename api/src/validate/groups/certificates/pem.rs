@@ -1,0 +1,90 @@
+//! Blocks between `-----BEGIN …-----` and `-----END …-----`, as Go's decoder finds them: what is around them, and what looks like one
+//! and is none, is passed over. What is inside is bytes to this file.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+const BEGIN: &str = "-----BEGIN ";
+const DASHES: &str = "-----";
+
+/// One block.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Block<'t> {
+    /// What it says it is, such as `CERTIFICATE`.
+    pub(super) label: &'t str,
+    /// Whether lines `Name: value` stand before the contents.
+    pub(super) has_headers: bool,
+}
+
+/// The blocks of a text, in order.
+pub(super) fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        loop {
+            let at = starts(rest)?;
+            let after = &rest[at + BEGIN.len()..];
+            match block(after) {
+                Some((found, left)) => {
+                    rest = left;
+                    return Some(found);
+                }
+                None => rest = after,
+            }
+        }
+    })
+}
+
+/// Where a line begins a block.
+fn starts(text: &str) -> Option<usize> {
+    if text.starts_with(BEGIN) {
+        return Some(0);
+    }
+    text.match_indices(BEGIN).map(|(at, _)| at).find(|at| text[..*at].ends_with('\n'))
+}
+
+/// The block that begins with its label, and what comes after it.
+fn block(text: &str) -> Option<(Block<'_>, &str)> {
+    let (line, body) = text.split_once('\n')?;
+    let label = line.trim_end().strip_suffix(DASHES)?;
+    let end = format!("-----END {label}-----");
+    let at = body.find(&end)?;
+    let (inside, left) = (&body[..at], &body[at + end.len()..]);
+    let header = |line: &&str| line.contains(':');
+    let has_headers = inside.lines().next().is_some_and(|line| header(&line));
+    let contents = inside.lines().skip_while(header).flat_map(str::split_whitespace);
+    let contents: String = contents.collect();
+    STANDARD.decode(contents).ok()?;
+    Some((Block { label, has_headers }, left))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_found_among_other_things() {
+        let good =
+            |label: &str, inside: &str| format!("-----BEGIN {label}-----\n{inside}\n-----END {label}-----\n");
+        let found = |text: &str| -> Vec<(String, bool)> {
+            blocks(text).map(|block| (block.label.to_owned(), block.has_headers)).collect()
+        };
+        let one = |label: &str, headers: bool| (label.to_owned(), headers);
+        assert_eq!(found(&good("A", "MA==")), [one("A", false)]);
+        assert_eq!(
+            found(&format!("before\n{}between\n{}", good("A B", "MA=\n="), good("C", ""))),
+            [one("A B", false), one("C", false)]
+        );
+        assert_eq!(found(&good("A", "Proc-Type: 4\n\nMA==")), [one("A", true)]);
+        for none in [
+            "",
+            "MA==",
+            "x-----BEGIN A-----\nMA==\n-----END A-----",
+            "-----BEGIN A-----\nMA==\n-----END B-----",
+        ] {
+            assert_eq!(found(none), [], "{none}");
+        }
+        let broken = format!("{}{}", good("A", "no base64!"), good("B", "MA=="));
+        assert_eq!(found(&broken), [one("B", false)], "what is broken is passed over");
+        assert_eq!(found("-----BEGIN -----BEGIN \n-----BEGIN"), []);
+    }
+}

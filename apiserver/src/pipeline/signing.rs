@@ -1,0 +1,88 @@
+//! What is inside the blocks of certificate signing requests: that a request is one, signed with its own key, and that what is issued
+//! are certificates. The rest of them is judged in `api`, which knows no cryptography.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kstore_api::field::{ErrorList, Path};
+use kstore_api::kind::Resource;
+use serde_json::Value;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::error::X509Error;
+use x509_parser::pem::Pem;
+use x509_parser::prelude::FromDer as _;
+use x509_parser::public_key::PublicKey;
+
+/// Bits of an RSA key below which the library refuses to verify; Kubernetes accepts half of that.
+const RSA_BITS_MIN: usize = 2048;
+
+/// What is wrong with a new request. What has no block of the right kind is not looked at: that was said before.
+pub(super) fn request(resource: &Resource, object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let request = &object["spec"]["request"];
+    if is_one(resource)
+        && let Some(block) = blocks(request).into_iter().next().filter(|b| b.label == "CERTIFICATE REQUEST")
+        && let Err(fault) = signed(&block.contents)
+    {
+        errors.invalid(&Path::new("spec.request"), request, fault);
+    }
+    errors
+}
+
+/// What is wrong with certificates that are issued now.
+pub(super) fn certificate(resource: &Resource, new: &Value, old: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let chain = &new["status"]["certificate"];
+    if is_one(resource) && *chain != old["status"]["certificate"] {
+        let mut found = blocks(chain).into_iter().filter(|block| block.label == "CERTIFICATE");
+        if found.any(|block| X509Certificate::from_der(&block.contents).is_err()) {
+            let fault = "x509: malformed certificate";
+            errors.invalid(&Path::new("status.certificate"), "<certificate data>", fault);
+        }
+    }
+    errors
+}
+
+fn is_one(resource: &Resource) -> bool {
+    (resource.group, resource.kind) == ("certificates.k8s.io", "CertificateSigningRequest")
+}
+
+/// The blocks of a text, up to what is none.
+fn blocks(encoded: &Value) -> Vec<Pem> {
+    let text = STANDARD.decode(encoded.as_str().unwrap_or_default()).unwrap_or_default();
+    Pem::iter_from_buffer(&text).map_while(Result::ok).collect()
+}
+
+fn signed(der: &[u8]) -> Result<(), &'static str> {
+    let Ok((rest, request)) = X509CertificationRequest::from_der(der) else {
+        return Err("asn1: structure error: not a certificate request");
+    };
+    if !rest.is_empty() {
+        return Err("asn1: syntax error: trailing data");
+    }
+    match request.verify_signature() {
+        // Of what this library cannot judge nothing bad is known.
+        Err(X509Error::SignatureVerificationError) if !is_short(&request) => Err(failure(&request)),
+        _ => Ok(()),
+    }
+}
+
+fn key<'r>(request: &'r X509CertificationRequest<'r>) -> Option<PublicKey<'r>> {
+    request.certification_request_info.subject_pki.parsed().ok()
+}
+
+fn is_short(request: &X509CertificationRequest<'_>) -> bool {
+    matches!(key(request), Some(PublicKey::RSA(key)) if key.key_size() < RSA_BITS_MIN)
+}
+
+/// What Go says of a signature by another key.
+fn failure(request: &X509CertificationRequest<'_>) -> &'static str {
+    match key(request) {
+        Some(PublicKey::RSA(_)) => "crypto/rsa: verification error",
+        Some(PublicKey::EC(_)) => "x509: ECDSA verification failure",
+        _ => "x509: Ed25519 verification failure",
+    }
+}
+
+#[cfg(test)]
+mod tests;

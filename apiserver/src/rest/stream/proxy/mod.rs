@@ -1,0 +1,212 @@
+//! The `proxy` subresources of pods, services and nodes: an HTTP request handed on to whom the path names, through the tunnel of
+//! its node, and the answer handed back. Who may and where to is decided here; what is changed on the way is in `headers`,
+//! `links` and `page`.
+
+mod headers;
+mod links;
+mod page;
+mod place;
+mod wire;
+
+use super::Streams;
+use crate::authn::{Peer, UserInfo};
+use crate::error::of_read;
+use crate::limits::PROXY_PAGE;
+use crate::metrics;
+use crate::request::Target;
+use crate::rest::header;
+use crate::rest::query::Query;
+use crate::rest::respond::refusal;
+use crate::rest::router::ResourcePath;
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt as _;
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, HOST, LOCATION};
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use kstore_api::status::Status;
+use links::Links;
+
+/// Whether a path is handed on.
+pub(in crate::rest) fn is_proxy(path: &ResourcePath) -> bool {
+    below(path).is_some()
+}
+
+/// The part of a path behind `proxy`, without a slash in front; `None` if the path is about something else.
+fn below(path: &ResourcePath) -> Option<&str> {
+    let known = matches!(path.resource.plural, "nodes" | "pods" | "services");
+    let rest = path.subresource.strip_prefix("proxy").filter(|_| known && path.resource.group.is_empty())?;
+    if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
+}
+
+/// The verb that a method means here; OPTIONS means none, which only rules for all verbs allow.
+fn verb(method: &Method) -> Option<&'static str> {
+    match *method {
+        Method::GET | Method::HEAD => Some("get"),
+        Method::POST => Some("create"),
+        Method::PUT => Some("update"),
+        Method::PATCH => Some("patch"),
+        Method::DELETE => Some("delete"),
+        Method::OPTIONS => Some(""),
+        _ => None,
+    }
+}
+
+impl Streams {
+    /// Serves one request. It takes no place among the requests in flight.
+    pub(in crate::rest) async fn proxy(
+        &self,
+        parts: Parts,
+        body: Body,
+        user: &UserInfo,
+        path: ResourcePath,
+    ) -> Response<Body> {
+        let below = below(&path).unwrap_or_default().to_owned();
+        let ResourcePath { resource, namespace, name, .. } = path;
+        let target = Target { resource, subresource: "proxy", namespace, name };
+        let kind = metrics::Kind::of("CONNECT", resource, "proxy", "", &target.name);
+        let measured = self.pipeline.metrics().begin(kind, false);
+        let response = self.hand_on(parts, body, user, &target, &below).await;
+        let response = response.unwrap_or_else(|status| refusal(&status));
+        measured.end(response.status().as_u16());
+        response
+    }
+
+    async fn hand_on(
+        &self,
+        mut parts: Parts,
+        body: Body,
+        user: &UserInfo,
+        target: &Target,
+        below: &str,
+    ) -> Result<Response<Body>, Status> {
+        let verb = verb(&parts.method).ok_or_else(|| {
+            Status::method_not_allowed(target.resource, &parts.method.as_str().to_lowercase())
+        })?;
+        self.pipeline.cache().fresh().await.map_err(of_read)?;
+        self.pipeline.check(user, verb, target, &target.name)?;
+        if !Query::parse(parts.uri.query()).get("dryRun").is_empty() {
+            return Err(Status::bad_request("dryRun is not supported"));
+        }
+        let backend = self.backend(target)?;
+        let upgrade =
+            headers::upgrade(&parts.headers).filter(|_| parts.extensions.get::<OnUpgrade>().is_some());
+        let way = links::way(parts.uri.path(), below);
+        if way.is_empty() && upgrade.is_none() && matches!(parts.method, Method::GET | Method::HEAD) {
+            return Ok(moved(&parts.uri));
+        }
+        let client = parts.extensions.remove::<OnUpgrade>().filter(|_| upgrade.is_some());
+        let links = Links::new(parts.uri.path(), &way, &host(&parts), &backend.host);
+        let request = request(parts, body, upgrade, &way, &links)?;
+        let answered = self.exchange(&backend, request).await?;
+        match (answered.status(), client) {
+            (StatusCode::SWITCHING_PROTOCOLS, Some(client)) => Ok(self.switched(answered, client)),
+            (StatusCode::SWITCHING_PROTOCOLS, None) => Err(Status::service_unavailable(
+                "error trying to reach service: it switched protocols unasked",
+            )),
+            (_, _) => response(answered, &links).await,
+        }
+    }
+
+    /// The client's connection and the backend's become one.
+    fn switched(&self, mut answered: Response<Incoming>, client: OnUpgrade) -> Response<Body> {
+        let backend = hyper::upgrade::on(&mut answered);
+        self.go_on(async move {
+            if let (Ok(client), Ok(backend)) = (client.await, backend.await) {
+                // Whoever goes first ends it for both.
+                let (mut client, mut backend) = (TokioIo::new(client), TokioIo::new(backend));
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut backend).await;
+            }
+        });
+        answered.map(|_| Body::empty())
+    }
+}
+
+/// The host that the client speaks to.
+fn host(parts: &Parts) -> String {
+    match parts.uri.authority() {
+        Some(authority) => authority.to_string(),
+        None => header(&parts.headers, HOST.as_str()).to_owned(),
+    }
+}
+
+/// 301 to the same path with a slash at its end: pages refer to what is below it.
+fn moved(uri: &Uri) -> Response<Body> {
+    let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    if let Ok(to) = HeaderValue::try_from(format!("{}/{query}", uri.path())) {
+        response.headers_mut().insert(LOCATION, to);
+    }
+    response
+}
+
+/// What the backend is asked.
+fn request(
+    mut parts: Parts,
+    body: Body,
+    upgrade: Option<HeaderValue>,
+    way: &str,
+    links: &Links,
+) -> Result<Request<Body>, Status> {
+    let unreadable = |_| Status::bad_request("the path cannot be handed on");
+    let query = parts.uri.query().map_or_else(String::new, |query| format!("?{query}"));
+    let uri = Uri::try_from(format!("{}{query}", links::escape(way))).map_err(unreadable)?;
+    let host =
+        HeaderValue::try_from(host(&parts)).map_err(|_| Status::bad_request("the host is unreadable"))?;
+    let peer = match parts.extensions.get() {
+        Some(Peer::Tls { address, .. }) => Some(address.ip()),
+        Some(Peer::InProcess(_)) | None => None,
+    };
+    let mut request = Request::new(body);
+    *request.method_mut() = parts.method;
+    *request.uri_mut() = uri;
+    headers::onward(&mut parts.headers, upgrade, peer, &links.forwarded(way));
+    parts.headers.insert(HOST, host);
+    *request.headers_mut() = parts.headers;
+    Ok(request)
+}
+
+/// What the client is answered.
+async fn response(answered: Response<Incoming>, links: &Links) -> Result<Response<Body>, Status> {
+    let (mut parts, body) = answered.into_parts();
+    headers::back(&mut parts.headers);
+    parts.headers.append(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    let body = match header(&parts.headers, LOCATION.as_str()) {
+        "" if headers::is_page(&parts.headers) => page(&mut parts, body, links).await?,
+        "" => Body::new(body),
+        to => {
+            if let Ok(to) = HeaderValue::try_from(links.rewrite(to)) {
+                parts.headers.insert(LOCATION, to);
+            }
+            Body::new(body)
+        }
+    };
+    Ok(Response::from_parts(parts, body))
+}
+
+/// A page whose links lead through here. One that is too long to be held is left as it is.
+async fn page(parts: &mut http::response::Parts, body: Incoming, links: &Links) -> Result<Body, Status> {
+    let mut read = BytesMut::new();
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        read.extend_from_slice(&piece.map_err(|error| place::unreachable(&error))?);
+        if read.len() > PROXY_PAGE {
+            let first = futures::stream::once(async { Ok::<Bytes, hyper::Error>(read.freeze()) });
+            return Ok(Body::from_stream(first.chain(pieces)));
+        }
+    }
+    let Ok(text) = std::str::from_utf8(&read) else { return Ok(Body::from(read.freeze())) };
+    let text = page::rewrite(text, |link| links.rewrite(link));
+    if parts.headers.contains_key(CONTENT_LENGTH) && !text.is_empty() {
+        parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(text.len()));
+    }
+    Ok(Body::from(text))
+}
+
+#[cfg(test)]
+mod tests;

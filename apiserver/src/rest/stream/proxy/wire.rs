@@ -1,0 +1,95 @@
+//! An HTTP/1.1 exchange with a backend: the tunnel's stream as the bytes of a connection, hyper's client on it.
+
+use super::place::{Backend, closed, unreachable};
+use crate::limits::{PROXY_HEAD, PROXY_LINGER, STREAM_BEGIN, STREAM_FRAME_BYTES};
+use crate::rest::stream::Streams;
+use crate::tunnel::{FromNode, Reader, Writer};
+use axum::body::Body;
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use kstore_api::status::Status;
+use std::sync::{Arc, OnceLock};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+
+/// Why the node refused the connection, once it has said so.
+type Refused = Arc<OnceLock<String>>;
+
+impl Streams {
+    /// Asks the backend, on a connection of its own, and waits for the head of its answer.
+    ///
+    /// # Errors
+    /// 503 with the reason when there is none.
+    pub(super) async fn exchange(
+        &self,
+        backend: &Backend,
+        request: Request<Body>,
+    ) -> Result<Response<Incoming>, Status> {
+        let refused = Refused::default();
+        let connection = self.connect(backend, &refused).await?;
+        let mut http = http1::Builder::new();
+        http.title_case_headers(true);
+        let handshake = http.handshake(TokioIo::new(connection)).await;
+        let (mut sender, serving) = handshake.map_err(|error| unreachable(&error))?;
+        self.go_on(async move { drop(serving.with_upgrades().await) });
+        match tokio::time::timeout(PROXY_HEAD, sender.send_request(request)).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) => match refused.get() {
+                Some(text) => Err(backend.refused(text)),
+                None => Err(closed(&error)),
+            },
+            Err(_) => Err(unreachable(&"net/http: timeout awaiting response headers")),
+        }
+    }
+
+    /// A connection to the backend.
+    async fn connect(&self, backend: &Backend, refused: &Refused) -> Result<DuplexStream, Status> {
+        let host = &backend.host;
+        let stream = self.tunnels.open(backend.open.clone());
+        let stream = stream.map_err(|error| unreachable(&format_args!("dial tcp {host}: {error}")))?;
+        let (reader, writer) = match tokio::time::timeout(STREAM_BEGIN, stream.begun()).await {
+            Ok(Ok(halves)) => halves,
+            Ok(Err(Some(status))) => {
+                return Err(unreachable(&format_args!("dial tcp {host}: {}", status.message)));
+            }
+            Ok(Err(None)) => return Err(unreachable(&format_args!("dial tcp {host}: the tunnel ended"))),
+            Err(_) => return Err(unreachable(&format_args!("dial tcp {host}: i/o timeout"))),
+        };
+        let (near, far) = tokio::io::duplex(STREAM_FRAME_BYTES);
+        self.go_on(carry(far, reader, writer, refused.clone()));
+        Ok(near)
+    }
+}
+
+/// Carries bytes both ways until the node has ended the stream, or nobody reads what it says.
+async fn carry(far: DuplexStream, mut reader: Reader, writer: Writer, refused: Refused) {
+    let (mut from_client, mut to_client) = tokio::io::split(far);
+    let to_node = async {
+        let mut buffer = vec![0; STREAM_FRAME_BYTES];
+        while let Ok(length @ 1..) = from_client.read(&mut buffer).await {
+            if !writer.send(0, Bytes::copy_from_slice(&buffer[..length])).await {
+                break;
+            }
+        }
+        writer.end(0).await;
+        tokio::time::sleep(PROXY_LINGER).await;
+    };
+    let from_node = async {
+        while let Some(FromNode::Data { channel, data, .. }) = reader.next().await {
+            if channel == 2 {
+                let _ = refused.set(String::from_utf8_lossy(&data).into_owned());
+                return;
+            }
+            if to_client.write_all(&data).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = from_node => {}
+        () = to_node => {}
+    }
+}

@@ -1,0 +1,72 @@
+//! HTTP/1.1 as a simulated server speaks it: on a stream of the tunnel instead of a socket. What is answered is the caller's
+//! business; what a client sends as a body is read and dropped.
+
+use crate::limits::{HTTP_BODY, HTTP_PIPE};
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use kstore_client::{StreamReader, StreamWriter};
+use std::convert::Infallible;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+/// What a server answers.
+pub(super) type Answer = Response<Full<Bytes>>;
+
+/// An answer with a text.
+pub(super) fn answer(code: StatusCode, media: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = code;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    answer
+}
+
+/// Answers the requests of one connection until its client goes.
+pub(super) async fn serve<F: Future<Output = Answer>>(
+    mut reader: StreamReader,
+    writer: &StreamWriter,
+    respond: impl Fn(Request<()>) -> F,
+) {
+    let (near, far) = tokio::io::duplex(HTTP_PIPE);
+    let (mut from_server, mut to_server) = tokio::io::split(far);
+    let service = service_fn(|request: Request<Incoming>| {
+        let (parts, body) = request.into_parts();
+        let answer = respond(Request::from_parts(parts, ()));
+        async move {
+            // One that is longer ends the connection after the answer.
+            let _ = Limited::new(body, HTTP_BODY).collect().await;
+            Ok::<_, Infallible>(answer.await)
+        }
+    });
+    let mut http = http1::Builder::new();
+    // The date would be the host's.
+    http.auto_date_header(false).half_close(true).title_case_headers(true);
+    let serving = http.serve_connection(TokioIo::new(near), service);
+    let incoming = async {
+        while let Some(piece) = reader.next().await {
+            if to_server.write_all(&piece.data).await.is_err() || piece.end {
+                break;
+            }
+        }
+        let _ = to_server.shutdown().await;
+        std::future::pending::<()>().await;
+    };
+    let outgoing = async {
+        let mut buffer = vec![0; HTTP_PIPE];
+        while let Ok(length @ 1..) = from_server.read(&mut buffer).await {
+            if !writer.send(1, Bytes::copy_from_slice(&buffer[..length])).await {
+                break;
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = writer.ended() => {}
+        _ = async { tokio::join!(serving, outgoing) } => {}
+        () = incoming => {}
+    }
+}
