@@ -103,8 +103,9 @@ pub const ETCD_CALL: Duration = Duration::from_secs(5);
 /// Longest wait for a connection to a member of an external etcd.
 pub const ETCD_CONNECT: Duration = Duration::from_secs(2);
 
-/// Calls are repeated this long, on all members in turn: above the time in which etcd elects a leader, or restarts.
-pub const ETCD_PATIENCE: Duration = Duration::from_secs(5);
+/// Calls are repeated this long, on all members in turn: above the time in which etcd elects a leader, or restarts, and one call
+/// more. What a member had passed on to a leader that died then is never answered, and takes that long to be given up.
+pub const ETCD_PATIENCE: Duration = Duration::from_secs(8);
 
 /// An etcd that has not answered for so long makes `/readyz` fail. Until then it may be a fail-over.
 pub const ETCD_DOWN: Duration = Duration::from_secs(1);
