@@ -154,6 +154,36 @@ fn every_property_names_tests_that_exist() {
     check("a property names a test that is there", missing);
 }
 
+/// Cases of tables as a text names them, with their file: `….yaml:` and then each in quotes, up to the next `;` or cell.
+fn cases(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let places =
+        text.split(['|', ';']).filter_map(|part| part.trim().split_once(".yaml:").map(|(f, c)| (f, c)));
+    places.flat_map(|(file, cases)| cases.split('"').skip(1).step_by(2).map(move |case| (file, case)))
+}
+
+#[test]
+fn every_property_names_cases_that_exist() {
+    let root = workspace_root();
+    let mut count = 0;
+    let missing: Vec<String> = PROMISES
+        .into_iter()
+        .flat_map(|path| {
+            let text = fs::read_to_string(root.join(path)).unwrap_or_default();
+            let named: Vec<_> =
+                cases(&text).map(|(file, case)| (format!("{file}.yaml"), case.to_owned())).collect();
+            count += named.len();
+            let exists = |file: &str, case: &str| {
+                let table = fs::read_to_string(root.join(file)).unwrap_or_default();
+                table.lines().any(|line| line.trim_start_matches([' ', '-']) == format!("name: {case}"))
+            };
+            let missing = named.into_iter().filter(|(file, case)| !exists(file, case));
+            missing.map(|(file, case)| format!("{path}: {file}: {case}")).collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(count > 100, "cases are named: {count}");
+    check("a property names a case that is there", missing.into_iter());
+}
+
 /// The names of tests in a text, each with the file that stands in front of it as `….rs:`, if one does.
 fn placed(text: &str) -> Vec<(&str, &str)> {
     let mut place = "";
