@@ -99,6 +99,27 @@ pub fn owner_references(object: &Value) -> &[Value] {
     object["metadata"]["ownerReferences"].as_array().map_or(&[], Vec::as_slice)
 }
 
+/// Drops owner references that are the same as one before them; the uids of those that went.
+pub fn drop_same_owners(object: &mut Value) -> Vec<String> {
+    let mut kept: Vec<Value> = Vec::new();
+    let mut dropped = Vec::new();
+    for owner in owner_references(object) {
+        if kept.contains(owner) {
+            dropped.push(text_of(owner, "uid"));
+        } else {
+            kept.push(owner.clone());
+        }
+    }
+    if !dropped.is_empty() {
+        metadata_mut(object).insert("ownerReferences".to_owned(), Value::Array(kept));
+    }
+    dropped
+}
+
+fn text_of(value: &Value, member: &str) -> String {
+    value[member].as_str().unwrap_or_default().to_owned()
+}
+
 /// The owner reference that says `controller: true`.
 pub fn controller_of(object: &Value) -> Option<&Value> {
     owner_references(object).iter().find(|owner| owner["controller"] == true)

@@ -49,8 +49,8 @@ async fn create_all(pipeline: &Pipeline, objects: &[Value]) -> Result<(), Status
         match outcome {
             Ok(_) => {}
             // Another apiserver on the same storage was faster.
-            Err(status) if status.reason == Reason::AlreadyExists => {}
-            Err(status) => return Err(status),
+            Err(refused) if refused.status.reason == Reason::AlreadyExists => {}
+            Err(refused) => return Err(refused.status),
         }
     }
     Ok(())

@@ -91,6 +91,21 @@ pub struct Answered {
     pub accepted: bool,
 }
 
+/// A refusal with the warnings that go along: what was odd about a request is said also where it failed for another reason.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// Says why.
+    pub status: Status,
+    /// `Warning` headers, in order.
+    pub warnings: Vec<String>,
+}
+
+impl From<Status> for Refused {
+    fn from(status: Status) -> Self {
+        Self { status, warnings: Vec::new() }
+    }
+}
+
 /// The pipeline. One per apiserver; shared by `Arc`.
 pub struct Pipeline {
     registry: Registry,
@@ -176,7 +191,7 @@ impl Pipeline {
     /// # Errors
     /// Any refusal; 429 if too many requests are in flight; 504 if it took longer than [`Request::time_limit`]; 500 if serving
     /// it panicked.
-    pub async fn serve(&self, request: Request) -> Result<Answered, Status> {
+    pub async fn serve(&self, request: Request) -> Result<Answered, Refused> {
         let span = tracing::debug_span!(
             "pipeline",
             verb = request.action.verb(),
@@ -191,12 +206,12 @@ impl Pipeline {
         answered
     }
 
-    async fn placed(&self, request: Request) -> Result<Answered, Status> {
+    async fn placed(&self, request: Request) -> Result<Answered, Refused> {
         let _place = self.in_flight.place(&request.action, &self.metrics).await?;
         self.run(request).await
     }
 
-    async fn run(&self, request: Request) -> Result<Answered, Status> {
+    async fn run(&self, request: Request) -> Result<Answered, Refused> {
         // What a request is judged by (roles, namespaces, classes) includes everything that was answered before it came.
         let began = Instant::now();
         self.cache().fresh().await.map_err(error::of_read)?;
@@ -208,12 +223,17 @@ impl Pipeline {
             self.registry.check_fence(fence).await?;
         }
         let mut texts = Vec::new();
-        let answer = self.act(&request, &mut texts).await?;
+        let acted = self.act(&request, &mut texts).await;
+        let warnings = warnings::bounded(texts);
+        let answer = match acted {
+            Ok(answer) => answer,
+            Err(status) => return Err(Refused { status, warnings }),
+        };
         let accepted = match (&request.action, &answer) {
             (Action::Delete(options, _), Answer::Object(object)) => options.accepts && !object.removed,
             _ => false,
         };
-        Ok(Answered { answer, warnings: warnings::bounded(texts), accepted })
+        Ok(Answered { answer, warnings, accepted })
     }
 
     /// Does what an authorized request asks.
@@ -300,19 +320,19 @@ impl Pipeline {
 
 /// Runs what serves a request within its time, and through a panic: that is one request's bad luck and nobody else's.
 /// `terminated` is called when its time is over.
-async fn in_time<T>(
+async fn in_time<T, E: From<Status>>(
     limit: Duration,
-    serving: impl Future<Output = Result<T, Status>>,
+    serving: impl Future<Output = Result<T, E>>,
     terminated: impl FnOnce(),
-) -> Result<T, Status> {
+) -> Result<T, E> {
     let served = AssertUnwindSafe(tokio::time::timeout(limit, serving)).catch_unwind().await;
     match served {
         Ok(Ok(answered)) => answered,
         Ok(Err(_)) => {
             terminated();
-            Err(error::timed_out())
+            Err(error::timed_out().into())
         }
-        Err(_) => Err(error::panicked()),
+        Err(_) => Err(error::panicked().into()),
     }
 }
 
@@ -326,12 +346,12 @@ pub(crate) fn measured_as(request: &Request) -> metrics::Kind {
     metrics::Kind::of(verb, target.resource, target.subresource, &target.namespace, &target.name)
 }
 
-fn code_of(answered: &Result<Answered, Status>) -> u16 {
+fn code_of(answered: &Result<Answered, Refused>) -> u16 {
     match answered {
         Ok(Answered { answer: Answer::Object(ObjectAnswer { created: true, .. }), .. }) => 201,
         Ok(Answered { answer: Answer::Value { created: true, .. }, .. }) => 201,
         Ok(_) => 200,
-        Err(status) => status.code,
+        Err(refused) => refused.status.code,
     }
 }
 

@@ -44,8 +44,12 @@ impl Request {
                 limits::REQUEST_TIMEOUT
             }
         };
-        self.timeout.map_or(allowed, |asked| asked.min(allowed))
+        within(self.timeout, allowed)
     }
+}
+
+fn within(asked: Option<Duration>, allowed: Duration) -> Duration {
+    asked.map_or(allowed, |asked| asked.min(allowed))
 }
 
 /// Several operations of one caller: all of them, at one revision, or none.
@@ -61,8 +65,17 @@ pub struct Transaction {
     pub fence: Option<Arc<Fence>>,
     /// Do everything but store.
     pub dry_run: bool,
+    /// How long it may take, if the caller says less than the server allows.
+    pub timeout: Option<Duration>,
     /// What to do, in order; 1 to [`limits::TRANSACTION_OPERATIONS`].
     pub steps: Vec<Step>,
+}
+
+impl Transaction {
+    /// How long it may take.
+    pub fn time_limit(&self) -> Duration {
+        within(self.timeout, limits::WRITE_TIMEOUT)
+    }
 }
 
 /// One operation of a transaction.

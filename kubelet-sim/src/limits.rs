@@ -42,7 +42,8 @@ pub(crate) const IMAGES_REPORTED: usize = 50;
 pub(crate) const LOG_LINES: u64 = 65_536;
 /// Log text that is put together before it is sent; a line may go beyond it.
 pub(crate) const LOG_CHUNK: usize = 16 * 1024;
-/// Streams that wait for the manager to say what it knows of their pod. They wait when it is full.
+/// Streams that wait for the manager to say what it knows of their pod, or to hear how its container ended. They wait when it is
+/// full.
 pub(crate) const LOOK_QUEUE: usize = 64;
 /// First wait before a tunnel that ended is opened again; doubles up to [`TUNNEL_RETRY_MAX`].
 pub(crate) const TUNNEL_RETRY_BASE: Duration = Duration::from_millis(250);
@@ -54,3 +55,15 @@ pub(crate) const LINE_BYTES: usize = 64 * 1024;
 pub(crate) const HTTP_BODY: usize = 64 * 1024 * 1024;
 /// Bytes of HTTP under way in each direction between a simulated server and its stream.
 pub(crate) const HTTP_PIPE: usize = 16 * 1024;
+
+/// What one simulated container, or one volume, holds of files that were written in it. Enough for what people copy to try things,
+/// little beside what a real disk holds; more is `No space left on device`.
+pub(crate) const DISK_BYTES: usize = 64 * 1024 * 1024;
+/// What all simulated containers and volumes of this process hold together.
+pub(crate) const DISKS_BYTES: usize = 256 * 1024 * 1024;
+/// What a file, folder or link costs beside its bytes and its path, so that empty ones are bounded too.
+pub(crate) const DISK_ENTRY: usize = 256;
+/// What one command may read or hand to the next one: an archive of a full disk, and a little more.
+pub(crate) const INPUT_BYTES: usize = DISK_BYTES + 16 * 1024 * 1024;
+/// The longest path in a simulated container. Also bounds how deep folders can be, since some programs call themselves for each.
+pub(crate) const PATH_BYTES: usize = 1024;

@@ -262,18 +262,6 @@ fn requirement(key: &str, operator: Operator, mut values: Vec<String>) -> Result
     Ok(Requirement { key: key.to_owned(), test })
 }
 
-/// The values between parentheses. The empty value alone is written as `,`: Kubernetes writes `()`, which it refuses to read.
-struct Values<'a>(&'a [String]);
-
-impl fmt::Display for Values<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            [only] if only.is_empty() => f.write_str(","),
-            set => f.write_str(&set.join(",")),
-        }
-    }
-}
-
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = &self.key;
@@ -282,8 +270,8 @@ impl fmt::Display for Requirement {
             Test::DoesNotExist => write!(f, "!{key}"),
             Test::Equals(value) => write!(f, "{key}={value}"),
             Test::NotEquals(value) => write!(f, "{key}!={value}"),
-            Test::In(set) => write!(f, "{key} in ({})", Values(set)),
-            Test::NotIn(set) => write!(f, "{key} notin ({})", Values(set)),
+            Test::In(set) => write!(f, "{key} in ({})", set.join(",")),
+            Test::NotIn(set) => write!(f, "{key} notin ({})", set.join(",")),
             Test::GreaterThan(bound) => write!(f, "{key}>{bound}"),
             Test::LessThan(bound) => write!(f, "{key}<{bound}"),
         }

@@ -1,6 +1,6 @@
 //! List, streamed in chunks that share the cache's bytes.
 
-use super::{Caller, Grpc, Streamed, target};
+use super::{Caller, Grpc, Streamed, refusal, target};
 use crate::cache::{Entry, Filter};
 use crate::error::to_grpc;
 use crate::limits;
@@ -35,7 +35,7 @@ pub(super) async fn chunked(
 ) -> Result<tonic::Response<Streamed<pb::ListChunk>>, tonic::Status> {
     let resource = target.resource;
     let served = door.pipeline.serve(caller.request(target, action)).await;
-    match served.map_err(|status| to_grpc(&status))?.answer {
+    match served.map_err(|refused| refusal(&refused))?.answer {
         Answer::List(listed) => {
             let chunks = chunks(resource, &listed);
             Ok(tonic::Response::new(Box::pin(futures::stream::iter(chunks.into_iter().map(Ok)))))

@@ -2,6 +2,7 @@
 
 mod bind;
 mod create;
+mod deadline;
 mod delete;
 mod get;
 mod list;
@@ -12,10 +13,10 @@ mod update;
 mod watch;
 
 use crate::authn::UserInfo;
-use crate::error::to_grpc;
+use crate::error::{timed_out, to_grpc};
 use crate::fence::Fence;
 use crate::limits;
-use crate::pipeline::{Answer, Pipeline, in_version};
+use crate::pipeline::{Answer, Pipeline, Refused, in_version};
 use crate::request::{Action, FieldValidation, Request, Target, WriteOptions};
 use crate::tunnel::Tunnels;
 use bytes::Bytes;
@@ -25,8 +26,9 @@ use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use tonic::metadata::MetadataValue;
+use tonic::metadata::{MetadataMap, MetadataValue};
 
 type Streamed<T> = Pin<Box<dyn futures::Stream<Item = Result<T, tonic::Status>> + Send>>;
 
@@ -45,6 +47,8 @@ struct Caller {
     causes: Vec<i64>,
     fence: Option<Arc<Fence>>,
     field_manager: String,
+    /// How long the caller waits for the answer.
+    timeout: Option<Duration>,
 }
 
 impl Grpc {
@@ -67,7 +71,11 @@ impl Grpc {
         };
         let fence = Fence::of(&headers).map_err(|status| to_grpc(&status))?;
         let causes = crate::rest::causes(text("kstore-cause"));
-        Ok(Caller { user, causes, fence, agent, field_manager })
+        let timeout = deadline::parse(text(deadline::HEADER)).map_err(|status| to_grpc(&status))?;
+        if timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(to_grpc(&timed_out()));
+        }
+        Ok(Caller { user, causes, fence, agent, field_manager, timeout })
     }
 
     /// Runs a unary request and answers with its object.
@@ -79,14 +87,25 @@ impl Grpc {
     ) -> Result<tonic::Response<pb::Object>, tonic::Status> {
         let resource = target.resource;
         let request = caller.request(target, action);
-        let answered = self.pipeline.serve(request).await.map_err(|status| to_grpc(&status))?;
+        let answered = self.pipeline.serve(request).await.map_err(|refused| refusal(&refused))?;
         let mut response = tonic::Response::new(object_of(resource, answered.answer)?);
-        for warning in &answered.warnings {
-            let value = MetadataValue::from_bytes(warning.as_bytes());
-            response.metadata_mut().append_bin("kstore-warning-bin", value);
-        }
+        warn(response.metadata_mut(), &answered.warnings);
         Ok(response)
     }
+}
+
+/// Says what clients are warned of.
+fn warn(metadata: &mut MetadataMap, warnings: &[String]) {
+    for warning in warnings {
+        metadata.append_bin("kstore-warning-bin", MetadataValue::from_bytes(warning.as_bytes()));
+    }
+}
+
+/// The gRPC form of a refusal.
+fn refusal(refused: &Refused) -> tonic::Status {
+    let mut status = to_grpc(&refused.status);
+    warn(status.metadata_mut(), &refused.warnings);
+    status
 }
 
 /// The message for an answer that is one object, in the caller's version.
@@ -112,8 +131,8 @@ fn object_of(resource: &'static Resource, answer: Answer) -> Result<pb::Object, 
 
 impl Caller {
     fn request(self, target: Target, action: Action) -> Request {
-        let Self { user, agent, causes, fence, field_manager: _ } = self;
-        Request { user, agent, causes, fence, stage: None, timeout: None, target, action }
+        let Self { user, agent, causes, fence, field_manager: _, timeout } = self;
+        Request { user, agent, causes, fence, stage: None, timeout, target, action }
     }
 
     fn options(&self, dry_run: bool, validation: pb::FieldValidation) -> WriteOptions {

@@ -23,6 +23,7 @@ pub(super) async fn serve(
         causes: caller.causes,
         fence: caller.fence,
         dry_run: message.dry_run,
+        timeout: caller.timeout,
         steps,
     };
     let done = door.pipeline.transact(transaction).await.map_err(|status| to_grpc(&status))?;

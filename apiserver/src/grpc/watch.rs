@@ -3,7 +3,7 @@
 use super::list::{bytes_of, filter};
 use super::{Grpc, Streamed, target};
 use crate::cache::{Batch, Delivery, Filter, Watch, WatchEnd, WatchStart};
-use crate::error::{of_watch_end, to_grpc};
+use crate::error::{of_watch_end, timed_out, to_grpc};
 use crate::limits;
 use crate::request::Target;
 use kstore_api::kind::Resource;
@@ -37,7 +37,9 @@ pub(super) async fn serve(
         resources.push(target.resource);
     }
     let watch = begin(door, filters, message.after_revision).await.map_err(|status| to_grpc(&status))?;
-    let stream = batches(watch, resources, message.progress, door.stop.clone());
+    let ending =
+        Ending { stop: door.stop.clone(), at: caller.timeout.map(|timeout| Instant::now() + timeout) };
+    let stream = batches(watch, resources, message.progress, ending);
     Ok(tonic::Response::new(Box::pin(stream)))
 }
 
@@ -46,11 +48,35 @@ async fn begin(door: &Grpc, filters: Vec<Filter>, after: i64) -> Result<Watch, S
     door.pipeline.start_watch(filters, start).await
 }
 
+/// What ends a stream that its client still reads.
+struct Ending {
+    stop: CancellationToken,
+    /// When the time is over that the client named.
+    at: Option<Instant>,
+}
+
+impl Ending {
+    /// Waits for the end; what is told then.
+    async fn wait(&self) -> Status {
+        let time_is_over = async {
+            match self.at {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => of_watch_end(&WatchEnd::Closed),
+            () = time_is_over => timed_out(),
+        }
+    }
+}
+
 fn batches(
     mut watch: Watch,
     resources: Vec<&'static Resource>,
     progress: bool,
-    stop: CancellationToken,
+    ending: Ending,
 ) -> impl futures::Stream<Item = Result<pb::WatchBatch, tonic::Status>> + Send {
     async_stream::stream! {
         for batch in initial(&mut watch, &resources) {
@@ -60,17 +86,17 @@ fn batches(
         loop {
             let batch = tokio::select! {
                 biased;
-                () = stop.cancelled() => Err(WatchEnd::Closed),
-                batch = watch.next() => batch,
+                status = ending.wait() => Err(status),
+                batch = watch.next() => batch.map_err(|end| of_watch_end(&end)),
                 () = sleep_until(next_progress), if progress => {
                     next_progress = Instant::now() + PROGRESS_INTERVAL;
-                    watch.progress()
+                    watch.progress().map_err(|end| of_watch_end(&end))
                 }
             };
             match batch {
                 Ok(batch) => yield Ok(message(&resources, &batch)),
-                Err(end) => {
-                    yield Err(to_grpc(&of_watch_end(&end)));
+                Err(status) => {
+                    yield Err(to_grpc(&status));
                     break;
                 }
             }

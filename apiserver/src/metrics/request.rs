@@ -36,7 +36,7 @@ const CODES: [u16; 18] =
 /// What a request was, as far as counting goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind {
-    /// Upper case: GET LIST WATCH POST PUT PATCH APPLY DELETE DELETECOLLECTION CONNECT.
+    /// Upper case: GET LIST WATCH POST PUT PATCH APPLY DELETE DELETECOLLECTION CONNECT, and TRANSACT of our own.
     pub verb: &'static str,
     /// API group; empty for the core group.
     pub group: &'static str,
@@ -68,6 +68,11 @@ impl Kind {
         };
         let (group, version) = (resource.group, resource.version);
         Self { verb, group, version, resource: resource.plural, subresource, scope }
+    }
+
+    /// Several operations at one revision, which only the door `kstore.v1` knows. They count as one.
+    pub fn of_transaction() -> Self {
+        Self { verb: "TRANSACT", ..Self::of_path("") }
     }
 
     /// A GET of a path that is about no resource.

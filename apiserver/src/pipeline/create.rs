@@ -1,6 +1,6 @@
 //! Create, as the pipeline tells it.
 
-use super::{Answer, ObjectAnswer, Pipeline, in_version, signing};
+use super::{Answer, ObjectAnswer, Pipeline, in_version, signing, warnings};
 use crate::admission::{Operation, Subject};
 use crate::cache::Entry;
 use crate::decode::{self, Expected};
@@ -24,10 +24,14 @@ impl Pipeline {
             return self.post_virtual(request, body, options, warnings).await;
         }
         let span = tracing::debug_span!("decode").entered();
-        let object = decode::object(Expected::of(resource, ""), body, options.field_validation, warnings)?;
+        let mut object =
+            decode::object(Expected::of(resource, ""), body, options.field_validation, warnings)?;
         drop(span);
-        warnings.extend(validate::warnings(resource, &object));
-        self.create_object(request, object, options).await
+        warnings.extend(warnings::same_owners(&mut object, ""));
+        let odd = validate::warnings(resource, &object);
+        let created = self.create_object(request, object, options).await;
+        warnings.extend(unless_invalid(odd, &created));
+        created
     }
 
     /// Creates a decoded object, drawing new names while generated ones collide.
@@ -144,6 +148,14 @@ pub(super) fn check_namespace(target: &Target, object: &mut Value) -> Result<(),
     }
     object["metadata"]["namespace"] = json!(target.namespace);
     Ok(())
+}
+
+/// What is odd about an object is said of a valid one; of another one only what is wrong.
+pub(super) fn unless_invalid<T>(odd: Vec<String>, outcome: &Result<T, Status>) -> Vec<String> {
+    match outcome {
+        Err(status) if status.reason == Reason::Invalid => Vec::new(),
+        _ => odd,
+    }
 }
 
 /// 400: the body is about another object than the URL.

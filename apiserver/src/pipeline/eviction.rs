@@ -23,8 +23,9 @@ impl Pipeline {
         request: &Request,
         body: &Body,
         options: &WriteOptions,
+        warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
-        let eviction = eviction(request, body, options)?;
+        let eviction = eviction(request, body, options, warnings)?;
         let asked = &eviction["deleteOptions"];
         let delete = rest::delete_options_of(asked)?;
         let dry_run = options.dry_run || rest::is_dry_run(asked)?;
@@ -124,7 +125,12 @@ fn budgets() -> &'static Resource {
 }
 
 /// The body, also of the version that older clients send, about the pod that the URL names.
-fn eviction(request: &Request, body: &Body, options: &WriteOptions) -> Result<Value, Status> {
+fn eviction(
+    request: &Request,
+    body: &Body,
+    options: &WriteOptions,
+    warnings: &mut Vec<String>,
+) -> Result<Value, Status> {
     let target = &request.target;
     let mut tree = decode::tree(body)?;
     if tree["apiVersion"] == "policy/v1beta1" {
@@ -132,7 +138,7 @@ fn eviction(request: &Request, body: &Body, options: &WriteOptions) -> Result<Va
     }
     let body = Body::json(tree.to_string().into());
     let expected = decode::Expected::of(target.resource, target.subresource);
-    let eviction = decode::object(expected, &body, options.field_validation, &mut Vec::new())?;
+    let eviction = decode::object(expected, &body, options.field_validation, warnings)?;
     if kstore_api::meta::name(&eviction) != target.name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }

@@ -43,7 +43,7 @@ impl Pipeline {
                 let binding = decode::object(expected, body, options.field_validation, warnings)?;
                 self.bind(request, &binding, options).await
             }
-            "eviction" => self.evict(request, body, options).await,
+            "eviction" => self.evict(request, body, options, warnings).await,
             "token" => self.create_token(request, body, options, warnings).await,
             other => Err(error::not_served(target, other)),
         }
@@ -124,9 +124,9 @@ impl Pipeline {
             self.track_scale(request, options, scale, &mut wanted)?;
             Ok(wanted)
         };
-        let answer = self.change_scale(request, options, change).await?;
+        let patched = self.change_scale(request, options, change).await;
         warnings.extend(dropped);
-        Ok(answer)
+        patched
     }
 
     /// Changes the scale of a workload to what `change` makes of it, its books included.

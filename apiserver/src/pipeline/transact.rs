@@ -5,6 +5,7 @@ use super::create::unstored;
 use super::{Answer, Answered, ObjectAnswer, Pipeline, check_method, in_time, warnings};
 use crate::error;
 use crate::limits;
+use crate::metrics;
 use crate::provenance::Note;
 use crate::registry::{Mandate, Stage};
 use crate::request::{Action, Expectation, Request, Step, Target, Transaction};
@@ -30,12 +31,17 @@ impl Pipeline {
     ///
     /// # Errors
     /// The first refusal, with a cause that names the operation (`operations[2]`); nothing was written then. 504 if others
-    /// write faster than it can for [`limits::WRITE_TIMEOUT`].
+    /// write faster than it can for [`Transaction::time_limit`].
     pub async fn transact(&self, transaction: Transaction) -> Result<Transacted, Status> {
         check_size(&transaction)?;
         let span = tracing::debug_span!("pipeline", verb = "transact", operations = transaction.steps.len());
-        let served = in_time(limits::WRITE_TIMEOUT, self.transact_placed(&transaction), || ());
-        tracing::Instrument::instrument(served, span).await
+        let kind = metrics::Kind::of_transaction();
+        let measured = self.metrics.begin(kind, transaction.dry_run);
+        let limit = transaction.time_limit();
+        let served = in_time(limit, self.transact_placed(&transaction), || self.metrics.terminated(kind));
+        let transacted = tracing::Instrument::instrument(served, span).await;
+        measured.end(transacted.as_ref().map_or_else(|status: &Status| status.code, |_| 200));
+        transacted
     }
 
     async fn transact_placed(&self, transaction: &Transaction) -> Result<Transacted, Status> {

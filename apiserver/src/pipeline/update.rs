@@ -1,8 +1,8 @@
 //! Update and patch, as the pipeline tells them: everything from "what would it be" to "may it be" runs inside the guaranteed
 //! update, again for every newer state.
 
-use super::create::{check_namespace, name_mismatch, to_stored};
-use super::{Answer, ObjectAnswer, Pipeline, in_version, signing};
+use super::create::{check_namespace, name_mismatch, to_stored, unless_invalid};
+use super::{Answer, ObjectAnswer, Pipeline, in_version, signing, warnings};
 use crate::admission::{Operation, Subject};
 use crate::decode::{self, Expected, Patch};
 use crate::error;
@@ -30,13 +30,16 @@ impl Pipeline {
         if target.subresource == "scale" {
             return self.put_scale(request, &object, options).await;
         }
-        warnings.extend(validate::warnings(target.resource, &object));
+        warnings.extend(warnings::same_owners(&mut object, ""));
+        let odd = odd_about(target, &object);
         check_place(target, &mut object)?;
-        if target.resource.create_on_update && target.subresource.is_empty() {
-            return self.put(request, object, options).await;
-        }
-        let change = |_: &Value| Ok(object.clone());
-        self.change(request, options, change).await
+        let updated = if target.resource.create_on_update && target.subresource.is_empty() {
+            self.put(request, object, options).await
+        } else {
+            self.change(request, options, |_| Ok(object.clone())).await
+        };
+        warnings.extend(unless_invalid(odd, &updated));
+        updated
     }
 
     /// Replaces an object of a kind that a PUT also creates. Starts over if it comes or goes meanwhile.
@@ -80,16 +83,19 @@ impl Pipeline {
         if target.subresource == "scale" {
             return self.patch_scale(request, &patch, options, warnings).await;
         }
-        let mut dropped = Vec::new();
+        let (mut dropped, mut odd) = (Vec::new(), Vec::new());
         let change = |current: &Value| {
             dropped.clear();
             let mut next = apply_patch(target, &patch, current)?;
             decode::patched(target, &patch, &mut next, validation, &mut dropped)?;
+            dropped.extend(warnings::same_owners(&mut next, " after mutating admission happens"));
+            odd = odd_about(target, &next);
             Ok(next)
         };
-        let answer = self.change(request, options, change).await?;
+        let patched = self.change(request, options, change).await;
         warnings.extend(dropped);
-        Ok(answer)
+        warnings.extend(unless_invalid(odd, &patched));
+        patched
     }
 
     pub(super) async fn is_absent(&self, request: &Request) -> Result<bool, Status> {
@@ -164,6 +170,14 @@ impl Pipeline {
         let removed = removed_by_update(resource, &next);
         to_stored(resource, &mut next);
         Ok(if removed { Next::Remove(next) } else { Next::Put(next) })
+    }
+}
+
+/// What is odd about an object that is written as a whole; whoever writes a part of it has not written the rest.
+fn odd_about(target: &Target, object: &Value) -> Vec<String> {
+    match target.subresource {
+        "" => validate::warnings(target.resource, object),
+        _ => Vec::new(),
     }
 }
 

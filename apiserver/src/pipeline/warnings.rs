@@ -1,5 +1,8 @@
 //! What a client is warned of, within Kubernetes' bounds: each text once, and not more in all than fits into headers. Pure.
 
+use kstore_api::meta;
+use serde_json::Value;
+
 /// Characters of all warnings together; beyond it each is cut.
 const ALL: usize = 4096;
 /// Characters that are left of each then.
@@ -26,6 +29,18 @@ pub(super) fn bounded(warnings: Vec<String>) -> Vec<String> {
         cut.push(short);
     }
     cut
+}
+
+/// Drops owner references that an object names twice; what its writer is told then. `when` they were found, if not at once.
+pub(super) fn same_owners(object: &mut Value, when: &str) -> Option<String> {
+    let dropped = meta::drop_same_owners(object);
+    (!dropped.is_empty()).then(|| {
+        format!(
+            ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may \
+             reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            dropped.join(", ")
+        )
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod content;
 mod document;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
+mod gate;
 mod list_query;
 mod listing;
 mod path;
@@ -44,6 +45,7 @@ use router::{Operation, ResourcePath, Route};
 use serde_json::Value;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 use table::Include;
 use tokio_util::sync::CancellationToken;
 
@@ -113,9 +115,9 @@ impl Rest {
         };
         match router::route(parts.uri.path()) {
             Route::Path => self.paths.serve(&parts, &user).await,
-            Route::UnknownGroup => path::not_found(),
-            Route::UnknownResource => {
-                refusal_as(&Status::no_such_route(), content::of_status(&parts.headers))
+            Route::UnknownGroup(place) => self.refuse_group(&parts, &user, &place).await,
+            Route::UnknownResource(place) => {
+                self.refuse(&parts, &user, &place, Status::no_such_route()).await
             }
             Route::Resource(path) => match stream::Which::of(&path) {
                 Some(which) => self.streams.serve(which, parts, &user, path).await,
@@ -139,25 +141,28 @@ impl Rest {
     ) -> Response<HttpBody> {
         let query = Query::parse(parts.uri.query());
         let resource = path.resource;
-        let watches =
-            matches!(router::operation(&parts.method, &path, query.flag("watch")), Some(Operation::Watch));
+        let operation = router::operation(&parts.method, &path, query.flag("watch"));
+        let watches = matches!(operation, Some(Operation::Watch));
         let offer = content::Offer::of(resource, &path.subresource, watches);
-        let accepted = match content::accepted(&parts.headers, query.pretty(), offer) {
-            Ok(accepted) => accepted,
-            Err(status) => return refusal(&status),
+        let agreed = content::accepted(&parts.headers, query.pretty(), offer)
+            .and_then(|accepted| Ok((accepted, include(accepted, &query)?)));
+        let asked = match agreed {
+            Ok(agreed) => {
+                self.asked(&parts, body, operation, &path, &query).await.map(|asked| (agreed, asked))
+            }
+            Err(status) => Err(status),
         };
-        let include = match included(&accepted, &query) {
-            Ok(include) => include,
-            Err(status) => return refusal_as(&status, accepted.encoding),
-        };
-        let socket = match watches.then(|| stream::Handshake::of(&mut parts)).transpose() {
-            Ok(socket) => socket.flatten(),
-            Err(status) => return refusal(&status),
-        };
-        let request = match self.request(&parts, body, user, path, &query).await {
-            Ok(request) => request,
-            Err(status) => return refusal_as(&status, accepted.encoding),
-        };
+        let socket = watches.then(|| stream::Handshake::of(&mut parts)).transpose().map(Option::flatten);
+        let ((accepted, include), asked, socket) =
+            match asked.and_then(|(agreed, asked)| Ok((agreed, asked, socket?))) {
+                Ok(asked) => asked,
+                Err(status) => {
+                    let response = self.refuse(&parts, &user, &path.place(), status).await;
+                    self.count(operation, &path, response.status().as_u16());
+                    return response;
+                }
+            };
+        let request = asked.by(user, path);
         let watch = match &request.action {
             Action::Watch(options) => (options.timeout_seconds, options.bookmarks, options.mark_initial_end),
             _ => (0, false, None),
@@ -192,21 +197,20 @@ impl Rest {
         }
     }
 
-    /// Everything about a resource request that the URL, the headers and the body say.
-    async fn request(
+    /// What the query, the headers and the body say of a request to a resource.
+    async fn asked(
         &self,
         parts: &Parts,
         body: HttpBody,
-        user: UserInfo,
-        path: ResourcePath,
+        operation: Option<Operation>,
+        path: &ResourcePath,
         query: &Query,
-    ) -> Result<Request, Status> {
+    ) -> Result<Asked, Status> {
         let headers = &parts.headers;
         let agent = header(headers, USER_AGENT.as_str()).to_owned();
         let fence = Fence::of(headers)?;
         let resource = path.resource;
-        let operation = router::operation(&parts.method, &path, query.flag("watch"))
-            .ok_or_else(crate::error::no_such_method)?;
+        let operation = operation.ok_or_else(crate::error::no_such_method)?;
         let timeout = timeout::parse(query.get("timeout"))?;
         let subresource = match path.subresource.as_str() {
             "" => "",
@@ -235,23 +239,42 @@ impl Rest {
                 Action::DeleteCollection(list, delete, options)
             }
         };
-        let target = Target { resource, subresource, namespace: path.namespace, name: path.name };
         let causes = causes(header(headers, CAUSE));
-        Ok(Request { user, agent, causes, fence, stage: None, timeout, target, action })
+        Ok(Asked { agent, causes, fence, timeout, subresource, action })
+    }
+}
+
+/// What table rows are to carry; it matters to nobody else.
+fn include(accepted: content::Accepted, query: &Query) -> Result<Include, Status> {
+    match accepted.transform {
+        content::Transform::Table(_) => Include::parse(query.get("includeObject")),
+        content::Transform::None | content::Transform::Partial(_) => Ok(Include::Metadata),
+    }
+}
+
+/// What the query, the headers and the body say of a request.
+struct Asked {
+    agent: String,
+    causes: Vec<i64>,
+    fence: Option<Arc<Fence>>,
+    timeout: Option<Duration>,
+    subresource: &'static str,
+    action: Action,
+}
+
+impl Asked {
+    /// The whole request.
+    fn by(self, user: UserInfo, path: ResourcePath) -> Request {
+        let Self { agent, causes, fence, timeout, subresource, action } = self;
+        let ResourcePath { resource, namespace, name, .. } = path;
+        let target = Target { resource, subresource, namespace, name };
+        Request { user, agent, causes, fence, stage: None, timeout, target, action }
     }
 }
 
 /// Revisions out of a `kstore-cause` header; what is no number is left out.
 pub(crate) fn causes(header: &str) -> Vec<i64> {
     header.split(',').filter_map(|revision| revision.trim().parse().ok()).take(limits::CAUSES).collect()
-}
-
-/// What rows carry, where rows are asked for.
-fn included(accepted: &content::Accepted, query: &Query) -> Result<Include, Status> {
-    match accepted.transform {
-        content::Transform::Table(_) => Include::parse(query.get("includeObject")),
-        content::Transform::None | content::Transform::Partial(_) => Ok(Include::Metadata),
-    }
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
@@ -301,8 +324,23 @@ async fn delete_options(
     }
     let format = content::body_format(headers)?;
     let tree = crate::decode::tree(&Body { format, bytes })?;
+    check_delete_options(&tree)?;
     let dry_run = options.dry_run || is_dry_run(&tree)?;
     Ok((delete_options_of(&tree)?, WriteOptions { dry_run, ..options }))
+}
+
+/// A body that is something else must not delete: its author meant another request.
+fn check_delete_options(tree: &Value) -> Result<(), Status> {
+    let text_or_none = |member: &str| tree[member].is_null() || tree[member].is_string();
+    let kind = tree["kind"].as_str().filter(|kind| !kind.is_empty()).unwrap_or("DeleteOptions");
+    if !tree.is_object() || kind != "DeleteOptions" {
+        return Err(Status::bad_request("decoded object cannot be converted to DeleteOptions"));
+    }
+    let grace = &tree["gracePeriodSeconds"];
+    if !(grace.is_null() || grace.is_i64()) || !text_or_none("propagationPolicy") {
+        return Err(Status::bad_request("DeleteOptions: a member is not of its type"));
+    }
+    Ok(())
 }
 
 /// Whether `metav1.DeleteOptions` ask for a dry run.

@@ -69,6 +69,10 @@ impl Query {
 
     /// Options of a GET. With `resourceVersionMatch=Exact` it reads history.
     pub(super) fn get_options(&self) -> Result<GetOptions, Status> {
+        if self.flag("export") {
+            let text = "the export parameter, deprecated since v1.14, is no longer supported";
+            return Err(Status::bad_request(text));
+        }
         let revision = revision(self.get("resourceVersion")).map_err(|error| {
             Status::bad_request(format!("invalid resource version: {}", error.aggregate()))
         })?;

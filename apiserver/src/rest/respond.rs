@@ -7,7 +7,7 @@ use super::table::{Include, Tables, partial};
 use super::text;
 use super::watch::{self, WatchForm};
 use crate::cache::{self, Entry, Form, MetaVersion};
-use crate::pipeline::{Answer, Answered, in_version};
+use crate::pipeline::{Answer, Answered, Refused, in_version};
 use crate::registry::Listed;
 use axum::body::Body;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -43,20 +43,20 @@ pub struct Reply {
 
 impl Reply {
     /// The response to an answer or a refusal.
-    pub fn response(&self, answered: Result<Answered, Status>) -> Response<Body> {
-        match answered {
+    pub fn response(&self, answered: Result<Answered, Refused>) -> Response<Body> {
+        let (mut response, warnings) = match answered {
             Ok(answered) => {
                 let made = self.answer(answered.answer);
-                let mut response = made.unwrap_or_else(|status| self.refusal(&status));
-                for warning in &answered.warnings {
-                    if let Ok(value) = HeaderValue::from_str(&warning_header(warning)) {
-                        response.headers_mut().append(WARNING, value);
-                    }
-                }
-                response
+                (made.unwrap_or_else(|status| self.refusal(&status)), answered.warnings)
             }
-            Err(status) => self.refusal(&status),
+            Err(refused) => (self.refusal(&refused.status), refused.warnings),
+        };
+        for warning in &warnings {
+            if let Ok(value) = HeaderValue::from_str(&warning_header(warning)) {
+                response.headers_mut().append(WARNING, value);
+            }
         }
+        response
     }
 
     /// A refusal in the agreed encoding.

@@ -11,9 +11,26 @@ pub enum Route {
     /// Anything else: discovery, health, OpenAPI, our own endpoints.
     Path,
     /// A path of a group that is not in the table.
-    UnknownGroup,
+    UnknownGroup(Place),
     /// A resource path whose version or plural is not in the table.
-    UnknownResource,
+    UnknownResource(Place),
+}
+
+/// A place in the resource tree, whether or not there is such a resource: what authorization looks at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The API group.
+    pub group: String,
+    /// The plural.
+    pub resource: String,
+    /// "" or the subresource.
+    pub subresource: String,
+    /// "" or the namespace.
+    pub namespace: String,
+    /// "" or the name.
+    pub name: String,
+    /// The deprecated `/watch/` form.
+    pub watch: bool,
 }
 
 /// A place in the resource tree, as a URL names it.
@@ -29,6 +46,20 @@ pub struct ResourcePath {
     pub name: String,
     /// The deprecated `/watch/` form.
     pub watch: bool,
+}
+
+impl ResourcePath {
+    /// The place, as authorization sees it.
+    pub(super) fn place(&self) -> Place {
+        Place {
+            group: self.resource.group.to_owned(),
+            resource: self.resource.plural.to_owned(),
+            subresource: self.subresource.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            watch: self.watch,
+        }
+    }
 }
 
 /// The operation that a method means on a resource path.
@@ -53,6 +84,20 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// The verb that authorization and figures know.
+    pub(super) fn verb(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        }
+    }
+
     /// The kind of its options, in refusals.
     pub(super) fn options(self) -> &'static str {
         match self {
@@ -74,6 +119,19 @@ pub fn route(path: &str) -> Route {
         ["api", version, rest @ ..] if !rest.is_empty() => resource_path("", version, rest),
         ["apis", group, version, rest @ ..] if !rest.is_empty() => resource_path(group, version, rest),
         _ => Route::Path,
+    }
+}
+
+/// The verb that authorization asks about, whether or not the method is allowed.
+pub fn verb(method: &Method, named: bool, watch: bool) -> String {
+    match *method {
+        Method::GET | Method::HEAD if watch => "watch".into(),
+        Method::GET | Method::HEAD if named => "get".into(),
+        Method::GET | Method::HEAD => "list".into(),
+        Method::POST => "create".into(),
+        Method::PUT => "update".into(),
+        Method::DELETE if !named => "deletecollection".into(),
+        ref other => other.as_str().to_ascii_lowercase(),
     }
 }
 
@@ -113,10 +171,18 @@ fn resource_path(group: &str, version: &str, rest: &[&str]) -> Route {
         [plural, name, subresource @ ..] => (*plural, *name, subresource.join("/")),
         [] => return Route::Path,
     };
+    let unknown = |subresource: String| Place {
+        group: group.to_owned(),
+        resource: plural.to_owned(),
+        subresource,
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        watch,
+    };
     match kind::lookup(group, version, plural) {
         // Objects that live in namespaces have no path outside of one.
         Some(resource) if resource.namespaced && namespace.is_empty() && !name.is_empty() => {
-            Route::UnknownResource
+            Route::UnknownResource(unknown(subresource))
         }
         Some(resource) if resource.namespaced || namespace.is_empty() => Route::Resource(ResourcePath {
             resource,
@@ -125,8 +191,8 @@ fn resource_path(group: &str, version: &str, rest: &[&str]) -> Route {
             name: name.to_owned(),
             watch,
         }),
-        None if !kind::groups().any(|known| known == group) => Route::UnknownGroup,
-        _ => Route::UnknownResource,
+        None if !kind::groups().any(|known| known == group) => Route::UnknownGroup(unknown(subresource)),
+        _ => Route::UnknownResource(unknown(subresource)),
     }
 }
 
@@ -177,8 +243,8 @@ mod tests {
                 )
             }
             Route::Path => "path".into(),
-            Route::UnknownGroup => "unknown group".into(),
-            Route::UnknownResource => "unknown".into(),
+            Route::UnknownGroup(_) => "unknown group".into(),
+            Route::UnknownResource(_) => "unknown".into(),
         }
     }
 

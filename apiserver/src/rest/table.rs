@@ -23,14 +23,15 @@ impl Include {
     /// From the query parameter.
     ///
     /// # Errors
-    /// 400: there is nothing else that a row could carry.
+    /// 400 if it names nothing that a row can carry.
     pub fn parse(text: &str) -> Result<Self, Status> {
         match text {
             "None" => Ok(Self::None),
-            "Object" => Ok(Self::Object),
             "" | "Metadata" => Ok(Self::Metadata),
-            _ => Err(Status::bad_request(format!(
-                "Unable to convert to Table as requested: includeObject: Invalid value: {text:?}: must be 'Metadata', 'Object', 'None', or empty"
+            "Object" => Ok(Self::Object),
+            other => Err(Status::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: \
+                 must be 'Metadata', 'Object', 'None', or empty"
             ))),
         }
     }

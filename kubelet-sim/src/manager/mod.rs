@@ -18,6 +18,7 @@ use crate::fault::{Fault, FaultError};
 use crate::limits::{NODE_WRITES, POD_WRITES};
 use crate::node;
 use crate::node::object::Identity;
+use crate::pod::container::{Kind, kind_of};
 use crate::pod::{Input, PodEvent};
 use crate::runtime::Runtime;
 use crate::runtime::sim::SimRuntime;
@@ -358,9 +359,13 @@ impl Manager {
         let Some(entry) = self.pods.get(key) else { return };
         let PodEvent { warning, reason, message, container } = event;
         let field_path = container.and_then(|index| {
-            let init = index < entry.object().spec.init_containers.len();
-            let field = if init { "initContainers" } else { "containers" };
-            Some(format!("spec.{field}{{{}}}", entry.object().container(index)?.name))
+            let spec = entry.object().container(index)?;
+            let field = match kind_of(entry.object(), index, spec) {
+                Kind::Init | Kind::Sidecar => "initContainers",
+                Kind::Regular => "containers",
+                Kind::Ephemeral => "ephemeralContainers",
+            };
+            Some(format!("spec.{field}{{{}}}", spec.name))
         });
         self.notices.push(Notice {
             node: entry.node().to_owned(),

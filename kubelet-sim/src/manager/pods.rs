@@ -8,7 +8,7 @@ use crate::pod::object::PodObject;
 use crate::pod::{Input, Output, Pod, PodEvent, step};
 use crate::runtime::{Event, Runtime};
 use crate::status;
-use crate::stream::Snapshot;
+use crate::stream::{Disks, Snapshot};
 use crate::time::later;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodStatus;
@@ -37,6 +37,7 @@ pub(super) struct PodEntry {
     reconcile: bool,
     /// What the runtime reported while the node was stopped.
     held: Vec<Event>,
+    disks: Arc<Disks>,
 }
 
 impl PodEntry {
@@ -58,13 +59,21 @@ impl PodEntry {
             reconcile_at: None,
             reconcile: false,
             held: Vec::new(),
+            disks: Arc::default(),
         }
     }
 
     /// What a stream may see of it.
     pub(super) fn snapshot(&self, reachable: bool, gone: bool) -> Snapshot {
         let machine = self.machine.clone().expect("the machine is put back after each step");
-        Snapshot { record: Arc::clone(&self.record), machine, reachable, gone }
+        let disks = Arc::clone(&self.disks);
+        Snapshot { record: Arc::clone(&self.record), machine, disks, reachable, gone }
+    }
+
+    /// Whether this run of a container is under way.
+    pub(super) fn runs(&self, container: usize, run: &str) -> bool {
+        let machine = self.machine.as_ref().and_then(|machine| machine.containers.get(container)?.run());
+        machine.is_some_and(|under_way| under_way.id == run)
     }
 
     pub(super) fn object(&self) -> &PodObject {

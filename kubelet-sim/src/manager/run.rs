@@ -7,7 +7,7 @@ use super::write::{Failure, Write, Written};
 use super::{Manager, Notice, Regarding};
 use crate::config::Config;
 use crate::fault::{Handle, Order};
-use crate::stream::{Latest, Look, Streams};
+use crate::stream::{Latest, Look, Streams, Word};
 use crate::time::between;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -67,7 +67,7 @@ impl Simulator {
         let rng = self.nondet.rng.fork("kubelet-sim");
         let manager = Manager::new(self.config, &rng, &nodes.list(), self.nondet.clock.now());
         let serving = Arc::new(Latest::new(manager.serving()));
-        let (streams, looks) =
+        let (streams, words) =
             Streams::new(self.client.clone(), self.nondet.clock, rng.fork("tunnel"), serving.clone());
         let sink = ClientSink::new(&self.client);
         let (recorder, writing) = Recorder::build(sink, AGENT, &self.nondet, &stop);
@@ -80,7 +80,7 @@ impl Simulator {
             nodes: nodes.subscribe(),
             orders: self.orders,
             serving,
-            looks,
+            words,
             writes: JoinSet::new(),
         };
         // The last events are written before this returns.
@@ -98,7 +98,7 @@ struct Edge {
     orders: mpsc::Receiver<Order>,
     /// The nodes that answer.
     serving: Arc<Latest<Vec<String>>>,
-    looks: mpsc::Receiver<Look>,
+    words: mpsc::Receiver<Word>,
     writes: JoinSet<(Write, Result<Written, Failure>)>,
 }
 
@@ -129,7 +129,10 @@ impl Edge {
             biased;
             () = stop.cancelled() => {}
             Some(order) = self.orders.recv() => self.obey(order),
-            Some(look) = self.looks.recv() => self.show(look),
+            Some(word) = self.words.recv() => match word {
+                Word::Look(look) => self.show(look),
+                Word::Exit(exit) => self.manager.exited(&exit, self.nondet.clock.now()),
+            },
             Some(done) = self.writes.join_next() => self.settle(done),
             Some(deltas) = self.nodes.next() => self.manager.observe_nodes(deltas),
             Some(deltas) = self.pods.next() => {

@@ -1,7 +1,9 @@
 //! What streams see of the manager's pods: the newest state of each pod that one of them follows.
 
 use super::Manager;
-use crate::stream::{Feed, Latest};
+use crate::runtime::Runtime as _;
+use crate::stream::{Exit, Feed, Latest};
+use jiff::Timestamp;
 use kstore_client::StreamRequest;
 use kstore_informer::Key;
 use std::sync::Arc;
@@ -23,6 +25,17 @@ impl Manager {
         let reachable = self.nodes.get(entry.node()).is_some_and(|node| !node.stopped());
         let feed = || Arc::new(Latest::new(entry.snapshot(reachable, false)));
         Some(self.watched.entry(Arc::clone(&entry.uid)).or_insert_with(feed).clone())
+    }
+
+    /// What ran in a container has ended by itself. Nothing happens if another run is under way.
+    pub(crate) fn exited(&mut self, exit: &Exit, now: Timestamp) {
+        let key = Key::new(&exit.request.namespace, &exit.request.pod);
+        let Some(entry) = self.pods.get(&key).filter(|entry| *entry.uid == *exit.request.uid) else { return };
+        let place = entry.object().containers().position(|spec| spec.name == exit.request.container);
+        if let Some(index) = place.filter(|index| entry.runs(*index, &exit.run)) {
+            let object = entry.object().clone();
+            self.runtime.exit(&object, index, exit.code.into(), now);
+        }
     }
 
     /// Shows the pod's newest state to the streams that follow it; forgets that they did when they are gone.

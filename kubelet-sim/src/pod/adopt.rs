@@ -14,7 +14,8 @@ pub fn adopt(object: &PodObject, now: Timestamp) -> (Pod, Vec<Command>) {
     let status = &object.status;
     let started_at = status.start_time.as_ref().map_or(now, |time| time.0);
     let ip = status.pod_ip.as_deref().filter(|_| !object.spec.host_network).and_then(|ip| ip.parse().ok());
-    let written = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    let written = status.init_container_statuses.iter().chain(&status.container_statuses);
+    let written = written.chain(&status.ephemeral_container_statuses).flatten();
     let containers = object.containers().enumerate().map(|(index, spec)| {
         let mut container = Container::new(container::kind_of(object, index, spec));
         if let Some(status) = written.clone().find(|status| status.name == spec.name) {

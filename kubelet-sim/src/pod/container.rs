@@ -15,6 +15,8 @@ pub enum Kind {
     Sidecar,
     /// Begins when all init containers are through.
     Regular,
+    /// Was added to look at the others: begins at once and does not begin again.
+    Ephemeral,
 }
 
 /// A container: where it stands, and what it remembers of earlier runs.
@@ -143,6 +145,8 @@ impl Container {
     pub fn ready(&self) -> bool {
         match self.kind {
             Kind::Init => self.succeeded(),
+            // Nobody asks.
+            Kind::Ephemeral => false,
             Kind::Sidecar | Kind::Regular => self.run().is_some_and(|run| run.verdict.ready),
         }
     }
@@ -177,7 +181,7 @@ impl Container {
         match (self.kind, policy) {
             (Kind::Sidecar, _) => true,
             (Kind::Init, RestartPolicy::Always | RestartPolicy::OnFailure) => code != 0,
-            (Kind::Init | Kind::Regular, RestartPolicy::Never) => false,
+            (Kind::Ephemeral, _) | (Kind::Init | Kind::Regular, RestartPolicy::Never) => false,
             (Kind::Regular, RestartPolicy::Always) => true,
             (Kind::Regular, RestartPolicy::OnFailure) => code != 0,
         }
@@ -186,9 +190,11 @@ impl Container {
 
 /// The role of the `index`-th container of `pod`.
 pub fn kind_of(pod: &PodObject, index: usize, spec: &ContainerSpec) -> Kind {
-    match (index < pod.spec.init_containers.len(), spec.restart_policy) {
+    let init = pod.spec.init_containers.len();
+    match (index < init, spec.restart_policy) {
         (true, Some(RestartPolicy::Always)) => Kind::Sidecar,
         (true, _) => Kind::Init,
-        (false, _) => Kind::Regular,
+        (false, _) if index < init + pod.spec.containers.len() => Kind::Regular,
+        (false, _) => Kind::Ephemeral,
     }
 }

@@ -21,7 +21,7 @@ pub use step::step;
 pub struct Pod {
     /// How far it is.
     pub stage: Stage,
-    /// Init containers in order, then the regular ones.
+    /// Init containers in order, then the regular ones, then ephemeral ones.
     pub containers: Vec<Container>,
     /// The address of its network; `None` until there is one, and on the node's own network.
     pub ip: Option<IpAddr>,

@@ -59,6 +59,7 @@ pub struct PodSpec {
     pub readiness_gates: Vec<ReadinessGate>,
     pub init_containers: Vec<ContainerSpec>,
     pub containers: Vec<ContainerSpec>,
+    pub ephemeral_containers: Vec<ContainerSpec>,
 }
 
 /// A condition that somebody else sets and readiness waits for.
@@ -145,17 +146,15 @@ fn positive(value: Option<i32>, default: u32) -> u32 {
 }
 
 impl PodObject {
-    /// Init containers in order, then the regular ones in order.
+    /// Init containers in order, then the regular ones in order, then ephemeral ones, of which more may come.
     pub fn containers(&self) -> impl Iterator<Item = &ContainerSpec> {
-        self.spec.init_containers.iter().chain(&self.spec.containers)
+        let PodSpec { init_containers, containers, ephemeral_containers, .. } = &self.spec;
+        init_containers.iter().chain(containers).chain(ephemeral_containers)
     }
 
     /// The `index`-th of [`Self::containers`].
     pub fn container(&self, index: usize) -> Option<&ContainerSpec> {
-        match index.checked_sub(self.spec.init_containers.len()) {
-            None => self.spec.init_containers.get(index),
-            Some(index) => self.spec.containers.get(index),
-        }
+        self.containers().nth(index)
     }
 
     /// Somebody asked for the pod to go.

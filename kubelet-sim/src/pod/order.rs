@@ -2,7 +2,8 @@
 //!
 //! Init containers begin one at a time in their order, each when all before it are through: an init container when it
 //! ended with code zero, a sidecar when it has started up. Regular containers begin together after the last. Once every
-//! regular container has ended for good, sidecars end, the last one first.
+//! regular container has ended for good, sidecars end, the last one first. Ephemeral containers wait for nobody, and nobody for
+//! them.
 
 use crate::pod::container::{Container, Kind, Phase};
 
@@ -16,7 +17,7 @@ pub fn startable(containers: &[Container]) -> Vec<usize> {
         let through = match container.kind {
             Kind::Init => container.succeeded(),
             Kind::Sidecar => container.started(),
-            Kind::Regular => true,
+            Kind::Regular | Kind::Ephemeral => true,
         };
         // After the regular containers began, an earlier sidecar's restart holds nothing up.
         let begun = containers.iter().any(|c| c.kind == Kind::Regular && c.ever_started);
@@ -24,6 +25,12 @@ pub fn startable(containers: &[Container]) -> Vec<usize> {
             break;
         }
     }
+    let waits = |index: &usize| {
+        let container = &containers[*index];
+        container.kind == Kind::Ephemeral && container.phase == Phase::Waiting && !found.contains(index)
+    };
+    let ephemeral: Vec<usize> = (0..containers.len()).filter(waits).collect();
+    found.extend(ephemeral);
     found
 }
 

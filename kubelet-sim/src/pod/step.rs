@@ -1,7 +1,7 @@
 //! The one transition of a pod: apply what happened, let deadlines pass, then do whatever the new state calls for.
 //! Level-triggered: a step with nothing new finds nothing to do.
 
-use super::container::{Container, Ended, ImageError, Phase, Run};
+use super::container::{Container, Ended, ImageError, Kind, Phase, Run};
 use super::object::{ContainerSpec, PodObject};
 use super::order::{self, Outcome};
 use super::{Input, Output, Pod, PodEvent, Stage, Why};
@@ -15,6 +15,8 @@ use jiff::Timestamp;
 /// is deleted. Outputs are to be carried out in their order.
 pub fn step(pod: Pod, object: &PodObject, input: Input, now: Timestamp) -> (Pod, Vec<Output>) {
     let mut step = Step { pod, object, now, out: Vec::new() };
+    let known = step.pod.containers.len();
+    step.pod.containers.extend(object.containers().skip(known).map(|_| Container::new(Kind::Ephemeral)));
     match input {
         Input::Observed | Input::Deadline => {}
         Input::Runtime(event) => step.apply(event),
@@ -307,7 +309,7 @@ impl Step<'_> {
     }
 
     fn spec(&self, index: usize) -> &ContainerSpec {
-        self.object.container(index).expect("a pod's containers cannot be added or removed")
+        self.object.container(index).expect("a pod's containers are never removed")
     }
 
     fn image(&self, index: usize) -> &str {

@@ -80,6 +80,9 @@ pub trait Runtime {
     /// Begins `command` for `pod`. Returns at once; answers come through [`Runtime::take_due`], possibly at `now`.
     fn submit(&mut self, pod: &PodObject, command: Command, now: Timestamp);
 
+    /// The container's process ends by itself, with this code. Answered by [`Event::Exited`].
+    fn exit(&mut self, pod: &PodObject, container: usize, code: i32, now: Timestamp);
+
     /// The next event not later than `now`: when it happened, the uid of its pod, and the event. In order of time, and of
     /// submission where times are equal.
     fn take_due(&mut self, now: Timestamp) -> Option<(Timestamp, Arc<str>, Event)>;

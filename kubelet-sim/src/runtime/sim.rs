@@ -190,6 +190,8 @@ impl SimRuntime {
         let at_once = Delay::Fixed(Duration::ZERO);
         let kind = kind_of(pod, index, pod.container(index)?);
         match (script.run, script.exit_code, kind) {
+            // It is there to look at how the others fare, and shares their script.
+            (_, _, Kind::Ephemeral) => None,
             (Some(run), _, _) => Some(run),
             (None, Some(_), _) | (None, None, Kind::Init) => Some(at_once),
             (None, None, Kind::Regular) if pod.of_job() => Some(self.delays.job),
@@ -261,6 +263,12 @@ impl Runtime for SimRuntime {
                 self.release(&pod.metadata.uid);
             }
         }
+    }
+
+    fn exit(&mut self, pod: &PodObject, container: usize, code: i32, now: Timestamp) {
+        let slot = Slot::Container(container);
+        self.cancel(&pod.metadata.uid, Some(slot));
+        self.schedule(pod, slot, now, Event::Exited { container, code, oom: false });
     }
 
     fn take_due(&mut self, now: Timestamp) -> Option<(Timestamp, Arc<str>, Event)> {

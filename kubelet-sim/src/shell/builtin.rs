@@ -1,14 +1,9 @@
-//! The programs of a simulated container. What they know is in the [`World`]; none of them looks at the host.
+//! The programs of a simulated container. What they know is in the [`World`]; none of them looks at the host. Those that work on
+//! text or change files have their own places: `text`, `tools`, `tar`.
 
-use super::{Step, World};
-use std::collections::BTreeSet;
+use super::disk::Content;
+use super::{Step, World, tar, text, tools};
 use std::time::Duration;
-
-/// Directories that every container has.
-const DIRECTORIES: [&str; 14] = [
-    "/bin", "/dev", "/etc", "/home", "/lib", "/opt", "/proc", "/root", "/run", "/sys", "/tmp", "/usr",
-    "/usr/bin", "/var",
-];
 
 /// What a program did.
 #[derive(Default)]
@@ -21,15 +16,15 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    fn text(out: impl Into<Vec<u8>>) -> Self {
+    pub(super) fn text(out: impl Into<Vec<u8>>) -> Self {
         Self { out: out.into(), ..Self::default() }
     }
 
-    fn code(code: u8) -> Self {
+    pub(super) fn code(code: u8) -> Self {
         Self { code, ..Self::default() }
     }
 
-    fn fail(code: u8, err: String) -> Self {
+    pub(super) fn fail(code: u8, err: String) -> Self {
         Self { err, code, ..Self::default() }
     }
 }
@@ -40,10 +35,21 @@ pub(super) fn name(program: &str) -> &str {
     folders.iter().find_map(|folder| program.strip_prefix(folder)).unwrap_or(program)
 }
 
-/// Runs a program; `None` if there is none of this name.
-pub(super) fn run(world: &World, words: &[String]) -> Option<Outcome> {
+/// Whether a program with these arguments reads its input.
+pub(super) fn reads(words: &[String]) -> bool {
+    let (program, arguments) = (name(&words[0]), &words[1..]);
+    match program {
+        "cat" => arguments.is_empty() || arguments.iter().any(|word| word == "-"),
+        "tar" => tar::reads(arguments),
+        _ => text::reads(program, arguments) || tools::reads(program, arguments),
+    }
+}
+
+/// Runs a program with its whole input; `None` if there is none of this name.
+pub(super) fn run(world: &World, words: &[String], input: &[u8]) -> Option<Outcome> {
     let arguments = &words[1..];
-    let outcome = match name(&words[0]) {
+    let program = name(&words[0]);
+    let outcome = match program {
         "true" => Outcome::default(),
         "false" => Outcome::code(1),
         "echo" => echo(arguments),
@@ -58,16 +64,36 @@ pub(super) fn run(world: &World, words: &[String]) -> Option<Outcome> {
         "uname" => Outcome::text("Linux\n"),
         "date" => Outcome::text(format!("{}\n", world.date)),
         "sleep" => sleep(arguments),
-        "cat" => cat(world, arguments),
+        "cat" => cat(world, arguments, input),
+        "tar" => tar::run(world, arguments, input),
+        "tty" => Outcome::fail(1, "not a tty\n".to_owned()),
+        "clear" => Outcome::default(),
+        "which" => which(arguments),
         "ls" => list(world, arguments),
         "test" => test(world, arguments),
         "[" => match arguments.split_last() {
             Some((last, rest)) if last == "]" => test(world, rest),
             _ => Outcome::fail(2, "sh: [: missing ]\n".to_owned()),
         },
-        _ => return None,
+        _ => {
+            let found = text::run(world, program, arguments, input);
+            return found.or_else(|| tools::run(world, program, arguments, input));
+        }
     };
     Some(outcome)
+}
+
+/// Where programs are.
+fn which(names: &[String]) -> Outcome {
+    let known = |name: &&String| run(&World::default(), &[(*name).clone()], b"").is_some() || is_shell(name);
+    let found: Vec<&String> = names.iter().filter(known).collect();
+    let code = u8::from(found.len() < names.len());
+    Outcome { code, ..Outcome::text(found.iter().map(|name| format!("/bin/{name}\n")).collect::<String>()) }
+}
+
+/// Whether a program is the shell itself.
+pub(super) fn is_shell(program: &str) -> bool {
+    matches!(name(program), "sh" | "bash" | "ash")
 }
 
 fn echo(arguments: &[String]) -> Outcome {
@@ -115,25 +141,20 @@ fn sleep(arguments: &[String]) -> Outcome {
     }
 }
 
-fn cat(world: &World, arguments: &[String]) -> Outcome {
+fn cat(world: &World, arguments: &[String], input: &[u8]) -> Outcome {
     let mut outcome = Outcome::default();
-    if arguments.is_empty() || arguments == ["-"] {
-        outcome.then.push(Step::Copy);
-        return outcome;
+    if arguments.is_empty() {
+        return Outcome::text(input);
     }
     for argument in arguments {
-        let path = absolute(&world.workdir, argument);
-        let why = match world.files.get(&path) {
-            Some(content) => {
-                outcome.out.extend_from_slice(content);
-                continue;
+        match world.read(&world.path(argument)) {
+            _ if argument == "-" => outcome.out.extend_from_slice(input),
+            Ok(content) => outcome.out.extend(content),
+            Err(why) => {
+                outcome.err.push_str(&format!("cat: can't open '{argument}': {why}\n"));
+                outcome.code = 1;
             }
-            None if path == "/dev/null" => continue,
-            None if is_directory(world, &path) => "Is a directory",
-            None => "No such file or directory",
-        };
-        outcome.err.push_str(&format!("cat: can't open '{argument}': {why}\n"));
-        outcome.code = 1;
+        }
     }
     outcome
 }
@@ -141,40 +162,53 @@ fn cat(world: &World, arguments: &[String]) -> Outcome {
 fn list(world: &World, arguments: &[String]) -> Outcome {
     let (flags, paths): (Vec<&String>, Vec<&String>) =
         arguments.iter().partition(|word| word.starts_with('-'));
-    let long = flags.iter().any(|flag| flag.contains('l'));
+    let flag = |letter: char| flags.iter().any(|flag| flag.contains(letter));
     let mut outcome = Outcome::default();
     let here = world.workdir.clone();
     let paths = if paths.is_empty() { vec![&here] } else { paths };
     for given in &paths {
-        let path = absolute(&world.workdir, given);
-        let names: Vec<String> = if world.files.contains_key(&path) {
-            vec![(*given).clone()]
-        } else if is_directory(world, &path) {
-            children(world, &path).into_iter().collect()
-        } else {
+        let path = world.path(given);
+        let Some(found) = world.entry(&path) else {
             outcome.err.push_str(&format!("ls: {given}: No such file or directory\n"));
             outcome.code = 1;
             continue;
         };
-        if paths.len() > 1 {
+        let inside = !flag('d') && world.is_folder(&path);
+        let names: Vec<String> = match (inside, found.content) {
+            (true, Content::Folder | Content::Link(_)) => {
+                let shown = |name: &String| flag('a') || flag('A') || !name.starts_with('.');
+                world.children(&world.resolved(&path)).into_iter().filter(shown).collect()
+            }
+            (_, _) => vec![(*given).clone()],
+        };
+        if paths.len() > 1 && inside {
             outcome.out.extend(format!("{given}:\n").into_bytes());
         }
+        let folder = if inside { path.as_str() } else { world.workdir.as_str() };
         for name in names {
-            outcome.out.extend(entry(world, &path, &name, long).into_bytes());
+            outcome.out.extend(line(world, folder, &name, flag('l')).into_bytes());
         }
     }
     outcome
 }
 
-fn entry(world: &World, folder: &str, name: &str, long: bool) -> String {
-    if !long {
+fn line(world: &World, folder: &str, name: &str, long: bool) -> String {
+    let Some(entry) = world.entry(&world.path_in(folder, name)).filter(|_| long) else {
         return format!("{name}\n");
-    }
-    let path = absolute(folder, name);
-    match world.files.get(&path).or_else(|| world.files.get(folder)) {
-        Some(content) => format!("-rw-r--r--    1 root     root     {:>9} {name}\n", content.len()),
-        None => format!("drwxr-xr-x    2 root     root          4096 {name}\n"),
-    }
+    };
+    let (kind, size, to) = match &entry.content {
+        Content::Folder => ('d', 4096, String::new()),
+        Content::File(bytes) => ('-', bytes.len(), String::new()),
+        Content::Link(to) => ('l', to.len(), format!(" -> {to}")),
+    };
+    let bits = (0..9).rev().map(|bit| match (entry.mode >> bit & 1, bit % 3) {
+        (0, _) => '-',
+        (_, 2) => 'r',
+        (_, 1) => 'w',
+        (_, _) => 'x',
+    });
+    let mode: String = bits.collect();
+    format!("{kind}{mode}    1 root     root     {size:>9} {name}{to}\n")
 }
 
 fn test(world: &World, arguments: &[String]) -> Outcome {
@@ -184,16 +218,34 @@ fn test(world: &World, arguments: &[String]) -> Outcome {
             let rest: Vec<String> = rest.iter().map(|word| (*word).to_owned()).collect();
             test(world, &rest).code == 1
         }
-        ["-f", path] => world.files.contains_key(&absolute(&world.workdir, path)),
-        ["-d", path] => is_directory(world, &absolute(&world.workdir, path)),
-        ["-e", path] => {
-            let path = absolute(&world.workdir, path);
-            world.files.contains_key(&path) || is_directory(world, &path)
+        ["-f", path] => world.is_file(&world.path(path)),
+        ["-d", path] => world.is_folder(&world.path(path)),
+        ["-e" | "-r" | "-w", path] => world.entry(&world.resolved(&world.path(path))).is_some(),
+        ["-s", path] => world.read(&world.path(path)).is_ok_and(|bytes| !bytes.is_empty()),
+        ["-x", path] => {
+            let entry = world.entry(&world.resolved(&world.path(path)));
+            entry.is_some_and(|entry| entry.mode & 0o111 != 0)
+        }
+        ["-L" | "-h", path] => {
+            world.entry(&world.path(path)).is_some_and(|entry| matches!(entry.content, Content::Link(_)))
         }
         ["-n", text] | [text] => !text.is_empty(),
         ["-z", text] => text.is_empty(),
         [one, "=" | "==", other] => one == other,
         [one, "!=", other] => one != other,
+        [one, relation @ ("-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge"), other] => {
+            let (Ok(one), Ok(other)) = (one.parse::<i64>(), other.parse::<i64>()) else {
+                return Outcome::fail(2, format!("sh: {}: bad number\n", words.join(" ")));
+            };
+            match *relation {
+                "-eq" => one == other,
+                "-ne" => one != other,
+                "-lt" => one < other,
+                "-le" => one <= other,
+                "-gt" => one > other,
+                _ => one >= other,
+            }
+        }
         [] => false,
         _ => return Outcome::fail(2, format!("sh: {}: unknown operand\n", words.join(" "))),
     };
@@ -212,19 +264,4 @@ pub(super) fn absolute(workdir: &str, path: &str) -> String {
         }
     }
     format!("/{}", parts.join("/"))
-}
-
-/// Whether there is such a folder.
-pub(super) fn is_directory(world: &World, path: &str) -> bool {
-    let inside = format!("{}/", path.trim_end_matches('/'));
-    path == "/"
-        || DIRECTORIES.contains(&path)
-        || world.workdir == path
-        || world.files.keys().any(|file| file.starts_with(&inside))
-}
-
-fn children(world: &World, path: &str) -> BTreeSet<String> {
-    let inside = format!("{}/", path.trim_end_matches('/'));
-    let all = world.files.keys().map(String::as_str).chain(DIRECTORIES);
-    all.filter_map(|file| file.strip_prefix(&inside)?.split('/').next()).map(str::to_owned).collect()
 }

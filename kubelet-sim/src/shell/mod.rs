@@ -1,19 +1,25 @@
-//! A shell that exists only as text: it knows a few commands, the container's environment and the files that are mounted into
-//! it, and touches nothing else. Pure: what takes time or input is handed back as a [`Step`].
+//! A shell that exists only as text: it knows a few commands, the container's environment, the files that are mounted into it
+//! and those that were written in it, and touches nothing else. No I/O: what takes time or input is handed back as a [`Step`].
 
 mod builtin;
+mod disk;
+mod files;
 mod parse;
+mod tar;
 #[cfg(test)]
 mod tests;
+mod text;
+mod tools;
 
 use crate::behavior::ExecAnswer;
-use parse::{Connector, Redirect};
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
+use crate::limits::INPUT_BYTES;
+pub use disk::{Content, Disk, Entry, Full, Room};
+use parse::{Connector, Redirect, To, Word};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// What a command finds around it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct World {
     /// The pod's host name.
     pub hostname: String,
@@ -21,12 +27,20 @@ pub struct World {
     pub workdir: String,
     /// Variables, in order.
     pub env: Vec<(String, String)>,
-    /// Files by absolute path.
+    /// Files that it comes with, by absolute path; they do not change.
     pub files: BTreeMap<String, Vec<u8>>,
+    /// Folders in which nothing changes.
+    pub read_only: BTreeSet<String>,
+    /// Volumes, by the folder where they are mounted.
+    pub volumes: BTreeMap<String, Disk>,
+    /// Where everything else is written.
+    pub disk: Disk,
     /// Scripted answers by the words of the command, joined by blanks.
     pub answers: BTreeMap<String, ExecAnswer>,
     /// The time, as `date` prints it.
     pub date: String,
+    /// The time in seconds since 1970.
+    pub now: i64,
 }
 
 /// What happens next.
@@ -38,6 +52,8 @@ pub enum Step {
     Sleep(Duration),
     /// Send everything that comes in out again until there is no more; then step again.
     Copy,
+    /// Give what comes in to [`Shell::input`], or say that there is no more.
+    Read,
     /// Give one line of input to [`Shell::line`], or say that there is no more.
     ReadLine,
     /// It ended with this code.
@@ -49,6 +65,27 @@ pub enum Step {
 #[error("exec: {0:?}: executable file not found in $PATH")]
 pub struct NoProgram(pub String);
 
+/// Where a channel leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Sink {
+    Channel(u32),
+    /// Into the next command.
+    Pipe,
+    /// To the end of a file.
+    File(String),
+}
+
+/// Where out and err lead.
+type Sinks = [Sink; 2];
+
+/// A command that waits for its input.
+#[derive(Clone, Debug)]
+struct Waiting {
+    words: Vec<String>,
+    sinks: Sinks,
+    input: Vec<u8>,
+}
+
 /// A command that runs.
 #[derive(Clone, Debug)]
 pub struct Shell {
@@ -59,6 +96,13 @@ pub struct Shell {
     steps: VecDeque<Step>,
     /// It reads commands from its input.
     reads: bool,
+    /// What it reads, if that was known from the beginning; once read, nothing is left of it.
+    stdin: Option<Vec<u8>>,
+    /// What the next command reads instead.
+    piped: Option<Vec<u8>>,
+    /// What the command under way prints for the next one.
+    pipe: Vec<u8>,
+    waiting: Option<Waiting>,
 }
 
 impl Shell {
@@ -67,9 +111,12 @@ impl Shell {
     /// # Errors
     /// When the container has no such program.
     pub fn run(world: World, argv: &[String]) -> Result<Self, NoProgram> {
-        let mut shell = Self { world, code: 0, queue: VecDeque::new(), steps: VecDeque::new(), reads: false };
+        let (queue, steps) = (VecDeque::new(), VecDeque::new());
+        let (stdin, piped, pipe, waiting) = (None, None, Vec::new(), None);
+        let mut shell = Self { world, code: 0, queue, steps, reads: false, stdin, piped, pipe, waiting };
         let program = argv.first().cloned().unwrap_or_default();
-        if shell.answer(argv) {
+        let sinks = [Sink::Channel(1), Sink::Channel(2)];
+        if shell.answer(argv, &sinks) {
             return Ok(shell);
         }
         match (builtin::name(&program), argv) {
@@ -82,10 +129,10 @@ impl Shell {
                 shell.reads = true;
             }
             // Parts of the language are no programs.
-            ("exit" | "cd" | "export" | "set" | ":" | "sh" | "bash" | "ash", _) => {
+            ("exit" | "cd" | "export" | "set" | ":" | "sh" | "bash" | "ash" | "command", _) => {
                 return Err(NoProgram(program));
             }
-            _ if !shell.simple(argv, &[]) => return Err(NoProgram(program)),
+            _ if argv.is_empty() || !shell.simple(argv, &sinks, None) => return Err(NoProgram(program)),
             _ => {}
         }
         Ok(shell)
@@ -96,6 +143,9 @@ impl Shell {
         loop {
             if let Some(step) = self.steps.pop_front() {
                 return step;
+            }
+            if self.waiting.is_some() {
+                return Step::Read;
             }
             match self.queue.pop_front() {
                 Some((connector, command)) => self.command(connector, &command),
@@ -113,6 +163,28 @@ impl Shell {
         }
     }
 
+    /// Input for the command that asked for it; `None`: there is no more. One that gets too much fails.
+    pub fn input(&mut self, bytes: Option<&[u8]>) {
+        let Some(waiting) = &mut self.waiting else { return };
+        match bytes {
+            Some(bytes) if waiting.input.len() + bytes.len() <= INPUT_BYTES => {
+                waiting.input.extend_from_slice(bytes)
+            }
+            Some(_) => {
+                let Some(waiting) = self.waiting.take() else { return };
+                self.code = 1;
+                let why = format!("{}: Cannot allocate memory\n", waiting.words[0]);
+                self.emit(&waiting.sinks[1], why.into_bytes());
+                self.piped_on(&waiting.sinks);
+            }
+            None => {
+                let Some(Waiting { words, sinks, input }) = self.waiting.take() else { return };
+                self.simple(&words, &sinks, Some(input));
+                self.piped_on(&sinks);
+            }
+        }
+    }
+
     /// Runs a text of commands after what is under way.
     fn script(&mut self, text: &str) {
         match parse::parse(text) {
@@ -126,21 +198,82 @@ impl Shell {
 
     fn command(&mut self, connector: Connector, command: &parse::Command) {
         let wanted = match connector {
-            Connector::Then => true,
+            Connector::Then | Connector::Pipe => true,
             Connector::And => self.code == 0,
             Connector::Or => self.code != 0,
         };
         if !wanted {
+            // What it would have been piped into does not run either.
+            while self.queue.front().is_some_and(|(next, _)| *next == Connector::Pipe) {
+                self.queue.pop_front();
+            }
             return;
         }
-        let words: Vec<String> =
-            command.words.iter().map(|word| word.expand(|name| self.variable(name))).collect();
+        let given = self.piped.take();
+        let (sinks, input) = match self.redirected(&command.redirects, given) {
+            Ok(redirected) => redirected,
+            Err(why) => {
+                self.code = 1;
+                return self.emit(&Sink::Channel(2), format!("sh: {why}\n").into_bytes());
+            }
+        };
+        let words: Vec<String> = command.words.iter().map(|word| self.expanded(word)).collect();
         let words: Vec<String> = words
             .into_iter()
             .zip(&command.words)
             .filter(|(text, word)| !text.is_empty() || word.quoted())
             .map(|(text, _)| text)
             .collect();
+        self.words(&words, &sinks, input);
+        if self.waiting.is_none() {
+            self.piped_on(&sinks);
+        }
+    }
+
+    fn expanded(&self, word: &Word) -> String {
+        word.expand(|name| self.variable(name))
+    }
+
+    /// What a command that has ended printed becomes the next one's input.
+    fn piped_on(&mut self, sinks: &Sinks) {
+        let printed = std::mem::take(&mut self.pipe);
+        if sinks.contains(&Sink::Pipe) || self.queue.front().is_some_and(|(next, _)| *next == Connector::Pipe)
+        {
+            self.piped = Some(printed);
+        }
+    }
+
+    /// Where the channels of the next command lead, and what it reads if that is not the shell's input.
+    fn redirected(
+        &self,
+        redirects: &[Redirect],
+        mut input: Option<Vec<u8>>,
+    ) -> Result<(Sinks, Option<Vec<u8>>), String> {
+        let piped = self.queue.front().is_some_and(|(next, _)| *next == Connector::Pipe);
+        let mut sinks = [if piped { Sink::Pipe } else { Sink::Channel(1) }, Sink::Channel(2)];
+        // Each is done in order: `>/dev/null 2>&1` silences both.
+        for redirect in redirects {
+            let path = |word: &Word| self.world.path(&self.expanded(word));
+            let sink = match &redirect.to {
+                To::File(word) if redirect.from == 0 => {
+                    let path = path(word);
+                    input = Some(self.world.read(&path).map_err(|why| format!("can't open {path}: {why}"))?);
+                    continue;
+                }
+                To::File(word) => {
+                    let path = path(word);
+                    self.world.write(&path, b"").map_err(|why| format!("can't create {path}: {why}"))?;
+                    Sink::File(path)
+                }
+                To::Append(word) => Sink::File(path(word)),
+                To::Channel(channel) => sinks[*channel as usize - 1].clone(),
+            };
+            sinks[redirect.from as usize - 1] = sink;
+        }
+        Ok((sinks, input))
+    }
+
+    fn words(&mut self, words: &[String], sinks: &Sinks, input: Option<Vec<u8>>) {
         let Some(first) = words.first() else { return };
         match (first.as_str(), words.get(1)) {
             ("exit", code) => {
@@ -148,59 +281,99 @@ impl Shell {
                 self.queue.clear();
                 self.reads = false;
             }
-            ("cd", to) => self.change_directory(to.map_or("/", String::as_str)),
+            ("cd", to) => self.change_directory(to.map_or("/", String::as_str), sinks),
             ("export", _) => words[1..].iter().for_each(|word| self.assign(word)),
             ("set" | ":", _) => self.code = 0,
-            (word, None) if parse::is_assignment(word) => self.assign(&words[0].clone()),
-            _ if self.answer(&words) || self.simple(&words, &command.redirects) => {}
-            ("sh" | "bash" | "ash", Some(flag)) if flag.ends_with('c') && words.len() > 2 => {
-                self.inner(&words);
+            ("command", Some(flag)) if flag == "-v" => {
+                let words: Vec<String> =
+                    ["which".to_owned()].into_iter().chain(words[2..].iter().cloned()).collect();
+                self.simple(&words, sinks, None);
             }
+            (word, None) if parse::is_assignment(word) => self.assign(&words[0].clone()),
+            _ if self.answer(words, sinks) => {}
+            ("sh" | "bash" | "ash", Some(flag)) if flag.ends_with('c') && words.len() > 2 => {
+                self.inner(words, sinks, input);
+            }
+            _ if self.simple(words, sinks, input) => {}
             _ => {
-                self.print(2, format!("sh: {first}: not found\n"), &command.redirects);
+                self.emit(&sinks[1], format!("sh: {first}: not found\n").into_bytes());
                 self.code = 127;
             }
         }
     }
 
     /// A shell in the shell: it has what this one has, and what it changes is lost with it.
-    fn inner(&mut self, words: &[String]) {
+    fn inner(&mut self, words: &[String], sinks: &Sinks, input: Option<Vec<u8>>) {
         let Ok(mut inner) = Self::run(self.world.clone(), words) else { return self.code = 127 };
+        inner.stdin = input;
         loop {
             match inner.step() {
                 Step::Exit(code) => return self.code = code,
                 Step::ReadLine => inner.line(None),
-                step @ (Step::Print(..) | Step::Sleep(_) | Step::Copy) => self.steps.push_back(step),
+                Step::Read => inner.input(None),
+                Step::Print(channel, bytes) => self.emit(&sinks[usize::from(channel == 2)], bytes),
+                step @ (Step::Sleep(_) | Step::Copy) => self.steps.push_back(step),
             }
         }
     }
 
     /// A scripted answer to these words. False if there is none.
-    fn answer(&mut self, words: &[String]) -> bool {
+    fn answer(&mut self, words: &[String], sinks: &Sinks) -> bool {
         let Some(answer) = self.world.answers.get(&words.join(" ")).cloned() else { return false };
         if let Some(after) = answer.after {
             self.steps.push_back(Step::Sleep(after));
         }
-        self.print(1, answer.stdout, &[]);
-        self.print(2, answer.stderr, &[]);
+        self.emit(&sinks[0], answer.stdout.into_bytes());
+        self.emit(&sinks[1], answer.stderr.into_bytes());
         self.code = answer.code;
         true
     }
 
     /// A command that is built in. False if there is none of this name.
-    fn simple(&mut self, words: &[String], redirects: &[Redirect]) -> bool {
-        let Some(outcome) = builtin::run(&self.world, words) else { return false };
+    fn simple(&mut self, words: &[String], sinks: &Sinks, input: Option<Vec<u8>>) -> bool {
+        let reads = input.is_none() && builtin::reads(words);
+        let input = input.or_else(|| self.stdin.as_mut().filter(|_| reads).map(std::mem::take));
+        if reads && input.is_none() {
+            match (builtin::name(&words[0]), &sinks[0]) {
+                ("cat", Sink::Channel(1)) => {
+                    self.code = 0;
+                    self.steps.push_back(Step::Copy);
+                }
+                _ => {
+                    self.waiting =
+                        Some(Waiting { words: words.to_vec(), sinks: sinks.clone(), input: Vec::new() });
+                }
+            }
+            return true;
+        }
+        let Some(outcome) = builtin::run(&self.world, words, &input.unwrap_or_default()) else {
+            return false;
+        };
         self.code = outcome.code;
-        self.print(1, outcome.out, redirects);
-        self.print(2, outcome.err, redirects);
+        self.emit(&sinks[0], outcome.out);
+        self.emit(&sinks[1], outcome.err.into_bytes());
         self.steps.extend(outcome.then);
         true
     }
 
-    fn print(&mut self, channel: u32, text: impl Into<Vec<u8>>, redirects: &[Redirect]) {
-        let text = text.into();
-        if let (false, Some(channel)) = (text.is_empty(), parse::redirected(channel, redirects)) {
-            self.steps.push_back(Step::Print(channel, text));
+    /// Sends what was printed where it belongs.
+    fn emit(&mut self, sink: &Sink, bytes: Vec<u8>) {
+        if bytes.is_empty() {
+            return;
+        }
+        match sink {
+            Sink::Channel(channel) => self.steps.push_back(Step::Print(*channel, bytes)),
+            Sink::Pipe if self.pipe.len() + bytes.len() <= INPUT_BYTES => self.pipe.extend(bytes),
+            // A pipe that nobody could read to its end.
+            Sink::Pipe => self.code = 1,
+            Sink::File(path) => {
+                let before = self.world.read(path).unwrap_or_default();
+                if let Err(why) = self.world.write(path, &[before, bytes].concat()) {
+                    self.code = 1;
+                    let why = format!("sh: write error: {why}\n").into_bytes();
+                    self.steps.push_back(Step::Print(2, why));
+                }
+            }
         }
     }
 
@@ -208,6 +381,7 @@ impl Shell {
         match name {
             "?" => self.code.to_string(),
             "$" => "1".to_owned(),
+            "PWD" => self.world.workdir.clone(),
             _ => {
                 let found = self.world.env.iter().rev().find(|(key, _)| key == name);
                 found.map(|(_, value)| value.clone()).unwrap_or_default()
@@ -223,13 +397,14 @@ impl Shell {
         self.code = 0;
     }
 
-    fn change_directory(&mut self, to: &str) {
-        let path = builtin::absolute(&self.world.workdir, to);
-        self.code = u8::from(!builtin::is_directory(&self.world, &path));
+    fn change_directory(&mut self, to: &str, sinks: &Sinks) {
+        let path = self.world.resolved(&self.world.path(to));
+        self.code = u8::from(!self.world.is_folder(&path));
         if self.code == 0 {
             self.world.workdir = path;
         } else {
-            self.print(2, format!("sh: cd: can't cd to {to}: No such file or directory\n"), &[]);
+            let why = format!("sh: cd: can't cd to {to}: No such file or directory\n");
+            self.emit(&sinks[1], why.into_bytes());
         }
     }
 }

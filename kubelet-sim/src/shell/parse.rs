@@ -1,5 +1,5 @@
-//! The language of the shell: words with quotes and variables, `;`, `&&`, `||`, newlines, and the few redirections that need no
-//! files. Everything else is a syntax error that says so.
+//! The language of the shell: words with quotes and variables, `;`, `&&`, `||`, `|`, newlines, and redirections. Everything else
+//! is a syntax error that says so.
 
 /// When a command runs, by how the one before it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,13 +10,27 @@ pub(super) enum Connector {
     And,
     /// If it failed.
     Or,
+    /// With what it prints as input.
+    Pipe,
 }
 
-/// Where one channel goes instead; `None` is nowhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a channel of a command leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum To {
+    /// Where this channel leads.
+    Channel(u32),
+    /// To a file, or from it.
+    File(Word),
+    /// To the end of a file.
+    Append(Word),
+}
+
+/// A channel that leads elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Redirect {
-    from: u32,
-    to: Option<u32>,
+    /// 0, 1 or 2.
+    pub(super) from: u32,
+    pub(super) to: To,
 }
 
 /// One command.
@@ -24,6 +38,12 @@ pub(super) struct Redirect {
 pub(super) struct Command {
     pub(super) words: Vec<Word>,
     pub(super) redirects: Vec<Redirect>,
+}
+
+impl Command {
+    fn is_empty(&self) -> bool {
+        self.words.is_empty() && self.redirects.is_empty()
+    }
 }
 
 /// A word before its variables are filled in.
@@ -66,27 +86,17 @@ pub(super) fn is_assignment(word: &str) -> bool {
     name.is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
 }
 
-/// Where output of `channel` goes.
-pub(super) fn redirected(channel: u32, redirects: &[Redirect]) -> Option<u32> {
-    // Each is done in order: `>/dev/null 2>&1` silences both.
-    let mut to = [Some(1), Some(2)];
-    for redirect in redirects {
-        to[redirect.from as usize - 1] = redirect.to.and_then(|channel| to[channel as usize - 1]);
-    }
-    to[channel as usize - 1]
-}
-
 /// Reads a text of commands.
 ///
 /// # Errors
 /// What is not understood.
 pub(super) fn parse(text: &str) -> Result<Vec<(Connector, Command)>, String> {
-    let mut reader =
-        Reader { rest: text, commands: Vec::new(), command: Command::default(), next: Connector::Then };
+    let (commands, command) = (Vec::new(), Command::default());
+    let mut reader = Reader { rest: text, commands, command, next: Connector::Then, redirect: None };
     while !reader.rest.is_empty() {
         reader.token()?;
     }
-    if reader.next != Connector::Then && reader.command.words.is_empty() {
+    if reader.next != Connector::Then && reader.command.is_empty() {
         return Err("unexpected end of file".to_owned());
     }
     reader.finish(Connector::Then)?;
@@ -99,31 +109,42 @@ struct Reader<'a> {
     command: Command,
     /// How the command under way is connected to the one before.
     next: Connector,
+    /// The next word is the file of this redirection.
+    redirect: Option<(u32, bool)>,
 }
 
 /// Separators and redirections, longer ones first.
-const OPERATORS: [(&str, Operator); 15] = [
-    ("2>/dev/null", Operator::Redirect(2, None)),
-    ("2> /dev/null", Operator::Redirect(2, None)),
-    ("2>&1", Operator::Redirect(2, Some(1))),
-    (">/dev/null", Operator::Redirect(1, None)),
-    ("> /dev/null", Operator::Redirect(1, None)),
-    ("1>&2", Operator::Redirect(1, Some(2))),
-    (">&2", Operator::Redirect(1, Some(2))),
+const OPERATORS: [(&str, Operator); 22] = [
+    ("2>&1", Operator::Channel(2, 1)),
+    ("1>&2", Operator::Channel(1, 2)),
+    (">&2", Operator::Channel(1, 2)),
+    (">&1", Operator::Channel(1, 1)),
+    ("2>>", Operator::File(2, true)),
+    ("1>>", Operator::File(1, true)),
+    (">>", Operator::File(1, true)),
+    ("2>", Operator::File(2, false)),
+    ("1>", Operator::File(1, false)),
+    (">&", Operator::Unknown),
+    (">", Operator::File(1, false)),
+    ("<<", Operator::Unknown),
+    ("<&", Operator::Unknown),
+    ("0<", Operator::File(0, false)),
+    ("<", Operator::File(0, false)),
     ("&&", Operator::Next(Connector::And)),
+    ("&", Operator::Unknown),
     ("||", Operator::Next(Connector::Or)),
+    ("|&", Operator::Unknown),
+    ("|", Operator::Next(Connector::Pipe)),
     (";", Operator::Next(Connector::Then)),
     ("\n", Operator::Next(Connector::Then)),
-    ("|", Operator::Unknown),
-    (">", Operator::Unknown),
-    ("<", Operator::Unknown),
-    ("&", Operator::Unknown),
 ];
 
 #[derive(Clone, Copy)]
 enum Operator {
     Next(Connector),
-    Redirect(u32, Option<u32>),
+    Channel(u32, u32),
+    /// The second: at the end of the file.
+    File(u32, bool),
     Unknown,
 }
 
@@ -141,15 +162,23 @@ impl Reader<'_> {
         let Some((text, operator)) = OPERATORS.iter().find(|(text, _)| self.rest.starts_with(text)) else {
             return self.word();
         };
+        if self.redirect.is_some() {
+            return Err(format!("{text:?} unexpected"));
+        }
         match operator {
             Operator::Next(connector) => {
                 self.rest = &self.rest[text.len()..];
-                let empty_line = *text == "\n" && self.command.words.is_empty();
+                let empty_line = *text == "\n" && self.command.is_empty();
                 if !empty_line { self.finish(*connector) } else { Ok(()) }
             }
-            Operator::Redirect(from, to) => {
+            Operator::Channel(from, to) => {
                 self.rest = &self.rest[text.len()..];
-                self.command.redirects.push(Redirect { from: *from, to: *to });
+                self.command.redirects.push(Redirect { from: *from, to: To::Channel(*to) });
+                Ok(())
+            }
+            Operator::File(from, append) => {
+                self.rest = &self.rest[text.len()..];
+                self.redirect = Some((*from, *append));
                 Ok(())
             }
             Operator::Unknown => Err(format!("the simulated shell does not know {text:?}")),
@@ -157,14 +186,17 @@ impl Reader<'_> {
     }
 
     fn finish(&mut self, next: Connector) -> Result<(), String> {
+        if self.redirect.is_some() {
+            return Err("a redirection without a file".to_owned());
+        }
         let command = std::mem::take(&mut self.command);
         let connector = std::mem::replace(&mut self.next, next);
         match (command.words.first().and_then(Word::plain), connector, next) {
             (Some(word @ ("if" | "for" | "while" | "until" | "case" | "{" | "function")), _, _) => {
                 Err(format!("the simulated shell does not know {word:?}"))
             }
-            (None, Connector::Then, Connector::Then) if command.words.is_empty() => Ok(()),
-            (None, _, _) if command.words.is_empty() => Err("unexpected operator".to_owned()),
+            (None, Connector::Then, Connector::Then) if command.is_empty() => Ok(()),
+            (None, _, _) if command.is_empty() => Err("unexpected operator".to_owned()),
             _ => {
                 self.commands.push((connector, command));
                 Ok(())
@@ -215,7 +247,11 @@ impl Reader<'_> {
             parts.push(Part::Text(text));
         }
         self.rest = &self.rest[end..];
-        self.command.words.push(Word(parts));
+        match self.redirect.take() {
+            Some((from, true)) => self.command.redirects.push(Redirect { from, to: To::Append(Word(parts)) }),
+            Some((from, false)) => self.command.redirects.push(Redirect { from, to: To::File(Word(parts)) }),
+            None => self.command.words.push(Word(parts)),
+        }
         Ok(())
     }
 }

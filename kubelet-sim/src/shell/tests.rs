@@ -12,6 +12,8 @@ fn world() -> World {
         files: [file("/etc/config/key", "value"), file("/etc/hostname", "web\n")].into(),
         answers: [("redis-cli ping".to_owned(), answer)].into(),
         date: "now".to_owned(),
+        read_only: ["/etc/config".to_owned()].into(),
+        ..World::default()
     }
 }
 
@@ -28,6 +30,7 @@ fn run(argv: &[&str]) -> Result<(String, u8), String> {
             }
             Step::Sleep(time) => text.push_str(&format!("<{time:?}>")),
             Step::Copy => text.push_str("<copy>"),
+            Step::Read => shell.input(None),
             Step::ReadLine => shell.line(None),
             Step::Exit(code) => return Ok((text, code)),
         }
@@ -59,7 +62,7 @@ fn commands_do_what_their_names_say() {
 
 #[test]
 fn a_program_that_is_not_there_is_the_runtimes_error() {
-    for argv in [&["nginx", "-v"][..], &["redis-cli"], &["exit", "3"], &["tar", "cf", "-"], &["sh", "file"]] {
+    for argv in [&["nginx", "-v"][..], &["redis-cli"], &["exit", "3"], &["sh", "file"]] {
         let expected = format!("exec: \"{}\": executable file not found in $PATH", argv[0]);
         assert_eq!(run(argv), Err(expected));
     }
@@ -81,7 +84,32 @@ fn scripts_run_command_by_command() {
         ("cd /etc && pwd && cat hostname", "/etc\nweb\n", 0),
         ("sh -c 'echo inner; exit' ; redis-cli ping", "inner\nPONG\n", 0),
         ("[ -f /etc/hostname ] && test ! -d /nope && echo yes", "yes\n", 0),
-        ("echo a | cat", "2>sh: syntax error: the simulated shell does not know \"|\"\n", 2),
+        ("echo a | cat", "a\n", 0),
+        ("echo a | grep -q b || echo no | cat; echo $?", "no\n0\n", 0),
+        ("false && echo a | cat; printf '%s\\n' b a | sort | head -n 1", "a\n", 0),
+        ("echo one > /tmp/f; echo two >>/tmp/f; cat < /tmp/f; wc -l /tmp/f", "one\ntwo\n2 /tmp/f\n", 0),
+        ("sh -c 'echo in; nope' > /tmp/f 2>&1; cat /tmp/f", "in\nsh: nope: not found\n", 0),
+        ("echo x | sh -c 'cat; cat'", "x\n", 0),
+        ("echo x > /etc/config/key", "2>sh: can't create /etc/config/key: Read-only file system\n", 1),
+        ("echo x > /no/such", "2>sh: can't create /no/such: No such file or directory\n", 1),
+        (
+            "mkdir -p /a/b && touch /a/b/c && find /a -type f && rm -r /a && ls /a",
+            "/a/b/c\n2>ls: /a: No such file or directory\n",
+            1,
+        ),
+        ("ln -s /tmp /t; echo x > /t/f; cat /tmp/f; cd /t && pwd", "x\n/tmp\n", 0),
+        (
+            "mkdir /a; cp /etc/hostname /a; mv /a /b; ls /b; ls -l /b/hostname",
+            "hostname\n-rw-r--r--    1 root     root             4 /b/hostname\n",
+            0,
+        ),
+        (
+            "dd if=/dev/zero of=/big bs=1M count=65 || rm -f /big",
+            "2>dd: error writing '/big': No space left on device\n",
+            0,
+        ),
+        ("echo x &", "2>sh: syntax error: the simulated shell does not know \"&\"\n", 2),
+        ("echo >", "2>sh: syntax error: a redirection without a file\n", 2),
         ("echo 'a", "2>sh: syntax error: unterminated quoted string\n", 2),
         ("echo $(date)", "2>sh: syntax error: the simulated shell does not know \"$(\"\n", 2),
         ("for i in 1; do echo; done", "2>sh: syntax error: the simulated shell does not know \"for\"\n", 2),
@@ -108,5 +136,79 @@ proptest::proptest! {
     #[test]
     fn no_script_makes_the_shell_panic_or_go_on_for_ever(script in "[ -~\n]{0,40}|[a-z$\"'{};&|> ]{0,40}") {
         let _ = run(&["sh", "-c", &script]);
+    }
+}
+
+/// Runs a script in a world, with this input; what it prints on out and err, and its code.
+fn run_in(world: &World, script: &str, input: &[u8]) -> (Vec<u8>, String, u8) {
+    let argv = ["sh", "-c", script].map(str::to_owned);
+    let mut shell = Shell::run(world.clone(), &argv).unwrap();
+    let (mut out, mut err, mut rest) = (Vec::new(), String::new(), Some(input));
+    loop {
+        match shell.step() {
+            Step::Print(1, bytes) => out.extend(bytes),
+            Step::Print(_, bytes) => err.push_str(&String::from_utf8(bytes).unwrap()),
+            Step::Read => shell.input(rest.take()),
+            Step::Sleep(_) | Step::Copy => {}
+            Step::ReadLine => shell.line(None),
+            Step::Exit(code) => return (out, err, code),
+        }
+    }
+}
+
+#[test]
+fn what_is_packed_in_one_container_is_unpacked_in_another() {
+    let (from, to) = (world(), world());
+    let long = "n".repeat(150);
+    let script = format!(
+        "mkdir -p /data/in; echo one > /data/{long}; echo two > /data/in/b; chmod +x /data/in/b; ln -s in/b /data/l"
+    );
+    assert_eq!(run_in(&from, &script, b"").2, 0);
+    let (archive, err, code) = run_in(&from, "tar cf - /data", b"");
+    assert_eq!((err.as_str(), code), ("tar: removing leading '/' from member names\n", 0));
+    let (out, err, code) = run_in(&to, "mkdir /x; tar -xmf - -C /x; find /x | sort", &archive);
+    let expected = format!("/x\n/x/data\n/x/data/in\n/x/data/in/b\n/x/data/l\n/x/data/{long}\n");
+    assert_eq!((String::from_utf8(out).unwrap(), err.as_str(), code), (expected, "", 0));
+    let (out, _, _) =
+        run_in(&to, "cat /x/data/l; test -x /x/data/in/b && cd /x/data && tar c in | tar t", b"");
+    assert_eq!(String::from_utf8(out).unwrap(), "two\nin/\nin/b\n");
+}
+
+#[test]
+fn an_archive_cannot_be_unpacked_elsewhere_than_asked() {
+    let world = world();
+    let mut builder = ::tar::Builder::new(Vec::new());
+    let mut header = ::tar::Header::new_gnu();
+    header.set_size(1);
+    header.set_mode(0o644);
+    header.as_mut_bytes()[..8].copy_from_slice(b"../../up");
+    header.set_cksum();
+    builder.append(&header, &b"x"[..]).unwrap();
+    let archive = builder.into_inner().unwrap();
+    // Above the root there is nothing: it is a place in this container all the same.
+    let (_, err, code) = run_in(&world, "tar xf - -C /tmp", &archive);
+    assert_eq!((err.as_str(), code), ("", 0));
+    assert_eq!(run_in(&world, "cat /up", b"").0, b"x");
+    let (_, err, code) = run_in(&world, "tar xzf - -C /tmp; tar xf - -C /nope", b"");
+    assert!(err.contains("not compressed") && err.contains("can't change directory to '/nope'"), "{err}");
+    assert_eq!(code, 1);
+}
+
+#[test]
+fn kubectl_goes_on_with_a_file_where_it_was_cut() {
+    let world = world();
+    let (whole, _, _) = run_in(&world, "tar cf - /etc/hostname", b"");
+    let (rest, _, code) = run_in(&world, "tar cf - /etc/hostname | tail -c+101", b"");
+    assert_eq!((&rest, code), (&whole[100..].to_vec(), 0));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_archive_makes_it_panic(bytes in proptest::collection::vec(0u8.., 0..2048), at in 0usize..512) {
+        let world = world();
+        let (mut archive, _, _) = run_in(&world, "tar cf - /etc", b"");
+        if let Some(byte) = archive.get_mut(at) { *byte ^= 0x55 }
+        let _ = run_in(&world, "tar xf - -C /tmp", &archive);
+        let _ = run_in(&world, "tar xf -", &bytes);
     }
 }

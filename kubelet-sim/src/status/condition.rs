@@ -90,7 +90,7 @@ fn containers_ready(pod: &Pod, object: &PodObject, phase: &str) -> Finding {
         "Failed" => return Finding::because(false, "PodFailed"),
         _ => {}
     }
-    let unready = named(pod, object, |c| c.kind != Kind::Init && !c.ready());
+    let unready = named(pod, object, |c| matches!(c.kind, Kind::Sidecar | Kind::Regular) && !c.ready());
     if unready.is_empty() {
         return Finding::plain(true);
     }

@@ -34,7 +34,8 @@ pub fn compute(
 ) -> PodStatus {
     let phase = phase::phase(pod, object, previous.phase.as_deref());
     let statuses = container::statuses(pod, object);
-    let (init, regular) = statuses.split_at(object.spec.init_containers.len());
+    let (init, others) = statuses.split_at(object.spec.init_containers.len());
+    let (regular, ephemeral) = others.split_at(object.spec.containers.len());
     let deadline = matches!(
         pod.stage,
         Stage::Stopping { why: Why::DeadlineExceeded, .. } | Stage::Ended(Why::DeadlineExceeded)
@@ -61,6 +62,7 @@ pub fn compute(
         start_time: Some(api_time(pod.started_at)),
         init_container_statuses: some(init),
         container_statuses: some(regular),
+        ephemeral_container_statuses: some(ephemeral),
         observed_generation: object.metadata.generation,
         ..PodStatus::default()
     }
@@ -74,7 +76,8 @@ pub fn agrees(ours: &PodStatus, seen: &PodStatus) -> bool {
         OWNED.map(|owned| all.iter().find(|c| c.type_ == owned).map(|c| c.status.clone()))
     };
     let containers = |status: &PodStatus| -> Vec<(bool, i32, Option<String>)> {
-        let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+        let all = status.init_container_statuses.iter().chain(&status.container_statuses);
+        let all = all.chain(&status.ephemeral_container_statuses).flatten();
         all.map(|c: &ContainerStatus| (c.ready, c.restart_count, c.container_id.clone())).collect()
     };
     ours.phase == seen.phase && conditions(ours) == conditions(seen) && containers(ours) == containers(seen)
@@ -96,6 +99,7 @@ pub fn same(a: &PodStatus, b: &PodStatus) -> bool {
         && (&a.start_time, a.observed_generation) == (&b.start_time, b.observed_generation)
         && a.init_container_statuses == b.init_container_statuses
         && a.container_statuses == b.container_statuses
+        && a.ephemeral_container_statuses == b.ephemeral_container_statuses
         && own(a).eq(own(b))
 }
 

@@ -57,6 +57,6 @@ pub(super) fn initialized(container: &Container) -> bool {
     match container.kind {
         Kind::Init => container.succeeded(),
         Kind::Sidecar => container.started(),
-        Kind::Regular => true,
+        Kind::Regular | Kind::Ephemeral => true,
     }
 }

@@ -1,11 +1,13 @@
 //! A command in a simulated container, and a terminal that is attached to its main process.
 
-use super::{Feed, Snapshot, Streams, terminal::Line};
+use super::world::container_of;
+use super::{Exit, Feed, Snapshot, Streams, Word, terminal::Line};
 use crate::limits::LINE_BYTES;
 use crate::log::{Chosen, Reading, choose, find};
 use crate::shell::{Shell, Step};
+use k8s_openapi::api::core::v1::Pod;
 use kstore_api::status::{Cause, Details, Reason, Status};
-use kstore_client::{NodeStream, StreamReader, StreamWriter, Terminal};
+use kstore_client::{NodeStream, StreamReader, StreamRequest, StreamWriter, Terminal};
 
 impl Streams {
     pub(super) async fn exec(&self, feed: &Feed, argv: &[String], terminal: Terminal, stream: NodeStream) {
@@ -15,7 +17,7 @@ impl Streams {
             Ok(chosen) => chosen,
             Err(status) => return stream.refuse(&status),
         };
-        let world = self.world(&snapshot, &container).await;
+        let world = self.world(&snapshot, &container, &chosen.run.id).await;
         let (reader, writer) = stream.begin();
         match Shell::run(world, argv) {
             Ok(shell) => {
@@ -26,7 +28,7 @@ impl Streams {
                     () = writer.ended() => return,
                     // It is killed with the container.
                     () = lost(feed, &chosen) => exit(137),
-                    status = session.run(shell, &writer) => status,
+                    code = session.run(shell, &writer) => exit(code),
                 };
                 writer.close(&status);
             }
@@ -45,6 +47,11 @@ impl Streams {
             Ok(chosen) => chosen,
             Err(status) => return stream.refuse(&status),
         };
+        if terminal.stdin
+            && let Some(process) = self.process(&snapshot, &chosen, &stream.request).await
+        {
+            return self.attach_to(feed, chosen, process, terminal, stream).await;
+        }
         let log = chosen.log(&snapshot.record.pod);
         let reading = Reading::from_now(&log, self.clock.now());
         let (mut reader, writer) = stream.begin();
@@ -53,7 +60,6 @@ impl Streams {
             while reader.next().await.is_some() {}
             std::future::pending::<()>().await;
         };
-        let _ = terminal;
         let done = tokio::select! {
             biased;
             done = self.send_log(feed, chosen, reading, true, &writer) => done,
@@ -63,6 +69,66 @@ impl Streams {
             Ok(()) => writer.close(&Status::success(200)),
             Err(super::log::Unfinished) => drop(writer),
         }
+    }
+}
+
+/// The process of a container that reads what is typed.
+struct Process {
+    shell: Shell,
+    /// It hears no more once the first who attached to it has gone.
+    once: bool,
+}
+
+impl Streams {
+    /// The container's process, if it was made to be typed at: its command if that is one of the shell's, else a shell. Whoever
+    /// attaches finds it at its beginning.
+    async fn process(
+        &self,
+        snapshot: &Snapshot,
+        chosen: &Chosen,
+        request: &StreamRequest,
+    ) -> Option<Process> {
+        let meta = &snapshot.record.pod.metadata;
+        let pod = self.client.api::<Pod>().get(&meta.namespace, &meta.name).await.ok()?;
+        let spec = container_of(pod.spec.as_ref()?, &request.container);
+        if spec.stdin != Some(true) {
+            return None;
+        }
+        let argv: Vec<String> = spec.command.into_iter().chain(spec.args).flatten().collect();
+        let world = self.world(snapshot, &request.container, &chosen.run.id).await;
+        let shell = match argv.is_empty() {
+            true => Shell::run(world, &["sh".to_owned()]),
+            false => Shell::run(world, &argv),
+        };
+        Some(Process { shell: shell.ok()?, once: spec.stdin_once == Some(true) })
+    }
+
+    /// Types at a process until it ends, and its container with it, or the typist goes.
+    async fn attach_to(
+        &self,
+        feed: &Feed,
+        chosen: Chosen,
+        process: Process,
+        terminal: Terminal,
+        stream: NodeStream,
+    ) {
+        let request = stream.request.clone();
+        let (reader, writer) = stream.begin();
+        let mut session = Session { reader, terminal, line: Line::new(terminal.tty), open: terminal.stdin };
+        let ended = tokio::select! {
+            biased;
+            () = writer.ended() => process.once.then_some(0),
+            () = lost(feed, &chosen) => None,
+            code = session.run(process.shell, &writer) => Some(code),
+        };
+        // The end of somebody's input is no end of the process's, which others may attach to.
+        let ended = ended.filter(|_| process.once || terminal.tty || session.open);
+        if let Some(code) = ended {
+            // Nobody hears it if the simulation has ended.
+            let _ = self.words.send(Word::Exit(Exit { request, run: chosen.run.id, code })).await;
+        }
+        // How the process ended is told by its container's status.
+        writer.close(&Status::success(200));
     }
 }
 
@@ -97,19 +163,23 @@ struct Session {
 }
 
 impl Session {
-    /// Runs to the end; the Status that says how it ended.
-    async fn run(&mut self, mut shell: Shell, writer: &StreamWriter) -> Status {
+    /// Runs to the end; the code with which it ended.
+    async fn run(&mut self, mut shell: Shell, writer: &StreamWriter) -> u8 {
         loop {
             match shell.step() {
                 Step::Print(channel, bytes) => self.print(channel, &bytes, writer).await,
                 Step::Sleep(time) => tokio::time::sleep(time).await,
                 Step::Copy => self.copy(writer).await,
+                Step::Read => {
+                    let bytes = self.more(writer).await;
+                    shell.input(bytes.as_deref());
+                }
                 Step::ReadLine => {
                     self.prompt(writer).await;
                     let line = self.line(writer).await;
                     shell.line(line.as_deref());
                 }
-                Step::Exit(code) => return exit(code),
+                Step::Exit(code) => return code,
             }
         }
     }
@@ -131,12 +201,21 @@ impl Session {
 
     /// `cat`: everything that comes in goes out.
     async fn copy(&mut self, writer: &StreamWriter) {
-        while let Some((bytes, echo)) = self.input().await {
-            if !echo.is_empty() {
-                writer.send(1, echo).await;
-            }
+        while let Some(bytes) = self.more(writer).await {
             self.print(1, &bytes, writer).await;
         }
+    }
+
+    /// Whatever comes next; `None` at the end of input.
+    async fn more(&mut self, writer: &StreamWriter) -> Option<Vec<u8>> {
+        if let Some(held) = self.line.held() {
+            return Some(held);
+        }
+        let (bytes, echo) = self.input().await?;
+        if !echo.is_empty() {
+            writer.send(1, echo).await;
+        }
+        Some(bytes)
     }
 
     /// One line of input; `None` at its end.

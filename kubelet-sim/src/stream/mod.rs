@@ -2,6 +2,7 @@
 //! a tunnel that is opened here, one for all of them; each stream in it is a task that follows its pod through a [`Feed`]. What a
 //! stream says is judged elsewhere (`log`, `shell`); nothing on the host is touched.
 
+mod disks;
 mod exec;
 mod http;
 mod kubelet;
@@ -14,6 +15,8 @@ mod world;
 use crate::limits::{LOOK_QUEUE, TUNNEL_RETRY_BASE, TUNNEL_RETRY_MAX};
 use crate::manager::record::PodRecord;
 use crate::pod::Pod;
+use crate::shell::Room;
+pub(crate) use disks::Disks;
 use kstore_api::status::{Details, Reason, Status};
 use kstore_client::{ApiError, Client, NodeStream, StreamKind, StreamRequest, Tunnel};
 use kstore_nondet::{Clock, Rng};
@@ -27,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Snapshot {
     pub(crate) record: Arc<PodRecord>,
     pub(crate) machine: Pod,
+    pub(crate) disks: Arc<Disks>,
     /// Its node answers.
     pub(crate) reachable: bool,
     /// The object is gone.
@@ -42,6 +46,20 @@ pub(crate) struct Look {
     pub(crate) answer: oneshot::Sender<Feed>,
 }
 
+/// A stream tells the manager that the process of a container has ended by itself.
+pub(crate) struct Exit {
+    pub(crate) request: StreamRequest,
+    /// Which run.
+    pub(crate) run: String,
+    pub(crate) code: u8,
+}
+
+/// What streams say to the manager.
+pub(crate) enum Word {
+    Look(Look),
+    Exit(Exit),
+}
+
 /// What the streams of all nodes have in common. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Streams {
@@ -49,7 +67,9 @@ pub(crate) struct Streams {
     clock: Clock,
     rng: Rng,
     serving: Arc<Latest<Vec<String>>>,
-    looks: mpsc::Sender<Look>,
+    words: mpsc::Sender<Word>,
+    /// What all disks of simulated containers have together.
+    room: Room,
 }
 
 impl Streams {
@@ -59,9 +79,9 @@ impl Streams {
         clock: Clock,
         rng: Rng,
         serving: Arc<Latest<Vec<String>>>,
-    ) -> (Self, mpsc::Receiver<Look>) {
-        let (looks, asked) = mpsc::channel(LOOK_QUEUE);
-        (Self { client, clock, rng, serving, looks }, asked)
+    ) -> (Self, mpsc::Receiver<Word>) {
+        let (words, said) = mpsc::channel(LOOK_QUEUE);
+        (Self { client, clock, rng, serving, words, room: Room::default() }, said)
     }
 
     /// Keeps a tunnel open until `stop`.
@@ -123,7 +143,7 @@ impl Streams {
         }
         let (answer, feed) = oneshot::channel();
         let look = Look { request: stream.request.clone(), answer };
-        let feed = match self.looks.send(look).await {
+        let feed = match self.words.send(Word::Look(look)).await {
             Ok(()) => feed.await.ok(),
             Err(_) => None,
         };

@@ -72,6 +72,12 @@ impl Line {
         self.held.extend_from_slice(bytes);
     }
 
+    /// Takes what is kept, if anything.
+    pub(super) fn held(&mut self) -> Option<Vec<u8>> {
+        let held = std::mem::take(&mut self.held);
+        (!held.is_empty()).then_some(held)
+    }
+
     /// How much is kept.
     pub(super) fn len(&self) -> usize {
         self.held.len() + self.typed.len()

@@ -5,22 +5,21 @@ use super::{Snapshot, Streams};
 use crate::behavior;
 use crate::shell::World;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Container, EnvVar, KeyToPath, ObjectFieldSelector, Pod, Secret, Volume,
+    ConfigMap, Container, EnvVar, KeyToPath, ObjectFieldSelector, Pod, PodSpec, Secret, Volume,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The values of a ConfigMap or Secret.
 type Values = BTreeMap<String, Vec<u8>>;
 
 impl Streams {
-    /// The world of a container of the pod. What cannot be read is not there.
-    pub(super) async fn world(&self, snapshot: &Snapshot, container: &str) -> World {
+    /// The world of this run of a container of the pod. What cannot be read is not there.
+    pub(super) async fn world(&self, snapshot: &Snapshot, container: &str, run: &str) -> World {
         let meta = &snapshot.record.pod.metadata;
         let pod = self.client.api::<Pod>().get(&meta.namespace, &meta.name).await.unwrap_or_default();
         let (script, _) = behavior::script(&meta.annotations, container);
         let spec = pod.spec.clone().unwrap_or_default();
-        let all = spec.init_containers.iter().flatten().chain(&spec.containers);
-        let found = all.into_iter().find(|spec| spec.name == container).cloned().unwrap_or_default();
+        let found = container_of(&spec, container);
         let hostname = spec.hostname.clone().unwrap_or_else(|| meta.name.chars().take(63).collect());
         let text = |text: &str| text.as_bytes().to_vec();
         let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).unwrap_or_default();
@@ -28,16 +27,32 @@ impl Streams {
             ("/etc/hostname".to_owned(), text(&format!("{hostname}\n"))),
             ("/etc/hosts".to_owned(), text(&format!("127.0.0.1\tlocalhost\n{ip}\t{hostname}\n"))),
         ]);
+        let (mut volumes, mut read_only) = (BTreeMap::new(), BTreeSet::new());
         for volume in spec.volumes.iter().flatten() {
+            for mount in found.volume_mounts.iter().flatten().filter(|mount| mount.name == volume.name) {
+                let folder = mount.mount_path.trim_end_matches('/').to_owned();
+                if is_written(volume) {
+                    volumes.insert(folder.clone(), snapshot.disks.volume(&volume.name, &self.room));
+                }
+                let whole = mount.sub_path.is_none();
+                if mount.read_only == Some(true) || (whole && !is_written(volume)) {
+                    read_only.insert(folder);
+                }
+            }
             self.mount(&pod, volume, &found, &mut files).await;
         }
+        let now = self.clock.now();
         World {
             env: self.environment(&pod, &found, &hostname).await,
             hostname,
             workdir: found.working_dir.clone().unwrap_or_else(|| "/".to_owned()),
             files,
+            read_only,
+            volumes,
+            disk: snapshot.disks.container(container, run, &self.room),
             answers: script.exec,
-            date: self.clock.now().strftime("%a %b %e %H:%M:%S UTC %Y").to_string(),
+            date: now.strftime("%a %b %e %H:%M:%S UTC %Y").to_string(),
+            now: now.as_second(),
         }
     }
 
@@ -154,6 +169,36 @@ impl Streams {
         let secret = self.client.api::<Secret>().get(namespace, name).await.unwrap_or_default();
         secret.data.into_iter().flatten().map(|(key, bytes)| (key, bytes.0)).collect()
     }
+}
+
+/// The container of this name, of whichever sort.
+pub(super) fn container_of(spec: &PodSpec, name: &str) -> Container {
+    let ephemeral = spec.ephemeral_containers.iter().flatten().map(|one| Container {
+        name: one.name.clone(),
+        env: one.env.clone(),
+        env_from: one.env_from.clone(),
+        working_dir: one.working_dir.clone(),
+        volume_mounts: one.volume_mounts.clone(),
+        command: one.command.clone(),
+        args: one.args.clone(),
+        stdin: one.stdin,
+        stdin_once: one.stdin_once,
+        tty: one.tty,
+        ..Container::default()
+    });
+    let all = spec.init_containers.iter().flatten().chain(&spec.containers).cloned().chain(ephemeral);
+    all.into_iter().find(|container| container.name == name).unwrap_or_default()
+}
+
+/// Whether the volume keeps what is written to it; the others show what is stored elsewhere.
+fn is_written(volume: &Volume) -> bool {
+    let shown = [
+        volume.config_map.is_some(),
+        volume.secret.is_some(),
+        volume.downward_api.is_some(),
+        volume.projected.is_some(),
+    ];
+    !shown.contains(&true)
 }
 
 /// The values that `items` choose, under the paths that they say; all of them if there are no items.

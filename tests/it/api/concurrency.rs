@@ -176,7 +176,7 @@ async fn write(
     let patched = |subresource: &'static str, patch: Patch| async move {
         api.patch("default", NAME, subresource, &patch).await.map(Some)
     };
-    match rng.below(10) {
+    match rng.below(12) {
         0..=2 => patched("", Patch::Merge(annotated)).await,
         3 => patched("status", Patch::Merge(annotated)).await,
         4 => {
@@ -208,6 +208,24 @@ async fn write(
             Ok(Some(done.value(0).map_err(|refused| refused.error)?))
         }
         8 => api.delete("default", NAME, &DeleteParams::default()).await.map(|_| None),
+        9 => {
+            let mut object = api.get("default", NAME).await?;
+            object["metadata"]["annotations"][mark] = json!("1");
+            object["status"]["replicas"] = json!(rng.below(5));
+            // What else is sent there does not count.
+            object["spec"]["replicas"] = json!(99);
+            api.replace(&object, "status").await.map(Some)
+        }
+        10 => {
+            let object = api.get("default", NAME).await?;
+            let mut metadata =
+                json!({"name": NAME, "namespace": "default", "uid": object["metadata"]["uid"]});
+            if rng.below(2) == 0 {
+                metadata["resourceVersion"] = object["metadata"]["resourceVersion"].clone();
+            }
+            let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": {"replicas": rng.below(5)}});
+            api.replace(&scale, "scale").await.map(|_| None)
+        }
         _ => {
             let mut object = manifests::deployment(NAME, 1);
             object["metadata"]["annotations"] = json!({mark: "1"});
@@ -264,6 +282,7 @@ fn judge(seed: u64, states: &[State], answered: &[Answered]) {
                 // An apply takes back what its manager applied before and says no more; each here has a manager of its own.
                 assert!(marks(new).is_superset(&marks(old)), "seed {seed}, {revision}: an update was lost");
                 assert_ne!(old, new, "seed {seed}, {revision}: a revision without a change");
+                assert_ne!(new["spec"]["replicas"], 99, "seed {seed}, {revision}: a spec through the status");
                 let moved = |o: &Value| o["metadata"]["generation"].as_i64().unwrap();
                 let step = moved(new) - moved(old);
                 // Annotations count only where they are not written beside a status.

@@ -7,14 +7,22 @@ mod apply;
 mod concurrency;
 /// In which form an answer comes: encodings, rows, metadata alone.
 mod content;
+/// The time that callers of the gRPC door give, and what is counted there.
+mod deadlines;
 /// The deletion state machine, and collections.
 mod deletion;
 /// Which resources there are, in every form in which clients ask.
 mod discovery;
+/// What documents about the API say, member by member.
+mod documents;
 /// Codes, reasons, texts and headers of refusals.
 mod errors;
+/// Requests as clients send them.
+mod habits;
 /// Health and the version.
 mod health;
+/// Who somebody is, acts as, and may do.
+mod identity;
 /// Defaults and refusals of the kinds of core, apps and batch.
 mod kinds_core;
 /// Kinds of all groups but the core, `apps` and `batch`, and what is there from the start.
@@ -25,6 +33,8 @@ mod lists;
 mod metadata;
 /// What is counted, held to the formats it is written in.
 mod metrics;
+/// What may stand in any object's metadata.
+mod object_meta;
 /// Documents of the API for people, kubectl and generators of clients.
 mod openapi;
 /// Query options.
@@ -33,10 +43,16 @@ mod options;
 mod patch;
 /// Requests at random: none panics, and what is refused changes nothing.
 mod random;
+/// The words, reasons and causes of refusals, and the warnings that go along.
+mod refusals;
+/// Selectors of lists and watches.
+mod selectors;
 /// Logs, commands, terminals and ports of simulated containers.
 mod streams;
 /// What is below an object.
 mod subresources;
+/// URLs, methods, the order in which requests are judged, bodies.
+mod surface;
 /// Rows and columns.
 mod tables;
 /// Several operations at one revision.

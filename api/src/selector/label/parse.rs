@@ -140,17 +140,17 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `(a,b)`, where an empty place means the empty value.
+    /// `(a,b)`, where an empty place means the empty value, and so does nothing at all.
     fn set(&mut self) -> Result<Vec<String>, SelectorError> {
         match self.next() {
             Token::Open => {}
             other => return Err(SelectorError(format!("found '{}' expected: '('", other.text()))),
         }
-        let mut values = Vec::new();
         if self.peek() == Token::Close {
             self.next();
-            return Ok(values);
+            return Ok(vec![String::new()]);
         }
+        let mut values = Vec::new();
         loop {
             match self.peek() {
                 Token::Word(word) => {

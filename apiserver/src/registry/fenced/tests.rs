@@ -3,7 +3,7 @@
 use super::*;
 use crate::authn::UserInfo;
 use crate::cache::Cache;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, Refused};
 use crate::provenance::Provenance;
 use crate::request::{Action, Body, DeleteOptions, GetOptions, Request, Target, WriteOptions};
 use crate::storage::embedded::Embedded;
@@ -108,7 +108,10 @@ impl Api {
             target,
             action,
         };
-        let refused = |status: Status| (status.code, status.details.unwrap().causes[0].reason.clone());
+        let refused = |refused: Refused| {
+            let status = refused.status;
+            (status.code, status.details.unwrap().causes[0].reason.clone())
+        };
         self.pipeline.serve(request).await.map(drop).map_err(refused)
     }
 

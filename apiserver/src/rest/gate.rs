@@ -1,0 +1,81 @@
+//! Whoever may not do something hears that, and nothing of what else is wrong with the request: neither which resources there
+//! are nor how a body reads. Requests that can be understood are authorized by the pipeline; here are the others.
+
+use super::content;
+use super::path;
+use super::query::Query;
+use super::respond::refusal_as;
+use super::router::{self, Operation, Place, ResourcePath};
+use super::{HttpBody, Rest};
+use crate::authn::UserInfo;
+use crate::authz::{Attributes, Target};
+use crate::metrics::{self, Kind};
+use http::Response;
+use http::request::Parts;
+use kstore_api::selector::field;
+use kstore_api::status::Status;
+use tokio::time::Instant;
+
+impl Rest {
+    /// Refuses a request: with `status` if its caller may make it.
+    pub(super) async fn refuse(
+        &self,
+        parts: &Parts,
+        user: &UserInfo,
+        place: &Place,
+        status: Status,
+    ) -> Response<HttpBody> {
+        let status = self.may(parts, user, place).await.err().unwrap_or(status);
+        refusal_as(&status, content::of_status(&parts.headers))
+    }
+
+    /// Refuses a request about a group that is not there.
+    pub(super) async fn refuse_group(
+        &self,
+        parts: &Parts,
+        user: &UserInfo,
+        place: &Place,
+    ) -> Response<HttpBody> {
+        match self.may(parts, user, place).await {
+            Ok(()) => path::not_found(),
+            Err(status) => refusal_as(&status, content::of_status(&parts.headers)),
+        }
+    }
+
+    /// Counts a request that ended before the pipeline saw it.
+    pub(super) fn count(&self, operation: Option<Operation>, path: &ResourcePath, code: u16) {
+        let below = path.resource.subresource(&path.subresource).map(|sub| sub.name);
+        let below = below.or_else(|| path.subresource.is_empty().then_some(""));
+        let (Some(operation), Some(below)) = (operation, below) else { return };
+        let verb = metrics::verb(operation.verb());
+        let kind = Kind::of(verb, path.resource, below, &path.namespace, &path.name);
+        self.pipeline.metrics().begin(kind, false).end(code);
+    }
+
+    /// May the caller do this? A refusal counts only once everything that was answered before this request can be seen.
+    async fn may(&self, parts: &Parts, user: &UserInfo, place: &Place) -> Result<(), Status> {
+        self.pipeline.cache().fresh().await.map_err(crate::error::of_read)?;
+        let query = Query::parse(parts.uri.query());
+        let named = !place.name.is_empty();
+        let verb = router::verb(&parts.method, named, place.watch || query.flag("watch"));
+        let selected = field::Selector::parse(query.get("fieldSelector"));
+        let selected = selected.ok().and_then(|selector| selector.required(field::NAME).map(str::to_owned));
+        let name = match selected {
+            Some(selected) if !named && matches!(verb.as_str(), "list" | "watch") => selected,
+            _ => place.name.clone(),
+        };
+        let own = place.group.is_empty() && place.resource == "namespaces";
+        let target = Target::Resource {
+            group: &place.group,
+            resource: &place.resource,
+            subresource: &place.subresource,
+            // A request about a namespace object is also a request in that namespace.
+            namespace: if own { &place.name } else { &place.namespace },
+            name: &name,
+        };
+        let began = Instant::now();
+        let verdict = self.pipeline.authorizer().check(&Attributes { user, verb: &verb, target });
+        self.pipeline.metrics().authorized(verdict.is_ok(), began.elapsed());
+        verdict
+    }
+}

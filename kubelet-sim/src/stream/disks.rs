@@ -1,0 +1,40 @@
+//! The disks of one pod: its containers' own, which end with their run, and its volumes, which last as long as the pod.
+
+use crate::shell::{Disk, Room};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What a pod's programs have written.
+#[derive(Debug, Default)]
+pub(crate) struct Disks(Mutex<Held>);
+
+#[derive(Debug, Default)]
+struct Held {
+    /// By container: of which run, and the disk.
+    containers: BTreeMap<String, (String, Disk)>,
+    volumes: BTreeMap<String, Disk>,
+}
+
+impl Disks {
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The disk of this run of a container. What an earlier run wrote is gone.
+    pub(super) fn container(&self, name: &str, run: &str, room: &Room) -> Disk {
+        let mut held = self.held();
+        match held.containers.get(name) {
+            Some((of, disk)) if of == run => disk.clone(),
+            Some(_) | None => {
+                let disk = Disk::new(room.clone());
+                held.containers.insert(name.to_owned(), (run.to_owned(), disk.clone()));
+                disk
+            }
+        }
+    }
+
+    /// The disk of a volume.
+    pub(super) fn volume(&self, name: &str, room: &Room) -> Disk {
+        self.held().volumes.entry(name.to_owned()).or_insert_with(|| Disk::new(room.clone())).clone()
+    }
+}
