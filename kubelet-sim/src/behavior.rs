@@ -22,7 +22,7 @@
 //! | `logs-stderr` | text | the same on the other stream, after `logs` |
 //! | `log-line` | text | a line that is logged again and again; `{n}` counts from 1 |
 //! | `exec` | JSON object | answers to commands, by their words joined by blanks: `{"redis-cli ping": "PONG\n"}`, or `{"stdout": …, "stderr": …, "code": 1, "after": 2}` |
-//! | `http` | text | what the container's ports answer to HTTP |
+//! | `http` | text | what the container's ports answer to HTTP; HTML if it begins with `<` |
 //! | `log-every` | fixed delay, not under 1ms | how often; alone, the line is `{n}` |
 
 use kstore_nondet::Rng;

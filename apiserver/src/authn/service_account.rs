@@ -5,10 +5,13 @@ use super::UserInfo;
 use crate::lookup::Lookup;
 use crate::token::request::core;
 use crate::token::{Bound, Claims, ISSUER, Refused, Tokens};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use jiff::{SignedDuration, Timestamp};
 use kstore_api::meta;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// What is being deleted still counts this long, so that a pod can say goodbye.
@@ -27,8 +30,28 @@ pub enum Unknown {
     Gone(&'static str),
 }
 
-/// The bearer token of a request, if it has one.
-pub fn bearer(headers: &HeaderMap) -> Option<&str> {
+/// As which WebSocket protocol pages in browsers send a token, since they can set no header.
+const PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
+
+/// The bearer token of a request, if it has one: in its header, or among the protocols of a WebSocket.
+pub fn bearer(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+    in_header(headers).map(Cow::Borrowed).or_else(|| among_protocols(headers).map(Cow::Owned))
+}
+
+/// Whether a WebSocket protocol is a token, and none that is spoken.
+pub fn is_token(protocol: &str) -> bool {
+    protocol.trim().starts_with(PROTOCOL)
+}
+
+fn among_protocols(headers: &HeaderMap) -> Option<String> {
+    let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    let mut tokens =
+        values.flat_map(|list| list.split(',')).filter_map(|name| name.trim().strip_prefix(PROTOCOL));
+    let bytes = URL_SAFE_NO_PAD.decode(tokens.next()?).ok()?;
+    String::from_utf8(bytes).ok().filter(|token| !token.is_empty() && tokens.next().is_none())
+}
+
+fn in_header(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
@@ -172,9 +195,22 @@ mod tests {
     #[test]
     fn the_scheme_is_read_in_any_case() {
         let header = |value: &str| HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]);
-        assert_eq!(bearer(&header("bearer  abc ")), Some("abc"));
+        assert_eq!(bearer(&header("bearer  abc ")).as_deref(), Some("abc"));
         assert_eq!(bearer(&header("Basic abc")), None);
         assert_eq!(bearer(&header("Bearer ")), None);
         assert_eq!(bearer(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn a_token_may_be_among_the_protocols_of_a_websocket() {
+        let bearer = |protocols: &str| {
+            let headers = HeaderMap::from_iter([(SEC_WEBSOCKET_PROTOCOL, protocols.parse().unwrap())]);
+            bearer(&headers).map(Cow::into_owned)
+        };
+        let token = "base64url.bearer.authorization.k8s.io.YWJj";
+        assert_eq!(bearer(&format!("{token}, v4.channel.k8s.io")).as_deref(), Some("abc"));
+        assert_eq!(bearer(&format!("{token},{token}")), None, "which of them?");
+        assert_eq!(bearer("base64url.bearer.authorization.k8s.io.?"), None);
+        assert_eq!(bearer("v4.channel.k8s.io"), None);
     }
 }

@@ -34,7 +34,7 @@ impl Pipeline {
     async fn identify(&self, peer: Option<&Peer>, headers: &HeaderMap) -> Result<UserInfo, Status> {
         let bearer = match (peer, service_account::bearer(headers)) {
             (Some(Peer::Tls { .. }), Some(token)) => {
-                Some(self.token_user(token, &[]).await.map(|(user, _)| user))
+                Some(self.token_user(&token, &[]).await.map(|(user, _)| user))
             }
             _ => None,
         };

@@ -21,7 +21,11 @@ impl Chosen {
     /// What it logs.
     pub fn log(&self, object: &PodObject) -> Log {
         let spec = object.container(self.container).expect("the run is of one of the pod's containers");
-        let (script, _) = behavior::script(&object.metadata.annotations, &spec.name);
+        let (mut script, _) = behavior::script(&object.metadata.annotations, &spec.name);
+        if spec.stdin {
+            // It waits for somebody to type, and says nothing before.
+            script.log.lines.get_or_insert_default();
+        }
         Log::of(&script.log, &spec.name, &spec.image, &self.run)
     }
 }

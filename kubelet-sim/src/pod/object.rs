@@ -95,6 +95,7 @@ pub struct ContainerSpec {
     pub readiness_probe: Option<ProbeSpec>,
     pub liveness_probe: Option<ProbeSpec>,
     pub resources: ResourceRequirements,
+    pub stdin: bool,
 }
 
 /// When an image is pulled.

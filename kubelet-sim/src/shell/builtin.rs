@@ -67,6 +67,12 @@ pub(super) fn run(world: &World, words: &[String], input: &[u8]) -> Option<Outco
         "cat" => cat(world, arguments, input),
         "tar" => tar::run(world, arguments, input),
         "tty" => Outcome::fail(1, "not a tty\n".to_owned()),
+        "stty" => match world.terminal {
+            Some((rows, columns)) => Outcome::text(format!("{rows} {columns}\n")),
+            None => {
+                Outcome::fail(1, "stty: standard input: the size of the terminal is not known\n".to_owned())
+            }
+        },
         "clear" => Outcome::default(),
         "which" => which(arguments),
         "ls" => list(world, arguments),

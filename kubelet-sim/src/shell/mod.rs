@@ -41,6 +41,8 @@ pub struct World {
     pub date: String,
     /// The time in seconds since 1970.
     pub now: i64,
+    /// Rows and columns of the terminal, once somebody has said.
+    pub terminal: Option<(u16, u16)>,
 }
 
 /// What happens next.
@@ -155,6 +157,11 @@ impl Shell {
         }
     }
 
+    /// The terminal has so many rows and columns from now on.
+    pub fn resized(&mut self, rows: u16, columns: u16) {
+        self.world.terminal = Some((rows, columns));
+    }
+
     /// A line of input, without its end; `None`: there is no more.
     pub fn line(&mut self, line: Option<&str>) {
         match line {
@@ -168,7 +175,7 @@ impl Shell {
         let Some(waiting) = &mut self.waiting else { return };
         match bytes {
             Some(bytes) if waiting.input.len() + bytes.len() <= INPUT_BYTES => {
-                waiting.input.extend_from_slice(bytes)
+                waiting.input.extend_from_slice(bytes);
             }
             Some(_) => {
                 let Some(waiting) = self.waiting.take() else { return };

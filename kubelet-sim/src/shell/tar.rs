@@ -125,6 +125,7 @@ pub(super) fn run(world: &World, arguments: &[String], input: &[u8]) -> Outcome 
 
 fn create(world: &World, asked: &Asked, base: &str) -> Outcome {
     let mut outcome = Outcome::default();
+    let mut any = false;
     let mut builder = Builder::new(Vec::new());
     for given in &asked.names {
         let root = world.path_in(base, given);
@@ -137,6 +138,7 @@ fn create(world: &World, asked: &Asked, base: &str) -> Outcome {
         if name.len() < given.len() && !all.is_empty() {
             outcome.err.push_str("tar: removing leading '/' from member names\n");
         }
+        any |= !all.is_empty();
         for (path, entry) in all {
             let below = path.strip_prefix(root.as_str()).unwrap_or_default().trim_start_matches('/');
             let member = match (name.trim_end_matches('/'), below) {
@@ -153,6 +155,10 @@ fn create(world: &World, asked: &Asked, base: &str) -> Outcome {
                 outcome.code = 1;
             }
         }
+    }
+    if !any {
+        // kubectl takes the end of an empty archive for success, before it hears of the failure.
+        return outcome;
     }
     let bytes = builder.into_inner().unwrap_or_default();
     match &asked.archive {
@@ -175,7 +181,9 @@ fn append(builder: &mut Builder<Vec<u8>>, member: &str, entry: &Entry) -> std::i
     let mut header = Header::new_gnu();
     header.set_mode(entry.mode);
     header.set_mtime(u64::try_from(entry.modified).unwrap_or_default());
-    (header.set_size(0), header.set_uid(0), header.set_gid(0));
+    header.set_size(0);
+    header.set_uid(0);
+    header.set_gid(0);
     header.set_username("root")?;
     header.set_groupname("root")?;
     match &entry.content {

@@ -21,8 +21,13 @@ impl Streams {
         let (reader, writer) = stream.begin();
         match Shell::run(world, argv) {
             Ok(shell) => {
-                let mut session =
-                    Session { reader, terminal, line: Line::new(terminal.tty), open: terminal.stdin };
+                let mut session = Session {
+                    reader,
+                    terminal,
+                    line: Line::new(terminal.tty),
+                    open: terminal.stdin,
+                    size: None,
+                };
                 let status = tokio::select! {
                     biased;
                     () = writer.ended() => return,
@@ -48,7 +53,7 @@ impl Streams {
             Err(status) => return stream.refuse(&status),
         };
         if terminal.stdin
-            && let Some(process) = self.process(&snapshot, &chosen, &stream.request).await
+            && let Some(process) = Box::pin(self.process(&snapshot, &chosen, &stream.request)).await
         {
             return self.attach_to(feed, chosen, process, terminal, stream).await;
         }
@@ -114,7 +119,8 @@ impl Streams {
     ) {
         let request = stream.request.clone();
         let (reader, writer) = stream.begin();
-        let mut session = Session { reader, terminal, line: Line::new(terminal.tty), open: terminal.stdin };
+        let mut session =
+            Session { reader, terminal, line: Line::new(terminal.tty), open: terminal.stdin, size: None };
         let ended = tokio::select! {
             biased;
             () = writer.ended() => process.once.then_some(0),
@@ -160,12 +166,17 @@ struct Session {
     line: Line,
     /// More input may come.
     open: bool,
+    /// Rows and columns of the terminal, as the client said last.
+    size: Option<(u16, u16)>,
 }
 
 impl Session {
     /// Runs to the end; the code with which it ended.
     async fn run(&mut self, mut shell: Shell, writer: &StreamWriter) -> u8 {
         loop {
+            if let Some((rows, columns)) = self.size {
+                shell.resized(rows, columns);
+            }
             match shell.step() {
                 Step::Print(channel, bytes) => self.print(channel, &bytes, writer).await,
                 Step::Sleep(time) => tokio::time::sleep(time).await,
@@ -247,13 +258,20 @@ impl Session {
                         return Some((bytes, echo));
                     }
                 }
-                // The size of the terminal matters to nobody here.
+                Some(incoming) if incoming.channel == 4 => self.size = size(&incoming.data).or(self.size),
                 Some(_) => {}
                 None => self.open = false,
             }
         }
         None
     }
+}
+
+/// The size of a terminal: `{"Width": 80, "Height": 24}`.
+fn size(message: &[u8]) -> Option<(u16, u16)> {
+    let size: serde_json::Value = serde_json::from_slice(message).ok()?;
+    let part = |name: &str| u16::try_from(size[name].as_u64()?).ok();
+    Some((part("Height")?, part("Width")?))
 }
 
 /// The Status that carries an exit code.

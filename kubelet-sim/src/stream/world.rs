@@ -53,6 +53,7 @@ impl Streams {
             answers: script.exec,
             date: now.strftime("%a %b %e %H:%M:%S UTC %Y").to_string(),
             now: now.as_second(),
+            terminal: None,
         }
     }
 

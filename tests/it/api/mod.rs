@@ -39,15 +39,19 @@ mod object_meta;
 mod openapi;
 /// Query options.
 mod options;
+/// What may be written below objects, and what stays as it was.
+mod parts;
 /// Patches of the other kinds.
 mod patch;
+/// Requests that are handed on to pods, services and nodes.
+mod proxies;
 /// Requests at random: none panics, and what is refused changes nothing.
 mod random;
 /// The words, reasons and causes of refusals, and the warnings that go along.
 mod refusals;
 /// Selectors of lists and watches.
 mod selectors;
-/// Logs, commands, terminals and ports of simulated containers.
+/// Logs, commands, terminals, files and ports of simulated containers, and watches over WebSockets.
 mod streams;
 /// What is below an object.
 mod subresources;

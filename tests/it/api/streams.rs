@@ -9,7 +9,7 @@ use std::time::Duration;
 const V4: &str = "v4.channel.k8s.io";
 const V5: &str = "v5.channel.k8s.io,v4.channel.k8s.io";
 
-fn pod(name: &str, annotations: &[(&str, &str)], containers: &[&str]) -> Value {
+pub(super) fn pod(name: &str, annotations: &[(&str, &str)], containers: &[&str]) -> Value {
     let key = |(key, value): &(&str, &str)| (format!("kubelet-sim.kstore.io/{key}"), json!(value));
     let annotations: serde_json::Map<String, Value> = annotations.iter().map(key).collect();
     let containers: Vec<_> = containers.iter().map(|name| json!({"name": name, "image": "nginx"})).collect();
@@ -17,7 +17,7 @@ fn pod(name: &str, annotations: &[(&str, &str)], containers: &[&str]) -> Value {
         "spec": {"containers": containers}})
 }
 
-async fn run(cluster: &Cluster, pod: Value) {
+pub(super) async fn run(cluster: &Cluster, pod: Value) {
     let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
     cluster.create(pod).await;
     let running = async || {
@@ -306,121 +306,6 @@ fn forwarded_ports_answer_http_and_name_the_pod() {
     });
 }
 
-/// Code and text of what a proxied request is answered.
-async fn proxied(cluster: &Cluster, method: &str, path: &str) -> (u16, String) {
-    let reply = cluster.rest().call(method, &format!("/api/v1/{path}"), "").await;
-    match reply.text("/message") {
-        message if message.is_empty() => (reply.code, String::from_utf8(reply.body.to_vec()).unwrap()),
-        message => (reply.code, message),
-    }
-}
-
-/// A pod that listens, behind a service, and one service that nobody is behind.
-async fn served(cluster: &Cluster) {
-    let mut web = pod("web", &[("http", "hello\n")], &["web"]);
-    web["metadata"]["labels"] = json!({"app": "web"});
-    web["spec"]["containers"][0]["ports"] = json!([{"containerPort": 8080}]);
-    run(cluster, web).await;
-    for (name, app) in [("web", "web"), ("empty", "none")] {
-        let spec = json!({"selector": {"app": app},
-            "ports": [{"name": "http", "port": 80, "targetPort": 8080}]});
-        let meta = json!({"name": name});
-        cluster.create(json!({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec})).await;
-    }
-    let listed = async || {
-        let slices = cluster.list("endpointslices", "default").await;
-        slices.iter().any(|slice| slice["endpoints"][0]["conditions"]["ready"] == true)
-    };
-    cluster.wait_until("the endpoint is listed", listed).await;
-}
-
-#[test]
-fn requests_are_handed_on_to_pods_services_and_nodes() {
-    simulate(Setup::seed(11), async |cluster| {
-        served(cluster).await;
-        let web = cluster.get("pods", "default", "web").await.unwrap();
-        let node = web["spec"]["nodeName"].as_str().unwrap();
-        let ip = web["status"]["podIP"].as_str().unwrap();
-        let refused = format!("error trying to reach service: dial tcp {ip}:81: connect: connection refused");
-        let hello = || (200, "hello\n".to_owned());
-        let of = |code: u16, text: &str| (code, text.to_owned());
-        let cases = [
-            ("GET", "pods/web/proxy/", hello()),
-            ("GET", "pods/web:8080/proxy/a/b?c=d", hello()),
-            ("POST", "pods/http:web:8080/proxy/", hello()),
-            ("DELETE", "pods/web/proxy/x", hello()),
-            ("OPTIONS", "pods/web/proxy/x", hello()),
-            ("HEAD", "pods/web/proxy/", of(200, "")),
-            ("GET", "pods/web:81/proxy/", of(503, &refused)),
-            ("GET", "pods/ftp:web:8080/proxy/", of(400, "invalid pod request \"ftp:web:8080\"")),
-            ("GET", "pods/nope/proxy/", of(404, "pods \"nope\" not found")),
-            ("GET", "pods/web/proxy/?dryRun=All", of(400, "dryRun is not supported")),
-            ("GET", "services/web:80/proxy/", hello()),
-            ("PUT", "services/web:http/proxy/", hello()),
-            ("GET", "services/web/proxy/", of(503, "no endpoints available for service \"web\"")),
-            ("GET", "services/web:81/proxy/", of(503, "no service port 81 found for service \"web\"")),
-            ("GET", "services/empty:80/proxy/", of(503, "no endpoints available for service \"empty\"")),
-            ("GET", "services/nope:80/proxy/", of(404, "services \"nope\" not found")),
-        ];
-        for (method, path, expected) in cases {
-            let path = format!("namespaces/default/{path}");
-            assert_eq!(proxied(cluster, method, &path).await, expected, "{method} {path}");
-        }
-        assert_eq!(proxied(cluster, "GET", &format!("nodes/{node}/proxy/healthz")).await, of(200, "ok"));
-        assert_eq!(proxied(cluster, "GET", &format!("nodes/{node}:10250/proxy/nope")).await.0, 404);
-        assert_eq!(proxied(cluster, "GET", &format!("nodes/{node}:80/proxy/")).await.0, 503);
-        let pods = cluster.rest().call("GET", &format!("/api/v1/nodes/{node}/proxy/pods"), "").await;
-        assert_eq!(pods.text("/kind"), "PodList");
-        assert_eq!(pods.text("/items/0/metadata/name"), "web");
-
-        let reply = cluster.rest().call("GET", "/api/v1/namespaces/default/pods/web/proxy?a=b", "").await;
-        assert_eq!(reply.code, 301);
-        assert_eq!(reply.headers["location"], "/api/v1/namespaces/default/pods/web/proxy/?a=b");
-    });
-}
-
-#[test]
-fn links_of_a_proxied_page_lead_through_the_proxy() {
-    simulate(Setup::seed(12), async |cluster| {
-        let mut web = pod("web", &[("http", "<a href=\"/next\">next</a>")], &["web"]);
-        web["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80}]);
-        run(cluster, web).await;
-        let path = "/api/v1/namespaces/default/pods/web/proxy/";
-        let reply = cluster.rest().call("GET", path, "").await;
-        assert_eq!(reply.headers["content-type"], "text/html; charset=utf-8");
-        let page = String::from_utf8(reply.body.to_vec()).unwrap();
-        assert_eq!(page, format!("<a href=\"{path}next\">next</a>"));
-    });
-}
-
-#[test]
-fn a_proxied_request_needs_the_permission_of_its_method() {
-    simulate(Setup::seed(13), async |cluster| {
-        served(cluster).await;
-        let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-            "metadata": {"name": "look"}, "rules": [{"apiGroups": [""], "resources": ["pods/proxy"],
-                "resourceNames": ["web:8080"], "verbs": ["get"]}]});
-        cluster.create(role).await;
-        cluster
-            .create(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-            "metadata": {"name": "look"}, "subjects": [{"kind": "User", "name": "ann"}],
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "look"}}))
-            .await;
-        let ann = cluster.rest_as(UserInfo::new("ann", [""; 0]));
-        let pods = "/api/v1/namespaces/default/pods";
-        for (method, name, code) in [
-            ("GET", "web:8080", 200),
-            ("HEAD", "web:8080", 200),
-            ("POST", "web:8080", 403),
-            ("OPTIONS", "web:8080", 403),
-            ("GET", "web", 403),
-        ] {
-            let reply = ann.call(method, &format!("{pods}/{name}/proxy/"), "").await;
-            assert_eq!(reply.code, code, "{method} {name}");
-        }
-    });
-}
-
 #[test]
 fn a_watch_may_be_a_websocket() {
     simulate(Setup::api_alone(), async |cluster| {
@@ -445,5 +330,118 @@ fn a_watch_may_be_a_websocket() {
 
         let refused = cluster.websocket(&format!("{path}&labelSelector=%3D"), "").await.err().unwrap();
         assert_eq!(refused.0, 400, "{}", refused.1);
+    });
+}
+
+/// Runs a command with this input; what it prints, and its exit code.
+async fn run_with(cluster: &Cluster, pod: &str, command: &[&str], input: &[u8]) -> (String, i64) {
+    let mut socket = cluster.websocket(&exec(pod, command, "&stdin=true"), V5).await.unwrap();
+    for piece in input.chunks(8 * 1024) {
+        socket.send([&[0][..], piece].concat()).await;
+    }
+    socket.send(&[255, 0][..]).await;
+    let [_, out, err, status] = socket.channels().await;
+    let status: Value = serde_json::from_str(&status).unwrap();
+    let code = status["details"]["causes"][0]["message"].as_str().map_or(0, |code| code.parse().unwrap());
+    (out + &err, code)
+}
+
+#[test]
+fn what_is_written_in_a_container_stays_until_it_restarts_and_in_a_volume_until_the_pod_goes() {
+    simulate(Setup::seed(14), async |cluster| {
+        let script = [("a.run-seconds", "60"), ("a.crash-times", "1")];
+        let mut both = pod("both", &script, &["a", "b"]);
+        both["spec"]["volumes"] = json!([{"name": "shared", "emptyDir": {}}]);
+        for container in 0..2 {
+            both["spec"]["containers"][container]["volumeMounts"] =
+                json!([{"name": "shared", "mountPath": "/shared"}]);
+        }
+        run(cluster, both).await;
+        let in_container = async |container: &str, script: &str| {
+            let path = exec("both", &["sh", "-c", script], &format!("&container={container}"));
+            let [_, out, _, status] = cluster.websocket(&path, V5).await.unwrap().channels().await;
+            (out, serde_json::from_str::<Value>(&status).unwrap()["status"] == "Success")
+        };
+        let write = "echo own > /tmp/own; echo all > /shared/all; ls /tmp";
+        assert_eq!(in_container("a", write).await, ("own\n".to_owned(), true));
+        assert_eq!(in_container("a", "cat /tmp/own").await, ("own\n".to_owned(), true));
+        assert_eq!(in_container("b", "cat /shared/all").await, ("all\n".to_owned(), true));
+        assert!(!in_container("b", "cat /tmp/own").await.1, "that is the other container's disk");
+        let restarted = async || {
+            let pod = cluster.get("pods", "default", "both").await.unwrap();
+            let status = &pod["status"]["containerStatuses"][0];
+            status["restartCount"] == 1 && status["state"]["running"].is_object()
+        };
+        cluster.wait_until("it was restarted", restarted).await;
+        assert!(!in_container("a", "cat /tmp/own").await.1);
+        assert_eq!(in_container("a", "cat /shared/all").await, ("all\n".to_owned(), true));
+    });
+}
+
+#[test]
+fn input_of_any_size_can_be_written_to_a_file_but_no_more_than_there_is_room_for() {
+    simulate(Setup::seed(15), async |cluster| {
+        run(cluster, pod("web", &[], &["web"])).await;
+        let input = vec![b'x'; 300_000];
+        let (out, code) =
+            run_with(cluster, "web", &["sh", "-c", "cat > /tmp/f && wc -c /tmp/f"], &input).await;
+        assert_eq!((out.as_str(), code), ("300000 /tmp/f\n", 0));
+        let full = "dd if=/dev/zero of=/tmp/g bs=1M count=64";
+        let (out, code) = run_with(cluster, "web", &["sh", "-c", full], b"").await;
+        assert_eq!((out.as_str(), code), ("dd: error writing '/tmp/g': No space left on device\n", 1));
+    });
+}
+
+#[test]
+fn a_container_that_was_added_to_a_pod_comes_up_and_can_be_attached_to() {
+    simulate(Setup::seed(16), async |cluster| {
+        run(cluster, pod("web", &[("run-seconds", "3600")], &["web"])).await;
+        let pods = "/api/v1/namespaces/default/pods";
+        let patch = json!({"spec": {"ephemeralContainers": [
+            {"name": "look", "image": "busybox", "stdin": true, "tty": true, "targetContainerName": "web"}]}});
+        let path = format!("{pods}/web/ephemeralcontainers");
+        let strategic = "application/strategic-merge-patch+json";
+        let reply = cluster.rest().call_as("PATCH", &path, strategic, patch.to_string()).await;
+        assert_eq!(reply.code, 200, "{}", reply.text("/message"));
+        let state = async || {
+            let pod = cluster.get("pods", "default", "web").await.unwrap();
+            assert_eq!(pod["status"]["phase"], "Running");
+            pod["status"]["ephemeralContainerStatuses"][0]["state"].clone()
+        };
+        cluster.wait_until("it runs", async || state().await["running"].is_object()).await;
+        let path = format!("{pods}/web/attach?container=look&stdin=true&stdout=true&tty=true");
+        let mut socket = cluster.websocket(&path, V5).await.unwrap();
+        socket.send(&b"\0hostname; exit 4\r"[..]).await;
+        let [_, out, _, status] = socket.channels().await;
+        assert_eq!(out, "/ # hostname; exit 4\r\nweb\r\n");
+        assert_eq!(serde_json::from_str::<Value>(&status).unwrap()["status"], "Success");
+        cluster.wait_until("it has ended", async || state().await["terminated"]["exitCode"] == 4).await;
+        let pod = cluster.get("pods", "default", "web").await.unwrap();
+        let ready = pod["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Ready");
+        assert_eq!(ready.unwrap()["status"], "True", "nobody waits for it");
+    });
+}
+
+#[test]
+fn a_process_that_is_typed_at_ends_its_pod() {
+    simulate(Setup::seed(17), async |cluster| {
+        let mut typed = pod("typed", &[], &["c"]);
+        typed["spec"]["restartPolicy"] = json!("Never");
+        let container = &mut typed["spec"]["containers"][0];
+        (container["stdin"], container["stdinOnce"]) = (json!(true), json!(true));
+        container["args"] = json!(["sh", "-c", "cat > /tmp/f; wc -l /tmp/f; exit 3"]);
+        run(cluster, typed).await;
+        let path = "/api/v1/namespaces/default/pods/typed/attach?stdin=true&stdout=true&stderr=true";
+        let mut socket = cluster.websocket(path, V5).await.unwrap();
+        socket.send(&b"\0one\ntwo\n"[..]).await;
+        socket.send(&[255, 0][..]).await;
+        let [_, out, _, _] = socket.channels().await;
+        assert_eq!(out, "2 /tmp/f\n");
+        let failed = async || {
+            let pod = cluster.get("pods", "default", "typed").await.unwrap();
+            let ended = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
+            pod["status"]["phase"] == "Failed" && ended["exitCode"] == 3
+        };
+        cluster.wait_until("it has failed", failed).await;
     });
 }

@@ -3,6 +3,7 @@
 
 use super::Streams;
 use super::websocket::{self, Handshake, Outgoing};
+use crate::authn::service_account::is_token;
 use crate::rest::header;
 use axum::body::Body;
 use bytes::{Buf as _, Bytes};
@@ -21,7 +22,8 @@ impl Streams {
         let mut events = response.into_body().into_data_stream();
         // Nothing depends on the protocol here; a client that names some wants to hear one of them.
         let offered = handshake.offered.clone();
-        let (response, opening) = handshake.accept(offered.split(',').next().unwrap_or_default().trim());
+        let mut protocols = offered.split(',').map(str::trim).filter(|name| !is_token(name));
+        let (response, opening) = handshake.accept(protocols.next().unwrap_or_default());
         self.go_on(async move {
             let Some(socket) = opening.socket().await else { return };
             let (mut outgoing, mut incoming) = socket.split();

@@ -1,9 +1,10 @@
 //! Which headers are handed on, and which are only about one of the two connections or about who asks. Pure.
 
+use crate::authn::service_account::is_token;
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
-    ACCESS_CONTROL_ALLOW_ORIGIN, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, TE,
-    TRAILER, TRANSFER_ENCODING, UPGRADE,
+    ACCESS_CONTROL_ALLOW_ORIGIN, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName,
+    SEC_WEBSOCKET_PROTOCOL, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue};
 use std::net::IpAddr;
@@ -59,6 +60,7 @@ pub(super) fn onward(
         |name: &HeaderName| name.as_str().starts_with("impersonate-") || name.as_str().starts_with("kstore-");
     let ours: Vec<HeaderName> = headers.keys().filter(|name| ours(name)).cloned().collect();
     ours.iter().for_each(|name| drop(headers.remove(name)));
+    hide_token(headers);
     if let Some(peer) = peer {
         let before = headers.get("x-forwarded-for").and_then(|value| value.to_str().ok());
         let chain = before.map_or_else(|| peer.to_string(), |before| format!("{before}, {peer}"));
@@ -68,6 +70,18 @@ pub(super) fn onward(
     if let Some(upgrade) = upgrade {
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(UPGRADE, upgrade);
+    }
+}
+
+/// A token may be among the protocols of a WebSocket.
+fn hide_token(headers: &mut HeaderMap) {
+    let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    let spoken: Vec<&str> =
+        values.flat_map(|list| list.split(',')).map(str::trim).filter(|name| !is_token(name)).collect();
+    let spoken = spoken.join(", ");
+    headers.remove(SEC_WEBSOCKET_PROTOCOL);
+    if let Some(spoken) = HeaderValue::from_str(&spoken).ok().filter(|spoken| !spoken.is_empty()) {
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, spoken);
     }
 }
 

@@ -46,6 +46,7 @@ fn credentials_and_what_is_about_one_connection_stay_here() {
         ("te", "trailers"),
         ("transfer-encoding", "chunked"),
         ("accept", "*/*"),
+        ("sec-websocket-protocol", "base64url.bearer.authorization.k8s.io.YWJj"),
         ("x-forwarded-for", "1.1.1.1"),
     ]);
     headers::onward(&mut onward, None, Some("2.2.2.2".parse().unwrap()), "/p/a");
