@@ -67,6 +67,10 @@ pub const CAUSES: usize = 16;
 /// Provenance records that `trace` keeps at hand. Older writes are still in the store but not in the tree.
 pub const TRACE_RECORDS: usize = 50_000;
 
+/// Revisions of history that are read at a time, newest first, until there are so many records. Large enough that what a stretch
+/// costs to begin does not count.
+pub const RECALL_STRETCH: i64 = 16_384;
+
 /// How deep the tree of a trace goes: JSON readers commonly stop at 128 levels, and a write takes two.
 pub const TRACE_DEPTH: usize = 48;
 
@@ -99,8 +103,9 @@ pub const ETCD_CALL: Duration = Duration::from_secs(5);
 /// Longest wait for a connection to a member of an external etcd.
 pub const ETCD_CONNECT: Duration = Duration::from_secs(2);
 
-/// Calls are repeated this long, on all members in turn: above the time in which etcd elects a leader, or restarts.
-pub const ETCD_PATIENCE: Duration = Duration::from_secs(5);
+/// Calls are repeated this long, on all members in turn: above the time in which etcd elects a leader, or restarts, and one call
+/// more. What a member had passed on to a leader that died then is never answered, and takes that long to be given up.
+pub const ETCD_PATIENCE: Duration = Duration::from_secs(8);
 
 /// An etcd that has not answered for so long makes `/readyz` fail. Until then it may be a fail-over.
 pub const ETCD_DOWN: Duration = Duration::from_secs(1);

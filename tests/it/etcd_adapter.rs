@@ -154,6 +154,30 @@ fn the_outcome_is_unknown_only_if_it_may_have_happened_and_nobody_can_be_asked()
 }
 
 #[test]
+fn a_call_that_is_never_answered_is_repeated_although_etcd_had_been_away_before() {
+    in_virtual_time(async {
+        let world = World::new().await;
+        let storage = world.storage();
+        committed(storage.commit(put("1", 0)).await);
+        // A leader dies; a member that does not know it yet takes a commit, and passes it on to nobody.
+        world.gate.shut();
+        let (asking, writing) = (storage.clone(), storage.clone());
+        let asked = tokio::spawn(async move { asking.revision().await });
+        sleep(Duration::from_millis(500)).await;
+        world.gate.open();
+        world.gate.lose_answers();
+        let commit = tokio::spawn(async move { writing.commit(put("2", 2)).await });
+        sleep(Duration::from_millis(5500)).await;
+        world.gate.shut();
+        world.gate.open();
+        assert_eq!(committed(commit.await.unwrap()), 3);
+        assert!(asked.await.unwrap().is_ok());
+        assert_eq!(world.value().unwrap(), "2");
+        storage.close().await;
+    });
+}
+
+#[test]
 fn while_etcd_is_away_requests_are_refused_and_the_server_is_not_ready() {
     in_virtual_time(async {
         let world = World::new().await;
@@ -314,21 +338,4 @@ fn notes_survive_and_are_told_to_whoever_starts_later() {
         assert_eq!(notes.count(), 0);
         second.stop().await;
     });
-}
-
-#[test]
-fn the_tests_of_the_api_hold_on_it_too() {
-    // The same program, once more, with the other storage under every simulated cluster. Whoever has the time runs everything
-    // with that variable.
-    if std::env::var_os("KSTORE_TEST_STORAGE").is_some() {
-        return;
-    }
-    let modules = ["api::", "bad_input::", "fencing::", "finalizers::"];
-    let program = std::env::current_exe().unwrap();
-    let run = std::process::Command::new(program)
-        .args(modules)
-        .env("KSTORE_TEST_STORAGE", "etcd")
-        .output()
-        .expect("the tests run");
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
 }

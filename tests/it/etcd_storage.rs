@@ -21,26 +21,26 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::{Channel, Endpoint};
 
-async fn server(config: &Config) -> OnEtcd {
+pub(super) async fn server(config: &Config) -> OnEtcd {
     OnEtcd::start(config, Arc::new(Network::plain()), &Nondet::real()).await.unwrap()
 }
 
 /// What etcd's own clients use.
-async fn channel(url: &str) -> Channel {
+pub(super) async fn channel(url: &str) -> Channel {
     Endpoint::new(url.to_owned()).unwrap().connect().await.unwrap()
 }
 
 /// Two apiservers that were started at once.
-async fn two(etcd: &Etcd) -> (OnEtcd, OnEtcd) {
+pub(super) async fn two(etcd: &Etcd) -> (OnEtcd, OnEtcd) {
     let config = etcd_config(&[etcd.url()]);
     tokio::join!(server(&config), server(&config))
 }
 
-fn maps() -> Gvr {
+pub(super) fn maps() -> Gvr {
     Gvr::new("", "v1", "configmaps")
 }
 
-fn map(name: &str) -> Value {
+pub(super) fn map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {}})
 }
 
@@ -217,7 +217,7 @@ async fn another_cluster_lives_under_another_prefix_with_another_user() {
 }
 
 /// Makes a user who may do everything below `prefix`, and nobody anything else.
-async fn restrict(url: &str, name: &str, password: &str, prefix: &str) {
+pub(super) async fn restrict(url: &str, name: &str, password: &str, prefix: &str) {
     let mut auth = AuthClient::new(channel(url).await);
     for (user, role) in [("root", "root"), (name, "cluster")] {
         let password = password.to_owned();

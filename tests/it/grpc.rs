@@ -365,9 +365,7 @@ fn what_has_been_compacted_is_expired_on_both_doors() {
             let object = format!(
                 r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"default"}},"data":{{"n":"{n}"}}}}"#
             );
-            let put = kstore_store::Op::put(key, object);
-            let txn = kstore_store::Txn { compares: vec![], success: vec![put], failure: vec![], note: None };
-            cluster.store().txn(txn).await.unwrap();
+            cluster.store().put(&key, object).await.unwrap();
             if n % 100 == 0 {
                 tokio::task::yield_now().await;
             }

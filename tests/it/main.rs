@@ -21,6 +21,10 @@ mod etcd_adapter;
 mod etcd_checked;
 /// kill -9, SIGSTOP and restarts under load, judged.
 mod etcd_faults;
+/// An etcd of three members that loses its leader, and one that forgets who we are.
+mod etcd_members;
+/// The tests of the API on the other storages.
+mod etcd_rerun;
 /// Apiservers on a real etcd, where one is installed.
 mod etcd_storage;
 /// Writes of deposed leaders, at both doors.

@@ -154,21 +154,63 @@ fn every_property_names_tests_that_exist() {
     check("a property names a test that is there", missing);
 }
 
-/// The places of tests, `….rs:` in front of their names, in a text.
-fn places(text: &str) -> impl Iterator<Item = &str> {
-    text.split_whitespace().filter_map(|word| word.strip_suffix(".rs:").map(|_| &word[..word.len() - 1]))
+/// Cases of tables as a text names them, with their file: `….yaml:` and then each in quotes, up to the next `;` or cell.
+fn cases(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let places =
+        text.split(['|', ';']).filter_map(|part| part.trim().split_once(".yaml:").map(|(f, c)| (f, c)));
+    places.flat_map(|(file, cases)| cases.split('"').skip(1).step_by(2).map(move |case| (file, case)))
 }
 
 #[test]
-fn every_property_names_files_that_exist() {
+fn every_property_names_cases_that_exist() {
     let root = workspace_root();
+    let mut count = 0;
+    let missing: Vec<String> = PROMISES
+        .into_iter()
+        .flat_map(|path| {
+            let text = fs::read_to_string(root.join(path)).unwrap_or_default();
+            let named: Vec<_> =
+                cases(&text).map(|(file, case)| (format!("{file}.yaml"), case.to_owned())).collect();
+            count += named.len();
+            let exists = |file: &str, case: &str| {
+                let table = fs::read_to_string(root.join(file)).unwrap_or_default();
+                table.lines().any(|line| line.trim_start_matches([' ', '-']) == format!("name: {case}"))
+            };
+            let missing = named.into_iter().filter(|(file, case)| !exists(file, case));
+            missing.map(|(file, case)| format!("{path}: {file}: {case}")).collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(count > 100, "cases are named: {count}");
+    check("a property names a case that is there", missing.into_iter());
+}
+
+/// The names of tests in a text, each with the file that stands in front of it as `….rs:`, if one does.
+fn placed(text: &str) -> Vec<(&str, &str)> {
+    let mut place = "";
+    let mut found = Vec::new();
+    for word in text.split_whitespace() {
+        if let Some(path) = word.strip_suffix(':').filter(|path| path.ends_with(".rs")) {
+            place = path;
+        } else if word == "|" {
+            place = "";
+        } else if !place.is_empty() {
+            found.extend(named(word).map(|name| (place, name)));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_property_names_the_files_of_its_tests() {
+    let sources = sources();
+    let holds = |(place, name): &(&str, &str)| {
+        let function = format!("fn {name}(");
+        sources.iter().any(|source| source.path == *place && source.text.contains(&function))
+    };
     let missing = PROMISES.into_iter().flat_map(|path| {
-        let text = fs::read_to_string(root.join(path)).unwrap_or_default();
-        let missing: Vec<_> = places(&text)
-            .filter(|place| !root.join(place).exists())
-            .map(|place| format!("{path}: {place}"))
-            .collect();
-        missing
+        let text = fs::read_to_string(workspace_root().join(path)).unwrap_or_default();
+        let wrong = placed(&text).into_iter().filter(|pair| !holds(pair));
+        wrong.map(|(place, name)| format!("{path}: {place}: {name}")).collect::<Vec<_>>()
     });
-    check("a property names the file of its tests", missing);
+    check("a property names the file of its test", missing);
 }

@@ -2,19 +2,15 @@
 //! and a seed. Composed like `kstore-server` does it, without sockets, signals and certificates.
 
 use crate::Rest;
-use crate::on_etcd::{Pipes, etcd_config};
+use crate::ground::{Ground, Storage};
 use kstore_api::kind;
 use kstore_apiserver::authn::UserInfo;
-use kstore_apiserver::storage::embedded::Embedded;
-use kstore_apiserver::storage::etcd::Etcd;
-use kstore_apiserver::storage::{SharedStorage, Storage as _};
+use kstore_apiserver::storage::SharedStorage;
 use kstore_apiserver::{ApiServer, InProcess, Options};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
 use kstore_kubelet_sim::{Handle, Simulator};
 use kstore_nondet::Nondet;
-use kstore_store::{Config, Store};
 use serde_json::Value;
-use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -29,27 +25,6 @@ pub struct Setup {
     pub kubelets: kstore_kubelet_sim::Config,
     /// Where the apiserver keeps objects.
     pub storage: Storage,
-}
-
-/// Where the apiserver keeps objects. Tests of the API hold on each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Storage {
-    /// In a store of its own.
-    Embedded,
-    /// In what it takes for an external etcd: the same store, behind our own etcd API, reached over pipes within the process.
-    /// So this too is deterministic and in virtual time.
-    Etcd,
-}
-
-impl Storage {
-    /// The one that the environment asks for: `KSTORE_TEST_STORAGE=etcd`, else the embedded store.
-    pub fn asked_for() -> Self {
-        match std::env::var("KSTORE_TEST_STORAGE") {
-            Err(_) => Self::Embedded,
-            Ok(name) if name == "etcd" => Self::Etcd,
-            Ok(name) => panic!("KSTORE_TEST_STORAGE={name:?}: only `etcd` is known"),
-        }
-    }
 }
 
 /// Which loops run beside the apiserver.
@@ -101,8 +76,7 @@ pub fn simulate<T>(setup: Setup, test: impl AsyncFnOnce(&Cluster) -> T) -> T {
 
 /// A control plane in this process. See the module.
 pub struct Cluster {
-    pub(crate) store: Store,
-    below: Below,
+    ground: Ground,
     api: ApiServer,
     client: Client,
     nodes: Handle,
@@ -117,9 +91,8 @@ impl Cluster {
     pub async fn start(setup: Setup) -> Self {
         let nondet = Nondet::simulated(setup.seed);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let store = Store::open(Config::memory(), nondet.clone()).await.expect("a store in memory opens");
-        let below = Below::new(setup.storage, &store, &nondet, &stop, &tasks);
-        let api = apiserver(below.storage(), &nondet, &stop, &tasks).await;
+        let ground = Ground::new(setup.storage, &nondet, &stop, &tasks).await;
+        let api = apiserver(ground.storage(), &nondet, &stop, &tasks).await;
         let user = |name: &str, group: Option<&str>| UserInfo::new(name, group);
         let client = |user, agent| {
             let door = api.in_process(user);
@@ -136,13 +109,13 @@ impl Cluster {
             tasks.spawn(simulator.run(stop.clone()));
         }
         let client = client(admin(), "kubectl");
-        Self { store, below, client, api, nodes, nondet, stop, tasks }
+        Self { ground, client, api, nodes, nondet, stop, tasks }
     }
 
     /// Ends every task and closes the store.
     pub async fn stop(&self) {
         self.stop.cancel();
-        self.store.close().await;
+        self.ground.close().await;
         self.tasks.close();
         self.tasks.wait().await;
     }
@@ -164,7 +137,7 @@ impl Cluster {
 
     /// Both doors of one more apiserver on the same store, which knows no history but what it reads. Ends with the cluster.
     pub async fn another_apiserver(&self) -> InProcess {
-        apiserver(self.below.storage(), &self.nondet, &self.stop, &self.tasks).await.in_process(admin())
+        apiserver(self.ground.storage(), &self.nondet, &self.stop, &self.tasks).await.in_process(admin())
     }
 
     /// The REST door, for the administrator.
@@ -177,9 +150,9 @@ impl Cluster {
         Rest::new(self.api.in_process(user))
     }
 
-    /// The store under everything.
-    pub fn store(&self) -> &Store {
-        &self.store
+    /// What is under everything.
+    pub fn store(&self) -> &Ground {
+        &self.ground
     }
 
     /// Inflicts faults on nodes.
@@ -264,47 +237,6 @@ async fn apiserver(
     };
     let follow = |task| drop(tasks.spawn(task));
     ApiServer::start(storage, options, follow).await.expect("a store in memory is readable")
-}
-
-/// What apiservers stand on.
-struct Below {
-    store: Store,
-    /// The etcd API of the store, if that is the way to it.
-    pipes: Option<Arc<Pipes>>,
-    nondet: Nondet,
-    stop: CancellationToken,
-    tasks: TaskTracker,
-}
-
-impl Below {
-    fn new(
-        storage: Storage,
-        store: &Store,
-        nondet: &Nondet,
-        stop: &CancellationToken,
-        tasks: &TaskTracker,
-    ) -> Self {
-        let pipes = match storage {
-            Storage::Embedded => None,
-            Storage::Etcd => Some(Pipes::new(store, stop, tasks)),
-        };
-        Self { store: store.clone(), pipes, nondet: nondet.clone(), stop: stop.clone(), tasks: tasks.clone() }
-    }
-
-    /// One apiserver's way to the store.
-    fn storage(&self) -> SharedStorage {
-        let Some(pipes) = &self.pipes else { return Arc::new(Embedded::new(self.store.clone())) };
-        let config = etcd_config(&["http://etcd.invalid:2379"]);
-        let (etcd, work) =
-            Etcd::new(&config, pipes.clone(), &self.nondet.rng).expect("the configuration is good");
-        self.tasks.spawn(work);
-        let (closing, stop) = (etcd.clone(), self.stop.clone());
-        self.tasks.spawn(async move {
-            stop.cancelled().await;
-            closing.close().await;
-        });
-        etcd
-    }
 }
 
 pub(crate) fn admin() -> UserInfo {

@@ -13,7 +13,25 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("it is bound").port()
 }
 
-/// An etcd of one member. Killed when dropped.
+/// Where a member of a cluster is.
+struct Place {
+    name: &'static str,
+    url: String,
+    peer: String,
+}
+
+impl Place {
+    fn free(name: &'static str, scheme: &str) -> Self {
+        let url = format!("{scheme}://127.0.0.1:{}", free_port());
+        Self { name, url, peer: format!("http://127.0.0.1:{}", free_port()) }
+    }
+
+    fn in_cluster(&self) -> String {
+        format!("{}={}", self.name, self.peer)
+    }
+}
+
+/// A member of an etcd, most often the only one. Killed when dropped.
 pub struct Etcd {
     child: Child,
     args: Vec<String>,
@@ -29,6 +47,22 @@ impl Etcd {
         Self::start_with(dir, "http", &[])
     }
 
+    /// One that forgets who has logged in after a second in which he asked nothing.
+    ///
+    /// # Panics
+    /// As [`Etcd::start`].
+    pub fn start_forgetful(dir: &Path) -> Option<Self> {
+        Self::start_with(dir, "http", &["--auth-token-ttl", "1"])
+    }
+
+    /// One that is fast, and would lose what it was told if the machine went down.
+    ///
+    /// # Panics
+    /// As [`Etcd::start`].
+    pub fn start_without_syncs(dir: &Path) -> Option<Self> {
+        Self::start_with(dir, "http", &["--unsafe-no-fsync"])
+    }
+
     /// One that speaks TLS, and only to clients with a certificate: `ca.pem`, `server.pem` and `server.key` are in `files`.
     ///
     /// # Panics
@@ -41,16 +75,32 @@ impl Etcd {
     }
 
     fn start_with(dir: &Path, scheme: &str, more: &[&str]) -> Option<Self> {
-        let (url, peer) =
-            (format!("{scheme}://127.0.0.1:{}", free_port()), format!("http://127.0.0.1:{}", free_port()));
-        let (dir, cluster) = (dir.display().to_string(), format!("default={peer}"));
-        let args = ["--data-dir", &dir, "--listen-client-urls", &url, "--advertise-client-urls", &url];
-        let peers = ["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer];
-        let rest = ["--initial-cluster", &cluster, "--log-level", "error"];
-        let args = args.iter().chain(&peers).chain(&rest).chain(more);
+        let member = Place::free("default", scheme);
+        let cluster = member.in_cluster();
+        Self::start_at(dir, &member, &cluster, more)
+    }
+
+    /// The members of one cluster.
+    ///
+    /// # Panics
+    /// As [`Etcd::start`].
+    pub fn start_members(dir: &Path) -> Option<[Self; 3]> {
+        let places = ["a", "b", "c"].map(|name| Place::free(name, "http"));
+        let cluster = places.each_ref().map(Place::in_cluster).join(",");
+        let [a, b, c] = places.map(|place| Self::start_at(&dir.join(place.name), &place, &cluster, &[]));
+        Some([a?, b?, c?])
+    }
+
+    fn start_at(dir: &Path, place: &Place, cluster: &str, more: &[&str]) -> Option<Self> {
+        let (url, peer, dir) = (&place.url, &place.peer, dir.display().to_string());
+        let args = ["--name", place.name, "--data-dir", &dir];
+        let clients = ["--listen-client-urls", url, "--advertise-client-urls", url];
+        let peers = ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer];
+        let rest = ["--initial-cluster", cluster, "--log-level", "error"];
+        let args = args.iter().chain(&clients).chain(&peers).chain(&rest).chain(more);
         let args: Vec<String> = args.map(|arg| (*arg).to_owned()).collect();
         match spawn(&args) {
-            Ok(child) => Some(Self { child, args, url }),
+            Ok(child) => Some(Self { child, args, url: url.clone() }),
             Err(error) => {
                 let required = std::env::var_os("KSTORE_REQUIRE_ETCD").is_some();
                 assert!(!required, "KSTORE_REQUIRE_ETCD is set, and etcd does not start: {error}");

@@ -1,10 +1,12 @@
-//! What a store has been through, as comparable data.
+//! What a storage has been through, as comparable data.
 
 use crate::Cluster;
 use bytes::Bytes;
 use kstore_apiserver::cache::ROOT;
 use kstore_apiserver::provenance::Note;
-use kstore_store::{EventKind, KeyRange, Revision, WatchRequest};
+use kstore_proto::etcd::mvccpb::{Event, event::EventType};
+use kstore_store::{EventKind, KeyRange, Revision, Store, WatchRequest};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// One change of one key.
@@ -31,20 +33,48 @@ impl fmt::Debug for Change {
 impl Cluster {
     /// Everything that was ever written to objects, in order. The key beside them in which an etcd keeps notes is none.
     pub fn history(&self) -> Vec<Change> {
+        self.store().history()
+    }
+}
+
+impl Change {
+    /// All that a store remembers.
+    pub(crate) fn of_store(store: &Store) -> Vec<Self> {
         let everything = WatchRequest::new(KeyRange::all()).from(Revision(1));
-        let mut watcher = self.store.watch(everything).expect("an open store can be watched");
+        let mut watcher = store.watch(everything).expect("an open store can be watched");
         let mut changes = Vec::new();
         while let Some(batch) = watcher.try_next() {
             let batch = batch.expect("nothing was compacted");
             let (objects, beside): (Vec<_>, Vec<_>) =
                 batch.events.iter().partition(|event| event.key().starts_with(ROOT.as_bytes()));
             let beside = beside.first().map(|event| event.kv.value_bytes());
-            changes.extend(objects.iter().map(|event| Change {
+            changes.extend(objects.iter().map(|event| Self {
                 revision: batch.revision.0,
                 key: String::from_utf8_lossy(event.key()).into_owned(),
                 value: (event.kind == EventKind::Put).then(|| event.kv.value_bytes()),
                 note: event.note.clone().or_else(|| beside.clone()),
             }));
+        }
+        changes
+    }
+
+    /// What an etcd tells in one response, of the objects that it has below `prefix`.
+    pub(crate) fn of_events(prefix: &str, events: Vec<Event>) -> Vec<Self> {
+        let (mut changes, mut notes) = (Vec::new(), BTreeMap::new());
+        for event in events {
+            let deleted = event.r#type() == EventType::Delete;
+            let kv = event.kv.unwrap_or_default();
+            let key = String::from_utf8_lossy(&kv.key).into_owned();
+            let revision = kv.mod_revision;
+            let Some(rest) = key.strip_prefix(prefix).filter(|rest| rest.starts_with('/')) else {
+                notes.insert(revision, kv.value);
+                continue;
+            };
+            let key = format!("{}{rest}", ROOT.trim_end_matches('/'));
+            changes.push(Self { revision, key, value: (!deleted).then_some(kv.value), note: None });
+        }
+        for change in &mut changes {
+            change.note = notes.get(&change.revision).cloned();
         }
         changes
     }

@@ -4,20 +4,23 @@
 mod cluster;
 mod etcd;
 mod gate;
+mod ground;
 mod history;
 mod https;
 mod line;
 pub mod manifests;
 mod middleman;
 mod on_etcd;
+mod relay;
 mod rest;
 mod server;
 pub mod wait;
 pub mod websocket;
 
-pub use cluster::{Cluster, Loops, Setup, Storage, simulate};
+pub use cluster::{Cluster, Loops, Setup, simulate};
 pub use etcd::{Etcd, free_port};
 pub use gate::Gate;
+pub use ground::{Ground, STORAGE, Storage};
 pub use history::Change;
 pub use https::Https;
 pub use line::Line;

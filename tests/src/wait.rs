@@ -4,7 +4,6 @@ use crate::Cluster;
 use futures::StreamExt as _;
 use kstore_client::{Client, Gvr, WatchParams};
 use kstore_informer::{Frame, ListerWatcher as _, ReadAt, Start};
-use kstore_store::{KeyRange, WatchRequest};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -17,16 +16,13 @@ impl Cluster {
     /// # Panics
     /// When it does not hold within half an hour of virtual time; shows all pods and their owners' states.
     pub async fn wait_until(&self, what: &str, holds: impl AsyncFn() -> bool) {
-        let mut changes =
-            self.store.watch(WatchRequest::new(KeyRange::all())).expect("an open store can be watched");
+        let mut changes = self.store().changes();
         let deadline = tokio::time::Instant::now() + PATIENCE;
         while !holds().await {
             let next = tokio::time::timeout_at(deadline, changes.next()).await;
-            if !matches!(next, Ok(Some(Ok(_)))) {
+            if next != Ok(true) {
                 panic!("in vain waited until {what}; {}", self.picture().await);
             }
-            // What else has been written by now needs no look of its own.
-            while changes.try_next().is_some() {}
         }
     }
 
@@ -58,7 +54,7 @@ impl Cluster {
 
     /// The workload objects, for failures.
     pub async fn picture(&self) -> String {
-        let mut text = format!("at revision {}:\n", self.store.revision().0);
+        let mut text = format!("at revision {}:\n", self.store().revision().0);
         for plural in ["deployments", "replicasets", "pods", "nodes"] {
             for object in self.list(plural, "").await {
                 let name = object["metadata"]["name"].as_str().unwrap_or_default();

@@ -54,6 +54,39 @@ fn inlined_members_are_visible_in_json_and_nested_in_protobuf() {
 }
 
 #[test]
+fn what_is_nested_on_the_wire_and_inline_in_json_is_what_kubernetes_nests() {
+    let wanted = "
+        admissionregistration.k8s.io NamedRuleWithOperations:RuleWithOperations RuleWithOperations:Rule
+        core ConfigMapEnvSource:LocalObjectReference ConfigMapKeySelector:LocalObjectReference
+            ConfigMapProjection:LocalObjectReference ConfigMapVolumeSource:LocalObjectReference
+            EphemeralContainer:EphemeralContainerCommon PersistentVolumeSpec:PersistentVolumeSource
+            Probe:ProbeHandler SecretEnvSource:LocalObjectReference SecretKeySelector:LocalObjectReference
+            SecretProjection:LocalObjectReference Volume:VolumeSource
+        networking.k8s.io IngressRule:IngressRuleValue
+        resource.k8s.io DeviceAllocationConfiguration:DeviceConfiguration DeviceClaimConfiguration:DeviceConfiguration
+            DeviceClassConfiguration:DeviceConfiguration";
+    let (mut group, mut want) = ("", std::collections::BTreeSet::new());
+    for word in wanted.split_whitespace() {
+        match word.split_once(':') {
+            None => group = word,
+            Some((outer, inner)) => {
+                want.insert((group.to_owned(), outer.to_owned(), inner.to_owned()));
+            }
+        }
+    }
+    let mut found = std::collections::BTreeSet::new();
+    for ty in all() {
+        for number in 1..64 {
+            if let Some(Member::Inline(inner)) = ty.member(number) {
+                let group = if ty.package.group.is_empty() { "core" } else { ty.package.group };
+                found.insert((group.to_owned(), ty.name.to_owned(), inner.get().name.to_owned()));
+            }
+        }
+    }
+    assert_eq!(found, want);
+}
+
+#[test]
 fn patch_and_list_facts_of_well_known_fields() {
     let pod = lookup("io.k8s.api.core.v1.PodSpec").unwrap();
     let containers = pod.field("containers").unwrap();

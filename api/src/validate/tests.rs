@@ -180,3 +180,63 @@ fn warnings_are_those_of_kubernetes() {
         ]
     );
 }
+
+#[test]
+fn what_is_too_large_is_refused_with_its_bound() {
+    let long = |n: usize| "x".repeat(n);
+    let encoded = |n: usize| base64::Engine::encode(&base64::engine::general_purpose::STANDARD, long(n));
+    let map = |metadata: Value, data: Value, binary: Value| serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data, "binaryData": binary});
+    let secret = |n: usize| serde_json::json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"a": encoded(n)}});
+    let slice = |endpoints: usize, addresses: usize| {
+        let addresses: Vec<String> =
+            (0..addresses).map(|n| format!("10.0.{}.{}", n / 250, n % 250 + 1)).collect();
+        let endpoints = vec![serde_json::json!({"addresses": addresses}); endpoints];
+        serde_json::json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": {"name": "s"},
+            "addressType": "IPv4", "endpoints": endpoints})
+    };
+    let named = serde_json::json!({"name": "c"});
+    let annotated = |n: usize| serde_json::json!({"name": "c", "annotations": {"a": long(n - 1)}});
+    let labelled =
+        |key: usize, value: usize| serde_json::json!({"name": "c", "labels": {long(key): long(value)}});
+    let none = || serde_json::json!({});
+    let (many, half) = (1 << 20, 1 << 19);
+    let key = "name part must be no more than 63 characters";
+    let cases = [
+        (map(annotated(262_144), none(), none()), ""),
+        (
+            map(annotated(262_145), none(), none()),
+            "metadata.annotations: Too long: may not be more than 262144 bytes",
+        ),
+        (map(labelled(63, 63), none(), none()), ""),
+        (map(labelled(64, 1), none(), none()), key),
+        (map(labelled(1, 64), none(), none()), "must be no more than 63 characters"),
+        (
+            map(named.clone(), serde_json::json!({"a": long(half)}), serde_json::json!({"b": encoded(half)})),
+            "",
+        ),
+        (
+            map(
+                named.clone(),
+                serde_json::json!({"a": long(half)}),
+                serde_json::json!({"b": encoded(half + 1)}),
+            ),
+            ": Too long: may not be more than 1048576 bytes",
+        ),
+        (map(named, serde_json::json!({long(254): ""}), none()), "must be no more than 253 characters"),
+        (secret(many), ""),
+        (secret(many + 1), "data: Too long: may not be more than 1048576 bytes"),
+        (slice(1000, 1), ""),
+        (slice(1001, 1), "endpoints: Too many: 1001: must have at most 1000 items"),
+        (slice(1, 100), ""),
+        (slice(1, 101), "endpoints[0].addresses: Too many: 101: must have at most 100 items"),
+    ];
+    for (mut object, want) in cases {
+        let row = complete(&mut object);
+        let errors: Vec<String> = super::create(row, &object).iter().map(ToString::to_string).collect();
+        let said = errors.first().map_or("", String::as_str);
+        assert!(
+            errors.len() < 2 && said.ends_with(want) && said.is_empty() == want.is_empty(),
+            "{want}: {said:.300}"
+        );
+    }
+}

@@ -45,12 +45,15 @@ pub(crate) fn yaml(bytes: &[u8]) {
     }
 }
 
-/// What the library reads by itself is what we read, but for texts that unfold into too much.
+/// What the library reads by itself is what we read, but for texts that unfold into too much and numbers that JSON does not have.
 fn as_a_tree(text: &Bytes) {
     let ours = tree(&Body { format: Format::Yaml, bytes: text.clone() });
     match (serde_yaml_ng::from_slice::<Value>(text), ours) {
         (Ok(theirs), Ok(ours)) => assert_eq!(ours, theirs),
-        (Ok(_), Err(refused)) => assert!(refused.message.contains("excessive aliasing"), "{refused:?}"),
+        (Ok(_), Err(refused)) => {
+            let ours = ["excessive aliasing", "JSON has no such number"];
+            assert!(ours.iter().any(|why| refused.message.contains(why)), "{refused:?}");
+        }
         (Err(_), Err(_)) => {}
         (Err(error), Ok(ours)) => panic!("{ours} was read, though: {error}"),
     }

@@ -147,21 +147,20 @@ impl Rest {
         let agreed = content::accepted(&parts.headers, query.pretty(), offer)
             .and_then(|accepted| Ok((accepted, include(accepted, &query)?)));
         let asked = match agreed {
-            Ok(agreed) => {
-                self.asked(&parts, body, operation, &path, &query).await.map(|asked| (agreed, asked))
-            }
+            Ok(agreed) => self.asked(&parts, body, operation, &path, &query).await.and_then(|asked| {
+                let socket = watches.then(|| stream::Handshake::of(&mut parts)).transpose()?.flatten();
+                Ok((agreed, asked, socket))
+            }),
             Err(status) => Err(status),
         };
-        let socket = watches.then(|| stream::Handshake::of(&mut parts)).transpose().map(Option::flatten);
-        let ((accepted, include), asked, socket) =
-            match asked.and_then(|(agreed, asked)| Ok((agreed, asked, socket?))) {
-                Ok(asked) => asked,
-                Err(status) => {
-                    let response = self.refuse(&parts, &user, &path.place(), status).await;
-                    self.count(operation, &path, response.status().as_u16());
-                    return response;
-                }
-            };
+        let ((accepted, include), asked, socket) = match asked {
+            Ok(asked) => asked,
+            Err(status) => {
+                let response = self.refuse(&parts, &user, &path.place(), status).await;
+                self.count(operation, &path, response.status().as_u16());
+                return response;
+            }
+        };
         let request = asked.by(user, path);
         let watch = match &request.action {
             Action::Watch(options) => (options.timeout_seconds, options.bookmarks, options.mark_initial_end),

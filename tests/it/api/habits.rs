@@ -298,6 +298,7 @@ fn delete_reads_the_uid_in_the_answer_and_waits_for_it_to_go() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn scale_rollout_and_set_write_parts_of_the_deployment() {
     simulate(Setup::api_alone(), async |cluster| {
         let mut web = manifests::deployment("web", 1);

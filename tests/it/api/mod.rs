@@ -39,6 +39,8 @@ mod object_meta;
 mod openapi;
 /// Query options.
 mod options;
+/// What may be written below objects, and what stays as it was.
+mod parts;
 /// Patches of the other kinds.
 mod patch;
 /// Requests that are handed on to pods, services and nodes.

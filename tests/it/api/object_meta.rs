@@ -15,6 +15,7 @@ fn map(metadata: Value) -> Value {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn owners_are_named_in_full_and_only_one_controls() {
     simulate(Setup::api_alone(), async |cluster| {
         let owned = |owners: Value| map(json!({ "ownerReferences": owners }));

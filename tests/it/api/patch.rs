@@ -139,3 +139,56 @@ fn a_patch_moves_no_object() {
         }
     });
 }
+
+#[test]
+fn what_a_patch_makes_is_defaulted_and_judged_as_any_other_object() {
+    simulate(Setup::api_alone(), async |cluster| {
+        cluster.create(manifests::deployment("web", 3)).await;
+        let judged = "Deployment.apps \"web\" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0";
+        let refusals = [
+            (MERGE, json!({"spec": {"replicas": -1}}), 422, judged),
+            (STRATEGIC, json!({"spec": {"replicas": -1}}), 422, judged),
+            (JSON, json!([{"op": "replace", "path": "/spec/replicas", "value": -1}]), 422, judged),
+            (
+                JSON,
+                json!([{"op": "remove", "path": "/spec/template"}]),
+                422,
+                "spec.template.spec.containers: Required value",
+            ),
+            (
+                STRATEGIC,
+                json!({"spec": {"template": {"spec": {"containers": [{"image": "x"}]}}}}),
+                400,
+                "map: map[image:x] does not contain declared merge key: name",
+            ),
+            (
+                STRATEGIC,
+                json!({"spec": {"strategy": {"$retainKeys": ["type"], "rollingUpdate": {"maxSurge": 1}}}}),
+                400,
+                "invalid patch format of retainKeys",
+            ),
+            (STRATEGIC, json!({"spec": {"$patch": "sideways"}}), 400, "sideways"),
+            (MERGE, json!([]), 400, ""),
+            (STRATEGIC, json!("x"), 400, ""),
+            (JSON, json!({}), 400, "error decoding patch"),
+        ];
+        let revision = cluster.store().revision();
+        for (kind, body, code, text) in refusals {
+            let reply = patch(cluster, kind, "", &body.to_string()).await;
+            let message = reply.text("/message");
+            assert!(reply.code == code && message.contains(text), "{kind} {body}: {} {message}", reply.code);
+        }
+        assert_eq!(cluster.store().revision(), revision, "what is refused changes nothing");
+        let done =
+            patch(cluster, MERGE, "", r#"{"spec":{"replicas":null,"revisionHistoryLimit":null}}"#).await;
+        let spec = &done.json()["spec"];
+        assert_eq!(
+            (done.code, &spec["replicas"], &spec["revisionHistoryLimit"]),
+            (200, &json!(1), &json!(10))
+        );
+        let copy = json!([{"op": "copy", "from": "/spec/selector/matchLabels", "path": "/metadata/labels"},
+            {"op": "test", "path": "/spec/replicas", "value": 1}]);
+        let copied = patch(cluster, JSON, "", &copy.to_string()).await.json();
+        assert_eq!(copied["metadata"]["labels"], copied["spec"]["selector"]["matchLabels"]);
+    });
+}

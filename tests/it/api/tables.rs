@@ -95,3 +95,72 @@ fn every_list_is_a_table_with_as_many_cells_as_columns() {
         }
     });
 }
+
+async fn send(cluster: &Cluster, path: &str) -> Reply {
+    let request = http::Request::get(path).header("accept", TABLE);
+    cluster.rest().send(request.body(Full::new(Bytes::new())).unwrap()).await
+}
+
+#[test]
+fn a_watch_tells_its_columns_once_and_its_bookmarks_are_tables_too() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let path = "/api/v1/namespaces?watch=1&timeoutSeconds=1&allowWatchBookmarks=true&sendInitialEvents=true\
+            &resourceVersionMatch=NotOlderThan";
+        let reply = send(cluster, path).await;
+        let text = String::from_utf8(reply.body.to_vec()).unwrap();
+        let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(events.len() > 4, "{text}");
+        for (i, event) in events.iter().enumerate() {
+            let (object, kind) = (&event["object"], event["type"].as_str().unwrap());
+            let rows = object["rows"].as_array().unwrap();
+            assert_eq!((&object["kind"], rows.len()), (&json!("Table"), 1), "{event}");
+            assert_eq!(object["columnDefinitions"].is_array(), i == 0, "{event}");
+            assert_eq!(rows[0]["cells"].is_array(), kind == "ADDED", "{event}");
+            let version = &rows[0]["object"]["metadata"]["resourceVersion"];
+            assert_eq!((version.is_string(), version), (true, &object["metadata"]["resourceVersion"]));
+        }
+        let last = events.last().unwrap();
+        assert_eq!(
+            (&last["type"], &last["object"]["rows"][0]["object"]["kind"]),
+            (&json!("BOOKMARK"), &json!("Namespace"))
+        );
+    });
+}
+
+#[test]
+fn a_row_carries_what_was_asked_for() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let path = "/api/v1/namespaces/default";
+        let carried = async |include: &str| {
+            let table = table(cluster, &format!("{path}?includeObject={include}")).await;
+            table["rows"][0]["object"].clone()
+        };
+        assert_eq!(carried("None").await, Value::Null);
+        for include in ["", "Metadata"] {
+            let metadata = carried(include).await;
+            assert_eq!((&metadata["kind"], metadata.get("spec")), (&json!("PartialObjectMetadata"), None));
+        }
+        let whole = carried("Object").await;
+        assert_eq!(
+            (&whole["kind"], &whole["spec"]["finalizers"]),
+            (&json!("Namespace"), &json!(["kubernetes"]))
+        );
+        let odd = send(cluster, &format!("{path}?includeObject=Half")).await;
+        let text = "Unable to convert to Table as requested: includeObject: Invalid value: \"Half\": must be 'Metadata', 'Object', 'None', or empty";
+        assert_eq!((odd.code, odd.text("/message").as_str()), (400, text));
+        let plain = cluster.rest().call("GET", &format!("{path}?includeObject=Half"), "").await;
+        assert_eq!(plain.code, 200, "only rows carry something");
+        let missing = send(cluster, "/api/v1/namespaces/none").await;
+        assert_eq!((missing.code, missing.text("/kind").as_str()), (404, "Status"), "a refusal has no rows");
+    });
+}
+
+#[test]
+fn a_scale_is_a_row_of_its_own() {
+    simulate(Setup::api_alone(), async |cluster| {
+        cluster.create(kstore_tests::manifests::deployment("web", 3)).await;
+        let scale = table(cluster, "/apis/apps/v1/namespaces/default/deployments/web/scale").await;
+        assert_eq!(headers(&scale), ["Name", "Desired", "Available", "Age"]);
+        assert_eq!(scale["rows"][0]["cells"], json!(["web", 3, 0, "0s"]));
+    });
+}

@@ -225,8 +225,15 @@ async fn both_forms_of_discovery_name_the_same_kinds() {
 #[tokio::test]
 async fn cluster_wide_objects_and_all_namespaces_are_listed() {
     let world = World::new().await;
-    let nodes = Api::<Node>::all(world.client.clone()).list(&ListParams::default()).await.unwrap();
-    assert_eq!(nodes.items.len(), 3);
+    let nodes = Api::<Node>::all(world.client.clone());
+    // They come by themselves, at some time after the start.
+    let mut coming = nodes.watch(&WatchParams::default(), "0").await.unwrap().boxed();
+    let mut there = 0;
+    while there < 3 {
+        let event = coming.try_next().await.unwrap().unwrap();
+        there += usize::from(matches!(event, WatchEvent::Added(_)));
+    }
+    assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 3);
     let namespaces = Api::<Namespace>::all(world.client.clone());
     let made = from(json!({"metadata": {"name": "other"}}));
     namespaces.create(&PostParams::default(), &made).await.unwrap();

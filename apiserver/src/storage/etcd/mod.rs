@@ -1,6 +1,7 @@
 //! The storage seam over an external etcd, 3.5 or later, of any number of members, which other apiservers may use at the same
 //! time. Several files: `link` is who is asked, `dial` how they are reached, `trouble` what it means when they do not answer;
-//! `keys`, `note`, `txn` and `batches` translate, without I/O; `newest`, `watch`, `lease` and `compact` are one conversation each.
+//! `keys`, `note`, `txn` and `batches` translate, without I/O; `newest`, `watch`, `lease`,
+//! `compact` and `recognise` are one conversation each.
 //!
 //! What holds, as over the embedded store: commits are atomic, durable and guarded; reads are linearizable; a watch has neither
 //! gap nor repeat; notes are kept with the revision (as a key of their own beside `/registry/`, see `note`).
@@ -22,6 +23,7 @@ mod lease;
 mod link;
 mod newest;
 mod note;
+mod recognise;
 mod trouble;
 mod txn;
 mod watch;
@@ -31,7 +33,7 @@ pub use keys::BadPrefix;
 pub use link::User;
 
 use super::{Commit, CommitError, Outcome, Page, Raw, RawWatch, ReadError, Storage, Write};
-use crate::limits::{ETCD_CALL, ETCD_PAGE, ETCD_PATIENCE};
+use crate::limits::{ETCD_PAGE, ETCD_PATIENCE};
 use async_trait::async_trait;
 use bytes::Bytes;
 use keys::Keys;
@@ -156,43 +158,6 @@ impl Etcd {
         Ok(txn::request(&self.keys, commit, &note, lease_of))
     }
 
-    /// What became of a commit that lost after an earlier attempt at it had no answer: the winner may have been that attempt.
-    async fn recognise(&self, stamp: Stamp, since: i64, lost: txn::Answer) -> Result<Outcome, CommitError> {
-        match lost.last {
-            Some((note, revision)) if note.stamp == stamp => return Ok(Outcome::Committed { revision }),
-            // Nothing was committed since.
-            Some((_, revision)) if revision <= since => return Ok(lost.outcome),
-            None => return Ok(lost.outcome),
-            Some(_) => {}
-        }
-        let searched = self.stamped(stamp, since, lost.revision);
-        match tokio::time::timeout(ETCD_CALL, searched).await {
-            Ok(Ok(Some(revision))) => Ok(Outcome::Committed { revision }),
-            Ok(Ok(None)) => Ok(lost.outcome),
-            Ok(Err(error)) => Err(CommitError::Unknown(error.to_string())),
-            Err(_) => Err(CommitError::Unknown("too much has been written since".into())),
-        }
-    }
-
-    /// The revision after `since` and up to `until` that was committed with this stamp.
-    async fn stamped(&self, stamp: Stamp, since: i64, until: i64) -> Result<Option<i64>, ReadError> {
-        let mut revision = until;
-        // From the newest note to the one before it, and so on: each was overwritten by the next.
-        while revision > since {
-            let request = RangeRequest { key: self.keys.note(), revision, ..Default::default() };
-            let found = self.range(request).await?.kvs.into_iter().next();
-            let Some(kv) = found else { return Ok(None) };
-            if kv.mod_revision <= since {
-                return Ok(None);
-            }
-            if self.keys.note_of(&kv).is_some_and(|note| note.stamp == stamp) {
-                return Ok(Some(kv.mod_revision));
-            }
-            revision = kv.mod_revision - 1;
-        }
-        Ok(None)
-    }
-
     fn watch_of(&self, place: Place, after: i64) -> EtcdWatch {
         EtcdWatch::new(self.link.clone(), self.keys.clone(), self.wanted.clone(), place, after)
     }
@@ -253,7 +218,7 @@ impl Storage for Etcd {
         loop {
             let trouble = match self.txn(&request).await {
                 Ok(answer) if doubtful && matches!(answer.outcome, Outcome::Lost { .. }) => {
-                    return self.recognise(stamp, since, answer).await;
+                    return self.recognise(&commit, stamp, since, answer).await;
                 }
                 Ok(answer) => return Ok(answer.outcome),
                 Err(trouble) => trouble,

@@ -35,14 +35,14 @@ pub(super) fn request(
 
 /// Whether a second attempt can do no harm: once it is carried out, one of its guards does not hold any more.
 pub(super) fn is_repeatable(commit: &Commit) -> bool {
-    let written: Vec<&str> = commit
-        .writes
-        .iter()
-        .map(|write| match write {
-            Write::Put { key, .. } | Write::Delete { key } => key.as_str(),
-        })
-        .collect();
-    commit.guards.iter().any(|guard| written.contains(&guard.key.as_str()))
+    commit.guards.iter().any(|guard| writes(commit, &guard.key))
+}
+
+/// Whether `key` is among what the commit writes.
+pub(super) fn writes(commit: &Commit, key: &str) -> bool {
+    commit.writes.iter().any(|write| match write {
+        Write::Put { key: written, .. } | Write::Delete { key: written } => written == key,
+    })
 }
 
 /// What an answer says.

@@ -1,0 +1,205 @@
+//! Apiservers on a real etcd that changes under them: writers at both of two servers, a leader that is killed, a login that
+//! expires. Real time.
+
+use crate::etcd_storage::{channel, map, maps, restrict, server, two};
+use futures::StreamExt as _;
+use futures::future::join_all;
+use kstore_apiserver::storage::etcd::{Config, User};
+use kstore_client::{Client, Patch, WatchParams};
+use kstore_informer::{Frame, ListerWatcher as _, Revision, Start};
+use kstore_proto::etcd::etcdserverpb as pb;
+use kstore_proto::etcd::etcdserverpb::maintenance_client::MaintenanceClient;
+use kstore_tests::{Etcd, OnEtcd, etcd_config};
+use serde_json::{Value, json};
+use std::cell::Cell;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_server_has_answered_the_other_reads_at_once_while_many_write_to_both() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(etcd) = Etcd::start(dir.path()) else { return };
+    let (a, b) = two(&etcd).await;
+    let writers = (0..8).map(|writer| {
+        let (here, there) = if writer % 2 == 0 { (&a, &b) } else { (&b, &a) };
+        async move {
+            let name = format!("m{writer}");
+            here.client().dynamic(maps()).create("default", &map(&name)).await.unwrap();
+            for round in 0..25 {
+                let value = json!(format!("{round}"));
+                let patch = Patch::Merge(json!({"data": {"round": value}}));
+                here.client().dynamic(maps()).patch("default", &name, "", &patch).await.unwrap();
+                let rest = there.rest();
+                let got = rest.call("GET", &format!("{MAPS}/{name}"), "").await.json();
+                assert_eq!(got["data"]["round"], value, "a get of {name}");
+                let list = rest.call("GET", MAPS, "").await.json();
+                let items = list["items"].as_array().unwrap();
+                let listed = items.iter().find(|item| item["metadata"]["name"] == name.as_str());
+                assert_eq!(listed.unwrap()["data"]["round"], value, "{name} in a list");
+            }
+            let path = format!("{MAPS}/{name}");
+            assert_eq!(here.rest().call("DELETE", &path, "").await.code, 200);
+            assert_eq!(there.rest().call("GET", &path, "").await.code, 404);
+        }
+    });
+    join_all(writers).await;
+    tokio::join!(a.stop(), b.stop());
+}
+
+/// What became of a write, by its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Answer {
+    Done,
+    /// 503: it has not happened, and will not.
+    Refused,
+    /// 504: nobody knows, for this reason.
+    Unknown(String),
+}
+
+/// Sets a value that nobody else sets, again and again, until told to end.
+async fn write(client: Client, name: String, ends: &Cell<bool>) -> Vec<(String, Answer)> {
+    let mut answers = Vec::new();
+    while !ends.get() {
+        let value = format!("{name}-{}", answers.len());
+        let patch = Patch::Merge(json!({"data": {"v": value}}));
+        let answer = match client.dynamic(maps()).patch("default", &name, "", &patch).await {
+            Ok(_) => Answer::Done,
+            Err(error) => match error.code() {
+                Some(503) => Answer::Refused,
+                Some(504) => Answer::Unknown(error.to_string()),
+                _ => panic!("{value}: {error:?}"),
+            },
+        };
+        answers.push((value, answer));
+    }
+    answers
+}
+
+/// The values that a watch tells of, in order, up to the one that ends it.
+async fn follow(server: &OnEtcd) -> impl Future<Output = Vec<String>> + use<> {
+    let seen = server.api.pipeline().cache().fresh().await.unwrap();
+    let start = Start::After(Revision(u64::try_from(seen).unwrap()));
+    let mut watch =
+        server.client().dynamic(maps()).source(WatchParams::default()).watch(start).await.unwrap();
+    async move {
+        let mut told = Vec::new();
+        while told.last().is_none_or(|last| last != "end") {
+            for frame in watch.next().await.expect("the watch goes on").unwrap() {
+                let Frame::Put(object) = frame else { continue };
+                told.extend(object.value()["data"]["v"].as_str().map(str::to_owned));
+            }
+        }
+        told
+    }
+}
+
+/// Which member leads.
+async fn leader(members: &[Etcd]) -> usize {
+    for (index, member) in members.iter().enumerate() {
+        let mut maintenance = MaintenanceClient::new(channel(member.url()).await);
+        let status = maintenance.status(pb::StatusRequest {}).await.unwrap().into_inner();
+        if status.header.is_some_and(|header| header.member_id == status.leader) {
+            return index;
+        }
+    }
+    panic!("nobody leads")
+}
+
+#[tokio::test]
+async fn when_a_leader_is_killed_nothing_that_was_answered_is_lost_and_nothing_happens_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(mut members) = Etcd::start_members(dir.path()) else { return };
+    let urls = members.each_ref().map(Etcd::url);
+    let (forth, back) = (etcd_config(&urls), etcd_config(&[urls[2], urls[0], urls[1]]));
+    let (a, b) = tokio::join!(server(&forth), server(&back));
+    let names: Vec<String> = (0..6).map(|n| format!("m{n}")).collect();
+    for name in &names {
+        a.client().dynamic(maps()).create("default", &map(name)).await.unwrap();
+    }
+    let watches = [tokio::spawn(follow(&a).await), tokio::spawn(follow(&b).await)];
+    let ends = Cell::new(false);
+    let writers = names.iter().enumerate().map(|(n, name)| {
+        let client = if n % 2 == 0 { a.client() } else { b.client() };
+        write(client, name.clone(), &ends)
+    });
+    let killer = async {
+        for _ in 0..2 {
+            sleep(Duration::from_millis(700)).await;
+            let leader = leader(&members).await;
+            members[leader].kill();
+            sleep(Duration::from_secs(4)).await;
+            members[leader].restart();
+            sleep(Duration::from_secs(2)).await;
+        }
+        ends.set(true);
+    };
+    let (answers, ()) = tokio::join!(join_all(writers), killer);
+    let last = Patch::Merge(json!({"data": {"v": "end"}}));
+    a.client().dynamic(maps()).patch("default", "m0", "", &last).await.unwrap();
+    let [one, other] = timeout(Duration::from_secs(20), join_all(watches)).await.unwrap().try_into().unwrap();
+    let (one, other): (Vec<String>, Vec<String>) = (one.unwrap(), other.unwrap());
+    assert_eq!(one, other, "both tell the same, in the same order");
+    for (writer, answers) in answers.iter().enumerate() {
+        judge(answers, &one);
+        let done = answers.iter().filter(|(_, answer)| *answer == Answer::Done).count();
+        assert!(done > 10, "writer {writer} wrote {done} times");
+    }
+    let unknown = answers.iter().flatten().filter(|(_, answer)| *answer != Answer::Done);
+    let total: usize = answers.iter().map(Vec::len).sum();
+    eprintln!("{total} writes, without success {:?}", unknown.collect::<Vec<_>>());
+    tokio::join!(a.stop(), b.stop());
+}
+
+/// Holds what was answered against what has happened.
+fn judge(answers: &[(String, Answer)], told: &[String]) {
+    for (value, answer) in answers {
+        let times = told.iter().filter(|told| *told == value).count();
+        match answer {
+            Answer::Done => assert_eq!(times, 1, "{value} was answered"),
+            Answer::Refused => assert_eq!(times, 0, "{value} was refused"),
+            Answer::Unknown(_) => assert!(times <= 1, "{value} happened {times} times"),
+        }
+    }
+    let ours: Vec<&String> =
+        told.iter().filter(|told| answers.iter().any(|(value, _)| value == *told)).collect();
+    let in_order = answers.iter().map(|(value, _)| value).filter(|value| ours.contains(value));
+    assert!(in_order.eq(ours.iter().copied()), "{ours:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_login_that_expires_or_is_forgotten_is_renewed_and_nobody_notices() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(mut etcd) = Etcd::start_forgetful(dir.path()) else { return };
+    // Whoever comes first waits until it is up.
+    server(&etcd_config(&[etcd.url()])).await.stop().await;
+    restrict(etcd.url(), "kube", "secret", "/other").await;
+    let user = User { name: "kube".into(), password: "secret".into() };
+    let config = Config { prefix: "/other".into(), user: Some(user), ..etcd_config(&[etcd.url()]) };
+    let api = server(&config).await;
+    api.client().dynamic(maps()).create("default", &map("m")).await.unwrap();
+    let told = tokio::spawn(follow(&api).await);
+    let set = async |value: &str| {
+        let patch = Patch::Merge(json!({"data": {"v": value}}));
+        let set = api.client().dynamic(maps()).patch("default", "m", "", &patch).await;
+        assert!(set.is_ok(), "{value}: {set:?}");
+    };
+    let get = async || api.rest().call("GET", &format!("{MAPS}/m"), "").await.json()["data"]["v"].clone();
+    set("fresh").await;
+    // Writers find it expired, then readers.
+    sleep(Duration::from_secs(3)).await;
+    set("expired").await;
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(get().await, Value::from("expired"));
+    // One that was restarted knows nobody, and breaks watches too.
+    etcd.restart();
+    set("forgotten").await;
+    etcd.restart();
+    assert_eq!(get().await, Value::from("forgotten"));
+    set("end").await;
+    let told = timeout(Duration::from_secs(20), told).await.unwrap().unwrap();
+    assert_eq!(told, ["fresh", "expired", "forgotten", "end"]);
+    assert_eq!(api.rest().call("GET", "/readyz", "").await.code, 200);
+    api.stop().await;
+}
