@@ -1,5 +1,5 @@
 //! The files of a container as its programs see them: what every container has, what is mounted, and what was written to its
-//! [`Disk`](super::Disk) or to volumes.
+//! [`Disk`] or to volumes.
 
 use super::disk::{Content, Disk, Entry};
 use super::{World, builtin::absolute};

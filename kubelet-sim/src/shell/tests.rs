@@ -212,3 +212,12 @@ proptest::proptest! {
         let _ = run_in(&world, "tar xf -", &bytes);
     }
 }
+
+#[test]
+fn an_archive_of_nothing_is_no_archive() {
+    let (out, err, code) = run_in(&world(), "tar cf - /nope", b"");
+    assert_eq!(
+        (out.as_slice(), err.as_str(), code),
+        (&b""[..], "tar: /nope: No such file or directory\n", 1)
+    );
+}
