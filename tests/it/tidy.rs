@@ -156,8 +156,7 @@ fn every_property_names_tests_that_exist() {
 
 /// Cases of tables as a text names them, with their file: `….yaml:` and then each in quotes, up to the next `;` or cell.
 fn cases(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    let places =
-        text.split(['|', ';']).filter_map(|part| part.trim().split_once(".yaml:").map(|(f, c)| (f, c)));
+    let places = text.split(['|', ';']).filter_map(|part| part.trim().split_once(".yaml:"));
     places.flat_map(|(file, cases)| cases.split('"').skip(1).step_by(2).map(move |case| (file, case)))
 }
 
