@@ -101,8 +101,10 @@ pub fn owner_references(object: &Value) -> &[Value] {
 
 /// Drops owner references that are the same as one before them; the uids of those that went.
 pub fn drop_same_owners(object: &mut Value) -> Vec<String> {
-    let mut kept: Vec<Value> = Vec::new();
-    let mut dropped = Vec::new();
+    let (mut kept, mut dropped): (Vec<Value>, _) = (Vec::new(), Vec::new());
+    if owner_references(object).len() < 2 {
+        return dropped;
+    }
     for owner in owner_references(object) {
         if kept.contains(owner) {
             dropped.push(text_of(owner, "uid"));

@@ -67,6 +67,10 @@ pub const CAUSES: usize = 16;
 /// Provenance records that `trace` keeps at hand. Older writes are still in the store but not in the tree.
 pub const TRACE_RECORDS: usize = 50_000;
 
+/// Revisions of history that are read at a time, newest first, until there are so many records. Large enough that what a stretch
+/// costs to begin does not count.
+pub const RECALL_STRETCH: i64 = 16_384;
+
 /// How deep the tree of a trace goes: JSON readers commonly stop at 128 levels, and a write takes two.
 pub const TRACE_DEPTH: usize = 48;
 

@@ -80,6 +80,15 @@ struct Record {
     note: Note,
 }
 
+impl Record {
+    /// `None` for a commit that explains nothing.
+    fn of(batch: &RawBatch) -> Option<Self> {
+        let note = batch.note.as_deref().and_then(Note::decode)?;
+        let keys: Vec<_> = batch.events.iter().filter_map(effect_of).collect();
+        (!keys.is_empty()).then_some(Self { revision: batch.revision, keys, note })
+    }
+}
+
 /// What a write did to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -132,39 +141,33 @@ pub struct TraceNode {
 }
 
 impl Provenance {
-    /// Reads the notes of the history that the storage still has, so that a restart forgets nothing that compaction has not.
-    pub async fn recall(&self, storage: &SharedStorage) -> Result<(), ReadError> {
-        let newest = storage.revision().await?;
-        let (mut history, mut revision) = oldest(storage, 0).await?;
-        while revision < newest {
-            // A storage that goes away meanwhile is no reason not to start: what is missing is history.
-            let Ok(Some(batch)) = tokio::time::timeout(limits::FRESH_WAIT, history.next()).await else {
-                break;
-            };
-            match batch {
-                Ok(batch) => {
-                    revision = batch.revision;
-                    // What came meanwhile is told by the watch cache.
-                    if revision <= newest {
-                        self.observe(&batch);
-                    }
-                }
-                Err(ReadError::Compacted { oldest: begin }) if begin > revision => {
-                    (history, revision) = oldest(storage, begin).await?;
-                }
-                Err(error) => return Err(error),
-            }
+    /// Reads the notes of the history up to a revision that the storage still has, as many as are kept, so that a restart forgets
+    /// nothing that compaction has not. Nothing may have been observed yet.
+    pub async fn recall(&self, storage: &SharedStorage, upto: i64) -> Result<(), ReadError> {
+        self.recall_by(storage, upto, limits::RECALL_STRETCH).await
+    }
+
+    /// The newest stretch of history first: of a long one only the end is kept, and the rest need not be read.
+    async fn recall_by(&self, storage: &SharedStorage, mut upto: i64, length: i64) -> Result<(), ReadError> {
+        let (mut stretches, mut records) = (Vec::new(), 0);
+        // One more than is kept: what it takes to forget is as it would be had all been read.
+        while upto > 0 && records <= limits::TRACE_RECORDS {
+            let after = (upto - length).max(0);
+            let stretch = Stretch::read(storage, after, upto).await?;
+            records += stretch.records.len();
+            upto = if stretch.is_whole { after } else { 0 };
+            stretches.push(stretch.records);
         }
+        let mut log = self.0.write();
+        stretches.into_iter().rev().flatten().for_each(|record| log.insert(record));
         Ok(())
     }
 
     /// Takes in one committed revision. Heartbeats (leases) and events are left out: they explain nothing and would push out
     /// what does.
     pub fn observe(&self, batch: &RawBatch) {
-        let Some(note) = batch.note.as_deref().and_then(Note::decode) else { return };
-        let keys: Vec<_> = batch.events.iter().filter_map(effect_of).collect();
-        if !keys.is_empty() {
-            self.0.write().insert(Record { revision: batch.revision, keys, note });
+        if let Some(record) = Record::of(batch) {
+            self.0.write().insert(record);
         }
     }
 
@@ -271,6 +274,41 @@ impl Log {
     }
 }
 
+/// What a part of the history tells.
+struct Stretch {
+    /// In the order of their revisions.
+    records: Vec<Record>,
+    /// Nothing of it was missing, so that there may be more before it.
+    is_whole: bool,
+}
+
+impl Stretch {
+    /// The history after one revision up to another.
+    async fn read(storage: &SharedStorage, after: i64, upto: i64) -> Result<Self, ReadError> {
+        let (mut history, mut revision) = oldest(storage, after).await?;
+        let mut stretch = Self { records: Vec::new(), is_whole: revision == after };
+        while revision < upto {
+            // A storage that goes away meanwhile is no reason not to start: what is missing is history.
+            let Ok(Some(batch)) = tokio::time::timeout(limits::FRESH_WAIT, history.next()).await else {
+                return Ok(Self { is_whole: false, ..stretch });
+            };
+            match batch {
+                Ok(batch) => {
+                    revision = batch.revision;
+                    // What came meanwhile is told by the watch cache.
+                    stretch.records.extend(Record::of(&batch).filter(|_| revision <= upto));
+                }
+                Err(ReadError::Compacted { oldest: begin }) if begin > revision => {
+                    stretch.is_whole = false;
+                    (history, revision) = oldest(storage, begin).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(stretch)
+    }
+}
+
 /// All the history after `revision`, or what compaction has left of it; and the revision that it begins after.
 async fn oldest(storage: &SharedStorage, revision: i64) -> Result<(Box<dyn RawWatch>, i64), ReadError> {
     match storage.watch("", revision).await {
@@ -313,6 +351,40 @@ mod tests {
         assert_eq!(Note::decode(&note.encode()), Some(note));
         assert_eq!(Note::decode(b""), None);
         assert_eq!(Note::decode(&[9, 1, 2]), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_recalled_in_stretches_is_what_was_observed() {
+        let config = kstore_store::Config::memory();
+        let store = kstore_store::Store::open(config, kstore_nondet::Nondet::simulated(7)).await.unwrap();
+        let storage: SharedStorage = Arc::new(crate::storage::embedded::Embedded::new(store));
+        let write = |nth: i64| {
+            let (key, value) = (format!("/registry/pods/ns/p{}", nth % 5), Bytes::from_static(b"{}"));
+            let writes = vec![crate::storage::Write::Put { key, value, ttl_seconds: 0 }];
+            storage.commit(crate::storage::Commit { guards: Vec::new(), writes, note: note(&[nth]).encode() })
+        };
+        for nth in 1..40 {
+            write(nth).await.unwrap();
+        }
+        let newest = storage.revision().await.unwrap();
+        let shown = |log: &Provenance| {
+            let log = log.0.read();
+            format!("{:?} {:?} {:?} {:?}", log.records, log.order, log.effects, log.by_key)
+        };
+        let observed = Provenance::default();
+        let mut history = storage.watch("", 0).await.unwrap();
+        while observed.0.read().order.back() != Some(&newest) {
+            observed.observe(&history.next().await.unwrap().unwrap());
+        }
+        for length in [1, 3, 20, newest - 1, newest, newest + 1, i64::from(u32::MAX)] {
+            let recalled = Provenance::default();
+            recalled.recall_by(&storage, newest, length).await.unwrap();
+            assert_eq!(shown(&recalled), shown(&observed), "stretches of {length}");
+        }
+        write(40).await.unwrap();
+        let recalled = Provenance::default();
+        recalled.recall_by(&storage, newest, 7).await.unwrap();
+        assert_eq!(shown(&recalled), shown(&observed), "what came meanwhile is told by the cache");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::metrics::Metrics;
 use crate::pipeline::Pipeline;
 use crate::provenance::Provenance;
 use crate::rest::Rest;
-use crate::storage::SharedStorage;
+use crate::storage::{ReadError, SharedStorage};
 use crate::token::Tokens;
 use crate::tunnel::Tunnels;
 use axum::Router;
@@ -34,7 +34,7 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::{Service, ServiceExt as _};
 use tracing::Instrument as _;
 
@@ -95,9 +95,11 @@ impl ApiServer {
         let metrics = Arc::new(Metrics::default());
         let storage = metrics.measure(storage);
         let provenance = Arc::new(Provenance::default());
-        provenance.recall(&storage).await.map_err(FillError::from)?;
+        let recalled = recall(provenance.clone(), storage.clone()).await.map_err(FillError::from)?;
         let observer = provenance.clone();
         let (cache, follow) = Cache::fill(storage, move |batch| observer.observe(batch)).await?;
+        // Before anything new can come: what is told is told in the order in which it happened.
+        recalled.await.map_err(FillError::from)?;
         spawn(Box::pin(follow));
         let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics);
         let pipeline = Arc::new(pipeline.with_tokens(options.tokens));
@@ -171,6 +173,17 @@ impl ApiServer {
             tracing::info!(open = connections.len(), "connections are cut");
         }
     }
+}
+
+/// Begins to read what was written before, and returns what waits for the end of it. The caller does something else meanwhile.
+async fn recall(
+    provenance: Arc<Provenance>,
+    storage: SharedStorage,
+) -> Result<impl Future<Output = Result<(), ReadError>>, ReadError> {
+    let upto = storage.revision().await?;
+    let read = tokio::spawn(async move { provenance.recall(&storage, upto).await });
+    let read = AbortOnDropHandle::new(read);
+    Ok(async move { read.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())) })
 }
 
 fn router(rest: Arc<Rest>, grpc: Grpc) -> Router {

@@ -113,6 +113,17 @@ impl Connection {
     }
 }
 
+/// Runs a client that nothing runs beside, on a thread of its own: it and the task of its connection then take turns instead of
+/// waking each other across threads, which would cost more than the server's part of a small request.
+pub(crate) async fn alone<T, F>(client: impl FnOnce() -> F + Send + 'static) -> anyhow::Result<T>
+where
+    T: Send + 'static,
+    F: Future<Output = anyhow::Result<T>>,
+{
+    let run = move || tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(client());
+    tokio::task::spawn_blocking(run).await?
+}
+
 /// Lines of a response that does not end.
 pub(crate) struct Stream {
     body: Incoming,
@@ -122,6 +133,11 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
+    /// The next bytes, as they come; `None` when the response has ended.
+    pub(crate) async fn bytes(&mut self) -> anyhow::Result<Option<Bytes>> {
+        Ok(self.body.frame().await.transpose()?.and_then(|frame| frame.into_data().ok()))
+    }
+
     /// The next line, without its end; `None` when the response has ended.
     pub(crate) async fn line(&mut self) -> anyhow::Result<Option<Vec<u8>>> {
         loop {

@@ -1,7 +1,7 @@
 //! One object read again and again over TLS: by one client, and by 64 at a time, each on a connection of its own.
 
 use crate::binary::Binary;
-use crate::connection::Connection;
+use crate::connection::{Connection, alone};
 use crate::figure::Figure;
 use crate::limits::{CONNECTIONS, REPEAT};
 use crate::process::{Server, Storage};
@@ -18,15 +18,14 @@ pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Figure>> {
     let server = Server::start_with(&binary, Storage::Memory, &["--components", "apiserver"]).await?;
     let mut figures = Vec::new();
     for connections in [1, CONNECTIONS] {
-        let mut clients = JoinSet::new();
-        for _ in 0..connections {
-            clients.spawn(read(server.connect().await?));
-        }
         let started = Instant::now();
-        let mut latencies = Vec::new();
-        while let Some(client) = clients.join_next().await {
-            latencies.append(&mut client??);
-        }
+        let latencies = match connections {
+            1 => {
+                let kubeconfig = server.kubeconfig.clone();
+                alone(move || async move { read(Connection::open(&kubeconfig).await?).await }).await?
+            }
+            _ => together(&server, connections).await?,
+        };
         let rate = latencies.len() as f64 / started.elapsed().as_secs_f64();
         let plural = if connections == 1 { "" } else { "s" };
         let what = format!("GET of one object, {connections} connection{plural}");
@@ -34,6 +33,19 @@ pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Figure>> {
     }
     server.kill().await?;
     Ok(figures)
+}
+
+/// So many clients at a time.
+async fn together(server: &Server, connections: usize) -> anyhow::Result<Vec<Duration>> {
+    let mut clients = JoinSet::new();
+    for _ in 0..connections {
+        clients.spawn(read(server.connect().await?));
+    }
+    let mut latencies = Vec::new();
+    while let Some(client) = clients.join_next().await {
+        latencies.append(&mut client??);
+    }
+    Ok(latencies)
 }
 
 /// Reads for a while; gives back how long each took.

@@ -71,6 +71,7 @@ fn figures(binary: &binary::Binary) -> Vec<(&'static str, Outcome)> {
         ("list", Box::pin(list::measure(b()))),
         ("watchers of nodes", Box::pin(watchers::measure(b(), watchers::Scope::Node))),
         ("watchers of everything", Box::pin(watchers::measure(b(), watchers::Scope::Everything))),
+        ("watchers flooded", Box::pin(watchers::flood(b()))),
         ("many", Box::pin(many::measure(b()))),
     ]
 }

@@ -44,6 +44,9 @@ pub(crate) const UPDATES: usize = 1000;
 /// The same while all watch everything: each update then goes to all of them, so that this is a thousand times as many events.
 pub(crate) const UPDATES_SHARED: usize = 50;
 
+/// Updates that go to all watchers as fast as that goes: a million events, and still no watcher falls so far behind that it is cut.
+pub(crate) const FLOOD_UPDATES: usize = 1000;
+
 /// Connections that update.
 pub(crate) const UPDATERS: usize = 32;
 

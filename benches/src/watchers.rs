@@ -1,21 +1,23 @@
 //! Watchers of pods over TLS, each on a connection of its own, while pods are patched at a steady rate: what arrived, and how long
-//! after the write was sent. Once as nodes watch (each its own pods, found by the index), once everybody watches everything.
+//! after the write was sent. Once as nodes watch (each its own pods, found by the index), once everybody watches everything. And
+//! without a rate: how many events a second the server sends when everybody watches everything, and what one costs it.
 
 use crate::binary::Binary;
 use crate::connection::{Connection, Stream};
 use crate::figure::Figure;
-use crate::limits::{UPDATERS, UPDATES, UPDATES_SHARED, WATCHED_PODS, WATCHERS};
+use crate::limits::{FLOOD_UPDATES, UPDATERS, UPDATES, UPDATES_SHARED, WATCHED_PODS, WATCHERS};
 use crate::pods::{self, NODES, PODS};
 use crate::process::{Server, Storage};
 use crate::spread::Spread;
+use crate::usage::processor_seconds;
 use bytes::Bytes;
 use serde_json::json;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-/// After the last update a watcher that hears nothing for so long has heard all.
-const QUIET: Duration = Duration::from_secs(2);
+/// A watcher that hears nothing for so long, and has not heard all, has lost something.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long after the start of the watches the updates begin.
 const LEAD: Duration = Duration::from_millis(500);
@@ -32,33 +34,18 @@ pub(crate) enum Scope {
 /// Deliveries and their latency.
 pub(crate) async fn measure(binary: Binary, scope: Scope) -> anyhow::Result<Vec<Figure>> {
     let server = Server::start_with(&binary, Storage::Memory, &["--components", "apiserver"]).await?;
-    pods::create(&server, WATCHED_PODS).await?;
-    let version = server.connect().await?.get(&format!("{PODS}?limit=1")).await?.1;
-    let version: serde_json::Value = serde_json::from_slice(&version)?;
-    let version = version["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-    let (rate, expected) = match scope {
-        Scope::Node => (UPDATES, UPDATES * SECONDS),
-        Scope::Everything => (UPDATES_SHARED, UPDATES_SHARED * SECONDS * WATCHERS),
+    let (rate, each) = match scope {
+        Scope::Node => (UPDATES, UPDATES * SECONDS / NODES),
+        Scope::Everything => (UPDATES_SHARED, UPDATES_SHARED * SECONDS),
     };
+    let streams = open(&server, scope).await?;
     let epoch = Instant::now();
     let mut watchers = JoinSet::new();
-    for watcher in 0..WATCHERS {
-        let selector = match scope {
-            Scope::Node => format!("&fieldSelector=spec.nodeName%3D{}", pods::node(watcher % NODES)),
-            Scope::Everything => String::new(),
-        };
-        let path = format!("{PODS}?watch=1&resourceVersion={version}{selector}");
-        watchers.spawn(watch(server.connect().await?.stream(&path).await?, epoch));
+    for stream in streams {
+        watchers.spawn(watch(stream, epoch, each));
     }
     let begin = Instant::now() + LEAD;
-    let mut updaters = JoinSet::new();
-    for updater in 0..UPDATERS {
-        updaters.spawn(update(server.connect().await?, updater, rate, epoch, begin));
-    }
-    while let Some(updater) = updaters.join_next().await {
-        updater??;
-    }
-    let took = begin.elapsed();
+    let took = update_all(&server, Pace { count: rate * SECONDS, rate, epoch, begin }).await?;
     let mut latencies = Vec::new();
     while let Some(watcher) = watchers.join_next().await {
         latencies.append(&mut watcher??);
@@ -70,24 +57,93 @@ pub(crate) async fn measure(binary: Binary, scope: Scope) -> anyhow::Result<Vec<
     };
     let real = (rate * SECONDS) as f64 / took.as_secs_f64();
     let what = format!("{WATCHERS} watchers {whose}, {real:.0} updates/s, from PATCH sent to event read");
+    let expected = WATCHERS * each;
     let delivered = format!("{} of {expected}, {}", latencies.len(), Spread::of(latencies).latency());
     Ok(vec![Figure::new(what, "", delivered)])
+}
+
+/// As many events as the server sends while everybody watches everything and pods are patched as fast as that goes.
+pub(crate) async fn flood(binary: Binary) -> anyhow::Result<Vec<Figure>> {
+    let server = Server::start_with(&binary, Storage::Memory, &["--components", "apiserver"]).await?;
+    let mut watchers = JoinSet::new();
+    for stream in open(&server, Scope::Everything).await? {
+        watchers.spawn(count(stream, FLOOD_UPDATES));
+    }
+    tokio::time::sleep(LEAD).await;
+    let before = processor_seconds(server.id()?)?;
+    let begin = Instant::now();
+    let pace = Pace { count: FLOOD_UPDATES, rate: usize::MAX, epoch: begin, begin };
+    let updated = update_all(&server, pace).await?;
+    let (mut events, mut bytes) = (0, 0);
+    while let Some(watcher) = watchers.join_next().await {
+        let (lines, length) = watcher??;
+        (events, bytes) = (events + lines, bytes + length);
+    }
+    let took = begin.elapsed().as_secs_f64();
+    let cost = processor_seconds(server.id()?)? - before;
+    server.kill().await?;
+    let expected = WATCHERS * FLOOD_UPDATES;
+    let what = format!(
+        "{WATCHERS} watchers of all pods, {FLOOD_UPDATES} updates at {:.0}/s",
+        FLOOD_UPDATES as f64 / updated.as_secs_f64()
+    );
+    let sent = format!(
+        "{events} of {expected}, {:.0} events/s, {:.0} MiB/s; the server's processor time: {:.1} µs an event",
+        events as f64 / took,
+        bytes as f64 / f64::from(1 << 20) / took,
+        cost * 1e6 / events as f64
+    );
+    Ok(vec![Figure::new(what, "", sent)])
+}
+
+/// Creates the pods and opens the watches, each on a connection of its own.
+async fn open(server: &Server, scope: Scope) -> anyhow::Result<Vec<Stream>> {
+    pods::create(server, WATCHED_PODS).await?;
+    let version = server.connect().await?.get(&format!("{PODS}?limit=1")).await?.1;
+    let version: serde_json::Value = serde_json::from_slice(&version)?;
+    let version = version["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+    let mut streams = Vec::new();
+    for watcher in 0..WATCHERS {
+        let selector = match scope {
+            Scope::Node => format!("&fieldSelector=spec.nodeName%3D{}", pods::node(watcher % NODES)),
+            Scope::Everything => String::new(),
+        };
+        let path = format!("{PODS}?watch=1&resourceVersion={version}{selector}");
+        streams.push(server.connect().await?.stream(&path).await?);
+    }
+    Ok(streams)
+}
+
+/// How pods are updated.
+#[derive(Clone, Copy)]
+struct Pace {
+    count: usize,
+    /// Per second.
+    rate: usize,
+    epoch: Instant,
+    begin: Instant,
+}
+
+/// Carries out all updates; how long that took.
+async fn update_all(server: &Server, pace: Pace) -> anyhow::Result<Duration> {
+    let mut updaters = JoinSet::new();
+    for updater in 0..UPDATERS {
+        updaters.spawn(update(server.connect().await?, updater, pace));
+    }
+    while let Some(updater) = updaters.join_next().await {
+        updater??;
+    }
+    Ok(pace.begin.elapsed())
 }
 
 /// For how many seconds pods are updated.
 const SECONDS: usize = 5;
 
 /// Patches pods at this updater's part of the rate, with the time of sending inside.
-async fn update(
-    mut connection: Connection,
-    updater: usize,
-    rate: usize,
-    epoch: Instant,
-    begin: Instant,
-) -> anyhow::Result<()> {
-    for nth in (updater..rate * SECONDS).step_by(UPDATERS) {
-        sleep_until(begin + Duration::from_secs_f64(nth as f64 / rate as f64)).await;
-        let sent = epoch.elapsed().as_micros().to_string();
+async fn update(mut connection: Connection, updater: usize, pace: Pace) -> anyhow::Result<()> {
+    for nth in (updater..pace.count).step_by(UPDATERS) {
+        sleep_until(pace.begin + Duration::from_secs_f64(nth as f64 / pace.rate as f64)).await;
+        let sent = pace.epoch.elapsed().as_micros().to_string();
         let patch = json!({"metadata": {"annotations": {"example.com/sent": sent}}});
         let path = format!("{PODS}/{}", pods::name(nth % WATCHED_PODS));
         connection.patch(&path, Bytes::from(patch.to_string())).await?;
@@ -95,14 +151,24 @@ async fn update(
     Ok(())
 }
 
-/// Reads events until there are no more; how old each was.
-async fn watch(mut stream: Stream, epoch: Instant) -> anyhow::Result<Vec<Duration>> {
+/// Reads events until there were so many, and their bytes.
+async fn count(mut stream: Stream, expected: usize) -> anyhow::Result<(usize, usize)> {
+    let (mut lines, mut length) = (0, 0);
+    while lines < expected {
+        let Ok(bytes) = tokio::time::timeout(PATIENCE, stream.bytes()).await else { break };
+        let Some(bytes) = bytes? else { break };
+        lines += bytes.iter().filter(|byte| **byte == b'\n').count();
+        length += bytes.len();
+    }
+    Ok((lines, length))
+}
+
+/// Reads events until there were so many; how old each was.
+async fn watch(mut stream: Stream, epoch: Instant, expected: usize) -> anyhow::Result<Vec<Duration>> {
     const SENT: &[u8] = b"\"example.com/sent\":\"";
     let mut latencies = Vec::new();
-    // Before the first update and between two of them it is quiet for longer than at the end.
-    let patience =
-        |heard: bool| if heard { QUIET } else { QUIET + LEAD + Duration::from_secs(SECONDS as u64) };
-    while let Ok(line) = tokio::time::timeout(patience(!latencies.is_empty()), stream.line()).await {
+    while latencies.len() < expected {
+        let Ok(line) = tokio::time::timeout(PATIENCE, stream.line()).await else { break };
         let Some(line) = line? else { break };
         let now = epoch.elapsed();
         let Some(at) = line.windows(SENT.len()).position(|window| window == SENT) else { continue };

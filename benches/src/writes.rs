@@ -2,7 +2,7 @@
 //! On disk an answered create has been synced, so that one client sees the disk's latency and 64 share its syncs.
 
 use crate::binary::Binary;
-use crate::connection::Connection;
+use crate::connection::{Connection, alone};
 use crate::figure::Figure;
 use crate::limits::{CONNECTIONS, REPEAT, VALUE_BYTES};
 use crate::process::{Server, Storage};
@@ -20,16 +20,15 @@ pub(crate) async fn measure(binary: Binary, storage: Storage) -> anyhow::Result<
     let server = Server::start(&binary, storage).await?;
     let mut figures = Vec::new();
     for connections in [1, CONNECTIONS] {
-        let mut clients = JoinSet::new();
-        for client in 0..connections {
-            let connection = server.connect().await?;
-            clients.spawn(create(connection, format!("c{connections}-{client}")));
-        }
         let started = Instant::now();
-        let mut latencies = Vec::new();
-        while let Some(client) = clients.join_next().await {
-            latencies.append(&mut client??);
-        }
+        let latencies = match connections {
+            1 => {
+                let kubeconfig = server.kubeconfig.clone();
+                alone(move || async move { create(Connection::open(&kubeconfig).await?, "c1".into()).await })
+                    .await?
+            }
+            _ => together(&server, connections).await?,
+        };
         let rate = latencies.len() as f64 / started.elapsed().as_secs_f64();
         let plural = if connections == 1 { "" } else { "s" };
         figures.push(Figure::new(
@@ -40,6 +39,19 @@ pub(crate) async fn measure(binary: Binary, storage: Storage) -> anyhow::Result<
     }
     server.kill().await?;
     Ok(figures)
+}
+
+/// So many clients at a time.
+async fn together(server: &Server, connections: usize) -> anyhow::Result<Vec<Duration>> {
+    let mut clients = JoinSet::new();
+    for client in 0..connections {
+        clients.spawn(create(server.connect().await?, format!("c{connections}-{client}")));
+    }
+    let mut latencies = Vec::new();
+    while let Some(client) = clients.join_next().await {
+        latencies.append(&mut client??);
+    }
+    Ok(latencies)
 }
 
 /// Creates one after the other for a while; gives back how long each took.

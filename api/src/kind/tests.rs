@@ -113,3 +113,166 @@ fn shared_storage_points_to_a_row_that_stores_itself() {
     let prefixes: BTreeSet<_> = stored().map(|r| r.storage).collect();
     assert_eq!(prefixes.len(), stored().count(), "no two kinds share a prefix by accident");
 }
+
+/// Plural, scope, category (`-`: none) and paths below of every row, a version per line that ends in a colon.
+const SHAPES: &str = "
+v1:
+bindings N -
+componentstatuses C -
+configmaps N -
+endpoints N -
+events N -
+limitranges N -
+namespaces C - finalize status
+nodes C - proxy status
+persistentvolumeclaims N - status
+persistentvolumes C - status
+pods N all attach binding ephemeralcontainers eviction exec log portforward proxy resize status
+podtemplates N -
+replicationcontrollers N all scale status
+resourcequotas N - status
+secrets N -
+serviceaccounts N - token
+services N all proxy status
+apps/v1:
+controllerrevisions N -
+daemonsets N all status
+deployments N all scale status
+replicasets N all scale status
+statefulsets N all scale status
+batch/v1:
+cronjobs N all status
+jobs N all status
+autoscaling/v1:
+horizontalpodautoscalers N all status
+autoscaling/v2:
+horizontalpodautoscalers N all status
+networking.k8s.io/v1:
+ingressclasses C -
+ingresses N - status
+ipaddresses C -
+networkpolicies N -
+servicecidrs C - status
+policy/v1:
+poddisruptionbudgets N - status
+rbac.authorization.k8s.io/v1:
+clusterrolebindings C -
+clusterroles C -
+rolebindings N -
+roles N -
+storage.k8s.io/v1:
+csidrivers C -
+csinodes C -
+csistoragecapacities N -
+storageclasses C -
+volumeattachments C - status
+volumeattributesclasses C -
+admissionregistration.k8s.io/v1:
+mutatingadmissionpolicies C api-extensions
+mutatingadmissionpolicybindings C api-extensions
+mutatingwebhookconfigurations C api-extensions
+validatingadmissionpolicies C api-extensions status
+validatingadmissionpolicybindings C api-extensions
+validatingwebhookconfigurations C api-extensions
+apiregistration.k8s.io/v1:
+apiservices C api-extensions status
+authentication.k8s.io/v1:
+selfsubjectreviews C -
+tokenreviews C -
+authorization.k8s.io/v1:
+localsubjectaccessreviews N -
+selfsubjectaccessreviews C -
+selfsubjectrulesreviews C -
+subjectaccessreviews C -
+certificates.k8s.io/v1:
+certificatesigningrequests C - approval status
+coordination.k8s.io/v1:
+leases N -
+discovery.k8s.io/v1:
+endpointslices N -
+events.k8s.io/v1:
+events N -
+node.k8s.io/v1:
+runtimeclasses C -
+scheduling.k8s.io/v1:
+priorityclasses C -
+flowcontrol.apiserver.k8s.io/v1:
+flowschemas C - status
+prioritylevelconfigurations C - status
+resource.k8s.io/v1:
+deviceclasses C -
+resourceclaims N - status
+resourceclaimtemplates N -
+resourceslices C -";
+
+#[test]
+fn scopes_categories_and_paths_are_those_of_kubernetes() {
+    let mut version = "";
+    let mut wanted = BTreeSet::new();
+    for line in SHAPES.lines().filter(|line| !line.is_empty()) {
+        match line.strip_suffix(':') {
+            Some(next) => version = next,
+            None => {
+                wanted.insert(format!("{version} {line}"));
+            }
+        }
+    }
+    let shape = |row: &Resource| {
+        let category = if row.categories.is_empty() { "-".to_owned() } else { row.categories.join(",") };
+        let scope = if row.namespaced { "N" } else { "C" };
+        let below = row.subresources.iter().map(|sub| format!(" {}", sub.name)).collect::<String>();
+        format!("{} {} {scope} {category}{below}", row.api_version(), row.plural)
+    };
+    assert_eq!(RESOURCES.iter().map(shape).collect::<BTreeSet<_>>(), wanted);
+}
+
+#[test]
+fn verbs_are_the_eight_but_for_a_few() {
+    let eight = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+    for row in RESOURCES {
+        let mut want = eight.to_vec();
+        match row.plural {
+            "namespaces" => want.retain(|verb| *verb != "deletecollection"),
+            "componentstatuses" => want.retain(|verb| matches!(*verb, "get" | "list")),
+            "bindings" => want.retain(|verb| *verb == "create"),
+            plural if plural.ends_with("reviews") => want.retain(|verb| *verb == "create"),
+            _ => {}
+        }
+        assert_eq!(row.verbs, want, "{}", row.qualified());
+    }
+}
+
+/// The plurals of the rows for which something holds.
+fn rows_that(hold: impl Fn(&Resource) -> bool) -> BTreeSet<&'static str> {
+    stored().filter(|row| hold(row)).map(|row| row.plural).collect()
+}
+
+fn words(text: &'static str) -> BTreeSet<&'static str> {
+    text.split_whitespace().collect()
+}
+
+#[test]
+fn what_holds_of_some_kinds_alone_holds_of_those_of_kubernetes() {
+    let conditional = "apiservices csidrivers csinodes csistoragecapacities leases mutatingadmissionpolicies
+        mutatingadmissionpolicybindings mutatingwebhookconfigurations poddisruptionbudgets runtimeclasses
+        validatingadmissionpolicies validatingadmissionpolicybindings validatingwebhookconfigurations volumeattachments";
+    assert_eq!(rows_that(|row| !row.unconditional_update), words(conditional));
+    let upsert = "clusterrolebindings clusterroles endpoints events leases limitranges rolebindings roles runtimeclasses
+        services";
+    assert_eq!(rows_that(|row| row.create_on_update), words(upsert));
+    let returned = "csidrivers csinodes deviceclasses namespaces persistentvolumeclaims persistentvolumes pods
+        podtemplates resourceclaims resourceclaimtemplates resourcequotas resourceslices serviceaccounts services
+        storageclasses volumeattachments volumeattributesclasses";
+    assert_eq!(rows_that(|row| row.returns_deleted), words(returned));
+    let orphan = |row: &Resource| row.default_propagation == DefaultPropagation::Orphan;
+    assert_eq!(rows_that(orphan), words("jobs replicationcontrollers"));
+    let none = |row: &Resource| row.default_propagation == DefaultPropagation::Unsupported;
+    assert_eq!(rows_that(none), words("events"));
+    assert_eq!(rows_that(|row| row.graceful_delete), words("pods"));
+    let path = |row: &Resource| row.name_rule == NameRule::PathSegment;
+    let named =
+        "apiservices certificatesigningrequests clusterrolebindings clusterroles events poddisruptionbudgets
+        rolebindings roles";
+    assert_eq!(rows_that(path), words(named));
+    assert_eq!(rows_that(|row| row.name_rule == NameRule::Label), words("namespaces services"));
+}

@@ -2,8 +2,10 @@
 
 use super::entry::Entry;
 use super::filter::Filter;
-use super::form::{Form, frame, watch_line};
+use super::form::{Form, Look, frame, turned, watch_line};
 use bytes::Bytes;
+use kstore_api::kind::Resource;
+use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 
 /// A change at a revision. At least one of `new` and `old` is there.
@@ -21,6 +23,17 @@ pub struct Change {
     lines: [OnceLock<Bytes>; 3],
     /// The event in the other forms, by what is seen; few changes are ever asked for these.
     others: OnceLock<Box<[[OnceLock<Bytes>; Form::OTHERS]; 3]>>,
+    /// The event as few ask for it: in another version, or as a row of a table. One for each way to look at it.
+    rare: Mutex<Vec<Rare>>,
+}
+
+/// The event, looked at in a way that is not worth a place of its own.
+#[derive(Debug)]
+struct Rare {
+    resource: &'static Resource,
+    seen: Seen,
+    look: Look,
+    event: Option<Bytes>,
 }
 
 /// How a change looks through a filter.
@@ -52,8 +65,8 @@ impl Change {
     /// When both are `None`.
     pub fn new(revision: i64, new: Option<Arc<Entry>>, old: Option<Arc<Entry>>) -> Self {
         assert!(new.is_some() || old.is_some(), "a change has a state before or after");
-        let (gone, lines, others) = Default::default();
-        Self { revision, new, old, gone, lines, others }
+        let (gone, lines, others, rare) = Default::default();
+        Self { revision, new, old, gone, lines, others, rare }
     }
 
     /// The object before or after: for what never changes (kind, namespace, name).
@@ -106,8 +119,97 @@ impl Change {
         place.get().cloned()
     }
 
+    /// The event in any form and in any version of its kind; encoded once for each, shared by all watchers. `None` if the object
+    /// has no such form.
+    pub fn event_in(&self, seen: Seen, resource: &'static Resource, form: Form) -> Option<Bytes> {
+        if form.is_of_all_versions() || std::ptr::eq(resource, self.any().resource) {
+            return self.event(seen, form);
+        }
+        self.looked_at(seen, resource, Look::Turned(form), |entry| turned(seen, entry, resource, form))
+    }
+
+    /// The event as somebody looks at its object in a version; made by the first who asks, while others wait. Of a look that
+    /// changes with time only the newest is kept.
+    pub fn looked_at(
+        &self,
+        seen: Seen,
+        resource: &'static Resource,
+        look: Look,
+        make: impl FnOnce(&Entry) -> Option<Bytes>,
+    ) -> Option<Bytes> {
+        let mut rare = self.rare.lock();
+        let same = |rare: &Rare| {
+            rare.seen == seen && rare.look.replaces(look) && std::ptr::eq(rare.resource, resource)
+        };
+        let place = rare.iter().position(same);
+        if let Some(found) = place.map(|at| &rare[at]).filter(|found| found.look == look) {
+            return found.event.clone();
+        }
+        let event = make(self.object(seen));
+        let made = Rare { resource, seen, look, event: event.clone() };
+        match place {
+            Some(at) => rare[at] = made,
+            None => rare.push(made),
+        }
+        event
+    }
+
     /// Roughly what holding this change costs, in bytes: the object, and its event in one form.
     pub fn weight(&self) -> usize {
         256 + 2 * self.new.as_ref().map_or(0, |e| e.weight())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::form::MetaVersion;
+    use super::*;
+    use kstore_api::{kind, object};
+    use serde_json::json;
+
+    const SCALERS: &str = "horizontalpodautoscalers";
+
+    fn scaler() -> (Change, [&'static Resource; 2]) {
+        let rows = ["v2", "v1"].map(|version| kind::lookup("autoscaling", version, SCALERS).unwrap());
+        let value = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "h", "namespace": "ns", "uid": "u"},
+            "spec": {"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}}});
+        let stored = object::encode_stored(&value).into();
+        let entry = Entry::new(rows[0], &rows[0].storage_key("ns", "h"), &value, stored, 5, 5).unwrap();
+        (Change::new(5, Some(Arc::new(entry)), None), rows)
+    }
+
+    #[test]
+    fn an_event_is_encoded_once_for_each_form_in_every_version() {
+        let (change, rows) = scaler();
+        let entry = change.any().clone();
+        let partial = MetaVersion::V1;
+        for form in [Form::Json, Form::Protobuf, Form::Partial(partial), Form::PartialProtobuf(partial)] {
+            let [stored, other] = rows.map(|row| change.event_in(Seen::Added, row, form).unwrap());
+            assert_eq!(Some(&stored), frame(Seen::Added, &entry, form).as_ref(), "{form:?}");
+            match form.is_of_all_versions() {
+                true => assert_eq!(stored.as_ptr(), other.as_ptr(), "{form:?}"),
+                false => assert_eq!(Some(&other), turned(Seen::Added, &entry, rows[1], form).as_ref()),
+            }
+            let again = rows.map(|row| change.event_in(Seen::Added, row, form).unwrap().as_ptr());
+            assert_eq!(again, [stored.as_ptr(), other.as_ptr()], "{form:?}");
+        }
+    }
+
+    #[test]
+    fn rows_are_shared_within_a_second_and_made_anew_in_the_next() {
+        let (change, rows) = scaler();
+        let mut made = 0;
+        let mut look = |carries, second| {
+            let look = Look::Row { version: MetaVersion::V1, carries, second };
+            change.looked_at(Seen::Added, rows[1], look, |_| {
+                made += 1;
+                Some(Bytes::from(format!("{carries}{second}")))
+            })
+        };
+        let seen = [("None", 1), ("None", 1), ("Object", 1), ("None", 2), ("None", 2), ("Object", 1)]
+            .map(|(carries, second)| look(carries, second).unwrap());
+        assert_eq!(seen, ["None1", "None1", "Object1", "None2", "None2", "Object1"]);
+        assert_eq!((made, change.rare.lock().len()), (3, 2));
     }
 }

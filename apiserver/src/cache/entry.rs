@@ -9,7 +9,7 @@ use kstore_api::kind::Resource;
 use kstore_api::selector::{field, label};
 use kstore_api::{meta, object};
 use serde_json::Value;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// An object at a revision. Immutable; shared by cache, lists and watches.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub struct Entry {
     facts: Facts,
     /// The object as a protobuf message, once somebody wanted it and if there was room to keep it.
     message: OnceLock<message::Kept>,
+    /// The object parsed, if it is one that every write asks about.
+    value: OnceLock<Arc<Value>>,
 }
 
 // The order of the facts; fields and then labels follow.
@@ -70,13 +72,29 @@ impl Entry {
         let item = item.map_err(|e| Malformed { key: key.to_owned(), reason: e.to_string() })?;
         let metadata = stored.len() - item.len();
         let facts = facts(resource, key, value);
-        Ok(Self { resource, revision, created, stored, metadata, facts, message: OnceLock::new() })
+        Ok(Self {
+            resource,
+            revision,
+            created,
+            stored,
+            metadata,
+            facts,
+            message: OnceLock::new(),
+            value: OnceLock::new(),
+        })
     }
 
     /// This last state with the revision at which it was deleted: what a DELETED event carries.
     pub fn deleted_at(&self, revision: i64) -> Self {
         let facts = Facts::of((0..self.facts.len()).map(|at| self.facts.get(at)));
-        Self { revision, stored: self.stored.clone(), facts, message: OnceLock::new(), ..*self }
+        Self {
+            revision,
+            stored: self.stored.clone(),
+            facts,
+            message: OnceLock::new(),
+            value: OnceLock::new(),
+            ..*self
+        }
     }
 
     /// The storage key.
@@ -122,6 +140,16 @@ impl Entry {
         let mut value: Value = read.unwrap_or_else(|error| self.remains(&error));
         value["metadata"]["resourceVersion"] = self.revision.to_string().into();
         value
+    }
+
+    /// The same, for those who only look. A namespace, which each write into it asks about, is parsed once and kept so: there
+    /// are few of them.
+    pub fn parsed(&self) -> Arc<Value> {
+        let parse = || Arc::new(self.parse());
+        match self.resource.plural == "namespaces" {
+            true => self.value.get_or_init(parse).clone(),
+            false => parse(),
+        }
     }
 
     /// Only its metadata, parsed: a fraction of the work.

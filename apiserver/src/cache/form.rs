@@ -1,10 +1,13 @@
-//! The forms in which a watch sends an object that is stored in the version asked for, and the bytes of one event in each. Tables
-//! and other versions are made per watch, where they are asked for.
+//! The forms in which a watch sends an object, and the bytes of one event in each. Rows of tables are made where they are asked
+//! for; here is only what tells one from another ([`Look`]).
 
 use super::change::Seen;
 use super::entry::Entry;
 use bytes::{BufMut, Bytes, BytesMut};
+use kstore_api::convert;
+use kstore_api::kind::Resource;
 use kstore_api::wire::protobuf;
+use serde_json::Value;
 
 /// A form that all watches who ask for it share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +50,44 @@ impl MetaVersion {
     }
 }
 
+/// A way to look at an event that few ask for, beside the version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// The object in another version than the stored one.
+    Turned(Form),
+    /// As a row of a table, without the definitions of the columns.
+    Row {
+        /// The version of the table.
+        version: MetaVersion,
+        /// What the row carries besides its cells.
+        carries: &'static str,
+        /// When it is looked at, in seconds: cells tell ages.
+        second: i64,
+    },
+}
+
+impl Look {
+    /// Whether it is the same but for the time.
+    pub(super) fn replaces(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Row { version, carries, .. }, Self::Row { version: v, carries: c, .. }) => {
+                (version, carries) == (v, c)
+            }
+            (Self::Turned(form), Self::Turned(other)) => form == other,
+            (Self::Turned(_), Self::Row { .. }) | (Self::Row { .. }, Self::Turned(_)) => false,
+        }
+    }
+}
+
 impl Form {
+    /// Whether it is the same in all versions of a kind: metadata is.
+    pub fn is_of_all_versions(self) -> bool {
+        match self {
+            Self::Json | Self::Protobuf => false,
+            Self::Partial(_) | Self::PartialProtobuf(_) => true,
+        }
+    }
+
     /// How many forms there are besides JSON.
     pub(super) const OTHERS: usize = 5;
 
@@ -78,6 +118,24 @@ pub fn frame(seen: Seen, entry: &Entry, form: Form) -> Option<Bytes> {
             protobuf::watch_frame(seen.as_str(), &partial).into()
         }
     })
+}
+
+/// One event with its object in another version than the stored one. `None` if that has no such form.
+pub fn turned(seen: Seen, entry: &Entry, resource: &Resource, form: Form) -> Option<Bytes> {
+    let mut value = entry.parse();
+    convert::from_storage(resource, &mut value);
+    event_of(seen.as_str(), &value, form)
+}
+
+/// An event with an object that is at hand as a value, and is what the form shows.
+pub fn event_of(kind: &str, object: &Value, form: Form) -> Option<Bytes> {
+    match form {
+        Form::Json | Form::Partial(_) => Some(watch_line(kind, object.to_string().as_bytes())),
+        Form::Protobuf | Form::PartialProtobuf(_) => {
+            let object = protobuf::encode(object).ok()?;
+            Some(protobuf::watch_frame(kind, &object).into())
+        }
+    }
 }
 
 /// The object as protobuf, with its envelope. `None` if the kind has no such form.

@@ -1,12 +1,14 @@
 //! Reading of an object's bytes only what selectors look at: a start with a hundred thousand stored pods must not build a hundred
 //! thousand trees to keep ten strings of each. The rest is skipped, though it must be JSON.
 
-use kstore_api::kind::Resource;
+use kstore_api::kind::{RESOURCES, Resource};
 use kstore_api::selector::field;
 use serde::Deserialize as _;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::OnceLock;
 
 type Path = &'static [&'static str];
 
@@ -16,56 +18,81 @@ const IDENTITY: [Path; 4] =
 
 /// The object with nothing but its identity, its labels and what its kind can be selected by.
 pub(super) fn read(bytes: &[u8], resource: &Resource) -> Result<Value, serde_json::Error> {
-    let wanted: Vec<Path> = IDENTITY.into_iter().chain(field::own_paths(resource)).collect();
     let text = std::str::from_utf8(bytes).map_err(serde::de::Error::custom)?;
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Wanted(wanted).deserialize(&mut reader)?;
+    let value = Wanted::of_kind(resource).deserialize(&mut reader)?;
     reader.end()?;
     Ok(value)
 }
 
-/// The members of one object that lie on these paths.
-struct Wanted(Vec<Path>);
+/// What is wanted of a value: all of it, or nothing but what is wanted of some members, if it is an object.
+enum Wanted {
+    All,
+    Members(Vec<(&'static str, Wanted)>),
+}
 
-/// A member's name, if it lies on one of the paths, and the rests of these.
-struct Member<'w>(&'w Wanted);
+impl Wanted {
+    /// Of an object of this kind; made once, not per object.
+    fn of_kind(resource: &Resource) -> &'static Self {
+        type Row = (&'static str, &'static str, &'static str);
+        static KINDS: OnceLock<BTreeMap<Row, Wanted>> = OnceLock::new();
+        let row = |resource: &Resource| (resource.group, resource.version, resource.plural);
+        let kinds = KINDS.get_or_init(|| {
+            let paths = |resource| IDENTITY.into_iter().chain(field::own_paths(resource));
+            RESOURCES.iter().map(|kind| (row(kind), Self::of(&paths(kind).collect::<Vec<_>>()))).collect()
+        });
+        kinds.get(&row(resource)).expect("every kind is a row of the table")
+    }
 
-impl<'de> DeserializeSeed<'de> for Member<'_> {
-    type Value = Option<(&'static str, Wanted)>;
+    /// What lies on these paths.
+    fn of(paths: &[Path]) -> Self {
+        if paths.iter().any(|path| path.is_empty()) {
+            return Self::All;
+        }
+        let mut below: BTreeMap<&'static str, Vec<Path>> = BTreeMap::new();
+        paths.iter().for_each(|path| below.entry(path[0]).or_default().push(&path[1..]));
+        Self::Members(below.into_iter().map(|(name, paths)| (name, Self::of(&paths))).collect())
+    }
+}
+
+/// A member's name, if something is wanted of it, and what.
+struct Member<'w>(&'w [(&'static str, Wanted)]);
+
+impl<'de, 'w> DeserializeSeed<'de> for Member<'w> {
+    type Value = Option<&'w (&'static str, Wanted)>;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Self::Value, D::Error> {
         reader.deserialize_str(self)
     }
 }
 
-impl Visitor<'_> for Member<'_> {
-    type Value = Option<(&'static str, Wanted)>;
+impl<'w> Visitor<'_> for Member<'w> {
+    type Value = Option<&'w (&'static str, Wanted)>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the name of a member")
     }
 
     fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        let on = |path: &&Path| path.first().is_some_and(|first| *first == name);
-        let Some(first) = self.0.0.iter().find(on) else { return Ok(None) };
-        let below = self.0.0.iter().filter(on).map(|path| &path[1..]);
-        Ok(Some((first[0], Wanted(below.collect()))))
+        Ok(self.0.iter().find(|(wanted, _)| *wanted == name))
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Wanted {
+impl<'de> DeserializeSeed<'de> for &Wanted {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
-        match self.0.iter().any(|path| path.is_empty()) {
-            true => Value::deserialize(reader),
-            false => reader.deserialize_any(self),
+        match self {
+            Wanted::All => Value::deserialize(reader),
+            Wanted::Members(members) => reader.deserialize_any(Members(members)),
         }
     }
 }
 
-/// Whatever is no object where one should be counts as nothing.
-impl<'de> Visitor<'de> for Wanted {
+/// Reads an object of which only these members are wanted. Whatever is no object where one should be counts as nothing.
+struct Members<'w>(&'w [(&'static str, Wanted)]);
+
+impl<'de> Visitor<'de> for Members<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -74,10 +101,12 @@ impl<'de> Visitor<'de> for Wanted {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut members = Map::new();
-        while let Some(member) = access.next_key_seed(Member(&self))? {
+        while let Some(member) = access.next_key_seed(Member(self.0))? {
             match member {
                 None => drop(access.next_value::<IgnoredAny>()?),
-                Some((name, below)) => drop(members.insert(name.to_owned(), access.next_value_seed(below)?)),
+                Some((name, below)) => {
+                    drop(members.insert((*name).to_owned(), access.next_value_seed(below)?))
+                }
             }
         }
         Ok(Value::Object(members))

@@ -20,9 +20,17 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    /// Without objects yet. What was deleted before `revision` is not known, so that it counts as the newest change.
-    pub(super) fn starting_at(revision: i64) -> Self {
-        Self { changed: revision, ..Self::default() }
+    /// With these objects, all of one kind and in key order. What was deleted before `revision` is not known, so that it counts
+    /// as the newest change.
+    pub(super) fn of(entries: &[Arc<Entry>], revision: i64) -> Self {
+        let mut found: BTreeMap<&str, Vec<Arc<Entry>>> = BTreeMap::new();
+        if let Some(field) = entries.first().and_then(|entry| indexed_field(entry.resource)) {
+            for entry in entries {
+                found.entry(entry.field(field)).or_default().push(entry.clone());
+            }
+        }
+        let indexed = found.iter().map(|(value, entries)| ((*value).into(), Objects::of(entries))).collect();
+        Self { objects: Objects::of(entries), indexed, changed: revision, watchers: Watchers::default() }
     }
 
     /// All of them.

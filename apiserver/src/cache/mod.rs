@@ -5,6 +5,7 @@
 mod change;
 mod entry;
 mod facts;
+mod fill;
 mod filter;
 mod form;
 mod glance;
@@ -19,7 +20,10 @@ mod watchers;
 pub use change::{Change, Seen};
 pub use entry::{Entry, LabelsOf, Malformed};
 pub use filter::Filter;
-pub use form::{Form, MetaVersion, envelope, enveloped, frame, partial_message, put_partial, watch_line};
+pub use form::{
+    Form, Look, MetaVersion, envelope, enveloped, event_of, frame, partial_message, put_partial, turned,
+    watch_line,
+};
 pub use objects::Objects;
 pub use selection::{Selected, Snapshot};
 pub use watch::{Batch, Watch, WatchEnd, WatchStart};
@@ -231,15 +235,8 @@ impl State {
     async fn read(storage: &SharedStorage) -> Result<(Self, i64, Box<dyn RawWatch>), FillError> {
         let revision = storage.revision().await?;
         let page = storage.list(ROOT, &crate::storage::prefix_end(ROOT), 0, revision).await?;
-        let mut kinds: BTreeMap<&'static str, Kind> = kstore_api::kind::stored()
-            .map(|resource| (root(resource), Kind::starting_at(revision)))
-            .collect();
-        for raw in &page.items {
-            let Some(resource) = resource_of(&raw.key) else { continue };
-            let entry = Arc::new(Entry::from_raw(resource, raw)?);
-            let kind = kinds.get_mut(root(resource)).expect("every stored kind has its place");
-            kind.insert(&entry);
-        }
+        let kinds = fill::kinds(&page.items, revision)?;
+        drop(page);
         // Everything, not only ROOT: the cache must hear of every revision to know how far it has come.
         let watch = storage.watch("", revision).await?;
         Ok((Self { kinds, recent: Recent::starting_at(revision), next_listener: 0 }, revision, watch))
@@ -329,8 +326,7 @@ fn root(resource: &Resource) -> &'static str {
 
 impl Lookup for Cache {
     fn get(&self, resource: &'static Resource, namespace: &str, name: &str) -> Option<Arc<Value>> {
-        let entry = Cache::get(self, resource, &resource.storage_key(namespace, name))?;
-        Some(Arc::new(entry.parse()))
+        Some(Cache::get(self, resource, &resource.storage_key(namespace, name))?.parsed())
     }
 
     fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>> {

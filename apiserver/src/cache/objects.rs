@@ -33,6 +33,13 @@ impl Leaf {
 }
 
 impl Objects {
+    /// These, which are in key order; as if each had been inserted, without searching its place.
+    pub(super) fn of(entries: &[Arc<Entry>]) -> Self {
+        debug_assert!(entries.is_sorted_by(|a, b| a.key() < b.key()), "a key occurs once, and in its place");
+        let leaves = entries.chunks(LEAF).map(|leaf| Leaf::of(leaf.to_vec())).collect();
+        Self { leaves: Arc::new(leaves), len: entries.len() }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.len
@@ -147,6 +154,19 @@ mod tests {
             objects.insert(config_map(&format!("{n:05}"), 1));
         }
         assert!(objects.leaves.len() <= 5, "{} leaves", objects.leaves.len());
+    }
+
+    #[test]
+    fn entries_at_once_are_entries_one_by_one() {
+        let all: Vec<_> = (0..LEAF * 2 + 7).map(|n| config_map(&format!("{n:05}"), 1)).collect();
+        for count in [0, 1, LEAF - 1, LEAF, LEAF + 1, all.len()] {
+            let (at_once, mut one_by_one) = (Objects::of(&all[..count]), Objects::default());
+            all[..count].iter().for_each(|entry| drop(one_by_one.insert(entry.clone())));
+            assert_eq!(keys(&at_once, ""), keys(&one_by_one, ""));
+            let sizes =
+                |objects: &Objects| objects.leaves.iter().map(|leaf| leaf.entries.len()).collect::<Vec<_>>();
+            assert_eq!((at_once.len(), sizes(&at_once)), (one_by_one.len(), sizes(&one_by_one)));
+        }
     }
 
     #[test]

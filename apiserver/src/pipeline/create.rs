@@ -38,14 +38,15 @@ impl Pipeline {
     pub(super) async fn create_object(
         &self,
         request: &Request,
-        object: Value,
+        mut object: Value,
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
         let generated = meta::name(&object).is_empty() && !meta::generate_name(&object).is_empty();
         let mut attempts = if generated { limits::GENERATE_NAME_ATTEMPTS } else { 1 };
         loop {
             attempts -= 1;
-            let mut object = object.clone();
+            // The last attempt needs no copy to begin anew with.
+            let mut object = if attempts > 0 { object.clone() } else { std::mem::take(&mut object) };
             let target = self.admit_new(request, &mut object, options)?;
             let mandate = self.mandate(request);
             match self.registry.create(&target, object, mandate, options.dry_run).await {

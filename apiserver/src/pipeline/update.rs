@@ -114,9 +114,16 @@ impl Pipeline {
         let target = &request.target;
         let decide = |current: Option<&Value>| {
             let current = current.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
-            let old = in_version(target.resource, current.clone());
-            let next = change(&old)?;
-            let mut admitted = self.admit_change(request, options, &old, next)?;
+            let turned;
+            let old = match std::ptr::eq(target.resource.storage_row(), target.resource) {
+                true => current,
+                false => {
+                    turned = in_version(target.resource, current.clone());
+                    &turned
+                }
+            };
+            let next = change(old)?;
+            let mut admitted = self.admit_change(request, options, old, next)?;
             if let Next::Put(next) = &mut admitted {
                 patch::apply::keep_times(current, next);
             }

@@ -1,5 +1,6 @@
 //! Create: "if the key is absent, put", as one commit.
 
+use super::service::{Claims, claims_anything};
 use super::{Mandate, Registry, View, encode, put};
 use crate::cache::Entry;
 use crate::request::Target;
@@ -7,6 +8,7 @@ use crate::storage::{Guard, Outcome};
 use kstore_api::meta;
 use kstore_api::status::Status;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 impl Registry {
@@ -33,9 +35,11 @@ impl Registry {
         let (key, row) = (target.key(), target.resource.storage_row());
         loop {
             // What a Service needs (addresses, ports) is claimed in the same commit; a lost claim means: choose again.
-            let mut value = asked.clone();
             let view = self.view(&mandate);
-            let claims = self.claims(&view, target, None, Some(&mut value))?;
+            let (mut value, mut claims) = (Cow::Borrowed(&asked), Claims::default());
+            if claims_anything(target) {
+                claims = self.claims(&view, target, None, Some(value.to_mut()))?;
+            }
             let bytes = encode(target, &value)?;
             if dry_run || mandate.stage.is_some() {
                 check_absent(&view, target)?;

@@ -34,6 +34,11 @@ pub(super) struct Claims {
     pub writes: Vec<Write>,
 }
 
+/// Whether objects of this kind claim anything at all.
+pub(super) fn claims_anything(target: &Target) -> bool {
+    target.resource.plural == "services" && target.resource.group.is_empty()
+}
+
 impl Registry {
     /// What the step from `before` to `after` (`None`: removed) claims and releases; fills addresses and ports in.
     pub(super) fn claims(
@@ -43,7 +48,7 @@ impl Registry {
         before: Option<&Value>,
         after: Option<&mut Value>,
     ) -> Result<Claims, Status> {
-        if target.resource.plural != "services" || !target.resource.group.is_empty() {
+        if !claims_anything(target) {
             return Ok(Claims::default());
         }
         let held = before.map(claimed_keys).unwrap_or_default();

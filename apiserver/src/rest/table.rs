@@ -1,6 +1,6 @@
 //! Objects as rows (apiserver.md §1.10). The columns and cells of a kind are `kstore_api::table`'s; here they become a Table.
 
-use crate::cache::{Entry, MetaVersion};
+use crate::cache::{Entry, Look, MetaVersion};
 use crate::pipeline::in_version;
 use jiff::Timestamp;
 use kstore_api::kind::Resource;
@@ -33,6 +33,15 @@ impl Include {
                 "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: \
                  must be 'Metadata', 'Object', 'None', or empty"
             ))),
+        }
+    }
+
+    /// The query parameter.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "None",
+            Self::Metadata => "Metadata",
+            Self::Object => "Object",
         }
     }
 }
@@ -71,6 +80,11 @@ impl Tables {
     pub(super) fn event(&self, entry: &Entry, first: bool, now: Timestamp) -> Value {
         let metadata = json!({"resourceVersion": entry.revision.to_string()});
         self.table(metadata, first.then(|| self.columns()), vec![self.row(entry, now)])
+    }
+
+    /// What tells the rows of one event that are made now from others.
+    pub(super) fn look(&self, now: Timestamp) -> Look {
+        Look::Row { version: self.version, carries: self.include.as_str(), second: now.as_second() }
     }
 
     /// A Scale as a table.

@@ -3,16 +3,15 @@
 
 use super::listing::CHUNK_BYTES;
 use super::table::{Tables, partial};
-use crate::cache::{self, Delivery, Entry, Form, Seen, Watch, WatchEnd, watch_line};
+use crate::cache::{self, Delivery, Entry, Form, Seen, Watch, WatchEnd, event_of, watch_line};
 use crate::error;
 use crate::limits;
-use crate::pipeline::in_version;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use futures::Stream;
+use jiff::Timestamp;
 use kstore_api::kind::Resource;
 use kstore_api::status::Status;
-use kstore_api::wire::protobuf;
 use kstore_nondet::Nondet;
 use serde_json::{Value, json};
 use std::convert::Infallible;
@@ -152,12 +151,7 @@ impl Encoder {
         let mut out = BytesMut::new();
         while out.len() < CHUNK_BYTES {
             let Some((_, entry)) = entries.next() else { break };
-            let event = match &self.form {
-                WatchForm::Shared(form) if self.is_stored_version(&entry) => {
-                    cache::frame(Seen::Added, &entry, *form)
-                }
-                WatchForm::Shared(_) | WatchForm::Tables(_) => self.made(Seen::Added, &entry),
-            };
+            let event = self.began_with(&entry);
             out.extend_from_slice(&self.or_error(event));
         }
         (!out.is_empty()).then(|| out.freeze())
@@ -179,31 +173,36 @@ impl Encoder {
         Some(out.freeze())
     }
 
+    /// An event of the initial state, which no other watch shares.
+    fn began_with(&mut self, entry: &Entry) -> Option<Bytes> {
+        match &self.form {
+            WatchForm::Shared(form) if form.is_of_all_versions() || self.is_stored_version(entry) => {
+                cache::frame(Seen::Added, entry, *form)
+            }
+            WatchForm::Shared(form) => cache::turned(Seen::Added, entry, self.resource, *form),
+            WatchForm::Tables(tables) => {
+                let first = std::mem::take(&mut self.first);
+                Some(row(tables, Seen::Added, entry, first, self.nondet.clock.now()))
+            }
+        }
+    }
+
     fn delivered(&mut self, delivery: &Delivery) -> Bytes {
         let (seen, change) = (delivery.seen, &delivery.change);
         let event = match &self.form {
-            WatchForm::Shared(form) if self.is_stored_version(change.any()) => change.event(seen, *form),
-            WatchForm::Shared(_) | WatchForm::Tables(_) => self.made(seen, change.object(seen)),
+            WatchForm::Shared(form) => change.event_in(seen, self.resource, *form),
+            WatchForm::Tables(tables) => {
+                let now = self.nondet.clock.now();
+                if std::mem::take(&mut self.first) {
+                    Some(row(tables, seen, change.object(seen), true, now))
+                } else {
+                    let look = tables.look(now);
+                    let make = |entry: &Entry| Some(row(tables, seen, entry, false, now));
+                    change.looked_at(seen, self.resource, look, make)
+                }
+            }
         };
         self.or_error(event)
-    }
-
-    /// An event that no other watch can share.
-    fn made(&mut self, seen: Seen, entry: &Entry) -> Option<Bytes> {
-        match &self.form {
-            WatchForm::Tables(tables) => {
-                let first = std::mem::take(&mut self.first);
-                Some(line(seen.as_str(), &tables.event(entry, first, self.nondet.clock.now())))
-            }
-            WatchForm::Shared(form @ (Form::Json | Form::Protobuf)) => {
-                let value = in_version(self.resource, entry.parse());
-                event(seen.as_str(), &value, *form)
-            }
-            // The metadata is the same in all versions.
-            WatchForm::Shared(form @ (Form::Partial(_) | Form::PartialProtobuf(_))) => {
-                cache::frame(seen, entry, *form)
-            }
-        }
     }
 
     fn is_stored_version(&self, entry: &Entry) -> bool {
@@ -222,9 +221,9 @@ impl Encoder {
         }
         let object = json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata});
         let made = match &self.form {
-            WatchForm::Shared(form @ (Form::Json | Form::Protobuf)) => event("BOOKMARK", &object, *form),
+            WatchForm::Shared(form @ (Form::Json | Form::Protobuf)) => event_of("BOOKMARK", &object, *form),
             WatchForm::Shared(form @ (Form::Partial(version) | Form::PartialProtobuf(version))) => {
-                event("BOOKMARK", &partial(object["metadata"].clone(), *version), *form)
+                event_of("BOOKMARK", &partial(object["metadata"].clone(), *version), *form)
             }
             WatchForm::Tables(tables) => Some(line("BOOKMARK", &tables.bookmark(&object))),
         };
@@ -238,19 +237,13 @@ impl Encoder {
             WatchForm::Tables(_) => Form::Json,
         };
         let value: Value = serde_json::from_slice(&json).expect("a Status is JSON");
-        event("ERROR", &value, form).unwrap_or_else(|| watch_line("ERROR", &json))
+        event_of("ERROR", &value, form).unwrap_or_else(|| watch_line("ERROR", &json))
     }
 }
 
-/// An event with an object that is at hand as a value.
-fn event(kind: &str, object: &Value, form: Form) -> Option<Bytes> {
-    match form {
-        Form::Json | Form::Partial(_) => Some(line(kind, object)),
-        Form::Protobuf | Form::PartialProtobuf(_) => {
-            let object = protobuf::encode(object).ok()?;
-            Some(protobuf::watch_frame(kind, &object).into())
-        }
-    }
+/// An event as a table of one row.
+fn row(tables: &Tables, seen: Seen, entry: &Entry, first: bool, now: Timestamp) -> Bytes {
+    line(seen.as_str(), &tables.event(entry, first, now))
 }
 
 fn line(kind: &str, value: &Value) -> Bytes {

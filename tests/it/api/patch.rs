@@ -164,8 +164,8 @@ fn what_a_patch_makes_is_defaulted_and_judged_as_any_other_object() {
             (
                 STRATEGIC,
                 json!({"spec": {"strategy": {"$retainKeys": ["type"], "rollingUpdate": {"maxSurge": 1}}}}),
-                422,
-                "retainKeys",
+                400,
+                "invalid patch format of retainKeys",
             ),
             (STRATEGIC, json!({"spec": {"$patch": "sideways"}}), 400, "sideways"),
             (MERGE, json!([]), 400, ""),

@@ -2,7 +2,9 @@
 
 use super::{CONFIG_MAPS, DEPLOYMENTS, PODS, case, run, send, warnings};
 use kstore_apiserver::authn::UserInfo;
+use kstore_proto::kstore::v1 as pb;
 use kstore_tests::{Setup, manifests, simulate};
+use pb::kstore_client::KstoreClient;
 use serde_json::{Value, json};
 
 #[test]
@@ -219,5 +221,30 @@ fn what_is_odd_about_an_object_is_said_of_valid_ones_only_and_of_patched_ones_to
         pod["metadata"]["name"] = json!("q");
         let invalid = send(cluster, "POST", PODS, &pod).await;
         assert_eq!((invalid.code, odd(&invalid)), (422, false));
+    });
+}
+
+#[test]
+fn the_other_door_says_what_is_odd_beside_what_is_wrong() {
+    simulate(Setup::api_alone(), async |cluster| {
+        cluster.create(manifests::config_map("there", "1")).await;
+        let place = pb::Ref {
+            version: "v1".into(),
+            resource: "configmaps".into(),
+            namespace: "default".into(),
+            ..pb::Ref::default()
+        };
+        let create = pb::CreateRequest {
+            r#ref: Some(place),
+            json: r#"{"metadata":{"name":"there"},"dada":1}"#.into(),
+            field_validation: pb::FieldValidation::Warn.into(),
+            ..Default::default()
+        };
+        let refused = KstoreClient::new(cluster.doors()).create(create).await.unwrap_err();
+        let warning = refused.metadata().get_bin("kstore-warning-bin").unwrap().to_bytes().unwrap();
+        assert_eq!(
+            (refused.code(), &warning[..]),
+            (tonic::Code::AlreadyExists, &b"unknown field \"dada\""[..])
+        );
     });
 }
