@@ -1,7 +1,7 @@
 //! Apiservers on a real etcd that changes under them: writers at both of two servers, a leader that is killed, a login that
 //! expires. Real time.
 
-use crate::etcd_storage::{channel, map, maps, restrict, server, two};
+use crate::etcd_storage::{map, maps, restrict, server, two};
 use futures::StreamExt as _;
 use futures::future::join_all;
 use kstore_apiserver::storage::etcd::{Config, User};
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use std::cell::Cell;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
+use tonic::transport::Endpoint;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -95,16 +96,23 @@ async fn follow(server: &OnEtcd) -> impl Future<Output = Vec<String>> + use<> {
     }
 }
 
-/// Which member leads.
+/// Which member leads, as soon as one does.
 async fn leader(members: &[Etcd]) -> usize {
-    for (index, member) in members.iter().enumerate() {
-        let mut maintenance = MaintenanceClient::new(channel(member.url()).await);
-        let status = maintenance.status(pb::StatusRequest {}).await.unwrap().into_inner();
-        if status.header.is_some_and(|header| header.member_id == status.leader) {
-            return index;
+    loop {
+        for (index, member) in members.iter().enumerate() {
+            if leads(member.url()).await == Some(true) {
+                return index;
+            }
         }
+        sleep(Duration::from_millis(100)).await;
     }
-    panic!("nobody leads")
+}
+
+/// Whether a member leads; none if it does not answer.
+async fn leads(url: &str) -> Option<bool> {
+    let channel = Endpoint::new(url.to_owned()).unwrap().connect().await.ok()?;
+    let status = MaintenanceClient::new(channel).status(pb::StatusRequest {}).await.ok()?.into_inner();
+    Some(status.header?.member_id == status.leader)
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ pub(super) async fn server(config: &Config) -> OnEtcd {
 }
 
 /// What etcd's own clients use.
-pub(super) async fn channel(url: &str) -> Channel {
+async fn channel(url: &str) -> Channel {
     Endpoint::new(url.to_owned()).unwrap().connect().await.unwrap()
 }
 
