@@ -105,7 +105,7 @@ impl<'de> Visitor<'de> for Members<'_> {
             match member {
                 None => drop(access.next_value::<IgnoredAny>()?),
                 Some((name, below)) => {
-                    drop(members.insert((*name).to_owned(), access.next_value_seed(below)?))
+                    drop(members.insert((*name).to_owned(), access.next_value_seed(below)?));
                 }
             }
         }
