@@ -7,9 +7,9 @@ use crate::limits::PATH_BYTES;
 use std::collections::BTreeSet;
 
 /// Folders that every container has.
-const FOLDERS: [&str; 15] = [
-    "/bin", "/dev", "/etc", "/home", "/lib", "/opt", "/proc", "/root", "/run", "/sys", "/tmp", "/usr",
-    "/usr/bin", "/var", "/var/log",
+const FOLDERS: [&str; 18] = [
+    "/bin", "/dev", "/etc", "/home", "/lib", "/mnt", "/opt", "/proc", "/root", "/run", "/sbin", "/srv",
+    "/sys", "/tmp", "/usr", "/usr/bin", "/var", "/var/log",
 ];
 /// Files that take everything and give nothing.
 const NOWHERE: [&str; 2] = ["/dev/null", "/dev/zero"];
