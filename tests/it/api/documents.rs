@@ -283,22 +283,23 @@ fn the_root_lists_paths_that_answer() {
 fn what_controllers_saw_is_in_the_status_that_clients_wait_for() {
     simulate(Setup::seed(2), async |cluster| {
         assert_eq!(send(cluster, "POST", DEPLOYMENTS, &manifests::deployment("web", 2)).await.code, 201);
+        let state = async |plural: &str, name: &str| {
+            let object =
+                get(cluster, &format!("/apis/apps/v1/namespaces/default/{plural}/{name}")).await.json();
+            let [seen, now] = ["/status/observedGeneration", "/metadata/generation"]
+                .map(|at| object.pointer(at).and_then(Value::as_i64).unwrap_or(0));
+            assert!(seen <= now, "nobody has seen what is not there: {object}");
+            (seen == now && object["status"]["replicas"] == object["spec"]["replicas"], now)
+        };
         let observed = async |plural: &str, name: &str, generation: i64| {
-            for _ in 0..200 {
-                let object =
-                    get(cluster, &format!("/apis/apps/v1/namespaces/default/{plural}/{name}")).await.json();
-                let [seen, now] = ["/status/observedGeneration", "/metadata/generation"]
-                    .map(|at| object.pointer(at).and_then(Value::as_i64).unwrap_or(0));
-                assert!(seen <= now, "nobody has seen what is not there: {object}");
-                if seen == now
-                    && now >= generation
-                    && object["status"]["replicas"] == object["spec"]["replicas"]
-                {
-                    return now;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-            }
-            panic!("{plural}/{name} was never observed");
+            let what = format!("{plural}/{name} is observed");
+            cluster
+                .wait_until(&what, async || {
+                    let (settled, now) = state(plural, name).await;
+                    settled && now >= generation
+                })
+                .await;
+            state(plural, name).await.1
         };
         let first = observed("deployments", "web", 1).await;
         let sets = get(cluster, "/apis/apps/v1/namespaces/default/replicasets").await.json();

@@ -83,6 +83,8 @@ impl Place {
 
 impl Line {
     pub(super) fn open(client: WatchClient<Channel>, cut: CancellationToken) -> (Self, Events) {
+        // Without bounds: the thread of the cluster stands still until everything has come in, and takes nothing out meanwhile. What
+        // one test writes is the bound.
         let ((requests, outbox), (tell, inbox)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
         let line = Self { requests, at: Arc::default() };
         let at = line.at.clone();
