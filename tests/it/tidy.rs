@@ -213,3 +213,29 @@ fn every_property_names_the_files_of_its_tests() {
     });
     check("a property names the file of its test", missing);
 }
+
+/// Whether a command of a smoke step pipes into one that leaves before its input ends: the writer then dies of SIGPIPE now and
+/// then, and the step with it.
+fn leaves_early(line: &str) -> bool {
+    let readers = line.split('|').skip(1).map(str::trim_start);
+    readers
+        .into_iter()
+        .any(|reader| ["head", "grep -q", "grep -m"].iter().any(|early| reader.starts_with(early)))
+}
+
+#[test]
+fn no_step_reads_less_than_its_command_writes() {
+    let mut steps = 0;
+    let mut offences = Vec::new();
+    for entry in fs::read_dir(workspace_root().join(".ci/smoke.d")).unwrap().map(Result::unwrap) {
+        let text = fs::read_to_string(entry.path()).unwrap();
+        for line in text.lines().filter(|line| line.trim_start().starts_with("step ")) {
+            steps += 1;
+            if leaves_early(line) {
+                offences.push(format!("{}: {line}", entry.file_name().to_string_lossy()));
+            }
+        }
+    }
+    assert!(steps > 100, "steps were found: {steps}");
+    check("a step reads all that its command writes: `sed -n 1p`, not `head`", offences.into_iter());
+}
