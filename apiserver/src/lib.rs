@@ -25,6 +25,7 @@ pub mod registry;
 pub mod request;
 pub mod rest;
 mod server;
+mod service_ranges;
 pub mod storage;
 #[cfg(test)]
 mod testing;
@@ -32,3 +33,4 @@ pub mod token;
 pub mod tunnel;
 
 pub use server::{ApiServer, InProcess, Options, StartError, WatchBatches};
+pub use service_ranges::{ServiceRanges, ServiceRangesError};

@@ -27,6 +27,7 @@ use crate::metrics::{self, Metrics};
 use crate::provenance::{Note, Provenance};
 use crate::registry::{Listed, Mandate, Registry, View};
 use crate::request::{Action, Request, Target};
+use crate::service_ranges::ServiceRanges;
 use crate::token::Tokens;
 use futures::FutureExt as _;
 use in_flight::InFlight;
@@ -149,6 +150,12 @@ impl Pipeline {
     #[must_use]
     pub fn with_tokens(self, tokens: Option<Arc<Tokens>>) -> Self {
         Self { tokens, ..self }
+    }
+
+    /// With networks of the server's own for addresses of services.
+    #[must_use]
+    pub fn with_service_ranges(self, ranges: ServiceRanges) -> Self {
+        Self { registry: self.registry.with_service_ranges(ranges), ..self }
     }
 
     /// The key for tokens of service accounts.

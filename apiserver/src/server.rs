@@ -10,6 +10,7 @@ use crate::metrics::Metrics;
 use crate::pipeline::Pipeline;
 use crate::provenance::Provenance;
 use crate::rest::Rest;
+use crate::service_ranges::ServiceRanges;
 use crate::storage::{ReadError, SharedStorage};
 use crate::token::Tokens;
 use crate::tunnel::Tunnels;
@@ -60,6 +61,8 @@ pub struct Options {
     pub client_ca: Option<String>,
     /// The key for tokens of service accounts; without one nobody gets a token, and none is good.
     pub tokens: Option<Arc<Tokens>>,
+    /// The networks of services.
+    pub service_ranges: ServiceRanges,
 }
 
 /// A running apiserver. Cheap to clone.
@@ -102,7 +105,8 @@ impl ApiServer {
         recalled.await.map_err(FillError::from)?;
         spawn(Box::pin(follow));
         let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics);
-        let pipeline = Arc::new(pipeline.with_tokens(options.tokens));
+        let pipeline =
+            Arc::new(pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges));
         let here = Here::new(&options.advertised, options.client_ca);
         bootstrap::run(&pipeline, &here).await.map_err(StartError::Bootstrap)?;
         let tunnels = Arc::new(Tunnels::default());

@@ -61,7 +61,7 @@ pub(crate) async fn everything(
     doors: &Phase,
     loops: &Phase,
 ) -> anyhow::Result<()> {
-    let Api::Here { storage, quota, history, .. } = &parts.config.api else {
+    let Api::Here { storage, quota, history, service_ranges, .. } = &parts.config.api else {
         unreachable!("the apiserver is here")
     };
     let door = parts.door.context("an apiserver has a door")?;
@@ -71,6 +71,7 @@ pub(crate) async fn everything(
         advertised: door.advertised,
         client_ca: Some(parts.ca_pem.clone()),
         tokens: Some(door.tokens),
+        service_ranges: *service_ranges,
     };
     // The follower ends when the storage closes, which `core` does at its end; if it ends before, the server must not go on.
     let follow = |task| core.spawn("watch-cache", task);
