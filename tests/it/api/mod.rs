@@ -1,6 +1,8 @@
 //! What clients see of the API, row by row as `Kubernetes` has it: tables of requests and answers, through the REST door of a
 //! cluster in memory.
 
+/// Addresses of services and the networks they are from.
+mod addresses;
 /// Server-side apply and the books on field ownership.
 mod apply;
 /// Optimistic concurrency under any interleaving.
