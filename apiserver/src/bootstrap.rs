@@ -19,7 +19,7 @@ use kstore_api::status::{Reason, Status};
 use serde_json::Value;
 
 /// As whom the apiserver writes on its own behalf.
-const SELF: &str = "system:apiserver";
+pub(crate) const SELF: &str = "system:apiserver";
 
 /// Creates what is missing, and says where this server is. On return all of it is there and durable. Two servers that do this at
 /// once do each other no harm; the addresses are those of the one that came last.

@@ -16,6 +16,7 @@ pub mod fence;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod grpc;
+mod identity;
 pub mod limits;
 pub mod lookup;
 pub mod metrics;

@@ -5,6 +5,7 @@ use crate::authn::{Peer, UserInfo};
 use crate::bootstrap::{self, Here};
 use crate::cache::{Cache, FillError};
 use crate::grpc::Grpc;
+use crate::identity;
 use crate::limits;
 use crate::metrics::Metrics;
 use crate::pipeline::Pipeline;
@@ -129,6 +130,13 @@ impl ApiServer {
     /// The pipeline, for embedders that need no encoding.
     pub fn pipeline(&self) -> &Arc<Pipeline> {
         &self.pipeline
+    }
+
+    /// Keeps the Lease that says that a server runs on the machine of this name, and removes those of servers that are no more, until
+    /// the stop token is cancelled. Spawn it where others may ask which servers there are.
+    pub fn keep_identity(&self, hostname: String) -> impl Future<Output = ()> + Send + use<> {
+        let (pipeline, stop) = (self.pipeline.clone(), self.stop.clone());
+        async move { identity::keep(&pipeline, hostname, stop).await }
     }
 
     /// Accepts TLS connections until the stop token is cancelled, then lets open ones end.

@@ -95,6 +95,7 @@ pub(crate) async fn everything(
         }
     };
     let server = api.clone();
+    doors.spawn("identity", api.keep_identity(hostname()));
     doors.spawn("apiserver", async move { server.serve(door.listener, door.tls).await });
     let client = |component| {
         let who = wiring::identity(component);
@@ -115,6 +116,18 @@ pub(crate) async fn everything(
         loops.start(*component, client(*component));
     }
     Ok(())
+}
+
+/// What this machine calls itself.
+#[cfg(unix)]
+fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// What this machine calls itself, where nobody can be asked.
+#[cfg(not(unix))]
+fn hostname() -> String {
+    "localhost".to_owned()
 }
 
 /// An external etcd; it is let go of at the end of `core`.

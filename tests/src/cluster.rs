@@ -111,6 +111,7 @@ impl Cluster {
         let kubelet = client(user("system:kstore:kubelet-sim", Some("system:nodes")), "kubelet-sim");
         let (simulator, nodes) = Simulator::new(kubelet, nondet.clone(), setup.kubelets);
         if setup.loops == Loops::All {
+            tasks.spawn(api.keep_identity("control-plane".to_owned()));
             let controllers = client(user("system:kube-controller-manager", None), "controllers");
             let config = kstore_controllers::Config { root_ca: "test CA".to_owned(), ..Default::default() };
             tasks.spawn(kstore_controllers::run(controllers, nondet.clone(), config, stop.clone()));

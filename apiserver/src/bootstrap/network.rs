@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(both["status"], four["status"]);
         assert_eq!(change(&both, &["10.0.0.0/24"]), None);
 
-        let mut unknown = four.clone();
+        let mut unknown = four;
         unknown["status"] =
             json!({ "conditions": [{ "type": "Other" }, { "type": "Ready", "status": "Unknown" }] });
         let known = change(&unknown, &["10.0.0.0/24"]).unwrap();

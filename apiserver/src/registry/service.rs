@@ -120,6 +120,6 @@ fn refused_address(target: &Target, all: &[String], address: &str, why: &str) ->
 }
 
 /// 500, as in Kubernetes: there is nothing left to give.
-fn full(_target: &Target, what: &str) -> Status {
+fn full(what: &str) -> Status {
     Status::internal(format!("failed to allocate a {what}: range is full"))
 }

@@ -53,6 +53,8 @@ mod random;
 mod refusals;
 /// Selectors of lists and watches.
 mod selectors;
+/// Which servers there are.
+mod servers;
 /// Logs, commands, terminals, files and ports of simulated containers, and watches over WebSockets.
 mod streams;
 /// What is below an object.

@@ -48,7 +48,7 @@ impl Registry {
             let networks = networks.get_or_insert_with(|| networks_in(view));
             let guard = match ips[i].as_str() {
                 "" => {
-                    let (address, guard) = self.free(view, target, networks, families[i] == family(true))?;
+                    let (address, guard) = self.free(view, networks, families[i] == family(true))?;
                     ips[i] = address.to_string();
                     guard
                 }
@@ -64,13 +64,7 @@ impl Registry {
     }
 
     /// Any free address of a family: of each network first those that are not left to who chooses, from a random place on.
-    fn free(
-        &self,
-        view: &View,
-        target: &Target,
-        networks: &[Network],
-        v4: bool,
-    ) -> Result<(IpAddr, Guard), Status> {
+    fn free(&self, view: &View, networks: &[Network], v4: bool) -> Result<(IpAddr, Guard), Status> {
         // The API's own service comes back to its address, should somebody delete it.
         let kept = self.ranges.api_address();
         let is_free = |address: &IpAddr| {
@@ -86,7 +80,7 @@ impl Registry {
                 }
             }
         }
-        Err(super::full(target, "serviceIP"))
+        Err(super::full("serviceIP"))
     }
 }
 

@@ -33,7 +33,7 @@ impl Registry {
             self.fill_exposed(target, ports, wanted, &mut taken)?;
         }
         if health {
-            self.fill_health_port(target, &mut service["spec"]["healthCheckNodePort"], &taken)?;
+            self.fill_health_port(&mut service["spec"]["healthCheckNodePort"], &taken)?;
         }
         Ok(())
     }
@@ -59,7 +59,7 @@ impl Registry {
             };
             let shared = chosen.values().any(|own| *own == asked);
             let node_port = match asked {
-                0 => self.free_node_port(taken).ok_or_else(|| full(target, "nodePort"))?,
+                0 => self.free_node_port(taken).ok_or_else(|| full("nodePort"))?,
                 asked if shared => asked,
                 asked => granted(asked, taken).map_err(|detail| bad_node_port(target, i, asked, &detail))?,
             };
@@ -71,16 +71,11 @@ impl Registry {
     }
 
     /// The port at which a balancer asks whether a node has endpoints of its own.
-    fn fill_health_port(
-        &self,
-        target: &Target,
-        slot: &mut Value,
-        taken: &BTreeSet<i64>,
-    ) -> Result<(), Status> {
+    fn fill_health_port(&self, slot: &mut Value, taken: &BTreeSet<i64>) -> Result<(), Status> {
         let failed =
             |what: &str, detail: &str| Status::internal(format!("failed to allocate {what}: {detail}"));
         let port = match number(slot) {
-            0 => self.free_node_port(taken).ok_or_else(|| full(target, "HealthCheck NodePort"))?,
+            0 => self.free_node_port(taken).ok_or_else(|| full("HealthCheck NodePort 0"))?,
             given => granted(given, taken)
                 .map_err(|detail| failed(&format!("requested HealthCheck NodePort {given}"), &detail))?,
         };
