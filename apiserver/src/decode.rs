@@ -14,7 +14,7 @@ use kstore_api::status::Status;
 use kstore_api::wire;
 use serde_json::{Value, json};
 
-pub(crate) use patch::{Patch, patch, patched};
+pub(crate) use patch::{Configuration, Patch, patch, patched};
 
 /// The kind that a body must be of.
 #[derive(Clone, Copy, Debug)]
