@@ -1,6 +1,6 @@
 //! Patch bodies, and what they make of an object, in the terms of the client: what is wrong is wrong with the field `patch`.
 
-use super::{Expected, check_kind, normalize_as, repeated_keys, yaml};
+use super::{Expected, check_kind, normalize_as, yaml};
 use crate::request::{FieldValidation, Target};
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::meta;
@@ -53,7 +53,7 @@ impl Configuration {
     /// 400 if it cannot be read, or is no map.
     pub(crate) fn read(body: &[u8], validation: FieldValidation) -> Result<Self, Status> {
         let malformed = |text: String| Status::bad_request(format!("error decoding YAML: {text}"));
-        let document = yaml::parse(body).map_err(|e| malformed(format!("{CONVERTING}: yaml: {e}")))?;
+        let document = yaml::parse(body).map_err(|e| malformed(format!("{CONVERTING}: {e}")))?;
         let found = match &document.value {
             Value::Null | Value::Object(_) => None,
             Value::Bool(_) => Some("bool"),
@@ -66,10 +66,10 @@ impl Configuration {
                 "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type \
                  map[string]interface {{}}"
             ))),
-            None => Ok(Self {
-                repeated: repeated_keys(body, document.repeated, validation),
-                value: document.value,
-            }),
+            None if validation == FieldValidation::Ignore => {
+                Ok(Self { value: document.value, repeated: Vec::new() })
+            }
+            None => Ok(Self { value: document.value, repeated: document.repeated }),
         }
     }
 
