@@ -8,6 +8,7 @@ mod yaml;
 
 use crate::request::{Body, FieldValidation, Format};
 use kstore_api::kind::{Resource, split_api_version};
+use kstore_api::patch::apply;
 use kstore_api::schema::{self, decode, strict};
 use kstore_api::status::Status;
 use kstore_api::wire;
@@ -165,8 +166,7 @@ fn check_kind(expected: Expected, value: &mut Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// Checks an apply configuration: types as for a whole object, but what its author wrote stays, zero or not. Members that the kind
-/// does not have stay as well: they are refused when it is applied.
+/// Checks an apply configuration, and brings its values into canonical form; what its author wrote stays, zero or not.
 pub(crate) fn configuration(expected: Expected, value: &mut Value) -> Result<(), Status> {
     let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -174,7 +174,10 @@ pub(crate) fn configuration(expected: Expected, value: &mut Value) -> Result<(),
         let (group, version) = split_api_version(&api_version);
         return Err(Status::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
     }
-    normalize_as(expected, value, decode::Mode::Partial)?.map(|_| ()).map_err(|e| refused(expected, &e))
+    // What is not of its type is told by its path; what is left to refuse are values out of range.
+    let ty = type_of(expected)?;
+    apply::check(value, apply::ObjectType::BuiltIn(ty)).map_err(|e| Status::bad_request(e.to_string()))?;
+    decode::normalize(value, ty, decode::Mode::Partial).map(|_| ()).map_err(|e| refused(expected, &e))
 }
 
 fn normalize(expected: Expected, value: &mut Value) -> Result<Vec<decode::FieldProblem>, Status> {
@@ -184,10 +187,12 @@ fn normalize(expected: Expected, value: &mut Value) -> Result<Vec<decode::FieldP
 type Normalized = Result<Vec<decode::FieldProblem>, decode::DecodeError>;
 
 fn normalize_as(expected: Expected, value: &mut Value, mode: decode::Mode) -> Result<Normalized, Status> {
-    let Some(ty) = schema::of(expected.group, expected.version, expected.kind) else {
-        return Err(Status::internal(format!("no schema for {} {}", expected.api_version(), expected.kind)));
-    };
-    Ok(decode::normalize(value, ty, mode))
+    Ok(decode::normalize(value, type_of(expected)?, mode))
+}
+
+fn type_of(expected: Expected) -> Result<&'static schema::Type, Status> {
+    let ty = schema::of(expected.group, expected.version, expected.kind);
+    ty.ok_or_else(|| Status::internal(format!("no schema for {} {}", expected.api_version(), expected.kind)))
 }
 
 /// 400: the body is not of the kind.

@@ -4,7 +4,7 @@ use super::create::{check_namespace, name_mismatch, unless_invalid};
 use super::update::odd_about;
 use super::{Answer, Pipeline};
 use crate::decode::{self, Configuration, Expected};
-use crate::request::{FieldValidation, Request, Target, WriteOptions};
+use crate::request::{Books, FieldValidation, Request, Target, WriteOptions};
 use bytes::Bytes;
 use kstore_api::kind::Resource;
 use kstore_api::meta;
@@ -26,7 +26,7 @@ impl Pipeline {
     ) -> Result<Answer, Status> {
         let target = &request.target;
         let config = configuration(target, patch, options.field_validation)?;
-        let options = WriteOptions { books_kept: true, ..options.clone() };
+        let options = WriteOptions { books: Books::Kept, ..options.clone() };
         let (mut repeated, mut odd) = (&[][..], Vec::new());
         let applied = |live: Option<&Value>| {
             let next = self.applied(target, &config.value, &options, live)?;
@@ -97,8 +97,10 @@ impl Pipeline {
         object: &mut Value,
         options: &WriteOptions,
     ) {
-        if options.books_kept {
-            return;
+        match options.books {
+            Books::Tracked => {}
+            Books::Kept => return,
+            Books::Dropped => return apply::drop_books(object),
         }
         let Ok(ty) = type_of(Expected::of(resource, "")) else { return };
         let subresource = before.map_or("", |(_, subresource)| subresource);

@@ -123,7 +123,7 @@ fn what_is_not_a_configuration_is_refused_with_the_reason() {
         named["metadata"]["name"] = json!("other");
         let mut books = wanted(&json!({}));
         books["metadata"]["managedFields"] = json!([]);
-        let who = "(default/web; apps/v1, Kind=Deployment)";
+        let who = "(/web; apps/v1, Kind=Deployment)";
         let cases = [
             (json!({ "kind": "Deployment" }), "invalid object type: /, Kind=Deployment".to_owned()),
             (json!({ "apiVersion": "v1", "kind": "Deployment" }), "invalid object type: /v1, Kind=Deployment".to_owned()),
@@ -145,8 +145,7 @@ fn what_is_not_a_configuration_is_refused_with_the_reason() {
             ),
             (
                 config(&json!({ "replicas": "three" })),
-                "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal string into Go struct \
-                 field DeploymentSpec.spec.replicas of type int32".to_owned(),
+                format!("failed to create typed patch object {who}: .spec.replicas: expected numeric (int or float), got string"),
             ),
         ];
         let revision = cluster.store().revision();
@@ -490,6 +489,39 @@ fn entries_in_another_version_of_the_kind_own_the_same_fields() {
         let seen = cluster.rest().call("GET", &path("v1"), "").await.json();
         assert_eq!(seen["spec"]["targetCPUUtilizationPercentage"], 50);
         assert_eq!(entries(&seen), entries(&forced));
+    });
+}
+
+#[test]
+fn what_is_too_large_for_the_store_goes_without_its_books_unless_it_is_applied() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let map = |keys: usize, value: &str| {
+            let data: serde_json::Map<String, Value> =
+                (0..keys).map(|n| (format!("{n:0>100}"), json!(value))).collect();
+            json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": data })
+        };
+        let (all, one) = ("/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/configmaps/a");
+        let large = map(9_000, "v");
+        let send = async |method: &str, path: &str, kind: &str, body: &Value| {
+            cluster.rest().call_as(method, &format!("{path}?fieldManager=one"), kind, body.to_string()).await
+        };
+        let json = "application/json";
+        let made = send("POST", all, json, &large).await;
+        assert_eq!((made.code, made.json()["metadata"].get("managedFields")), (201, None));
+        let put = send("PUT", one, json, &map(9_000, "w")).await;
+        assert_eq!((put.code, entries(&put.json()).len()), (200, 0), "who has no books gets none");
+        let applied = send("PATCH", one, APPLY, &map(9_000, "w")).await;
+        assert_eq!((applied.code, applied.text("/reason").as_str()), (413, "RequestEntityTooLarge"));
+        let small = send("DELETE", one, json, &Value::Null).await;
+        assert_eq!(small.code, 200);
+        let booked = send("POST", all, json, &map(10, "v")).await;
+        assert_eq!((booked.code, entries(&booked.json()).len()), (201, 1));
+        let mut grown = large.clone();
+        grown["metadata"]["labels"] = json!({ "a": "b" });
+        let patched = send("PATCH", one, MERGE, &grown).await;
+        assert_eq!((patched.code, entries(&patched.json()).len()), (200, 0));
+        let refused = send("PUT", one, json, &map(16_000, "v")).await;
+        assert_eq!(refused.code, 413, "too large without them, too");
     });
 }
 
