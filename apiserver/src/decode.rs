@@ -6,15 +6,16 @@ pub(crate) mod fuzzing;
 mod patch;
 mod yaml;
 
-use crate::limits::REPEATED_KEYS;
 use crate::request::{Body, FieldValidation, Format};
 use kstore_api::kind::{Resource, split_api_version};
+use kstore_api::patch::apply;
 use kstore_api::schema::{self, decode, strict};
 use kstore_api::status::Status;
 use kstore_api::wire;
 use serde_json::{Value, json};
 
-pub(crate) use patch::{Patch, patch, patched};
+pub(crate) use patch::{Configuration, Patch, patch, patched};
+pub(crate) use yaml::needs_no_quotes;
 
 /// The kind that a body must be of.
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +60,8 @@ pub(crate) fn object(
         Format::Json if validation != FieldValidation::Ignore => {
             strict::duplicate_fields(&body.bytes).iter().map(ToString::to_string).collect()
         }
-        Format::Yaml => repeated_keys(&body.bytes, repeated, validation),
-        Format::Json | Format::Protobuf => Vec::new(),
+        Format::Yaml if validation != FieldValidation::Ignore => repeated,
+        Format::Json | Format::Yaml | Format::Protobuf => Vec::new(),
     };
     if body.format == Format::Yaml && validation == FieldValidation::Strict && !problems.is_empty() {
         problems = vec![format!("yaml: unmarshal errors:\n  {}", problems.join("\n  "))];
@@ -68,14 +69,6 @@ pub(crate) fn object(
     problems.extend(normalize(expected, &mut value)?.iter().map(ToString::to_string));
     report(expected, problems, validation, warnings)?;
     Ok(value)
-}
-
-/// Keys that a YAML text states again, unless nobody wants to know.
-fn repeated_keys(text: &[u8], count: usize, validation: FieldValidation) -> Vec<String> {
-    match validation {
-        FieldValidation::Ignore => Vec::new(),
-        FieldValidation::Warn | FieldValidation::Strict => yaml::repeated(text, count, REPEATED_KEYS),
-    }
 }
 
 /// Brings an object that was computed (by a patch, by admission) into canonical form; what it says wrongly is a 422 or 400.
@@ -95,44 +88,55 @@ pub(crate) fn tree(body: &Body) -> Result<Value, Status> {
     match body.format {
         Format::Json => serde_json::from_slice(&body.bytes)
             .map_err(|e| Status::bad_request(format!("error decoding JSON: {e}"))),
-        Format::Yaml => yaml::parse(&body.bytes)
-            .map(|document| document.value)
-            .map_err(|e| Status::bad_request(format!("error decoding YAML: {e}"))),
+        Format::Yaml => yaml::parse(&body.bytes).map(|document| document.value).map_err(Status::bad_request),
         Format::Protobuf => wire::protobuf::decode(&body.bytes)
             .map(|(_, value)| value)
             .map_err(|e| Status::bad_request(format!("error decoding protobuf: {e}"))),
     }
 }
 
-/// The object, and how many keys its text states again.
-fn parse(expected: Expected, body: &Body) -> Result<(Value, usize), Status> {
+/// The object, and the keys that its YAML states again.
+fn parse(expected: Expected, body: &Body) -> Result<(Value, Vec<String>), Status> {
     let unrecognized = |reason: String| {
-        let kind = expected.kind;
+        let (kind, start) = (expected.kind, beginning(&body.bytes));
         Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; {reason}"
+            "the object provided is unrecognized (must be of type {kind}): {reason} ({start})"
         ))
     };
     match body.format {
         Format::Json => {
             let value = serde_json::from_slice(&body.bytes);
-            value.map(|value| (value, 0)).map_err(|e| unrecognized(format!("json parse error: {e}")))
+            let refused = |e| unrecognized(format!("couldn't get version/kind; json parse error: {e}"));
+            value.map(|value| (value, Vec::new())).map_err(refused)
         }
         Format::Yaml => {
-            let document = yaml::parse(&body.bytes);
-            document
-                .map(|document| (document.value, document.repeated))
-                .map_err(|e| unrecognized(format!("yaml parse error: {e}")))
+            let document = yaml::parse(&body.bytes).map_err(unrecognized)?;
+            Ok((document.value, document.repeated))
         }
         Format::Protobuf => {
             let (meta, mut value) = wire::protobuf::decode(&body.bytes)
-                .map_err(|e| unrecognized(format!("protobuf parse error: {e}")))?;
+                .map_err(|e| unrecognized(format!("couldn't get version/kind; protobuf parse error: {e}")))?;
             let object = value.as_object_mut().expect("a protobuf message is an object");
             object.insert("apiVersion".into(), json!(meta.api_version));
             object.insert("kind".into(), json!(meta.kind));
-            Ok((value, 0))
+            Ok((value, Vec::new()))
         }
     }
 }
+
+/// The beginning of a body as a refusal shows it: JSON as it is, anything else in figures.
+fn beginning(body: &[u8]) -> String {
+    let more = if body.len() > SHOWN_BYTES { " ..." } else { "" };
+    let shown = &body[..body.len().min(SHOWN_BYTES)];
+    match shown {
+        [] => "<empty>".to_owned(),
+        [b'{', ..] => format!("{}{more}", String::from_utf8_lossy(shown)),
+        _ => format!("{}{more}", shown.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
+    }
+}
+
+/// Bytes of a body that cannot be read which its refusal shows.
+const SHOWN_BYTES: usize = 30;
 
 /// Missing type information comes from the URL; present type information must agree with it.
 fn check_kind(expected: Expected, value: &mut Value) -> Result<(), Status> {
@@ -162,8 +166,7 @@ fn check_kind(expected: Expected, value: &mut Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// Checks an apply configuration: types as for a whole object, but what its author wrote stays, zero or not. Members that the kind
-/// does not have stay as well: they are refused when it is applied.
+/// Checks an apply configuration, and brings its values into canonical form; what its author wrote stays, zero or not.
 pub(crate) fn configuration(expected: Expected, value: &mut Value) -> Result<(), Status> {
     let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -171,7 +174,10 @@ pub(crate) fn configuration(expected: Expected, value: &mut Value) -> Result<(),
         let (group, version) = split_api_version(&api_version);
         return Err(Status::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
     }
-    normalize_as(expected, value, decode::Mode::Partial)?.map(|_| ()).map_err(|e| refused(expected, &e))
+    // What is not of its type is told by its path; what is left to refuse are values out of range.
+    let ty = type_of(expected)?;
+    apply::check(value, apply::ObjectType::BuiltIn(ty)).map_err(|e| Status::bad_request(e.to_string()))?;
+    decode::normalize(value, ty, decode::Mode::Partial).map(|_| ()).map_err(|e| refused(expected, &e))
 }
 
 fn normalize(expected: Expected, value: &mut Value) -> Result<Vec<decode::FieldProblem>, Status> {
@@ -181,10 +187,12 @@ fn normalize(expected: Expected, value: &mut Value) -> Result<Vec<decode::FieldP
 type Normalized = Result<Vec<decode::FieldProblem>, decode::DecodeError>;
 
 fn normalize_as(expected: Expected, value: &mut Value, mode: decode::Mode) -> Result<Normalized, Status> {
-    let Some(ty) = schema::of(expected.group, expected.version, expected.kind) else {
-        return Err(Status::internal(format!("no schema for {} {}", expected.api_version(), expected.kind)));
-    };
-    Ok(decode::normalize(value, ty, mode))
+    Ok(decode::normalize(value, type_of(expected)?, mode))
+}
+
+fn type_of(expected: Expected) -> Result<&'static schema::Type, Status> {
+    let ty = schema::of(expected.group, expected.version, expected.kind);
+    ty.ok_or_else(|| Status::internal(format!("no schema for {} {}", expected.api_version(), expected.kind)))
 }
 
 /// 400: the body is not of the kind.

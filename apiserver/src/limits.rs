@@ -8,7 +8,10 @@ pub const BODY_BYTES: usize = 3 * 1024 * 1024;
 /// Values that one YAML body may unfold into: aliases name a value again, so bytes alone do not bound memory.
 pub const YAML_VALUES: usize = 500_000;
 
-/// Repeated keys of one YAML body that are named; each costs another reading.
+/// How deep the maps and lists of one YAML body may nest: as deep as those of a JSON body.
+pub const YAML_DEPTH: usize = 128;
+
+/// Repeated keys of one YAML body that are named; more of them fit into no answer.
 pub const REPEATED_KEYS: usize = 20;
 
 /// The largest stored object: etcd's default request limit, which clients of a real cluster already live with.

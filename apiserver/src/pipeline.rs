@@ -26,14 +26,15 @@ use crate::error;
 use crate::metrics::{self, Metrics};
 use crate::provenance::{Note, Provenance};
 use crate::registry::{Listed, Mandate, Registry, View};
-use crate::request::{Action, Request, Target};
+use crate::request::{Action, Books, Request, Target, WriteOptions};
 use crate::service_ranges::ServiceRanges;
 use crate::token::Tokens;
 use futures::FutureExt as _;
 use in_flight::InFlight;
+pub(crate) use in_flight::TOO_MANY;
 use kstore_api::kind::Resource;
 use kstore_api::patch::PatchType;
-use kstore_api::status::Status;
+use kstore_api::status::{Reason, Status};
 use kstore_nondet::Nondet;
 use serde_json::Value;
 use std::panic::AssertUnwindSafe;
@@ -244,7 +245,20 @@ impl Pipeline {
     }
 
     /// Does what an authorized request asks.
+    /// Carries out a request. What makes an object too large for the store is tried once more without its field ownership, which
+    /// can be large.
     async fn act(&self, request: &Request, warnings: &mut Vec<String>) -> Result<Answer, Status> {
+        let done = self.act_once(request, warnings).await;
+        match &done {
+            Err(status) if status.reason == Reason::RequestEntityTooLarge => match without_books(request) {
+                Some(slimmer) => self.act_once(&slimmer, warnings).await,
+                None => done,
+            },
+            _ => done,
+        }
+    }
+
+    async fn act_once(&self, request: &Request, warnings: &mut Vec<String>) -> Result<Answer, Status> {
         match &request.action {
             Action::Get(options) => self.get(request, options).await,
             Action::List(options) => self.list(request, options, warnings).await,
@@ -341,6 +355,23 @@ async fn in_time<T, E: From<Status>>(
         }
         Err(_) => Err(error::panicked().into()),
     }
+}
+
+/// The same request without field ownership, if it can do without: not an apply, which is about what it owns, and not a scale, which is
+/// no object of its own.
+fn without_books(request: &Request) -> Option<Request> {
+    let dropped = |options: &WriteOptions| WriteOptions { books: Books::Dropped, ..options.clone() };
+    let action = match (&request.action, request.target.subresource) {
+        (Action::Create(body, options), "") => Action::Create(body.clone(), dropped(options)),
+        (Action::Update(body, options), below) if below != "scale" => {
+            Action::Update(body.clone(), dropped(options))
+        }
+        (Action::Patch(kind, patch, options), below) if *kind != PatchType::Apply && below != "scale" => {
+            Action::Patch(*kind, patch.clone(), dropped(options))
+        }
+        _ => return None,
+    };
+    Some(Request { action, ..request.clone() })
 }
 
 /// What a request counts as.

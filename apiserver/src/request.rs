@@ -285,8 +285,20 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// Server-side apply only: take ownership on conflict.
     pub force: bool,
-    /// The object comes with its field ownership up to date (it was applied), so that nobody writes it down again.
-    pub books_kept: bool,
+    /// What becomes of the books on who owns which field.
+    pub books: Books,
+}
+
+/// What a write does about field ownership.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Books {
+    /// What it changes is its author's.
+    #[default]
+    Tracked,
+    /// The object comes with its books up to date (it was applied), so that nobody writes them again.
+    Kept,
+    /// The object goes without: with them it is too large for the store.
+    Dropped,
 }
 
 /// How to delete.

@@ -22,6 +22,7 @@ mod process;
 mod rollout;
 mod spread;
 mod startup;
+mod sync;
 mod usage;
 mod watchers;
 mod writes;
@@ -67,6 +68,8 @@ fn figures(binary: &binary::Binary) -> Vec<(&'static str, Outcome)> {
         ("rollout disk", Box::pin(rollout::measure(b(), Storage::Disk))),
         ("writes memory", Box::pin(writes::measure(b(), Storage::Memory))),
         ("writes disk", Box::pin(writes::measure(b(), Storage::Disk))),
+        ("writes by the apiserver alone", Box::pin(writes::measure_alone(b()))),
+        ("writes and the disk", Box::pin(sync::measure())),
         ("get", Box::pin(get::measure(b()))),
         ("list", Box::pin(list::measure(b()))),
         ("watchers of nodes", Box::pin(watchers::measure(b(), watchers::Scope::Node))),

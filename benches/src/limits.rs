@@ -26,6 +26,9 @@ pub(crate) const CONNECTIONS: usize = 64;
 /// Bytes of data in each ConfigMap.
 pub(crate) const VALUE_BYTES: usize = 1024;
 
+/// What the store's log writes for the creation of one of them.
+pub(crate) const SYNCED_BYTES: usize = 1560;
+
 /// Pods in the list.
 pub(crate) const LIST_PODS: usize = 10_000;
 

@@ -15,30 +15,41 @@ use tokio::time::Instant;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Rate and latency of creates.
+/// Rate and latency of creates in a whole cluster, whose controllers hear of each.
 pub(crate) async fn measure(binary: Binary, storage: Storage) -> anyhow::Result<Vec<Figure>> {
     let server = Server::start(&binary, storage).await?;
-    let mut figures = Vec::new();
-    for connections in [1, CONNECTIONS] {
-        let started = Instant::now();
-        let latencies = match connections {
-            1 => {
-                let kubeconfig = server.kubeconfig.clone();
-                alone(move || async move { create(Connection::open(&kubeconfig).await?, "c1".into()).await })
-                    .await?
-            }
-            _ => together(&server, connections).await?,
-        };
-        let rate = latencies.len() as f64 / started.elapsed().as_secs_f64();
-        let plural = if connections == 1 { "" } else { "s" };
-        figures.push(Figure::new(
-            format!("creates of 1 KiB ConfigMaps, {connections} connection{plural}, {}", storage.name()),
-            "",
-            format!("{rate:.0}/s ({})", Spread::of(latencies).latency()),
-        ));
-    }
+    let figures = vec![one(&server, storage.name()).await?, many(&server, storage.name()).await?];
     server.kill().await?;
     Ok(figures)
+}
+
+/// The same on disk for an apiserver to which no controller listens.
+pub(crate) async fn measure_alone(binary: Binary) -> anyhow::Result<Vec<Figure>> {
+    let server = Server::start_with(&binary, Storage::Disk, &["--components", "apiserver"]).await?;
+    let place = format!("{}, apiserver alone", Storage::Disk.name());
+    let figures = vec![one(&server, &place).await?, many(&server, &place).await?];
+    server.kill().await?;
+    Ok(figures)
+}
+
+async fn one(server: &Server, place: &str) -> anyhow::Result<Figure> {
+    let kubeconfig = server.kubeconfig.clone();
+    let started = Instant::now();
+    let client = move || async move { create(Connection::open(&kubeconfig).await?, "c1".into()).await };
+    let latencies = alone(client).await?;
+    Ok(figure("1 connection", place, latencies, started.elapsed()))
+}
+
+async fn many(server: &Server, place: &str) -> anyhow::Result<Figure> {
+    let started = Instant::now();
+    let latencies = together(server, CONNECTIONS).await?;
+    Ok(figure(&format!("{CONNECTIONS} connections"), place, latencies, started.elapsed()))
+}
+
+fn figure(clients: &str, place: &str, latencies: Vec<Duration>, took: Duration) -> Figure {
+    let rate = latencies.len() as f64 / took.as_secs_f64();
+    let measured = format!("{rate:.0}/s ({})", Spread::of(latencies).latency());
+    Figure::new(format!("creates of 1 KiB ConfigMaps, {clients}, {place}"), "", measured)
 }
 
 /// So many clients at a time.

@@ -51,8 +51,9 @@ impl Log {
             return Err(io::Error::other("another part of the store failed"));
         }
         group.publish(&self.core);
-        self.core.deliver_soon();
+        // Callers before watchers: whoever is woken first is served first, and watchers do not wait for the answer.
         group.release();
+        self.core.deliver_soon();
         self.held.append(&mut group.commits);
         Ok(())
     }

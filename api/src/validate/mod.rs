@@ -72,8 +72,9 @@ pub fn update(resource: &Resource, new: &Value, old: &Value) -> ErrorList {
 /// Of some rules that came later, an object that broke them before may break them still.
 pub fn update_subresource(resource: &Resource, subresource: &str, new: &Value, old: &Value) -> ErrorList {
     let mut errors = judge(resource, subresource, new, old);
-    if errors.iter().any(|error| ratchet::rule(resource, error).is_some()) {
-        ratchet::forgive(resource, &mut errors, &judge(resource, subresource, old, old));
+    if errors.iter().any(|error| ratchet::rule(resource, new, error).is_some()) {
+        let before = judge(resource, subresource, old, old);
+        ratchet::forgive(resource, (new, &mut errors), (old, &before));
     }
     errors
 }

@@ -101,6 +101,9 @@ pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
         let detail = "node updates may not change providerID except from \"\" to valid";
         errors.forbidden(&SPEC.child("providerID"), detail);
     }
+    if text(&spec["externalID"]) != text(&stored["externalID"]) {
+        errors.forbidden(&SPEC.child("externalID"), "may not be updated");
+    }
 }
 
 /// `/status` of a node.

@@ -4,6 +4,8 @@
 
 use crate::field::{ErrorList, FieldError};
 use crate::kind::Resource;
+use crate::object::text;
+use serde_json::Value;
 
 /// A rule that is lifted as a whole for objects that broke it before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,15 +28,22 @@ pub(super) enum Rule {
     IngressSecret,
     /// The kind of a source of data is in a group.
     SourceGroup,
+    /// What an ingress does for a host with a wildcard is judged as for any other.
+    WildcardHost,
+    /// Who has users of its own is not on the host's network.
+    OwnUsersNetwork,
+    /// Nor has it devices.
+    OwnUsersDevices,
 }
 
-/// The rule that an error is about, if it can be lifted.
-pub(super) fn rule(resource: &Resource, error: &FieldError) -> Option<Rule> {
+/// The rule that an error about an object is about, if it can be lifted.
+pub(super) fn rule(resource: &Resource, object: &Value, error: &FieldError) -> Option<Rule> {
     let (field, detail) = (error.field.as_str(), error.detail.as_str());
     match resource.kind {
         "Ingress" if field.starts_with("spec.tls[") && field.ends_with("].secretName") => {
             Some(Rule::IngressSecret)
         }
+        "Ingress" if is_of_wildcard(object, field) => Some(Rule::WildcardHost),
         "PersistentVolumeClaim"
             if field == "spec.dataSource.apiGroup" || field == "spec.dataSourceRef.apiGroup" =>
         {
@@ -42,6 +51,13 @@ pub(super) fn rule(resource: &Resource, error: &FieldError) -> Option<Rule> {
         }
         _ => of_pods(field, detail),
     }
+}
+
+/// `spec.rules[2].http…`, where that rule is about many hosts.
+fn is_of_wildcard(ingress: &Value, field: &str) -> bool {
+    let rest = field.strip_prefix("spec.rules[").and_then(|rest| rest.split_once("].http"));
+    let at = rest.and_then(|(at, _)| at.parse::<usize>().ok());
+    at.is_some_and(|at| text(&ingress["spec"]["rules"][at]["host"]).contains('*'))
 }
 
 /// Rules of pods and their templates, and of selectors everywhere.
@@ -61,13 +77,23 @@ fn of_pods(field: &str, detail: &str) -> Option<Rule> {
         Some(Rule::HostSysctl)
     } else if field.ends_with(".projected.path") && !detail.is_empty() {
         Some(Rule::TokenPath)
+    } else if detail == "when `hostUsers` is false" {
+        match field.rsplit_once('.').map_or(field, |(_, member)| member) {
+            "hostNetwork" => Some(Rule::OwnUsersNetwork),
+            "volumeDevices" => Some(Rule::OwnUsersDevices),
+            _ => None,
+        }
     } else {
         None
     }
 }
 
-/// Drops what is said about rules that the stored object broke as well.
-pub(super) fn forgive(resource: &Resource, errors: &mut ErrorList, before: &ErrorList) {
-    let broken: Vec<Rule> = before.iter().filter_map(|error| rule(resource, error)).collect();
-    errors.retain(|error| rule(resource, error).is_none_or(|rule| !broken.contains(&rule)));
+/// Drops what is said of an object about rules that the stored one broke as well.
+pub(super) fn forgive(
+    resource: &Resource,
+    (object, errors): (&Value, &mut ErrorList),
+    (stored, before): (&Value, &ErrorList),
+) {
+    let broken: Vec<Rule> = before.iter().filter_map(|error| rule(resource, stored, error)).collect();
+    errors.retain(|error| rule(resource, object, error).is_none_or(|rule| !broken.contains(&rule)));
 }

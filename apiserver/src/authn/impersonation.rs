@@ -76,8 +76,28 @@ fn requested(headers: &HeaderMap) -> Result<Option<UserInfo>, Status> {
     match (user.username.is_empty(), user == UserInfo::default()) {
         (false, _) => Ok(Some(user)),
         (true, true) => Ok(None),
-        (true, false) => Err(Status::bad_request("requested impersonation without impersonating a user")),
+        (true, false) => {
+            let asked = in_go(&user);
+            Err(Status::bad_request(format!("requested {asked} without impersonating a user name")))
+        }
     }
+}
+
+/// An identity as Go prints it, which is how the refusal shows it.
+fn in_go(user: &UserInfo) -> String {
+    let texts =
+        |texts: &[String]| texts.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", ");
+    let groups = match &user.groups[..] {
+        [] => "(nil)".to_owned(),
+        groups => format!("{{{}}}", texts(groups)),
+    };
+    let extra: Vec<String> =
+        user.extra.iter().map(|(key, values)| format!("{key:?}:[]string{{{}}}", texts(values))).collect();
+    let extra = if extra.is_empty() { "(nil)".to_owned() } else { format!("{{{}}}", extra.join(", ")) };
+    let (name, uid) = (&user.username, &user.uid);
+    format!(
+        "&user.DefaultInfo{{Name:{name:?}, UID:{uid:?}, Groups:[]string{groups}, Extra:map[string][]string{extra}}}"
+    )
 }
 
 /// Groups that nobody has to ask for: those of a service account without any, and having been authenticated.

@@ -1,9 +1,11 @@
 //! A door for fuzzers: texts that claim to be YAML.
 
-use super::{Expected, object, tree};
+use super::{Expected, object, tree, yaml};
 use crate::request::{Body, FieldValidation, Format};
+use crate::rest::text;
 use bytes::Bytes;
 use kstore_api::kind;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 const ROWS: [(&str, &str, &str); 4] = [
@@ -35,26 +37,63 @@ pub(crate) fn yaml(bytes: &[u8]) {
     let (same, warnings) = warned.expect("a warning refuses nothing");
     assert_eq!(same, value, "warnings change nothing");
     assert_eq!(strict.is_ok(), warnings.is_empty(), "{warnings:?} against {strict:?}");
-    let written = [
-        (Format::Yaml, serde_yaml_ng::to_string(&value).expect("a value is YAML")),
-        (Format::Json, value.to_string()),
-    ];
+    let written = [(Format::Yaml, text::yaml(&value)), (Format::Json, value.to_string())];
     for (format, text) in written {
         let again = read(format, text.clone().into(), FieldValidation::Strict);
         assert_eq!(again, Ok((value.clone(), Vec::new())), "{text}");
     }
 }
 
-/// What the library reads by itself is what we read, but for texts that unfold into too much and numbers that JSON does not have.
+/// Another reader, of other people, sees the same maps and lists in what both take for YAML, but for merge keys and tags, which mean
+/// nothing to it. What the scalars mean is our own, as long as both find one.
 fn as_a_tree(text: &Bytes) {
     let ours = tree(&Body { format: Format::Yaml, bytes: text.clone() });
-    match (serde_yaml_ng::from_slice::<Value>(text), ours) {
-        (Ok(theirs), Ok(ours)) => assert_eq!(ours, theirs),
-        (Ok(_), Err(refused)) => {
-            let ours = ["excessive aliasing", "JSON has no such number"];
-            assert!(ours.iter().any(|why| refused.message.contains(why)), "{refused:?}");
-        }
-        (Err(_), Err(_)) => {}
-        (Err(error), Ok(ours)) => panic!("{ours} was read, though: {error}"),
+    if text.windows(2).any(|two| two == b"<<") || text.contains(&b'!') || names_oddly(text) {
+        return;
     }
+    let first = serde_yaml_ng::Deserializer::from_slice(text).next();
+    let theirs = first.map_or(Ok(Value::Null), Value::deserialize);
+    if let (Ok(theirs), Ok(ours)) = (theirs, ours) {
+        assert!(alike(&theirs, &ours), "{ours} was read, not {theirs}");
+    }
+}
+
+/// Whether an anchor has more than letters and digits in its name, of which the versions of YAML think differently.
+fn names_oddly(text: &[u8]) -> bool {
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'&' | b'*')) {
+        rest = &rest[at + 1..];
+        let next = rest.iter().find(|byte| !byte.is_ascii_alphanumeric());
+        if next.is_some_and(|byte| !matches!(byte, b' ' | b'\n' | b'\r' | b',' | b']' | b'}')) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Of one shape, whatever the scalars mean; keys are scalars, of which some become one.
+fn alike(theirs: &Value, ours: &Value) -> bool {
+    match (theirs, ours) {
+        (Value::Array(theirs), Value::Array(ours)) => {
+            theirs.len() == ours.len() && theirs.iter().zip(ours).all(|(theirs, ours)| alike(theirs, ours))
+        }
+        (Value::Object(theirs), Value::Object(ours)) => {
+            ours.len() <= theirs.len()
+                && ours.iter().all(|(key, ours)| theirs.get(key).is_none_or(|theirs| alike(theirs, ours)))
+        }
+        (Value::Array(_) | Value::Object(_), _) | (_, Value::Array(_) | Value::Object(_)) => false,
+        (Value::String(text), ours) => match scalar_of(text) {
+            plain if plain == *ours => true,
+            _ => ours == text.as_str(),
+        },
+        (Value::Number(theirs), Value::Number(ours)) => theirs.as_f64() == ours.as_f64(),
+        // Too large a number to any base is a text.
+        (Value::Number(_), ours) => ours.is_string(),
+        (Value::Bool(_) | Value::Null, _) => theirs == ours,
+    }
+}
+
+/// What a text means by itself, unquoted.
+fn scalar_of(text: &str) -> Value {
+    yaml::of_plain(text).unwrap_or_else(|_| Value::from(text))
 }

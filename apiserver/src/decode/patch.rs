@@ -1,6 +1,6 @@
 //! Patch bodies, and what they make of an object, in the terms of the client: what is wrong is wrong with the field `patch`.
 
-use super::{Expected, check_kind, normalize_as, repeated_keys, yaml};
+use super::{Expected, check_kind, normalize_as, yaml};
 use crate::request::{FieldValidation, Target};
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::meta;
@@ -20,35 +20,75 @@ pub(crate) struct Patch {
     problems: Vec<String>,
 }
 
-/// Reads the body of a patch; an apply configuration may be YAML, the others are JSON.
+/// Reads the body of a patch of JSON.
 ///
 /// # Errors
-/// 400 if it cannot be read, or if it is an apply configuration that strict validation refuses.
-pub(crate) fn patch(
-    kind: PatchType,
-    body: &[u8],
-    validation: FieldValidation,
-    warnings: &mut Vec<String>,
-) -> Result<Patch, Status> {
-    let malformed = |text: String| Status::bad_request(format!("error decoding patch: {text}"));
-    if kind == PatchType::Apply {
-        let document =
-            yaml::parse(body).map_err(|e| malformed(format!("error converting YAML to JSON: yaml: {e}")))?;
-        let repeated = repeated_keys(body, document.repeated, validation);
-        if validation == FieldValidation::Strict && !repeated.is_empty() {
-            let lines = repeated.join("\n  ");
-            return Err(Status::bad_request(format!(
-                "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  {lines}"
-            )));
+/// 400 if it cannot be read.
+pub(crate) fn patch(kind: PatchType, body: &[u8], validation: FieldValidation) -> Result<Patch, Status> {
+    let value = serde_json::from_slice(body).map_err(|e| match kind {
+        PatchType::Strategic => Status::bad_request(e.to_string()),
+        PatchType::Json | PatchType::Merge | PatchType::Apply => {
+            Status::bad_request(format!("error decoding patch: {e}"))
         }
-        warnings.extend(repeated);
-        return Ok(Patch { kind, value: document.value, problems: Vec::new() });
-    }
-    let value = serde_json::from_slice(body).map_err(|e| malformed(e.to_string()))?;
+    })?;
     let problems =
         if validation == FieldValidation::Ignore { Vec::new() } else { problems(kind, body, &value) };
     Ok(Patch { kind, value, problems })
 }
+
+/// An apply configuration that has been read. Unknown fields are refused when it is applied, however strictly it is read: they could
+/// have no owner.
+#[derive(Debug)]
+pub(crate) struct Configuration {
+    /// What its author wrote, and nothing else.
+    pub value: Value,
+    /// The keys that it states again.
+    repeated: Vec<String>,
+}
+
+impl Configuration {
+    /// Reads YAML, and so JSON.
+    ///
+    /// # Errors
+    /// 400 if it cannot be read, or is no map.
+    pub(crate) fn read(body: &[u8], validation: FieldValidation) -> Result<Self, Status> {
+        let malformed = |text: String| Status::bad_request(format!("error decoding YAML: {text}"));
+        let document = yaml::parse(body).map_err(|e| malformed(format!("{CONVERTING}: {e}")))?;
+        let found = match &document.value {
+            Value::Null | Value::Object(_) => None,
+            Value::Bool(_) => Some("bool"),
+            Value::Number(_) => Some("number"),
+            Value::String(_) => Some("string"),
+            Value::Array(_) => Some("array"),
+        };
+        match found {
+            Some(found) => Err(malformed(format!(
+                "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type \
+                 map[string]interface {{}}"
+            ))),
+            None if validation == FieldValidation::Ignore => {
+                Ok(Self { value: document.value, repeated: Vec::new() })
+            }
+            None => Ok(Self { value: document.value, repeated: document.repeated }),
+        }
+    }
+
+    /// What there is to say of it once it could be applied.
+    ///
+    /// # Errors
+    /// 400: strict validation refuses it.
+    pub(crate) fn judged(&self, validation: FieldValidation) -> Result<&[String], Status> {
+        if validation != FieldValidation::Strict || self.repeated.is_empty() {
+            return Ok(&self.repeated);
+        }
+        let lines = self.repeated.join("\n  ");
+        Err(Status::bad_request(format!(
+            "error strict decoding YAML: {CONVERTING}: yaml: unmarshal errors:\n  {lines}"
+        )))
+    }
+}
+
+const CONVERTING: &str = "error converting YAML to JSON";
 
 /// Members stated twice, and members that an operation does not have.
 fn problems(kind: PatchType, body: &[u8], value: &Value) -> Vec<String> {

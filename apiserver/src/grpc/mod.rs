@@ -17,7 +17,7 @@ use crate::error::{timed_out, to_grpc};
 use crate::fence::Fence;
 use crate::limits;
 use crate::pipeline::{Answer, Pipeline, Refused, in_version};
-use crate::request::{Action, FieldValidation, Request, Target, WriteOptions};
+use crate::request::{Action, Books, FieldValidation, Request, Target, WriteOptions};
 use crate::tunnel::Tunnels;
 use bytes::Bytes;
 use http::header::USER_AGENT;
@@ -145,7 +145,7 @@ impl Caller {
                 pb::FieldValidation::Strict => FieldValidation::Strict,
             },
             force: false,
-            books_kept: false,
+            books: Books::Tracked,
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Server-side apply, and the books on field ownership that every other write keeps. The rules are `kstore_api::patch::apply`'s.
 
+use super::create::{check_namespace, name_mismatch, unless_invalid};
+use super::update::odd_about;
 use super::{Answer, Pipeline};
-use crate::decode::{self, Expected};
-use crate::request::{FieldValidation, Request, Target, WriteOptions};
+use crate::decode::{self, Configuration, Expected};
+use crate::request::{Books, FieldValidation, Request, Target, WriteOptions};
 use bytes::Bytes;
 use kstore_api::kind::Resource;
 use kstore_api::meta;
-use kstore_api::patch::PatchType;
 use kstore_api::patch::apply::{self, ObjectType, Reset, Write};
 use kstore_api::schema;
 use kstore_api::status::{Reason, Status};
@@ -24,19 +25,42 @@ impl Pipeline {
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         let target = &request.target;
-        let config = configuration(target, patch, options.field_validation, warnings)?;
-        let options = WriteOptions { books_kept: true, ..options.clone() };
-        let applied = |live: Option<&Value>| self.applied(target, &config, &options, live);
-        if target.subresource == "scale" {
-            return self.change_scale(request, &options, |scale| applied(Some(scale))).await;
-        }
+        let config = configuration(target, patch, options.field_validation)?;
+        let options = WriteOptions { books: Books::Kept, ..options.clone() };
+        let (mut repeated, mut odd) = (&[][..], Vec::new());
+        let applied = |live: Option<&Value>| {
+            let next = self.applied(target, &config.value, &options, live)?;
+            repeated = config.judged(options.field_validation)?;
+            odd = odd_about(target, &next);
+            Ok(next)
+        };
+        let outcome = match target.subresource {
+            "scale" => {
+                let mut applied = applied;
+                self.change_scale(request, &options, |scale| applied(Some(scale))).await
+            }
+            _ => self.create_or_change(request, &options, applied).await,
+        };
+        warnings.extend_from_slice(repeated);
+        warnings.extend(unless_invalid(odd, &outcome));
+        outcome
+    }
+
+    /// Whether there is something to apply to is known when it is stored.
+    async fn create_or_change(
+        &self,
+        request: &Request,
+        options: &WriteOptions,
+        mut applied: impl FnMut(Option<&Value>) -> Result<Value, Status> + Send,
+    ) -> Result<Answer, Status> {
+        let target = &request.target;
         let mut last = Status::internal("an apply takes at least one attempt");
         for _ in 0..ATTEMPTS {
             let outcome = if target.subresource.is_empty() && self.is_absent(request).await? {
                 self.check(&request.user, "create", target, &target.name)?;
-                self.create_object(request, created(target, applied(None)?)?, &options).await
+                self.create_object(request, created(target, applied(None)?)?, options).await
             } else {
-                self.change(request, &options, |live| applied(Some(live))).await
+                self.change(request, options, |live| applied(Some(live))).await
             };
             match outcome {
                 Err(status) if matches!(status.reason, Reason::AlreadyExists | Reason::NotFound) => {
@@ -73,8 +97,10 @@ impl Pipeline {
         object: &mut Value,
         options: &WriteOptions,
     ) {
-        if options.books_kept {
-            return;
+        match options.books {
+            Books::Tracked => {}
+            Books::Kept => return,
+            Books::Dropped => return apply::drop_books(object),
         }
         let Ok(ty) = type_of(Expected::of(resource, "")) else { return };
         let subresource = before.map_or("", |(_, subresource)| subresource);
@@ -123,20 +149,16 @@ fn type_of(expected: Expected) -> Result<ObjectType<'static>, Status> {
 }
 
 /// The apply configuration: what its author wrote, checked against the schema, nothing added or taken away.
-fn configuration(
-    target: &Target,
-    body: &[u8],
-    validation: FieldValidation,
-    warnings: &mut Vec<String>,
-) -> Result<Value, Status> {
-    let mut config = decode::patch(PatchType::Apply, body, validation, warnings)?.value;
-    decode::configuration(Expected::of(target.resource, target.subresource), &mut config)?;
-    match meta::name(&config) {
-        "" => meta::set_name(&mut config, &target.name),
-        name if name != target.name => return Err(super::create::name_mismatch(name, &target.name)),
+fn configuration(target: &Target, body: &[u8], validation: FieldValidation) -> Result<Configuration, Status> {
+    let mut config = Configuration::read(body, validation)?;
+    let value = &mut config.value;
+    decode::configuration(Expected::of(target.resource, target.subresource), value)?;
+    match meta::name(value) {
+        "" => meta::set_name(value, &target.name),
+        name if name != target.name => return Err(name_mismatch(name, &target.name)),
         _ => {}
     }
-    super::create::check_namespace(target, &mut config)?;
+    check_namespace(target, value)?;
     Ok(config)
 }
 

@@ -6,6 +6,9 @@ use crate::request::Action;
 use kstore_api::status::Status;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+/// What somebody hears who found no place. Over HTTP it is all that they hear.
+pub(crate) const TOO_MANY: &str = "Too many requests, please try again later.";
+
 /// Places for reads and places for writes.
 pub(super) struct InFlight {
     reads: Lane,
@@ -70,5 +73,5 @@ impl Lane {
 }
 
 fn too_many() -> Status {
-    Status::too_many_requests("Too many requests, please try again later.", 1)
+    Status::too_many_requests(TOO_MANY, 1)
 }

@@ -7,7 +7,7 @@ use crate::cache::Entry;
 use crate::decode::{self, Expected, Patch};
 use crate::error;
 use crate::registry::Next;
-use crate::request::{Body, Request, Target, WriteOptions};
+use crate::request::{Body, Books, Request, Target, WriteOptions};
 use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::patch::apply;
@@ -139,7 +139,7 @@ impl Pipeline {
         let target = &request.target;
         // The scale is part of the spec: the write is one of the workload itself.
         let parent = Request { target: Target { subresource: "", ..target.clone() }, ..request.clone() };
-        let options = WriteOptions { books_kept: true, ..options.clone() };
+        let options = WriteOptions { books: Books::Kept, ..options.clone() };
         let rescale = |workload: &Value| {
             let mut scale = scale::of(workload);
             apply::books_of_scale(workload, &mut scale);

@@ -79,7 +79,7 @@ impl Pipeline {
             return self.apply(request, patch, options, warnings).await;
         }
         let validation = options.field_validation;
-        let patch = decode::patch(kind, patch, validation, warnings)?;
+        let patch = decode::patch(kind, patch, validation)?;
         if target.subresource == "scale" {
             return self.patch_scale(request, &patch, options, warnings).await;
         }
@@ -182,7 +182,7 @@ impl Pipeline {
 }
 
 /// What is odd about an object that is written as a whole; whoever writes a part of it has not written the rest.
-fn odd_about(target: &Target, object: &Value) -> Vec<String> {
+pub(super) fn odd_about(target: &Target, object: &Value) -> Vec<String> {
     match target.subresource {
         "" => validate::warnings(target.resource, object),
         _ => Vec::new(),

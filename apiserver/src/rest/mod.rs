@@ -15,7 +15,7 @@ pub mod review;
 pub mod router;
 mod stream;
 mod table;
-mod text;
+pub(crate) mod text;
 mod timeout;
 mod watch;
 

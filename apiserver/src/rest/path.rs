@@ -6,7 +6,7 @@ use super::document::compress;
 use super::health::Health;
 use super::openapi::OpenApi;
 use super::query::Query;
-use super::respond::{encode, refusal, response};
+use super::respond::{encode, plain, refusal, response};
 use super::{content, path_verb, version};
 use crate::authn::UserInfo;
 use crate::authz::{Attributes, Target};
@@ -15,7 +15,7 @@ use crate::pipeline::Pipeline;
 use crate::token;
 use axum::body::Body;
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, X_CONTENT_TYPE_OPTIONS};
+use http::header::CONTENT_ENCODING;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 use kstore_api::kind;
@@ -220,8 +220,5 @@ fn not_allowed(method: &Method) -> Status {
 
 /// What Kubernetes says about paths that lead nowhere.
 pub(super) fn not_found() -> Response<Body> {
-    let body = Body::from("404 page not found\n");
-    let mut response = response(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", body);
-    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
+    plain(StatusCode::NOT_FOUND, "404 page not found")
 }

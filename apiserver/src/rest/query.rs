@@ -2,7 +2,7 @@
 
 use super::list_query::revision;
 use super::router::decode_query;
-use crate::request::{DeleteOptions, FieldValidation, GetOptions, Propagation, WriteOptions};
+use crate::request::{Books, DeleteOptions, FieldValidation, GetOptions, Propagation, WriteOptions};
 use kstore_api::status::Status;
 
 /// The query of a URL. The first value of a repeated parameter counts.
@@ -120,7 +120,7 @@ impl Query {
             field_manager,
             field_validation,
             force: self.flag("force"),
-            books_kept: false,
+            books: Books::Tracked,
         })
     }
 

@@ -7,12 +7,13 @@ use super::table::{Include, Tables, partial};
 use super::text;
 use super::watch::{self, WatchForm};
 use crate::cache::{self, Entry, Form, MetaVersion};
-use crate::pipeline::{Answer, Answered, Refused, in_version};
+use crate::pipeline::{Answer, Answered, Refused, TOO_MANY, in_version};
 use crate::registry::Listed;
 use axum::body::Body;
 use bytes::{BufMut, Bytes, BytesMut};
 use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, VARY, WARNING,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderValue, Response, StatusCode};
 use kstore_api::kind::Resource;
@@ -352,7 +353,11 @@ pub fn refusal(status: &Status) -> Response<Body> {
 
 /// A refusal: the Status under its code.
 pub fn refusal_as(status: &Status, encoding: Encoding) -> Response<Body> {
-    let mut response = status_response(status, encoding);
+    let mut response = match status.code {
+        // What Kubernetes says before it has looked at the request.
+        429 if status.message == TOO_MANY => plain(StatusCode::TOO_MANY_REQUESTS, TOO_MANY),
+        _ => status_response(status, encoding),
+    };
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
@@ -391,6 +396,13 @@ pub fn response(code: StatusCode, content_type: &'static str, body: Body) -> Res
     response
 }
 
+/// An answer of one line, which is no object.
+pub fn plain(code: StatusCode, line: &'static str) -> Response<Body> {
+    let mut response = response(code, "text/plain; charset=utf-8", Body::from(format!("{line}\n")));
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
 /// The answer to HEAD: what GET would answer, without the body. A body that is made while it is sent is not made.
 pub fn without_body(response: Response<Body>) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
@@ -419,4 +431,19 @@ fn created(created: bool) -> StatusCode {
 fn warning_header(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\r', '\n'], " ");
     format!("299 - \"{text}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_finds_no_place_hears_it_in_plain_text() {
+        let refused = refusal(&Status::too_many_requests(TOO_MANY, 1));
+        assert_eq!(refused.status().as_u16(), 429);
+        assert_eq!(refused.headers()[RETRY_AFTER], "1");
+        assert_eq!(refused.headers()[CONTENT_TYPE], "text/plain; charset=utf-8");
+        let other = refusal(&Status::too_many_requests("Cannot evict pod", 10));
+        assert_eq!(other.headers()[CONTENT_TYPE], "application/json");
+    }
 }

@@ -1,13 +1,12 @@
 //! Forms for people: YAML and indented JSON, of a whole object and of an item in a list. Items are indented by lines, so that a
 //! list is made item by item. Pure.
 
+mod yaml;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::Value;
 
-/// A value as YAML.
-pub(super) fn yaml(value: &Value) -> String {
-    serde_yaml_ng::to_string(value).expect("a value is YAML")
-}
+pub(crate) use self::yaml::yaml;
 
 /// A value as indented JSON.
 pub(super) fn pretty(value: &Value) -> String {

@@ -1,6 +1,8 @@
-//! Server-side apply through REST: who owns what after two managers, updates, resets, the status and the scale.
+//! Server-side apply through REST, and some of it through gRPC: who owns what after two managers, updates, resets, the status and the scale.
 
+use kstore_proto::kstore::v1 as pb;
 use kstore_tests::{Cluster, Reply, Setup, simulate};
+use pb::kstore_client::KstoreClient;
 use serde_json::{Value, json};
 
 const APPLY: &str = "application/apply-patch+yaml";
@@ -121,11 +123,16 @@ fn what_is_not_a_configuration_is_refused_with_the_reason() {
         named["metadata"]["name"] = json!("other");
         let mut books = wanted(&json!({}));
         books["metadata"]["managedFields"] = json!([]);
-        let who = "(default/web; apps/v1, Kind=Deployment)";
+        let who = "(/web; apps/v1, Kind=Deployment)";
         let cases = [
             (json!({ "kind": "Deployment" }), "invalid object type: /, Kind=Deployment".to_owned()),
             (json!({ "apiVersion": "v1", "kind": "Deployment" }), "invalid object type: /v1, Kind=Deployment".to_owned()),
-            (json!([]), "invalid object type: /, Kind=".to_owned()),
+            (json!(null), "invalid object type: /, Kind=".to_owned()),
+            (
+                json!([]),
+                "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value of \
+                 type map[string]interface {}".to_owned(),
+            ),
             (named, "the name of the object (other) does not match the name on the URL (web)".to_owned()),
             (books, "metadata.managedFields must be nil".to_owned()),
             (
@@ -138,8 +145,7 @@ fn what_is_not_a_configuration_is_refused_with_the_reason() {
             ),
             (
                 config(&json!({ "replicas": "three" })),
-                "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal string into Go struct \
-                 field DeploymentSpec.spec.replicas of type int32".to_owned(),
+                format!("failed to create typed patch object {who}: .spec.replicas: expected numeric (int or float), got string"),
             ),
         ];
         let revision = cluster.store().revision();
@@ -157,15 +163,15 @@ fn what_is_not_a_configuration_is_refused_with_the_reason() {
 #[test]
 fn keys_that_a_configuration_states_twice_are_named_with_their_lines() {
     simulate(Setup::api_alone(), async |cluster| {
-        let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: x\n  l: y\n  k: z\n";
+        let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: u\n  l: v\n  k: w\n";
         let path = "/api/v1/namespaces/default/configmaps/a?fieldManager=one";
         let send =
             async |query: &str| cluster.rest().call_as("PATCH", &format!("{path}{query}"), APPLY, yaml).await;
         let strict = send("&fieldValidation=Strict").await;
-        let text = "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  line 8: key \"k\" already set in map";
+        let text = "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  line 8: key \"k\" already set in map";
         assert_eq!((strict.code, strict.text("/message").as_str()), (400, text));
         let warned = send("").await;
-        assert_eq!((warned.code, warned.text("/data/k").as_str()), (201, "z"));
+        assert_eq!((warned.code, warned.text("/data/k").as_str()), (201, "w"));
         assert_eq!(
             warned.headers["warning"].to_str().unwrap(),
             r#"299 - "line 8: key \"k\" already set in map""#
@@ -174,6 +180,88 @@ fn keys_that_a_configuration_states_twice_are_named_with_their_lines() {
         let again = cluster.rest().call_as("POST", created, "application/yaml", yaml).await;
         let text = "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: yaml: unmarshal errors:\n  line 8: key \"k\" already set in map";
         assert_eq!((again.code, again.text("/message").as_str()), (400, text));
+    });
+}
+
+#[test]
+fn what_is_odd_about_an_applied_object_is_said_at_both_doors() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let pod = |spec: &str| {
+            format!(
+                "apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{containers: [{{name: c, image: i}}]{spec}}}\n"
+            )
+        };
+        let old = ", nodeSelector: {beta.kubernetes.io/os: linux}";
+        let deprecated = "spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use \"kubernetes.io/os\" instead";
+        let repeated = "line 4: key \"x\" already set in map";
+        let refused_text = "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  line 4: key \"x\" already set in map";
+        let twice = ", nodeSelector: {x: a, x: b}";
+        let path = "/api/v1/namespaces/default/pods/p";
+        // What follows the containers, the manager's further options, the answer's code and message, what is said beside it.
+        let cases: [(&str, &str, u16, &str, &[&str]); 9] = [
+            (twice, "&fieldValidation=Strict", 400, refused_text, &[]),
+            (old, "&dryRun=All", 201, "", &[deprecated]),
+            (twice, "&dryRun=All", 201, "", &[repeated]),
+            (twice, "&fieldValidation=Ignore&dryRun=All", 201, "", &[]),
+            (
+                ", restartPolicy: Maybe, nodeSelector: {beta.kubernetes.io/os: linux}",
+                "",
+                422,
+                "restartPolicy",
+                &[],
+            ),
+            (old, "", 201, "", &[deprecated]),
+            (old, "&fieldValidation=Strict", 200, "", &[deprecated]),
+            (", nodeName: elsewhere, nodeSelector: {x: a, x: b}", "", 422, "Forbidden", &[repeated]),
+            (", odd: 1", "&fieldValidation=Ignore", 400, ".spec.odd: field not declared in schema", &[]),
+        ];
+        for (spec, query, code, message, said) in cases {
+            let body = pod(spec);
+            let reply = cluster
+                .rest()
+                .call_as("PATCH", &format!("{path}?fieldManager=one{query}"), APPLY, body.clone())
+                .await;
+            assert!(
+                reply.code == code && reply.text("/message").contains(message),
+                "{spec} {query}: {} {}",
+                reply.code,
+                reply.text("/message")
+            );
+            let warnings: Vec<_> = reply
+                .headers
+                .get_all("warning")
+                .iter()
+                .map(|w| w.to_str().unwrap().replace('\\', ""))
+                .collect();
+            let said: Vec<_> = said.iter().map(|text| format!("299 - \"{text}\"")).collect();
+            assert_eq!(warnings, said, "{spec} {query}");
+        }
+        let place = pb::Ref {
+            version: "v1".into(),
+            resource: "pods".into(),
+            namespace: "default".into(),
+            name: "p".into(),
+            ..pb::Ref::default()
+        };
+        let patch = |validation: pb::FieldValidation| pb::PatchRequest {
+            r#ref: Some(place.clone()),
+            r#type: pb::patch_request::Type::Apply.into(),
+            patch: pod(", nodeSelector: {beta.kubernetes.io/os: linux, x: a, x: a}").into(),
+            field_validation: validation.into(),
+            force: true,
+            dry_run: true,
+        };
+        let mut door = KstoreClient::new(cluster.doors());
+        let applied = door.patch(patch(pb::FieldValidation::Warn)).await;
+        let refused = applied.expect_err("no other node selector");
+        let said: Vec<_> = refused
+            .metadata()
+            .get_all_bin("kstore-warning-bin")
+            .iter()
+            .map(|w| w.to_bytes().unwrap())
+            .collect();
+        assert_eq!(said, [repeated]);
+        assert_eq!(door.patch(patch(pb::FieldValidation::Strict)).await.unwrap_err().message(), refused_text);
     });
 }
 
@@ -401,6 +489,39 @@ fn entries_in_another_version_of_the_kind_own_the_same_fields() {
         let seen = cluster.rest().call("GET", &path("v1"), "").await.json();
         assert_eq!(seen["spec"]["targetCPUUtilizationPercentage"], 50);
         assert_eq!(entries(&seen), entries(&forced));
+    });
+}
+
+#[test]
+fn what_is_too_large_for_the_store_goes_without_its_books_unless_it_is_applied() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let map = |keys: usize, value: &str| {
+            let data: serde_json::Map<String, Value> =
+                (0..keys).map(|n| (format!("{n:0>100}"), json!(value))).collect();
+            json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": data })
+        };
+        let (all, one) = ("/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/configmaps/a");
+        let large = map(9_000, "v");
+        let send = async |method: &str, path: &str, kind: &str, body: &Value| {
+            cluster.rest().call_as(method, &format!("{path}?fieldManager=one"), kind, body.to_string()).await
+        };
+        let json = "application/json";
+        let made = send("POST", all, json, &large).await;
+        assert_eq!((made.code, made.json()["metadata"].get("managedFields")), (201, None));
+        let put = send("PUT", one, json, &map(9_000, "w")).await;
+        assert_eq!((put.code, entries(&put.json()).len()), (200, 0), "who has no books gets none");
+        let applied = send("PATCH", one, APPLY, &map(9_000, "w")).await;
+        assert_eq!((applied.code, applied.text("/reason").as_str()), (413, "RequestEntityTooLarge"));
+        let small = send("DELETE", one, json, &Value::Null).await;
+        assert_eq!(small.code, 200);
+        let booked = send("POST", all, json, &map(10, "v")).await;
+        assert_eq!((booked.code, entries(&booked.json()).len()), (201, 1));
+        let mut grown = large.clone();
+        grown["metadata"]["labels"] = json!({ "a": "b" });
+        let patched = send("PATCH", one, MERGE, &grown).await;
+        assert_eq!((patched.code, entries(&patched.json()).len()), (200, 0));
+        let refused = send("PUT", one, json, &map(16_000, "v")).await;
+        assert_eq!(refused.code, 413, "too large without them, too");
     });
 }
 

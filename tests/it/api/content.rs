@@ -214,6 +214,53 @@ fn text_forms_of_lists_read_as_the_compact_one() {
 }
 
 #[test]
+fn yaml_is_read_as_1_1_and_written_for_both_versions() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let send = async |text: &str| {
+            cluster.rest().call_as("POST", CONFIG_MAPS, "application/yaml", text.to_owned()).await
+        };
+        let texts = "data: {a: 'yes', b: \"0644\", c: !!str 1_000}";
+        let made = send(&format!(
+            "base: &m {{name: a}}\nmetadata: {{<<: *m}}\nimmutable: no\n{texts}\n---\nanother: ["
+        ))
+        .await;
+        let data = json!({"a": "yes", "b": "0644", "c": "1_000"});
+        assert_eq!((made.code, &made.json()["data"], &made.json()["immutable"]), (201, &data, &json!(false)));
+        let read = ask(cluster, "GET", &format!("{CONFIG_MAPS}/a"), &[("accept", "application/yaml")]).await;
+        let text = String::from_utf8(read.body.to_vec()).unwrap();
+        assert!(
+            text.contains("data:\n  a: \"yes\"\n  b: \"0644\"\n  c: \"1_000\"\nimmutable: false\n"),
+            "{text}"
+        );
+        for (text, want) in [
+            (
+                "data: {a: yes}",
+                "json: cannot unmarshal bool into Go struct field ConfigMap.data of type string",
+            ),
+            (
+                "data: {a: 0644}",
+                "json: cannot unmarshal number into Go struct field ConfigMap.data of type string",
+            ),
+            (
+                "data: &a [*a]",
+                "the object provided is unrecognized (must be of type ConfigMap): yaml: anchor 'a' value contains itself (646174613a202661205b2a615d)",
+            ),
+        ] {
+            let refused = send(text).await;
+            assert_eq!(refused.code, 400);
+            assert!(refused.text("/message").contains(want), "{}", refused.text("/message"));
+        }
+        let pod = "metadata: {name: p}\nspec:\n  containers: [{name: c, image: i}]\n  terminationGracePeriodSeconds: 0x10\n  \
+                   volumes: [{name: v, configMap: {name: a, defaultMode: 0644, optional: on}}]\n";
+        let made =
+            cluster.rest().call_as("POST", "/api/v1/namespaces/default/pods", "application/yaml", pod).await;
+        let volume = &made.json()["spec"]["volumes"][0]["configMap"];
+        assert_eq!((made.code, volume), (201, &json!({"name": "a", "defaultMode": 420, "optional": true})));
+        assert_eq!(made.json()["spec"]["terminationGracePeriodSeconds"], 16);
+    });
+}
+
+#[test]
 fn what_nobody_can_serve_is_refused_with_what_can_be_had() {
     simulate(Setup::api_alone(), async |cluster| {
         let want = "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf";

@@ -52,6 +52,7 @@ fn a_server_says_that_it_is_there_and_says_it_again_every_ten_seconds() {
             again["spec"]["holderIdentity"], first["spec"]["holderIdentity"],
             "a start is another one"
         );
+        kept.abort();
     });
 }
 

@@ -21,6 +21,7 @@ mod scale;
 mod set;
 #[cfg(test)]
 mod tests;
+mod typed;
 mod walk;
 
 use std::collections::BTreeMap;
@@ -140,13 +141,7 @@ pub fn apply(
     force: bool,
     object: ObjectType<'_>,
 ) -> Result<Value, ApplyError> {
-    let node = Node::root(object);
-    if config["metadata"].get("managedFields").is_some_and(|m| !m.is_null()) {
-        return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
-    }
-    merge::check(config, node).map_err(|text| {
-        ApplyError::BadRequest(format!("failed to create typed patch object ({}): {text}", identity(config)))
-    })?;
+    check(config, object)?;
     let mut managed = live.map(Managed::stored).unwrap_or_default();
     let bare = live.map_or_else(|| json!({}), without_managed);
     if managed.is_empty() {
@@ -166,6 +161,27 @@ pub fn apply(
         last_applied::refresh(&mut new, config);
     }
     Ok(new)
+}
+
+/// Whether a configuration is one of such an object.
+///
+/// # Errors
+/// It has books of its own, or is not of its type.
+pub fn check(config: &Value, object: ObjectType<'_>) -> Result<(), ApplyError> {
+    if config["metadata"].get("managedFields").is_some_and(|m| !m.is_null()) {
+        return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
+    }
+    let found = match object {
+        ObjectType::BuiltIn(ty) => typed::check(config, ty),
+        ObjectType::Custom(_) => merge::check(config, Node::root(object)),
+    };
+    let text = match &found[..] {
+        [] => return Ok(()),
+        [only] => only.clone(),
+        many => format!("errors:\n  {}", many.join("\n  ")),
+    };
+    let text = format!("failed to create typed patch object ({}): {text}", identity(config));
+    Err(ApplyError::BadRequest(text))
 }
 
 /// Keeps the books for a write that is no apply: `new` gets its managedFields. `live` is `None` on create.
@@ -227,6 +243,13 @@ fn books_before(live: Option<&Value>, new: &Value, write: &Write<'_>) -> Managed
         return Managed::default();
     }
     Managed::sent(new).filter(|sent| !sent.is_empty()).unwrap_or_else(stored)
+}
+
+/// Takes the books out of an object.
+pub fn drop_books(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
 }
 
 fn put_books(object: &mut Value, books: Value) {

@@ -88,7 +88,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn of_field(field: &'static Field) -> Self {
+    pub(super) fn of_field(field: &'static Field) -> Self {
         match (field.shape, field.list_type) {
             _ if field.atomic => Self::Leaf,
             (Shape::One, _) => Self::of_elem(field.elem),

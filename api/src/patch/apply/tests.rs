@@ -256,6 +256,33 @@ fn malformed_configurations_are_refused() {
             "errors:\n  .spec.replicaz: field not declared in schema\n  \
             .spec.template.spec.containers[name=\"a\"].imag: field not declared in schema",
         ),
+        (json!({"replicas": "three"}), ".spec.replicas: expected numeric (int or float), got string"),
+        (json!({"paused": "yes"}), ".spec.paused: expected boolean, got &{yes}"),
+        (
+            json!({"selector": [1, {"b": "c", "a": true}]}),
+            ".spec.selector: expected map, got &{[1 map[a:true b:c]]}",
+        ),
+        (
+            json!({"strategy": {"rollingUpdate": {"maxSurge": {}}}}),
+            ".spec.strategy.rollingUpdate.maxSurge: expected any scalar, got &{map[]}",
+        ),
+        (
+            json!({"template": {"metadata": {"labels": {"a": true, "b": 1, "c": {"y": ["z", null], "x": 1.5}}}}}),
+            "errors:\n  .spec.template.metadata.labels.a: expected string, got &value.valueUnstructured{Value:true}\n  \
+            .spec.template.metadata.labels.b: expected string, got &value.valueUnstructured{Value:1}\n  \
+            .spec.template.metadata.labels.c: expected string, got &value.valueUnstructured{Value:map[string]interface {}\
+            {\"x\":1.5, \"y\":[]interface {}{\"z\", interface {}(nil)}}}",
+        ),
+        (
+            json!({"template": {"spec": {"tolerations": [{}, {"keyy": "k"}], "nodeSelector": {"a": 1}, "volumes": {"a": 1}}}}),
+            "errors:\n  .spec.template.spec.nodeSelector.a: expected string, got &value.valueUnstructured{Value:1}\n  \
+            .spec.template.spec.tolerations[1].keyy: field not declared in schema\n  \
+            .spec.template.spec.volumes: expected list, got &{map[a:1]}",
+        ),
+        (
+            json!({"template": {"spec": {"containers": [{"name": "a", "env": [{"name": "e", "valueFrom": {"fieldRef": {"path": "x"}}}]}]}}}),
+            ".spec.template.spec.containers[name=\"a\"].env[name=\"e\"].valueFrom.fieldRef.path: field not declared in schema",
+        ),
     ];
     for (spec, want) in cases {
         let want = format!("failed to create typed patch object (/web; apps/v1, Kind=Deployment): {want}");

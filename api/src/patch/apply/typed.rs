@@ -1,0 +1,129 @@
+//! Whether an apply configuration is of its type: every member has a place in the schema and a value that fits there, every element
+//! of a list its keys, and no two the same. Also inside of what is owned as a whole, where unknown members would have no owner to
+//! miss them. In the words of Kubernetes' merge library, which shows values as Go does.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::node::Node;
+use super::set::readable;
+use crate::patch::strategic::in_go;
+use crate::schema::limits::MAX_FIELD_PROBLEMS;
+use crate::schema::{Elem, Field, Shape, Type};
+
+/// Everything that is wrong with a configuration of a type of the field table, each with its place.
+pub(super) fn check(config: &Value, ty: &'static Type) -> Vec<String> {
+    let mut found = Vec::new();
+    of_struct(config, ty, "", &mut found);
+    found
+}
+
+fn of_struct(value: &Value, ty: &'static Type, path: &str, found: &mut Vec<String>) {
+    let Some(map) = expect(value.as_object(), "map", value, path, found) else { return };
+    for (name, value) in map {
+        let path = format!("{path}.{name}");
+        if found.len() >= MAX_FIELD_PROBLEMS {
+            return;
+        }
+        match ty.field(name) {
+            Some(field) => of_field(value, field, &path, found),
+            None => found.push(format!("{path}: field not declared in schema")),
+        }
+    }
+}
+
+fn of_field(value: &Value, field: &'static Field, path: &str, found: &mut Vec<String>) {
+    match field.shape {
+        Shape::One => of_elem(value, field.elem, path, found),
+        Shape::List => of_list(value, field, path, found),
+        Shape::Map => {
+            let Some(map) = expect(value.as_object(), "map", value, path, found) else { return };
+            for (key, value) in map {
+                of_elem(value, field.elem, &format!("{path}.{key}"), found);
+            }
+        }
+    }
+}
+
+fn of_list(value: &Value, field: &'static Field, path: &str, found: &mut Vec<String>) {
+    let Some(items) = expect(value.as_array(), "list", value, path, found) else { return };
+    let node = Node::of_field(field);
+    let known = matches!(node, Node::Keyed(_) | Node::Scalars);
+    let mut seen = BTreeSet::new();
+    for (at, item) in items.iter().enumerate() {
+        let place = match node.identity(item) {
+            Ok(id) if known => {
+                let place = readable(&id);
+                if !seen.insert(id) {
+                    found.push(format!("{path}: duplicate entries for key {place}"));
+                }
+                place
+            }
+            Err(text) if known => return found.push(format!("{path}: element {at}: {text}")),
+            Ok(_) | Err(_) => format!("[{at}]"),
+        };
+        of_elem(item, field.elem, &format!("{path}{place}"), found);
+    }
+}
+
+fn of_elem(value: &Value, elem: Elem, path: &str, found: &mut Vec<String>) {
+    let problem = match elem {
+        _ if value.is_null() => None,
+        Elem::Struct(id) => return of_struct(value, id.get(), path, found),
+        Elem::String | Elem::Bytes => (!value.is_string())
+            .then(|| format!("string, got &value.valueUnstructured{{Value:{}}}", literal(value))),
+        Elem::Bool => (!value.is_boolean()).then(|| format!("boolean, got &{{{}}}", in_go(value))),
+        Elem::Int32 | Elem::Int64 | Elem::Float64 => {
+            (!value.is_number()).then(|| format!("numeric (int or float), got {}", go_type(value)))
+        }
+        Elem::Time | Elem::MicroTime | Elem::Quantity | Elem::IntOrString => {
+            let scalar = !(value.is_object() || value.is_array());
+            (!scalar).then(|| format!("any scalar, got &{{{}}}", in_go(value)))
+        }
+        // Whatever somebody wants to put there.
+        Elem::Raw
+        | Elem::FieldsV1
+        | Elem::Json
+        | Elem::Items
+        | Elem::SchemaOrList
+        | Elem::SchemaOrBool
+        | Elem::SchemaOrStrings => None,
+    };
+    found.extend(problem.map(|problem| format!("{path}: expected {problem}")));
+}
+
+/// A map or a list; null is an empty one.
+fn expect<T>(is: Option<T>, what: &str, value: &Value, path: &str, found: &mut Vec<String>) -> Option<T> {
+    if is.is_none() && !value.is_null() {
+        found.push(format!("{path}: expected {what}, got &{{{}}}", in_go(value)));
+    }
+    is
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// As Go writes it into a program.
+fn literal(value: &Value) -> String {
+    let all = |texts: Vec<String>| texts.join(", ");
+    match value {
+        Value::Null => "interface {}(nil)".to_owned(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
+        Value::Array(items) => format!("[]interface {{}}{{{}}}", all(items.iter().map(literal).collect())),
+        Value::Object(map) => {
+            let mut members: Vec<_> =
+                map.iter().map(|(name, value)| format!("{name:?}:{}", literal(value))).collect();
+            members.sort();
+            format!("map[string]interface {{}}{{{}}}", all(members))
+        }
+    }
+}
