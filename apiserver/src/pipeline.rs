@@ -251,7 +251,8 @@ impl Pipeline {
         let done = self.act_once(request, warnings).await;
         match &done {
             Err(status) if status.reason == Reason::RequestEntityTooLarge => match without_books(request) {
-                Some(slimmer) => self.act_once(&slimmer, warnings).await,
+                // Boxed, for it is rare, and every request would be as large as two.
+                Some(slimmer) => Box::pin(self.act_once(&slimmer, warnings)).await,
                 None => done,
             },
             _ => done,
