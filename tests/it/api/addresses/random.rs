@@ -6,7 +6,7 @@ use super::{NETWORKS, RECORDS, SERVICES, network, service};
 use futures::future::join_all;
 use kstore_api::cidr::Cidr;
 use kstore_nondet::Rng;
-use kstore_tests::{Change, Cluster, Rest, Setup, simulate};
+use kstore_tests::{Change, Cluster, Rest, Setup, Storage, simulate};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -167,6 +167,8 @@ fn no_address_is_given_twice_or_out_of_nowhere_whatever_comes_and_goes() {
     let mut given = 0;
     for seed in 0..4 {
         let setup = Setup::seed(seed).nodes(0).service_ranges("10.0.0.0/29,fd00::/125");
+        // On an etcd others come between a look and its commit; in the store of this process nobody does.
+        let setup = if seed % 2 == 0 { setup } else { setup.on(Storage::Etcd) };
         simulate(setup, async |cluster| {
             let (one, other) = (cluster.rest(), Rest::new(cluster.another_apiserver().await));
             let rng = Rng::seeded(seed);
