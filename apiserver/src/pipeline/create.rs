@@ -98,6 +98,7 @@ impl Pipeline {
         self.admission(request).mutate(&subject, object, None)?;
         defaults::apply(resource, object);
         strategy::prepare_create(resource, object);
+        self.registry.settle_families(&target, object, None)?;
         let span = tracing::debug_span!("validation").entered();
         let mut errors = signing::request(resource, object);
         errors.extend(validate::create(resource, object));
