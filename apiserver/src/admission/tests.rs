@@ -127,8 +127,8 @@ fn a_pod_gets_its_priority_from_its_class() {
 
 #[test]
 fn who_replaces_a_pod_need_not_state_its_priority() {
-    let old = pod(json!({ "priority": 1000, "preemptionPolicy": "Never" }));
-    let case = Case { operation: Operation::Update, old: Some(old.clone()), ..Case::create([]) };
+    let old = Some(pod(json!({ "priority": 1000, "preemptionPolicy": "Never" })));
+    let case = Case { operation: Operation::Update, old, ..Case::create([]) };
     let kept = case.admit(pod(json!({}))).unwrap();
     assert_eq!(
         (&kept["spec"]["priority"], &kept["spec"]["preemptionPolicy"]),
