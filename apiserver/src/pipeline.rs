@@ -244,7 +244,8 @@ impl Pipeline {
         let done = self.act_once(request, warnings).await;
         match &done {
             Err(status) if status.reason == Reason::RequestEntityTooLarge => match without_books(request) {
-                Some(slimmer) => self.act_once(&slimmer, warnings).await,
+                // Seldom: apart from the request's own state, which every request pays for.
+                Some(slimmer) => Box::pin(self.act_once(&slimmer, warnings)).await,
                 None => done,
             },
             _ => done,
