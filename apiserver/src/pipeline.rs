@@ -244,8 +244,7 @@ impl Pipeline {
         Ok(Answered { answer, warnings, accepted })
     }
 
-    /// Does what an authorized request asks.
-    /// Carries out a request. What makes an object too large for the store is tried once more without its field ownership, which
+    /// Does what an authorized request asks. What makes an object too large for the store is tried once more without its field ownership, which
     /// can be large.
     async fn act(&self, request: &Request, warnings: &mut Vec<String>) -> Result<Answer, Status> {
         let done = self.act_once(request, warnings).await;

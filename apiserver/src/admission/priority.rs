@@ -17,9 +17,15 @@ impl Plugin for Priority {
         cluster: &dyn Lookup,
         subject: &Subject<'_>,
         pod: &mut Value,
-        _: Option<&Value>,
+        old: Option<&Value>,
     ) -> Result<(), Status> {
-        if !subject.is("", "pods") || subject.operation != Operation::Create || !pod["spec"].is_object() {
+        if !subject.is("", "pods") || !pod["spec"].is_object() {
+            return Ok(());
+        }
+        if let (Operation::Update, Some(old)) = (subject.operation, old) {
+            keep(&mut pod["spec"], &old["spec"]);
+        }
+        if subject.operation != Operation::Create {
             return Ok(());
         }
         let named = pod["spec"]["priorityClassName"].as_str().unwrap_or_default().to_owned();
@@ -72,6 +78,15 @@ impl Plugin for Priority {
                 meta::name(&other)
             ))),
             None => Ok(()),
+        }
+    }
+}
+
+/// Who replaces a pod need not state what was computed when it was created.
+fn keep(spec: &mut Value, old: &Value) {
+    for name in ["priority", "preemptionPolicy"] {
+        if spec[name].is_null() && !old[name].is_null() {
+            spec[name] = old[name].clone();
         }
     }
 }

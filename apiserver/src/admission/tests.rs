@@ -28,13 +28,14 @@ struct Case {
     cluster: Vec<Value>,
     user: UserInfo,
     operation: Operation,
+    old: Option<Value>,
 }
 
 impl Case {
     fn create(cluster: impl IntoIterator<Item = Value>) -> Self {
         let cluster =
             cluster.into_iter().chain([namespace("a", "Active"), namespace("gone", "Terminating")]).collect();
-        Self { cluster, user: UserInfo::new("admin", [MASTERS]), operation: Operation::Create }
+        Self { cluster, user: UserInfo::new("admin", [MASTERS]), operation: Operation::Create, old: None }
     }
 
     /// The object after mutation and validation.
@@ -57,8 +58,8 @@ impl Case {
             admission.validate(&subject, None, Some(&object))?;
             return Ok(object);
         }
-        admission.mutate(&subject, &mut object, None)?;
-        admission.validate(&subject, Some(&object), None)?;
+        admission.mutate(&subject, &mut object, self.old.as_ref())?;
+        admission.validate(&subject, Some(&object), self.old.as_ref())?;
         Ok(object)
     }
 }
@@ -122,6 +123,19 @@ fn a_pod_gets_its_priority_from_its_class() {
     assert!(case.admit(pod(json!({ "priorityClassName": "high", "priority": 7 }))).is_err());
     assert_eq!(case.admit(class("other", 5, true)).unwrap_err().code, 403);
     assert!(case.admit(class("normal", 11, true)).is_ok());
+}
+
+#[test]
+fn who_replaces_a_pod_need_not_state_its_priority() {
+    let old = Some(pod(json!({ "priority": 1000, "preemptionPolicy": "Never" })));
+    let case = Case { operation: Operation::Update, old, ..Case::create([]) };
+    let kept = case.admit(pod(json!({}))).unwrap();
+    assert_eq!(
+        (&kept["spec"]["priority"], &kept["spec"]["preemptionPolicy"]),
+        (&json!(1000), &json!("Never"))
+    );
+    let other = case.admit(pod(json!({ "priority": 7 }))).unwrap();
+    assert_eq!(other["spec"]["priority"], 7, "for validation to refuse");
 }
 
 #[test]
