@@ -186,7 +186,8 @@ fn finish(found: Result<Response<Bytes>, Status>) -> Response<Body> {
     }
 }
 
-fn json(parts: &Parts, value: &Value) -> Response<Body> {
+/// A document that is made for the occasion, in the form that the caller takes.
+pub(super) fn json(parts: &Parts, value: &Value) -> Response<Body> {
     let pretty = parts.uri.query().is_some_and(|query| query.contains("pretty"));
     let offer = content::Offer { tables: false, protobuf: false, stream: false };
     let made = content::accepted(&parts.headers, pretty.then_some(true), offer).and_then(|accepted| {
