@@ -166,6 +166,8 @@ impl Pipeline {
         // What was stored carries the zero members that are always printed; compare like with like.
         decode::canonical(Expected::of(resource, ""), &mut before, FieldValidation::Ignore, &mut Vec::new())?;
         strategy::prepare_update(resource, target.subresource, &mut next, &before);
+        let now = || self.nondet.clock.now_seconds().to_string();
+        strategy::date_update(resource, target.subresource, &mut next, &before, now);
         let span = tracing::debug_span!("validation").entered();
         let mut errors = validate::update_subresource(resource, target.subresource, &next, &before);
         errors.extend(signing::certificate(resource, &next, &before));
