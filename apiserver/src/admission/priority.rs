@@ -17,9 +17,15 @@ impl Plugin for Priority {
         cluster: &dyn Lookup,
         subject: &Subject<'_>,
         pod: &mut Value,
-        _: Option<&Value>,
+        old: Option<&Value>,
     ) -> Result<(), Status> {
-        if !subject.is("", "pods") || subject.operation != Operation::Create || !pod["spec"].is_object() {
+        if !subject.is("", "pods") || !pod["spec"].is_object() {
+            return Ok(());
+        }
+        if let Some(old) = old.filter(|_| subject.operation == Operation::Update) {
+            keep(&mut pod["spec"], &old["spec"]);
+        }
+        if subject.operation != Operation::Create {
             return Ok(());
         }
         let named = pod["spec"]["priorityClassName"].as_str().unwrap_or_default().to_owned();
@@ -72,6 +78,15 @@ impl Plugin for Priority {
                 meta::name(&other)
             ))),
             None => Ok(()),
+        }
+    }
+}
+
+/// Whoever replaces a pod need not repeat what was decided here; to say otherwise is for validation to refuse.
+fn keep(spec: &mut Value, old: &Value) {
+    for member in ["priority", "preemptionPolicy"] {
+        if spec[member].is_null() && !old[member].is_null() {
+            spec[member] = old[member].clone();
         }
     }
 }

@@ -38,7 +38,12 @@ impl Case {
     }
 
     /// The object after mutation and validation.
-    fn admit(&self, mut object: Value) -> Result<Value, Status> {
+    fn admit(&self, object: Value) -> Result<Value, Status> {
+        self.admit_over(object, None)
+    }
+
+    /// The same for the successor of an object.
+    fn admit_over(&self, mut object: Value, old: Option<&Value>) -> Result<Value, Status> {
         let row = kind::lookup_api_version(
             object["apiVersion"].as_str().unwrap(),
             object["kind"].as_str().unwrap(),
@@ -57,8 +62,8 @@ impl Case {
             admission.validate(&subject, None, Some(&object))?;
             return Ok(object);
         }
-        admission.mutate(&subject, &mut object, None)?;
-        admission.validate(&subject, Some(&object), None)?;
+        admission.mutate(&subject, &mut object, old)?;
+        admission.validate(&subject, Some(&object), old)?;
         Ok(object)
     }
 }
@@ -122,6 +127,36 @@ fn a_pod_gets_its_priority_from_its_class() {
     assert!(case.admit(pod(json!({ "priorityClassName": "high", "priority": 7 }))).is_err());
     assert_eq!(case.admit(class("other", 5, true)).unwrap_err().code, 403);
     assert!(case.admit(class("normal", 11, true)).is_ok());
+}
+
+#[test]
+fn a_certificate_request_says_who_asked_and_only_what_is_known_of_them() {
+    let spec = json!({ "username": "else", "uid": "7", "groups": ["g"], "extra": { "a": ["b"] } });
+    let request = json!({ "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+        "metadata": { "name": "r" }, "spec": spec });
+    let by = |user: UserInfo| {
+        let case = Case { user, ..Case::create([]) };
+        case.admit(request.clone()).unwrap()["spec"].clone()
+    };
+    let nothing_more = by(UserInfo::new("jane", ["system:authenticated"]));
+    assert_eq!(nothing_more, json!({ "username": "jane", "groups": ["system:authenticated"] }));
+    let joe = UserInfo { uid: "8".into(), ..UserInfo::new("joe", ["dev"]) };
+    assert_eq!(by(joe), json!({ "username": "joe", "uid": "8", "groups": ["dev", "system:authenticated"] }));
+}
+
+#[test]
+fn a_pod_that_is_replaced_keeps_its_priority() {
+    let admission_of = |spec: Value| {
+        let case = Case { operation: Operation::Update, ..Case::create([class("normal", 10, true)]) };
+        let old = pod(json!({ "priority": 7, "preemptionPolicy": "Never" }));
+        case.admit_over(pod(spec), Some(&old)).unwrap()["spec"].clone()
+    };
+    let kept = admission_of(json!({}));
+    assert_eq!(
+        (&kept["priority"], &kept["preemptionPolicy"], &kept["priorityClassName"]),
+        (&json!(7), &json!("Never"), &Value::Null)
+    );
+    assert_eq!(admission_of(json!({ "priority": 8 }))["priority"], 8, "validation refuses it");
 }
 
 #[test]
