@@ -1,5 +1,6 @@
 //! Kubernetes objects and their rules, pure
 
+pub mod cidr;
 pub mod convert;
 pub mod defaults;
 mod diff;

@@ -3,6 +3,7 @@
 //! has changed stays changed. Only what says where this server is (`here`) is kept right at every start.
 
 mod here;
+mod network;
 mod objects;
 
 use crate::authn::{MASTERS, UserInfo};
@@ -18,7 +19,7 @@ use kstore_api::status::{Reason, Status};
 use serde_json::Value;
 
 /// As whom the apiserver writes on its own behalf.
-const SELF: &str = "system:apiserver";
+pub(crate) const SELF: &str = "system:apiserver";
 
 /// Creates what is missing, and says where this server is. On return all of it is there and durable. Two servers that do this at
 /// once do each other no harm; the addresses are those of the one that came last.
@@ -28,12 +29,14 @@ const SELF: &str = "system:apiserver";
 pub async fn run(pipeline: &Pipeline, here: &Here) -> Result<(), Status> {
     // Namespaces come before what lives in them. All else waits for nothing and goes at once, so that the storage can make few
     // syncs of many writes.
-    create_all(pipeline, &objects::namespaces()).await?;
+    // The network comes before the service that has its address from it.
+    let namespaces = objects::namespaces();
+    tokio::try_join!(create_all(pipeline, &namespaces), network::keep(pipeline))?;
     let mut rest = objects::priority_classes();
     rest.extend(flowcontrol::objects());
     rest.extend(objects::api_services());
     rest.extend(rbac::objects());
-    rest.push(objects::kubernetes_service(here.port()));
+    rest.push(objects::kubernetes_service(pipeline.registry().service_ranges(), here.port()));
     create_all(pipeline, &rest).await?;
     here.keep(pipeline).await
 }

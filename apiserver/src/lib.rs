@@ -16,6 +16,7 @@ pub mod fence;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod grpc;
+mod identity;
 pub mod limits;
 pub mod lookup;
 pub mod metrics;
@@ -25,6 +26,7 @@ pub mod registry;
 pub mod request;
 pub mod rest;
 mod server;
+mod service_ranges;
 pub mod storage;
 #[cfg(test)]
 mod testing;
@@ -32,3 +34,4 @@ pub mod token;
 pub mod tunnel;
 
 pub use server::{ApiServer, InProcess, Options, StartError, WatchBatches};
+pub use service_ranges::{ServiceRanges, ServiceRangesError};

@@ -27,6 +27,7 @@ use crate::metrics::{self, Metrics};
 use crate::provenance::{Note, Provenance};
 use crate::registry::{Listed, Mandate, Registry, View};
 use crate::request::{Action, Books, Request, Target, WriteOptions};
+use crate::service_ranges::ServiceRanges;
 use crate::token::Tokens;
 use futures::FutureExt as _;
 use in_flight::InFlight;
@@ -152,6 +153,12 @@ impl Pipeline {
         Self { tokens, ..self }
     }
 
+    /// With networks of the server's own for addresses of services.
+    #[must_use]
+    pub fn with_service_ranges(self, ranges: ServiceRanges) -> Self {
+        Self { registry: self.registry.with_service_ranges(ranges), ..self }
+    }
+
     /// The key for tokens of service accounts.
     pub fn tokens(&self) -> Option<&Tokens> {
         self.tokens.as_deref()
@@ -237,14 +244,14 @@ impl Pipeline {
         Ok(Answered { answer, warnings, accepted })
     }
 
-    /// Does what an authorized request asks.
-    /// Carries out a request. What makes an object too large for the store is tried once more without its field ownership, which
+    /// Does what an authorized request asks. What makes an object too large for the store is tried once more without its field ownership, which
     /// can be large.
     async fn act(&self, request: &Request, warnings: &mut Vec<String>) -> Result<Answer, Status> {
         let done = self.act_once(request, warnings).await;
         match &done {
             Err(status) if status.reason == Reason::RequestEntityTooLarge => match without_books(request) {
-                Some(slimmer) => self.act_once(&slimmer, warnings).await,
+                // Boxed, for it is rare, and every request would be as large as two.
+                Some(slimmer) => Box::pin(self.act_once(&slimmer, warnings)).await,
                 None => done,
             },
             _ => done,

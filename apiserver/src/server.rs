@@ -5,11 +5,13 @@ use crate::authn::{Peer, UserInfo};
 use crate::bootstrap::{self, Here};
 use crate::cache::{Cache, FillError};
 use crate::grpc::Grpc;
+use crate::identity;
 use crate::limits;
 use crate::metrics::Metrics;
 use crate::pipeline::Pipeline;
 use crate::provenance::Provenance;
 use crate::rest::Rest;
+use crate::service_ranges::ServiceRanges;
 use crate::storage::{ReadError, SharedStorage};
 use crate::token::Tokens;
 use crate::tunnel::Tunnels;
@@ -60,6 +62,8 @@ pub struct Options {
     pub client_ca: Option<String>,
     /// The key for tokens of service accounts; without one nobody gets a token, and none is good.
     pub tokens: Option<Arc<Tokens>>,
+    /// The networks of services.
+    pub service_ranges: ServiceRanges,
 }
 
 /// A running apiserver. Cheap to clone.
@@ -102,7 +106,8 @@ impl ApiServer {
         recalled.await.map_err(FillError::from)?;
         spawn(Box::pin(follow));
         let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics);
-        let pipeline = Arc::new(pipeline.with_tokens(options.tokens));
+        let pipeline =
+            Arc::new(pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges));
         let here = Here::new(&options.advertised, options.client_ca);
         bootstrap::run(&pipeline, &here).await.map_err(StartError::Bootstrap)?;
         let tunnels = Arc::new(Tunnels::default());
@@ -125,6 +130,13 @@ impl ApiServer {
     /// The pipeline, for embedders that need no encoding.
     pub fn pipeline(&self) -> &Arc<Pipeline> {
         &self.pipeline
+    }
+
+    /// Keeps the Lease that says that a server runs on the machine of this name, and removes those of servers that are no more, until
+    /// the stop token is cancelled. Spawn it where others may ask which servers there are.
+    pub fn keep_identity(&self, hostname: String) -> impl Future<Output = ()> + Send + use<> {
+        let (pipeline, stop) = (self.pipeline.clone(), self.stop.clone());
+        async move { identity::keep(&pipeline, hostname, stop).await }
     }
 
     /// Accepts TLS connections until the stop token is cancelled, then lets open ones end.

@@ -5,6 +5,7 @@ use crate::resource::Resource;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Namespace, Pod, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::networking::v1::IPAddress;
 use kstore_informer::{EventType, Occurrence, Reference};
 use serde_json::Value;
 use std::time::Duration;
@@ -56,6 +57,7 @@ pub(crate) enum Object {
     Deployment(Box<Deployment>),
     EndpointSlice(Box<EndpointSlice>),
     Endpoints(Box<Endpoints>),
+    IpAddress(Box<IPAddress>),
     Namespace(Box<Namespace>),
     ReplicaSet(Box<ReplicaSet>),
     ServiceAccount(Box<ServiceAccount>),

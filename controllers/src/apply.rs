@@ -163,6 +163,7 @@ impl Hands {
             Object::Deployment(o) => self.send(&**o, how).await,
             Object::EndpointSlice(o) => self.send(&**o, how).await,
             Object::Endpoints(o) => self.send(&**o, how).await,
+            Object::IpAddress(o) => self.send(&**o, how).await,
             Object::Namespace(o) => self.send(&**o, how).await,
             Object::ReplicaSet(o) => self.send(&**o, how).await,
             Object::ServiceAccount(o) => self.send(&**o, how).await,

@@ -4,16 +4,18 @@
 use crate::claim::{Claimable, controller_of};
 use crate::garbage_collector::member::{self, Member};
 use crate::resource::Resource;
-use crate::view::{self, Lease, Plain, Pod};
+use crate::view::{self, Address, Lease, Plain, Pod};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::coordination::v1 as coordination;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Service, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use kstore_client::{Client, Obj, WatchParams};
 use kstore_informer::metrics::Registry;
 use kstore_informer::{Builder, Context, Index, Informer, ListerWatcher, Revision};
 use kstore_nondet::Nondet;
+use std::net::IpAddr;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -43,6 +45,12 @@ pub(crate) struct Caches {
     /// The ConfigMaps that hold the root certificate.
     pub root_cas: Informer<Obj<ConfigMap>>,
     pub services: Informer<Obj<Service>>,
+    /// Services by their addresses.
+    pub services_at: Index<Obj<Service>, IpAddr>,
+    /// Which addresses are taken.
+    pub addresses: Informer<Address>,
+    /// Where addresses come from.
+    pub service_cidrs: Informer<Obj<ServiceCIDR>>,
     pub slices: Informer<Obj<EndpointSlice>>,
     /// Slices by namespace and name of their service.
     pub slices_of: Index<Obj<EndpointSlice>, (String, String)>,
@@ -97,6 +105,12 @@ impl Caches {
                 emit((slice.metadata.namespace.clone().unwrap_or_default(), service.clone()));
             }
         });
+        let services_at = Index::new(|service: &Obj<Service>, emit: &mut dyn FnMut(IpAddr)| {
+            crate::service_address::addresses_of(service).for_each(emit);
+        });
+        let services = Builder::new(multi.source::<Service>(all())).index(&services_at);
+        let addresses = multi.project::<IPAddress, _, _>(all(), view::decode::<Address>);
+        let service_cidrs = Builder::new(multi.source::<ServiceCIDR>(all()));
         let sets = Builder::new(multi.source::<ReplicaSet>(all())).index(&sets_held);
         let pods = Builder::new(multi.project::<core::Pod, _, _>(all(), view::decode_pod)).index(&pods_held);
         let leases =
@@ -116,7 +130,10 @@ impl Caches {
             namespaces: spawner.start("namespaces", Builder::new(multi.source::<Namespace>(all()))),
             accounts: spawner.start("serviceaccounts", Builder::new(accounts)),
             root_cas: spawner.start("configmaps", Builder::new(root_cas)),
-            services: spawner.start("services", Builder::new(multi.source::<Service>(all()))),
+            services: spawner.start("services", services),
+            services_at,
+            addresses: spawner.start("ipaddresses", Builder::new(addresses)),
+            service_cidrs: spawner.start("servicecidrs", service_cidrs),
             slices: spawner.start("endpointslices", slices),
             slices_of,
             endpoints: spawner.start("endpoints", Builder::new(multi.source::<core::Endpoints>(all()))),
@@ -131,11 +148,13 @@ impl Caches {
             "deployments" => cx.wrote(&self.deployments, revision),
             "endpoints" => cx.wrote(&self.endpoints, revision),
             "endpointslices" => cx.wrote(&self.slices, revision),
+            "ipaddresses" => cx.wrote(&self.addresses, revision),
             "namespaces" => cx.wrote(&self.namespaces, revision),
             "nodes" => cx.wrote(&self.nodes, revision),
             "pods" => cx.wrote(&self.pods, revision),
             "replicasets" => cx.wrote(&self.sets, revision),
             "serviceaccounts" => cx.wrote(&self.accounts, revision),
+            "servicecidrs" => cx.wrote(&self.service_cidrs, revision),
             _ => cx.wrote(&self.everything, revision),
         }
     }

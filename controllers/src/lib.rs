@@ -1,5 +1,5 @@
 //! The workload and cluster controllers: Deployment, ReplicaSet, garbage collection, namespace deletion, default service accounts,
-//! node lifecycle with eviction by taints, pod garbage collection, endpoint slices.
+//! node lifecycle with eviction by taints, pod garbage collection, endpoint slices, networks and addresses of services.
 //!
 //! [`run`] starts them all on shared informers. Each is a plain client of the API: what it wants comes from a pure `plan`
 //! (snapshot and time in, a closed set of actions out), and `apply` carries the actions out without judgement. Nothing here
@@ -24,6 +24,8 @@ mod resource;
 mod runner;
 mod selector;
 mod service_account;
+mod service_address;
+mod service_cidr;
 mod taint_eviction;
 mod view;
 

@@ -44,3 +44,11 @@ pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Objects a namespace deletion names in one condition message.
 pub(crate) const NAMED_IN_CONDITION: usize = 10;
+
+/// How long a network of services is kept after its deletion was asked for, as upstream: by then every server has heard of it and
+/// gives no more addresses from it.
+pub(crate) const NETWORK_GRACE: Duration = Duration::from_secs(10);
+
+/// How old a record of an address without its service must be to count as forgotten, as upstream: a server that writes the one before
+/// the other has long done so, or failed.
+pub(crate) const ADDRESS_GRACE: Duration = Duration::from_secs(60);

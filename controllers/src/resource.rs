@@ -25,5 +25,7 @@ pub(crate) const ENDPOINTS: Resource = Resource::new("", "endpoints");
 pub(crate) const DEPLOYMENTS: Resource = Resource::new("apps", "deployments");
 pub(crate) const REPLICASETS: Resource = Resource::new("apps", "replicasets");
 pub(crate) const ENDPOINTSLICES: Resource = Resource::new("discovery.k8s.io", "endpointslices");
+pub(crate) const IPADDRESSES: Resource = Resource::new("networking.k8s.io", "ipaddresses");
+pub(crate) const SERVICECIDRS: Resource = Resource::new("networking.k8s.io", "servicecidrs");
 #[cfg(test)]
 pub(crate) const CONFIGMAPS: Resource = Resource::new("", "configmaps");

@@ -5,7 +5,7 @@ use crate::caches::Caches;
 use crate::node_lifecycle::Patience;
 use crate::{
     deployment, endpoint_slice, garbage_collector, namespace, node_lifecycle, pod_gc, replicaset,
-    service_account, taint_eviction,
+    service_account, service_address, service_cidr, taint_eviction,
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
@@ -113,6 +113,8 @@ pub async fn run(client: Client, nondet: Nondet, config: Config, stop: Cancellat
     tasks.spawn(taint_eviction::run(Arc::clone(&cluster)));
     tasks.spawn(pod_gc::run(Arc::clone(&cluster)));
     tasks.spawn(endpoint_slice::run(Arc::clone(&cluster)));
+    tasks.spawn(service_cidr::run(Arc::clone(&cluster)));
+    tasks.spawn(service_address::run(Arc::clone(&cluster)));
     drop(cluster);
     stop.cancelled().await;
     tasks.close();

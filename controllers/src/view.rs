@@ -207,6 +207,31 @@ pub(crate) struct LeaseSpec {
     pub renew_time: Option<MicroTime>,
 }
 
+/// The record that an address is taken, and by whom. It is called after the address.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Address {
+    pub metadata: Meta,
+    pub spec: AddressSpec,
+}
+
+/// Whose an address is.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct AddressSpec {
+    pub parent_ref: Parent,
+}
+
+/// An object by its resource and name.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Parent {
+    pub group: String,
+    pub resource: String,
+    pub namespace: String,
+    pub name: String,
+}
+
 /// An object of which only the metadata counts.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -247,6 +272,18 @@ impl Object for Pod {
 impl Object for Lease {
     fn key(&self) -> Key {
         Key::new(&self.metadata.namespace, &self.metadata.name)
+    }
+    fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+    fn revision(&self) -> Revision {
+        self.metadata.revision()
+    }
+}
+
+impl Object for Address {
+    fn key(&self) -> Key {
+        Key::new("", &self.metadata.name)
     }
     fn uid(&self) -> &str {
         &self.metadata.uid

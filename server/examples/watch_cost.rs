@@ -5,7 +5,7 @@
 
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::storage::embedded::Embedded;
-use kstore_apiserver::{ApiServer, Options};
+use kstore_apiserver::{ApiServer, Options, ServiceRanges};
 use kstore_client::{Client, Gvr, WatchParams};
 use kstore_informer::{Builder, Key, Object, Revision};
 use kstore_nondet::Nondet;
@@ -77,6 +77,7 @@ async fn round(way: Way, events: u64) -> anyhow::Result<f64> {
         advertised: "localhost:1".into(),
         client_ca: None,
         tokens: None,
+        service_ranges: ServiceRanges::default(),
     };
     let follow = |task| drop(tokio::spawn(task));
     let api = ApiServer::start(Arc::new(Embedded::new(store.clone())), options, follow).await?;

@@ -12,6 +12,7 @@ pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, St
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use etcd::EtcdArgs;
 use external::ExternalArgs;
+use kstore_apiserver::ServiceRanges;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -180,6 +181,10 @@ pub struct ClusterArgs {
     /// [default: 5m; all with the store alone]
     #[arg(long, value_name = "KEEP")]
     history: Option<History>,
+    /// Network that services have their addresses from, or two, one of each family, with a comma between them; further
+    /// ones are ServiceCIDR objects [default: 10.96.0.0/12]
+    #[arg(long, value_name = "CIDR[,CIDR]")]
+    service_cluster_ip_range: Option<ServiceRanges>,
     /// Write a second copy of the admin kubeconfig here
     #[arg(long, value_name = "FILE")]
     write_kubeconfig: Option<PathBuf>,
@@ -336,6 +341,8 @@ pub enum Api {
         quota: Quota,
         /// What automatic compaction keeps.
         history: History,
+        /// The networks of services.
+        service_ranges: ServiceRanges,
         /// A second copy of the admin kubeconfig.
         write_kubeconfig: Option<PathBuf>,
     },
@@ -422,6 +429,9 @@ impl ServeArgs {
         if self.external.is_given() {
             return Err(UsageError::NeedsApiserver("--etcd-servers"));
         }
+        if self.cluster.service_cluster_ip_range.is_some() {
+            return Err(UsageError::NeedsApiserver("--service-cluster-ip-range"));
+        }
         let storage = self.storage();
         let history = self.cluster.history.unwrap_or(History::All);
         let etcd = self.etcd.into_door()?.ok_or(UsageError::NoEtcdListen)?;
@@ -445,6 +455,7 @@ impl ServeArgs {
             etcd: self.etcd.into_door()?,
             quota,
             history: self.cluster.history.unwrap_or(CLUSTER_HISTORY),
+            service_ranges: self.cluster.service_cluster_ip_range.unwrap_or_default(),
             write_kubeconfig: self.cluster.write_kubeconfig,
         })
     }
@@ -468,6 +479,7 @@ impl ServeArgs {
             ("--quota-bytes", self.quota_bytes.is_some()),
             ("--etcd-servers", self.external.is_given()),
             ("--etcd-listen", self.etcd.into_door()?.is_some()),
+            ("--service-cluster-ip-range", self.cluster.service_cluster_ip_range.is_some()),
             ("--write-kubeconfig", self.cluster.write_kubeconfig.is_some()),
         ];
         let kubeconfig = self.kubeconfig.ok_or(UsageError::NoApi)?;
@@ -510,6 +522,7 @@ impl RunArgs {
             etcd: None,
             quota: Quota::Default,
             history: self.cluster.history.unwrap_or(CLUSTER_HISTORY),
+            service_ranges: self.cluster.service_cluster_ip_range.unwrap_or_default(),
             write_kubeconfig: self.cluster.write_kubeconfig,
         };
         Ok((Config { api, loops, nodes: self.cluster.nodes }, self.command))

@@ -61,7 +61,7 @@ pub(crate) async fn everything(
     doors: &Phase,
     loops: &Phase,
 ) -> anyhow::Result<()> {
-    let Api::Here { storage, quota, history, .. } = &parts.config.api else {
+    let Api::Here { storage, quota, history, service_ranges, .. } = &parts.config.api else {
         unreachable!("the apiserver is here")
     };
     let door = parts.door.context("an apiserver has a door")?;
@@ -71,6 +71,7 @@ pub(crate) async fn everything(
         advertised: door.advertised,
         client_ca: Some(parts.ca_pem.clone()),
         tokens: Some(door.tokens),
+        service_ranges: *service_ranges,
     };
     // The follower ends when the storage closes, which `core` does at its end; if it ends before, the server must not go on.
     let follow = |task| core.spawn("watch-cache", task);
@@ -94,6 +95,7 @@ pub(crate) async fn everything(
         }
     };
     let server = api.clone();
+    doors.spawn("identity", api.keep_identity(hostname()));
     doors.spawn("apiserver", async move { server.serve(door.listener, door.tls).await });
     let client = |component| {
         let who = wiring::identity(component);
@@ -114,6 +116,18 @@ pub(crate) async fn everything(
         loops.start(*component, client(*component));
     }
     Ok(())
+}
+
+/// What this machine calls itself.
+#[cfg(unix)]
+fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// What this machine calls itself, where nobody can be asked.
+#[cfg(not(unix))]
+fn hostname() -> String {
+    "localhost".to_owned()
 }
 
 /// An external etcd; it is let go of at the end of `core`.

@@ -136,7 +136,7 @@ mod tests {
         fn make() -> Self {
             let dir = tempfile::tempdir().unwrap();
             let pki = Pki::in_memory(Nondet::real().clock.now()).unwrap();
-            let serving = pki.serving("127.0.0.1").unwrap();
+            let serving = pki.serving("127.0.0.1", std::net::Ipv4Addr::LOCALHOST.into()).unwrap();
             for (name, text) in [
                 ("crt", &serving.certificate_pem),
                 ("key", &serving.key_pem),

@@ -22,10 +22,8 @@ const VALIDITY: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
 const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(365 * 24);
 /// Certificates are valid from a little earlier than now, for clients whose clock is behind.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_hours(1);
-/// The address of the Service `default/kubernetes`: the first of the service network.
-const SERVICE_ADDRESS: &str = "10.96.0.1";
 /// The names by which the API is reached from inside a cluster and on this machine.
-const SERVING_NAMES: [&str; 8] = [
+const SERVING_NAMES: [&str; 7] = [
     "localhost",
     "127.0.0.1",
     "::1",
@@ -33,7 +31,6 @@ const SERVING_NAMES: [&str; 8] = [
     "kubernetes.default",
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
-    SERVICE_ADDRESS,
 ];
 
 /// A user whom we certify.
@@ -115,9 +112,11 @@ impl Pki {
         &self.ca_pem
     }
 
-    /// The server's certificate, for this machine's names, `host` (an address or a name) and in-cluster names.
-    pub(crate) fn serving(&self, host: &str) -> anyhow::Result<Credential> {
+    /// The server's certificate, for this machine's names, `host` (an address or a name), in-cluster names, and the address of the
+    /// Service `default/kubernetes`.
+    pub(crate) fn serving(&self, host: &str, service: IpAddr) -> anyhow::Result<Credential> {
         let mut names: Vec<String> = SERVING_NAMES.map(String::from).into();
+        names.push(service.to_string());
         let wildcard = host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified());
         if !host.is_empty() && !wildcard && !names.iter().any(|n| n == host) {
             names.push(host.into());
@@ -312,18 +311,19 @@ fn save(directory: &Path, file: &str, credential: &Credential) -> anyhow::Result
 mod tests {
     use super::*;
 
+    const SERVICE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 96, 0, 1));
     const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
     #[test]
     fn certificates_are_made_once_and_kept() {
         let dir = tempfile::tempdir().unwrap();
         let first = Pki::open(dir.path(), NOW).unwrap();
-        let (admin, serving) = (first.client(&ADMIN).unwrap(), first.serving("127.0.0.1").unwrap());
+        let (admin, serving) = (first.client(&ADMIN).unwrap(), first.serving("127.0.0.1", SERVICE).unwrap());
         let second = Pki::open(dir.path(), NOW).unwrap();
         assert_eq!(second.ca_pem(), first.ca_pem());
         assert_eq!(second.client(&ADMIN).unwrap().key_pem, admin.key_pem);
-        assert_eq!(second.serving("0.0.0.0").unwrap().key_pem, serving.key_pem);
-        let wider = second.serving("api.example.com").unwrap();
+        assert_eq!(second.serving("0.0.0.0", SERVICE).unwrap().key_pem, serving.key_pem);
+        let wider = second.serving("api.example.com", SERVICE).unwrap();
         assert_ne!(wider.key_pem, serving.key_pem, "a new name needs a new certificate");
     }
 

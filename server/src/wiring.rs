@@ -1,7 +1,7 @@
 //! The composition, top to bottom: what a cluster in one process consists of, in the order in which it starts, and in which
 //! order it ends. Which crate's function starts a part is in `assembly`; rules are nowhere here.
 
-use crate::args::{Api, Component, Config, EtcdDoor, ListenAddress, Storage};
+use crate::args::{Api, Component, Config, EtcdDoor, Storage};
 use crate::assembly::{self, Door, Parts};
 use crate::data_dir::DataDir;
 use crate::etcd_door::{self, OpenDoor};
@@ -13,6 +13,7 @@ use crate::ready::Ready;
 use crate::shutdown::{GRACE, Signals};
 use crate::{kubeconfig, listen, telemetry, tls};
 use anyhow::{Context, bail};
+use kstore_apiserver::ServiceRanges;
 use kstore_nondet::Nondet;
 use std::future::Future;
 use std::io::Write;
@@ -104,12 +105,12 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
             assembly::loops_only(parts, kubeconfig, &cluster.loops).await?;
         }
         Api::Store { storage, etcd, .. } => cluster.start_store(config, nondet, storage, etcd).await?,
-        Api::Here { storage, listen, etcd, write_kubeconfig, .. } => {
+        Api::Here { etcd, .. } => {
             let etcd = match etcd {
                 Some(door) => Some(etcd_door::open(door).await?),
                 None => None,
             };
-            cluster.start_here(config, nondet, storage, listen, etcd, write_kubeconfig.as_deref()).await?;
+            cluster.start_here(config, nondet, etcd).await?;
         }
     }
     Ok(cluster)
@@ -139,20 +140,22 @@ impl Cluster {
         &mut self,
         config: &Config,
         nondet: Nondet,
-        storage: &Storage,
-        listen: &ListenAddress,
         etcd: Option<OpenDoor>,
-        copy: Option<&Path>,
     ) -> anyhow::Result<()> {
+        let Api::Here { storage, listen, service_ranges: ranges, write_kubeconfig: copy, .. } = &config.api
+        else {
+            unreachable!("the apiserver is here")
+        };
         let data_dir = data_dir(storage)?;
         let listener = listen::bind(listen, "--listen").await?;
         let address = listen::reachable(&listener)?;
+        check_family(ranges, address)?;
         let now = nondet.clock.now();
         let pki = match &data_dir {
             None => Pki::in_memory(now)?,
             Some(dir) => Pki::open(&dir.path().join("pki"), now)?,
         };
-        let tls = tls::server(&pki, &pki.serving(&listen.host)?)?;
+        let tls = tls::server(&pki, &pki.serving(&listen.host, ranges.api_address())?)?;
         let tokens = Arc::new(pki.service_account_key()?);
         let door = Some(Door { listener, tls, advertised: address.to_string(), tokens });
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
@@ -170,7 +173,7 @@ impl Cluster {
         if let Some(copy) = copy {
             write_kubeconfig(copy, &self.admin_kubeconfig)?;
         }
-        let path = match path.or_else(|| copy.map(Path::to_owned)) {
+        let path = match path.or_else(|| copy.clone()) {
             Some(path) => path,
             None => {
                 let file = MemoryFile::new("kubeconfig", self.admin_kubeconfig.as_bytes())?;
@@ -197,6 +200,16 @@ impl Cluster {
         self.loops.end(deadline).await;
         self.core.end(deadline).await;
     }
+}
+
+/// The API's own service has an address of the first network, and leads here: they must be of one family, as with kube-apiserver.
+fn check_family(ranges: &ServiceRanges, address: SocketAddr) -> anyhow::Result<()> {
+    let primary = ranges.primary();
+    if primary.is_ipv4() != address.is_ipv4() {
+        let public = address.ip().to_string();
+        bail!("service IP family {:?} must match public address family {public:?}", primary.to_string());
+    }
+    Ok(())
 }
 
 fn data_dir(storage: &Storage) -> anyhow::Result<Option<DataDir>> {

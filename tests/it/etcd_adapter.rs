@@ -6,7 +6,7 @@ use futures::StreamExt as _;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::storage::etcd::Etcd;
 use kstore_apiserver::storage::{Commit, CommitError, Guard, Layer, Outcome, ReadError, Storage, Write};
-use kstore_apiserver::{ApiServer, Options};
+use kstore_apiserver::{ApiServer, Options, ServiceRanges};
 use kstore_client::{Gvr, WatchParams};
 use kstore_informer::{Frame, ListerWatcher as _, Revision, SourceError, Start};
 use kstore_nondet::Nondet;
@@ -233,6 +233,7 @@ fn a_guaranteed_update_tries_nothing_more_when_the_outcome_is_unknown() {
             advertised: String::new(),
             client_ca: None,
             tokens: None,
+            service_ranges: ServiceRanges::default(),
         };
         let api = ApiServer::start(storage.clone(), options, |task| drop(tokio::spawn(task))).await.unwrap();
         let admin = UserInfo::new("kubernetes-admin", ["system:masters"]);

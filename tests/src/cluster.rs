@@ -6,7 +6,7 @@ use crate::ground::{Ground, Storage};
 use kstore_api::kind;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::storage::SharedStorage;
-use kstore_apiserver::{ApiServer, InProcess, Options};
+use kstore_apiserver::{ApiServer, InProcess, Options, ServiceRanges};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
 use kstore_kubelet_sim::{Handle, Simulator};
 use kstore_nondet::Nondet;
@@ -25,6 +25,8 @@ pub struct Setup {
     pub kubelets: kstore_kubelet_sim::Config,
     /// Where the apiserver keeps objects.
     pub storage: Storage,
+    /// The networks of services.
+    pub service_ranges: ServiceRanges,
 }
 
 /// Which loops run beside the apiserver.
@@ -40,7 +42,7 @@ impl Setup {
     /// Everything, with three nodes.
     pub fn seed(seed: u64) -> Self {
         let (kubelets, storage) = (kstore_kubelet_sim::Config::default(), Storage::asked_for());
-        Self { seed, loops: Loops::All, kubelets, storage }
+        Self { seed, loops: Loops::All, kubelets, storage, service_ranges: ServiceRanges::default() }
     }
 
     /// The API alone.
@@ -52,6 +54,13 @@ impl Setup {
     #[must_use]
     pub fn on(mut self, storage: Storage) -> Self {
         self.storage = storage;
+        self
+    }
+
+    /// With addresses of services from there.
+    #[must_use]
+    pub fn service_ranges(mut self, ranges: &str) -> Self {
+        self.service_ranges = ranges.parse().expect("ranges that a cluster can have");
         self
     }
 
@@ -80,6 +89,7 @@ pub struct Cluster {
     api: ApiServer,
     client: Client,
     nodes: Handle,
+    service_ranges: ServiceRanges,
     nondet: Nondet,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -92,7 +102,7 @@ impl Cluster {
         let nondet = Nondet::simulated(setup.seed);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let ground = Ground::new(setup.storage, &nondet, &stop, &tasks).await;
-        let api = apiserver(ground.storage(), &nondet, &stop, &tasks).await;
+        let api = apiserver(ground.storage(), setup.service_ranges, &nondet, &stop, &tasks).await;
         let user = |name: &str, group: Option<&str>| UserInfo::new(name, group);
         let client = |user, agent| {
             let door = api.in_process(user);
@@ -101,6 +111,7 @@ impl Cluster {
         let kubelet = client(user("system:kstore:kubelet-sim", Some("system:nodes")), "kubelet-sim");
         let (simulator, nodes) = Simulator::new(kubelet, nondet.clone(), setup.kubelets);
         if setup.loops == Loops::All {
+            tasks.spawn(api.keep_identity("control-plane".to_owned()));
             let controllers = client(user("system:kube-controller-manager", None), "controllers");
             let config = kstore_controllers::Config { root_ca: "test CA".to_owned(), ..Default::default() };
             tasks.spawn(kstore_controllers::run(controllers, nondet.clone(), config, stop.clone()));
@@ -109,7 +120,7 @@ impl Cluster {
             tasks.spawn(simulator.run(stop.clone()));
         }
         let client = client(admin(), "kubectl");
-        Self { ground, client, api, nodes, nondet, stop, tasks }
+        Self { ground, client, api, nodes, service_ranges: setup.service_ranges, nondet, stop, tasks }
     }
 
     /// Ends every task and closes the store.
@@ -137,7 +148,13 @@ impl Cluster {
 
     /// Both doors of one more apiserver on the same store, which knows no history but what it reads. Ends with the cluster.
     pub async fn another_apiserver(&self) -> InProcess {
-        apiserver(self.ground.storage(), &self.nondet, &self.stop, &self.tasks).await.in_process(admin())
+        self.apiserver_with(self.service_ranges).await
+    }
+
+    /// As [`Cluster::another_apiserver`], told to give services addresses from other networks.
+    pub async fn apiserver_with(&self, ranges: ServiceRanges) -> InProcess {
+        let (nondet, stop, tasks) = (&self.nondet, &self.stop, &self.tasks);
+        apiserver(self.ground.storage(), ranges, nondet, stop, tasks).await.in_process(admin())
     }
 
     /// The REST door, for the administrator.
@@ -223,6 +240,7 @@ impl Cluster {
 
 async fn apiserver(
     storage: SharedStorage,
+    service_ranges: ServiceRanges,
     nondet: &Nondet,
     stop: &CancellationToken,
     tasks: &TaskTracker,
@@ -234,6 +252,7 @@ async fn apiserver(
         advertised,
         client_ca: Some("test CA".to_owned()),
         tokens: None,
+        service_ranges,
     };
     let follow = |task| drop(tasks.spawn(task));
     ApiServer::start(storage, options, follow).await.expect("a store in memory is readable")

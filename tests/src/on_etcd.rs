@@ -5,7 +5,7 @@ use crate::cluster::admin;
 use async_trait::async_trait;
 use kstore_apiserver::storage::Storage as _;
 use kstore_apiserver::storage::etcd::{Config, Dial, Etcd, Url, Wire};
-use kstore_apiserver::{ApiServer, Options, StartError};
+use kstore_apiserver::{ApiServer, Options, ServiceRanges, StartError};
 use kstore_client::Client;
 use kstore_etcd::Unlisted;
 use kstore_nondet::Nondet;
@@ -83,6 +83,7 @@ impl OnEtcd {
             advertised: "192.0.2.1:6443".to_owned(),
             client_ca: None,
             tokens: None,
+            service_ranges: ServiceRanges::default(),
         };
         let follow = |task| drop(tasks.spawn(task));
         match ApiServer::start(storage.clone(), options, follow).await {

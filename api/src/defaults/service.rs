@@ -1,7 +1,6 @@
-//! Defaults of services. Addresses and node ports are allocated by the apiserver; families default to IPv4, the family of
-//! its service network, unless an address given says otherwise.
+//! Defaults of services. Addresses, their families and node ports are given by the apiserver, which knows the service networks.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{default, items, make, member};
 
@@ -40,7 +39,6 @@ pub(super) fn service(object: &mut Value) {
     if spec["type"] == "LoadBalancer" {
         default(spec, "allocateLoadBalancerNodePorts", true);
     }
-    families(spec);
     if object["spec"]["type"] == "LoadBalancer" {
         modes(object);
     }
@@ -54,31 +52,5 @@ fn modes(object: &mut Value) {
         items(balancer, "ingress").filter(|place| place["ip"].as_str().is_some_and(|ip| !ip.is_empty()))
     {
         default(place, "ipMode", "VIP");
-    }
-}
-
-fn families(spec: &mut Value) {
-    let given: Vec<&str> = match spec["clusterIPs"].as_array() {
-        Some(ips) if !ips.is_empty() => ips.iter().filter_map(Value::as_str).collect(),
-        _ => spec["clusterIP"].as_str().into_iter().filter(|ip| !ip.is_empty()).collect(),
-    };
-    let headless = given == ["None"];
-    let family = |ip: &&str| if ip.contains(':') { "IPv6" } else { "IPv4" };
-    let families: Vec<&str> =
-        if given.is_empty() { vec!["IPv4"] } else { given.iter().map(family).collect() };
-    let families = json!(families);
-    if spec["ipFamilies"].as_array().is_none_or(Vec::is_empty) {
-        spec["ipFamilies"] = families;
-    }
-    // A name without endpoints of its own may stand for addresses of both families.
-    let both = headless && spec["selector"].as_object().is_none_or(|selector| selector.is_empty());
-    default(spec, "ipFamilyPolicy", if both { "RequireDualStack" } else { "SingleStack" });
-    if both
-        && spec["ipFamilyPolicy"] != "SingleStack"
-        && let Some(families) = spec["ipFamilies"].as_array_mut()
-        && families.len() == 1
-    {
-        let other = if families[0] == "IPv4" { "IPv6" } else { "IPv4" };
-        families.push(other.into());
     }
 }

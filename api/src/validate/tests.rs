@@ -97,7 +97,7 @@ fn no_kind_panics_on_nothing() {
         let object = serde_json::json!({"metadata": {}});
         assert!(!super::create(row, &object).is_empty(), "{}: a name is missing", row.plural);
         super::update(row, &object, &object);
-        super::warnings(row, &object);
+        super::warnings(row, &object, None);
         super::update_subresource(row, "status", &object, &object);
     }
 }
@@ -112,7 +112,7 @@ fn a_status_write_does_not_judge_the_content_again() {
 
 #[test]
 fn what_is_legal_and_surprising_is_said_as_a_warning() {
-    let warnings = |object: Value| super::warnings(row_of(&object), &object);
+    let warnings = |object: Value| super::warnings(row_of(&object), &object, None);
     let env = serde_json::json!([{"name": "A"}, {"name": "B"}, {"name": "A"}]);
     let ports =
         serde_json::json!([{"containerPort": 1, "protocol": "TCP"}, {"containerPort": 1, "protocol": "TCP"}]);
@@ -142,7 +142,7 @@ fn what_is_legal_and_surprising_is_said_as_a_warning() {
 
 #[test]
 fn warnings_are_those_of_kubernetes() {
-    let warnings = |object: Value| super::warnings(row_of(&object), &object);
+    let warnings = |object: Value| super::warnings(row_of(&object), &object, None);
     let pod = serde_json::json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {
     "nodeSelector": {"beta.kubernetes.io/os": "linux"},
     "terminationGracePeriodSeconds": -1,

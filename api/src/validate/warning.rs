@@ -1,8 +1,11 @@
 //! What may be stored and is probably not meant: texts for the `Warning` header.
 
+mod other;
 mod pod;
 mod port;
 mod service;
+#[cfg(test)]
+mod tests;
 mod volume;
 
 use std::net::IpAddr;
@@ -17,32 +20,52 @@ use crate::object::{int, list, text};
 use crate::validate::check::quantity;
 use crate::validate::resource::is_whole;
 
-/// What to say to the writer of an object that is otherwise in order.
-pub fn warnings(resource: &Resource, object: &Value) -> Vec<String> {
+/// What to say to the writer of an object that is otherwise in order; `old` is what it replaces, if there was something. Pods are only
+/// warned of when they are created, and templates when anything of the specification changes.
+pub fn warnings(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Vec::new();
-    host_name(resource, meta::name(object), &mut warnings);
-    let spec = &object["spec"];
+    if old.is_none() {
+        host_name(resource, meta::name(object), &mut warnings);
+    }
+    let (spec, changed) = (&object["spec"], is_changed(resource, object, old));
     match (resource.group, resource.kind) {
-        ("", "Pod") => pod::template(&Path::ROOT, object, &mut warnings),
-        ("", "PodTemplate") => pod::template(&Path::new("template"), &object["template"], &mut warnings),
-        ("", "ReplicationController") | ("apps", "Deployment" | "ReplicaSet" | "DaemonSet") => {
+        ("", "Pod") if old.is_none() => pod::template(&Path::ROOT, object, &mut warnings),
+        ("", "PodTemplate") if changed => {
+            pod::template(&Path::new("template"), &object["template"], &mut warnings);
+        }
+        ("", "ReplicationController") if changed => {
+            // Of a changed one Kubernetes looks at the template that was.
+            let template = &old.unwrap_or(object)["spec"]["template"];
+            pod::template(&Path::new("spec.template"), template, &mut warnings);
+        }
+        ("apps", "Deployment" | "ReplicaSet" | "DaemonSet") if changed => {
             pod::template(&Path::new("spec.template"), &spec["template"], &mut warnings);
         }
-        ("apps", "StatefulSet") => stateful_set(spec, &mut warnings),
-        ("batch", "Job") => job(&Path::new("spec"), spec, &mut warnings),
-        ("batch", "CronJob") => {
-            let job_spec = &spec["jobTemplate"]["spec"];
-            job(&Path::new("spec.jobTemplate.spec"), job_spec, &mut warnings);
-        }
+        ("apps", "StatefulSet") => stateful_set(spec, old.is_none(), changed, &mut warnings),
+        ("batch", "Job") if changed => job(&Path::new("spec"), spec, &mut warnings),
+        ("batch", "CronJob") => cron_job(spec, old.is_none(), changed, &mut warnings),
         ("", "Endpoints") => warnings
             .push("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned()),
         ("", "Service") => service::service(object, &mut warnings),
         ("", "PersistentVolume") => volume::volume(object, &mut warnings),
         ("", "PersistentVolumeClaim") => volume::claim(object, &mut warnings),
-        _ => {}
+        _ => other::of(resource, object, old, &mut warnings),
     }
     warnings
 }
+
+/// Whether the specification is new, or another one than it was.
+fn is_changed(resource: &Resource, object: &Value, old: Option<&Value>) -> bool {
+    let Some(old) = old else { return true };
+    match resource.kind {
+        "DaemonSet" => {
+            meta::annotation(object, TEMPLATE_GENERATION) != meta::annotation(old, TEMPLATE_GENERATION)
+        }
+        _ => object["metadata"]["generation"] != old["metadata"]["generation"],
+    }
+}
+
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// Names of pods become host names, which are labels.
 fn host_name(resource: &Resource, own: &str, warnings: &mut Vec<String>) {
@@ -62,16 +85,33 @@ fn host_name(resource: &Resource, own: &str, warnings: &mut Vec<String>) {
     }
 }
 
-fn stateful_set(spec: &Value, warnings: &mut Vec<String>) {
-    pod::template(&Path::new("spec.template"), &spec["template"], warnings);
+fn stateful_set(spec: &Value, is_new: bool, changed: bool, warnings: &mut Vec<String>) {
+    if changed {
+        pod::template(&Path::new("spec.template"), &spec["template"], warnings);
+    }
     let claims = Path::new("spec.volumeClaimTemplates");
     for (i, claim) in list(&spec["volumeClaimTemplates"]).iter().enumerate() {
         let path = claims.index(i);
-        volume::claim_spec(&path.child("spec"), &claim["spec"], warnings);
+        // Where messages say that it is differs between the two.
+        let path = if is_new { path } else { path.child("Spec") };
+        volume::claim_spec(&path, &claim["spec"], warnings);
     }
     if int(&spec["revisionHistoryLimit"]) < 0 {
         warnings.push(
             "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
+                .to_owned(),
+        );
+    }
+}
+
+fn cron_job(spec: &Value, is_new: bool, changed: bool, warnings: &mut Vec<String>) {
+    if changed {
+        job(&Path::new("spec.jobTemplate.spec"), &spec["jobTemplate"]["spec"], warnings);
+    }
+    if !is_new && text(&spec["schedule"]).contains("TZ") {
+        warnings.push(
+            "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
+             https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
                 .to_owned(),
         );
     }
@@ -104,6 +144,18 @@ fn address(path: &Path<'_>, value: &str, warnings: &mut Vec<String>) {
     {
         warnings.push(format!(
             "{path}: IPv6 address {value:?} should be in RFC 5952 canonical format (\"{six}\")"
+        ));
+    }
+}
+
+/// The same for a block of addresses.
+fn block(path: &Path<'_>, value: &str, warnings: &mut Vec<String>) {
+    let Some((address, bits)) = value.split_once('/') else { return };
+    if let Ok(IpAddr::V6(six)) = address.parse()
+        && six.to_string() != address
+    {
+        warnings.push(format!(
+            "{path}: IPv6 CIDR value {value:?} should be in RFC 5952 canonical format (\"{six}/{bits}\")"
         ));
     }
 }

@@ -22,7 +22,7 @@ impl Plugin for Priority {
         if !subject.is("", "pods") || !pod["spec"].is_object() {
             return Ok(());
         }
-        if let Some(old) = old.filter(|_| subject.operation == Operation::Update) {
+        if let (Operation::Update, Some(old)) = (subject.operation, old) {
             keep(&mut pod["spec"], &old["spec"]);
         }
         if subject.operation != Operation::Create {
@@ -82,11 +82,11 @@ impl Plugin for Priority {
     }
 }
 
-/// Whoever replaces a pod need not repeat what was decided here; to say otherwise is for validation to refuse.
+/// Who replaces a pod need not state what was computed when it was created.
 fn keep(spec: &mut Value, old: &Value) {
-    for member in ["priority", "preemptionPolicy"] {
-        if spec[member].is_null() && !old[member].is_null() {
-            spec[member] = old[member].clone();
+    for name in ["priority", "preemptionPolicy"] {
+        if spec[name].is_null() && !old[name].is_null() {
+            spec[name] = old[name].clone();
         }
     }
 }

@@ -231,6 +231,7 @@ const CONTROLLERS: &[Grant] = &[
     On("create", "discovery.k8s.io", "endpointslices"),
     On("create", "coordination.k8s.io", "leases"),
     On("create", "events.k8s.io", "events"),
+    On("create", "networking.k8s.io", "ipaddresses"),
     On("patch update", "*", "*/finalizers */scale */status"),
     On("update", "-", "namespaces/finalize"),
 ];

@@ -1,11 +1,11 @@
-//! Objects that say where this server is and whom it trusts: the addresses behind the Service `default/kubernetes`, the network it
-//! has its address from, and the authority of client certificates. They are right again after every start. They are written beside
+//! Objects that say where this server is and whom it trusts: the addresses behind the Service `default/kubernetes`, and the authority
+//! of client certificates. They are right again after every start. They are written beside
 //! the pipeline: validation rightly refuses loopback addresses of others, but a server on a laptop has no other.
 
 use super::objects;
 use crate::pipeline::Pipeline;
 use crate::provenance::Note;
-use crate::registry::{Mandate, Next, SERVICE_NETWORK};
+use crate::registry::{Mandate, Next};
 use crate::request::Target;
 use kstore_api::kind::Resource;
 use kstore_api::status::Status;
@@ -43,7 +43,7 @@ impl Here {
 
     /// Makes the objects say what is so now; what says it already is not written.
     pub(super) async fn keep(&self, pipeline: &Pipeline) -> Result<(), Status> {
-        let mut wanted = vec![service_cidr(&pipeline.nondet().clock.now_seconds().to_string())];
+        let mut wanted = Vec::new();
         if let Some(address) = self.address {
             wanted.extend([endpoints(address), endpoint_slice(address)]);
             wanted.push(service_ports(address.port()));
@@ -57,6 +57,15 @@ impl Here {
 }
 
 async fn keep(pipeline: &Pipeline, wanted: &Value) -> Result<(), Status> {
+    keep_as(pipeline, wanted, |row, stored| Some(changed(row, stored, wanted))).await
+}
+
+/// Makes an object be there, as `wanted` if it is new, else as `change` says (`None`: as it is).
+pub(super) async fn keep_as(
+    pipeline: &Pipeline,
+    wanted: &Value,
+    change: impl Fn(&'static Resource, &Value) -> Option<Value> + Send + Sync,
+) -> Result<(), Status> {
     let row = super::row_of(wanted);
     let request = super::create(row, wanted);
     let target = Target { name: meta::name(wanted).into(), ..request.target.clone() };
@@ -65,9 +74,10 @@ async fn keep(pipeline: &Pipeline, wanted: &Value) -> Result<(), Status> {
     let now = pipeline.nondet().clock.now_seconds();
     let decide = |stored: Option<&Value>| {
         let mut next = match stored {
-            // Networks are not this server's to change once somebody may have taken addresses from them.
-            Some(_) if row.kind == "ServiceCIDR" => return Ok(Next::Keep),
-            Some(stored) => changed(row, stored, wanted),
+            Some(stored) => match change(row, stored) {
+                Some(next) => next,
+                None => return Ok(Next::Keep),
+            },
             None => {
                 let mut new = wanted.clone();
                 meta::fill_system_fields(&mut new, &uid, now);
@@ -99,7 +109,7 @@ fn completed(row: &'static Resource, mut object: Value) -> Value {
 }
 
 /// The stored object with the wanted content; labels, annotations and whatever else others have added stay.
-fn changed(row: &'static Resource, stored: &Value, wanted: &Value) -> Value {
+pub(super) fn changed(row: &'static Resource, stored: &Value, wanted: &Value) -> Value {
     let mut next = stored.clone();
     let members = wanted.as_object().into_iter().flatten();
     for (member, value) in
@@ -150,22 +160,6 @@ fn endpoint_slice(address: SocketAddr) -> Value {
         json!([{ "addresses": [address.ip().to_string()], "conditions": { "ready": true } }]);
     object["ports"] = json!([{ "name": "https", "port": address.port(), "protocol": "TCP" }]);
     object
-}
-
-/// The network that addresses of services come from. It is ready from the start: there is no one else to make it so.
-fn service_cidr(now: &str) -> Value {
-    let (base, bits) = SERVICE_NETWORK;
-    let ready = json!({
-        "type": "Ready", "status": "True", "reason": "", "lastTransitionTime": now,
-        "message": "Kubernetes default Service CIDR is ready",
-    });
-    json!({
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "ServiceCIDR",
-        "metadata": { "name": "kubernetes" },
-        "spec": { "cidrs": [format!("{base}/{bits}")] },
-        "status": { "conditions": [ready] },
-    })
 }
 
 /// What extension API servers must know to believe this one about who is calling.

@@ -1,6 +1,6 @@
 //! The initial objects that are made once and are then anybody's.
 
-use crate::registry::KUBERNETES_ADDRESS;
+use crate::service_ranges::ServiceRanges;
 use kstore_api::kind;
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ fn class(name: &str, value: i64, description: &str) -> Value {
 }
 
 /// The API as pods see it, which is here at `port`.
-pub(super) fn kubernetes_service(port: u16) -> Value {
+pub(super) fn kubernetes_service(ranges: &ServiceRanges, port: u16) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
@@ -47,7 +47,7 @@ pub(super) fn kubernetes_service(port: u16) -> Value {
         },
         "spec": {
             "type": "ClusterIP",
-            "clusterIP": KUBERNETES_ADDRESS.to_string(),
+            "clusterIP": ranges.api_address().to_string(),
             "ports": service_ports(port),
         },
     })

@@ -5,7 +5,8 @@ use crate::request::{FieldValidation, Target};
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::meta;
 use kstore_api::patch::{PatchType, strategic};
-use kstore_api::schema::{decode::Mode, strict};
+use kstore_api::schema::decode::{DecodeError, Mode};
+use kstore_api::schema::strict;
 use kstore_api::status::Status;
 use serde_json::Value;
 
@@ -130,7 +131,8 @@ pub(crate) fn patched(
         errors.invalid(&Path::new("patch"), &shown, text);
         Status::invalid("", "", "", &errors)
     };
-    let unknown = normalize_as(expected, value, Mode::Whole)?.map_err(|e| refused(e.to_string()))?;
+    let unknown =
+        normalize_as(expected, value, Mode::Whole)?.map_err(|e| refused(mistyped(patch.kind, &e)))?;
     check_namespace(target, value)?;
     let problems: Vec<String> =
         patch.problems.iter().cloned().chain(unknown.iter().map(ToString::to_string)).collect();
@@ -143,6 +145,36 @@ pub(crate) fn patched(
             warnings.extend(problems);
             Ok(())
         }
+    }
+}
+
+/// Kubernetes does not write the result of a strategic merge as JSON before it reads it as the kind, and says so.
+fn mistyped(kind: PatchType, error: &DecodeError) -> String {
+    let DecodeError::Type { found, go_type, .. } = error else { return error.to_string() };
+    if kind != PatchType::Strategic {
+        return error.to_string();
+    }
+    let from = match found.as_str() {
+        "object" => "map",
+        "array" => "slice",
+        number if number.starts_with("number") => {
+            if number.contains('.') {
+                "float64"
+            } else {
+                "int64"
+            }
+        }
+        other => other,
+    };
+    match go_type.as_str() {
+        map if map.starts_with("map[") => format!("cannot restore map from {from}"),
+        list if list.starts_with("[]") => format!("cannot restore slice from {from}"),
+        number if number.starts_with("int") && from.ends_with("64") => {
+            format!("cannot convert {from} to {number}")
+        }
+        "string" if from == "int64" => "cannot convert int64 to string".to_owned(),
+        scalar if !scalar.contains('.') => format!("unrecognized type: {scalar}"),
+        _ => format!("cannot restore struct from: {from}"),
     }
 }
 

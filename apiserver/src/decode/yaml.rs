@@ -91,7 +91,10 @@ impl Tree {
                     return Err(format!("yaml: unknown anchor '{name}' referenced"));
                 }
                 Event::Alias(anchor) => (alias(text, &span, anchors.get(&anchor).copied())?, 0),
-                Event::Scalar(text, style, anchor, tag) => (scalar(&text, style, tag.as_deref()), anchor),
+                Event::Scalar(value, style, anchor, tag) => {
+                    let value = without_added_end(&value, style, &span, text);
+                    (scalar(value, style, tag.as_deref()), anchor)
+                }
                 Event::SequenceStart(_, anchor, _) => (Content::List(Vec::new()), anchor),
                 Event::MappingStart(_, anchor, _) => (Content::Map(Vec::new()), anchor),
                 // The stream, the document, and what says nothing of its content.
@@ -142,6 +145,17 @@ fn alias(text: &str, span: &Span, target: Option<usize>) -> Result<Content, Stri
     let name = span.slice(text).unwrap_or_default().trim_start_matches('*').to_owned();
     let target = target.ok_or_else(|| format!("yaml: unknown anchor '{name}' referenced"))?;
     Ok(Content::Alias { name, target })
+}
+
+/// A block of lines as it is written: if its last line is the text's last and has no end, the parser gives it one, and Kubernetes'
+/// reader does not.
+fn without_added_end<'a>(value: &'a str, style: ScalarStyle, span: &Span, text: &str) -> &'a str {
+    let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+    let is_last = span.end.byte_offset() == Some(text.len());
+    let last_line = text.rsplit(['\n', '\r']).next().unwrap_or_default();
+    // No more than its indentation is no line of a block; a block of blanks has none.
+    let is_open = span.indent.is_some_and(|indent| last_line.chars().count() > indent);
+    if is_block && is_last && is_open { value.strip_suffix('\n').unwrap_or(value) } else { value }
 }
 
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Content {

@@ -1,7 +1,6 @@
 //! Server-side apply, and the books on field ownership that every other write keeps. The rules are `kstore_api::patch::apply`'s.
 
-use super::create::{check_namespace, name_mismatch, unless_invalid};
-use super::update::odd_about;
+use super::create::{check_namespace, name_mismatch};
 use super::{Answer, Pipeline};
 use crate::decode::{self, Configuration, Expected};
 use crate::request::{Books, FieldValidation, Request, Target, WriteOptions};
@@ -27,22 +26,22 @@ impl Pipeline {
         let target = &request.target;
         let config = configuration(target, patch, options.field_validation)?;
         let options = WriteOptions { books: Books::Kept, ..options.clone() };
-        let (mut repeated, mut odd) = (&[][..], Vec::new());
+        let mut repeated = &[][..];
+        let mut odd = Vec::new();
         let applied = |live: Option<&Value>| {
             let next = self.applied(target, &config.value, &options, live)?;
             repeated = config.judged(options.field_validation)?;
-            odd = odd_about(target, &next);
             Ok(next)
         };
         let outcome = match target.subresource {
             "scale" => {
                 let mut applied = applied;
-                self.change_scale(request, &options, |scale| applied(Some(scale))).await
+                self.change_scale(request, &options, &mut odd, |scale| applied(Some(scale))).await
             }
-            _ => self.create_or_change(request, &options, applied).await,
+            _ => self.create_or_change(request, &options, &mut odd, applied).await,
         };
         warnings.extend_from_slice(repeated);
-        warnings.extend(unless_invalid(odd, &outcome));
+        warnings.extend(odd);
         outcome
     }
 
@@ -51,6 +50,7 @@ impl Pipeline {
         &self,
         request: &Request,
         options: &WriteOptions,
+        warnings: &mut Vec<String>,
         mut applied: impl FnMut(Option<&Value>) -> Result<Value, Status> + Send,
     ) -> Result<Answer, Status> {
         let target = &request.target;
@@ -58,9 +58,9 @@ impl Pipeline {
         for _ in 0..ATTEMPTS {
             let outcome = if target.subresource.is_empty() && self.is_absent(request).await? {
                 self.check(&request.user, "create", target, &target.name)?;
-                self.create_object(request, created(target, applied(None)?)?, options).await
+                self.create_known(request, created(target, applied(None)?)?, options, warnings).await
             } else {
-                self.change(request, options, |live| applied(Some(live))).await
+                self.change(request, options, warnings, |live| applied(Some(live))).await
             };
             match outcome {
                 Err(status) if matches!(status.reason, Reason::AlreadyExists | Reason::NotFound) => {

@@ -38,6 +38,6 @@ impl Pipeline {
             false => json!({ "type": "Healthy", "status": "False", "error": "the storage does not answer" }),
         };
         json!({ "kind": "ComponentStatus", "apiVersion": "v1",
-            "metadata": { "name": STORAGE, "creationTimestamp": null }, "conditions": [condition] })
+            "metadata": { "name": STORAGE }, "conditions": [condition] })
     }
 }

@@ -28,14 +28,25 @@ impl Pipeline {
             decode::object(Expected::of(resource, ""), body, options.field_validation, warnings)?;
         drop(span);
         warnings.extend(warnings::same_owners(&mut object, ""));
-        let odd = validate::warnings(resource, &object);
+        self.create_known(request, object, options, warnings).await
+    }
+
+    /// Creates a decoded object, and says what is odd about it.
+    pub(super) async fn create_known(
+        &self,
+        request: &Request,
+        object: Value,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<Answer, Status> {
+        let odd = validate::warnings(request.target.resource, &object, None);
         let created = self.create_object(request, object, options).await;
         warnings.extend(unless_invalid(odd, &created));
         created
     }
 
     /// Creates a decoded object, drawing new names while generated ones collide.
-    pub(super) async fn create_object(
+    async fn create_object(
         &self,
         request: &Request,
         mut object: Value,
@@ -87,6 +98,7 @@ impl Pipeline {
         self.admission(request).mutate(&subject, object, None)?;
         defaults::apply(resource, object);
         strategy::prepare_create(resource, object);
+        self.registry.settle_families(&target, object, None)?;
         let span = tracing::debug_span!("validation").entered();
         let mut errors = signing::request(resource, object);
         errors.extend(validate::create(resource, object));
@@ -152,7 +164,7 @@ pub(super) fn check_namespace(target: &Target, object: &mut Value) -> Result<(),
 }
 
 /// What is odd about an object is said of a valid one; of another one only what is wrong.
-pub(super) fn unless_invalid<T>(odd: Vec<String>, outcome: &Result<T, Status>) -> Vec<String> {
+fn unless_invalid<T>(odd: Vec<String>, outcome: &Result<T, Status>) -> Vec<String> {
     match outcome {
         Err(status) if status.reason == Reason::Invalid => Vec::new(),
         _ => odd,

@@ -98,8 +98,9 @@ impl Pipeline {
         request: &Request,
         wanted: &Value,
         options: &WriteOptions,
+        warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
-        self.change_scale(request, options, |scale| {
+        self.change_scale(request, options, warnings, |scale| {
             let mut wanted = wanted.clone();
             self.track_scale(request, options, scale, &mut wanted)?;
             Ok(wanted)
@@ -116,7 +117,7 @@ impl Pipeline {
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         let target = &request.target;
-        let mut dropped = Vec::new();
+        let (mut dropped, mut odd) = (Vec::new(), Vec::new());
         let change = |scale: &Value| {
             dropped.clear();
             let mut wanted = apply_patch(target, patch, scale)?;
@@ -124,8 +125,9 @@ impl Pipeline {
             self.track_scale(request, options, scale, &mut wanted)?;
             Ok(wanted)
         };
-        let patched = self.change_scale(request, options, change).await;
+        let patched = self.change_scale(request, options, &mut odd, change).await;
         warnings.extend(dropped);
+        warnings.extend(odd);
         patched
     }
 
@@ -134,6 +136,7 @@ impl Pipeline {
         &self,
         request: &Request,
         options: &WriteOptions,
+        warnings: &mut Vec<String>,
         mut change: impl FnMut(&Value) -> Result<Value, Status> + Send,
     ) -> Result<Answer, Status> {
         let target = &request.target;
@@ -159,7 +162,7 @@ impl Pipeline {
             apply::books_of_workload(&wanted, &mut next, &target.resource.api_version());
             Ok(next)
         };
-        match self.change(&parent, &options, rescale).await? {
+        match self.change(&parent, &options, warnings, rescale).await? {
             Answer::Object(ObjectAnswer { entry, .. }) => {
                 let value = scale::of(&in_version(target.resource, entry.parse()));
                 Ok(Answer::Value { value, created: false })

@@ -105,7 +105,7 @@ impl Pipeline {
             Ok((user, good)) => json!({"authenticated": true, "user": user, "audiences": good}),
             Err(status) => json!({"user": {}, "error": status.message}),
         };
-        meta::metadata_mut(&mut review).insert("creationTimestamp".into(), Value::Null);
+        meta::metadata_mut(&mut review);
         Ok(Answer::Value { value: review, created: true })
     }
 }

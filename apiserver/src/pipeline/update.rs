@@ -1,7 +1,7 @@
 //! Update and patch, as the pipeline tells them: everything from "what would it be" to "may it be" runs inside the guaranteed
 //! update, again for every newer state.
 
-use super::create::{check_namespace, name_mismatch, to_stored, unless_invalid};
+use super::create::{check_namespace, name_mismatch, to_stored};
 use super::{Answer, ObjectAnswer, Pipeline, in_version, signing, warnings};
 use crate::admission::{Operation, Subject};
 use crate::decode::{self, Expected, Patch};
@@ -28,26 +28,29 @@ impl Pipeline {
         let mut object = decode::object(expected, body, options.field_validation, warnings)?;
         drop(span);
         if target.subresource == "scale" {
-            return self.put_scale(request, &object, options).await;
+            return self.put_scale(request, &object, options, warnings).await;
         }
         warnings.extend(warnings::same_owners(&mut object, ""));
-        let odd = odd_about(target, &object);
         check_place(target, &mut object)?;
-        let updated = if target.resource.create_on_update && target.subresource.is_empty() {
-            self.put(request, object, options).await
+        if target.resource.create_on_update && target.subresource.is_empty() {
+            self.put(request, object, options, warnings).await
         } else {
-            self.change(request, options, |_| Ok(object.clone())).await
-        };
-        warnings.extend(unless_invalid(odd, &updated));
-        updated
+            self.change(request, options, warnings, |_| Ok(object.clone())).await
+        }
     }
 
     /// Replaces an object of a kind that a PUT also creates. Starts over if it comes or goes meanwhile.
-    async fn put(&self, request: &Request, object: Value, options: &WriteOptions) -> Result<Answer, Status> {
+    async fn put(
+        &self,
+        request: &Request,
+        object: Value,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<Answer, Status> {
         let target = &request.target;
         loop {
             if !self.is_absent(request).await? {
-                match self.change(request, options, |_| Ok(object.clone())).await {
+                match self.change(request, options, warnings, |_| Ok(object.clone())).await {
                     Err(status) if status.reason == Reason::NotFound => continue,
                     changed => return changed,
                 }
@@ -59,7 +62,7 @@ impl Pipeline {
             }
             let mut object = object.clone();
             meta::set_resource_version(&mut object, "");
-            match self.create_object(request, object, options).await {
+            match self.create_known(request, object, options, warnings).await {
                 Err(status) if status.reason == Reason::AlreadyExists => {}
                 created => return created,
             }
@@ -89,12 +92,11 @@ impl Pipeline {
             let mut next = apply_patch(target, &patch, current)?;
             decode::patched(target, &patch, &mut next, validation, &mut dropped)?;
             dropped.extend(warnings::same_owners(&mut next, " after mutating admission happens"));
-            odd = odd_about(target, &next);
             Ok(next)
         };
-        let patched = self.change(request, options, change).await;
+        let patched = self.change(request, options, &mut odd, change).await;
         warnings.extend(dropped);
-        warnings.extend(unless_invalid(odd, &patched));
+        warnings.extend(odd);
         patched
     }
 
@@ -104,15 +106,18 @@ impl Pipeline {
         Ok(self.view(request).get(target.resource, &target.key()).is_none())
     }
 
-    /// Changes an existing object (or its status) to what `change` makes of it.
+    /// Changes an existing object (or its status) to what `change` makes of it; what is odd about that, if it is valid, is a warning.
     pub(super) async fn change(
         &self,
         request: &Request,
         options: &WriteOptions,
+        warnings: &mut Vec<String>,
         mut change: impl FnMut(&Value) -> Result<Value, Status> + Send,
     ) -> Result<Answer, Status> {
         let target = &request.target;
+        let mut odd = Vec::new();
         let decide = |current: Option<&Value>| {
+            odd.clear();
             let current = current.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
             let turned;
             let old = match std::ptr::eq(target.resource.storage_row(), target.resource) {
@@ -123,14 +128,16 @@ impl Pipeline {
                 }
             };
             let next = change(old)?;
-            let mut admitted = self.admit_change(request, options, old, next)?;
+            let mut admitted = self.admit_change(request, options, old, next, &mut odd)?;
             if let Next::Put(next) = &mut admitted {
                 patch::apply::keep_times(current, next);
             }
             Ok(admitted)
         };
         let updated =
-            self.registry.guaranteed_update(target, self.mandate(request), options.dry_run, decide).await?;
+            self.registry.guaranteed_update(target, self.mandate(request), options.dry_run, decide).await;
+        warnings.extend(odd);
+        let updated = updated?;
         Ok(Answer::Object(ObjectAnswer {
             entry: updated.entry,
             created: updated.effect == UpdateEffect::Created,
@@ -145,6 +152,7 @@ impl Pipeline {
         options: &WriteOptions,
         old: &Value,
         mut next: Value,
+        odd: &mut Vec<String>,
     ) -> Result<Next, Status> {
         let target = &request.target;
         let resource = target.resource;
@@ -168,6 +176,7 @@ impl Pipeline {
         strategy::prepare_update(resource, target.subresource, &mut next, &before);
         let now = || self.nondet.clock.now_seconds().to_string();
         strategy::date_update(resource, target.subresource, &mut next, &before, now);
+        self.registry.settle_families(target, &mut next, Some(&before))?;
         let span = tracing::debug_span!("validation").entered();
         let mut errors = validate::update_subresource(resource, target.subresource, &next, &before);
         errors.extend(signing::certificate(resource, &next, &before));
@@ -175,6 +184,7 @@ impl Pipeline {
             return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors));
         }
         drop(span);
+        odd.extend(odd_about(target, &next, &before));
         self.admission(request).validate(&subject, Some(&next), Some(old))?;
         let removed = removed_by_update(resource, &next);
         to_stored(resource, &mut next);
@@ -183,9 +193,9 @@ impl Pipeline {
 }
 
 /// What is odd about an object that is written as a whole; whoever writes a part of it has not written the rest.
-pub(super) fn odd_about(target: &Target, object: &Value) -> Vec<String> {
+fn odd_about(target: &Target, object: &Value, old: &Value) -> Vec<String> {
     match target.subresource {
-        "" => validate::warnings(target.resource, object),
+        "" => validate::warnings(target.resource, object, Some(old)),
         _ => Vec::new(),
     }
 }

@@ -33,12 +33,21 @@ impl Registry {
         dry_run: bool,
     ) -> Result<Arc<Entry>, Status> {
         let (key, row) = (target.key(), target.resource.storage_row());
+        // The cache may lag behind the storage: that something cannot be had counts only on a state known to be current.
+        let mut fresh = false;
         loop {
             // What a Service needs (addresses, ports) is claimed in the same commit; a lost claim means: choose again.
             let view = self.view(&mandate);
             let (mut value, mut claims) = (Cow::Borrowed(&asked), Claims::default());
             if claims_anything(target) {
-                claims = self.claims(&view, target, None, Some(value.to_mut()))?;
+                claims = match self.claims(&view, target, None, Some(value.to_mut())) {
+                    Err(_) if !fresh => {
+                        self.fresh().await?;
+                        fresh = true;
+                        continue;
+                    }
+                    claims => claims?,
+                };
             }
             let bytes = encode(target, &value)?;
             if dry_run || mandate.stage.is_some() {
@@ -59,6 +68,7 @@ impl Registry {
                     Some(existing) => return Err(already_exists(target, &existing.value)),
                     None => {
                         self.fresh().await?;
+                        fresh = true;
                     }
                 },
             }

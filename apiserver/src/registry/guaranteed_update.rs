@@ -1,6 +1,7 @@
 //! GuaranteedUpdate: read, decide, compare-and-swap, and again if another writer was faster. The only way in which an
 //! existing object changes, whatever the verb (apiserver.md §2.2).
 
+use super::service::claims_anything;
 use super::{Mandate, Registry, View, encode, entry_of, put};
 use crate::cache::Entry;
 use crate::request::Target;
@@ -91,7 +92,9 @@ impl Registry {
                     self.fresh().await?;
                     let newer = view.get(target.resource, &key);
                     fresh = true;
-                    if revision_of(newer.as_ref()) != revision_of(current.as_ref()) {
+                    // What an object claims depends on others, too.
+                    if revision_of(newer.as_ref()) != revision_of(current.as_ref()) || claims_anything(target)
+                    {
                         current = newer;
                         continue;
                     }
@@ -104,6 +107,10 @@ impl Registry {
                 Attempt::Lost(newer) => {
                     current = newer;
                     fresh = true;
+                    if claims_anything(target) {
+                        // What was lost may be what the object claims: look at what others have by now.
+                        self.fresh().await?;
+                    }
                 }
             }
         }

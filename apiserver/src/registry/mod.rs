@@ -12,7 +12,6 @@ mod stage;
 pub use delete::{DeletePlan, Deleted, plan_delete, removed_by_update};
 pub use guaranteed_update::{Next, UpdateEffect, Updated};
 pub use list::{ContinueToken, Listed};
-pub(crate) use service::{KUBERNETES_ADDRESS, SERVICE_NETWORK};
 pub use stage::Stage;
 pub(crate) use stage::View;
 
@@ -21,6 +20,7 @@ use crate::error;
 use crate::fence::Fence;
 use crate::limits;
 use crate::request::{GetOptions, Target};
+use crate::service_ranges::ServiceRanges;
 use crate::storage::{Commit, Guard, Outcome, Raw, Write};
 use bytes::Bytes;
 use kstore_api::kind::Resource;
@@ -45,12 +45,24 @@ pub struct Mandate {
 pub struct Registry {
     cache: Arc<Cache>,
     nondet: Nondet,
+    ranges: ServiceRanges,
 }
 
 impl Registry {
-    /// Over a filled cache and its storage.
+    /// Over a filled cache and its storage. Services have their addresses in the usual network.
     pub fn new(cache: Arc<Cache>, nondet: Nondet) -> Self {
-        Self { cache, nondet }
+        Self { cache, nondet, ranges: ServiceRanges::default() }
+    }
+
+    /// With networks of the server's own for addresses of services.
+    #[must_use]
+    pub fn with_service_ranges(self, ranges: ServiceRanges) -> Self {
+        Self { ranges, ..self }
+    }
+
+    /// The networks that the server was told to give services addresses from.
+    pub fn service_ranges(&self) -> &ServiceRanges {
+        &self.ranges
     }
 
     /// The cache it reads from.

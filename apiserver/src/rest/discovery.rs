@@ -4,6 +4,7 @@
 use super::accept::{self, Clause};
 use super::content::Encoding;
 use super::document::Document;
+use super::ordered::Ordered;
 use super::respond::encode;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -47,7 +48,7 @@ impl Legacy {
         let made = |encoding: Encoding| {
             let mut value: Value =
                 serde_json::from_slice(&self.json.content()).expect("it was written as JSON");
-            // The envelope of protobuf wants what `APIVersions` does not say in JSON.
+            // The envelope of protobuf wants what the documents of the core group do not say in JSON.
             if encoding == Encoding::Protobuf {
                 value["apiVersion"] = json!("v1");
             }
@@ -123,7 +124,7 @@ fn wants_aggregated(clause: &Clause) -> bool {
 }
 
 fn line(value: &Value) -> Vec<u8> {
-    let mut bytes = serde_json::to_vec(value).expect("a value has string keys only");
+    let mut bytes = serde_json::to_vec(&Ordered(value)).expect("a value has string keys only");
     bytes.push(b'\n');
     bytes
 }
@@ -161,12 +162,16 @@ fn resource_list(group: &'static str, version: &'static str) -> Value {
         resources.push(legacy_resource(resource));
         resources.extend(resource.subresources.iter().map(|sub| legacy_subresource(resource, sub)));
     }
-    json!({
+    let mut list = json!({
         "kind": "APIResourceList",
-        "apiVersion": "v1",
         "groupVersion": group_version(group, version),
         "resources": resources,
-    })
+    });
+    // The core group is older than the versions of these documents.
+    if !group.is_empty() {
+        list["apiVersion"] = json!("v1");
+    }
+    list
 }
 
 fn legacy_resource(resource: &'static Resource) -> Value {
@@ -219,11 +224,7 @@ fn aggregated(groups: &[&'static str]) -> Value {
                 let resources: Vec<Value> = kind::resources_of(group, version).map(aggregated_resource).collect();
                 json!({ "version": version, "freshness": "Current", "resources": resources })
             };
-            let metadata = if group.is_empty() {
-                json!({ "creationTimestamp": null })
-            } else {
-                json!({ "name": group, "creationTimestamp": null })
-            };
+            let metadata = if group.is_empty() { json!({}) } else { json!({ "name": group }) };
             json!({ "metadata": metadata, "versions": kind::versions(group).map(version).collect::<Vec<_>>() })
         })
         .collect();
@@ -283,6 +284,53 @@ mod tests {
         assert_eq!(autoscaling["preferredVersion"]["version"], "v2");
         assert_eq!(get("/apis/apps", JSON).0["kind"], "APIGroup");
         assert_eq!(get("/api", JSON).0["versions"], json!(["v1"]));
+    }
+
+    #[test]
+    fn legacy_documents_read_as_those_of_kubernetes() {
+        let starts = [
+            (
+                "/api",
+                r#"{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[{"clientCIDR":"#,
+            ),
+            ("/api/v1", r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"bindings","#),
+            (
+                "/apis",
+                r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"apiregistration.k8s.io","versions":"#,
+            ),
+            (
+                "/apis/apps",
+                r#"{"kind":"APIGroup","apiVersion":"v1","name":"apps","versions":[{"groupVersion":"#,
+            ),
+            (
+                "/apis/apps/v1",
+                r#"{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"apps/v1","resources":"#,
+            ),
+        ];
+        for (path, start) in starts {
+            let text = body(path, JSON);
+            assert!(text.starts_with(start), "{path}: {}", &text[..200]);
+        }
+        let config_maps = concat!(
+            r#"{"name":"configmaps","singularName":"configmap","namespaced":true,"kind":"ConfigMap","#,
+            r#""verbs":["create","delete","deletecollection","get","list","patch","update","watch"],"#,
+            r#""shortNames":["cm"],"storageVersionHash":"#,
+        );
+        assert!(body("/api/v1", JSON).contains(config_maps), "scripts cut these documents as text");
+        let scale = concat!(
+            r#"{"name":"deployments/scale","singularName":"","namespaced":true,"group":"autoscaling","#,
+            r#""version":"v1","kind":"Scale","verbs":["#,
+        );
+        assert!(body("/apis/apps/v1", JSON).contains(scale));
+        let aggregated = body("/api", AGGREGATED);
+        let pods = r#"{"resource":"pods","responseKind":{"group":"","version":"v1","kind":"Pod"},"scope":"#;
+        assert!(aggregated.contains(pods) && aggregated.contains(r#""items":[{"metadata":{},"versions":"#));
+    }
+
+    fn body(path: &str, accept: &str) -> String {
+        let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
+        let response = Discovery::new("localhost:6443").answer(path, &headers).unwrap().unwrap();
+        String::from_utf8(response.body().to_vec()).unwrap()
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub(crate) mod fuzzing;
 mod gate;
 mod list_query;
 mod listing;
+mod ordered;
 mod path;
 mod query;
 pub mod respond;

@@ -1,10 +1,12 @@
 //! Everything outside the resource API: discovery, health, OpenAPI, version, metrics, and kstore's own trace.
 
 use super::accept;
+use super::content::Encoding;
 use super::discovery::Discovery;
 use super::document::compress;
 use super::health::Health;
 use super::openapi::OpenApi;
+use super::ordered::Ordered;
 use super::query::Query;
 use super::respond::{encode, plain, refusal, response};
 use super::{content, path_verb, version};
@@ -186,12 +188,16 @@ fn finish(found: Result<Response<Bytes>, Status>) -> Response<Body> {
     }
 }
 
-/// A document that is made for the occasion, in the form that the caller takes.
-pub(super) fn json(parts: &Parts, value: &Value) -> Response<Body> {
-    let pretty = parts.uri.query().is_some_and(|query| query.contains("pretty"));
+/// What is no object is written for people: indented.
+fn json(parts: &Parts, value: &Value) -> Response<Body> {
     let offer = content::Offer { tables: false, protobuf: false, stream: false };
-    let made = content::accepted(&parts.headers, pretty.then_some(true), offer).and_then(|accepted| {
-        let body = encode(value, accepted.encoding).map_err(Status::internal)?;
+    let made = content::accepted(&parts.headers, Some(true), offer).and_then(|accepted| {
+        let body = match accepted.encoding {
+            Encoding::PrettyJson => {
+                serde_json::to_vec_pretty(&Ordered(value)).map_err(Status::internal)?.into()
+            }
+            other => encode(value, other).map_err(Status::internal)?,
+        };
         Ok(response(StatusCode::OK, accepted.encoding.content_type(), Body::from(body)))
     });
     made.unwrap_or_else(|status| refusal(&status))

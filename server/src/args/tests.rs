@@ -11,7 +11,8 @@ fn without_flags_everything_runs_here_on_disk() {
     let config = config("kstore-server").unwrap();
     assert_eq!(config.nodes, 3);
     assert_eq!(config.loops.len(), 3);
-    let Api::Here { storage, listen, etcd, quota, history, write_kubeconfig } = config.api else {
+    let Api::Here { storage, listen, etcd, quota, history, service_ranges, write_kubeconfig } = config.api
+    else {
         panic!("no apiserver")
     };
     let dir = DEFAULT_DATA_DIR.into();
@@ -19,6 +20,7 @@ fn without_flags_everything_runs_here_on_disk() {
     assert_eq!((listen.host.as_str(), listen.port), ("127.0.0.1", 6443));
     assert_eq!(history, History::For(Duration::from_secs(300)));
     assert_eq!((write_kubeconfig, etcd, quota), (None, None, Quota::Default));
+    assert_eq!(service_ranges.cidrs(), ["10.96.0.0/12"]);
 }
 
 #[test]
@@ -83,6 +85,31 @@ fn run_takes_flags_before_the_dashes_and_a_command_after_them() {
     assert_eq!(command, ["kubectl", "get", "pods", "-A"]);
     assert!(Cli::try_parse_from(["kstore-server", "run"]).is_err());
     assert!(Cli::try_parse_from("kstore-server --data-dir x --in-memory".split(' ')).is_err());
+}
+
+#[test]
+fn networks_of_services_are_one_or_one_of_each_family_and_the_apiservers() {
+    let line = "kstore-server --service-cluster-ip-range";
+    let Api::Here { service_ranges, .. } = config(&format!("{line} 10.0.0.0/24,fd00::/112")).unwrap().api
+    else {
+        panic!("no apiserver")
+    };
+    assert_eq!(service_ranges.cidrs(), ["10.0.0.0/24", "fd00::/112"]);
+    let run = "kstore-server run --service-cluster-ip-range fd00::/112 -- true";
+    let Some(Command::Run(run)) = Cli::try_parse_from(run.split(' ')).unwrap().command else {
+        panic!("not run")
+    };
+    let Api::Here { service_ranges, .. } = run.into_config().unwrap().0.api else { panic!("no apiserver") };
+    assert_eq!(service_ranges.api_address().to_string(), "fd00::1");
+    for (ranges, text) in [
+        ("10.0.0.0/24,10.1.0.0/24", "must be of different IP family"),
+        ("a,b,c", "service-cluster-ip-range[0] is not a valid cidr"),
+    ] {
+        let refused = Cli::try_parse_from(format!("{line} {ranges}").split(' ')).unwrap_err();
+        assert!(refused.to_string().contains(text), "{refused}");
+    }
+    let elsewhere = config(&format!("{line} 10.0.0.0/24 --components scheduler --kubeconfig f"));
+    assert_eq!(elsewhere, Err(UsageError::NeedsApiserver("--service-cluster-ip-range")));
 }
 
 #[test]

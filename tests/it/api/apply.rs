@@ -183,59 +183,51 @@ fn keys_that_a_configuration_states_twice_are_named_with_their_lines() {
     });
 }
 
+/// A pod with more than its containers.
+fn pod(spec: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{containers: [{{name: c, image: i}}]{spec}}}\n"
+    )
+}
+
+const OLD: &str = ", nodeSelector: {beta.kubernetes.io/os: linux}";
+const DEPRECATED: &str =
+    "spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use \"kubernetes.io/os\" instead";
+const TWICE: &str = ", nodeSelector: {x: a, x: b}";
+const REPEATED: &str = "line 4: key \"x\" already set in map";
+const REFUSED: &str = "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  line 4: key \"x\" already set in map";
+
 #[test]
-fn what_is_odd_about_an_applied_object_is_said_at_both_doors() {
+fn what_is_odd_about_an_applied_object_is_said() {
     simulate(Setup::api_alone(), async |cluster| {
-        let pod = |spec: &str| {
-            format!(
-                "apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{containers: [{{name: c, image: i}}]{spec}}}\n"
-            )
-        };
-        let old = ", nodeSelector: {beta.kubernetes.io/os: linux}";
-        let deprecated = "spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use \"kubernetes.io/os\" instead";
-        let repeated = "line 4: key \"x\" already set in map";
-        let refused_text = "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  line 4: key \"x\" already set in map";
-        let twice = ", nodeSelector: {x: a, x: b}";
-        let path = "/api/v1/namespaces/default/pods/p";
         // What follows the containers, the manager's further options, the answer's code and message, what is said beside it.
         let cases: [(&str, &str, u16, &str, &[&str]); 9] = [
-            (twice, "&fieldValidation=Strict", 400, refused_text, &[]),
-            (old, "&dryRun=All", 201, "", &[deprecated]),
-            (twice, "&dryRun=All", 201, "", &[repeated]),
-            (twice, "&fieldValidation=Ignore&dryRun=All", 201, "", &[]),
-            (
-                ", restartPolicy: Maybe, nodeSelector: {beta.kubernetes.io/os: linux}",
-                "",
-                422,
-                "restartPolicy",
-                &[],
-            ),
-            (old, "", 201, "", &[deprecated]),
-            (old, "&fieldValidation=Strict", 200, "", &[deprecated]),
-            (", nodeName: elsewhere, nodeSelector: {x: a, x: b}", "", 422, "Forbidden", &[repeated]),
+            (TWICE, "&fieldValidation=Strict", 400, REFUSED, &[]),
+            (OLD, "&dryRun=All", 201, "", &[DEPRECATED]),
+            (TWICE, "&dryRun=All", 201, "", &[REPEATED]),
+            (TWICE, "&fieldValidation=Ignore&dryRun=All", 201, "", &[]),
+            (&format!(", restartPolicy: Maybe{OLD}"), "", 422, "restartPolicy", &[]),
+            (OLD, "", 201, "", &[DEPRECATED]),
+            (OLD, "&fieldValidation=Strict", 200, "", &[]),
+            (&format!(", nodeName: elsewhere{TWICE}"), "", 422, "Forbidden", &[REPEATED]),
             (", odd: 1", "&fieldValidation=Ignore", 400, ".spec.odd: field not declared in schema", &[]),
         ];
         for (spec, query, code, message, said) in cases {
-            let body = pod(spec);
-            let reply = cluster
-                .rest()
-                .call_as("PATCH", &format!("{path}?fieldManager=one{query}"), APPLY, body.clone())
-                .await;
-            assert!(
-                reply.code == code && reply.text("/message").contains(message),
-                "{spec} {query}: {} {}",
-                reply.code,
-                reply.text("/message")
-            );
-            let warnings: Vec<_> = reply
-                .headers
-                .get_all("warning")
-                .iter()
-                .map(|w| w.to_str().unwrap().replace('\\', ""))
-                .collect();
+            let path = format!("/api/v1/namespaces/default/pods/p?fieldManager=one{query}");
+            let reply = cluster.rest().call_as("PATCH", &path, APPLY, pod(spec)).await;
+            let text = reply.text("/message");
+            assert!(reply.code == code && text.contains(message), "{spec} {query}: {} {text}", reply.code);
+            let headers = reply.headers.get_all("warning").iter();
+            let warnings: Vec<_> = headers.map(|w| w.to_str().unwrap().replace('\\', "")).collect();
             let said: Vec<_> = said.iter().map(|text| format!("299 - \"{text}\"")).collect();
             assert_eq!(warnings, said, "{spec} {query}");
         }
+    });
+}
+
+#[test]
+fn the_other_door_reads_configurations_as_strictly() {
+    simulate(Setup::api_alone(), async |cluster| {
         let place = pb::Ref {
             version: "v1".into(),
             resource: "pods".into(),
@@ -243,25 +235,29 @@ fn what_is_odd_about_an_applied_object_is_said_at_both_doors() {
             name: "p".into(),
             ..pb::Ref::default()
         };
-        let patch = |validation: pb::FieldValidation| pb::PatchRequest {
+        let patch = |spec: &str, validation: pb::FieldValidation| pb::PatchRequest {
             r#ref: Some(place.clone()),
             r#type: pb::patch_request::Type::Apply.into(),
-            patch: pod(", nodeSelector: {beta.kubernetes.io/os: linux, x: a, x: a}").into(),
+            patch: pod(spec).into(),
             field_validation: validation.into(),
             force: true,
             dry_run: true,
         };
         let mut door = KstoreClient::new(cluster.doors());
-        let applied = door.patch(patch(pb::FieldValidation::Warn)).await;
-        let refused = applied.expect_err("no other node selector");
-        let said: Vec<_> = refused
-            .metadata()
-            .get_all_bin("kstore-warning-bin")
-            .iter()
-            .map(|w| w.to_bytes().unwrap())
-            .collect();
-        assert_eq!(said, [repeated]);
-        assert_eq!(door.patch(patch(pb::FieldValidation::Strict)).await.unwrap_err().message(), refused_text);
+        let applied = door.patch(patch(OLD, pb::FieldValidation::Warn)).await.unwrap();
+        let said = |metadata: &tonic::metadata::MetadataMap| {
+            let texts = metadata.get_all_bin("kstore-warning-bin").iter();
+            texts
+                .map(|text| String::from_utf8(text.to_bytes().unwrap().to_vec()).unwrap())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(said(applied.metadata()), [DEPRECATED]);
+        let twice = door.patch(patch(TWICE, pb::FieldValidation::Warn)).await.unwrap();
+        assert_eq!(said(twice.metadata()), [REPEATED]);
+        let ignored = door.patch(patch(TWICE, pb::FieldValidation::Ignore)).await.unwrap();
+        assert_eq!(said(ignored.metadata()), [""; 0]);
+        let strict = door.patch(patch(TWICE, pb::FieldValidation::Strict)).await.unwrap_err();
+        assert_eq!((strict.code(), strict.message()), (tonic::Code::InvalidArgument, REFUSED));
     });
 }
 
@@ -512,7 +508,7 @@ fn what_is_too_large_for_the_store_goes_without_its_books_unless_it_is_applied()
         assert_eq!((put.code, entries(&put.json()).len()), (200, 0), "who has no books gets none");
         let applied = send("PATCH", one, APPLY, &map(9_000, "w")).await;
         assert_eq!((applied.code, applied.text("/reason").as_str()), (413, "RequestEntityTooLarge"));
-        let small = send("DELETE", one, json, &Value::Null).await;
+        let small = send("DELETE", one, json, &json!({})).await;
         assert_eq!(small.code, 200);
         let booked = send("POST", all, json, &map(10, "v")).await;
         assert_eq!((booked.code, entries(&booked.json()).len()), (201, 1));

@@ -10,7 +10,7 @@ use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::storage::{
     Commit, CommitError, Guard, Layer, Outcome, Raw, RawWatch, ReadError, Storage,
 };
-use kstore_apiserver::{ApiServer, Options};
+use kstore_apiserver::{ApiServer, Options, ServiceRanges};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, Patch, Transaction};
 use kstore_nondet::{Nondet, Rng};
 use kstore_store::{Config, EventKind, KeyRange, Revision, Store, WatchRequest};
@@ -124,6 +124,7 @@ fn contest<T>(seed: u64, test: impl AsyncFnOnce(&Contest) -> T) -> T {
             advertised: "192.0.2.1:6443".into(),
             client_ca: None,
             tokens: None,
+            service_ranges: ServiceRanges::default(),
         };
         let api = ApiServer::start(storage.clone(), options, |task| drop(tokio::spawn(task))).await.unwrap();
         let client = Client::over(api.in_process(UserInfo::new("root", ["system:masters"])), "test");

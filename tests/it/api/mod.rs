@@ -1,6 +1,8 @@
 //! What clients see of the API, row by row as `Kubernetes` has it: tables of requests and answers, through the REST door of a
 //! cluster in memory.
 
+/// Addresses of services and the networks they are from.
+mod addresses;
 /// Server-side apply and the books on field ownership.
 mod apply;
 /// Optimistic concurrency under any interleaving.
@@ -51,6 +53,8 @@ mod random;
 mod refusals;
 /// Selectors of lists and watches.
 mod selectors;
+/// Which servers there are.
+mod servers;
 /// Logs, commands, terminals, files and ports of simulated containers, and watches over WebSockets.
 mod streams;
 /// What is below an object.

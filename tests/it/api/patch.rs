@@ -23,7 +23,18 @@ fn a_patch_that_breaks_the_object_is_refused_at_the_field_patch() {
         let cases = [
             (MERGE, "", r#"{"spec":{"replicas":"x"}}"#, typed),
             (JSON, "", r#"[{"op":"replace","path":"/spec/replicas","value":"x"}]"#, typed),
-            (STRATEGIC, "", r#"{"spec":{"replicas":"x"}}"#, typed),
+            (STRATEGIC, "", r#"{"spec":{"replicas":"x"}}"#, "unrecognized type: int32"),
+            (STRATEGIC, "", r#"{"spec":{"replicas":1.5}}"#, "cannot convert float64 to int32"),
+            (STRATEGIC, "", r#"{"metadata":{"labels":"x"}}"#, "cannot restore map from string"),
+            (STRATEGIC, "", r#"{"metadata":{"labels":{"x":1}}}"#, "cannot convert int64 to string"),
+            (STRATEGIC, "", r#"{"metadata":{"labels":{"x":true}}}"#, "unrecognized type: string"),
+            (
+                STRATEGIC,
+                "",
+                r#"{"spec":{"template":{"spec":{"hostAliases":{}}}}}"#,
+                "cannot restore slice from map",
+            ),
+            (STRATEGIC, "", r#"{"spec":{"strategy":[]}}"#, "cannot restore struct from: slice"),
             (MERGE, strict, r#"{"spec":{"odd":1}}"#, "strict decoding error: unknown field \"spec.odd\""),
             (STRATEGIC, strict, r#"{"spec":{"odd":1}}"#, "strict decoding error: unknown field \"spec.odd\""),
             (

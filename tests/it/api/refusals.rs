@@ -200,7 +200,7 @@ fn what_is_odd_is_also_said_when_something_else_is_wrong() {
 }
 
 #[test]
-fn what_is_odd_about_an_object_is_said_of_valid_ones_only_and_of_patched_ones_too() {
+fn what_is_odd_about_an_object_is_said_of_valid_ones_only_and_when_it_changes() {
     simulate(Setup::api_alone(), async |cluster| {
         let deprecated = "beta.kubernetes.io/os";
         let mut pod = manifests::pod("p", json!({"nodeSelector": {deprecated: "linux"}}));
@@ -212,7 +212,7 @@ fn what_is_odd_about_an_object_is_said_of_valid_ones_only_and_of_patched_ones_to
         assert_eq!((taken.code, odd(&taken)), (409, true));
         let patched =
             send(cluster, "PATCH", &format!("{PODS}/p"), &json!({"metadata": {"labels": {"a": "b"}}})).await;
-        assert_eq!((patched.code, odd(&patched)), (200, true));
+        assert_eq!((patched.code, odd(&patched)), (200, false), "pods are only warned of when they are made");
         let status =
             send(cluster, "PATCH", &format!("{PODS}/p/status"), &json!({"status": {"phase": "Running"}}))
                 .await;
@@ -221,6 +221,23 @@ fn what_is_odd_about_an_object_is_said_of_valid_ones_only_and_of_patched_ones_to
         pod["metadata"]["name"] = json!("q");
         let invalid = send(cluster, "POST", PODS, &pod).await;
         assert_eq!((invalid.code, odd(&invalid)), (422, false));
+        let mut web = manifests::deployment("web", 1);
+        web["spec"]["template"]["spec"]["nodeSelector"] = json!({deprecated: "linux"});
+        let (one, scale) = (format!("{DEPLOYMENTS}/web"), format!("{DEPLOYMENTS}/web/scale"));
+        let labelled = json!({"metadata": {"labels": {"a": "b"}}});
+        let grown = |replicas: u32| json!({"spec": {"replicas": replicas}});
+        for (what, method, path, body, code, said) in [
+            ("made", "POST", DEPLOYMENTS, &web, 201, true),
+            ("labelled", "PATCH", &one, &labelled, 200, false),
+            ("changed", "PATCH", &one, &grown(2), 200, true),
+            ("scaled", "PATCH", &scale, &grown(3), 200, true),
+            ("changed to what cannot be", "PATCH", &one, &grown(4_294_967_295), 422, false),
+            ("changed back", "PUT", &one, &web, 200, true),
+            ("written again", "PUT", &one, &web, 200, false),
+        ] {
+            let reply = send(cluster, method, path, body).await;
+            assert_eq!((reply.code, odd(&reply)), (code, said), "{what}: {}", reply.text("/message"));
+        }
     });
 }
 

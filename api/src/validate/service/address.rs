@@ -1,4 +1,4 @@
-//! What must hold of a service's addresses and their families.
+//! What must hold of a service's addresses and their families. Which families a cluster has is the apiserver's to know.
 
 use std::net::IpAddr;
 
@@ -28,7 +28,6 @@ pub(super) fn addresses(errors: &mut ErrorList, spec: &Value, before: &Value) {
     if well_formed(errors, &path, all, list(&before["clusterIPs"])) {
         fitting(errors, &path, all, list(&spec["ipFamilies"]), is_headless(spec));
     }
-    counts(errors, spec);
 }
 
 fn families(errors: &mut ErrorList, spec: &Value) {
@@ -85,31 +84,6 @@ fn fitting(errors: &mut ErrorList, path: &Path<'_>, all: &[Value], families: &[V
             let family = text(family);
             let detail = format!("expected an {family} value as indicated by `ipFamilies[{i}]`");
             errors.invalid(&path.index(i), ip, detail);
-        }
-    }
-}
-
-/// The service network has one family: two of anything, or the other one, cannot be had, but for names without addresses.
-fn counts(errors: &mut ErrorList, spec: &Value) {
-    let (path, policy) = (SPEC.child("ipFamilyPolicy"), &spec["ipFamilyPolicy"]);
-    let selects_none = spec["selector"].as_object().is_none_or(|selector| selector.is_empty());
-    let only_names = is_headless(spec) && selects_none;
-    if policy == "SingleStack" {
-        for (member, what) in [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")] {
-            if list(&spec[member]).len() == 2 {
-                let detail = format!(
-                    "must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
-                );
-                errors.invalid(&path, policy, detail);
-            }
-        }
-    } else if policy == "RequireDualStack" && !only_names {
-        errors.invalid(&path, policy, "this cluster is not configured for dual-stack services");
-    }
-    let families = SPEC.child("ipFamilies");
-    for (i, family) in list(&spec["ipFamilies"]).iter().enumerate().filter(|(_, family)| *family == "IPv6") {
-        if !only_names {
-            errors.invalid(&families.index(i), family, "not configured on this cluster");
         }
     }
 }

@@ -22,6 +22,24 @@ fn documents_become_the_json_they_mean() {
     }
 }
 
+/// Found by the fuzzer `yaml`: the parser ends the last line of a block, also where the text ends within it.
+#[test]
+fn a_block_that_ends_with_the_text_has_the_end_that_is_written() {
+    for (text, want) in [
+        ("a: |\n  one\n  two", "one\ntwo"),
+        ("a: |\n  one\n  two\n", "one\ntwo\n"),
+        ("a: |\n  one\n  ", "one\n"),
+        ("a: |\n  one\n   ", "one\n "),
+        ("a: |+\n  one", "one"),
+        ("a: |+\n  one\n\n", "one\n\n"),
+        ("a: |-\n  one", "one"),
+        ("a: >\n  one\n  two", "one two"),
+        ("a: |\n  one\n# two", "one\n"),
+    ] {
+        assert_eq!(read(text), Ok(json!({"a": want})), "{text:?}");
+    }
+}
+
 #[test]
 fn texts_are_read_as_yaml_1_1() {
     let cases = [

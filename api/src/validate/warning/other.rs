@@ -1,0 +1,142 @@
+//! Kinds of which there is one thing to say.
+
+use serde_json::Value;
+
+use super::{address, block, old_label};
+use crate::field::Path;
+use crate::kind::Resource;
+use crate::meta;
+use crate::object::{list, text};
+
+pub(super) fn of(resource: &Resource, object: &Value, old: Option<&Value>, warnings: &mut Vec<String>) {
+    match (resource.group, resource.kind) {
+        ("", "Node") => node(&object["spec"], warnings),
+        ("", "ServiceAccount") => account(object, old, warnings),
+        ("discovery.k8s.io", "EndpointSlice") => slice(object, warnings),
+        ("networking.k8s.io", "Ingress") if old.is_none() => ingress(object, warnings),
+        ("networking.k8s.io", "NetworkPolicy") => policy(&object["spec"], warnings),
+        ("node.k8s.io", "RuntimeClass") => runtime_class(object, warnings),
+        ("resource.k8s.io", "ResourceSlice") => devices(text(&object["spec"]["driver"]), warnings),
+        ("storage.k8s.io", "CSIDriver") => driver(&object["spec"], old, warnings),
+        ("storage.k8s.io", "CSIStorageCapacity") => capacity(&object["nodeTopology"], warnings),
+        ("storage.k8s.io", "StorageClass") => class(object, warnings),
+        _ => {}
+    }
+}
+
+fn node(spec: &Value, warnings: &mut Vec<String>) {
+    if !spec["configSource"].is_null() {
+        warnings.push("spec.configSource: the feature is removed".to_owned());
+    }
+    if !text(&spec["externalID"]).is_empty() {
+        warnings.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
+    }
+    let path = Path::new("spec.podCIDRs");
+    for (i, own) in list(&spec["podCIDRs"]).iter().enumerate() {
+        block(&path.index(i), text(own), warnings);
+    }
+}
+
+const MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
+
+fn account(object: &Value, old: Option<&Value>, warnings: &mut Vec<String>) {
+    let had = old.is_some_and(|old| meta::annotation(old, MOUNTABLE).is_some());
+    if !had && meta::annotation(object, MOUNTABLE).is_some() {
+        warnings.push(format!(
+            "metadata.annotations[{MOUNTABLE}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
+        ));
+    }
+}
+
+/// Controllers write addresses as they are.
+const CAREFUL: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
+
+fn slice(object: &Value, warnings: &mut Vec<String>) {
+    let by = meta::label(object, "endpointslice.kubernetes.io/managed-by");
+    if by.is_some_and(|by| CAREFUL.contains(&by)) {
+        return;
+    }
+    let path = Path::new("endpoints");
+    for (i, endpoint) in list(&object["endpoints"]).iter().enumerate() {
+        let path = path.index(i);
+        let path = path.child("addresses");
+        for (j, own) in list(&endpoint["addresses"]).iter().enumerate() {
+            address(&path.index(j), text(own), warnings);
+        }
+    }
+}
+
+fn ingress(object: &Value, warnings: &mut Vec<String>) {
+    let named = object["spec"]["ingressClassName"].is_string();
+    if !named && meta::annotation(object, "kubernetes.io/ingress.class").is_some() {
+        warnings.push(
+            "annotation \"kubernetes.io/ingress.class\" is deprecated, please use 'spec.ingressClassName' instead"
+                .to_owned(),
+        );
+    }
+}
+
+fn policy(spec: &Value, warnings: &mut Vec<String>) {
+    for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
+        for (i, rule) in list(&spec[direction]).iter().enumerate() {
+            for (j, peer) in list(&rule[peers]).iter().enumerate().filter(|(_, p)| p["ipBlock"].is_object()) {
+                let at = format!("spec.{direction}[{i}].{peers}[{j}].ipBlock");
+                let path = Path::new(&at);
+                block(&path.child("cidr"), text(&peer["ipBlock"]["cidr"]), warnings);
+                for (k, except) in list(&peer["ipBlock"]["except"]).iter().enumerate() {
+                    block(&path.child("except").index(k), text(except), warnings);
+                }
+            }
+        }
+    }
+}
+
+fn runtime_class(object: &Value, warnings: &mut Vec<String>) {
+    let labels = object["scheduling"]["nodeSelector"].as_object();
+    let said = labels.into_iter().flatten().filter_map(|(key, _)| old_label(key));
+    warnings.extend(said.map(|said| format!("scheduling.nodeSelector: {said}")));
+}
+
+fn devices(driver: &str, warnings: &mut Vec<String>) {
+    if driver != driver.to_lowercase() {
+        warnings.push(format!(
+            "spec.driver: driver names should be lowercase; {driver:?} contains uppercase characters"
+        ));
+    }
+}
+
+fn driver(spec: &Value, old: Option<&Value>, warnings: &mut Vec<String>) {
+    let wanted = list(&spec["tokenRequests"]);
+    let same = old.is_some_and(|old| list(&old["spec"]["tokenRequests"]) == wanted);
+    if !wanted.is_empty() && !same && spec["serviceAccountTokenInSecrets"].is_null() {
+        warnings.push(
+            "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of \
+             tokens in volume attributes"
+                .to_owned(),
+        );
+    }
+}
+
+fn capacity(selector: &Value, warnings: &mut Vec<String>) {
+    for (i, expression) in list(&selector["matchExpressions"]).iter().enumerate() {
+        let key = text(&expression["key"]);
+        if let Some(said) = old_label(key) {
+            warnings.push(format!("nodeTopology.matchExpressions[{i}].key: {key} is {said}"));
+        }
+    }
+    for (key, _) in selector["matchLabels"].as_object().into_iter().flatten() {
+        if let Some(said) = old_label(key) {
+            warnings.push(format!("nodeTopology.matchLabels.{key}: {said}"));
+        }
+    }
+}
+
+fn class(object: &Value, warnings: &mut Vec<String>) {
+    for (i, topology) in list(&object["allowedTopologies"]).iter().enumerate() {
+        for (j, expression) in list(&topology["matchLabelExpressions"]).iter().enumerate() {
+            if let Some(said) = old_label(text(&expression["key"])) {
+                warnings.push(format!("allowedTopologies[{i}].matchLabelExpressions[{j}].key: {said}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The Lease that says that this server is there: `apiserver-<hash>` in `kube-system`, one for each machine, renewed every ten seconds
+//! as long as the server runs. Those of servers that are no more go after an hour, whichever server finds them. Written through the
+//! pipeline, as by any client.
+
+use crate::authn::{MASTERS, UserInfo};
+use crate::cache::Filter;
+use crate::pipeline::Pipeline;
+use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
+use jiff::Timestamp;
+use kstore_api::kind::{self, Resource};
+use kstore_api::meta;
+use kstore_api::name;
+use kstore_api::patch::PatchType;
+use kstore_api::status::{Reason, Status};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+const NAMESPACE: &str = "kube-system";
+/// Marks leases of this kind, and whose they are.
+const IDENTITY: &str = "apiserver.kubernetes.io/identity";
+const SERVER: &str = "kube-apiserver";
+const HOSTNAME: &str = "kubernetes.io/hostname";
+const AGENT: &str = "kstore-apiserver";
+/// How long a server counts as there after its last sign of life, as upstream.
+const DURATION: Duration = Duration::from_secs(3600);
+/// Time between two signs of life, as upstream; and at most how much more, so that servers do not keep step.
+const RENEWAL: Duration = Duration::from_secs(10);
+const JITTER_MS: u64 = 400;
+/// Time between two looks for leases that have run out, as upstream.
+const SWEEP: Duration = Duration::from_secs(3600);
+
+/// Who a server is.
+struct Identity {
+    /// The name of its Lease, the same after a restart.
+    lease: String,
+    /// Another one with each start.
+    holder: String,
+    hostname: String,
+}
+
+/// Keeps the Lease of the server on the machine of this name, and removes those that have run out, until `stop` is cancelled. A renewal
+/// that fails is told of and made up for by the next one.
+pub(crate) async fn keep(pipeline: &Pipeline, hostname: String, stop: CancellationToken) {
+    let nondet = pipeline.nondet();
+    let lease = lease_name(&hostname);
+    let identity = Identity { holder: format!("{lease}_{}", nondet.rng.uuid()), lease, hostname };
+    let mut sweep = Instant::now();
+    loop {
+        if let Err(status) = renew(pipeline, &identity).await {
+            tracing::warn!(error = %status.message, "cannot renew the lease {}", identity.lease);
+        }
+        if Instant::now() >= sweep {
+            sweep_out(pipeline).await;
+            sweep = Instant::now() + SWEEP;
+        }
+        let next = Instant::now() + RENEWAL + Duration::from_millis(nondet.rng.below(JITTER_MS));
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = sleep_until(next) => {}
+        }
+    }
+}
+
+/// As Kubernetes makes it: from the machine's name and what runs there, each after its length.
+fn lease_name(hostname: &str) -> String {
+    let mut hash = Sha256::new();
+    for part in [hostname, SERVER] {
+        let length = u16::try_from(part.len()).unwrap_or(u16::MAX);
+        hash.update(length.to_be_bytes());
+        hash.update(&part.as_bytes()[..usize::from(length)]);
+    }
+    format!("apiserver-{}", base32(&hash.finalize()[..16]))
+}
+
+/// The lower-case form of RFC 4648 without padding.
+fn base32(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let bit = |i: usize| bytes.get(i / 8).map_or(0, |byte| usize::from(byte >> (7 - i % 8) & 1));
+    let digit = |start: usize| (start..start + 5).fold(0, |digit, i| digit << 1 | bit(i));
+    (0..bytes.len() * 8).step_by(5).map(|start| char::from(DIGITS[digit(start)])).collect()
+}
+
+async fn renew(pipeline: &Pipeline, identity: &Identity) -> Result<(), Status> {
+    let sign = sign(identity, pipeline.nondet().clock.now());
+    let bytes = || serde_json::to_vec(&sign).expect("a value has string keys only");
+    let renewed = Action::Patch(PatchType::Merge, bytes().into(), options());
+    match pipeline.serve(request(&identity.lease, renewed)).await {
+        Err(refused) if refused.status.reason == Reason::NotFound => {
+            let created = Action::Create(Body::json(bytes().into()), options());
+            pipeline.serve(request("", created)).await.map(drop).map_err(|refused| refused.status)
+        }
+        renewed => renewed.map(drop).map_err(|refused| refused.status),
+    }
+}
+
+/// What the Lease says now.
+fn sign(identity: &Identity, now: Timestamp) -> Value {
+    let mut labels = json!({ IDENTITY: SERVER });
+    // Not every machine has a name that a label can have.
+    if name::label_value(&identity.hostname).is_empty() {
+        labels[HOSTNAME] = json!(identity.hostname);
+    }
+    json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": { "name": identity.lease, "namespace": NAMESPACE, "labels": labels },
+        "spec": {
+            "holderIdentity": identity.holder,
+            "leaseDurationSeconds": DURATION.as_secs(),
+            "renewTime": meta::format_micro_time(now),
+        },
+    })
+}
+
+/// Deletes the leases of servers that have not been heard of for too long, as far as nobody has changed them since.
+async fn sweep_out(pipeline: &Pipeline) {
+    let now = pipeline.nondet().clock.now();
+    let filter = Filter { namespace: NAMESPACE.to_owned(), ..Filter::all(leases()) };
+    let (entries, _) = pipeline.cache().scan(&filter);
+    let found = entries.iter().map(|entry| (entry.parse(), entry.revision));
+    for (lease, revision) in found.filter(|(lease, _)| has_run_out(lease, now)) {
+        let delete = DeleteOptions {
+            uid: Some(meta::uid(&lease).to_owned()),
+            resource_version: Some(revision),
+            ..DeleteOptions::default()
+        };
+        let gone = pipeline.serve(request(meta::name(&lease), Action::Delete(delete, options()))).await;
+        match gone {
+            Ok(_) => {}
+            // Another server was faster, or it has come back.
+            Err(refused) if matches!(refused.status.reason, Reason::NotFound | Reason::Conflict) => {}
+            Err(refused) => {
+                tracing::warn!(error = %refused.status.message, "cannot delete an old lease");
+            }
+        }
+    }
+}
+
+/// Whether this is the lease of a server of our kind that is no more. One that does not say until when it holds never did.
+fn has_run_out(lease: &Value, now: Timestamp) -> bool {
+    if lease["metadata"]["labels"][IDENTITY] != SERVER {
+        return false;
+    }
+    let renewed = lease["spec"]["renewTime"].as_str().and_then(|time| time.parse::<Timestamp>().ok());
+    let seconds = lease["spec"]["leaseDurationSeconds"].as_u64();
+    let (Some(renewed), Some(seconds)) = (renewed, seconds) else { return true };
+    now.duration_since(renewed) > jiff::SignedDuration::from_secs(seconds.try_into().unwrap_or(i64::MAX))
+}
+
+fn leases() -> &'static Resource {
+    kind::lookup("coordination.k8s.io", "v1", "leases").expect("Lease is in the table")
+}
+
+fn options() -> WriteOptions {
+    WriteOptions { field_manager: AGENT.into(), ..WriteOptions::default() }
+}
+
+fn request(name: &str, action: Action) -> Request {
+    let target =
+        Target { resource: leases(), subresource: "", namespace: NAMESPACE.into(), name: name.into() };
+    Request {
+        user: UserInfo::new(crate::bootstrap::SELF, [MASTERS]),
+        agent: AGENT.into(),
+        causes: Vec::new(),
+        fence: None,
+        stage: None,
+        timeout: None,
+        target,
+        action,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_follows_from_the_machine_as_in_kubernetes() {
+        assert_eq!(lease_name("node-1"), "apiserver-lgabes5ywnaqeagh5dny4zlzs4");
+        assert_eq!(base32(b"foobar"), "mzxw6ytboi");
+    }
+
+    #[test]
+    fn a_lease_runs_out_after_its_time_or_if_it_says_none() {
+        let now: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
+        let lease = |spec: Value| json!({ "metadata": { "labels": { IDENTITY: SERVER } }, "spec": spec });
+        let renewed =
+            |time: &str| has_run_out(&lease(json!({ "renewTime": time, "leaseDurationSeconds": 3600 })), now);
+        assert!(!renewed("2026-01-01T00:00:00.000000Z"));
+        assert!(renewed("2025-12-31T23:59:59.999999Z"));
+        assert!(has_run_out(&lease(json!({ "renewTime": "2026-01-01T00:59:00.000000Z" })), now));
+        assert!(has_run_out(&lease(json!({ "leaseDurationSeconds": 3600 })), now));
+        let other = json!({ "metadata": { "labels": { IDENTITY: "other" } }, "spec": {} });
+        assert!(!has_run_out(&other, now) && !has_run_out(&json!({}), now));
+    }
+
+    #[test]
+    fn a_name_that_no_label_can_have_is_left_out() {
+        let of =
+            |hostname: &str| Identity { lease: "l".into(), holder: "h".into(), hostname: hostname.into() };
+        let labels = |hostname| sign(&of(hostname), Timestamp::UNIX_EPOCH)["metadata"]["labels"].clone();
+        assert_eq!(labels("node-1"), json!({ IDENTITY: SERVER, HOSTNAME: "node-1" }));
+        assert_eq!(labels("a b"), json!({ IDENTITY: SERVER }));
+    }
+}

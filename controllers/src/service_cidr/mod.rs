@@ -1,0 +1,83 @@
+//! Networks that services have their addresses from: says that they are ready, and keeps those that are being deleted as long as
+//! addresses of theirs have nowhere else to be. `plan` judges; this file reads the caches and has the plan carried out.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::apply::Hands;
+use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::view::Address;
+use k8s_openapi::api::networking::v1::ServiceCIDR;
+use kstore_client::Obj;
+use kstore_informer::{Action as Next, Context, Delta, Key, Object};
+use plan::{Observed, is_deleting};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+pub(crate) use plan::blocks;
+
+/// Runs until the cluster stops.
+pub(crate) async fn run(cluster: Arc<Cluster>) {
+    let caches = &cluster.caches;
+    let (all, of_addresses) = (caches.service_cidrs.clone(), caches.service_cidrs.clone());
+    let controller = cluster
+        .controller("service-cidr")
+        .watch_deltas(&caches.service_cidrs, move |delta: &Delta<Obj<ServiceCIDR>>| {
+            let cidr = delta.object();
+            // Others that are being deleted may have waited for this one to come, or must now wait since it goes.
+            let others = all.list().into_iter().filter(|other| is_deleting(other) && overlap(other, cidr));
+            let mut keys: Vec<Key> = others.map(|other| other.key()).collect();
+            keys.push(cidr.key());
+            keys
+        })
+        .watch_deltas(&caches.addresses, move |delta: &Delta<Address>| {
+            let moved = matches!(delta, Delta::Added(_) | Delta::Deleted(_));
+            let address = address_of(delta.object()).filter(|_| moved);
+            let Some(address) = address else { return Vec::new() };
+            let holds =
+                |cidr: &Arc<Obj<ServiceCIDR>>| is_deleting(cidr) && blocks(cidr).any(|b| b.gives(address));
+            of_addresses.list().iter().filter(|cidr| holds(cidr)).map(|cidr| cidr.key()).collect()
+        })
+        .workers(1);
+    let hands = cluster.hands("service-cidr-controller");
+    let stop = cluster.stop.clone();
+    work(controller, stop, Networks { cluster, hands }).await;
+}
+
+fn overlap(a: &ServiceCIDR, b: &ServiceCIDR) -> bool {
+    blocks(a).any(|a| blocks(b).any(|b| a.overlaps(b)))
+}
+
+/// The address, if it is one that a server gave to a service.
+fn address_of(record: &Address) -> Option<IpAddr> {
+    let labels = &record.metadata.labels;
+    let given = labels
+        .get(crate::service_address::MANAGED_BY)
+        .is_some_and(|by| by == crate::service_address::MANAGER);
+    record.metadata.name.parse().ok().filter(|_| given)
+}
+
+struct Networks {
+    cluster: Arc<Cluster>,
+    hands: Hands,
+}
+
+impl Reconcile for Networks {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        let caches = &self.cluster.caches;
+        let (cidrs, addresses) = cx.cut((&caches.service_cidrs, &caches.addresses)).await?;
+        let Some(cidr) = cidrs.get(&cx.key) else { return Ok(Next::Done) };
+        let all: Vec<&ServiceCIDR> = cidrs.iter().map(|cidr| &***cidr).collect();
+        let taken: Vec<IpAddr> = match is_deleting(cidr) {
+            true => addresses.iter().filter_map(|address| address_of(address)).collect(),
+            false => Vec::new(),
+        };
+        let seen = Observed { cidr, all: &all, taken: &taken };
+        let plan = plan::plan(seen, self.cluster.nondet.clock.now());
+        match self.hands.carry_out(&cx, &plan.actions).await.result() {
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            Err(_) | Ok(()) => Ok(plan.wake.map_or(Next::Done, Next::Again)),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The Leases that say which servers there are.
+
+use super::send;
+use kstore_tests::{Cluster, Setup, simulate};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+/// As Kubernetes calls the one of a machine `node-1`.
+const NAME: &str = "apiserver-lgabes5ywnaqeagh5dny4zlzs4";
+
+async fn lease(cluster: &Cluster, name: &str) -> Option<Value> {
+    let reply = send(cluster, "GET", &format!("{LEASES}/{name}"), &Value::Null).await;
+    (reply.code == 200).then(|| reply.json())
+}
+
+async fn begin(cluster: &Cluster) -> JoinHandle<()> {
+    let kept = tokio::spawn(cluster.apiserver().keep_identity("node-1".to_owned()));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    kept
+}
+
+#[test]
+fn a_server_says_that_it_is_there_and_says_it_again_every_ten_seconds() {
+    simulate(Setup::api_alone(), async |cluster| {
+        assert_eq!(lease(cluster, NAME).await, None, "it is for those who start the server to say");
+        let kept = begin(cluster).await;
+        let first = lease(cluster, NAME).await.unwrap();
+        let labels = json!({ "apiserver.kubernetes.io/identity": "kube-apiserver", "kubernetes.io/hostname": "node-1" });
+        assert_eq!(first["metadata"]["labels"], labels);
+        assert_eq!(first["spec"]["leaseDurationSeconds"], 3600);
+        let holder = first["spec"]["holderIdentity"].as_str().unwrap();
+        assert!(holder.starts_with(&format!("{NAME}_")) && holder.len() == NAME.len() + 37, "{holder}");
+
+        let before = cluster.store().revision().0;
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        let renewals = cluster.store().revision().0 - before;
+        assert!((9..=10).contains(&renewals), "{renewals}");
+        let renewed = lease(cluster, NAME).await.unwrap();
+        assert_eq!(renewed["spec"]["holderIdentity"], first["spec"]["holderIdentity"]);
+        assert!(renewed["spec"]["renewTime"].as_str() > first["spec"]["renewTime"].as_str());
+
+        send(cluster, "DELETE", &format!("{LEASES}/{NAME}"), &Value::Null).await;
+        tokio::time::sleep(Duration::from_secs(11)).await;
+        assert!(lease(cluster, NAME).await.is_some(), "what somebody deletes is said again");
+
+        kept.abort();
+        let kept = begin(cluster).await;
+        let again = lease(cluster, NAME).await.unwrap();
+        assert_ne!(
+            again["spec"]["holderIdentity"], first["spec"]["holderIdentity"],
+            "a start is another one"
+        );
+        kept.abort();
+    });
+}
+
+#[test]
+fn leases_of_servers_that_are_no_more_go_and_no_others() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let make = async |name: &str, identity: &str, seconds: i64| {
+            let renewed = cluster.nondet().clock.now().to_string();
+            let lease = json!({ "metadata": { "name": name, "labels": { "apiserver.kubernetes.io/identity": identity } },
+                "spec": { "leaseDurationSeconds": seconds, "renewTime": renewed } });
+            assert_eq!(send(cluster, "POST", LEASES, &lease).await.code, 201);
+        };
+        make("gone", "kube-apiserver", 1).await;
+        make("recent", "kube-apiserver", 3_000).await;
+        make("long", "kube-apiserver", 10_000).await;
+        make("other", "somebody", 1).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let kept = begin(cluster).await;
+        let there = async || {
+            let list = send(cluster, "GET", LEASES, &Value::Null).await.json();
+            super::names(&list)
+        };
+        assert_eq!(there().await, [NAME, "long", "other", "recent"]);
+        tokio::time::sleep(Duration::from_secs(3_620)).await;
+        assert_eq!(there().await, [NAME, "long", "other"]);
+        kept.abort();
+    });
+}
