@@ -1,6 +1,6 @@
 //! Certificate signing requests: who approves and who signs are different writers of one status.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::copy;
 use crate::object::list;
@@ -29,6 +29,30 @@ pub(super) fn status_only(new: &mut Value, old: &Value) {
         if conditions.iter().filter(of_kind).count() == stored.len() {
             let slots = conditions.iter_mut().filter(|condition| condition["type"] == kind);
             slots.zip(stored).for_each(|(slot, stored)| *slot = stored);
+        }
+    }
+}
+
+/// Conditions without times get them: they are written now, and as old as a stored one of their type and status. What is stored
+/// without times stays so, since who signs may not change what the approver wrote.
+pub(super) fn date_conditions(new: &mut Value, old: &Value, now: &str) {
+    let stored = list(&old["status"]["conditions"]);
+    let conditions = new.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten() {
+        if !condition.is_object() || stored.contains(condition) {
+            continue;
+        }
+        if condition["lastUpdateTime"].is_null() {
+            condition["lastUpdateTime"] = json!(now);
+        }
+        if condition["lastTransitionTime"].is_null() {
+            let same = |other: &&Value| {
+                other["type"] == condition["type"]
+                    && other["status"] == condition["status"]
+                    && !other["lastTransitionTime"].is_null()
+            };
+            let since = stored.iter().find(same).map(|other| other["lastTransitionTime"].clone());
+            condition["lastTransitionTime"] = since.unwrap_or_else(|| json!(now));
         }
     }
 }

@@ -97,6 +97,21 @@ pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, o
     }
 }
 
+/// Dates what a write through `subresource` says without a time, after [`prepare_update`]. `now` tells RFC 3339 in whole seconds;
+/// it is asked only where there may be something to date.
+pub fn date_update(
+    resource: &Resource,
+    subresource: &str,
+    new: &mut Value,
+    old: &Value,
+    now: impl FnOnce() -> String,
+) {
+    let of_requests = (resource.group, resource.kind) == ("certificates.k8s.io", "CertificateSigningRequest");
+    if of_requests && matches!(subresource, "approval" | "status") {
+        certificate::date_conditions(new, old, &now());
+    }
+}
+
 /// `/status` writes the status, and of metadata what controllers mark objects with.
 fn status_only(resource: &Resource, new: &mut Value, old: &Value) {
     let mut members: Vec<String> =

@@ -152,6 +152,31 @@ fn approval_and_signing_write_different_halves_of_one_status() {
 }
 
 #[test]
+fn conditions_of_certificate_requests_are_dated_and_stay_as_old_as_they_are() {
+    let csr = row("certificates.k8s.io", "certificatesigningrequests");
+    let (then, now) = ("2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z");
+    let old = json!({"status": {"conditions": [{"type": "Approved", "status": "True", "lastTransitionTime": then}]}});
+    let written = json!({"status": {"conditions": [{"type": "Approved", "status": "True"}, {"type": "Failed", "status": "True"},
+        {"type": "Denied", "status": "True", "lastUpdateTime": then, "lastTransitionTime": then}]}});
+    let times = |conditions: &Value| -> Vec<[Value; 2]> {
+        let times = |of: &Value| ["lastUpdateTime", "lastTransitionTime"].map(|member| of[member].clone());
+        conditions.as_array().unwrap().iter().map(times).collect()
+    };
+    for subresource in ["approval", "status"] {
+        let mut new = written.clone();
+        date_update(csr, subresource, &mut new, &old, || now.to_owned());
+        assert_eq!(times(&new["status"]["conditions"]), [[now, then], [now, now], [then, then]]);
+    }
+    let mut stored = json!({"status": {"conditions": [{"type": "Approved"}]}});
+    let undated = stored.clone();
+    date_update(csr, "status", &mut stored, &undated, || now.to_owned());
+    assert_eq!(stored, undated, "what is stored stays as it is");
+    let mut whole = written.clone();
+    date_update(csr, "", &mut whole, &old, || now.to_owned());
+    assert_eq!(whole, written, "who writes no status dates nothing");
+}
+
+#[test]
 fn a_running_pod_is_changed_only_in_what_the_path_names() {
     let pods = row("", "pods");
     let old =

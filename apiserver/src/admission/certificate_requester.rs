@@ -16,13 +16,22 @@ impl Plugin for CertificateRequester {
         _old: Option<&Value>,
     ) -> Result<(), Status> {
         let requests = subject.is("certificates.k8s.io", "certificatesigningrequests");
-        if requests && subject.operation == Operation::Create && new["spec"].is_object() {
-            let (spec, user) = (&mut new["spec"], subject.user);
-            spec["username"] = json!(user.username);
-            for (member, value) in
-                [("uid", json!(user.uid)), ("groups", json!(user.groups)), ("extra", json!(user.extra))]
-            {
-                spec[member] = value;
+        if requests
+            && subject.operation == Operation::Create
+            && let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut)
+        {
+            let user = subject.user;
+            spec.insert("username".into(), json!(user.username));
+            for (member, said, value) in [
+                ("uid", !user.uid.is_empty(), json!(user.uid)),
+                ("groups", !user.groups.is_empty(), json!(user.groups)),
+                ("extra", !user.extra.is_empty(), json!(user.extra)),
+            ] {
+                if said {
+                    spec.insert(member.into(), value);
+                } else {
+                    spec.remove(member);
+                }
             }
         }
         Ok(())

@@ -139,6 +139,21 @@ fn who_replaces_a_pod_need_not_state_its_priority() {
 }
 
 #[test]
+fn a_certificate_request_says_who_asked_and_only_what_is_known_of_them() {
+    let spec = json!({ "username": "else", "uid": "7", "groups": ["g"], "extra": { "a": ["b"] } });
+    let request = json!({ "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+        "metadata": { "name": "r" }, "spec": spec });
+    let by = |user: UserInfo| {
+        let case = Case { user, ..Case::create([]) };
+        case.admit(request.clone()).unwrap()["spec"].clone()
+    };
+    let jane = by(UserInfo::new("jane", ["system:authenticated"]));
+    assert_eq!(jane, json!({ "username": "jane", "groups": ["system:authenticated"] }));
+    let joe = UserInfo { uid: "8".into(), ..UserInfo::new("joe", ["dev"]) };
+    assert_eq!(by(joe), json!({ "username": "joe", "uid": "8", "groups": ["dev", "system:authenticated"] }));
+}
+
+#[test]
 fn a_pod_tolerates_unreachable_nodes_for_five_minutes_unless_it_says_otherwise() {
     let case = Case::create([]);
     let added = case.admit(pod(json!({}))).unwrap();

@@ -174,6 +174,8 @@ impl Pipeline {
         // What was stored carries the zero members that are always printed; compare like with like.
         decode::canonical(Expected::of(resource, ""), &mut before, FieldValidation::Ignore, &mut Vec::new())?;
         strategy::prepare_update(resource, target.subresource, &mut next, &before);
+        let now = || self.nondet.clock.now_seconds().to_string();
+        strategy::date_update(resource, target.subresource, &mut next, &before, now);
         self.registry.settle_families(target, &mut next, Some(&before))?;
         let span = tracing::debug_span!("validation").entered();
         let mut errors = validate::update_subresource(resource, target.subresource, &next, &before);

@@ -2,6 +2,7 @@
 //! are nor how a body reads. Requests that can be understood are authorized by the pipeline; here are the others.
 
 use super::content;
+use super::definitions;
 use super::path;
 use super::query::Query;
 use super::respond::refusal_as;
@@ -29,7 +30,7 @@ impl Rest {
         refusal_as(&status, content::of_status(&parts.headers))
     }
 
-    /// Refuses a request about a group that is not there.
+    /// Answers a request about a group that is not there: with a refusal, but for one list that is empty.
     pub(super) async fn refuse_group(
         &self,
         parts: &Parts,
@@ -37,6 +38,9 @@ impl Rest {
         place: &Place,
     ) -> Response<HttpBody> {
         match self.may(parts, user, place).await {
+            Ok(()) if definitions::are_listed(parts) => {
+                definitions::list(parts, self.pipeline.cache().revision())
+            }
             Ok(()) => path::not_found(),
             Err(status) => refusal_as(&status, content::of_status(&parts.headers)),
         }

@@ -2,6 +2,7 @@
 
 mod accept;
 mod content;
+mod definitions;
 mod document;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;

@@ -234,7 +234,7 @@ fn each_of_a_requests_writers_writes_its_part() {
                     ("PATCH", &format!("{requests}/r/approval")),
                     approve,
                     200,
-                    json!({"status": {"certificate": null, "conditions": [{"type": "Approved", "status": "True", "reason": "r", "message": "m"}]}}),
+                    json!({"status": {"certificate": null}}),
                 ),
                 case(
                     "read",
@@ -246,6 +246,14 @@ fn each_of_a_requests_writers_writes_its_part() {
             ],
         )
         .await;
+        let approved = cluster.get("certificatesigningrequests", "", "r").await.unwrap();
+        let conditions = approved["status"]["conditions"].as_array().unwrap();
+        let said =
+            ["type", "status", "reason", "message"].map(|member| conditions[0][member].as_str().unwrap());
+        assert_eq!((conditions.len(), said), (1, ["Approved", "True", "r", "m"]));
+        for time in ["lastUpdateTime", "lastTransitionTime"] {
+            assert!(conditions[0][time].is_string(), "conditions are dated: {conditions:?}");
+        }
     });
 }
 
