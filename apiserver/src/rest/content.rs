@@ -79,7 +79,8 @@ impl Offer {
         let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         let shown = below.is_none() || kind == resource.kind || kind == "Scale";
         Self {
-            tables: resource.is_stored() && shown,
+            // Of the kinds that are not stored only this one is read.
+            tables: (resource.is_stored() || resource.kind == "ComponentStatus") && shown,
             protobuf: protobuf::has_message(&api_version, kind),
             stream,
         }

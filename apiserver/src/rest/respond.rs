@@ -107,12 +107,16 @@ impl Reply {
         }
     }
 
-    /// An object that is no stored entry. Of these only a Scale has columns.
+    /// An object that is no stored entry. Of these only a Scale and the states of components have columns.
     fn unstored(&self, value: &Value, code: StatusCode) -> Result<Response<Body>, Status> {
         match self.accepted.transform {
             Transform::Table(version) if value["kind"] == "Scale" => {
                 let now = self.nondet.clock.now();
                 self.value(&self.tables(version).scale(value, now), code)
+            }
+            Transform::Table(version) if self.resource.kind == "ComponentStatus" => {
+                let now = self.nondet.clock.now();
+                self.value(&self.tables(version).made(value, now), code)
             }
             Transform::Partial(version) => self.value(&partial(value["metadata"].clone(), version), code),
             Transform::None | Transform::Table(_) => self.value(value, code),

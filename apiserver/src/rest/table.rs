@@ -95,6 +95,13 @@ impl Tables {
         self.table(metadata, Some(definitions(table::scale_columns())), vec![row])
     }
 
+    /// Objects as a table that are made when they are asked for: one, or a list of them.
+    pub(super) fn made(&self, value: &Value, now: Timestamp) -> Value {
+        let items = value["items"].as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        let rows = items.iter().map(|item| self.row_of(item.clone(), now)).collect();
+        self.table(json!({}), Some(self.columns()), rows)
+    }
+
     /// A bookmark as a table.
     pub(super) fn bookmark(&self, object: &Value) -> Value {
         let row = json!({"cells": null, "object": object});
@@ -117,7 +124,10 @@ impl Tables {
 
     /// One object as a row.
     pub(super) fn row(&self, entry: &Entry, now: Timestamp) -> Value {
-        let value = in_version(self.resource, entry.parse());
+        self.row_of(in_version(self.resource, entry.parse()), now)
+    }
+
+    fn row_of(&self, value: Value, now: Timestamp) -> Value {
         let mut row = json!({"cells": table::cells(self.resource, &value, now)});
         if let Some(conditions) = table::row_conditions(self.resource, &value) {
             row["conditions"] = conditions;

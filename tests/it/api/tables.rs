@@ -53,6 +53,12 @@ fn what_every_cluster_has_prints_as_in_a_real_one() {
         assert_eq!(*cells, json!(["system", "Limited", 30, 64, 6, 50, "0s"]));
         let apis = table(cluster, "/apis/apiregistration.k8s.io/v1/apiservices").await;
         assert_eq!(row(&apis, "v1.apps")["cells"], json!(["v1.apps", "Local", "True", "0s"]));
+        let states = ["/api/v1/componentstatuses", "/api/v1/componentstatuses/etcd-0"];
+        for path in states {
+            let states = table(cluster, path).await;
+            assert_eq!(headers(&states), ["Name", "Status", "Message", "Error"], "{path}");
+            assert_eq!(row(&states, "etcd-0")["cells"], json!(["etcd-0", "Healthy", "ok", ""]), "{path}");
+        }
         let roles = table(cluster, "/apis/rbac.authorization.k8s.io/v1/clusterroles").await;
         assert_eq!(headers(&roles), ["Name", "Created At"]);
     });
