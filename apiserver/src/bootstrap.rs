@@ -8,6 +8,7 @@ mod objects;
 
 use crate::authn::{MASTERS, UserInfo};
 use crate::authz::bootstrap as rbac;
+use crate::error;
 use crate::pipeline::Pipeline;
 use crate::request::{Action, Body, Request, Target, WriteOptions};
 use futures::future::join_all;
@@ -42,21 +43,28 @@ pub async fn run(pipeline: &Pipeline, here: &Here) -> Result<(), Status> {
 }
 
 async fn create_all(pipeline: &Pipeline, objects: &[Value]) -> Result<(), Status> {
-    let missing = objects.iter().filter(|object| {
-        let row = row_of(object);
-        let key = row.storage_key(meta::namespace(object), meta::name(object));
-        pipeline.cache().get(row, &key).is_none()
-    });
-    let created = join_all(missing.map(|object| pipeline.serve(create(row_of(object), object)))).await;
-    for outcome in created {
-        match outcome {
-            Ok(_) => {}
-            // Another apiserver on the same storage was faster.
-            Err(refused) if refused.status.reason == Reason::AlreadyExists => {}
-            Err(refused) => return Err(refused.status),
+    let missing = objects.iter().filter(|object| !is_there(pipeline, object));
+    let created = join_all(missing.map(|object| create_missing(pipeline, object))).await;
+    created.into_iter().collect()
+}
+
+/// Creates an object, unless another apiserver on the same storage is faster. That one may also have what this one would need: the
+/// address of the API's own service is then refused as taken.
+async fn create_missing(pipeline: &Pipeline, object: &Value) -> Result<(), Status> {
+    match pipeline.serve(create(row_of(object), object)).await {
+        Ok(_) => Ok(()),
+        Err(refused) if refused.status.reason == Reason::AlreadyExists => Ok(()),
+        Err(refused) => {
+            pipeline.cache().fresh().await.map_err(error::of_read)?;
+            if is_there(pipeline, object) { Ok(()) } else { Err(refused.status) }
         }
     }
-    Ok(())
+}
+
+fn is_there(pipeline: &Pipeline, object: &Value) -> bool {
+    let row = row_of(object);
+    let key = row.storage_key(meta::namespace(object), meta::name(object));
+    pipeline.cache().get(row, &key).is_some()
 }
 
 fn row_of(object: &Value) -> &'static Resource {
