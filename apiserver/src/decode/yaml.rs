@@ -152,10 +152,14 @@ fn alias(text: &str, span: &Span, target: Option<usize>) -> Result<Content, Stri
 fn without_added_end<'a>(value: &'a str, style: ScalarStyle, span: &Span, text: &str) -> &'a str {
     let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
     let is_last = span.end.byte_offset() == Some(text.len());
+    if !is_block || !is_last {
+        // Only one scalar can be, so that the text is looked through once.
+        return value;
+    }
     let last_line = text.rsplit(['\n', '\r']).next().unwrap_or_default();
     // No more than its indentation is no line of a block; a block of blanks has none.
     let is_open = span.indent.is_some_and(|indent| last_line.chars().count() > indent);
-    if is_block && is_last && is_open { value.strip_suffix('\n').unwrap_or(value) } else { value }
+    if is_open { value.strip_suffix('\n').unwrap_or(value) } else { value }
 }
 
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Content {
