@@ -21,12 +21,20 @@ step 'kubectl auth can-i "*" "*" --all-namespaces' '^yes$'
 refused 'kubectl auth can-i create pods --as=nobody' '^no'
 step 'kubectl auth can-i --list' 'Resources +Non-Resource URLs'
 # For kinds that cannot be patched kubectl looks whether they are custom.
-step 'kubectl create -o yaml -f - <<Y
-{apiVersion: authorization.k8s.io/v1, kind: SelfSubjectAccessReview, spec: {resourceAttributes: {verb: create, resource: pods}}}
-Y' 'allowed: true'
-step 'kubectl create -f - <<Y
-{apiVersion: v1, kind: ConfigMapList, items: [{apiVersion: v1, kind: ConfigMap, metadata: {name: one}}, {apiVersion: v1, kind: ConfigMap, metadata: {name: two}}]}
-Y' 'configmap/one created' 'configmap/two created'
+cat >"$WORK/review.yaml" <<'YAML'
+apiVersion: authorization.k8s.io/v1
+kind: SelfSubjectAccessReview
+spec: {resourceAttributes: {verb: create, resource: pods}}
+YAML
+step 'kubectl create -o yaml -f "$WORK/review.yaml"' 'allowed: true'
+cat >"$WORK/list.yaml" <<'YAML'
+apiVersion: v1
+kind: ConfigMapList
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: one}}
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: two}}
+YAML
+step 'kubectl create -f "$WORK/list.yaml"' 'configmap/one created' 'configmap/two created'
 step 'kubectl delete configmap one two' 'deleted'
 step 'kubectl get nodes' '^NAME +STATUS +ROLES +AGE +VERSION' '^node-0 +Ready' '^node-2 +Ready'
 step 'kubectl get nodes -o wide' 'INTERNAL-IP' 'CONTAINER-RUNTIME'
