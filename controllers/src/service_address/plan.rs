@@ -168,12 +168,8 @@ fn tell(seen: Observed<'_>, service: &Service, reason: &str, what: &str) -> Acti
 }
 
 fn out_of_range(seen: Observed<'_>, service: &Service) -> Action {
-    let message = format!(
-        "Cluster IP [{}]: {} is not within any configured Service CIDR; please recreate service",
-        family(seen),
-        seen.address
-    );
-    Action::warning(subject("v1", "Service", &service.metadata), "ClusterIPOutOfRange", message)
+    let what = "is not within any configured Service CIDR; please recreate service";
+    tell(seen, service, "ClusterIPOutOfRange", what)
 }
 
 fn wrong_reference(seen: Observed<'_>, service: &Service) -> Action {
