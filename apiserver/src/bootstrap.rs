@@ -1,10 +1,12 @@
 //! What every cluster has from the start: namespaces, priority classes, flow control, API services, the service of the API itself
 //! with its addresses, roles and bindings. Made through the pipeline like anything else, if they are not there yet; what somebody
-//! has changed stays changed. Only what says where this server is (`here`) is kept right at every start.
+//! has changed stays changed. Kept right at every start are only what says where this server is (`here`) and what the default
+//! roles grant (`roles`).
 
 mod here;
 mod network;
 mod objects;
+mod roles;
 
 use crate::authn::{MASTERS, UserInfo};
 use crate::authz::bootstrap as rbac;
@@ -33,12 +35,14 @@ pub async fn run(pipeline: &Pipeline, here: &Here) -> Result<(), Status> {
     // The network comes before the service that has its address from it.
     let namespaces = objects::namespaces();
     tokio::try_join!(create_all(pipeline, &namespaces), network::keep(pipeline))?;
+    let rbac = rbac::objects();
+    let stored: Vec<&Value> = rbac.iter().filter(|object| is_there(pipeline, object)).collect();
     let mut rest = objects::priority_classes();
     rest.extend(flowcontrol::objects());
     rest.extend(objects::api_services());
-    rest.extend(rbac::objects());
+    rest.extend(rbac.iter().cloned());
     rest.push(objects::kubernetes_service(pipeline.registry().service_ranges(), here.port()));
-    create_all(pipeline, &rest).await?;
+    tokio::try_join!(create_all(pipeline, &rest), roles::keep(pipeline, &stored))?;
     here.keep(pipeline).await
 }
 

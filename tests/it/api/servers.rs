@@ -81,3 +81,37 @@ fn leases_of_servers_that_are_no_more_go_and_no_others() {
         kept.abort();
     });
 }
+
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+#[test]
+fn a_start_gives_the_default_roles_what_they_lack_and_takes_nothing_away() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let role = async |name: &str| {
+            send(cluster, "GET", &format!("{RBAC}/clusterroles/{name}"), &Value::Null).await.json()
+        };
+        let change = async |name: &str, change: &dyn Fn(&mut Value)| {
+            let mut object = role(name).await;
+            change(&mut object);
+            let reply = send(cluster, "PUT", &format!("{RBAC}/clusterroles/{name}"), &object).await;
+            assert_eq!(reply.code, 200, "{}", reply.json());
+        };
+        // As an older version stored it, and with something of the user's own.
+        let mine = json!({ "verbs": ["get"], "apiGroups": ["mine"], "resources": ["things"] });
+        let whole = role("system:basic-user").await;
+        change("system:basic-user", &|role| role["rules"] = json!([whole["rules"][0], mine])).await;
+        change("system:monitoring", &|role| {
+            role["metadata"]["annotations"]["rbac.authorization.kubernetes.io/autoupdate"] = json!("false");
+            role["rules"] = json!([]);
+        })
+        .await;
+        let binding = format!("{RBAC}/clusterrolebindings/system:discovery");
+        assert_eq!(send(cluster, "DELETE", &binding, &Value::Null).await.code, 200);
+
+        drop(cluster.another_apiserver().await);
+        let rules = json!([whole["rules"][0], mine, whole["rules"][1]]);
+        assert_eq!(role("system:basic-user").await["rules"], rules);
+        assert_eq!(role("system:monitoring").await["rules"].as_array().map_or(0, Vec::len), 0);
+        assert_eq!(send(cluster, "GET", &binding, &Value::Null).await.code, 200);
+    });
+}

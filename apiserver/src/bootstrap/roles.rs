@@ -1,0 +1,191 @@
+//! The default roles and bindings, kept at every start as Kubernetes keeps its own: what a newer version grants comes to the object
+//! that an older one stored, what somebody took away comes back, what somebody added stays. An object annotated
+//! `rbac.authorization.kubernetes.io/autoupdate: "false"` is left alone.
+//! <https://kubernetes.io/docs/reference/access-authn-authz/rbac/#auto-reconciliation>
+
+use super::here;
+use crate::authz::rule::Rule;
+use crate::pipeline::Pipeline;
+use futures::future::join_all;
+use kstore_api::object::list;
+use kstore_api::status::Status;
+use serde_json::{Value, json};
+
+const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
+
+/// Brings each of these objects, which are stored, up to date.
+pub(super) async fn keep(pipeline: &Pipeline, wanted: &[&Value]) -> Result<(), Status> {
+    let kept = join_all(wanted.iter().map(|wanted| {
+        here::keep_as(pipeline, wanted, |_, stored| {
+            let next = reconciled(stored, wanted);
+            (next != *stored).then_some(next)
+        })
+    }));
+    kept.await.into_iter().collect()
+}
+
+/// What the stored object becomes.
+fn reconciled(stored: &Value, wanted: &Value) -> Value {
+    let mut next = stored.clone();
+    if stored["metadata"]["annotations"][AUTO_UPDATE] == "false" {
+        return next;
+    }
+    for marks in ["labels", "annotations"] {
+        add_members(&mut next["metadata"], marks, &wanted["metadata"][marks]);
+    }
+    match wanted["kind"].as_str() {
+        Some("ClusterRole") => {
+            add_rules(&mut next, wanted);
+            add_selectors(&mut next, wanted);
+        }
+        _ => add_subjects(&mut next, wanted),
+    }
+    next
+}
+
+/// Members that are missing; whoever has given one another value keeps it.
+fn add_members(object: &mut Value, field: &str, wanted: &Value) {
+    for (name, value) in wanted.as_object().into_iter().flatten() {
+        if object[field].get(name).is_none() {
+            object[field][name] = value.clone();
+        }
+    }
+}
+
+/// Rules for what no stored rule grants, whole where nothing of them is granted.
+fn add_rules(role: &mut Value, wanted: &Value) {
+    let held: Vec<Rule> = list(&role["rules"]).iter().map(Rule::from_value).collect();
+    let is_missing = |atom: &Rule| !held.iter().any(|rule| rule.covers(atom));
+    let missing = list(&wanted["rules"]).iter().flat_map(|value| {
+        let rule = Rule::from_value(value);
+        let atoms: Vec<Rule> = rule.atoms().collect();
+        let missing: Vec<Rule> = atoms.iter().filter(|atom| is_missing(atom)).cloned().collect();
+        if missing.len() == atoms.len() {
+            vec![value.clone()]
+        } else {
+            missing.iter().map(Rule::to_value).collect()
+        }
+    });
+    append(role, "rules", missing.collect());
+}
+
+fn add_selectors(role: &mut Value, wanted: &Value) {
+    let selectors = |role: &Value| list(&role["aggregationRule"]["clusterRoleSelectors"]).to_vec();
+    let held = selectors(role);
+    let missing: Vec<Value> = selectors(wanted).into_iter().filter(|one| !held.contains(one)).collect();
+    if !missing.is_empty() {
+        append(&mut role["aggregationRule"], "clusterRoleSelectors", missing);
+    }
+}
+
+/// Subjects that are missing. A binding to another role becomes the default one: which role a binding is for says what it is.
+fn add_subjects(binding: &mut Value, wanted: &Value) {
+    if binding["roleRef"] != wanted["roleRef"] {
+        binding["roleRef"] = wanted["roleRef"].clone();
+        binding["subjects"] = json!([]);
+    }
+    let held = list(&binding["subjects"]).to_vec();
+    let missing = list(&wanted["subjects"]).iter().filter(|subject| !held.contains(subject));
+    append(binding, "subjects", missing.cloned().collect());
+}
+
+fn append(object: &mut Value, field: &str, more: Vec<Value>) {
+    if more.is_empty() {
+        return;
+    }
+    match &mut object[field] {
+        Value::Array(items) => items.extend(more),
+        none => *none = Value::Array(more),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authz::bootstrap;
+
+    fn default(kind: &str, name: &str) -> Value {
+        let of_name = |object: &Value| object["kind"] == kind && object["metadata"]["name"] == name;
+        bootstrap::objects().into_iter().find(of_name).unwrap()
+    }
+
+    #[test]
+    fn what_is_up_to_date_stays_as_it_is() {
+        for object in bootstrap::objects() {
+            assert_eq!(reconciled(&object, &object), object);
+        }
+    }
+
+    #[test]
+    fn an_older_role_gains_what_it_lacks_and_keeps_what_somebody_added() {
+        let wanted = json!({
+            "kind": "ClusterRole",
+            "metadata": { "labels": { "one": "default", "two": "default" }, "annotations": { AUTO_UPDATE: "true" } },
+            "rules": [
+                { "verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "services"] },
+                { "verbs": ["create", "delete"], "apiGroups": ["apps"], "resources": ["deployments"] },
+                { "verbs": ["get"], "nonResourceURLs": ["/healthz"] },
+            ],
+        });
+        let added = json!({ "verbs": ["*"], "apiGroups": ["mine"], "resources": ["*"] });
+        let stored = json!({
+            "kind": "ClusterRole",
+            "metadata": { "labels": { "one": "mine" } },
+            "rules": [
+                { "verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"] },
+                { "verbs": ["get"], "apiGroups": [""], "resources": ["*"] },
+                { "verbs": ["get"], "nonResourceURLs": ["/health*"] },
+                added,
+            ],
+        });
+        let next = reconciled(&stored, &wanted);
+        assert_eq!(next["metadata"]["labels"], json!({ "one": "mine", "two": "default" }));
+        assert_eq!(next["metadata"]["annotations"], wanted["metadata"]["annotations"]);
+        let (held, gained) = list(&next["rules"]).split_at(4);
+        assert_eq!(held, list(&stored["rules"]));
+        let of_services = json!({ "verbs": ["list"], "apiGroups": [""], "resources": ["services"] });
+        assert_eq!(gained, [of_services, wanted["rules"][1].clone()]);
+        assert_eq!(reconciled(&next, &wanted), next, "once is enough");
+    }
+
+    #[test]
+    fn a_role_whose_owner_said_so_is_left_alone() {
+        let mut stored = default("ClusterRole", "system:basic-user");
+        stored["metadata"]["annotations"][AUTO_UPDATE] = json!("false");
+        stored["rules"] = json!(null);
+        assert_eq!(reconciled(&stored, &default("ClusterRole", "system:basic-user")), stored);
+    }
+
+    #[test]
+    fn an_aggregating_role_gets_its_selector_back() {
+        let wanted = default("ClusterRole", "edit");
+        let mine = json!({ "matchLabels": { "mine": "true" } });
+        let mut stored = wanted.clone();
+        stored["aggregationRule"]["clusterRoleSelectors"] = json!([mine]);
+        let selectors = reconciled(&stored, &wanted)["aggregationRule"]["clusterRoleSelectors"].clone();
+        assert_eq!(selectors, json!([mine, wanted["aggregationRule"]["clusterRoleSelectors"][0]]));
+    }
+
+    #[test]
+    fn a_binding_gets_its_subjects_back_and_its_role() {
+        let wanted = default("ClusterRoleBinding", "system:public-info-viewer");
+        let mine = json!({ "kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "mine" });
+        let mut stored = wanted.clone();
+        stored["subjects"] = json!([mine, wanted["subjects"][1]]);
+        let next = reconciled(&stored, &wanted);
+        assert_eq!(next["subjects"], json!([mine, wanted["subjects"][1], wanted["subjects"][0]]));
+        stored["roleRef"]["name"] = json!("cluster-admin");
+        assert_eq!(
+            reconciled(&stored, &wanted),
+            wanted,
+            "nobody gets the default role by a binding to another"
+        );
+        assert_eq!(
+            reconciled(
+                &json!({ "kind": "ClusterRoleBinding", "metadata": {}, "roleRef": wanted["roleRef"] }),
+                &wanted
+            )["subjects"],
+            wanted["subjects"]
+        );
+    }
+}
