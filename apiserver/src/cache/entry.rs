@@ -142,7 +142,14 @@ impl Entry {
         value
     }
 
-    /// The same, for those who only look. A namespace, which each write into it asks about, is parsed once and kept so: there
+    /// The same without `metadata.managedFields`, which nothing shows but they themselves.
+    pub fn parse_without_books(&self) -> Value {
+        let Ok(mut value) = glance::without_books(&self.stored) else { return self.parse() };
+        value["metadata"]["resourceVersion"] = self.revision.to_string().into();
+        value
+    }
+
+    /// [`Entry::parse`] for those who only look. A namespace, which each write into it asks about, is parsed once and kept so: there
     /// are few of them.
     pub fn parsed(&self) -> Arc<Value> {
         let parse = || Arc::new(self.parse());

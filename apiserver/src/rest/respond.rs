@@ -169,6 +169,12 @@ impl Reply {
                 let make = move |entry: &Entry| partial(entry.parse_metadata(), version);
                 Ok(self.listing(&rest, "items", listed.items, encoding, make))
             }
+            (Transform::Table(version), Encoding::Json) => {
+                let (tables, now) = (self.tables(version), self.nondet.clock.now());
+                let head = before(&tables.head(metadata), "rows");
+                let put = move |entry: &Arc<Entry>, out: &mut BytesMut| tables.put_row(entry, now, out);
+                Ok(self.stream(Listing::new(head, listed.items, put, ",", LIST_TAIL), None))
+            }
             (Transform::Table(version), encoding) => {
                 let (tables, now) = (self.tables(version), self.nondet.clock.now());
                 let rest = tables.head(metadata);

@@ -1,7 +1,8 @@
 //! Objects as rows (apiserver.md §1.10). The columns and cells of a kind are `kstore_api::table`'s; here they become a Table.
 
-use crate::cache::{Entry, Look, MetaVersion};
+use crate::cache::{self, Entry, Look, MetaVersion};
 use crate::pipeline::in_version;
+use bytes::{BufMut, BytesMut};
 use jiff::Timestamp;
 use kstore_api::kind::Resource;
 use kstore_api::status::Status;
@@ -127,6 +128,25 @@ impl Tables {
         self.row_of(in_version(self.resource, entry.parse()), now)
     }
 
+    /// Appends [`Tables::row`] as JSON. What the row carries is copied from the stored bytes, not made again.
+    pub(super) fn put_row(&self, entry: &Entry, now: Timestamp, out: &mut BytesMut) {
+        if !std::ptr::eq(entry.resource, self.resource) {
+            return out.put_slice(self.row(entry, now).to_string().as_bytes());
+        }
+        let bare = Self { include: Include::None, ..self.clone() };
+        let row = bare.row_of(entry.parse_without_books(), now).to_string();
+        out.put_slice(&row.as_bytes()[..row.len() - 1]);
+        if self.include != Include::None {
+            out.put_slice(b",\"object\":");
+        }
+        match self.include {
+            Include::None => {}
+            Include::Metadata => cache::put_partial(entry, self.version, out),
+            Include::Object => entry.put_json(out),
+        }
+        out.put_u8(b'}');
+    }
+
     fn row_of(&self, value: Value, now: Timestamp) -> Value {
         let mut row = json!({"cells": table::cells(self.resource, &value, now)});
         if let Some(conditions) = table::row_conditions(self.resource, &value) {
@@ -157,4 +177,34 @@ fn definitions(columns: &[table::Column]) -> Value {
 /// An object of which only the metadata is shown.
 pub(super) fn partial(metadata: Value, version: MetaVersion) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": version.api_version(), "metadata": metadata})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kstore_api::kind;
+    use kstore_api::object::encode_stored;
+
+    #[test]
+    fn a_row_made_of_stored_bytes_is_the_row_made_of_the_object() {
+        let pods = kind::lookup("", "v1", "pods").unwrap();
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Failed"},
+            "metadata": {"name": "p", "labels": {"a": "\u{fc}"}, "managedFields": [{"manager": "m"}]}});
+        let scaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "h", "managedFields": [{"manager": "m"}]},
+            "spec": {"minReplicas": 2, "metrics": [{"type": "Resource", "resource": {"name": "memory"}}]}});
+        let [v1, v2] = ["v1", "v2"]
+            .map(|version| kind::lookup("autoscaling", version, "horizontalpodautoscalers").unwrap());
+        for (stored, asked, object) in [(pods, pods, &pod), (v2, v2, &scaler), (v2, v1, &scaler)] {
+            let stored =
+                Entry::new(stored, "/registry/x", object, encode_stored(object).into(), 7, 1).unwrap();
+            for include in [Include::None, Include::Metadata, Include::Object] {
+                let tables = Tables { resource: asked, version: MetaVersion::V1, include };
+                let mut row = BytesMut::new();
+                tables.put_row(&stored, Timestamp::UNIX_EPOCH, &mut row);
+                let row: Value = serde_json::from_slice(&row).unwrap();
+                assert_eq!(row, tables.row(&stored, Timestamp::UNIX_EPOCH), "{} {include:?}", asked.version);
+            }
+        }
+    }
 }
