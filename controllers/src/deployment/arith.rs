@@ -1,5 +1,6 @@
 //! The numbers of a rollout: surge, unavailability, step sizes, proportional shares. Pure arithmetic on counts.
 
+use crate::portion::{Round, portion};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
@@ -27,8 +28,8 @@ impl Bounds {
         let rolling = strategy.and_then(|s| s.rolling_update.as_ref());
         let quarter = IntOrString::String("25%".into());
         let surge =
-            resolve(rolling.and_then(|r| r.max_surge.as_ref()).unwrap_or(&quarter), wanted, Round::Up);
-        let missing = resolve(
+            portion(rolling.and_then(|r| r.max_surge.as_ref()).unwrap_or(&quarter), wanted, Round::Up);
+        let missing = portion(
             rolling.and_then(|r| r.max_unavailable.as_ref()).unwrap_or(&quarter),
             wanted,
             Round::Down,
@@ -45,27 +46,6 @@ impl Bounds {
     /// Pods that must be available.
     pub(crate) fn least(self) -> i32 {
         self.wanted - self.unavailable
-    }
-}
-
-enum Round {
-    Up,
-    Down,
-}
-
-/// A number, or a percentage of `of`. Text that is neither counts as zero; validation refuses it long before.
-fn resolve(value: &IntOrString, of: i32, round: Round) -> i32 {
-    match value {
-        IntOrString::Int(n) => (*n).max(0),
-        IntOrString::String(text) => {
-            let percent: i64 = text.strip_suffix('%').and_then(|n| n.parse().ok()).unwrap_or(0).max(0);
-            let product = percent * i64::from(of);
-            let share = match round {
-                Round::Up => (product + 99) / 100,
-                Round::Down => product / 100,
-            };
-            i32::try_from(share).unwrap_or(i32::MAX)
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which pods nobody else will ever remove. Pure.
 
 use crate::action::{Action, Propagation};
-use crate::disruption;
+use crate::disruption_target;
 use crate::limits::{NODE_QUARANTINE, SWEEP_INTERVAL, TERMINATED_PODS};
 use crate::view::{Pod, elapsed};
 use jiff::Timestamp;
@@ -101,7 +101,7 @@ fn remove(pod: &Pod, why: Option<&str>, now: Timestamp) -> Vec<Action> {
     let mut actions = vec![];
     if !pod.status.phase.is_terminal() {
         let why = why.map(|message| ("DeletionByPodGC", message));
-        actions.push(disruption::mark(pod, disruption::Phase::Failed, why, now));
+        actions.push(disruption_target::mark(pod, disruption_target::Phase::Failed, why, now));
     }
     actions.push(Action::Delete { target: pod.target(), propagation: Propagation::Default, force: true });
     actions

@@ -1,7 +1,7 @@
 //! When a pod must leave its node because of NoExecute taints. Pure.
 
 use crate::action::{Action, Propagation};
-use crate::disruption;
+use crate::disruption_target;
 use crate::view::{Pod, elapsed};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Taint, Toleration};
@@ -70,7 +70,7 @@ pub(crate) fn evict(pod: &Pod, now: Timestamp) -> Vec<Action> {
     let why = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint");
     vec![
         notice(pod, "Marking for deletion"),
-        disruption::mark(pod, disruption::Phase::Keep, Some(why), now),
+        disruption_target::mark(pod, disruption_target::Phase::Keep, Some(why), now),
         Action::Delete { target: pod.target(), propagation: Propagation::Default, force: false },
     ]
 }
