@@ -6,6 +6,7 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Namespace, Pod, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::IPAddress;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kstore_informer::{EventType, Occurrence, Reference};
 use serde_json::Value;
 use std::time::Duration;
@@ -55,6 +56,7 @@ pub(crate) enum Action {
 pub(crate) enum Object {
     ConfigMap(Box<ConfigMap>),
     Deployment(Box<Deployment>),
+    DisruptionBudget(Box<PodDisruptionBudget>),
     EndpointSlice(Box<EndpointSlice>),
     Endpoints(Box<Endpoints>),
     IpAddress(Box<IPAddress>),

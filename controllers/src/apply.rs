@@ -161,6 +161,7 @@ impl Hands {
         match object {
             Object::ConfigMap(o) => self.send(&**o, how).await,
             Object::Deployment(o) => self.send(&**o, how).await,
+            Object::DisruptionBudget(o) => self.send(&**o, how).await,
             Object::EndpointSlice(o) => self.send(&**o, how).await,
             Object::Endpoints(o) => self.send(&**o, how).await,
             Object::IpAddress(o) => self.send(&**o, how).await,

@@ -4,13 +4,16 @@
 use crate::claim::{Claimable, controller_of};
 use crate::garbage_collector::member::{self, Member};
 use crate::resource::Resource;
-use crate::view::{self, Address, Lease, Plain, Pod};
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use crate::view::{self, Address, Lease, Plain, Pod, Scaled};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::coordination::v1 as coordination;
 use k8s_openapi::api::core::v1 as core;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Namespace, Node, ReplicationController, Service, ServiceAccount,
+};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kstore_client::{Client, Obj, WatchParams};
 use kstore_informer::metrics::Registry;
 use kstore_informer::{Builder, Context, Index, Informer, ListerWatcher, Revision};
@@ -35,6 +38,9 @@ pub(crate) struct Caches {
     pub deployments: Informer<Obj<Deployment>>,
     pub sets: Informer<Obj<ReplicaSet>>,
     pub sets_held: Index<Obj<ReplicaSet>, Held>,
+    pub stateful_sets: Informer<Scaled>,
+    pub replication_controllers: Informer<Scaled>,
+    pub budgets: Informer<Obj<PodDisruptionBudget>>,
     pub pods: Informer<Pod>,
     pub pods_held: Index<Pod, Held>,
     pub nodes: Informer<Obj<Node>>,
@@ -113,6 +119,10 @@ impl Caches {
         let service_cidrs = Builder::new(multi.source::<ServiceCIDR>(all()));
         let sets = Builder::new(multi.source::<ReplicaSet>(all())).index(&sets_held);
         let pods = Builder::new(multi.project::<core::Pod, _, _>(all(), view::decode_pod)).index(&pods_held);
+        let stateful_sets = multi.project::<StatefulSet, _, _>(all(), view::decode::<Scaled>);
+        let replication_controllers =
+            multi.project::<ReplicationController, _, _>(all(), view::decode::<Scaled>);
+        let budgets = multi.source::<PodDisruptionBudget>(all());
         let leases =
             multi.project::<coordination::Lease, _, _>(all().ns("kube-node-lease"), view::decode::<Lease>);
         let accounts = multi
@@ -123,6 +133,10 @@ impl Caches {
             deployments: spawner.start("deployments", Builder::new(multi.source::<Deployment>(all()))),
             sets: spawner.start("replicasets", sets),
             sets_held,
+            stateful_sets: spawner.start("statefulsets", Builder::new(stateful_sets)),
+            replication_controllers: spawner
+                .start("replicationcontrollers", Builder::new(replication_controllers)),
+            budgets: spawner.start("poddisruptionbudgets", Builder::new(budgets)),
             pods: spawner.start("pods", pods),
             pods_held,
             nodes: spawner.start("nodes", Builder::new(multi.source::<Node>(all()))),
@@ -151,6 +165,7 @@ impl Caches {
             "ipaddresses" => cx.wrote(&self.addresses, revision),
             "namespaces" => cx.wrote(&self.namespaces, revision),
             "nodes" => cx.wrote(&self.nodes, revision),
+            "poddisruptionbudgets" => cx.wrote(&self.budgets, revision),
             "pods" => cx.wrote(&self.pods, revision),
             "replicasets" => cx.wrote(&self.sets, revision),
             "serviceaccounts" => cx.wrote(&self.accounts, revision),

@@ -1,10 +1,13 @@
-//! How controllers mark a pod that they are about to remove. Pure.
+//! The condition of a pod that somebody is about to remove it: how controllers set it, and take it back. Pure.
 
 use crate::action::Action;
 use crate::view::{Pod, seconds};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodCondition;
 use serde_json::json;
+
+/// Its type.
+const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
 /// Whether the pod is also to count as failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,18 +25,48 @@ pub(crate) fn mark(pod: &Pod, phase: Phase, why: Option<(&str, &str)>, now: Time
         status["phase"] = json!("Failed");
     }
     if let Some((reason, message)) = why {
-        let mut conditions = pod.status.conditions.clone();
-        conditions.retain(|c| c.type_ != "DisruptionTarget");
-        conditions.push(PodCondition {
-            type_: "DisruptionTarget".into(),
+        let condition = PodCondition {
+            type_: DISRUPTION_TARGET.into(),
             status: "True".into(),
             reason: Some(reason.into()),
             message: Some(message.into()),
             last_transition_time: Some(seconds(now)),
             ..PodCondition::default()
-        });
-        status["conditions"] = json!(conditions);
+        };
+        status["conditions"] = json!(with(pod, condition));
     }
     let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": status});
     Action::Patch { target: pod.target(), status: true, patch }
+}
+
+/// Since when the pod says that it is about to be removed, unless its kubelet said so, which may take its time.
+pub(crate) fn marked_since(pod: &Pod) -> Option<Timestamp> {
+    let condition = pod.condition(DISRUPTION_TARGET).filter(|c| c.status == "True")?;
+    let by_kubelet = condition.reason.as_deref() == Some("TerminationByKubelet");
+    // Without a time it has been so for ever.
+    let since = condition.last_transition_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |t| t.0);
+    (!by_kubelet).then_some(since)
+}
+
+/// The patch that takes the mark back, unless the pod changed since it was seen.
+pub(crate) fn unmark(pod: &Pod, now: Timestamp) -> Action {
+    let condition = PodCondition {
+        type_: DISRUPTION_TARGET.into(),
+        status: "False".into(),
+        last_transition_time: Some(seconds(now)),
+        ..PodCondition::default()
+    };
+    let patch = json!({
+        "metadata": { "uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version },
+        "status": { "conditions": with(pod, condition) },
+    });
+    Action::Patch { target: pod.target(), status: true, patch }
+}
+
+/// The conditions of the pod with this one in the place of that of its type.
+fn with(pod: &Pod, condition: PodCondition) -> Vec<PodCondition> {
+    let mut conditions = pod.status.conditions.clone();
+    conditions.retain(|c| c.type_ != condition.type_);
+    conditions.push(condition);
+    conditions
 }

@@ -1,5 +1,6 @@
 //! The workload and cluster controllers: Deployment, ReplicaSet, garbage collection, namespace deletion, default service accounts,
-//! node lifecycle with eviction by taints, pod garbage collection, endpoint slices, networks and addresses of services.
+//! node lifecycle with eviction by taints, pod garbage collection, disruption budgets, endpoint slices, networks and addresses of
+//! services.
 //!
 //! [`run`] starts them all on shared informers. Each is a plain client of the API: what it wants comes from a pure `plan`
 //! (snapshot and time in, a closed set of actions out), and `apply` carries the actions out without judgement. Nothing here
@@ -11,6 +12,7 @@ mod apply;
 mod caches;
 mod claim;
 mod deployment;
+mod disruption;
 mod disruption_target;
 mod draft;
 mod endpoint_slice;

@@ -39,6 +39,13 @@ pub(crate) const TERMINATED_PODS: usize = 12_500;
 /// How long a node must have been missing before its pods are collected: it may be registering again.
 pub(crate) const NODE_QUARANTINE: Duration = Duration::from_secs(40);
 
+/// How long a budget counts a pod as gone that it let go, as upstream: who evicts deletes at once, so a pod that is still there then
+/// stays.
+pub(crate) const DISRUPTION_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How long a pod may say that it is about to be removed without being removed, as upstream.
+pub(crate) const STALE_DISRUPTION: Duration = Duration::from_secs(120);
+
 /// Shortest time between two sweeps over all pods.
 pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_secs(20);
 

@@ -4,7 +4,7 @@ use crate::apply::Hands;
 use crate::caches::Caches;
 use crate::node_lifecycle::Patience;
 use crate::{
-    deployment, endpoint_slice, garbage_collector, namespace, node_lifecycle, pod_gc, replicaset,
+    deployment, disruption, endpoint_slice, garbage_collector, namespace, node_lifecycle, pod_gc, replicaset,
     service_account, service_address, service_cidr, taint_eviction,
 };
 use kstore_client::{ApiError, Client, ClientSink};
@@ -112,6 +112,7 @@ pub async fn run(client: Client, nondet: Nondet, config: Config, stop: Cancellat
     tasks.spawn(node_lifecycle::run(Arc::clone(&cluster)));
     tasks.spawn(taint_eviction::run(Arc::clone(&cluster)));
     tasks.spawn(pod_gc::run(Arc::clone(&cluster)));
+    tasks.spawn(disruption::run(Arc::clone(&cluster)));
     tasks.spawn(endpoint_slice::run(Arc::clone(&cluster)));
     tasks.spawn(service_cidr::run(Arc::clone(&cluster)));
     tasks.spawn(service_address::run(Arc::clone(&cluster)));

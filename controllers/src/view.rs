@@ -232,6 +232,21 @@ pub(crate) struct Parent {
     pub name: String,
 }
 
+/// An object that wants a number of pods.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Scaled {
+    pub metadata: Meta,
+    pub spec: ScaledSpec,
+}
+
+/// How many pods are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct ScaledSpec {
+    pub replicas: Option<i32>,
+}
+
 /// An object of which only the metadata counts.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -284,6 +299,18 @@ impl Object for Lease {
 impl Object for Address {
     fn key(&self) -> Key {
         Key::new("", &self.metadata.name)
+    }
+    fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+    fn revision(&self) -> Revision {
+        self.metadata.revision()
+    }
+}
+
+impl Object for Scaled {
+    fn key(&self) -> Key {
+        Key::new(&self.metadata.namespace, &self.metadata.name)
     }
     fn uid(&self) -> &str {
         &self.metadata.uid

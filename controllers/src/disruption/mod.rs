@@ -1,0 +1,182 @@
+//! Counts for each PodDisruptionBudget how many of its pods may be evicted now. Who evicts charges the budget, in the commit that
+//! deletes the pod; this controller gives it back what becomes healthy again. `plan` judges, `scale` knows how many pods are wanted;
+//! this file reads the caches and has the plan carried out. Beside that it takes back the marks of pods that were to be removed
+//! and are not (`stale` judges).
+
+mod plan;
+mod scale;
+mod stale;
+#[cfg(test)]
+mod tests;
+
+use crate::apply::Hands;
+use crate::claim::controller_of;
+use crate::disruption_target::{marked_since, unmark};
+use crate::runner::{Cluster, Reconcile, Trouble, work};
+use crate::selector;
+use crate::view::{Pod, Scaled};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kstore_client::{ApiError, Obj};
+use kstore_informer::{Action as Next, Context, CutError, Delta, Informer, Key, Object};
+use plan::Observed;
+use scale::{Kind, Workload};
+use std::sync::Arc;
+
+const WORKERS: usize = 2;
+const COMPONENT: &str = "disruption-controller";
+
+/// Runs until the cluster stops.
+pub(crate) async fn run(cluster: Arc<Cluster>) {
+    let hands = cluster.hands(COMPONENT);
+    futures::join!(budgets(Arc::clone(&cluster), hands.clone()), marks(cluster, hands));
+}
+
+type Budgets = Informer<Obj<PodDisruptionBudget>>;
+
+async fn budgets(cluster: Arc<Cluster>, hands: Hands) {
+    let caches = &cluster.caches;
+    let of = || caches.budgets.clone();
+    let (of_pods, of_deployments, of_sets, of_stateful, of_controllers) = (of(), of(), of(), of(), of());
+    let controller = cluster
+        .controller("disruption")
+        .watch(&caches.budgets, |budget: &Obj<PodDisruptionBudget>| [budget.key()])
+        .watch_deltas(&caches.pods, move |delta| guarding(&of_pods, delta))
+        .watch_deltas(&caches.deployments, move |delta: &Delta<Obj<Deployment>>| {
+            scaled(&of_deployments, delta, |deployment| Workload::from(&**deployment))
+        })
+        .watch_deltas(&caches.sets, move |delta: &Delta<Obj<ReplicaSet>>| {
+            scaled(&of_sets, delta, |set| Workload::from(&**set))
+        })
+        .watch_deltas(&caches.stateful_sets, move |delta: &Delta<Scaled>| {
+            scaled(&of_stateful, delta, |set| Workload::from(set))
+        })
+        .watch_deltas(&caches.replication_controllers, move |delta: &Delta<Scaled>| {
+            scaled(&of_controllers, delta, |controller| Workload::from(controller))
+        })
+        .workers(WORKERS);
+    let stop = cluster.stop.clone();
+    work(controller, stop, Disruptions { cluster, hands }).await;
+}
+
+/// The budgets that guard a pod, or did so until now.
+fn guarding(budgets: &Budgets, delta: &Delta<Pod>) -> Vec<Key> {
+    let (old, new) = match delta {
+        Delta::Added(pod) | Delta::Resync(pod) => (None, pod),
+        Delta::Updated { old, new } if counts_the_same(old, new) => return vec![],
+        Delta::Updated { old, new } => (Some(old), new),
+        Delta::Deleted(pod) => (None, pod),
+    };
+    let guards = |budget: &&Arc<Obj<PodDisruptionBudget>>| {
+        old.into_iter().chain([new]).any(|pod| selects(budget, pod))
+    };
+    budgets.namespace(&new.metadata.namespace).iter().filter(guards).map(Object::key).collect()
+}
+
+/// A missing selector selects nothing, an empty one everything.
+fn selects(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
+    let wanted = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    wanted.is_some_and(|wanted| selector::matches(wanted, &pod.metadata.labels))
+}
+
+/// Nothing changed that a budget counts.
+fn counts_the_same(a: &Pod, b: &Pod) -> bool {
+    a.ready() == b.ready()
+        && a.metadata.deleting() == b.metadata.deleting()
+        && a.metadata.labels == b.metadata.labels
+        && controller_of(&a.metadata.owner_references) == controller_of(&b.metadata.owner_references)
+}
+
+/// The budgets that may depend on how many pods an object wants, if that changed.
+fn scaled<T: Object>(budgets: &Budgets, delta: &Delta<T>, size: fn(&T) -> Workload) -> Vec<Key> {
+    let changed = match delta {
+        Delta::Added(_) | Delta::Deleted(_) | Delta::Resync(_) => true,
+        Delta::Updated { old, new } => size(old) != size(new),
+    };
+    if !changed {
+        return vec![];
+    }
+    let depends =
+        |budget: &&Arc<Obj<PodDisruptionBudget>>| budget.spec.as_ref().is_some_and(plan::depends_on_scale);
+    budgets.namespace(delta.object().key().namespace()).iter().filter(depends).map(Object::key).collect()
+}
+
+struct Disruptions {
+    cluster: Arc<Cluster>,
+    hands: Hands,
+}
+
+impl Reconcile for Disruptions {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        let Some(plan) = self.look(&cx).await? else { return Ok(Next::Done) };
+        // After a conflict somebody was evicted meanwhile, and the count begins anew.
+        unless_gone(self.hands.carry_out(&cx, &plan.actions).await.result())?;
+        Ok(plan.wake.map_or(Next::Done, Next::Again))
+    }
+}
+
+impl Disruptions {
+    /// The plan for a budget, if it is there, from all that counts at one revision.
+    async fn look(&self, cx: &Context) -> Result<Option<crate::action::Plan>, CutError> {
+        let caches = &self.cluster.caches;
+        let informers = (
+            &caches.budgets,
+            &caches.pods,
+            &caches.deployments,
+            &caches.sets,
+            &caches.stateful_sets,
+            &caches.replication_controllers,
+        );
+        let (budgets, pods, deployments, sets, stateful_sets, controllers) = cx.cut(informers).await?;
+        let Some(budget) = budgets.get(&cx.key) else { return Ok(None) };
+        let namespace = cx.key.namespace();
+        let guarded = pods.namespace(namespace).filter(|pod| selects(budget, pod));
+        let guarded: Vec<Arc<Pod>> = guarded.cloned().collect();
+        let find = |kind, name: &str| {
+            let key = Key::new(namespace, name);
+            match kind {
+                Kind::Deployment => deployments.get(&key).map(|found| Workload::from(&***found)),
+                Kind::ReplicaSet => sets.get(&key).map(|found| Workload::from(&***found)),
+                Kind::StatefulSet => stateful_sets.get(&key).map(|found| Workload::from(&**found)),
+                Kind::ReplicationController => controllers.get(&key).map(|found| Workload::from(&**found)),
+            }
+        };
+        let now = self.cluster.nondet.clock.now();
+        let span = tracing::debug_span!("plan");
+        Ok(Some(span.in_scope(|| plan::plan(Observed { budget, pods: &guarded }, &find, now))))
+    }
+}
+
+async fn marks(cluster: Arc<Cluster>, hands: Hands) {
+    let controller = cluster
+        .controller("stale-disruption")
+        .watch(&cluster.caches.pods, |pod: &Pod| marked_since(pod).map(|_| pod.key()))
+        .workers(1);
+    let stop = cluster.stop.clone();
+    work(controller, stop, Marks { cluster, hands }).await;
+}
+
+struct Marks {
+    cluster: Arc<Cluster>,
+    hands: Hands,
+}
+
+impl Reconcile for Marks {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        let Some(pod) = self.cluster.caches.pods.get(&cx.key) else { return Ok(Next::Done) };
+        let now = self.cluster.nondet.clock.now();
+        match stale::expires_in(&pod, now) {
+            None => Ok(Next::Done),
+            Some(wait) if !wait.is_zero() => Ok(Next::Again(wait)),
+            Some(_) => {
+                unless_gone(self.hands.carry_out(&cx, &[unmark(&pod, now)]).await.result())?;
+                Ok(Next::Done)
+            }
+        }
+    }
+}
+
+/// What is gone needs nothing any more.
+fn unless_gone(result: Result<(), ApiError>) -> Result<(), ApiError> {
+    result.or_else(|error| if error.is_not_found() { Ok(()) } else { Err(error) })
+}
