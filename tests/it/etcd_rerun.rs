@@ -5,11 +5,12 @@ use kstore_tests::{Etcd, STORAGE};
 use std::process::Command;
 
 /// What is run again. Whoever has the time runs everything with that variable.
-const MODULES: [&str; 10] = [
+const MODULES: [&str; 11] = [
     "api::",
     "bad_input::",
     "causality::",
     "determinism::",
+    "disruption::",
     "fencing::",
     "finalizers::",
     "grpc::",

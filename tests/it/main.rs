@@ -15,6 +15,8 @@ mod clients;
 mod crash;
 /// The same seed gives the same bytes.
 mod determinism;
+/// Disruption budgets, and evictions under them.
+mod disruption;
 /// The way to an external etcd, in virtual time, with lost answers and lost connections.
 mod etcd_adapter;
 /// The judge of client histories, against a real etcd, our own, and one that does wrong.
