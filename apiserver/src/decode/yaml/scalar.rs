@@ -270,8 +270,11 @@ fn float(number: f64) -> Result<Number, String> {
     number.ok_or_else(|| format!("json: unsupported value: {}", shown()))
 }
 
-/// The shortest form that tells floats of half the size apart, with an exponent below -4 and from 6 on.
+/// The shortest form that tells floats of half the size apart, with an exponent below -4 and from 6 on. What is too large for them is
+/// infinite.
 fn float_key(number: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, reason = "that is what the reader does")]
+    let number = number as f32;
     if !number.is_finite() {
         let name = if number.is_nan() {
             ".nan"
@@ -282,8 +285,6 @@ fn float_key(number: f64) -> String {
         };
         return name.to_owned();
     }
-    #[expect(clippy::cast_possible_truncation, reason = "that is what the reader does")]
-    let number = number as f32;
     let written = format!("{number:e}");
     let (digits, exponent) = written.split_once('e').expect("it has an exponent");
     let exponent: i32 = exponent.parse().unwrap_or_default();

@@ -111,11 +111,22 @@ fn keys_that_are_no_texts_become_texts() {
         ("1e-7", "1e-07"),
         (".inf", ".inf"),
         ("2001-01-01", "2001-01-01"),
+        ("3e38", "3e+38"),
+        ("1e-300", "0"),
+        ("-0.0", "-0"),
     ] {
         assert_eq!(plain(text).into_key(text).map(|(key, _)| key), Ok(want.to_owned()), "{text}");
     }
     for text in ["~", "18446744073709551615"] {
         assert!(plain(text).into_key(text).unwrap_err().starts_with("unsupported map key"), "{text}");
+    }
+}
+
+/// Found by fuzzing: finite for a float of 64 bits, infinite for one of 32.
+#[test]
+fn a_key_that_is_too_large_for_a_small_float_is_infinite() {
+    for (text, want) in [("4e38", ".inf"), ("-1e300", "-.inf"), (&format!("8{}", "0".repeat(159)), ".inf")] {
+        assert_eq!(plain(text).into_key(text).map(|(key, _)| key), Ok(want.to_owned()), "{text}");
     }
 }
 
