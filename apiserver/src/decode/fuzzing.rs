@@ -7,6 +7,7 @@ use bytes::Bytes;
 use kstore_api::kind;
 use serde::Deserialize as _;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 const ROWS: [(&str, &str, &str); 4] = [
     ("", "v1", "pods"),
@@ -68,8 +69,24 @@ fn versions_differ(text: &[u8]) -> bool {
     !text.iter().all(is_usual)
         || has_merge_keys
         || has_tags_or_directives
+        || has_keys_without_a_blank(text)
         || names_oddly(text)
+        || names_twice(text)
         || ends_in_blanks(text)
+}
+
+/// Whether a `?` stands before something: in YAML 1.1 that is a key in a flow, in 1.2 a text.
+fn has_keys_without_a_blank(text: &[u8]) -> bool {
+    text.windows(2).any(|two| two[0] == b'?' && !matches!(two[1], b' ' | b'\n'))
+}
+
+/// Whether two nodes have the same anchor. An alias means the one before it; the other reader takes the last for each.
+fn names_twice(text: &[u8]) -> bool {
+    let mut names = BTreeSet::new();
+    let anchors = text.split(|byte| *byte == b'&').skip(1);
+    let name =
+        |rest: &'_ [u8]| rest.iter().take_while(|b| b.is_ascii_alphanumeric()).copied().collect::<Vec<_>>();
+    anchors.map(name).any(|name| !names.insert(name))
 }
 
 /// Whether the last line has nothing in it but blanks, and no end: of a block of blanks the parser does not say where it ends.

@@ -16,6 +16,12 @@ fn documents_become_the_json_they_mean() {
     let want = json!({"a": 1, "b": ["x", 1.5, true, null, "1", -7], "c": {"d": "two\nlines\n"}, "1": "number",
         "base": {"k": "v"}, "again": {"k": "v"}});
     assert_eq!(read(text).unwrap(), want);
+    let again = "a: &x 1\nb: *x\nc: &x [2]\nd: *x\n";
+    assert_eq!(
+        read(again).unwrap(),
+        json!({"a": 1, "b": 1, "c": [2], "d": [2]}),
+        "the nearest before counts"
+    );
     assert_eq!(read(r#"{"json": ["is", "yaml"]}"#).unwrap(), json!({"json": ["is", "yaml"]}));
     for nothing in ["", "\r", "# only a remark\n", "~", "null", "---\n", "---\n---\na: 1\n"] {
         assert_eq!(read(nothing).unwrap(), Value::Null, "{nothing:?}");
