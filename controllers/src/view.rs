@@ -192,13 +192,16 @@ impl Pod {
     }
 }
 
-/// A node's lease, of which only the signal counts.
+/// An object of which only the metadata and some of the spec count.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(crate) struct Lease {
+pub(crate) struct Slim<S> {
     pub metadata: Meta,
-    pub spec: LeaseSpec,
+    pub spec: S,
 }
+
+/// A node's lease, of which only the signal counts.
+pub(crate) type Lease = Slim<LeaseSpec>;
 
 /// When a lease was renewed.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -208,12 +211,7 @@ pub(crate) struct LeaseSpec {
 }
 
 /// The record that an address is taken, and by whom. It is called after the address.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(crate) struct Address {
-    pub metadata: Meta,
-    pub spec: AddressSpec,
-}
+pub(crate) type Address = Slim<AddressSpec>;
 
 /// Whose an address is.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -233,12 +231,7 @@ pub(crate) struct Parent {
 }
 
 /// An object that wants a number of pods.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(crate) struct Scaled {
-    pub metadata: Meta,
-    pub spec: ScaledSpec,
-}
+pub(crate) type Scaled = Slim<ScaledSpec>;
 
 /// How many pods are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -248,11 +241,12 @@ pub(crate) struct ScaledSpec {
 }
 
 /// An object of which only the metadata counts.
+pub(crate) type Plain = Slim<NoSpec>;
+
+/// Nothing of a spec.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(crate) struct Plain {
-    pub metadata: Meta,
-}
+pub(crate) struct NoSpec {}
 
 /// Reads a pod.
 pub(crate) fn decode_pod(json: &[u8]) -> Result<Pod, serde_json::Error> {
@@ -284,43 +278,7 @@ impl Object for Pod {
     }
 }
 
-impl Object for Lease {
-    fn key(&self) -> Key {
-        Key::new(&self.metadata.namespace, &self.metadata.name)
-    }
-    fn uid(&self) -> &str {
-        &self.metadata.uid
-    }
-    fn revision(&self) -> Revision {
-        self.metadata.revision()
-    }
-}
-
-impl Object for Address {
-    fn key(&self) -> Key {
-        Key::new("", &self.metadata.name)
-    }
-    fn uid(&self) -> &str {
-        &self.metadata.uid
-    }
-    fn revision(&self) -> Revision {
-        self.metadata.revision()
-    }
-}
-
-impl Object for Scaled {
-    fn key(&self) -> Key {
-        Key::new(&self.metadata.namespace, &self.metadata.name)
-    }
-    fn uid(&self) -> &str {
-        &self.metadata.uid
-    }
-    fn revision(&self) -> Revision {
-        self.metadata.revision()
-    }
-}
-
-impl Object for Plain {
+impl<S: Send + Sync + 'static> Object for Slim<S> {
     fn key(&self) -> Key {
         Key::new(&self.metadata.namespace, &self.metadata.name)
     }
