@@ -31,6 +31,11 @@ fn a_deployment_becomes_a_replica_set_and_ready_pods_on_nodes() {
         let deployment = cluster.get("deployments", "default", "web").await.unwrap();
         assert_eq!(condition(&deployment, "Available").unwrap()["status"], "True");
         assert_eq!(condition(&deployment, "Progressing").unwrap()["reason"], "NewReplicaSetAvailable");
+        // What the controller notes on it is no change that anybody asked for.
+        assert_eq!(deployment["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "1");
+        let (generation, observed) =
+            (&deployment["metadata"]["generation"], &deployment["status"]["observedGeneration"]);
+        assert_eq!((generation, observed), (&json!(1), &json!(1)));
         let sets = replica_sets(cluster).await;
         assert_eq!(sets.len(), 1);
         assert_eq!(sets[0]["metadata"]["ownerReferences"][0]["uid"], deployment["metadata"]["uid"]);
@@ -216,6 +221,8 @@ fn a_deleted_namespace_takes_everything_in_it_along_and_nothing_new_in() {
             pods.len() == 2 && pods.iter().all(is_ready)
         };
         cluster.wait_until("the pods in it are ready", ready).await;
+        let told = async || cluster.list("events", "shop").await.len() > 5;
+        cluster.wait_until("events tell what happened", told).await;
         cluster.resource("namespaces").delete("", "shop", &DeleteParams::default()).await.unwrap();
         let mut late = manifests::config_map("late", "1");
         late["metadata"]["namespace"] = json!("shop");
@@ -223,7 +230,9 @@ fn a_deleted_namespace_takes_everything_in_it_along_and_nothing_new_in() {
         assert!(refused.is_namespace_terminating() || refused.is_not_found(), "{refused}");
         let gone = async || cluster.get("namespaces", "", "shop").await.is_none();
         cluster.wait_until("the namespace is gone", gone).await;
-        for plural in ["deployments", "replicasets", "pods", "configmaps", "secrets", "serviceaccounts"] {
+        let all =
+            ["deployments", "replicasets", "pods", "configmaps", "secrets", "serviceaccounts", "events"];
+        for plural in all {
             assert_eq!(cluster.list(plural, "shop").await, Vec::<Value>::new(), "{plural}");
         }
     });
