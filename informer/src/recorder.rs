@@ -67,7 +67,7 @@ impl Recorder {
         stop: &CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + use<S>) {
         let (sender, inbox) = mpsc::channel(RECORDER_QUEUE);
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(Counters::new(component));
         let writer = Writer::new(sink, component, inbox, counters.clone(), nondet.rng.fork(component));
         let driver = writer.run(stop.clone());
         let (causes, host) = (Causes::none(), Arc::from(""));

@@ -66,6 +66,7 @@ pub async fn run(client: Client, nondet: Nondet, config: Config, stop: Cancellat
     let pods = caches.start("scheduler-pods", multi.project::<Pod, _, _>(all(), pod::decode));
     let sink = ClientSink::new(&client);
     let (recorder, driver) = Recorder::build(sink, &config.scheduler_name, &nondet, &stop);
+    recorder.metrics(&config.metrics);
     tasks.spawn(driver);
 
     // A pod must not be refused by a cluster that is only half known.
