@@ -191,9 +191,10 @@ impl Edge {
         }
     }
 
+    /// The event has the time of the decision: by now the node may have started the pod, and told so.
     fn announce(&self, binding: &Binding) {
         let message = format!("Successfully assigned {} to {}", binding.pod.key, binding.choice.node);
-        let recorder = self.recorder.causes(&binding.causes());
+        let recorder = self.recorder.causes(&binding.causes()).at(binding.at);
         let scheduled = Occurrence::new(&reference(&binding.pod), EventType::Normal, "Scheduled", message);
         recorder.record(Occurrence { action: "Binding".to_owned(), ..scheduled });
     }

@@ -56,6 +56,32 @@ fn a_deployment_becomes_a_replica_set_and_ready_pods_on_nodes() {
 }
 
 #[test]
+fn the_events_of_a_pod_are_in_the_order_in_which_they_happened() {
+    simulate(Setup::seed(16), async |cluster| {
+        roll_out(cluster, 3).await;
+        let pods = live_pods(cluster).await;
+        for pod in &pods {
+            let of_pod = async || {
+                let mut events = cluster.list("events", "default").await;
+                events.retain(|event| event["involvedObject"]["uid"] == pod["metadata"]["uid"]);
+                events
+            };
+            cluster.wait_until("all is told of the pod", async || of_pod().await.len() == 5).await;
+            let mut events = of_pod().await;
+            let time = |event: &Value| event["eventTime"].as_str().unwrap().to_owned();
+            assert!(events.iter().all(|event| time(event).len() == "2026-01-01T00:00:00.000000Z".len()));
+            // Virtual time may stand still: then the names decide, of those whom one component tells.
+            let scheduled = events.iter().position(|event| event["reason"] == "Scheduled").unwrap();
+            let scheduled = events.remove(scheduled);
+            assert!(events.iter().all(|event| time(&scheduled) <= time(event)), "{scheduled}");
+            events.sort_by_key(time);
+            let reasons: Vec<_> = events.iter().map(|event| event["reason"].as_str().unwrap()).collect();
+            assert_eq!(reasons, ["Pulling", "Pulled", "Created", "Started"]);
+        }
+    });
+}
+
+#[test]
 fn scaling_adds_and_removes_pods() {
     simulate(Setup::seed(2), async |cluster| {
         roll_out(cluster, 2).await;

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::*;
 use crate::{
     Revision,
-    limits::{RECORDER_IN_FLIGHT, RECORDER_QUEUE, RECORDER_REFRESH_CAP},
+    limits::{RECORDER_IN_FLIGHT, RECORDER_REFRESH_CAP},
     warnings::Warnings,
 };
 
@@ -79,6 +79,16 @@ fn pod(name: &str) -> Reference {
         uid: name.into(),
         field_path: String::new(),
     }
+}
+
+/// The bound of recorders that are to reach it.
+const QUEUE: usize = 1_000;
+
+fn recorder_of(queue: usize) -> (Recorder, Written, CancellationToken) {
+    let (sink, stop) = (Written::default(), CancellationToken::new());
+    let (recorder, driver) = Recorder::bounded(sink.clone(), "kubelet", &Nondet::simulated(1), &stop, queue);
+    tokio::spawn(driver);
+    (recorder, sink, stop)
 }
 
 fn recorder() -> (Recorder, Written, CancellationToken) {
@@ -174,12 +184,12 @@ async fn a_flood_is_cut_and_counted_and_other_objects_do_not_suffer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_drops_and_counts_instead_of_blocking() {
-    let (recorder, sink, _stop) = recorder();
-    for i in 0..RECORDER_QUEUE + 500 {
+    let (recorder, sink, _stop) = recorder_of(QUEUE);
+    for i in 0..QUEUE + 500 {
         recorder.normal(&pod(&format!("p{i}")), "Pulled", "image is there");
     }
     seconds(1).await;
-    assert_eq!((sink.events.lock().len(), recorder.stats().overflowed), (RECORDER_QUEUE, 500));
+    assert_eq!((sink.events.lock().len(), recorder.stats().overflowed), (QUEUE, 500));
 }
 
 /// A Deployment of 2,000 replicas: the four events of each pod's start come at once.
@@ -205,9 +215,9 @@ async fn a_burst_of_thousands_of_pods_is_written_whole_and_names_keep_its_order(
 async fn dropped_events_are_one_line_of_the_log_per_burst() {
     let warnings = Warnings::of("recorder");
     let _guard = tracing::subscriber::set_default(warnings.clone());
-    let (recorder, _sink, _stop) = recorder();
+    let (recorder, _sink, _stop) = recorder_of(QUEUE);
     for burst in 1..=2 {
-        for i in 0..RECORDER_QUEUE + 100 {
+        for i in 0..QUEUE + 100 {
             recorder.normal(&pod(&format!("p{burst}-{i}")), "Pulled", "image is there");
         }
         seconds(60).await;
@@ -222,9 +232,9 @@ async fn dropped_events_are_one_line_of_the_log_per_burst() {
 
 #[tokio::test(start_paused = true)]
 async fn what_waits_to_be_written_is_bounded_too() {
-    let (recorder, sink, _stop) = recorder();
+    let (recorder, sink, _stop) = recorder_of(QUEUE);
     *sink.faults.lock() = Some((Rng::seeded(1), 10, 100));
-    for i in 0..RECORDER_QUEUE + 500 {
+    for i in 0..QUEUE + 500 {
         recorder.normal(&pod(&format!("p{i}")), "Pulled", "image is there");
         tokio::task::yield_now().await;
     }

@@ -43,11 +43,12 @@ impl<S: EventSink> Writer<S> {
         sink: S,
         component: &str,
         inbox: mpsc::Receiver<Message>,
+        outbox: Outbox,
         counters: Arc<Counters>,
         rng: Rng,
     ) -> Self {
         let salt = u32::try_from(rng.below(1 << 32)).unwrap_or_default();
-        let (series, outbox) = (Series::new(component, salt), Outbox::new());
+        let series = Series::new(component, salt);
         let (under_way, flushes) = (FuturesUnordered::new(), Vec::new());
         Self {
             sink: Arc::new(sink),
