@@ -37,6 +37,8 @@ mod finalizers;
 mod grpc;
 /// kubectl, where it is installed.
 mod kubectl;
+/// Objects that no tool writes and the API admits.
+mod odd_objects;
 /// Every part in its own process.
 mod processes;
 /// Sources of objects, each held to what all must keep.

@@ -72,12 +72,14 @@ impl Simulator {
             return;
         }
         let rng = self.nondet.rng.fork("kubelet-sim");
+        let metrics = self.config.metrics.clone();
         let manager = Manager::new(self.config, &rng, &nodes.list(), self.nondet.clock.now());
         let serving = Arc::new(Latest::new(manager.serving()));
         let (streams, words) =
             Streams::new(self.client.clone(), self.nondet.clock, rng.fork("tunnel"), serving.clone());
         let sink = ClientSink::new(&self.client);
         let (recorder, writing) = Recorder::build(sink, AGENT, &self.nondet, &stop);
+        recorder.metrics(&metrics);
         let edge = Edge {
             recorder,
             client: self.client,
