@@ -77,6 +77,13 @@ pub const RECALL_STRETCH: i64 = 16_384;
 /// How deep the tree of a trace goes: JSON readers commonly stop at 128 levels, and a write takes two.
 pub const TRACE_DEPTH: usize = 48;
 
+/// Bearer tokens whose signature is not verified again: one for each pod that talks to the API in a large cluster. Each takes
+/// about two KiB.
+pub const VERIFIED_TOKENS: usize = 4096;
+
+/// A longer bearer token is verified for each request. What a token claims is kept, and a review may name one of megabytes.
+pub const VERIFIED_TOKEN_BYTES: usize = 8 * 1024;
+
 /// Kinds that one gRPC watch may select.
 pub const WATCH_SELECTORS: usize = 128;
 

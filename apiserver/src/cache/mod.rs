@@ -329,6 +329,10 @@ impl Lookup for Cache {
         Some(Cache::get(self, resource, &resource.storage_key(namespace, name))?.parsed())
     }
 
+    fn entry(&self, resource: &'static Resource, key: &str) -> Option<Arc<Entry>> {
+        Cache::get(self, resource, key)
+    }
+
     fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>> {
         let filter = Filter { namespace: namespace.to_owned(), ..Filter::all(resource) };
         self.scan(&filter).0.iter().map(|entry| Arc::new(entry.parse())).collect()

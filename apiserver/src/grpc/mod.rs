@@ -42,7 +42,7 @@ pub struct Grpc {
 
 /// Who calls and how, from the metadata of one call.
 struct Caller {
-    user: UserInfo,
+    user: Arc<UserInfo>,
     agent: String,
     causes: Vec<i64>,
     fence: Option<Arc<Fence>>,
