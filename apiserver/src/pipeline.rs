@@ -9,6 +9,7 @@ mod delete;
 mod eviction;
 mod in_flight;
 mod read;
+mod renewal;
 mod signing;
 mod subresource;
 mod token;
