@@ -259,7 +259,9 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &authenticator.verify(&token).unwrap()));
         // Neither a prefix nor a token that differs in its signature alone is the one that was verified.
         let other = super::super::verified::digest(&token[..token.len() - 1]).unwrap();
-        let forged = format!("{}A", &token[..token.len() - 1]);
+        let (signed, signature) = token.rsplit_once('.').unwrap();
+        let first = if signature.starts_with('A') { 'B' } else { 'A' };
+        let forged = format!("{signed}.{first}{}", &signature[1..]);
         for bad in [&token[..token.len() - 1], &forged, "x"] {
             let refused = authenticator.identity(bad, &[], &*cluster, at(1000));
             assert_eq!(refused, Err(Unknown::Refused(Refused::Foreign)), "{bad}");

@@ -9,7 +9,7 @@ use crate::token::{Bound, Claims, core};
 use jiff::{SignedDuration, Timestamp};
 use kstore_api::kind::Resource;
 use kstore_api::meta;
-use kstore_nondet::hash::HashMap;
+use kstore_nondet::HashMap;
 use parking_lot::{Mutex, RwLock};
 use sha2::{Digest as _, Sha256};
 use std::sync::atomic::{AtomicBool, Ordering};
