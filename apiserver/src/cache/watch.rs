@@ -200,14 +200,7 @@ impl Watch {
                 continue;
             }
             let Some(change) = change_of(raw.revision, resource, event) else { continue };
-            for (selector, filter) in (0u32..).zip(&self.filters) {
-                if filter.resource.storage != resource.storage {
-                    continue;
-                }
-                if let Some(seen) = change.seen_by(filter) {
-                    deliveries.push(Delivery { selector, seen, change: change.clone() });
-                }
-            }
+            deliveries.extend(seen(&self.filters, &change));
         }
         deliveries
     }
@@ -254,25 +247,26 @@ impl super::State {
         if rings().any(|recent| revision < recent.start()) {
             return None;
         }
-        let mut missed: Vec<(u64, Arc<Change>)> = rings()
-            .flat_map(|recent| recent.after(revision).map(|(number, change)| (number, change.clone())))
+        let changes = rings().flat_map(|recent| recent.after(revision));
+        let mut missed: Vec<(u64, Delivery)> = changes
+            .flat_map(|(number, change)| seen(filters, change).map(move |seen| (number, seen)))
             .collect();
         // As they happened, across kinds.
-        missed.sort_unstable_by_key(|(number, _)| *number);
+        missed.sort_by_key(|(number, _)| *number);
         let source = self.register(filters, revision);
         let Source::Live { queue, .. } = &source else { unreachable!("a registered watch is live") };
-        for (_, change) in missed {
-            let storage = change.any().resource.storage;
-            for (selector, filter) in (0u32..).zip(filters) {
-                if storage == filter.resource.storage
-                    && let Some(seen) = change.seen_by(filter)
-                {
-                    queue.push(Delivery { selector, seen, change: change.clone() });
-                }
-            }
-        }
+        missed.into_iter().for_each(|(_, delivery)| queue.push(delivery));
         Some(source)
     }
+}
+
+/// A change as each of the filters that it passes sees it, in their order.
+fn seen<'a>(filters: &'a [Filter], change: &'a Arc<Change>) -> impl Iterator<Item = Delivery> + 'a {
+    let storage = change.any().resource.storage;
+    let of_kind = (0u32..).zip(filters).filter(move |(_, filter)| filter.resource.storage == storage);
+    of_kind.filter_map(|(selector, filter)| {
+        Some(Delivery { selector, seen: change.seen_by(filter)?, change: change.clone() })
+    })
 }
 
 fn change_of(revision: i64, resource: &'static Resource, event: &RawEvent) -> Option<Arc<Change>> {
