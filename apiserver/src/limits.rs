@@ -17,7 +17,7 @@ pub const REPEATED_KEYS: usize = 20;
 /// The largest stored object: etcd's default request limit, which clients of a real cluster already live with.
 pub const OBJECT_BYTES: usize = 1_572_864;
 
-/// Changes that stay in memory for watches that resume: at most this many…
+/// Changes of all kinds that stay in memory for watches that resume: at most this many…
 pub const RECENT_CHANGES: usize = 16_384;
 
 /// …and at most this many bytes of objects and of their events. Older ones are read from the storage's history.
@@ -32,6 +32,10 @@ pub const WATCH_BACKLOG_BYTES: usize = 32 * 1024 * 1024;
 
 /// Undelivered changes of one watch, by count; bounds the work of one wake-up.
 pub const WATCH_BACKLOG_CHANGES: usize = 65_536;
+
+/// Watches that are woken before other tasks have their turn: enough for one change in a cluster of some controllers and a few
+/// dozen clients, few enough that a thousand watchers of one object do not hold up those who write.
+pub const WAKE_UPS: usize = 64;
 
 /// How often a watch that asked for bookmarks hears how far it has come while nothing happens. Kubernetes: about a minute.
 pub const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
@@ -76,6 +80,13 @@ pub const RECALL_STRETCH: i64 = 16_384;
 
 /// How deep the tree of a trace goes: JSON readers commonly stop at 128 levels, and a write takes two.
 pub const TRACE_DEPTH: usize = 48;
+
+/// Bearer tokens whose signature is not verified again: one for each pod that talks to the API in a large cluster. Each takes
+/// about two KiB.
+pub const VERIFIED_TOKENS: usize = 4096;
+
+/// A longer bearer token is verified for each request. What a token claims is kept, and a review may name one of megabytes.
+pub const VERIFIED_TOKEN_BYTES: usize = 8 * 1024;
 
 /// Kinds that one gRPC watch may select.
 pub const WATCH_SELECTORS: usize = 128;

@@ -9,6 +9,7 @@ mod delete;
 mod eviction;
 mod in_flight;
 mod read;
+mod renewal;
 mod signing;
 mod subresource;
 mod token;
@@ -20,6 +21,7 @@ pub use transact::Transacted;
 
 use crate::admission::Admission;
 use crate::authn::UserInfo;
+use crate::authn::service_account::TokenAuthenticator;
 use crate::authz::{self, Attributes, Authorizer};
 use crate::cache::{Cache, Entry, Watch};
 use crate::error;
@@ -117,7 +119,7 @@ pub struct Pipeline {
     metrics: Arc<Metrics>,
     in_flight: InFlight,
     nondet: Nondet,
-    tokens: Option<Arc<Tokens>>,
+    tokens: Option<TokenAuthenticator>,
 }
 
 impl Pipeline {
@@ -150,7 +152,7 @@ impl Pipeline {
     /// With a key for tokens of service accounts; without one there are none.
     #[must_use]
     pub fn with_tokens(self, tokens: Option<Arc<Tokens>>) -> Self {
-        Self { tokens, ..self }
+        Self { tokens: tokens.map(TokenAuthenticator::new), ..self }
     }
 
     /// With networks of the server's own for addresses of services.
@@ -161,7 +163,7 @@ impl Pipeline {
 
     /// The key for tokens of service accounts.
     pub fn tokens(&self) -> Option<&Tokens> {
-        self.tokens.as_deref()
+        self.tokens.as_ref().map(TokenAuthenticator::tokens)
     }
 
     /// The cache behind it.

@@ -21,6 +21,13 @@ pub(crate) struct Patch {
     problems: Vec<String>,
 }
 
+impl Patch {
+    /// Whether its text has something that strict validation refuses.
+    pub(crate) fn has_problems(&self) -> bool {
+        !self.problems.is_empty()
+    }
+}
+
 /// Reads the body of a patch of JSON.
 ///
 /// # Errors
@@ -106,7 +113,7 @@ fn problems(kind: PatchType, body: &[u8], value: &Value) -> Vec<String> {
     repeated.chain(members).take(strict::MAX_PROBLEMS).map(|text| format!("json patch {text}")).collect()
 }
 
-/// Brings what a patch made of an object into canonical form.
+/// Brings what a patch made of an object into canonical form. `again` makes the same of it once more.
 ///
 /// # Errors
 /// 422 about the field `patch` if it is no object of the kind any more, or if strict validation refuses it; 400 if it is
@@ -115,18 +122,27 @@ pub(crate) fn patched(
     target: &Target,
     patch: &Patch,
     value: &mut Value,
+    again: impl Fn() -> Result<Value, Status>,
     validation: FieldValidation,
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
     let expected = Expected::of(target.resource, target.subresource);
     check_kind(expected, value)?;
-    // What the client is shown: for a strategic merge its patch, else the result.
-    let shown = match patch.kind {
-        PatchType::Strategic => None,
-        PatchType::Json | PatchType::Merge | PatchType::Apply => Some(value.to_string()),
+    // What a refusal shows: of a strategic merge its patch, else the result. Nearly every patch is taken, so that the result is
+    // made again for a refusal, and not copied for each patch.
+    let shown = || match patch.kind {
+        PatchType::Strategic => Ok(strategic::in_go(&patch.value)),
+        PatchType::Json | PatchType::Merge | PatchType::Apply => {
+            let mut value = again()?;
+            check_kind(expected, &mut value)?;
+            Ok(value.to_string())
+        }
     };
     let refused = |text: String| {
-        let shown = shown.clone().unwrap_or_else(|| strategic::in_go(&patch.value));
+        let shown = match shown() {
+            Ok(shown) => shown,
+            Err(status) => return status,
+        };
         let mut errors = ErrorList::new();
         errors.invalid(&Path::new("patch"), &shown, text);
         Status::invalid("", "", "", &errors)

@@ -129,7 +129,7 @@ impl Rest {
         }
     }
 
-    async fn authenticate(&self, parts: &Parts) -> Result<UserInfo, Status> {
+    async fn authenticate(&self, parts: &Parts) -> Result<Arc<UserInfo>, Status> {
         let asked = self.pipeline.authenticate(parts.extensions.get(), &parts.headers);
         tracing::Instrument::instrument(asked, tracing::debug_span!("authn")).await
     }
@@ -138,7 +138,7 @@ impl Rest {
         &self,
         mut parts: Parts,
         body: HttpBody,
-        user: UserInfo,
+        user: Arc<UserInfo>,
         path: ResourcePath,
     ) -> Response<HttpBody> {
         let query = Query::parse(parts.uri.query());
@@ -265,7 +265,7 @@ struct Asked {
 
 impl Asked {
     /// The whole request.
-    fn by(self, user: UserInfo, path: ResourcePath) -> Request {
+    fn by(self, user: Arc<UserInfo>, path: ResourcePath) -> Request {
         let Self { agent, causes, fence, timeout, subresource, action } = self;
         let ResourcePath { resource, namespace, name, .. } = path;
         let target = Target { resource, subresource, namespace, name };
