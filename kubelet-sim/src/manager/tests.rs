@@ -284,6 +284,28 @@ fn a_deleted_pod_writes_its_last_status_and_is_removed() {
 }
 
 #[test]
+fn a_gracefully_deleted_pod_is_terminating_for_the_default_stop_delay_and_costs_two_writes() {
+    let mut world = World::new(Config { nodes: 1, ..Config::default() });
+    world.create("p", "node-0", json!({}));
+    world.edit("p", |pod| {
+        deleted(pod);
+        pod["metadata"]["generation"] = json!(2);
+    });
+    world.show("p");
+    world.settle();
+    let status = &world.api.pods["p"]["status"];
+    assert_eq!(status["phase"], "Running", "it is still there, with its deletionTimestamp");
+    assert_eq!(
+        world.manager.deadline(),
+        Some(later(START, Duration::from_millis(300))),
+        "one timer, no poll"
+    );
+    world.now = later(START, Duration::from_millis(300));
+    world.settle();
+    assert_eq!(world.pod_log(), [(0, "pod p Running ready"), (0, "pod p Succeeded"), (0, "pod p removed")]);
+}
+
+#[test]
 fn a_conflict_is_written_again_on_the_newer_object_and_keeps_what_others_wrote() {
     let mut world = World::new(Config::default());
     world.create("p", "node-0", json!({"kubelet-sim.kstore.io/ready-after": "5"}));
@@ -332,12 +354,14 @@ fn a_stopped_node_falls_silent_and_catches_up_when_it_resumes() {
     assert_eq!(world.api.log, []);
     world.manager.fault("node-0", Fault::Resume, world.now).unwrap();
     world.settle();
+    world.run(101);
     let words: Vec<_> = world.api.log.iter().map(|(_, word)| word.as_str()).collect();
     let expected = [
         "lease node-0",
-        "pod goes Succeeded",
+        "pod goes Running ready",
         "pod stays Running ready",
         "node node-0 status",
+        "pod goes Succeeded",
         "pod goes removed",
     ];
     assert_eq!(words, expected);
