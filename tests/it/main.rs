@@ -37,6 +37,8 @@ mod finalizers;
 mod grpc;
 /// kubectl, where it is installed.
 mod kubectl;
+/// What simulated nodes do with pods: how these wait, run their commands and terminate.
+mod nodes;
 /// Every part in its own process.
 mod processes;
 /// Sources of objects, each held to what all must keep.
