@@ -107,11 +107,12 @@ impl Step<'_> {
             }
             Readiness::Unknown => self.pod.containers[index].phase = Phase::ConfigError(None),
             Readiness::Blocked(problems) => {
-                let problem = Some(problems.join(", "));
-                let known = Phase::ConfigError(problem.clone());
-                if self.pod.containers[index].phase != known {
-                    self.warn(Some(index), "Failed", format!("Error: {}", problem.unwrap_or_default()));
-                    self.pod.containers[index].phase = known;
+                let problem = problems.join(", ");
+                let message = format!("Error: {problem}");
+                let phase = Phase::ConfigError(Some(problem));
+                if self.pod.containers[index].phase != phase {
+                    self.warn(Some(index), "Failed", message);
+                    self.pod.containers[index].phase = phase;
                 }
             }
         }
