@@ -120,7 +120,7 @@ impl Pipeline {
         let (mut dropped, mut odd) = (Vec::new(), Vec::new());
         let change = |scale: &Value| {
             dropped.clear();
-            let mut wanted = apply_patch(target, patch, scale)?;
+            let mut wanted = apply_patch(target, patch, scale, &mut dropped)?;
             decode::patched(target, patch, &mut wanted, options.field_validation, &mut dropped)?;
             self.track_scale(request, options, scale, &mut wanted)?;
             Ok(wanted)
@@ -186,7 +186,9 @@ impl Pipeline {
             "bindings" => self.bind_named(request, review, options).await,
             "tokenreviews" => self.review_token(review).await,
             _ => {
-                let value = crate::rest::review::answer(&self.authorizer, &request.user, target, review)?;
+                let now = self.nondet.clock.now_seconds();
+                let value =
+                    crate::rest::review::answer(&self.authorizer, &request.user, target, review, now)?;
                 Ok(Answer::Value { value, created: true })
             }
         }
