@@ -5,6 +5,13 @@ use std::time::Duration;
 /// The largest request body. Kubernetes' own limit; beyond it 413.
 pub const BODY_BYTES: usize = 3 * 1024 * 1024;
 
+/// Bytes of a request body that are read and discarded after an answer that came before they were read: as much as a body may have,
+/// so that no body that would be accepted elsewhere costs a client its connection. A longer rest resets its stream.
+pub const UNREAD_BODY_BYTES: usize = BODY_BYTES + 64 * 1024;
+
+/// How long the rest of such a body is waited for; then its stream is reset. Long enough for [`UNREAD_BODY_BYTES`] over a slow link.
+pub const UNREAD_BODY_TIME: Duration = Duration::from_secs(10);
+
 /// Values that one YAML body may unfold into: aliases name a value again, so bytes alone do not bound memory.
 pub const YAML_VALUES: usize = 500_000;
 

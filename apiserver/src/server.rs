@@ -8,13 +8,14 @@ use crate::grpc::Grpc;
 use crate::identity;
 use crate::limits;
 use crate::metrics::Metrics;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{LocalComponents, Pipeline};
 use crate::provenance::Provenance;
 use crate::rest::Rest;
 use crate::service_ranges::ServiceRanges;
 use crate::storage::{ReadError, SharedStorage};
 use crate::token::Tokens;
 use crate::tunnel::Tunnels;
+use crate::unread_body::DiscardRest;
 use axum::Router;
 use axum::body::Body;
 use http::{Request, Response};
@@ -31,6 +32,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
@@ -64,6 +66,8 @@ pub struct Options {
     pub tokens: Option<Arc<Tokens>>,
     /// The networks of services.
     pub service_ranges: ServiceRanges,
+    /// The components that run in the same process: the server warns of objects on which none of them acts.
+    pub local_components: LocalComponents,
 }
 
 /// Work that the caller of this library spawns.
@@ -122,8 +126,8 @@ impl ApiServer {
         recalled.await.map_err(FillError::from)?;
         spawn(Box::pin(follow));
         let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics);
-        let pipeline =
-            Arc::new(pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges));
+        let pipeline = pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges);
+        let pipeline = Arc::new(pipeline.with_local_components(options.local_components));
         let here = Here::new(&options.advertised, options.client_ca);
         bootstrap::run(&pipeline, &here).await.map_err(StartError::Bootstrap)?;
         let tunnels = Arc::new(Tunnels::default());
@@ -257,9 +261,28 @@ async fn handshake(
 async fn connection(router: Router, tls: TlsStream<TcpStream>, address: SocketAddr, stop: CancellationToken) {
     let certificate = tls.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let peer = Peer::tls(certificate.map(AsRef::as_ref), address);
-    let service = tower::service_fn(move |mut request: Request<hyper::body::Incoming>| {
-        request.extensions_mut().insert(peer.clone());
-        router.clone().oneshot(request)
+    let ended = speak(router, peer, tls, stop).await;
+    if let Err(error) = ended {
+        tracing::debug!(%error, %address, "the connection ended");
+    }
+}
+
+/// Serves HTTP/1.1 or HTTP/2 on one connection until its client or `stop` ends it.
+async fn speak<T>(
+    router: Router,
+    peer: Peer,
+    socket: T,
+    stop: CancellationToken,
+) -> Result<(), axum::BoxError>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let stopped = stop.clone();
+    let service = tower::service_fn(move |request: Request<hyper::body::Incoming>| {
+        let (mut parts, body) = request.into_parts();
+        parts.extensions.insert(peer.clone());
+        let body = DiscardRest::new(&parts.headers, body, stopped.clone());
+        router.clone().oneshot(Request::from_parts(parts, body))
     });
     let mut http = auto::Builder::new(TokioExecutor::new());
     http.http2()
@@ -267,18 +290,16 @@ async fn connection(router: Router, tls: TlsStream<TcpStream>, address: SocketAd
         .max_pending_accept_reset_streams(Some(1024))
         .timer(TokioTimer::new());
     http.http1().timer(TokioTimer::new());
-    let serving = http.serve_connection_with_upgrades(TokioIo::new(tls), TowerToHyperService::new(service));
+    let serving =
+        http.serve_connection_with_upgrades(TokioIo::new(socket), TowerToHyperService::new(service));
     let mut serving = std::pin::pin!(serving);
-    let ended = tokio::select! {
+    tokio::select! {
         biased;
         ended = serving.as_mut() => ended,
         () = stop.cancelled() => {
             serving.as_mut().graceful_shutdown();
             serving.await
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, %address, "the connection ended");
     }
 }
 
@@ -324,3 +345,6 @@ where
         self.router.call(request)
     }
 }
+
+#[cfg(test)]
+mod tests;
