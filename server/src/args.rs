@@ -9,6 +9,7 @@ pub use etcd::{EtcdDoor, EtcdTls};
 pub use external::ExternalEtcd;
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
 
+use crate::telemetry::LogFormat;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use etcd::EtcdArgs;
 use external::ExternalArgs;
@@ -78,6 +79,9 @@ pub struct Cli {
     /// Flags of the server.
     #[command(flatten)]
     pub serve: ServeArgs,
+    /// Format of log lines, which go to standard error; RUST_LOG says which are written
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t, global = true, help_heading = "Logging")]
+    pub log_format: LogFormat,
 }
 
 /// What can be done besides serving.
@@ -203,6 +207,19 @@ pub enum Component {
     Scheduler,
     /// The simulated nodes.
     KubeletSim,
+}
+
+impl Component {
+    /// As `--components` has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Apiserver => "apiserver",
+            Self::Controllers => "controllers",
+            Self::Scheduler => "scheduler",
+            Self::KubeletSim => "kubelet-sim",
+        }
+    }
 }
 
 /// When a write is answered.

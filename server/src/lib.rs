@@ -23,12 +23,17 @@ mod tls;
 mod wiring;
 
 pub use args::Cli;
+pub use telemetry::LogFormat;
 
 use args::Command;
 use std::process::ExitCode;
 
+/// The version, and the commit where it is known: `0.0.0 (abcdef123456)`.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// Carries out a parsed command line and returns the exit code of the process.
 pub fn main(cli: Cli) -> ExitCode {
+    telemetry::init(cli.log_format);
     let outcome = match cli.command {
         None => cli.serve.into_config().map_err(Into::into).and_then(wiring::serve),
         Some(Command::Run(run)) => run::run(run),
