@@ -136,20 +136,21 @@ impl Core {
         self.log.get()?.room()
     }
 
-    /// Why `alarms` have [`Alarm::NoSpace`], if they do.
+    /// Why `alarms` have [`Alarm::NoSpace`], if they do. None also if the reason is gone, so that the next write ends the alarm.
     pub(crate) fn no_space_reason(&self, alarms: Alarms) -> Option<NoSpaceReason> {
         if !alarms.contains(Alarm::NoSpace) {
             return None;
         }
         let (used, quota) = (self.usage.used(), self.limits.quota_bytes);
         let raised = |dir| NoSpaceReason::Raised { dir, used, quota };
-        Some(match self.room() {
+        match self.room() {
             Some(room) if !alarms.is_kept(Alarm::NoSpace) => {
-                NoSpaceReason::LowDisk { dir: room.dir().to_owned(), free: room.free(), least: room.least() }
+                let (dir, free, least) = (room.dir().to_owned(), room.free(), room.least());
+                (free < least).then_some(NoSpaceReason::LowDisk { dir, free, least })
             }
-            Some(room) => raised(Some(room.dir().to_owned())),
-            None => raised(None),
-        })
+            Some(room) => Some(raised(Some(room.dir().to_owned()))),
+            None => Some(raised(None)),
+        }
     }
 
     /// What to do about the alarms when an operation found no space.

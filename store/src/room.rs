@@ -91,7 +91,7 @@ impl Room {
 
     fn set_short(&self, short: bool) {
         if !self.short.swap(short, Ordering::AcqRel) && short {
-            tracing::warn!(dir = %self.dir.display(), least = self.least, "the file system is nearly full");
+            tracing::info!(dir = %self.dir.display(), least = self.least, "the file system is nearly full");
             self.wish.store(true, Ordering::Release);
         }
     }

@@ -285,7 +285,7 @@ impl Store {
         self.change_alarms(AlarmChange::Disarm(alarm)).await
     }
 
-    /// Why [`Alarm::NoSpace`] is raised; `None` if it is not.
+    /// Why [`Alarm::NoSpace`] is raised; `None` if it is not, or if the next write ends it.
     pub fn no_space_reason(&self) -> Option<NoSpaceReason> {
         let alarms = self.driver.core().visible().alarms;
         self.driver.core().no_space_reason(alarms)

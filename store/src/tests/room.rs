@@ -142,6 +142,7 @@ fn an_alarm_for_low_disk_space_ends_with_the_first_write_after_a_restart_with_ro
         store.close().await;
         disk.set_capacity(None);
         let store = open(&disk, &config);
+        assert_eq!(store.no_space_reason(), None);
         assert!(put(&store, "k".to_owned(), 1).await.is_ok());
         assert_eq!(store.alarms(), []);
     });
