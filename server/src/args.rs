@@ -2,11 +2,13 @@
 //! Not the meaning of a flag: that is `wiring`.
 
 mod etcd;
+mod explain;
 mod external;
 mod number;
 mod store;
 
 pub use etcd::{EtcdDoor, EtcdTls};
+pub use explain::{ExplainArgs, ExplainOutput};
 pub use external::ExternalEtcd;
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
 
@@ -70,16 +72,6 @@ Examples:
   kstore-server run --nodes 0 --components apiserver -- go test ./...
   kstore-server run -- sh -c 'kubectl create deployment web --image=nginx && kubectl rollout status deployment/web'";
 
-const EXPLAIN_HELP: &str = "\
-Each line is one write: the time since the first, the revision, the actor, and the change. A write is shown under the one that
-caused it; repeated writes, such as heartbeats, are one line with their number. A large tree is summarized by kind and actor.
-
-Examples:
-  kstore-server explain deployment/web
-  kstore-server explain deployment/web --kind pods --by scheduler --since 10m
-  kstore-server explain node/node-0 --depth 1 -o yaml
-  kstore-server explain pod/web-6d4cf56db6-x2x5v -n shop";
-
 /// The whole command line.
 #[derive(Debug, Parser)]
 #[command(name = "kstore-server", version = crate::VERSION, about = "A Kubernetes-style control plane in one process")]
@@ -103,7 +95,7 @@ pub enum Command {
     #[command(after_help = RUN_HELP)]
     Run(RunArgs),
     /// Print what led to an object and what followed from it, as a tree
-    #[command(after_help = EXPLAIN_HELP)]
+    #[command(after_help = explain::HELP)]
     Explain(ExplainArgs),
     /// Check, save, restore or salvage the store's data while no server runs on it
     #[command(after_help = store::HELP)]
@@ -156,50 +148,6 @@ pub struct RunArgs {
     /// Command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,
-}
-
-/// Arguments of `explain`.
-#[derive(Debug, Args)]
-pub struct ExplainArgs {
-    /// Object to explain; the kind as kubectl takes it: deployment, deploy, deployments.apps
-    #[arg(value_name = "KIND/NAME")]
-    pub object: String,
-    /// Namespace of the object [default: the kubeconfig's]
-    #[arg(long, short, value_name = "NAMESPACE")]
-    pub namespace: Option<String>,
-    /// Kubeconfig of the server [default: KUBECONFIG, or that of ./kstore-data]
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// Output format
-    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
-    pub output: ExplainOutput,
-    /// Show writes up to N causes below the first ones
-    #[arg(long, value_name = "N", value_parser = number::count::<usize>)]
-    pub depth: Option<usize>,
-    /// Show writes of the last TIME, such as 30s or 5m, and what led to them
-    #[arg(long, value_name = "TIME", value_parser = external::time)]
-    pub since: Option<Duration>,
-    /// Show writes to these kinds, and what led to them
-    #[arg(long, value_name = "KIND", value_delimiter = ',')]
-    pub kind: Vec<String>,
-    /// Show writes by these users or programs, and what led to them
-    #[arg(long, value_name = "ACTOR", value_delimiter = ',')]
-    pub by: Vec<String>,
-    /// Show each write of a large tree instead of a summary
-    #[arg(long)]
-    pub all: bool,
-}
-
-/// How `explain` prints.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ExplainOutput {
-    /// A tree for people.
-    #[default]
-    Text,
-    /// JSON for programs.
-    Json,
-    /// The same as YAML.
-    Yaml,
 }
 
 /// Arguments of the hidden `exec-guarded`.
