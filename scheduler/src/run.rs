@@ -100,6 +100,9 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, stop: Cancella
             clock: nondet.clock,
         };
         edge.run(&stop).await;
+    } else {
+        // Its driver waits for further events, up to a bound, while a handle is left.
+        drop(recorder);
     }
     stop.cancel();
     while tasks.join_next().await.is_some() {}
