@@ -25,7 +25,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{Causes, limits::RECORDER_QUEUE, metrics::Registry};
+use crate::{Causes, Environment, limits::RECORDER_QUEUE, metrics::Registry};
 pub use event::{Event, EventType, Occurrence, Reference};
 pub use sink::{EventSink, SinkError};
 pub use stats::RecorderStats;
@@ -63,20 +63,26 @@ impl Recorder {
     pub fn build<S: EventSink>(
         sink: S,
         component: &str,
-        nondet: &Nondet,
+        environment: impl Into<Environment>,
         stop: &CancellationToken,
-    ) -> (Self, impl Future<Output = ()> + Send + use<S>) {
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let nondet = environment.into().into_nondet();
         let (sender, inbox) = mpsc::channel(RECORDER_QUEUE);
         let counters = Arc::new(Counters::default());
         let writer = Writer::new(sink, component, inbox, counters.clone(), nondet.rng.fork(component));
         let driver = writer.run(stop.clone());
         let (causes, host) = (Causes::none(), Arc::from(""));
-        (Self { sender, nondet: nondet.clone(), counters, causes, host }, driver)
+        (Self { sender, nondet, counters, causes, host }, driver)
     }
 
     /// Like [`Recorder::build`], driven by a task of its own.
-    pub fn spawn<S: EventSink>(sink: S, component: &str, nondet: &Nondet, stop: &CancellationToken) -> Self {
-        let (recorder, driver) = Self::build(sink, component, nondet, stop);
+    pub fn spawn<S: EventSink>(
+        sink: S,
+        component: &str,
+        environment: impl Into<Environment>,
+        stop: &CancellationToken,
+    ) -> Self {
+        let (recorder, driver) = Self::build(sink, component, environment, stop);
         tokio::spawn(driver);
         recorder
     }

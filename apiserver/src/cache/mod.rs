@@ -91,8 +91,15 @@ impl Cache {
             closed: AtomicBool::new(false),
             applied: Notify::new(),
         });
-        let follower = follow(cache.clone(), watch, observe);
-        Ok((cache, follower))
+        let (follower, releaser) = (follow(cache.clone(), watch, observe), release(cache.clone()));
+        let task = async move {
+            tokio::select! {
+                biased;
+                () = follower => {}
+                () = releaser => {}
+            }
+        };
+        Ok((cache, task))
     }
 
     /// The revision up to which this cache is complete.
@@ -303,6 +310,23 @@ async fn follow(
         }
     }
     cache.close();
+}
+
+/// Lets go of changes that are older than a moment, but for a few: watches that resume further back read the storage's history.
+async fn release(cache: Arc<Cache>) {
+    /// Changes that one turn of the lock releases.
+    const TURN: usize = 512;
+    loop {
+        let before = cache.revision();
+        tokio::time::sleep(limits::RECENT_AGE).await;
+        loop {
+            let released = cache.state.write().recent.release(before, limits::RECENT_CALM_BYTES, TURN);
+            // The changes are freed here, while nothing is locked.
+            if released.is_empty() {
+                break;
+            }
+        }
+    }
 }
 
 /// The kind whose objects live under this key, in its stored version.
