@@ -1,9 +1,9 @@
 //! The edge: one informer of pods and one of nodes for all simulated nodes, the clock, and the writes under way. It wakes
 //! for an event or the next deadline and judges nothing.
 
-use super::apply::apply;
+use super::apply::apply_batch;
 use super::record::{NodeRecord, PodRecord};
-use super::write::{Failure, Write, Written};
+use super::write::{Failure, Write, Written, batches};
 use super::{Manager, Notice, Regarding};
 use crate::config::Config;
 use crate::fault::{Handle, Order};
@@ -88,6 +88,9 @@ impl Simulator {
     }
 }
 
+/// A write and how it ended.
+type Outcome = (Write, Result<Written, Failure>);
+
 struct Edge {
     client: Client,
     nondet: Nondet,
@@ -99,7 +102,7 @@ struct Edge {
     /// The nodes that answer.
     serving: Arc<Latest<Vec<String>>>,
     words: mpsc::Receiver<Word>,
-    writes: JoinSet<(Write, Result<Written, Failure>)>,
+    writes: JoinSet<Vec<Outcome>>,
 }
 
 impl Edge {
@@ -110,12 +113,8 @@ impl Edge {
             for notice in self.manager.take_notices() {
                 record(&self.recorder, notice);
             }
-            for write in self.manager.next_writes(now) {
-                let client = self.client.clone();
-                self.writes.spawn(async move {
-                    let outcome = apply(&client, &write).await;
-                    (write, outcome)
-                });
+            for batch in batches(self.manager.next_writes(now)) {
+                self.writes.spawn(apply_batch(self.client.clone(), batch));
             }
             self.wait(stop, now).await;
         }
@@ -156,12 +155,13 @@ impl Edge {
         let _ = order.done.send(outcome);
     }
 
-    fn settle(&mut self, first: Result<(Write, Result<Written, Failure>), tokio::task::JoinError>) {
+    fn settle(&mut self, first: Result<Vec<Outcome>, tokio::task::JoinError>) {
         let now = self.nondet.clock.now();
         let mut next = Some(first);
         while let Some(done) = next {
-            let (write, outcome) = done.expect("a write neither panics nor is cancelled while this runs");
-            self.manager.written(&write, outcome, now);
+            for (write, outcome) in done.expect("a write neither panics nor is cancelled while this runs") {
+                self.manager.written(&write, outcome, now);
+            }
             next = self.writes.try_join_next();
         }
     }
