@@ -43,6 +43,8 @@ mod nodes;
 mod odd_objects;
 /// Every part in its own process.
 mod processes;
+/// What the loops cost the store, in commits.
+mod scale;
 /// Sources of objects, each held to what all must keep.
 mod source_contract;
 /// Deployments, pods, scheduling, garbage collection, namespaces: what the loops make of objects together.
