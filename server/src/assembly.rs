@@ -139,7 +139,7 @@ async fn open_store(config: kstore_store::Config, nondet: &Nondet) -> anyhow::Re
 async fn start_apiserver(
     storage: SharedStorage,
     options: Options,
-    follow: impl FnOnce(Pin<Box<dyn Future<Output = ()> + Send>>),
+    follow: impl FnOnce(Pin<Box<dyn Future<Output = ()> + Send>>) + Send,
 ) -> Result<ApiServer, StartError> {
     let began = Instant::now();
     let api = ApiServer::start(storage, options, follow).await?;

@@ -29,14 +29,12 @@ use tracing::info;
 /// Runs a cluster until a signal or a failure ends it.
 pub(crate) fn serve(config: Config) -> anyhow::Result<ExitCode> {
     block_on(async {
-        let began = Instant::now();
         let mut signals = Signals::catch()?;
         let cluster = tokio::select! {
             biased;
             caught = signals.next() => return Ok(ExitCode::from(caught.exit_code())),
             started = start(&config) => started?,
         };
-        info!(ms = millis(began), version = crate::VERSION, "ready");
         if let Some(ready) = &cluster.ready {
             // Nobody may be reading; that is no reason to end.
             let _ = writeln!(std::io::stdout(), "{ready}");
@@ -89,7 +87,7 @@ pub(crate) struct Cluster {
 
 /// Starts what `config` asks for; on return the API answers.
 pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
-    let failed = CancellationToken::new();
+    let (began, failed) = (Instant::now(), CancellationToken::new());
     let mut cluster = Cluster {
         doors: Phase::new("doors", &failed),
         loops: Phase::new("loops", &failed),
@@ -116,6 +114,7 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
             cluster.start_here(config, nondet, etcd).await?;
         }
     }
+    info!(ms = millis(began), version = crate::VERSION, "ready");
     Ok(cluster)
 }
 
