@@ -457,6 +457,11 @@ impl Status {
         Self::failure(415, Reason::UnsupportedMediaType, message)
     }
 
+    /// 500 without a reason: the form in which Kubernetes answers an error that it has no class for.
+    pub fn unclassified(message: impl Into<String>) -> Self {
+        Self::failure(500, Reason::Unknown, message)
+    }
+
     /// 422 for an object: details carry the Kind and one cause per error.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &ErrorList) -> Self {
         let qualified = About { group, resource: kind };

@@ -233,20 +233,16 @@ pub fn of_patch(refused: &PatchError) -> Status {
     match refused {
         PatchError::BadRequest(message) => Status::bad_request(message.as_str()),
         PatchError::TooLarge(message) => Status::too_large(message),
-        PatchError::Unprocessable(message) => unprocessable(message),
+        PatchError::Unprocessable(_) => unprocessable(),
+        PatchError::Unclassified(message) => Status::unclassified(message),
     }
 }
 
-/// 422 without a field. Kubernetes keeps the reason to itself; here the cause has it.
-fn unprocessable(reason: &str) -> Status {
+/// 422 without a field, and without the reason, which Kubernetes keeps to itself: callers tell it in a warning.
+fn unprocessable() -> Status {
     let mut status = Status::bad_request("the server rejected our request due to an error in our request");
     (status.code, status.reason) = (422, Reason::Invalid);
-    let cause = Cause {
-        reason: "UnexpectedServerResponse".to_owned(),
-        message: reason.to_owned(),
-        field: String::new(),
-    };
-    status.details = Some(Box::new(Details { causes: vec![cause], ..Details::default() }));
+    status.details = Some(Box::default());
     status
 }
 

@@ -33,6 +33,8 @@ pub mod storage;
 mod testing;
 pub mod token;
 pub mod tunnel;
+mod unread_body;
 
+pub use pipeline::LocalComponents;
 pub use server::{ApiServer, InProcess, Options, StartError, WatchBatches};
 pub use service_ranges::{ServiceRanges, ServiceRangesError};

@@ -9,13 +9,14 @@ use crate::grpc::Grpc;
 use crate::identity;
 use crate::limits;
 use crate::metrics::Metrics;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{LocalComponents, Pipeline};
 use crate::provenance::Provenance;
 use crate::rest::Rest;
 use crate::service_ranges::ServiceRanges;
 use crate::storage::{ReadError, SharedStorage};
 use crate::token::Tokens;
 use crate::tunnel::Tunnels;
+use crate::unread_body::DiscardRest;
 use axum::Router;
 use axum::body::Body;
 use futures::FutureExt as _;
@@ -34,6 +35,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
@@ -67,6 +69,8 @@ pub struct Options {
     pub tokens: Option<Arc<Tokens>>,
     /// The networks of services.
     pub service_ranges: ServiceRanges,
+    /// The components that run in the same process: the server warns of objects on which none of them acts.
+    pub local_components: LocalComponents,
 }
 
 /// Work that the caller of this library spawns.
@@ -125,8 +129,8 @@ impl ApiServer {
         recalled.await.map_err(FillError::from)?;
         spawn(Box::pin(follow));
         let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics);
-        let pipeline =
-            Arc::new(pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges));
+        let pipeline = pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges);
+        let pipeline = Arc::new(pipeline.with_local_components(options.local_components));
         let here = Here::new(&options.advertised, options.client_ca);
         bootstrap::run(&pipeline, &here).await.map_err(StartError::Bootstrap)?;
         let tunnels = Arc::new(Tunnels::default());
@@ -262,10 +266,29 @@ async fn handshake(
 async fn connection(router: Router, tls: TlsStream<TcpStream>, address: SocketAddr, stop: CancellationToken) {
     let certificate = tls.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let peer = Peer::tls(certificate.map(AsRef::as_ref), address);
+    let ended = speak(router, peer, tls, stop).await;
+    if let Err(error) = ended {
+        tracing::debug!(%error, %address, "the connection ended");
+    }
+}
+
+/// Serves HTTP/1.1 or HTTP/2 on one connection until its client or `stop` ends it.
+async fn speak<T>(
+    router: Router,
+    peer: Peer,
+    socket: T,
+    stop: CancellationToken,
+) -> Result<(), axum::BoxError>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let stopped = stop.clone();
     let service = tower::service_fn(move |mut request: Request<hyper::body::Incoming>| {
         let record = AccessRecord::begin(&peer, &mut request);
-        request.extensions_mut().insert(peer.clone());
-        let answering = router.clone().oneshot(request);
+        let (mut parts, body) = request.into_parts();
+        parts.extensions.insert(peer.clone());
+        let body = DiscardRest::new(&parts.headers, body, stopped.clone());
+        let answering = router.clone().oneshot(Request::from_parts(parts, body));
         async move { Ok::<_, Infallible>(logged(record, answering.await.unwrap_or_else(|never| match never {}))) }
     });
     let mut http = auto::Builder::new(TokioExecutor::new());
@@ -274,18 +297,16 @@ async fn connection(router: Router, tls: TlsStream<TcpStream>, address: SocketAd
         .max_pending_accept_reset_streams(Some(1024))
         .timer(TokioTimer::new());
     http.http1().timer(TokioTimer::new());
-    let serving = http.serve_connection_with_upgrades(TokioIo::new(tls), TowerToHyperService::new(service));
+    let serving =
+        http.serve_connection_with_upgrades(TokioIo::new(socket), TowerToHyperService::new(service));
     let mut serving = std::pin::pin!(serving);
-    let ended = tokio::select! {
+    tokio::select! {
         biased;
         ended = serving.as_mut() => ended,
         () = stop.cancelled() => {
             serving.as_mut().graceful_shutdown();
             serving.await
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, %address, "the connection ended");
     }
 }
 
@@ -347,3 +368,6 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::storage::etcd::Etcd;
 use kstore_apiserver::storage::{SharedStorage, Storage as _};
 use kstore_apiserver::token::Tokens;
-use kstore_apiserver::{ApiServer, Options, StartError};
+use kstore_apiserver::{ApiServer, LocalComponents, Options, StartError};
 use kstore_client::{Client, Kubeconfig};
 use kstore_informer::metrics::Registry;
 use kstore_nondet::Nondet;
@@ -76,6 +76,7 @@ pub(crate) async fn everything(
         client_ca: Some(parts.ca_pem.clone()),
         tokens: Some(door.tokens),
         service_ranges: *service_ranges,
+        local_components: local_components(parts.config),
     };
     // The follower ends when the storage closes, which `core` does at its end; if it ends before, the server must not go on.
     let follow = |task| core.spawn("watch-cache", task);
@@ -202,6 +203,16 @@ fn keep_store(core: &Phase, store: Store, history: History, nondet: &Nondet) {
         stop.cancelled().await;
         store.close().await;
     });
+}
+
+/// What runs beside the apiserver.
+fn local_components(config: &Config) -> LocalComponents {
+    let runs = |component| config.loops.contains(&component);
+    LocalComponents {
+        controllers: runs(Component::Controllers),
+        scheduler: runs(Component::Scheduler),
+        kubelets: runs(Component::KubeletSim),
+    }
 }
 
 /// The configured loops, as clients of the apiserver that the kubeconfig names.

@@ -50,6 +50,7 @@ mod quota;
 mod range;
 mod rebuild;
 mod recover;
+mod release;
 mod request;
 mod revision;
 mod room;

@@ -77,6 +77,7 @@ impl Store {
         let driver = Arc::new(driver);
         tokio::spawn(crate::lease::expire::run(driver.core().clone(), Arc::downgrade(&driver)));
         tokio::spawn(crate::damage::run(driver.core().clone(), Arc::downgrade(&driver)));
+        tokio::spawn(crate::release::run(driver.core().limits.clone(), Arc::downgrade(&driver)));
         Self { driver }
     }
 

@@ -133,7 +133,7 @@ impl Rest {
         }
     }
 
-    async fn authenticate(&self, parts: &Parts) -> Result<UserInfo, Status> {
+    async fn authenticate(&self, parts: &Parts) -> Result<Arc<UserInfo>, Status> {
         let asked = self.pipeline.authenticate(parts.extensions.get(), &parts.headers);
         tracing::Instrument::instrument(asked, tracing::debug_span!("authn")).await
     }
@@ -142,7 +142,7 @@ impl Rest {
         &self,
         mut parts: Parts,
         body: HttpBody,
-        user: UserInfo,
+        user: Arc<UserInfo>,
         path: ResourcePath,
     ) -> Response<HttpBody> {
         let query = Query::parse(parts.uri.query());
@@ -269,7 +269,7 @@ struct Asked {
 
 impl Asked {
     /// The whole request.
-    fn by(self, user: UserInfo, path: ResourcePath) -> Request {
+    fn by(self, user: Arc<UserInfo>, path: ResourcePath) -> Request {
         let Self { agent, causes, fence, timeout, subresource, action } = self;
         let ResourcePath { resource, namespace, name, .. } = path;
         let target = Target { resource, subresource, namespace, name };
