@@ -15,7 +15,7 @@ use crate::service_ranges::ServiceRanges;
 use crate::storage::{ReadError, SharedStorage};
 use crate::token::Tokens;
 use crate::tunnel::Tunnels;
-use crate::unread_body::DiscardRest;
+use crate::unread_body::DiscardingBody;
 use axum::Router;
 use axum::body::Body;
 use http::{Request, Response};
@@ -281,7 +281,7 @@ where
     let service = tower::service_fn(move |request: Request<hyper::body::Incoming>| {
         let (mut parts, body) = request.into_parts();
         parts.extensions.insert(peer.clone());
-        let body = DiscardRest::new(&parts.headers, body, stopped.clone());
+        let body = DiscardingBody::new(&parts.headers, body, stopped.clone());
         router.clone().oneshot(Request::from_parts(parts, body))
     });
     let mut http = auto::Builder::new(TokioExecutor::new());
