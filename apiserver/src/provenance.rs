@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// The first byte of an encoded note.
 const VERSION: u8 = 1;
 
+/// The revision of a store that was never written to, ours as well as etcd's: no commit has it, so no watch ever delivers it.
+const EMPTY_STORE_REVISION: i64 = 1;
+
 /// What is stored with a revision: bincode of this behind a version byte.
 #[derive(Clone, Debug, PartialEq, Eq, bincode::Encode, bincode::Decode)]
 pub struct Note {
@@ -151,11 +154,11 @@ impl Provenance {
     async fn recall_by(&self, storage: &SharedStorage, mut upto: i64, length: i64) -> Result<(), ReadError> {
         let (mut stretches, mut records) = (Vec::new(), 0);
         // One more than is kept: what it takes to forget is as it would be had all been read.
-        while upto > 0 && records <= limits::TRACE_RECORDS {
-            let after = (upto - length).max(0);
+        while upto > EMPTY_STORE_REVISION && records <= limits::TRACE_RECORDS {
+            let after = (upto - length).max(EMPTY_STORE_REVISION);
             let stretch = Stretch::read(storage, after, upto).await?;
             records += stretch.records.len();
-            upto = if stretch.is_whole { after } else { 0 };
+            upto = if stretch.is_whole { after } else { EMPTY_STORE_REVISION };
             stretches.push(stretch.records);
         }
         let mut log = self.0.write();
@@ -385,6 +388,18 @@ mod tests {
         let recalled = Provenance::default();
         recalled.recall_by(&storage, newest, 7).await.unwrap();
         assert_eq!(shown(&recalled), shown(&observed), "what came meanwhile is told by the cache");
+    }
+
+    /// A server on a new store waited three seconds for the first revision, which holds nothing.
+    #[tokio::test(start_paused = true)]
+    async fn recalling_an_empty_history_takes_no_time() {
+        let config = kstore_store::Config::memory();
+        let store = kstore_store::Store::open(config, kstore_nondet::Nondet::simulated(7)).await.unwrap();
+        let storage: SharedStorage = Arc::new(crate::storage::embedded::Embedded::new(store));
+        let newest = storage.revision().await.unwrap();
+        let begin = tokio::time::Instant::now();
+        Provenance::default().recall(&storage, newest).await.unwrap();
+        assert_eq!((newest, begin.elapsed()), (EMPTY_STORE_REVISION, std::time::Duration::ZERO));
     }
 
     #[test]

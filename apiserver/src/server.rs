@@ -66,6 +66,9 @@ pub struct Options {
     pub service_ranges: ServiceRanges,
 }
 
+/// Work that the caller of this library spawns.
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// A running apiserver. Cheap to clone.
 #[derive(Clone)]
 pub struct ApiServer {
@@ -91,10 +94,23 @@ impl ApiServer {
     /// Reads what is stored, creates what every cluster has, and is ready to answer. The returned future keeps the watch cache
     /// up to date: spawn it; it ends when the storage closes. It must already run while this function waits, so it is handed to
     /// `spawn` first.
-    pub async fn start(
+    ///
+    /// # Errors
+    /// If what is stored cannot be read, or the initial objects cannot be created.
+    // Boxed, as are the other futures here: the code of an async function is generated where it is awaited, and every program that
+    // starts a server would compile the server once more.
+    pub fn start<'a>(
         storage: SharedStorage,
         options: Options,
-        spawn: impl FnOnce(Pin<Box<dyn Future<Output = ()> + Send>>),
+        spawn: impl FnOnce(Task) + Send + 'a,
+    ) -> Pin<Box<dyn Future<Output = Result<Self, StartError>> + Send + 'a>> {
+        Box::pin(Self::start_with(storage, options, Box::new(spawn)))
+    }
+
+    async fn start_with(
+        storage: SharedStorage,
+        options: Options,
+        spawn: Box<dyn FnOnce(Task) + Send + '_>,
     ) -> Result<Self, StartError> {
         let metrics = Arc::new(Metrics::default());
         let storage = metrics.measure(storage);
@@ -134,13 +150,18 @@ impl ApiServer {
 
     /// Keeps the Lease that says that a server runs on the machine of this name, and removes those of servers that are no more, until
     /// the stop token is cancelled. Spawn it where others may ask which servers there are.
-    pub fn keep_identity(&self, hostname: String) -> impl Future<Output = ()> + Send + use<> {
+    pub fn keep_identity(&self, hostname: String) -> Task {
         let (pipeline, stop) = (self.pipeline.clone(), self.stop.clone());
-        async move { identity::keep(&pipeline, hostname, stop).await }
+        Box::pin(async move { identity::keep(&pipeline, hostname, stop).await })
     }
 
     /// Accepts TLS connections until the stop token is cancelled, then lets open ones end.
-    pub async fn serve(&self, listener: TcpListener, tls: Arc<rustls::ServerConfig>) {
+    pub fn serve(&self, listener: TcpListener, tls: Arc<rustls::ServerConfig>) -> Task {
+        let server = self.clone();
+        Box::pin(async move { server.accept(listener, tls).await })
+    }
+
+    async fn accept(&self, listener: TcpListener, tls: Arc<rustls::ServerConfig>) {
         let acceptor = TlsAcceptor::from(tls);
         let connections = TaskTracker::new();
         let places = Arc::new(Semaphore::new(limits::CONNECTIONS));

@@ -35,6 +35,16 @@ pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
+/// Reads per second with [`CONNECTIONS`] clients.
+pub(crate) async fn rate(binary: &Binary) -> anyhow::Result<f64> {
+    let server = Server::start_with(binary, Storage::Memory, &["--components", "apiserver"]).await?;
+    let started = Instant::now();
+    let read = together(&server, CONNECTIONS).await?.len();
+    let rate = read as f64 / started.elapsed().as_secs_f64();
+    server.kill().await?;
+    Ok(rate)
+}
+
 /// So many clients at a time.
 async fn together(server: &Server, connections: usize) -> anyhow::Result<Vec<Duration>> {
     let mut clients = JoinSet::new();

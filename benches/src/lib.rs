@@ -3,7 +3,7 @@
 //!
 //! Each figure is one file, which says what exactly is measured. [`main`] runs those whose names contain the words of the
 //! command line: `cargo bench -p kstore-benches --bench figures -- startup idle`. [`etcd`] sets the store
-//! beside a real etcd; [`informer`] a cache in this process beside kube-rs's.
+//! beside a real etcd; `informer` a cache in this process beside kube-rs's; [`gate`] holds the headline results to bounds.
 
 mod binary;
 mod connection;
@@ -11,8 +11,10 @@ mod costs;
 pub mod engines;
 pub mod etcd;
 mod figure;
+pub mod gate;
 mod get;
 mod idle;
+#[cfg(feature = "informer")]
 pub mod informer;
 mod limits;
 mod list;

@@ -65,5 +65,8 @@ pub(crate) const COSTS_TIMEOUT: Duration = Duration::from_secs(600);
 /// A server that is not ready by then has failed.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// A server that does not end by then after SIGTERM has failed.
+pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// A rollout that is not complete by then has failed.
 pub(crate) const ROLLOUT_TIMEOUT: Duration = Duration::from_secs(120);

@@ -13,6 +13,21 @@ use tokio::time::Instant;
 const FORMS: [(&str, &str); 2] =
     [("JSON", "application/json"), ("protobuf", "application/vnd.kubernetes.protobuf")];
 
+/// How long the list takes as JSON.
+pub(crate) async fn json(binary: &Binary) -> anyhow::Result<Spread> {
+    let server = Server::start_with(binary, Storage::Memory, &["--components", "apiserver"]).await?;
+    pods::create(&server, LIST_PODS).await?;
+    let mut connection = server.connect().await?;
+    let mut latencies = Vec::new();
+    for _ in 0..LISTS {
+        let sent = Instant::now();
+        connection.count(PODS, "application/json").await?;
+        latencies.push(sent.elapsed());
+    }
+    server.kill().await?;
+    Ok(Spread::of(latencies))
+}
+
 /// The latency of a large list, and its memory.
 pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Figure>> {
     let server = Server::start_with(&binary, Storage::Memory, &["--components", "apiserver"]).await?;

@@ -11,6 +11,24 @@ pub(crate) fn describe() -> String {
     format!("{processor}, {cores} cores{memory}, Linux {}", kernel.trim())
 }
 
+/// The commit that is checked out, with `-dirty` behind it if files differ from it; `unknown` outside of a git repository.
+pub(crate) fn commit() -> String {
+    let git = std::process::Command::new("git")
+        .args([
+            "-C",
+            env!("CARGO_MANIFEST_DIR"),
+            "describe",
+            "--always",
+            "--dirty",
+            "--abbrev=10",
+            "--exclude=*",
+        ])
+        .output();
+    let named = git.ok().filter(|output| output.status.success());
+    let text = named.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    text.filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned())
+}
+
 /// The value behind `name` in a file of `name: value` lines.
 pub(crate) fn field(path: &str, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;

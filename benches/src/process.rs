@@ -2,9 +2,10 @@
 
 use crate::binary::Binary;
 use crate::connection::Connection;
-use crate::limits::START_TIMEOUT;
+use crate::limits::{START_TIMEOUT, STOP_TIMEOUT};
 use anyhow::{Context, ensure};
 use kstore_client::Kubeconfig;
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -107,6 +108,17 @@ impl Server {
     /// The process.
     pub(crate) fn id(&self) -> anyhow::Result<u32> {
         self.child.id().context("the server has ended")
+    }
+
+    /// Asks the process to end with SIGTERM; returns how long it took to end with exit code 0.
+    pub(crate) async fn terminate(mut self) -> anyhow::Result<Duration> {
+        let pid = i32::try_from(self.id()?).ok().and_then(Pid::from_raw).context("no such process")?;
+        let asked = Instant::now();
+        kill_process(pid, Signal::TERM)?;
+        let status =
+            tokio::time::timeout(STOP_TIMEOUT, self.child.wait()).await.context("did not end in time")??;
+        ensure!(status.success(), "the server ended with {status}");
+        Ok(asked.elapsed())
     }
 
     /// Ends the process now. What it would still do is not measured.

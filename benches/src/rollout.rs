@@ -18,8 +18,10 @@ const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
 /// Who creates the Deployment.
 #[derive(Clone, Copy)]
-enum Creator {
+pub(crate) enum Creator {
+    /// `kubectl create deployment`.
     Kubectl,
+    /// One POST.
     Request,
 }
 
@@ -33,17 +35,22 @@ pub(crate) async fn measure(binary: Binary, storage: Storage) -> anyhow::Result<
             figures.push(Figure::new(what, "≤ 1.5 s", "no kubectl here"));
             continue;
         }
-        let mut times = Vec::new();
-        for _ in 0..ROLLOUTS {
-            let server = Server::start(&binary, storage).await?;
-            tokio::time::sleep(SETTLE).await;
-            let once = once(&server, creator);
-            times.push(tokio::time::timeout(ROLLOUT_TIMEOUT, once).await.context("never ready")??);
-            server.kill().await?;
-        }
-        figures.push(Figure::new(what, "≤ 1.5 s", Spread::of(times).to_string()));
+        figures.push(Figure::new(what, "≤ 1.5 s", times(&binary, storage, creator).await?.to_string()));
     }
     Ok(figures)
+}
+
+/// How long [`ROLLOUTS`] rollouts took, each on a fresh server that was given time to settle.
+pub(crate) async fn times(binary: &Binary, storage: Storage, creator: Creator) -> anyhow::Result<Spread> {
+    let mut times = Vec::new();
+    for _ in 0..ROLLOUTS {
+        let server = Server::start(binary, storage).await?;
+        tokio::time::sleep(SETTLE).await;
+        let once = once(&server, creator);
+        times.push(tokio::time::timeout(ROLLOUT_TIMEOUT, once).await.context("never ready")??);
+        server.kill().await?;
+    }
+    Ok(Spread::of(times))
 }
 
 async fn once(server: &Server, creator: Creator) -> anyhow::Result<Duration> {

@@ -64,7 +64,35 @@ pub(crate) async fn measure(binary: Binary, scope: Scope) -> anyhow::Result<Vec<
 
 /// As many events as the server sends while everybody watches everything and pods are patched as fast as that goes.
 pub(crate) async fn flood(binary: Binary) -> anyhow::Result<Vec<Figure>> {
-    let server = Server::start_with(&binary, Storage::Memory, &["--components", "apiserver"]).await?;
+    let Flood { update_rate, events, bytes, seconds, processor } = flooded(&binary).await?;
+    let expected = WATCHERS * FLOOD_UPDATES;
+    let what = format!("{WATCHERS} watchers of all pods, {FLOOD_UPDATES} updates at {update_rate:.0}/s");
+    let sent = format!(
+        "{events} of {expected}, {:.0} events/s, {:.0} MiB/s; the server's processor time: {:.1} µs an event",
+        events as f64 / seconds,
+        bytes as f64 / f64::from(1 << 20) / seconds,
+        processor * 1e6 / events as f64
+    );
+    Ok(vec![Figure::new(what, "", sent)])
+}
+
+/// What [`WATCHERS`] watchers of all pods received while pods were patched as fast as the server takes it.
+pub(crate) struct Flood {
+    /// Patches per second.
+    pub(crate) update_rate: f64,
+    /// Events that the watchers read, of all of them.
+    pub(crate) events: usize,
+    /// Bytes of these events.
+    pub(crate) bytes: usize,
+    /// From the first patch to the last event.
+    pub(crate) seconds: f64,
+    /// Processor time of the server, in seconds.
+    pub(crate) processor: f64,
+}
+
+/// Floods watchers; see [`Flood`].
+pub(crate) async fn flooded(binary: &Binary) -> anyhow::Result<Flood> {
+    let server = Server::start_with(binary, Storage::Memory, &["--components", "apiserver"]).await?;
     let mut watchers = JoinSet::new();
     for stream in open(&server, Scope::Everything).await? {
         watchers.spawn(count(stream, FLOOD_UPDATES));
@@ -79,21 +107,10 @@ pub(crate) async fn flood(binary: Binary) -> anyhow::Result<Vec<Figure>> {
         let (lines, length) = watcher??;
         (events, bytes) = (events + lines, bytes + length);
     }
-    let took = begin.elapsed().as_secs_f64();
-    let cost = processor_seconds(server.id()?)? - before;
+    let seconds = begin.elapsed().as_secs_f64();
+    let processor = processor_seconds(server.id()?)? - before;
     server.kill().await?;
-    let expected = WATCHERS * FLOOD_UPDATES;
-    let what = format!(
-        "{WATCHERS} watchers of all pods, {FLOOD_UPDATES} updates at {:.0}/s",
-        FLOOD_UPDATES as f64 / updated.as_secs_f64()
-    );
-    let sent = format!(
-        "{events} of {expected}, {:.0} events/s, {:.0} MiB/s; the server's processor time: {:.1} µs an event",
-        events as f64 / took,
-        bytes as f64 / f64::from(1 << 20) / took,
-        cost * 1e6 / events as f64
-    );
-    Ok(vec![Figure::new(what, "", sent)])
+    Ok(Flood { update_rate: FLOOD_UPDATES as f64 / updated.as_secs_f64(), events, bytes, seconds, processor })
 }
 
 /// Creates the pods and opens the watches, each on a connection of its own.

@@ -52,6 +52,16 @@ fn figure(clients: &str, place: &str, latencies: Vec<Duration>, took: Duration) 
     Figure::new(format!("creates of 1 KiB ConfigMaps, {clients}, {place}"), "", measured)
 }
 
+/// Creates per second with [`CONNECTIONS`] clients on a whole cluster.
+pub(crate) async fn rate(binary: &Binary, storage: Storage) -> anyhow::Result<f64> {
+    let server = Server::start(binary, storage).await?;
+    let started = Instant::now();
+    let created = together(&server, CONNECTIONS).await?.len();
+    let rate = created as f64 / started.elapsed().as_secs_f64();
+    server.kill().await?;
+    Ok(rate)
+}
+
 /// So many clients at a time.
 async fn together(server: &Server, connections: usize) -> anyhow::Result<Vec<Duration>> {
     let mut clients = JoinSet::new();

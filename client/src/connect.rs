@@ -1,6 +1,6 @@
 //! Connections over the network: TLS by rustls, HTTP/2 by tonic's channel, which connects again by itself.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use http::Uri;
 use hyper_util::rt::TokioIo;
@@ -53,8 +53,10 @@ impl Client {
     pub async fn connect(kubeconfig: &Kubeconfig, agent: &str) -> Result<Self, ConnectError> {
         let (endpoint, connector) = prepare(kubeconfig)?;
         let connect = tower::service_fn(move |_: Uri| connector.clone().connect());
-        let channel = endpoint.connect_with_connector(connect).await?;
-        Ok(Self::over_channel(channel, kubeconfig, agent))
+        // Boxed, so that the code of the transport is generated in this crate and not in every program that connects.
+        let channel: Pin<Box<dyn Future<Output = _> + Send>> =
+            Box::pin(endpoint.connect_with_connector(connect));
+        Ok(Self::over_channel(channel.await?, kubeconfig, agent))
     }
 
     /// Like [`Client::connect`], but the first call makes the connection.

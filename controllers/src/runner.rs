@@ -11,6 +11,7 @@ use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
 use kstore_informer::{Action, Context, Controller, CutError, Failure, Recorder};
 use kstore_nondet::Nondet;
+use std::pin::Pin;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -95,7 +96,17 @@ pub(crate) async fn work(controller: Controller, stop: CancellationToken, me: im
 ///
 /// The controllers are clients like any other: `client` may lead into this process or over the network. Each writes under
 /// its own name (`deployment-controller`, …) and says which revisions led to its writes.
-pub async fn run(client: Client, nondet: Nondet, config: Config, stop: CancellationToken) {
+// Boxed, so that the code of the future is generated in this crate and not in every program that runs it.
+pub fn run(
+    client: Client,
+    nondet: Nondet,
+    config: Config,
+    stop: CancellationToken,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(run_all(client, nondet, config, stop))
+}
+
+async fn run_all(client: Client, nondet: Nondet, config: Config, stop: CancellationToken) {
     let stop = stop.child_token();
     // Also when this future is dropped, nothing goes on.
     let _guard = stop.clone().drop_guard();

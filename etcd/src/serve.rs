@@ -1,5 +1,6 @@
 //! The server: the services behind one router, on one listener. Not the services, nor how bytes travel.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
@@ -39,9 +40,15 @@ impl Options {
 
 /// Serves the etcd v3 API of `store` until `stop` is cancelled, then lets calls finish; streams are told that the server
 /// stopped. Does not close the store.
-pub async fn serve(store: Store, listener: TcpListener, options: Options, stop: CancellationToken) {
+// Boxed, so that the code of the future is generated in this crate and not in every program that serves.
+pub fn serve(
+    store: Store,
+    listener: TcpListener,
+    options: Options,
+    stop: CancellationToken,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     let service = service(store, &options.advertised, &stop);
-    connection::accept(listener, options.tls, service, stop).await;
+    Box::pin(connection::accept(listener, options.tls, service, stop))
 }
 
 /// The etcd v3 API of a store without a listener: for clients who bring their own connections, such as pipes within the

@@ -1,6 +1,7 @@
 //! The edge: informers in, writes out, and the loop between. Judgement is in [`Scheduler`]; time and chance come from
 //! `nondet`.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -49,7 +50,17 @@ impl Default for Config {
 
 /// Places pods until `stop` is cancelled. When it returns, all its tasks have ended; binds that were under way may or may
 /// not have happened, which the next scheduler sees for itself.
-pub async fn run(client: Client, nondet: Nondet, config: Config, stop: CancellationToken) {
+// Boxed, so that the code of the future is generated in this crate and not in every program that runs it.
+pub fn run(
+    client: Client,
+    nondet: Nondet,
+    config: Config,
+    stop: CancellationToken,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(schedule(client, nondet, config, stop))
+}
+
+async fn schedule(client: Client, nondet: Nondet, config: Config, stop: CancellationToken) {
     // The tasks end with this future however it ends, and also when only the caller drops it.
     let stop = stop.child_token();
     let _end = stop.clone().drop_guard();

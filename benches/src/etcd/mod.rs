@@ -25,6 +25,7 @@ mod watching;
 
 use crate::binary::Binary;
 use crate::machine;
+use anyhow::Context;
 use measure::Bench;
 use row::Row;
 use server::Kind;
@@ -62,6 +63,26 @@ pub fn main() -> anyhow::Result<()> {
         }
         Ok(())
     })
+}
+
+/// Rates of our store beside a real etcd under the same load, in turns: ours divided by etcd's.
+pub(crate) struct Ratios {
+    /// Durable puts of 256 B by 100 clients.
+    pub(crate) puts: f64,
+    /// Reads of one key by 200 clients.
+    pub(crate) gets: f64,
+}
+
+/// Measures `server` with the store as its only component; `None` without an etcd in PATH.
+pub(crate) async fn ratios(server: Binary) -> anyhow::Result<Option<Ratios>> {
+    let Some(etcd) = Kind::etcd() else { return Ok(None) };
+    let bench = Bench { etcd: Some(etcd), ours: Kind::StoreAlone(server) };
+    let ratio = |(etcd, ours): (Option<row::Sample>, row::Sample)| {
+        anyhow::Ok(ours.rate / etcd.context("etcd is measured, too")?.rate)
+    };
+    let puts = ratio(bench.samples(&puts::load(100, server::Durability::Synced, "")).await?)?;
+    let gets = ratio(bench.samples(&ranges::gets()).await?)?;
+    Ok(Some(Ratios { puts, gets }))
 }
 
 fn wanted(name: &str, words: &[String]) -> bool {

@@ -32,7 +32,7 @@ impl Ask for Puts {
     }
 }
 
-fn load(clients: usize, durability: Durability, target: &'static str) -> Load<fn(usize) -> Puts> {
+pub(super) fn load(clients: usize, durability: Durability, target: &'static str) -> Load<fn(usize) -> Puts> {
     let plural = if clients == 1 { "" } else { "s" };
     let kind = match durability {
         Durability::Synced => "durable",

@@ -10,7 +10,7 @@ use super::server::{Durability, Server};
 use kstore_proto::etcd::etcdserverpb::RangeRequest;
 
 /// Reads of single keys.
-struct Gets(usize);
+pub(super) struct Gets(usize);
 
 impl Ask for Gets {
     type Request = RangeRequest;
@@ -34,15 +34,19 @@ impl Ask for Again {
 
 /// One key.
 pub(super) async fn one(bench: Bench) -> anyhow::Result<Vec<Row>> {
-    let load = Load {
+    Ok(vec![bench.row(gets()).await?])
+}
+
+/// Reads of one key by 200 clients.
+pub(super) fn gets() -> Load<fn(usize) -> Gets> {
+    Load {
         what: "range of one key, 200 clients".to_owned(),
         target: "≥ 4×",
         crowd: Crowd::of(200),
         durability: Durability::Synced,
         fill: Some(("gets", KEYS, VALUE_BYTES)),
         ask: Gets,
-    };
-    Ok(vec![bench.row(load).await?])
+    }
 }
 
 /// Many keys.

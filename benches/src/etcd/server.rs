@@ -28,6 +28,8 @@ pub(super) enum Kind {
         /// On the engine `sled` instead of our own segments.
         sled: bool,
     },
+    /// `kstore-server` with the store as its only component.
+    StoreAlone(Binary),
 }
 
 /// When writes count as done.
@@ -62,6 +64,13 @@ impl Kind {
                 let mut command = Command::new(binary.path());
                 command.arg(data).arg(address.to_string());
                 command.args(sled.then_some("--sled")).args(relaxed.then_some("--relaxed"));
+                command
+            }
+            Self::StoreAlone(binary) => {
+                let mut command = Command::new(binary.path());
+                command.args(["--components", "store", "--etcd-listen", &address.to_string()]);
+                command.arg("--data-dir").arg(data);
+                command.args(relaxed.then_some("--durability=relaxed"));
                 command
             }
         };

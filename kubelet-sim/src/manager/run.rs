@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
 use kstore_informer::{Builder, Causes, EventType, Recorder, Reference, Subscription};
 use kstore_nondet::Nondet;
+use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -25,7 +26,8 @@ const AGENT: &str = "kubelet";
 /// Runs the nodes of `config` until `stop` is cancelled; then it stops its tasks and returns. What it knows is in the API,
 /// so a later run goes on where this one ends. For faults, make a [`Simulator`].
 pub async fn run(client: Client, nondet: Nondet, config: Config, stop: CancellationToken) {
-    Simulator::new(client, nondet, config).0.run(stop).await;
+    let (simulator, _handle) = Simulator::new(client, nondet, config);
+    simulator.run(stop).await;
 }
 
 /// Simulated nodes that do not run yet.
@@ -43,8 +45,13 @@ impl Simulator {
         (Self { client: client.agent(AGENT), nondet, config, orders }, handle)
     }
 
-    /// See [`run`].
-    pub async fn run(self, stop: CancellationToken) {
+    /// Runs the nodes until `stop` is cancelled; then it stops its tasks and returns.
+    // Boxed, so that the code of the future is generated in this crate and not in every program that runs it.
+    pub fn run(self, stop: CancellationToken) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(self.simulate(stop))
+    }
+
+    async fn simulate(self, stop: CancellationToken) {
         let stop = stop.child_token();
         // Ends the informers and the recorder with this future, however it ends.
         let _ending = stop.clone().drop_guard();

@@ -1,0 +1,133 @@
+//! A measured number, its unit, and the limits that it is held to. Pure; what is measured is in the files of the figures.
+
+use std::fmt;
+
+/// The unit of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Milliseconds,
+    Mebibytes,
+    PercentOfCore,
+    PerSecond,
+    /// A ratio to a peer measured in the same run.
+    Times,
+}
+
+/// What is aimed at, and the bound whose miss is a failure; the bound is the laxer of the two.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Limit {
+    AtMost { aim: f64, bound: f64 },
+    AtLeast { aim: f64, bound: f64 },
+}
+
+impl Limit {
+    /// Less is better.
+    pub(super) fn at_most(aim: f64, bound: f64) -> Self {
+        Self::AtMost { aim, bound }
+    }
+
+    /// More is better.
+    pub(super) fn at_least(aim: f64, bound: f64) -> Self {
+        Self::AtLeast { aim, bound }
+    }
+
+    /// How a number stands to the aim and the bound.
+    pub(super) fn judge(self, measured: f64) -> Verdict {
+        let (meets_aim, within_bound) = match self {
+            Self::AtMost { aim, bound } => (measured <= aim, measured <= bound),
+            Self::AtLeast { aim, bound } => (measured >= aim, measured >= bound),
+        };
+        match (meets_aim, within_bound) {
+            (true, _) => Verdict::MeetsAim,
+            (false, true) => Verdict::WithinBound,
+            (false, false) => Verdict::Missed,
+        }
+    }
+
+    /// Aim and bound as the table shows them.
+    pub(super) fn show(self, unit: Unit) -> (String, String) {
+        let (sign, aim, bound) = match self {
+            Self::AtMost { aim, bound } => ('≤', aim, bound),
+            Self::AtLeast { aim, bound } => ('≥', aim, bound),
+        };
+        (format!("{sign} {}", unit.show(aim)), format!("{sign} {}", unit.show(bound)))
+    }
+}
+
+/// How a result stands to its limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    MeetsAim,
+    WithinBound,
+    Missed,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MeetsAim => "ok",
+            Self::WithinBound => "within bound",
+            Self::Missed => "**missed**",
+        })
+    }
+}
+
+impl Unit {
+    /// A number in this unit, with as many digits as say something.
+    pub(super) fn show(self, number: f64) -> String {
+        let digits = match number {
+            n if n >= 100.0 => format!("{n:.0}"),
+            n if n >= 10.0 => format!("{n:.1}"),
+            n => format!("{n:.2}"),
+        };
+        let digits = match digits.split_once('.') {
+            Some((whole, fraction)) if fraction.bytes().all(|digit| digit == b'0') => whole.to_owned(),
+            _ => digits,
+        };
+        match self {
+            Self::Milliseconds => format!("{digits} ms"),
+            Self::Mebibytes => format!("{digits} MiB"),
+            Self::PercentOfCore => format!("{digits} % of a core"),
+            Self::PerSecond => format!("{digits}/s"),
+            Self::Times => format!("{digits}×"),
+        }
+    }
+}
+
+/// What is measured, in which unit, and within which limits.
+#[derive(Clone, Debug)]
+pub(super) struct Quantity {
+    pub(super) what: String,
+    pub(super) unit: Unit,
+    pub(super) limit: Limit,
+}
+
+impl Quantity {
+    /// A quantity by its name in the table.
+    pub(super) fn new(what: impl Into<String>, unit: Unit, limit: Limit) -> Self {
+        Self { what: what.into(), unit, limit }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_judged_in_the_direction_of_their_limit() {
+        let time = Limit::at_most(100.0, 300.0);
+        let judged = [50.0, 100.0, 200.0, 300.1].map(|measured| time.judge(measured));
+        assert_eq!(judged, [Verdict::MeetsAim, Verdict::MeetsAim, Verdict::WithinBound, Verdict::Missed]);
+        let rate = Limit::at_least(300.0, 100.0);
+        let judged = [400.0, 200.0, 99.0].map(|measured| rate.judge(measured));
+        assert_eq!(judged, [Verdict::MeetsAim, Verdict::WithinBound, Verdict::Missed]);
+    }
+
+    #[test]
+    fn numbers_carry_their_unit_and_no_digits_that_say_nothing() {
+        assert_eq!(Unit::Milliseconds.show(3052.4), "3052 ms");
+        assert_eq!(Unit::Times.show(3.0), "3×");
+        assert_eq!(Unit::Mebibytes.show(26.34), "26.3 MiB");
+        assert_eq!(Unit::PercentOfCore.show(0.05), "0.05 % of a core");
+    }
+}

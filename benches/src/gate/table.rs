@@ -1,0 +1,81 @@
+//! The table of results: printed row by row while it is measured, and written into README.md between two marks. No measuring.
+
+use super::result::{Quantity, Verdict};
+use anyhow::Context;
+use std::path::Path;
+
+/// The lines of README.md between which the table stands.
+const BEGIN: &str = "<!-- results: begin -->";
+const END: &str = "<!-- results: end -->";
+
+const HEAD: &str = "| what | aim | bound | measured | |\n|---|---|---|---|---|";
+
+/// Results in the order in which they were measured.
+pub(super) struct Table {
+    machine: String,
+    commit: String,
+    rows: Vec<String>,
+    missed: Vec<String>,
+}
+
+impl Table {
+    /// An empty table of what this machine does with this commit.
+    pub(super) fn new(machine: String, commit: String) -> Self {
+        Self { machine, commit, rows: Vec::new(), missed: Vec::new() }
+    }
+
+    /// What stands above the rows.
+    pub(super) fn heading(&self) -> String {
+        format!("Measured at commit {} on {}.\n\n{HEAD}", self.commit, self.machine)
+    }
+
+    /// Judges a result, and prints it.
+    pub(super) fn add(&mut self, quantity: Quantity, measured: f64) {
+        let Quantity { what, unit, limit } = quantity;
+        let verdict = limit.judge(measured);
+        let (aim, bound) = limit.show(unit);
+        let row = format!("| {what} | {aim} | {bound} | {} | {verdict} |", unit.show(measured));
+        println!("{row}");
+        self.rows.push(row);
+        if verdict == Verdict::Missed {
+            self.missed.push(format!("{what}: {} instead of {bound}", unit.show(measured)));
+        }
+    }
+
+    /// The results outside of their bounds.
+    pub(super) fn missed(&self) -> &[String] {
+        &self.missed
+    }
+
+    /// Replaces what stands between the marks of a file.
+    ///
+    /// # Errors
+    /// If the file cannot be read or written, or has no marks.
+    pub(super) fn write_into(&self, path: &Path) -> anyhow::Result<()> {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let table = format!("{}\n{}", self.heading(), self.rows.join("\n"));
+        let text = between_marks(&text, &table)
+            .with_context(|| format!("{} has no lines {BEGIN} and {END}", path.display()))?;
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// `text` with `table` between the marks; `None` without marks.
+fn between_marks(text: &str, table: &str) -> Option<String> {
+    let (before, rest) = text.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}\n{table}\n{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_between_the_marks_is_replaced() {
+        let text = format!("a\n{BEGIN}\nold\n{END}\nb\n");
+        assert_eq!(between_marks(&text, "new"), Some(format!("a\n{BEGIN}\nnew\n{END}\nb\n")));
+        assert_eq!(between_marks("a", "new"), None);
+    }
+}
