@@ -6,6 +6,7 @@
 //! beside a real etcd; `informer` a cache in this process beside kube-rs's; [`gate`] holds the headline results to bounds.
 
 mod binary;
+mod churn;
 mod connection;
 mod costs;
 pub mod engines;

@@ -17,6 +17,12 @@ pub(crate) const ROLLOUTS: usize = 3;
 /// Replicas of the Deployment that is rolled out.
 pub(crate) const REPLICAS: u64 = 500;
 
+/// How often a server is filled and emptied before its memory is looked at.
+pub(crate) const CHURNS: usize = 4;
+
+/// The time after which a server should have given back what a busy time took.
+pub(crate) const CALM: Duration = Duration::from_secs(60);
+
 /// How long requests are repeated for a rate or a latency.
 pub(crate) const REPEAT: Duration = Duration::from_secs(3);
 

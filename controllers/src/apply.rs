@@ -8,7 +8,7 @@ use crate::limits::{SLOW_START, WRITES_IN_FLIGHT};
 use crate::resource::{PODS, Resource};
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
-use kstore_client::{ApiError, Client, DeleteParams, Gvr, Kind, Patch, revision_of};
+use kstore_client::{ApiError, Client, DeleteParams, Gvr, Kind, ListParams, Patch, revision_of};
 use kstore_informer::{Context, Recorder, Revision, slow_start};
 use std::sync::Arc;
 use tokio_util::task::AbortOnDropHandle;
@@ -161,6 +161,13 @@ impl Hands {
                 Ok((target.resource.clone(), revision_in(&stored)))
             }
             Action::Delete { target, propagation, force } => self.delete(target, *propagation, *force).await,
+            Action::DeleteAll { resource, namespace } => {
+                let api = self.client.dynamic(gvr(resource));
+                let (all, params) = (ListParams::default(), DeleteParams::default());
+                api.delete_collection(namespace, &all, &params).await?;
+                // No cache shows these objects, so no run waits for a revision.
+                Ok((resource.clone(), Revision::default()))
+            }
             Action::Finalize(namespace) => self.finalize(namespace).await,
             Action::CreatePods { .. } | Action::Event(_) => Ok((PODS, Revision::default())),
         }

@@ -112,9 +112,12 @@ pub const STOP_GRACE: Duration = Duration::from_secs(1);
 /// Failed attempts of one key that are told only to those who debug.
 pub const LOUD_ATTEMPTS: u32 = 5;
 
-/// Events that wait in a recorder to be looked at, and events of which a state waits to be written. At either bound new ones
-/// are dropped and counted.
-pub const RECORDER_QUEUE: usize = 1_000;
+/// Events that wait in a recorder to be looked at, and events of which a state waits to be written: some eight thousand pods, each
+/// with the four events of its start, may come at once. At either bound, about 32 MiB, new ones are dropped, counted and logged.
+pub const RECORDER_QUEUE: usize = 32_768;
+
+/// Drops of events within this time are one line of the log.
+pub const RECORDER_REPORT: Duration = Duration::from_secs(5);
 
 /// Objects and reasons whose recent events a recorder remembers, to count repetitions instead of writing new events.
 /// At the bound the one that was quiet for longest is forgotten.

@@ -41,11 +41,18 @@ pub(crate) const WRITE_RETRY_MAX: Duration = Duration::from_secs(10);
 pub(crate) const RECONCILE_INTERVAL: Duration = Duration::from_secs(10);
 /// Commands from fault handles waiting for the manager. A sender waits when it is full.
 pub(crate) const FAULT_QUEUE: usize = 64;
+/// Reports about objects that pods refer to, waiting for the manager. Their watches wait when it is full.
+pub(crate) const SOURCE_QUEUE: usize = 64;
 /// Images that a node reports in its status, largest first; upstream's default.
 pub(crate) const IMAGES_REPORTED: usize = 50;
 
 /// Lines of one run that can still be read; older ones are as if rotated away. Kubelets keep some tens of MiB.
 pub(crate) const LOG_LINES: u64 = 65_536;
+/// What one run of a container's command can have printed and still be read; older lines are as if rotated away. Enough for
+/// scripts, little enough for thousands of them.
+pub(crate) const PRINTED_BYTES: usize = 256 * 1024;
+/// Commands of containers that read their environment and files from the API at once. The others wait for them.
+pub(crate) const PROGRAM_STARTS: usize = 16;
 /// Log text that is put together before it is sent; a line may go beyond it.
 pub(crate) const LOG_CHUNK: usize = 16 * 1024;
 /// Streams that wait for the manager to say what it knows of their pod, or to hear how its container ended. They wait when it is

@@ -2,6 +2,7 @@
 //! for an event or the next deadline and judges nothing.
 
 use super::apply::apply_batch;
+use super::follow::{Followers, Report};
 use super::record::{NodeRecord, PodRecord};
 use super::write::{Failure, Write, Written, batches};
 use super::{Manager, Notice, Regarding};
@@ -72,12 +73,15 @@ impl Simulator {
             return;
         }
         let rng = self.nondet.rng.fork("kubelet-sim");
+        let metrics = self.config.metrics.clone();
         let manager = Manager::new(self.config, &rng, &nodes.list(), self.nondet.clock.now());
         let serving = Arc::new(Latest::new(manager.serving()));
         let (streams, words) =
             Streams::new(self.client.clone(), self.nondet.clock, rng.fork("tunnel"), serving.clone());
+        let (followers, reports) = Followers::new(self.client.clone(), rng.fork("sources"));
         let sink = ClientSink::new(&self.client);
         let (recorder, writing) = Recorder::build(sink, AGENT, &self.nondet, &stop);
+        recorder.metrics(&metrics);
         let edge = Edge {
             recorder,
             client: self.client,
@@ -88,6 +92,10 @@ impl Simulator {
             orders: self.orders,
             serving,
             words,
+            followers,
+            reports,
+            streams: streams.clone(),
+            programs: JoinSet::new(),
             writes: JoinSet::new(),
         };
         // The last events are written before this returns.
@@ -109,6 +117,12 @@ struct Edge {
     /// The nodes that answer.
     serving: Arc<Latest<Vec<String>>>,
     words: mpsc::Receiver<Word>,
+    /// The watches of what pods refer to, and what they say.
+    followers: Followers,
+    reports: mpsc::Receiver<Report>,
+    streams: Streams,
+    /// Commands of containers under way: at most one for each container that runs.
+    programs: JoinSet<()>,
     writes: JoinSet<Vec<Outcome>>,
 }
 
@@ -120,12 +134,21 @@ impl Edge {
             for notice in self.manager.take_notices() {
                 record(&self.recorder, notice);
             }
+            for order in self.manager.take_source_orders() {
+                self.followers.obey(order, stop);
+            }
+            for (feed, launch) in self.manager.take_launches() {
+                self.programs.spawn(self.streams.clone().run_program(feed, launch));
+            }
+            while self.programs.try_join_next().is_some() {}
             for batch in batches(self.manager.next_writes(now)) {
                 self.writes.spawn(apply_batch(self.client.clone(), batch));
             }
             self.wait(stop, now).await;
         }
         self.writes.shutdown().await;
+        self.followers.shutdown().await;
+        self.programs.shutdown().await;
     }
 
     /// Waits for whatever comes first and takes it. The informers end at the stop only.
@@ -140,6 +163,9 @@ impl Edge {
                 Word::Exit(exit) => self.manager.exited(&exit, self.nondet.clock.now()),
             },
             Some(done) = self.writes.join_next() => self.settle(done),
+            Some((key, state)) = self.reports.recv() => {
+                self.manager.observe_source(key, state, self.nondet.clock.now());
+            }
             Some(deltas) = self.nodes.next() => self.manager.observe_nodes(deltas),
             Some(deltas) = self.pods.next() => {
                 self.manager.observe_pods(deltas, self.nondet.clock.now());
