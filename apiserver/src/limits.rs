@@ -5,6 +5,13 @@ use std::time::Duration;
 /// The largest request body. Kubernetes' own limit; beyond it 413.
 pub const BODY_BYTES: usize = 3 * 1024 * 1024;
 
+/// Bytes of a request body that are read and discarded after an answer that came before they were read: as much as a body may have,
+/// so that no body that would be accepted elsewhere costs a client its connection. A longer rest resets its stream.
+pub const UNREAD_BODY_BYTES: usize = BODY_BYTES + 64 * 1024;
+
+/// How long the rest of such a body is waited for; then its stream is reset. Long enough for [`UNREAD_BODY_BYTES`] over a slow link.
+pub const UNREAD_BODY_TIME: Duration = Duration::from_secs(10);
+
 /// Values that one YAML body may unfold into: aliases name a value again, so bytes alone do not bound memory.
 pub const YAML_VALUES: usize = 500_000;
 
@@ -22,6 +29,13 @@ pub const RECENT_CHANGES: usize = 16_384;
 
 /// …and at most this many bytes of objects and of their events. Older ones are read from the storage's history.
 pub const RECENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// How long a change stays in memory at least, if the bounds above allow it. What is older, up to twice this, goes when there are
+/// more bytes than [`RECENT_CALM_BYTES`]: a busy time must not cost memory for ever.
+pub const RECENT_AGE: Duration = Duration::from_secs(20);
+
+/// Bytes of changes that stay in memory however old they are.
+pub const RECENT_CALM_BYTES: usize = 1024 * 1024;
 
 /// Objects that are kept in a second form, as protobuf messages, by bytes. Beyond it they are made anew for each answer.
 pub const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
@@ -71,10 +85,11 @@ pub const DELETE_COLLECTION_PAGE: i64 = 10_000;
 /// Causes that one write may name; more are cut. See the informer's cause sets.
 pub const CAUSES: usize = 16;
 
-/// Provenance records that `trace` keeps at hand. Older writes are still in the store but not in the tree.
-pub const TRACE_RECORDS: usize = 50_000;
+/// Bytes of provenance that `explain` keeps at hand: about 40,000 writes of pods, 50,000 of objects that are created and deleted.
+/// Older writes are still in the store but not in the tree. In bytes, since it is what an idle server still holds of a busy day.
+pub const TRACE_BYTES: usize = 8 * 1024 * 1024;
 
-/// Revisions of history that are read at a time, newest first, until there are so many records. Large enough that what a stretch
+/// Revisions of history that are read at a time, newest first, until there are more than are kept. Large enough that what a stretch
 /// costs to begin does not count.
 pub const RECALL_STRETCH: i64 = 16_384;
 

@@ -208,7 +208,7 @@ pub struct ListOptions {
     pub at: ListAt,
 }
 
-/// At which revision to list (the table of apiserver.md §3.1, reduced to what differs on one storage).
+/// At which revision to list: resourceVersion and its match, reduced to what differs on one storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListAt {
     /// The newest.

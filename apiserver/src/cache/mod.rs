@@ -93,8 +93,15 @@ impl Cache {
             closed: AtomicBool::new(false),
             applied: Notify::new(),
         });
-        let follower = follow(cache.clone(), watch, observe);
-        Ok((cache, follower))
+        let (follower, releaser) = (follow(cache.clone(), watch, observe), release(cache.clone()));
+        let task = async move {
+            tokio::select! {
+                biased;
+                () = follower => {}
+                () = releaser => {}
+            }
+        };
+        Ok((cache, task))
     }
 
     /// The revision up to which this cache is complete.
@@ -293,6 +300,31 @@ async fn next(watch: &mut dyn RawWatch, turns: &mut Turns) -> Option<Result<RawB
         }
     }
     batch.await
+}
+
+/// Lets go of changes that are older than a moment, but for a few: watches that resume further back read the storage's history.
+/// Sleeps while nothing changes.
+async fn release(cache: Arc<Cache>) {
+    /// Changes that one turn of the lock releases.
+    const TURN: usize = 512;
+    loop {
+        let changed = cache.applied.notified();
+        if cache.state.read().retained.bytes() <= limits::RECENT_CALM_BYTES {
+            changed.await;
+        }
+        let before = cache.revision();
+        tokio::time::sleep(limits::RECENT_AGE).await;
+        loop {
+            let mut state = cache.state.write();
+            let State { kinds, retained, .. } = &mut *state;
+            let released = retained.release(kinds, before, limits::RECENT_CALM_BYTES, TURN);
+            drop(state);
+            // The changes are freed here, while nothing is locked.
+            if released.is_empty() {
+                break;
+            }
+        }
+    }
 }
 
 /// The kind whose objects live under this key, in its stored version.

@@ -1,5 +1,6 @@
 //! The newest changes of one kind, so that a watch that resumes rarely needs the storage's history; and the bound on all kinds
-//! together. A busy kind pushes out its own changes first: leases that thousands of nodes renew do not push out those of pods.
+//! together. A busy kind pushes out its own changes first: leases that thousands of nodes renew do not push out those of pods. Old
+//! changes are released, so that a busy time does not cost memory for ever.
 
 use super::change::Change;
 use super::kind::Kind;
@@ -38,12 +39,17 @@ impl Recent {
         self.changes.push_back((number, change));
     }
 
-    /// Forgets the oldest change; its weight.
-    fn pop(&mut self) -> Option<usize> {
+    /// Takes out the oldest change.
+    fn pop(&mut self) -> Option<Arc<Change>> {
         let (_, oldest) = self.changes.pop_front()?;
         self.start = oldest.revision;
         self.bytes -= oldest.weight();
-        Some(oldest.weight())
+        Some(oldest)
+    }
+
+    /// Whether the oldest change is of `revision` or older.
+    fn reaches_back_to(&self, revision: i64) -> bool {
+        self.changes.front().is_some_and(|(_, oldest)| oldest.revision <= revision)
     }
 }
 
@@ -65,10 +71,42 @@ impl Retained {
         self.next += 1;
         while self.bytes > limits::RECENT_BYTES || self.changes > limits::RECENT_CHANGES {
             let heaviest = kinds.values_mut().max_by_key(|kind| kind.recent.bytes);
-            let Some(freed) = heaviest.and_then(|kind| kind.recent.pop()) else { break };
-            self.changes -= 1;
-            self.bytes -= freed;
+            let Some(oldest) = heaviest.and_then(|kind| kind.recent.pop()) else { break };
+            self.count_out(&oldest);
         }
+    }
+
+    /// Takes out changes up to `revision`, at most `most` of them, while all kinds together keep more than `keep` bytes; those of the
+    /// kinds that keep the most come first. Returned, so that they are freed without the lock under which the rings are.
+    pub(super) fn release(
+        &mut self,
+        kinds: &mut BTreeMap<&'static str, Kind>,
+        revision: i64,
+        keep: usize,
+        most: usize,
+    ) -> Vec<Arc<Change>> {
+        let mut released = Vec::new();
+        while self.bytes > keep && released.len() < most {
+            let old = kinds.values_mut().filter(|kind| kind.recent.reaches_back_to(revision));
+            let heaviest = old.max_by_key(|kind| kind.recent.bytes);
+            let Some(oldest) = heaviest.and_then(|kind| kind.recent.pop()) else { break };
+            self.count_out(&oldest);
+            released.push(oldest);
+        }
+        if released.len() < most {
+            kinds.values_mut().for_each(|kind| kind.recent.changes.shrink_to(2 * kind.recent.changes.len()));
+        }
+        released
+    }
+
+    /// Bytes that all kinds keep together.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn count_out(&mut self, change: &Change) {
+        self.changes -= 1;
+        self.bytes -= change.weight();
     }
 }
 
@@ -108,5 +146,31 @@ mod tests {
         assert!(retained.changes <= limits::RECENT_CHANGES);
         assert!(retained.bytes <= limits::RECENT_BYTES);
         assert_eq!(retained.bytes, busy.recent.bytes + quiet.recent.bytes);
+    }
+
+    #[test]
+    fn old_changes_are_released_down_to_what_is_kept_and_young_ones_stay() {
+        let mut kinds: BTreeMap<&'static str, Kind> =
+            [BUSY, QUIET].map(|root| (root, Kind::of(&[], 1))).into_iter().collect();
+        let mut retained = Retained::default();
+        retained.push(&mut kinds, QUIET, change(2));
+        (3..103).for_each(|revision| retained.push(&mut kinds, BUSY, change(revision)));
+        let (all, one) = (retained.bytes(), kinds[QUIET].recent.bytes);
+        let newest = |released: Vec<Arc<Change>>| released.last().map(|change| change.revision);
+        assert_eq!(newest(retained.release(&mut kinds, 52, 0, 30)), Some(32));
+        assert_eq!(newest(retained.release(&mut kinds, 52, 0, 30)), Some(2), "the quiet kind's is the last");
+        assert_eq!(kinds[BUSY].recent.start(), 52, "nothing after the revision is released");
+        assert_eq!(retained.changes, 50);
+        assert!(retained.release(&mut kinds, i64::MAX, retained.bytes(), usize::MAX).is_empty(), "enough is kept");
+        retained.release(&mut kinds, i64::MAX, 0, usize::MAX);
+        assert_eq!((retained.changes, retained.bytes()), (0, 0));
+        assert!(all > 100 * one / 2);
+    }
+
+    #[test]
+    fn a_deletion_weighs_what_the_deleted_object_weighs() {
+        let created = Change::new(2, Some(config_map("a", 2)), None);
+        let deleted = Change::new(3, None, Some(config_map("a", 2)));
+        assert_eq!(deleted.weight(), created.weight());
     }
 }

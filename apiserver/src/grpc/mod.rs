@@ -12,6 +12,7 @@ mod tunnel;
 mod update;
 mod watch;
 
+use crate::access;
 use crate::authn::UserInfo;
 use crate::error::{timed_out, to_grpc};
 use crate::fence::Fence;
@@ -64,6 +65,7 @@ impl Grpc {
         let identified = self.pipeline.authenticate(request.extensions().get(), headers);
         let identified = tracing::Instrument::instrument(identified, tracing::debug_span!("authn")).await;
         let user = identified.map_err(|status| to_grpc(&status))?;
+        access::authenticated(request.extensions(), &user);
         let agent = text(USER_AGENT.as_str()).to_owned();
         let field_manager = match text("kstore-field-manager") {
             "" => agent.split('/').next().unwrap_or_default().to_owned(),

@@ -9,7 +9,7 @@ use crate::error;
 use crate::registry::{Next, UpdateEffect, removed_by_update};
 use crate::request::{Action, Body, FieldValidation, Request, Target, WriteOptions};
 use bytes::Bytes;
-use kstore_api::patch::{self, PatchType};
+use kstore_api::patch::{self, PatchError, PatchType};
 use kstore_api::status::{Reason, Status};
 use kstore_api::{defaults, meta, schema, strategy, validate};
 use serde_json::Value;
@@ -89,8 +89,8 @@ impl Pipeline {
         let (mut dropped, mut odd) = (Vec::new(), Vec::new());
         let change = |current: &Value| {
             dropped.clear();
-            let mut next = apply_patch(target, &patch, current)?;
-            let again = || apply_patch(target, &patch, current);
+            let mut next = apply_patch(target, &patch, current, &mut dropped)?;
+            let again = || apply_patch(target, &patch, current, &mut Vec::new());
             decode::patched(target, &patch, &mut next, again, validation, &mut dropped)?;
             dropped.extend(warnings::same_owners(&mut next, " after mutating admission happens"));
             Ok(next)
@@ -278,7 +278,13 @@ fn check_version(target: &Target, old: &Value, next: &mut Value) -> Result<(), S
 }
 
 /// What the patch makes of the object.
-pub(super) fn apply_patch(target: &Target, patch: &Patch, current: &Value) -> Result<Value, Status> {
+/// What a patch makes of an object. Why it does not fit goes to the warnings where the refusal does not say so.
+pub(super) fn apply_patch(
+    target: &Target,
+    patch: &Patch,
+    current: &Value,
+    warnings: &mut Vec<String>,
+) -> Result<Value, Status> {
     let resource = target.resource;
     let patched = match patch.kind {
         PatchType::Json => patch::json::apply(current, &patch.value),
@@ -293,5 +299,8 @@ pub(super) fn apply_patch(target: &Target, patch: &Patch, current: &Value) -> Re
         }
         PatchType::Apply => unreachable!("server-side apply does not come this way"),
     };
+    if let Err(PatchError::Unprocessable(why)) = &patched {
+        warnings.push(why.clone());
+    }
     patched.map_err(|e| error::of_patch(&e))
 }

@@ -26,6 +26,7 @@ pub mod health;
 pub mod openapi;
 pub mod version;
 
+use crate::access;
 use crate::authn::UserInfo;
 use crate::fence::Fence;
 use crate::limits;
@@ -112,7 +113,10 @@ impl Rest {
     async fn dispatch(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
         let (parts, body) = request.into_parts();
         let user = match self.authenticate(&parts).await {
-            Ok(user) => user,
+            Ok(user) => {
+                access::authenticated(&parts.extensions, &user);
+                user
+            }
             Err(status) => return refusal_as(&status, content::of_status(&parts.headers)),
         };
         match router::route(parts.uri.path()) {
