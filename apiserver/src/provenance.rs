@@ -223,7 +223,7 @@ impl Log {
         Some(TraceNode {
             revision,
             time: format!("{time:.6}"),
-            object: object.trim_start_matches(crate::cache::ROOT).to_owned(),
+            object: api_name(object),
             effect: *effect,
             verb: write.writer.verb.clone(),
             user: write.writer.user.clone(),
@@ -278,6 +278,21 @@ async fn oldest(storage: &SharedStorage, revision: i64) -> Result<(Box<dyn RawWa
         }
         history => Ok((history?, revision)),
     }
+}
+
+/// The name by which the API knows the object of a storage key: plural, namespace if it has one, and name, such as
+/// `services/default/web`; with the group behind the plural where that alone would mean another kind.
+fn api_name(key: &str) -> String {
+    let parsed = resource_of(key.as_bytes()).and_then(|resource| Some((resource, resource.parse_key(key)?)));
+    let Some((resource, (namespace, name))) = parsed else {
+        return key.trim_start_matches(crate::cache::ROOT).to_owned();
+    };
+    let first = kstore_api::kind::stored().find(|other| other.plural == resource.plural);
+    let kind = match first {
+        Some(first) if first.group != resource.group => resource.qualified(),
+        _ => resource.plural.to_owned(),
+    };
+    if namespace.is_empty() { format!("{kind}/{name}") } else { format!("{kind}/{namespace}/{name}") }
 }
 
 fn effect_of(event: &crate::storage::RawEvent) -> Option<(String, Effect)> {
@@ -356,6 +371,20 @@ mod tests {
         let begin = tokio::time::Instant::now();
         Provenance::default().recall(&storage, newest).await.unwrap();
         assert_eq!((newest, begin.elapsed()), (EMPTY_STORE_REVISION, std::time::Duration::ZERO));
+    }
+
+    #[test]
+    fn objects_are_named_as_the_api_names_them() {
+        for (key, name) in [
+            ("/registry/minions/node-1", "nodes/node-1"),
+            ("/registry/services/specs/ns/web", "services/ns/web"),
+            ("/registry/services/endpoints/ns/web", "endpoints/ns/web"),
+            ("/registry/pods/ns/web-1", "pods/ns/web-1"),
+            ("/registry/deployments/ns/web", "deployments/ns/web"),
+            ("/registry/unknown/ns/x", "unknown/ns/x"),
+        ] {
+            assert_eq!(api_name(key), name, "{key}");
+        }
     }
 
     #[test]

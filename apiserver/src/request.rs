@@ -16,7 +16,7 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The authenticated caller.
-    pub user: UserInfo,
+    pub user: Arc<UserInfo>,
     /// The `User-Agent`, which names the program or component.
     pub agent: String,
     /// The revisions that made the caller write; at most [`crate::limits::CAUSES`].
@@ -56,7 +56,7 @@ fn within(asked: Option<Duration>, allowed: Duration) -> Duration {
 #[derive(Clone, Debug)]
 pub struct Transaction {
     /// The authenticated caller.
-    pub user: UserInfo,
+    pub user: Arc<UserInfo>,
     /// The `User-Agent`.
     pub agent: String,
     /// The revisions that made the caller write.

@@ -148,7 +148,7 @@ impl<S: LeaseStore> Elector<S> {
         Fut: Future<Output = ()> + Send,
     {
         while let Some(fence) = stop.run_until_cancelled(self.acquire()).await {
-            tracing::info!(%fence, "leading");
+            tracing::info!(name = self.options.name, identity = self.options.identity, %fence, "became leader");
             let leadership = Leadership { lost: stop.child_token(), fence };
             let leading = self.election.lead();
             let finished = self.lead(leadership.clone(), work(leadership)).await;
@@ -156,7 +156,7 @@ impl<S: LeaseStore> Elector<S> {
             if finished || stop.is_cancelled() {
                 break;
             }
-            tracing::warn!(name = self.options.name, "lost the lease");
+            tracing::warn!(name = self.options.name, identity = self.options.identity, "lost leadership");
             self.candidate.resign();
         }
         self.release().await;

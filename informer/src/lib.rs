@@ -54,6 +54,8 @@ pub mod testing;
 mod view;
 pub mod wait;
 mod waiters;
+#[cfg(test)]
+mod warnings;
 mod whole;
 
 pub use builder::Builder;

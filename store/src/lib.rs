@@ -68,7 +68,7 @@ mod watch;
 mod window;
 mod writer;
 
-pub use alarm::Alarm;
+pub use alarm::{Alarm, NoSpaceReason};
 pub use config::{Config, Durability, EngineKind};
 pub use error::{
     AlarmError, CompactError, DefragmentError, LeaseError, OpenError, RangeError, Stopped, TxnError,
