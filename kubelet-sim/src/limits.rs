@@ -4,6 +4,9 @@ use std::time::Duration;
 
 /// How often a node renews its lease; upstream's quarter of the lease duration.
 pub(crate) const LEASE_INTERVAL: Duration = Duration::from_secs(10);
+/// Heartbeats fall due on multiples of this: all nodes that are due in one tick share a wake-up and a transaction, so that
+/// idle nodes cost four wake-ups a second, however many there are. Short beside [`LEASE_INTERVAL`].
+pub(crate) const HEARTBEAT_TICK: Duration = Duration::from_millis(250);
 /// How long a lease lasts without renewal; upstream's default.
 pub(crate) const LEASE_DURATION_SECONDS: i32 = 40;
 /// A node status is posted at least this often even when nothing changed; upstream's default.
@@ -25,8 +28,11 @@ pub(crate) const MIN_KILL_GRACE: Duration = Duration::from_secs(2);
 /// Writes of pods under way at once, over all nodes. Enough to fill the store's group commit, few enough that a burst
 /// of thousands of pods does not hold thousands of bodies in memory.
 pub(crate) const POD_WRITES: usize = 64;
-/// Writes of nodes and leases under way at once.
-pub(crate) const NODE_WRITES: usize = 32;
+/// Writes of nodes and leases under way at once: a few transactions of [`NODE_BATCH`].
+pub(crate) const NODE_WRITES: usize = 256;
+/// Writes of nodes and leases in one transaction. Half of what a server takes, so that little is repeated when it refuses
+/// one of them.
+pub(crate) const NODE_BATCH: usize = 64;
 /// First wait after a write that failed for a passing reason; doubles up to [`WRITE_RETRY_MAX`].
 pub(crate) const WRITE_RETRY_BASE: Duration = Duration::from_millis(100);
 /// The longest wait between two tries of one write.

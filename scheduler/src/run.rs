@@ -80,6 +80,7 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, stop: Cancella
     let pods = caches.start("scheduler-pods", multi.project::<Pod, _, _>(all(), pod::decode));
     let sink = ClientSink::new(&client);
     let (recorder, driver) = Recorder::build(sink, &config.scheduler_name, &nondet, &stop);
+    recorder.metrics(&config.metrics);
     tasks.spawn(driver);
 
     // A pod must not be refused by a cluster that is only half known.
@@ -99,6 +100,9 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, stop: Cancella
             clock: nondet.clock,
         };
         edge.run(&stop).await;
+    } else {
+        // Its driver waits for further events, up to a bound, while a handle is left.
+        drop(recorder);
     }
     stop.cancel();
     while tasks.join_next().await.is_some() {}
@@ -211,9 +215,10 @@ impl Edge {
         }
     }
 
+    /// The event has the time of the decision: by now the node may have started the pod, and told so.
     fn announce(&self, binding: &Binding) {
         let message = format!("Successfully assigned {} to {}", binding.pod.key, binding.choice.node);
-        let recorder = self.recorder.causes(&binding.causes());
+        let recorder = self.recorder.causes(&binding.causes()).at(binding.at);
         let scheduled = Occurrence::new(&reference(&binding.pod), EventType::Normal, "Scheduled", message);
         recorder.record(Occurrence { action: "Binding".to_owned(), ..scheduled });
     }

@@ -51,6 +51,8 @@ pub struct Binding {
     pub attempts: u32,
     /// The revision that made the pod ready.
     pub cause: Revision,
+    /// When it was decided.
+    pub at: Timestamp,
 }
 
 impl Binding {
@@ -285,7 +287,7 @@ impl Scheduler {
         self.cache.assume(Arc::clone(&pod), &choice.node);
         self.binding.insert(Arc::clone(&pod.uid), queued);
         self.wake(ClusterEvent::PodPlaced(&pod), cause, now);
-        Binding { pod, choice, attempts, cause }
+        Binding { pod, choice, attempts, cause, at: now }
     }
 
     fn refuse(&mut self, queued: QueuedPod, refusal: Refusal, now: Timestamp) -> Notice {

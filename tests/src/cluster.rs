@@ -6,7 +6,7 @@ use crate::ground::{Ground, Storage};
 use kstore_api::kind;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::storage::SharedStorage;
-use kstore_apiserver::{ApiServer, InProcess, Options, ServiceRanges};
+use kstore_apiserver::{ApiServer, InProcess, LocalComponents, Options, ServiceRanges};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
 use kstore_kubelet_sim::{Handle, Simulator};
 use kstore_nondet::Nondet;
@@ -102,21 +102,32 @@ impl Cluster {
         let nondet = Nondet::simulated(setup.seed);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let ground = Ground::new(setup.storage, &nondet, &stop, &tasks).await;
-        let api = apiserver(ground.storage(), setup.service_ranges, &nondet, &stop, &tasks).await;
+        let local = match setup.loops {
+            Loops::All => LocalComponents::ALL,
+            Loops::None => LocalComponents::default(),
+        };
+        let api = apiserver(ground.storage(), (setup.service_ranges, local), &nondet, &stop, &tasks).await;
         let user = |name: &str, group: Option<&str>| UserInfo::new(name, group);
         let client = |user, agent| {
             let door = api.in_process(user);
             Client::over(door.clone(), agent).with_feed(move |request| door.watch(request))
         };
         let kubelet = client(user("system:kstore:kubelet-sim", Some("system:nodes")), "kubelet-sim");
+        // One page for all loops.
+        let metrics = setup.kubelets.metrics.clone();
         let (simulator, nodes) = Simulator::new(kubelet, nondet.clone(), setup.kubelets);
         if setup.loops == Loops::All {
             tasks.spawn(api.keep_identity("control-plane".to_owned()));
             let controllers = client(user("system:kube-controller-manager", None), "controllers");
-            let config = kstore_controllers::Config { root_ca: "test CA".to_owned(), ..Default::default() };
+            let config = kstore_controllers::Config {
+                root_ca: "test CA".to_owned(),
+                metrics: metrics.clone(),
+                ..Default::default()
+            };
             tasks.spawn(kstore_controllers::run(controllers, nondet.clone(), config, stop.clone()));
             let scheduler = client(user("system:kube-scheduler", None), "scheduler");
-            tasks.spawn(kstore_scheduler::run(scheduler, nondet.clone(), Default::default(), stop.clone()));
+            let config = kstore_scheduler::Config { metrics, ..Default::default() };
+            tasks.spawn(kstore_scheduler::run(scheduler, nondet.clone(), config, stop.clone()));
             tasks.spawn(simulator.run(stop.clone()));
         }
         let client = client(admin(), "kubectl");
@@ -154,7 +165,8 @@ impl Cluster {
     /// As [`Cluster::another_apiserver`], told to give services addresses from other networks.
     pub async fn apiserver_with(&self, ranges: ServiceRanges) -> InProcess {
         let (nondet, stop, tasks) = (&self.nondet, &self.stop, &self.tasks);
-        apiserver(self.ground.storage(), ranges, nondet, stop, tasks).await.in_process(admin())
+        let local = LocalComponents::default();
+        apiserver(self.ground.storage(), (ranges, local), nondet, stop, tasks).await.in_process(admin())
     }
 
     /// The REST door, for the administrator.
@@ -240,7 +252,7 @@ impl Cluster {
 
 async fn apiserver(
     storage: SharedStorage,
-    service_ranges: ServiceRanges,
+    (service_ranges, local_components): (ServiceRanges, LocalComponents),
     nondet: &Nondet,
     stop: &CancellationToken,
     tasks: &TaskTracker,
@@ -253,6 +265,7 @@ async fn apiserver(
         client_ca: Some("test CA".to_owned()),
         tokens: None,
         service_ranges,
+        local_components,
     };
     let follow = |task| drop(tasks.spawn(task));
     ApiServer::start(storage, options, follow).await.expect("a store in memory is readable")

@@ -40,7 +40,10 @@ fn conditions(actions: &[Action]) -> Vec<String> {
 fn a_living_namespace_is_left_alone_and_an_empty_one_is_let_go() {
     assert_eq!(run(&namespace(false), &[], &[]), (vec![], None));
     let (actions, wake) = run(&namespace(true), &[], &[]);
-    let [Action::Finalize(ns)] = &actions[..] else { panic!("{actions:?}") };
+    let [Action::DeleteAll { resource, namespace }, Action::Finalize(ns)] = &actions[..] else {
+        panic!("{actions:?}")
+    };
+    assert_eq!((&*resource.plural, namespace.as_str()), ("events", "n"), "before the namespace is let go");
     assert_eq!((ns.spec.as_ref().unwrap().finalizers.as_deref(), wake), (Some(&[][..]), None));
     assert_eq!(run(ns, &[], &[]), (vec![], None), "once is enough");
 }

@@ -324,7 +324,7 @@ impl Manager {
         while self.node_writes < NODE_WRITES {
             let Some(name) = self.dirty_nodes.pop() else { break };
             let Some(node) = self.nodes.get_mut(&name) else { continue };
-            if let Some(write) = node.next_write(&self.config, &self.runtime.images(&name), now) {
+            if let Some(write) = node.next_write(&self.config, &self.runtime, now) {
                 self.node_writes += 1;
                 writes.push(write);
             }

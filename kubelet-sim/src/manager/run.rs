@@ -1,10 +1,10 @@
 //! The edge: one informer of pods and one of nodes for all simulated nodes, the clock, and the writes under way. It wakes
 //! for an event or the next deadline and judges nothing.
 
-use super::apply::apply;
+use super::apply::apply_batch;
 use super::follow::{Followers, Report};
 use super::record::{NodeRecord, PodRecord};
-use super::write::{Failure, Write, Written};
+use super::write::{Failure, Write, Written, batches};
 use super::{Manager, Notice, Regarding};
 use crate::config::Config;
 use crate::fault::{Handle, Order};
@@ -73,6 +73,7 @@ impl Simulator {
             return;
         }
         let rng = self.nondet.rng.fork("kubelet-sim");
+        let metrics = self.config.metrics.clone();
         let manager = Manager::new(self.config, &rng, &nodes.list(), self.nondet.clock.now());
         let serving = Arc::new(Latest::new(manager.serving()));
         let (streams, words) =
@@ -80,6 +81,7 @@ impl Simulator {
         let (followers, reports) = Followers::new(self.client.clone(), rng.fork("sources"));
         let sink = ClientSink::new(&self.client);
         let (recorder, writing) = Recorder::build(sink, AGENT, &self.nondet, &stop);
+        recorder.metrics(&metrics);
         let edge = Edge {
             recorder,
             client: self.client,
@@ -101,6 +103,9 @@ impl Simulator {
     }
 }
 
+/// A write and how it ended.
+type Outcome = (Write, Result<Written, Failure>);
+
 struct Edge {
     client: Client,
     nondet: Nondet,
@@ -118,7 +123,7 @@ struct Edge {
     streams: Streams,
     /// Commands of containers under way: at most one for each container that runs.
     programs: JoinSet<()>,
-    writes: JoinSet<(Write, Result<Written, Failure>)>,
+    writes: JoinSet<Vec<Outcome>>,
 }
 
 impl Edge {
@@ -136,12 +141,8 @@ impl Edge {
                 self.programs.spawn(self.streams.clone().run_program(feed, launch));
             }
             while self.programs.try_join_next().is_some() {}
-            for write in self.manager.next_writes(now) {
-                let client = self.client.clone();
-                self.writes.spawn(async move {
-                    let outcome = apply(&client, &write).await;
-                    (write, outcome)
-                });
+            for batch in batches(self.manager.next_writes(now)) {
+                self.writes.spawn(apply_batch(self.client.clone(), batch));
             }
             self.wait(stop, now).await;
         }
@@ -187,12 +188,13 @@ impl Edge {
         let _ = order.done.send(outcome);
     }
 
-    fn settle(&mut self, first: Result<(Write, Result<Written, Failure>), tokio::task::JoinError>) {
+    fn settle(&mut self, first: Result<Vec<Outcome>, tokio::task::JoinError>) {
         let now = self.nondet.clock.now();
         let mut next = Some(first);
         while let Some(done) = next {
-            let (write, outcome) = done.expect("a write neither panics nor is cancelled while this runs");
-            self.manager.written(&write, outcome, now);
+            for (write, outcome) in done.expect("a write neither panics nor is cancelled while this runs") {
+                self.manager.written(&write, outcome, now);
+            }
             next = self.writes.try_join_next();
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kstore_api::lenient;
 use kstore_informer::{Key, Revision};
 use serde::Deserialize;
 
@@ -19,7 +20,7 @@ use crate::taint::Toleration;
 /// # Errors
 /// When `json` is no pod, or states a quantity that is none. The apiserver stores no such object.
 pub fn decode(json: &[u8]) -> Result<PodInfo, serde_json::Error> {
-    serde_json::from_slice(json).map(PodDoc::into_info)
+    lenient::from_slice(json).map(PodDoc::into_info)
 }
 
 #[derive(Deserialize)]
