@@ -1,11 +1,15 @@
 //! The flow schemas and priority levels that every cluster has: two of each that cannot be without, and what is suggested beside
 //! them. Who serves requests by them is the apiserver.
 
+use crate::object::{list, text};
 use serde_json::{Value, json};
 
 /// Says that the content follows the program's version until somebody sets it to false.
 pub const AUTO_UPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
-const API_VERSION: &str = "flowcontrol.apiserver.k8s.io/v1";
+/// The API group of these objects.
+pub const GROUP: &str = "flowcontrol.apiserver.k8s.io";
+/// The group and version of these objects.
+pub const API_VERSION: &str = "flowcontrol.apiserver.k8s.io/v1";
 
 /// All of them, levels before the schemas that name them, in the form before defaults.
 pub fn objects() -> Vec<Value> {
@@ -25,6 +29,34 @@ pub fn mandatory(name: &str, kind: &str) -> Option<Value> {
         ("FlowSchema", "catch-all") => Some(catch_all_schema()),
         _ => None,
     }
+}
+
+/// The name of the priority level of a FlowSchema.
+pub fn level_of(schema: &Value) -> &str {
+    text(&schema["spec"]["priorityLevelConfiguration"]["name"])
+}
+
+/// The condition `Dangling` that a FlowSchema should have, by whether its level exists; `None` if it has it. `now` is the time of the
+/// change.
+pub fn dangling(schema: &Value, level_exists: bool, now: &str) -> Option<Value> {
+    let level = level_of(schema);
+    let (status, reason, state) = match level_exists {
+        true => ("False", "Found", "and it exists"),
+        false => ("True", "NotFound", "but there is no such object"),
+    };
+    let message =
+        format!("This FlowSchema references the PriorityLevelConfiguration object named {level:?} {state}");
+    let held = list(&schema["status"]["conditions"]).iter().find(|held| held["type"] == "Dangling");
+    let is_right = held.is_some_and(|held| {
+        held["status"] == status && held["reason"] == reason && held["message"] == message.as_str()
+    });
+    let since = held.filter(|held| held["status"] == status).map(|held| text(&held["lastTransitionTime"]));
+    (!is_right).then(|| {
+        json!({
+            "type": "Dangling", "status": status, "reason": reason, "message": message,
+            "lastTransitionTime": since.unwrap_or(now),
+        })
+    })
 }
 
 fn object(kind: &str, name: &str, spec: Value) -> Value {
@@ -170,6 +202,20 @@ fn suggested_schemas() -> [Value; 9] {
 mod tests {
     use super::*;
     use crate::{defaults, kind, validate};
+
+    #[test]
+    fn a_schema_dangles_while_its_level_does_not_exist() {
+        let mut schema = json!({"spec": {"priorityLevelConfiguration": {"name": "gold"}}});
+        let missing = dangling(&schema, false, "t1").unwrap();
+        let text = "This FlowSchema references the PriorityLevelConfiguration object named \"gold\" but there is no such object";
+        let want = json!({"type": "Dangling", "status": "True", "reason": "NotFound", "message": text, "lastTransitionTime": "t1"});
+        assert_eq!(missing, want);
+        schema["status"]["conditions"] = json!([missing]);
+        assert_eq!(dangling(&schema, false, "t2"), None, "it is right already");
+        let found = dangling(&schema, true, "t2").unwrap();
+        assert_eq!((&found["status"], &found["lastTransitionTime"]), (&json!("False"), &json!("t2")));
+        assert!(found["message"].as_str().unwrap().ends_with("named \"gold\" and it exists"));
+    }
 
     #[test]
     fn all_of_them_are_valid_and_change_by_no_default() {

@@ -51,6 +51,8 @@ pub enum Reason {
     Expired,
     /// 503.
     ServiceUnavailable,
+    /// 507: there is no space to store anything; reads and deletions go on. Not a reason of Kubernetes, whose answer is a 500.
+    InsufficientStorage,
     /// At the end of a command in a container: it ran, and ended with another code than zero.
     NonZeroExitCode,
 }
@@ -75,6 +77,7 @@ const REASONS: &[(Reason, &str)] = &[
     (Reason::InternalError, "InternalError"),
     (Reason::Expired, "Expired"),
     (Reason::ServiceUnavailable, "ServiceUnavailable"),
+    (Reason::InsufficientStorage, "InsufficientStorage"),
     (Reason::NonZeroExitCode, "NonZeroExitCode"),
 ];
 
@@ -454,6 +457,11 @@ impl Status {
         Self::failure(415, Reason::UnsupportedMediaType, message)
     }
 
+    /// 500 without a reason: the form in which Kubernetes answers an error that it has no class for.
+    pub fn unclassified(message: impl Into<String>) -> Self {
+        Self::failure(500, Reason::Unknown, message)
+    }
+
     /// 422 for an object: details carry the Kind and one cause per error.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &ErrorList) -> Self {
         let qualified = About { group, resource: kind };
@@ -494,6 +502,12 @@ impl Status {
     /// 503.
     pub fn service_unavailable(message: impl Into<String>) -> Self {
         Self::failure(503, Reason::ServiceUnavailable, message)
+    }
+
+    /// 507: nothing can be stored until somebody makes space. Without a time to try again after: client-go would keep its user
+    /// waiting through ten attempts before it shows the message, which says what to do.
+    pub fn insufficient_storage(text: &str) -> Self {
+        Self::failure(507, Reason::InsufficientStorage, format!("Insufficient storage: {text}"))
     }
 
     /// 504.

@@ -43,6 +43,7 @@ pub async fn run(pipeline: &Pipeline, here: &Here) -> Result<(), Status> {
     rest.extend(rbac.iter().cloned());
     rest.push(objects::kubernetes_service(pipeline.registry().service_ranges(), here.port()));
     tokio::try_join!(create_all(pipeline, &rest), roles::keep(pipeline, &stored))?;
+    pipeline.settle_flow_schemas().await;
     here.keep(pipeline).await
 }
 
@@ -80,7 +81,7 @@ fn row_of(object: &Value) -> &'static Resource {
 fn create(row: &'static Resource, object: &Value) -> Request {
     let body = serde_json::to_vec(object).expect("a value has string keys only");
     Request {
-        user: UserInfo::new(SELF, [MASTERS]),
+        user: UserInfo::new(SELF, [MASTERS]).into(),
         agent: "kstore-apiserver".into(),
         causes: Vec::new(),
         fence: None,

@@ -8,7 +8,7 @@ mod yaml;
 
 use crate::request::{Body, FieldValidation, Format};
 use kstore_api::kind::{Resource, split_api_version};
-use kstore_api::patch::apply;
+use kstore_api::patch::apply::{self, ApplyError};
 use kstore_api::schema::{self, decode, strict};
 use kstore_api::status::Status;
 use kstore_api::wire;
@@ -56,17 +56,19 @@ pub(crate) fn object(
 ) -> Result<Value, Status> {
     let (mut value, repeated) = parse(expected, body)?;
     check_kind(expected, &mut value)?;
-    let mut problems = match body.format {
-        Format::Json if validation != FieldValidation::Ignore => {
-            strict::duplicate_fields(&body.bytes).iter().map(ToString::to_string).collect()
-        }
-        Format::Yaml if validation != FieldValidation::Ignore => repeated,
-        Format::Json | Format::Yaml | Format::Protobuf => Vec::new(),
+    let unknown = normalize(expected, &mut value)?;
+    if validation == FieldValidation::Ignore {
+        return Ok(value);
+    }
+    let found = match body.format {
+        Format::Json => strict::in_document_order(&body.bytes, unknown),
+        Format::Yaml | Format::Protobuf => unknown,
     };
-    if body.format == Format::Yaml && validation == FieldValidation::Strict && !problems.is_empty() {
+    let mut problems = repeated;
+    if validation == FieldValidation::Strict && !problems.is_empty() {
         problems = vec![format!("yaml: unmarshal errors:\n  {}", problems.join("\n  "))];
     }
-    problems.extend(normalize(expected, &mut value)?.iter().map(ToString::to_string));
+    problems.extend(found.iter().map(ToString::to_string));
     report(expected, problems, validation, warnings)?;
     Ok(value)
 }
@@ -176,7 +178,11 @@ pub(crate) fn configuration(expected: Expected, value: &mut Value) -> Result<(),
     }
     // What is not of its type is told by its path; what is left to refuse are values out of range.
     let ty = type_of(expected)?;
-    apply::check(value, apply::ObjectType::BuiltIn(ty)).map_err(|e| Status::bad_request(e.to_string()))?;
+    apply::check(value, apply::ObjectType::BuiltIn(ty)).map_err(|e| match e {
+        ApplyError::BadRequest(text) => Status::bad_request(text),
+        ApplyError::Unclassified(text) => Status::unclassified(text),
+        ApplyError::Conflicts(_) => Status::internal("a configuration alone conflicts with nothing"),
+    })?;
     decode::normalize(value, ty, decode::Mode::Partial).map(|_| ()).map_err(|e| refused(expected, &e))
 }
 

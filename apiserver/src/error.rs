@@ -32,6 +32,7 @@ pub fn of_commit(error: CommitError) -> Status {
         }
         CommitError::TooLarge(message) => Status::too_large(&message),
         CommitError::Unavailable(_) => unavailable(&error),
+        CommitError::NoSpace(message) => Status::insufficient_storage(&message),
         CommitError::Failed(message) => Status::internal(message),
         // What a real cluster answers when etcd's answer is lost: whoever gets it must read before trying again.
         CommitError::Unknown(_) => Status::timeout(&error.to_string(), 0),
@@ -232,20 +233,16 @@ pub fn of_patch(refused: &PatchError) -> Status {
     match refused {
         PatchError::BadRequest(message) => Status::bad_request(message.as_str()),
         PatchError::TooLarge(message) => Status::too_large(message),
-        PatchError::Unprocessable(message) => unprocessable(message),
+        PatchError::Unprocessable(_) => unprocessable(),
+        PatchError::Unclassified(message) => Status::unclassified(message),
     }
 }
 
-/// 422 without a field. Kubernetes keeps the reason to itself; here the cause has it.
-fn unprocessable(reason: &str) -> Status {
+/// 422 without a field, and without the reason, which Kubernetes keeps to itself: callers tell it in a warning.
+fn unprocessable() -> Status {
     let mut status = Status::bad_request("the server rejected our request due to an error in our request");
     (status.code, status.reason) = (422, Reason::Invalid);
-    let cause = Cause {
-        reason: "UnexpectedServerResponse".to_owned(),
-        message: reason.to_owned(),
-        field: String::new(),
-    };
-    status.details = Some(Box::new(Details { causes: vec![cause], ..Details::default() }));
+    status.details = Some(Box::default());
     status
 }
 
@@ -273,7 +270,7 @@ fn grpc_code(status: &Status) -> Code {
         409 if status.reason == Reason::AlreadyExists => Code::AlreadyExists,
         409 => Code::Aborted,
         410 => Code::OutOfRange,
-        413 | 429 => Code::ResourceExhausted,
+        413 | 429 | 507 => Code::ResourceExhausted,
         503 => Code::Unavailable,
         504 => Code::DeadlineExceeded,
         _ => Code::Internal,

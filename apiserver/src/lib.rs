@@ -4,6 +4,7 @@
 //! `storage` → `cache` → `rest` or `grpc`. Not here: the store itself, and anything that acts on objects by itself
 //! (controllers, scheduler and kubelet are clients).
 
+mod access;
 pub mod admission;
 pub mod authn;
 pub mod authz;
@@ -32,6 +33,8 @@ pub mod storage;
 mod testing;
 pub mod token;
 pub mod tunnel;
+mod unread_body;
 
+pub use pipeline::LocalComponents;
 pub use server::{ApiServer, InProcess, Options, StartError, WatchBatches};
 pub use service_ranges::{ServiceRanges, ServiceRangesError};

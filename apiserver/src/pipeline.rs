@@ -7,19 +7,24 @@ mod component_status;
 mod create;
 mod delete;
 mod eviction;
+mod flow_schema;
 mod in_flight;
 mod read;
+mod renewal;
 mod signing;
 mod subresource;
 mod token;
 mod transact;
+mod unsupported;
 mod update;
 mod warnings;
 
 pub use transact::Transacted;
+pub use unsupported::LocalComponents;
 
 use crate::admission::Admission;
 use crate::authn::UserInfo;
+use crate::authn::service_account::TokenAuthenticator;
 use crate::authz::{self, Attributes, Authorizer};
 use crate::cache::{Cache, Entry, Watch};
 use crate::error;
@@ -32,6 +37,7 @@ use crate::token::Tokens;
 use futures::FutureExt as _;
 use in_flight::InFlight;
 pub(crate) use in_flight::TOO_MANY;
+use kstore_api::flowcontrol;
 use kstore_api::kind::Resource;
 use kstore_api::patch::PatchType;
 use kstore_api::status::{Reason, Status};
@@ -64,6 +70,17 @@ pub enum Answer {
     List(Listed),
     /// Changes, from now on.
     Watch(Box<Watch>),
+}
+
+impl Answer {
+    /// The object, if it is one that was written or would have been.
+    fn written_object(&self) -> Option<Value> {
+        match self {
+            Self::Object(answer) => Some(answer.entry.parse()),
+            Self::Value { value, .. } => Some(value.clone()),
+            Self::Status { .. } | Self::List(_) | Self::Watch(_) => None,
+        }
+    }
 }
 
 /// A stored object, and what to say with it.
@@ -117,7 +134,8 @@ pub struct Pipeline {
     metrics: Arc<Metrics>,
     in_flight: InFlight,
     nondet: Nondet,
-    tokens: Option<Arc<Tokens>>,
+    tokens: Option<TokenAuthenticator>,
+    local: LocalComponents,
 }
 
 impl Pipeline {
@@ -144,13 +162,20 @@ impl Pipeline {
             in_flight: InFlight::default(),
             nondet,
             tokens: None,
+            local: LocalComponents::default(),
         }
     }
 
     /// With a key for tokens of service accounts; without one there are none.
     #[must_use]
     pub fn with_tokens(self, tokens: Option<Arc<Tokens>>) -> Self {
-        Self { tokens, ..self }
+        Self { tokens: tokens.map(TokenAuthenticator::new), ..self }
+    }
+
+    /// Beside these components in its process; without them it warns of nothing that they do not do.
+    #[must_use]
+    pub fn with_local_components(self, local: LocalComponents) -> Self {
+        Self { local, ..self }
     }
 
     /// With networks of the server's own for addresses of services.
@@ -161,7 +186,7 @@ impl Pipeline {
 
     /// The key for tokens of service accounts.
     pub fn tokens(&self) -> Option<&Tokens> {
-        self.tokens.as_deref()
+        self.tokens.as_ref().map(TokenAuthenticator::tokens)
     }
 
     /// The cache behind it.
@@ -237,6 +262,10 @@ impl Pipeline {
             Ok(answer) => answer,
             Err(status) => return Err(Refused { status, warnings }),
         };
+        if request.target.resource.group == flowcontrol::GROUP {
+            // Boxed, for it is rare, and every request would be as large as two.
+            Box::pin(self.settle_flow_schemas_after(&request)).await;
+        }
         let accepted = match (&request.action, &answer) {
             (Action::Delete(options, _), Answer::Object(object)) => options.accepts && !object.removed,
             _ => false,
@@ -248,14 +277,21 @@ impl Pipeline {
     /// can be large.
     async fn act(&self, request: &Request, warnings: &mut Vec<String>) -> Result<Answer, Status> {
         let done = self.act_once(request, warnings).await;
-        match &done {
+        let done = match &done {
             Err(status) if status.reason == Reason::RequestEntityTooLarge => match without_books(request) {
                 // Boxed, for it is rare, and every request would be as large as two.
                 Some(slimmer) => Box::pin(self.act_once(&slimmer, warnings)).await,
                 None => done,
             },
             _ => done,
+        };
+        if let Ok(answer) = &done {
+            let what = (&request.target, &request.action);
+            let unsupported =
+                unsupported::warning(self.local, &request.user, what, || answer.written_object());
+            warnings.extend(unsupported.map(str::to_owned));
         }
+        done
     }
 
     async fn act_once(&self, request: &Request, warnings: &mut Vec<String>) -> Result<Answer, Status> {
@@ -410,4 +446,9 @@ pub(crate) fn in_version(resource: &'static Resource, mut stored: Value) -> Valu
         kstore_api::convert::from_storage(resource, &mut stored);
     }
     stored
+}
+
+/// Whether an action that succeeded has stored or removed something.
+fn is_stored_by(action: &Action) -> bool {
+    action.is_write() && !action.is_dry_run()
 }

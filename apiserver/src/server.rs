@@ -1,6 +1,7 @@
 //! The apiserver as a whole: both doors on one service, reached over TLS or in process. Starts nothing by itself but what its
 //! caller spawns.
 
+use crate::access::AccessRecord;
 use crate::authn::{Peer, UserInfo};
 use crate::bootstrap::{self, Here};
 use crate::cache::{Cache, FillError};
@@ -8,15 +9,18 @@ use crate::grpc::Grpc;
 use crate::identity;
 use crate::limits;
 use crate::metrics::Metrics;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{LocalComponents, Pipeline};
 use crate::provenance::Provenance;
 use crate::rest::Rest;
 use crate::service_ranges::ServiceRanges;
 use crate::storage::{ReadError, SharedStorage};
 use crate::token::Tokens;
 use crate::tunnel::Tunnels;
+use crate::unread_body::DiscardRest;
 use axum::Router;
 use axum::body::Body;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Either};
 use http::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -31,6 +35,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
@@ -64,6 +69,8 @@ pub struct Options {
     pub tokens: Option<Arc<Tokens>>,
     /// The networks of services.
     pub service_ranges: ServiceRanges,
+    /// The components that run in the same process: the server warns of objects on which none of them acts.
+    pub local_components: LocalComponents,
 }
 
 /// Work that the caller of this library spawns.
@@ -122,8 +129,8 @@ impl ApiServer {
         recalled.await.map_err(FillError::from)?;
         spawn(Box::pin(follow));
         let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics);
-        let pipeline =
-            Arc::new(pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges));
+        let pipeline = pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges);
+        let pipeline = Arc::new(pipeline.with_local_components(options.local_components));
         let here = Here::new(&options.advertised, options.client_ca);
         bootstrap::run(&pipeline, &here).await.map_err(StartError::Bootstrap)?;
         let tunnels = Arc::new(Tunnels::default());
@@ -181,9 +188,11 @@ impl ApiServer {
                     let (router, acceptor, stop) = (self.router.clone(), acceptor.clone(), self.stop.clone());
                     let metrics = self.pipeline.metrics().clone();
                     let serving = async move {
-                        match handshake(acceptor, socket, address).await {
-                            Some(tls) => connection(router, tls, address, stop).await,
-                            None => metrics.handshake_failed(),
+                        // A client that has not even said hello is not waited for.
+                        match stop.run_until_cancelled(handshake(acceptor, socket, address)).await {
+                            Some(Some(tls)) => connection(router, tls, address, stop).await,
+                            Some(None) => metrics.handshake_failed(),
+                            None => {}
                         }
                     };
                     let serving = serving.instrument(span);
@@ -257,9 +266,30 @@ async fn handshake(
 async fn connection(router: Router, tls: TlsStream<TcpStream>, address: SocketAddr, stop: CancellationToken) {
     let certificate = tls.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let peer = Peer::tls(certificate.map(AsRef::as_ref), address);
+    let ended = speak(router, peer, tls, stop).await;
+    if let Err(error) = ended {
+        tracing::debug!(%error, %address, "the connection ended");
+    }
+}
+
+/// Serves HTTP/1.1 or HTTP/2 on one connection until its client or `stop` ends it.
+async fn speak<T>(
+    router: Router,
+    peer: Peer,
+    socket: T,
+    stop: CancellationToken,
+) -> Result<(), axum::BoxError>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let stopped = stop.clone();
     let service = tower::service_fn(move |mut request: Request<hyper::body::Incoming>| {
-        request.extensions_mut().insert(peer.clone());
-        router.clone().oneshot(request)
+        let record = AccessRecord::begin(&peer, &mut request);
+        let (mut parts, body) = request.into_parts();
+        parts.extensions.insert(peer.clone());
+        let body = DiscardRest::new(&parts.headers, body, stopped.clone());
+        let answering = router.clone().oneshot(Request::from_parts(parts, body));
+        async move { Ok::<_, Infallible>(logged(record, answering.await.unwrap_or_else(|never| match never {}))) }
     });
     let mut http = auto::Builder::new(TokioExecutor::new());
     http.http2()
@@ -267,18 +297,24 @@ async fn connection(router: Router, tls: TlsStream<TcpStream>, address: SocketAd
         .max_pending_accept_reset_streams(Some(1024))
         .timer(TokioTimer::new());
     http.http1().timer(TokioTimer::new());
-    let serving = http.serve_connection_with_upgrades(TokioIo::new(tls), TowerToHyperService::new(service));
+    let serving =
+        http.serve_connection_with_upgrades(TokioIo::new(socket), TowerToHyperService::new(service));
     let mut serving = std::pin::pin!(serving);
-    let ended = tokio::select! {
+    tokio::select! {
         biased;
         ended = serving.as_mut() => ended,
         () = stop.cancelled() => {
             serving.as_mut().graceful_shutdown();
             serving.await
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, %address, "the connection ended");
+    }
+}
+
+/// The answer, whose end is the end of its record.
+fn logged(record: Option<AccessRecord>, response: Response<Body>) -> Response<Body> {
+    match record {
+        Some(record) => record.answered(response),
+        None => response,
     }
 }
 
@@ -313,14 +349,25 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = <Router as Service<Request<B>>>::Future;
+    type Future = Either<
+        <Router as Service<Request<B>>>::Future,
+        BoxFuture<'static, Result<Response<Body>, Infallible>>,
+    >;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let record = AccessRecord::begin(&self.peer, &mut request);
         request.extensions_mut().insert(self.peer.clone());
-        self.router.call(request)
+        let answering = self.router.call(request);
+        match record {
+            None => Either::Left(answering),
+            Some(record) => Either::Right(async move { Ok(record.answered(answering.await?)) }.boxed()),
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,16 +10,19 @@ use kstore_nondet::Nondet;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::{ApiError, Client, Patch, typed::Kind};
+use crate::{ApiError, Client, Patch, event_batches::EventBatches, typed::Kind};
 
 /// Where a [`Recorder`] of a component leaves its events.
 #[derive(Clone)]
-pub struct ClientSink(Client);
+pub struct ClientSink {
+    client: Client,
+    batches: EventBatches,
+}
 
 impl ClientSink {
     /// A sink that writes through `client`.
     pub fn new(client: &Client) -> Self {
-        Self(client.clone())
+        Self { client: client.clone(), batches: EventBatches::new(client) }
     }
 }
 
@@ -46,12 +49,12 @@ pub fn reference<K: Kind>(object: &K) -> Reference {
 
 impl EventSink for ClientSink {
     async fn write(&self, event: &Event) -> Result<(), SinkError> {
-        let api = self.0.causes(&event.causes).api::<CoreEvent>();
+        let api = self.client.causes(&event.causes).api::<CoreEvent>();
         let ns = match event.about.namespace.as_str() {
             "" => "default",
             ns => ns,
         };
-        let create = async || api.create(ns, &core_event(ns, event)).await.map(drop);
+        let create = async || self.batches.create(ns, core_event(ns, event)).await;
         let update = async || api.patch(ns, &event.name, &newer(event)).await.map(drop);
         let outcome = match event.known {
             // It went away meanwhile: events do, after an hour.

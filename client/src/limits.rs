@@ -29,6 +29,9 @@ pub const MAX_SELECTORS: usize = 64;
 /// holds up the other parts; one batch more may be under way.
 pub const MULTI_BUFFER: usize = 4_096;
 
+/// Events in one transaction. Half of what a server takes, so that little is repeated when it refuses one of them.
+pub const EVENT_BATCH: usize = 64;
+
 /// After this long a common stream that waits for informers which were not started says for which.
 pub const MULTI_WARNING: Duration = Duration::from_secs(120);
 

@@ -142,8 +142,9 @@ pub const RECORDER_REFRESH: Duration = Duration::from_secs(1);
 /// Longest rest of a count: how far the written one is behind at most.
 pub const RECORDER_REFRESH_CAP: Duration = Duration::from_secs(300);
 
-/// Writes of different events that are under way at a time. A few, so that one which hangs holds nobody up.
-pub const RECORDER_IN_FLIGHT: usize = 8;
+/// Writes of different events that are under way at a time. Several, so that one which hangs holds nobody up, and as many as a
+/// sink may store in one transaction.
+pub const RECORDER_IN_FLIGHT: usize = 64;
 
 /// Longest wait for the answer to one write of an event; then it counts as failed.
 pub const RECORDER_WRITE: Duration = Duration::from_secs(10);

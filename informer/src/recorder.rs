@@ -25,7 +25,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{Causes, limits::RECORDER_QUEUE, metrics::Registry};
+use crate::{Causes, Environment, limits::RECORDER_QUEUE, metrics::Registry};
 pub use event::{Event, EventType, Occurrence, Reference};
 use outbox::Outbox;
 pub use sink::{EventSink, SinkError};
@@ -66,20 +66,21 @@ impl Recorder {
     pub fn build<S: EventSink>(
         sink: S,
         component: &str,
-        nondet: &Nondet,
+        environment: impl Into<Environment>,
         stop: &CancellationToken,
-    ) -> (Self, impl Future<Output = ()> + Send + use<S>) {
-        Self::bounded(sink, component, nondet, stop, RECORDER_QUEUE)
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        Self::bounded(sink, component, environment.into(), stop, RECORDER_QUEUE)
     }
 
     /// [`Recorder::build`] with another bound of the events that wait, for tests.
     fn bounded<S: EventSink>(
         sink: S,
         component: &str,
-        nondet: &Nondet,
+        environment: Environment,
         stop: &CancellationToken,
         queue: usize,
     ) -> (Self, impl Future<Output = ()> + Send + use<S>) {
+        let nondet = environment.into_nondet();
         let (sender, inbox) = mpsc::channel(queue);
         let counters = Arc::new(Counters::new(component));
         let outbox = Outbox::new(queue);
@@ -87,12 +88,17 @@ impl Recorder {
             Writer::new(sink, component, inbox, outbox, counters.clone(), nondet.rng.fork(component));
         let driver = writer.run(stop.clone());
         let (causes, host) = (Causes::none(), Arc::from(""));
-        (Self { sender, nondet: nondet.clone(), counters, causes, host, at: None }, driver)
+        (Self { sender, nondet, counters, causes, host, at: None }, driver)
     }
 
     /// Like [`Recorder::build`], driven by a task of its own.
-    pub fn spawn<S: EventSink>(sink: S, component: &str, nondet: &Nondet, stop: &CancellationToken) -> Self {
-        let (recorder, driver) = Self::build(sink, component, nondet, stop);
+    pub fn spawn<S: EventSink>(
+        sink: S,
+        component: &str,
+        environment: impl Into<Environment>,
+        stop: &CancellationToken,
+    ) -> Self {
+        let (recorder, driver) = Self::build(sink, component, environment, stop);
         tokio::spawn(driver);
         recorder
     }

@@ -78,6 +78,7 @@ async fn round(way: Way, events: u64) -> anyhow::Result<f64> {
         client_ca: None,
         tokens: None,
         service_ranges: ServiceRanges::default(),
+        local_components: kstore_apiserver::LocalComponents::default(),
     };
     let follow = |task| drop(tokio::spawn(task));
     let api = ApiServer::start(Arc::new(Embedded::new(store.clone())), options, follow).await?;

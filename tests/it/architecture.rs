@@ -11,7 +11,7 @@ const TABLE: [(&str, u8, &[&str]); 13] = [
     ("api", 0, &[]),
     ("proto", 0, &[]),
     ("store", 1, &["nondet"]),
-    ("informer", 1, &["nondet", "api"]),
+    ("informer", 1, &["nondet"]),
     ("checker", 1, &["nondet", "proto"]),
     ("etcd", 2, &["store", "proto", "nondet"]),
     ("apiserver", 2, &["store", "api", "proto", "nondet"]),

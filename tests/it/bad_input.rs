@@ -2,6 +2,8 @@
 //! Nothing is lost or half done by any of it.
 
 use crate::SERVER;
+use futures::StreamExt as _;
+use http_body_util::BodyExt as _;
 use kstore_apiserver::authn::UserInfo;
 use kstore_client::{Gvr, Kubeconfig, ListParams};
 use kstore_tests::{Cluster, Https, Launch, Reply, Server, Setup, manifests, simulate};
@@ -9,6 +11,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use tower::ServiceExt as _;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -345,6 +348,40 @@ fn a_body_beyond_the_limit_is_refused_over_a_real_connection() {
         assert_eq!((reply.code, reply.text("/reason").as_str()), (413, "RequestEntityTooLarge"));
         let fits = config_map(json!({ "name": "fits", "annotations": { "a": "x".repeat(200_000) } }));
         assert_eq!(door.call("POST", CONFIG_MAPS, &fits).await.code, 201);
+    });
+}
+
+/// A Kubernetes apiserver keeps the connection: Go's HTTP/2 server bounds no answers that come before the body.
+#[test]
+fn a_watch_survives_thousands_of_refused_requests_with_bodies_on_its_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Launch::in_memory(SERVER, dir.path()).args(&["--components", "apiserver"]).start().unwrap();
+    let door = Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap());
+    connected(async {
+        let connection = door.http2().await;
+        let send = |method: &'static str, path: &'static str, body: String| {
+            let request = http::Request::builder().method(method).uri(format!("https://server{path}"));
+            let request = request.header("content-type", JSON).body(tonic::body::Body::new(body)).unwrap();
+            connection.clone().oneshot(request)
+        };
+        let mut watch =
+            send("GET", "/api/v1/namespaces/default/configmaps?watch=true&resourceVersion=0", String::new())
+                .await
+                .unwrap()
+                .into_body()
+                .into_data_stream();
+        for _ in 0..44 {
+            let posts = (0..50).map(|_| send("POST", "/apis/none.io/v1/things", "x".repeat(20_000)));
+            for answer in futures::future::join_all(posts).await {
+                let answer = answer.expect("the connection lives");
+                assert_eq!(answer.status(), 404);
+                answer.into_body().collect().await.unwrap();
+            }
+        }
+        let made = send("POST", CONFIG_MAPS, config_map(json!({ "name": "seen" }))).await.unwrap();
+        assert_eq!(made.status(), 201);
+        let event = watch.next().await.unwrap().unwrap();
+        assert!(String::from_utf8_lossy(&event).contains("seen"), "{event:?}");
     });
 }
 

@@ -6,7 +6,7 @@ use crate::ground::{Ground, Storage};
 use kstore_api::kind;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::storage::SharedStorage;
-use kstore_apiserver::{ApiServer, InProcess, Options, ServiceRanges};
+use kstore_apiserver::{ApiServer, InProcess, LocalComponents, Options, ServiceRanges};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
 use kstore_kubelet_sim::{Handle, Simulator};
 use kstore_nondet::Nondet;
@@ -102,7 +102,11 @@ impl Cluster {
         let nondet = Nondet::simulated(setup.seed);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let ground = Ground::new(setup.storage, &nondet, &stop, &tasks).await;
-        let api = apiserver(ground.storage(), setup.service_ranges, &nondet, &stop, &tasks).await;
+        let local = match setup.loops {
+            Loops::All => LocalComponents::ALL,
+            Loops::None => LocalComponents::default(),
+        };
+        let api = apiserver(ground.storage(), (setup.service_ranges, local), &nondet, &stop, &tasks).await;
         let user = |name: &str, group: Option<&str>| UserInfo::new(name, group);
         let client = |user, agent| {
             let door = api.in_process(user);
@@ -161,7 +165,8 @@ impl Cluster {
     /// As [`Cluster::another_apiserver`], told to give services addresses from other networks.
     pub async fn apiserver_with(&self, ranges: ServiceRanges) -> InProcess {
         let (nondet, stop, tasks) = (&self.nondet, &self.stop, &self.tasks);
-        apiserver(self.ground.storage(), ranges, nondet, stop, tasks).await.in_process(admin())
+        let local = LocalComponents::default();
+        apiserver(self.ground.storage(), (ranges, local), nondet, stop, tasks).await.in_process(admin())
     }
 
     /// The REST door, for the administrator.
@@ -247,7 +252,7 @@ impl Cluster {
 
 async fn apiserver(
     storage: SharedStorage,
-    service_ranges: ServiceRanges,
+    (service_ranges, local_components): (ServiceRanges, LocalComponents),
     nondet: &Nondet,
     stop: &CancellationToken,
     tasks: &TaskTracker,
@@ -260,6 +265,7 @@ async fn apiserver(
         client_ca: Some("test CA".to_owned()),
         tokens: None,
         service_ranges,
+        local_components,
     };
     let follow = |task| drop(tasks.spawn(task));
     ApiServer::start(storage, options, follow).await.expect("a store in memory is readable")

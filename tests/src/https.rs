@@ -1,15 +1,19 @@
 //! The REST door of a real server: one HTTP/1.1 request on a TLS connection of its own, written and read by hand, so that tests
-//! can also send what no client library would.
+//! can also send what no client library would; or many on one HTTP/2 connection.
 
 use crate::Reply;
+use hyper_util::rt::TokioIo;
 use kstore_client::Kubeconfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tonic::transport::{Channel, Endpoint};
 
 /// Where a server is, and the administrator's certificate.
 #[derive(Clone)]
@@ -40,6 +44,25 @@ impl Https {
         Self { address, tls: TlsConnector::from(Arc::new(config)) }
     }
 
+    /// An HTTP/2 connection, made once: a second attempt to connect panics.
+    pub async fn http2(&self) -> Channel {
+        let (door, connected) = (self.clone(), AtomicBool::new(false));
+        let connect = tower::service_fn(move |_: http::Uri| {
+            assert!(!connected.swap(true, Ordering::Relaxed), "the connection was lost");
+            let door = door.clone();
+            async move { Ok::<_, std::io::Error>(TokioIo::new(door.connect().await)) }
+        });
+        let endpoint = Endpoint::from_shared(format!("https://{}", self.address)).expect("it is an address");
+        endpoint.connect_with_connector(connect).await.expect("the server speaks HTTP/2")
+    }
+
+    async fn connect(&self) -> TlsStream<TcpStream> {
+        let socket = TcpStream::connect(&self.address).await.expect("the server listens");
+        let host = self.address.rsplit_once(':').expect("the address has a port").0.to_owned();
+        let name = ServerName::try_from(host).expect("the host is a name or an address");
+        self.tls.connect(name, socket).await.expect("the handshake succeeds")
+    }
+
     /// Sends a request with a body of JSON and reads the answer.
     pub async fn call(&self, method: &str, path: &str, body: &str) -> Reply {
         let request = format!(
@@ -48,10 +71,7 @@ impl Https {
             self.address,
             body.len()
         );
-        let socket = TcpStream::connect(&self.address).await.expect("the server listens");
-        let host = self.address.rsplit_once(':').expect("the address has a port").0.to_owned();
-        let name = ServerName::try_from(host).expect("the host is a name or an address");
-        let mut tls = self.tls.connect(name, socket).await.expect("the handshake succeeds");
+        let mut tls = self.connect().await;
         // A server that has heard enough may answer and close before it has read everything.
         let _ = tls.write_all(request.as_bytes()).await;
         let mut answer = Vec::new();

@@ -84,6 +84,7 @@ impl OnEtcd {
             client_ca: None,
             tokens: None,
             service_ranges: ServiceRanges::default(),
+            local_components: kstore_apiserver::LocalComponents::default(),
         };
         let follow = |task| drop(tasks.spawn(task));
         match ApiServer::start(storage.clone(), options, follow).await {

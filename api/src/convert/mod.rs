@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::kind::Resource;
 use crate::object;
+use crate::schema;
 
 /// The object is not of a version that can be turned into the wanted one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,13 +48,20 @@ pub fn to_version(target: &Resource, object: &mut Value) -> Result<(), NoConvers
 
 /// Turns an object of a row into the version in which it is stored. What is in no version we know stays as it is.
 pub fn to_storage(resource: &Resource, object: &mut Value) {
-    from_storage(resource.storage_row(), object);
+    // The error leaves the object unchanged, which is what is promised here: another writer's version is still readable.
+    to_version(resource.storage_row(), object).ok();
 }
 
-/// Turns a stored object into the version of a row. What is in no version we know stays as it is.
+/// Turns a stored object into the version of a row, with the zero members that this version always prints: a stored object has those
+/// of its own version (`status.currentReplicas` of an autoscaler is printed by v1 alone). What is in no version we know stays as it is.
 pub fn from_storage(resource: &Resource, object: &mut Value) {
-    // The error leaves the object unchanged, which is what is promised here: another writer's version is still readable.
-    to_version(resource, object).ok();
+    let stored_otherwise = object::api_version(object) != resource.api_version();
+    if stored_otherwise
+        && to_version(resource, object).is_ok()
+        && let Some(ty) = schema::of(resource.group, resource.version, resource.kind)
+    {
+        schema::fill::fill(object, ty);
+    }
 }
 
 /// Takes a member out; null where there is none.

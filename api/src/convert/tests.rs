@@ -52,6 +52,19 @@ fn a_cpu_target_is_a_metric_in_v2() {
     assert_eq!((current, back), (&json!(all), v1), "what is now is told in full");
 }
 
+/// `currentReplicas` is an `omitempty` member in v2 and none in v1.
+#[test]
+fn each_version_prints_its_own_zero_members() {
+    let v2 = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"},
+        "spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "d"}}, "status": {"desiredReplicas": 0}});
+    let mut v1 = v2.clone();
+    from_storage(lookup("autoscaling", "v1", HPA).unwrap(), &mut v1);
+    assert_eq!(v1["status"], json!({"currentReplicas": 0, "desiredReplicas": 0}));
+    let mut same = v2.clone();
+    from_storage(lookup("autoscaling", "v2", HPA).unwrap(), &mut same);
+    assert_eq!(same, v2);
+}
+
 #[test]
 fn what_v1_cannot_say_survives_it() {
     let v2 = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"},

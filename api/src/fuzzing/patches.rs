@@ -9,7 +9,7 @@ use crate::schema::{Elem, Field, Shape, Type};
 /// A difference, applied, gives the other document; what was applied passes its own tests; any operations fit or are refused.
 pub(super) fn json_patch(bytes: &[u8]) {
     let mut dice = Dice(bytes);
-    let (a, b) = (dice.json(4), dice.json(4));
+    let (a, b) = (dice.map(4), dice.map(4));
     let mut operations = Vec::new();
     difference(&a, &b, "", &mut operations);
     let mut tests = Vec::new();

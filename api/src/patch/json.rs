@@ -1,10 +1,14 @@
-//! JSON patch (RFC 6902), with the bounds and the error texts of Kubernetes.
+//! JSON patch (RFC 6902) as Kubernetes reads it, with its bounds and error texts. Where its library is laxer than the RFC, so is this:
+//! `replace` adds a member that is not there, `test` for null passes where nothing is, `copy` of nothing copies null, negative indexes
+//! count from the end. Not merge patches, which are in `merge` and `strategic`.
 
-use json_patch::{PatchErrorKind, PatchOperation};
-use serde_json::Value;
+mod container;
+
+use serde_json::{Map, Value};
 
 use super::PatchError;
 use crate::schema::limits::{MAX_COPY_BYTES, MAX_DEPTH, MAX_JSON_PATCH_OPERATIONS};
+use container::{Misfit, locate};
 
 /// Applies the operations of `patch`, a JSON array, one after the other.
 ///
@@ -12,6 +16,7 @@ use crate::schema::limits::{MAX_COPY_BYTES, MAX_DEPTH, MAX_JSON_PATCH_OPERATIONS
 /// The patch is no list of operations (400), has too many of them or copies too much (413), or one does not fit (422).
 pub fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError> {
     let operations = patch.as_array().ok_or_else(|| malformed("expected a list of operations"))?;
+    let operations = operations.iter().map(Operation::read).collect::<Result<Vec<_>, _>>()?;
     if operations.len() > MAX_JSON_PATCH_OPERATIONS {
         let count = operations.len();
         return Err(PatchError::TooLarge(format!(
@@ -21,36 +26,18 @@ pub fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError> {
     let mut value = current.clone();
     let mut copied = 0;
     for operation in operations {
-        let operation: PatchOperation = serde_json::from_value(operation.clone()).map_err(malformed)?;
-        copied += copied_bytes(&value, &operation);
-        if copied > MAX_COPY_BYTES {
-            return Err(PatchError::TooLarge(format!(
-                "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {MAX_COPY_BYTES}"
-            )));
-        }
-        if finds_nothing(&value, &operation) {
-            continue;
-        }
-        json_patch::patch(&mut value, std::slice::from_ref(&operation))
-            .map_err(|e| misfit(&operation, &e.kind))?;
+        copied += operation.apply(&mut value, MAX_COPY_BYTES.saturating_sub(copied)).map_err(|stop| match stop {
+            Stop::Unfit(text) => PatchError::Unprocessable(text),
+            Stop::CopiesTooMuch(bytes) => PatchError::TooLarge(format!(
+                "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {MAX_COPY_BYTES}",
+                copied + bytes
+            )),
+        })?;
     }
     if deeper_than(&value, MAX_DEPTH) {
         return Err(PatchError::Unprocessable("exceeded max depth".to_owned()));
     }
     Ok(value)
-}
-
-/// A test for null passes where there is nothing: beyond the RFC, but what the server does with the library it uses, and how clients
-/// add the first finalizer only if there is none.
-fn finds_nothing(value: &Value, operation: &PatchOperation) -> bool {
-    match operation {
-        PatchOperation::Test(test) => test.value.is_null() && value.pointer(test.path.as_str()).is_none(),
-        PatchOperation::Add(_)
-        | PatchOperation::Remove(_)
-        | PatchOperation::Replace(_)
-        | PatchOperation::Move(_)
-        | PatchOperation::Copy(_) => false,
-    }
 }
 
 /// Operations can nest what no JSON parser would read back.
@@ -67,42 +54,163 @@ fn malformed(reason: impl std::fmt::Display) -> PatchError {
     PatchError::BadRequest(format!("error decoding patch: {reason}"))
 }
 
-/// What a copy adds; a chain of copies could otherwise double the object with each operation.
-fn copied_bytes(value: &Value, operation: &PatchOperation) -> usize {
-    match operation {
-        PatchOperation::Copy(copy) => value.pointer(copy.from.as_str()).map_or(0, |v| v.to_string().len()),
-        PatchOperation::Add(_)
-        | PatchOperation::Remove(_)
-        | PatchOperation::Replace(_)
-        | PatchOperation::Move(_)
-        | PatchOperation::Test(_) => 0,
+/// One operation of a patch; a member that is not there is `None`.
+struct Operation<'p> {
+    op: &'p str,
+    path: Option<&'p str>,
+    from: Option<&'p str>,
+    value: Option<&'p Value>,
+}
+
+/// Why an operation is not carried out.
+enum Stop {
+    /// It does not fit the object.
+    Unfit(String),
+    /// It would copy so many bytes.
+    CopiesTooMuch(usize),
+}
+
+fn unfit(text: String) -> Stop {
+    Stop::Unfit(text)
+}
+
+impl<'p> Operation<'p> {
+    fn read(operation: &'p Value) -> Result<Self, PatchError> {
+        let members: &Map<String, Value> =
+            operation.as_object().ok_or_else(|| malformed("an operation is not a map"))?;
+        let text = |name: &str| match members.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str())),
+            Some(_) => Err(malformed(format!("{name} of an operation is not a string"))),
+        };
+        let op = text("op")?.unwrap_or("unknown");
+        Ok(Self { op, path: text("path")?, from: text("from")?, value: members.get("value") })
+    }
+
+    /// Carries the operation out, and returns the bytes that it copied, at most `copy_limit`.
+    fn apply(&self, document: &mut Value, copy_limit: usize) -> Result<usize, Stop> {
+        match self.op {
+            "add" => self.add(document),
+            "remove" => self.remove(document),
+            "replace" => self.replace(document),
+            "move" => self.move_value(document),
+            "test" => self.test(document),
+            "copy" => return self.copy(document, copy_limit),
+            other => Err(format!("Unexpected kind: {other}")),
+        }
+        .map_err(unfit)?;
+        Ok(0)
+    }
+
+    fn add(&self, document: &mut Value) -> Result<(), String> {
+        let path = self.path.ok_or("add operation failed to decode path: missing value")?;
+        let (place, key) = locate(document, path).ok_or_else(|| {
+            format!("add operation does not apply: doc is missing path: \"{path}\": missing value")
+        })?;
+        place.add(&key, self.given()).map_err(|why| error_in("add", path, &why))
+    }
+
+    fn remove(&self, document: &mut Value) -> Result<(), String> {
+        let path = self.path.ok_or("remove operation failed to decode path: missing value")?;
+        let (place, key) = locate(document, path).ok_or_else(|| {
+            format!("remove operation does not apply: doc is missing path: \"{path}\": missing value")
+        })?;
+        place.remove(&key).map(|_| ()).map_err(|why| error_in("remove", path, &why))
+    }
+
+    fn replace(&self, document: &mut Value) -> Result<(), String> {
+        let path = self
+            .path
+            .ok_or("replace operation failed to decode path: operation missing path field: missing value")?;
+        if path.is_empty() {
+            let value = self.given();
+            if !(value.is_object() || value.is_array()) {
+                return Err("replace operation value must be object or array".to_owned());
+            }
+            *document = value;
+            return Ok(());
+        }
+        let (mut place, key) = locate(document, path).ok_or_else(|| {
+            format!("replace operation does not apply: doc is missing path: {path}: missing value")
+        })?;
+        if place.get(&key).is_err() {
+            return Err(format!(
+                "replace operation does not apply: doc is missing key: {path}: missing value"
+            ));
+        }
+        place.set(&key, self.given()).map_err(|why| error_in("remove", path, &why))
+    }
+
+    fn move_value(&self, document: &mut Value) -> Result<(), String> {
+        let from = self
+            .from
+            .ok_or("move operation failed to decode from: operation, missing from field: missing value")?;
+        let (mut place, key) = locate(document, from).ok_or_else(|| {
+            format!("move operation does not apply: doc is missing from path: {from}: missing value")
+        })?;
+        place.get(&key).map_err(|why| error_in("move", &key, &why))?;
+        let value = place.remove(&key).map_err(|why| error_in("move", &key, &why))?;
+        let path = self
+            .path
+            .ok_or("move operation failed to decode path: operation missing path field: missing value")?;
+        let (place, key) = locate(document, path).ok_or_else(|| {
+            format!("move operation does not apply: doc is missing destination path: {path}: missing value")
+        })?;
+        place.add(&key, value).map_err(|why| error_in("move", path, &why))
+    }
+
+    fn test(&self, document: &mut Value) -> Result<(), String> {
+        let path = self
+            .path
+            .ok_or("test operation failed to decode path: operation missing path field: missing value")?;
+        let failed = || Err(format!("testing value {path} failed: test failed"));
+        if path.is_empty() {
+            return if *document == self.given() { Ok(()) } else { failed() };
+        }
+        let (mut place, key) = locate(document, path).ok_or_else(|| {
+            format!("test operation does not apply: is missing path: {path}: missing value")
+        })?;
+        let found = place.get(&key).map_err(|why| error_in("test", path, &why))?;
+        if found.cloned().unwrap_or_default() == self.given() { Ok(()) } else { failed() }
+    }
+
+    fn copy(&self, document: &mut Value, limit: usize) -> Result<usize, Stop> {
+        let from = self
+            .from
+            .ok_or("copy operation failed to decode from: operation, missing from field: missing value");
+        let from = from.map_err(|text| unfit(text.to_owned()))?;
+        let (mut place, key) = locate(document, from).ok_or_else(|| {
+            unfit(format!("copy operation does not apply: doc is missing from path: {from}: missing value"))
+        })?;
+        let found =
+            place.get(&key).map_err(|why| unfit(format!("error in copy for from: '{from}': {why}")))?;
+        let value = found.cloned();
+        let path = self
+            .path
+            .ok_or_else(|| unfit("copy operation failed to decode path: missing value".to_owned()))?;
+        let (place, key) = locate(document, path).ok_or_else(|| {
+            unfit(format!(
+                "copy operation does not apply: doc is missing destination path: {path}: missing value"
+            ))
+        })?;
+        let bytes = value.as_ref().map_or(0, |value| value.to_string().len());
+        if bytes > limit {
+            return Err(Stop::CopiesTooMuch(bytes));
+        }
+        place
+            .add(&key, value.unwrap_or_default())
+            .map_err(|why| unfit(format!("error while adding value during copy: {why}")))?;
+        Ok(bytes)
+    }
+
+    /// The value; none is null.
+    fn given(&self) -> Value {
+        self.value.cloned().unwrap_or_default()
     }
 }
 
-fn misfit(operation: &PatchOperation, kind: &PatchErrorKind) -> PatchError {
-    let (name, from) = match operation {
-        PatchOperation::Add(_) => ("add", None),
-        PatchOperation::Remove(_) => ("remove", None),
-        PatchOperation::Replace(_) => ("replace", None),
-        PatchOperation::Move(op) => ("move", Some(op.from.as_str())),
-        PatchOperation::Copy(op) => ("copy", Some(op.from.as_str())),
-        PatchOperation::Test(_) => ("test", None),
-    };
-    let path = operation.path().as_str();
-    PatchError::Unprocessable(match kind {
-        PatchErrorKind::TestFailed => format!("testing value {path} failed: test failed"),
-        PatchErrorKind::InvalidFromPointer => {
-            format!(
-                "{name} operation does not apply: doc is missing from path: {}: missing value",
-                from.unwrap_or(path)
-            )
-        }
-        PatchErrorKind::InvalidPointer | PatchErrorKind::CannotMoveInsideItself => {
-            format!("{name} operation does not apply: doc is missing path: \"{path}\": missing value")
-        }
-        // The crate may add kinds; they are misfits all the same.
-        _ => format!("{name} operation does not apply at \"{path}\""),
-    })
+fn error_in(operation: &str, path: &str, why: &Misfit) -> String {
+    format!("error in {operation} for path: '{path}': {why}")
 }
 
 #[cfg(test)]
@@ -139,7 +247,7 @@ mod tests {
 
     #[test]
     fn each_failure_has_its_class_and_text() {
-        let current = json!({"spec": {"replicas": 1}});
+        let current = json!({"spec": {"replicas": 1}, "l": []});
         let unfit = |text: &str| PatchError::Unprocessable(text.to_owned());
         let cases = [
             (
@@ -148,15 +256,50 @@ mod tests {
             ),
             (
                 json!([{"op": "remove", "path": "/x"}]),
-                unfit("remove operation does not apply: doc is missing path: \"/x\": missing value"),
+                unfit("error in remove for path: '/x': Unable to remove nonexistent key: x: missing value"),
             ),
+            (
+                json!([{"op": "remove", "path": "/x/y"}]),
+                unfit("remove operation does not apply: doc is missing path: \"/x/y\": missing value"),
+            ),
+            (
+                json!([{"op": "replace", "path": "/x/y", "value": 1}]),
+                unfit("replace operation does not apply: doc is missing path: /x/y: missing value"),
+            ),
+            (
+                json!([{"op": "replace", "path": "/l/5", "value": 1}]),
+                unfit("replace operation does not apply: doc is missing key: /l/5: missing value"),
+            ),
+            (
+                json!([{"op": "add", "path": "/l/5", "value": 1}]),
+                unfit(
+                    "error in add for path: '/l/5': Unable to access invalid index: 5: invalid index referenced",
+                ),
+            ),
+            (
+                json!([{"op": "add", "path": "/l/x", "value": 1}]),
+                unfit(
+                    "error in add for path: '/l/x': value was not a proper array index: 'x': \
+                     strconv.Atoi: parsing \"x\": invalid syntax",
+                ),
+            ),
+            (
+                json!([{"op": "test", "path": "/x/y", "value": null}]),
+                unfit("test operation does not apply: is missing path: /x/y: missing value"),
+            ),
+            (
+                json!([{"op": "move", "from": "/x", "path": "/y"}]),
+                unfit("error in move for path: 'x': Unable to remove nonexistent key: x: missing value"),
+            ),
+            (json!([{"op": "bad"}]), unfit("Unexpected kind: bad")),
+            (json!([{"op": "add"}]), unfit("add operation failed to decode path: missing value")),
             (
                 json!([{"op": "add", "path": "/x/y", "value": 1}]),
                 unfit("add operation does not apply: doc is missing path: \"/x/y\": missing value"),
             ),
             (
-                json!([{"op": "copy", "path": "/y", "from": "/x"}]),
-                unfit("copy operation does not apply: doc is missing from path: /x: missing value"),
+                json!([{"op": "copy", "path": "/y", "from": "/x/z"}]),
+                unfit("copy operation does not apply: doc is missing from path: /x/z: missing value"),
             ),
             (
                 json!({}),
@@ -166,7 +309,30 @@ mod tests {
         for (patch, want) in cases {
             assert_eq!(apply(&current, &patch).unwrap_err(), want);
         }
-        assert!(matches!(apply(&current, &json!([{"op": "bad"}])), Err(PatchError::BadRequest(_))));
+        assert!(matches!(apply(&current, &json!([{"op": 1}])), Err(PatchError::BadRequest(_))));
+    }
+
+    /// evanphx/json-patch v4, which Kubernetes uses, never says that a map lacks a key that it is asked for.
+    #[test]
+    fn kubernetes_library_is_laxer_than_the_rfc() {
+        let current = json!({"data": {"a": "1"}, "l": [1, 2, 3]});
+        let cases = [
+            (
+                json!({"op": "replace", "path": "/data/b", "value": "2"}),
+                json!({"data": {"a": "1", "b": "2"}, "l": [1, 2, 3]}),
+            ),
+            (json!({"op": "add", "path": "/data/b"}), json!({"data": {"a": "1", "b": null}, "l": [1, 2, 3]})),
+            (json!({"op": "copy", "from": "/none", "path": "/data"}), json!({"data": null, "l": [1, 2, 3]})),
+            (json!({"op": "remove", "path": "/l/-1"}), json!({"data": {"a": "1"}, "l": [1, 2]})),
+            (
+                json!({"op": "add", "path": "/l/-1", "value": 4}),
+                json!({"data": {"a": "1"}, "l": [1, 2, 3, 4]}),
+            ),
+            (json!({"op": "replace", "path": "", "value": {}}), json!({})),
+        ];
+        for (operation, want) in cases {
+            assert_eq!(apply(&current, &json!([operation])).unwrap(), want, "{operation}");
+        }
     }
 
     #[test]
@@ -178,9 +344,9 @@ mod tests {
         let double = json!({"op": "copy", "from": "/l", "path": "/l/-"});
         let bomb = Value::Array(vec![double; 64]);
         assert!(matches!(apply(&json!({"l": ["text"]}), &bomb), Err(PatchError::TooLarge(_))));
-        let deeper = json!({"op": "copy", "from": "", "path": "/a"});
+        let deeper = json!({"op": "copy", "from": "/a", "path": "/a/a"});
         let tower = Value::Array(vec![deeper; 200]);
-        let error = apply(&json!({}), &tower).unwrap_err();
+        let error = apply(&json!({"a": {}}), &tower).unwrap_err();
         assert_eq!(error, PatchError::Unprocessable("exceeded max depth".to_owned()));
     }
 }

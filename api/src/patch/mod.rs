@@ -57,4 +57,7 @@ pub enum PatchError {
     /// 422: well-formed, but it does not fit this object.
     #[error("{0}")]
     Unprocessable(String),
+    /// 500 without a reason: a strategic merge patch that cannot be merged. Kubernetes gives these errors no class of their own.
+    #[error("{0}")]
+    Unclassified(String),
 }

@@ -179,7 +179,7 @@ fn set_orders(
         };
         let Some(field) = shaped.field(name) else {
             let of = shaped.name();
-            return Err(bad(format!(
+            return Err(unclassified(format!(
                 "unable to find api field in struct {of} for the json field \"{name}\""
             )));
         };
@@ -225,9 +225,14 @@ fn bad(text: impl Into<String>) -> PatchError {
     PatchError::BadRequest(text.into())
 }
 
+/// What Kubernetes' library reports without one of the errors that its server knows.
+fn unclassified(text: impl Into<String>) -> PatchError {
+    PatchError::Unclassified(text.into())
+}
+
 /// A value of another type than a directive needs.
 fn bad_type(expected: &str, found: Option<&Value>) -> PatchError {
-    bad(format!("expected a {expected}, but received a {}", go_type(found)))
+    unclassified(format!("expected a {expected}, but received a {}", go_type(found)))
 }
 
 /// The type of a JSON value in Go's spelling.
@@ -245,7 +250,7 @@ fn go_type(value: Option<&Value>) -> &'static str {
 
 fn unknown_directive(directive: &Value, map: &Map<String, Value>) -> PatchError {
     let name = directive.as_str().map_or_else(|| directive.to_string(), str::to_owned);
-    bad(format!("unknown patch type: {name} in map: {}", in_go(&Value::Object(map.clone()))))
+    unclassified(format!("unknown patch type: {name} in map: {}", in_go(&Value::Object(map.clone()))))
 }
 
 /// A value as Go's `%v` prints it, which is what clients of these messages know.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::decode::{Mode, normalize};
 use super::fill::fill;
-use super::strict::duplicate_fields;
+use super::strict::{duplicate_fields, in_document_order};
 use super::{lookup, of};
 
 fn read(kind: (&str, &str, &str), mut body: Value) -> Result<(Value, Vec<String>), String> {
@@ -191,6 +191,22 @@ fn duplicate_members_are_found_wherever_they_are() {
         ["duplicate field \"spec.replicas\"", "duplicate field \"spec.l[1].a\"", "duplicate field \"spec\""];
     assert_eq!(found, want);
     assert!(duplicate_fields(b"{\"a\":1,").is_empty());
+}
+
+/// `sigs.k8s.io/json` reports as it reads: in order, each problem once, and nothing from within what it skips.
+#[test]
+fn strict_problems_come_in_the_order_of_the_document() {
+    let json = br#"{"zzz": {"a": 1, "a": 2}, "spec": {"replicas": 1, "replicas": 2, "odd": 1, "odd": 2, "replicas": 3}, "zzz": 1, "aaa": 1}"#;
+    let mut value: Value = serde_json::from_slice(json).unwrap();
+    let unknown = normalize(&mut value, of("apps", "v1", "ReplicaSet").unwrap(), Mode::Whole).unwrap();
+    let found: Vec<_> = in_document_order(json, unknown).iter().map(ToString::to_string).collect();
+    let want = [
+        "unknown field \"zzz\"",
+        "duplicate field \"spec.replicas\"",
+        "unknown field \"spec.odd\"",
+        "unknown field \"aaa\"",
+    ];
+    assert_eq!(found, want);
 }
 
 fn any_json() -> impl Strategy<Value = Value> {

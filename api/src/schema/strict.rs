@@ -1,9 +1,10 @@
-//! Finds members that a JSON text states twice. Parsed values keep only the last, so this reads the text.
+//! Finds members that a JSON text states twice, and the order in which its problems occur. Parsed values keep only the last of a
+//! member and no order, so this reads the text.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::decode::FieldProblem;
 use super::limits::MAX_FIELD_PROBLEMS;
@@ -16,7 +17,14 @@ pub const MAX_PROBLEMS: usize = MAX_FIELD_PROBLEMS;
 /// parser that follows refuses it.
 #[must_use]
 pub fn duplicate_fields(json: &[u8]) -> Vec<FieldProblem> {
-    let mut walk = Walk { path: Path::default(), found: Vec::new() };
+    in_document_order(json, Vec::new())
+}
+
+/// These unknown fields of a JSON text, and its duplicate ones, each once and in order of occurrence. What is within an unknown field
+/// is no problem of its own, and an unknown field that is stated twice is unknown.
+#[must_use]
+pub fn in_document_order(json: &[u8], unknown: Vec<FieldProblem>) -> Vec<FieldProblem> {
+    let mut walk = Walk { path: Path::default(), unknown: unknown.into_iter().collect(), found: Vec::new() };
     let mut reader = serde_json::Deserializer::from_slice(json);
     // An error ends the walk; what was found before it stands.
     let _ = Seed(&mut walk).deserialize(&mut reader);
@@ -25,7 +33,29 @@ pub fn duplicate_fields(json: &[u8]) -> Vec<FieldProblem> {
 
 struct Walk {
     path: Path,
+    unknown: BTreeSet<FieldProblem>,
     found: Vec<FieldProblem>,
+}
+
+impl Walk {
+    /// Whether the path and one more member name an unknown field, which is then reported.
+    fn is_unknown(&mut self, name: &str) -> bool {
+        if self.unknown.is_empty() {
+            return false;
+        }
+        let problem = FieldProblem::Unknown(self.path.strict(name));
+        let is_unknown = self.unknown.contains(&problem);
+        if is_unknown {
+            self.report(problem);
+        }
+        is_unknown
+    }
+
+    fn report(&mut self, problem: FieldProblem) {
+        if self.found.len() < MAX_FIELD_PROBLEMS && !self.found.contains(&problem) {
+            self.found.push(problem);
+        }
+    }
 }
 
 struct Seed<'a>(&'a mut Walk);
@@ -48,8 +78,13 @@ impl<'de> Visitor<'de> for Seed<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut seen = BTreeSet::new();
         while let Some(name) = map.next_key::<String>()? {
-            if seen.contains(&name) && self.0.found.len() < MAX_FIELD_PROBLEMS {
-                self.0.found.push(FieldProblem::Duplicate(self.0.path.strict(&name)));
+            if self.0.is_unknown(&name) {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            if seen.contains(&name) {
+                let problem = FieldProblem::Duplicate(self.0.path.strict(&name));
+                self.0.report(problem);
             }
             self.0.path.push(Step::Key(name.clone()));
             map.next_value_seed(Seed(self.0))?;

@@ -1,6 +1,8 @@
 //! The roles and bindings that every cluster starts with, as data. Names and permissions are Kubernetes'; the roles of kstore's
 //! own components are named `system:kstore:…`. No logic but turning the data into objects.
 
+mod namespaced;
+
 use serde_json::{Map, Value, json};
 
 /// A rule, with words separated by blanks. `-` is the core group.
@@ -332,11 +334,15 @@ const BINDINGS: &[Binding] = &[
 /// The aggregated roles: name, and what they are part of in turn.
 const AGGREGATED: [(&str, &[&str]); 3] = [("admin", &[]), ("edit", &["admin"]), ("view", &["edit"])];
 
-/// All ClusterRoles and ClusterRoleBindings, in the order in which they should be made.
+/// All roles and bindings, cluster-wide and namespaced, in the order in which they should be made.
 pub fn objects() -> Vec<Value> {
     let roles = ROLES.iter().map(Role::to_value);
     let aggregated = AGGREGATED.iter().map(|(name, part_of)| aggregated_role(name, part_of));
-    roles.chain(aggregated).chain(BINDINGS.iter().map(Binding::to_value)).collect()
+    roles
+        .chain(aggregated)
+        .chain(BINDINGS.iter().map(Binding::to_value))
+        .chain(namespaced::objects())
+        .collect()
 }
 
 impl Role {

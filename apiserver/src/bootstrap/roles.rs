@@ -34,7 +34,7 @@ fn reconciled(stored: &Value, wanted: &Value) -> Value {
         add_members(&mut next["metadata"], marks, &wanted["metadata"][marks]);
     }
     match wanted["kind"].as_str() {
-        Some("ClusterRole") => {
+        Some("ClusterRole" | "Role") => {
             add_rules(&mut next, wanted);
             add_selectors(&mut next, wanted);
         }

@@ -3,11 +3,12 @@
 use super::{Expected, check_kind, normalize_as, yaml};
 use crate::request::{FieldValidation, Target};
 use kstore_api::field::{ErrorList, Path};
-use kstore_api::meta;
+use kstore_api::kind::{self, split_api_version};
 use kstore_api::patch::{PatchType, strategic};
-use kstore_api::schema::decode::{DecodeError, Mode};
-use kstore_api::schema::strict;
+use kstore_api::schema::decode::{DecodeError, FieldProblem, Mode};
+use kstore_api::schema::{self, strict};
 use kstore_api::status::Status;
+use kstore_api::{convert, meta, object};
 use serde_json::Value;
 
 /// A patch that has been read.
@@ -19,6 +20,13 @@ pub(crate) struct Patch {
     pub value: Value,
     /// What strict validation refuses in its text.
     problems: Vec<String>,
+}
+
+impl Patch {
+    /// Whether its text has something that strict validation refuses.
+    pub(crate) fn has_problems(&self) -> bool {
+        !self.problems.is_empty()
+    }
 }
 
 /// Reads the body of a patch of JSON.
@@ -93,44 +101,55 @@ const CONVERTING: &str = "error converting YAML to JSON";
 
 /// Members stated twice, and members that an operation does not have.
 fn problems(kind: PatchType, body: &[u8], value: &Value) -> Vec<String> {
-    let repeated = strict::duplicate_fields(body).into_iter().map(|problem| problem.to_string());
     if kind != PatchType::Json {
-        return repeated.collect();
+        return strict::duplicate_fields(body).iter().map(ToString::to_string).collect();
     }
     let operations = value.as_array().map(Vec::as_slice).unwrap_or_default();
     let members = operations.iter().enumerate().flat_map(|(at, operation)| {
         let names = operation.as_object().into_iter().flat_map(|members| members.keys());
         let odd = names.filter(|name| !matches!(name.as_str(), "op" | "path" | "from" | "value"));
-        odd.map(move |name| format!("unknown field \"[{at}].{name}\""))
+        odd.map(move |name| FieldProblem::Unknown(format!("[{at}].{name}")))
     });
-    repeated.chain(members).take(strict::MAX_PROBLEMS).map(|text| format!("json patch {text}")).collect()
+    let found = strict::in_document_order(body, members.take(strict::MAX_PROBLEMS).collect());
+    found.iter().map(|problem| format!("json patch {problem}")).collect()
 }
 
-/// Brings what a patch made of an object into canonical form.
+/// Brings what a patch made of an object into canonical form. `again` makes the same of it once more.
 ///
 /// # Errors
 /// 422 about the field `patch` if it is no object of the kind any more, or if strict validation refuses it; 400 if it is
-/// another object.
+/// in another namespace.
 pub(crate) fn patched(
     target: &Target,
     patch: &Patch,
     value: &mut Value,
+    again: impl Fn() -> Result<Value, Status>,
     validation: FieldValidation,
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
     let expected = Expected::of(target.resource, target.subresource);
-    check_kind(expected, value)?;
-    // What the client is shown: for a strategic merge its patch, else the result.
-    let shown = match patch.kind {
-        PatchType::Strategic => None,
-        PatchType::Json | PatchType::Merge | PatchType::Apply => Some(value.to_string()),
+    // What a refusal shows: of a strategic merge its patch, else the result. Nearly every patch is taken, so the result is made again for
+    // a refusal instead of being copied for each patch.
+    let shown = || match patch.kind {
+        PatchType::Strategic => Ok(strategic::in_go(&patch.value)),
+        PatchType::Json | PatchType::Merge | PatchType::Apply => Ok(again()?.to_string()),
     };
     let refused = |text: String| {
-        let shown = shown.clone().unwrap_or_else(|| strategic::in_go(&patch.value));
+        let shown = match shown() {
+            Ok(shown) => shown,
+            Err(status) => return status,
+        };
         let mut errors = ErrorList::new();
         errors.invalid(&Path::new("patch"), &shown, text);
         Status::invalid("", "", "", &errors)
     };
+    match patch.kind {
+        PatchType::Strategic => keep_kind(expected, value),
+        PatchType::Json | PatchType::Merge | PatchType::Apply => {
+            foreign_kind(expected, value).map_or(Ok(()), |text| Err(refused(text)))?;
+        }
+    }
+    check_kind(expected, value)?;
     let unknown =
         normalize_as(expected, value, Mode::Whole)?.map_err(|e| refused(mistyped(patch.kind, &e)))?;
     check_namespace(target, value)?;
@@ -147,6 +166,46 @@ pub(crate) fn patched(
         }
     }
 }
+
+/// Kubernetes reads the result of a strategic merge as the kind of the endpoint, whatever the patch says that it is: Ansible's
+/// `k8s_scale` patches a Scale with the kind of the workload.
+fn keep_kind(expected: Expected, value: &mut Value) {
+    for (member, own) in [("apiVersion", expected.api_version()), ("kind", expected.kind.to_owned())] {
+        if value.get(member).is_some_and(Value::is_string) {
+            value[member] = own.into();
+        }
+    }
+}
+
+/// Why an object that says that it is of another kind cannot become one of the expected kind; `None` if it says no such thing. Of
+/// another version it is turned into the expected one.
+fn foreign_kind(expected: Expected, value: &mut Value) -> Option<String> {
+    let (api_version, kind) = (object::api_version(value).to_owned(), object::kind(value).to_owned());
+    let own = expected.api_version();
+    let (api_version, kind) = match (api_version.as_str(), kind.as_str()) {
+        ("", "") => return None,
+        ("", kind) => (own.clone(), kind.to_owned()),
+        (api_version, "") => (api_version.to_owned(), expected.kind.to_owned()),
+        _ => (api_version, kind),
+    };
+    if (api_version.as_str(), kind.as_str()) == (own.as_str(), expected.kind) {
+        return None;
+    }
+    let (group, version) = split_api_version(&api_version);
+    if schema::of(group, version, &kind).is_none() {
+        return Some(format!(
+            "no kind {kind:?} is registered for version {api_version:?} in scheme {SCHEME:?}"
+        ));
+    }
+    let turned = kind::lookup_api_version(&own, expected.kind)
+        .is_some_and(|row| kind == expected.kind && convert::to_version(row, value).is_ok());
+    let package = if expected.group.is_empty() { "core" } else { expected.group.split('.').next()? };
+    let to = expected.kind;
+    (!turned).then(|| format!("converting ({version}.{kind}) to ({package}.{to}): unknown conversion"))
+}
+
+/// Where Kubernetes' table of kinds is, as its messages say.
+const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
 /// Kubernetes does not write the result of a strategic merge as JSON before it reads it as the kind, and says so.
 fn mistyped(kind: PatchType, error: &DecodeError) -> String {

@@ -54,14 +54,18 @@ impl Pipeline {
     ) -> Result<Answer, Status> {
         let generated = meta::name(&object).is_empty() && !meta::generate_name(&object).is_empty();
         let mut attempts = if generated { limits::GENERATE_NAME_ATTEMPTS } else { 1 };
+        let version = meta::resource_version(&object).to_owned();
         loop {
             attempts -= 1;
             // The last attempt needs no copy to begin anew with.
             let mut object = if attempts > 0 { object.clone() } else { std::mem::take(&mut object) };
             let target = self.admit_new(request, &mut object, options)?;
+            if !options.dry_run {
+                check_version(&version)?;
+            }
             let mandate = self.mandate(request);
             match self.registry.create(&target, object, mandate, options.dry_run).await {
-                Ok(entry) if options.dry_run => return Ok(unstored(target.resource, &entry)),
+                Ok(entry) if options.dry_run => return Ok(unstored(target.resource, &entry, &version)),
                 Ok(entry) => {
                     return Ok(Answer::Object(ObjectAnswer { created: true, ..ObjectAnswer::of(entry) }));
                 }
@@ -115,9 +119,6 @@ impl Pipeline {
     /// Name, namespace and what only the server sets.
     fn begin(&self, target: &mut Target, object: &mut Value) -> Result<(), Status> {
         check_namespace(target, object)?;
-        if !meta::resource_version(object).is_empty() {
-            return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
-        }
         let generate = meta::generate_name(object).to_owned();
         if meta::name(object).is_empty() && !generate.is_empty() {
             meta::set_name(object, &meta::generated_name(&generate, &self.nondet.rng.name_suffix(5)));
@@ -132,10 +133,19 @@ impl Pipeline {
     }
 }
 
-/// The answer to a create that was only tried: an object that no revision has.
-pub(super) fn unstored(resource: &'static Resource, entry: &Entry) -> Answer {
+/// A stored object gets its resourceVersion from its write. Kubernetes' storage refuses one that the client names, after validation
+/// and before it looks for the name; a dry run never comes there. `0` and what is no number it ignores.
+fn check_version(named: &str) -> Result<(), Status> {
+    match named.parse::<u64>() {
+        Err(_) | Ok(0) => Ok(()),
+        Ok(_) => Err(Status::unclassified("resourceVersion should not be set on objects to be created")),
+    }
+}
+
+/// The answer to a create that was only tried: no write gave the object a resourceVersion, so it has the one that its client sent.
+pub(super) fn unstored(resource: &'static Resource, entry: &Entry, sent_version: &str) -> Answer {
     let mut value = in_version(resource, entry.parse());
-    meta::set_resource_version(&mut value, "");
+    meta::set_resource_version(&mut value, sent_version);
     Answer::Value { value, created: true }
 }
 

@@ -120,8 +120,9 @@ impl Pipeline {
         let (mut dropped, mut odd) = (Vec::new(), Vec::new());
         let change = |scale: &Value| {
             dropped.clear();
-            let mut wanted = apply_patch(target, patch, scale)?;
-            decode::patched(target, patch, &mut wanted, options.field_validation, &mut dropped)?;
+            let mut wanted = apply_patch(target, patch, scale, &mut dropped)?;
+            let again = || apply_patch(target, patch, scale, &mut Vec::new());
+            decode::patched(target, patch, &mut wanted, again, options.field_validation, &mut dropped)?;
             self.track_scale(request, options, scale, &mut wanted)?;
             Ok(wanted)
         };
@@ -186,7 +187,9 @@ impl Pipeline {
             "bindings" => self.bind_named(request, review, options).await,
             "tokenreviews" => self.review_token(review).await,
             _ => {
-                let value = crate::rest::review::answer(&self.authorizer, &request.user, target, review)?;
+                let now = self.nondet.clock.now_seconds();
+                let value =
+                    crate::rest::review::answer(&self.authorizer, &request.user, target, review, now)?;
                 Ok(Answer::Value { value, created: true })
             }
         }

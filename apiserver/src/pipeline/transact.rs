@@ -180,7 +180,7 @@ fn tried(mut answered: Answered, step: &Step) -> Answered {
     if let (Answer::Object(ObjectAnswer { entry, created: true, .. }), Step::Act(target, _)) =
         (&answered.answer, step)
     {
-        answered.answer = unstored(target.resource, entry);
+        answered.answer = unstored(target.resource, entry, "");
     }
     answered
 }

@@ -9,7 +9,7 @@ use crate::error;
 use crate::registry::{Next, UpdateEffect, removed_by_update};
 use crate::request::{Action, Body, FieldValidation, Request, Target, WriteOptions};
 use bytes::Bytes;
-use kstore_api::patch::{self, PatchType};
+use kstore_api::patch::{self, PatchError, PatchType};
 use kstore_api::status::{Reason, Status};
 use kstore_api::{defaults, meta, schema, strategy, validate};
 use serde_json::Value;
@@ -89,12 +89,14 @@ impl Pipeline {
         let (mut dropped, mut odd) = (Vec::new(), Vec::new());
         let change = |current: &Value| {
             dropped.clear();
-            let mut next = apply_patch(target, &patch, current)?;
-            decode::patched(target, &patch, &mut next, validation, &mut dropped)?;
+            let mut next = apply_patch(target, &patch, current, &mut dropped)?;
+            let again = || apply_patch(target, &patch, current, &mut Vec::new());
+            decode::patched(target, &patch, &mut next, again, validation, &mut dropped)?;
             dropped.extend(warnings::same_owners(&mut next, " after mutating admission happens"));
             Ok(next)
         };
-        let patched = self.change(request, options, &mut odd, change).await;
+        let renewed = |current: &Value| self.renewed(target, &patch, options, current);
+        let patched = self.change_or(request, options, &mut odd, renewed, change).await;
         warnings.extend(dropped);
         warnings.extend(odd);
         patched
@@ -112,6 +114,18 @@ impl Pipeline {
         request: &Request,
         options: &WriteOptions,
         warnings: &mut Vec<String>,
+        change: impl FnMut(&Value) -> Result<Value, Status> + Send,
+    ) -> Result<Answer, Status> {
+        self.change_or(request, options, warnings, |_| None, change).await
+    }
+
+    /// As [`Pipeline::change`], but what `known` makes of the stored object, if anything, is stored as it is.
+    async fn change_or(
+        &self,
+        request: &Request,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+        known: impl Fn(&Value) -> Option<Value> + Send + Sync,
         mut change: impl FnMut(&Value) -> Result<Value, Status> + Send,
     ) -> Result<Answer, Status> {
         let target = &request.target;
@@ -119,6 +133,9 @@ impl Pipeline {
         let decide = |current: Option<&Value>| {
             odd.clear();
             let current = current.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
+            if let Some(next) = known(current) {
+                return Ok(Next::Put(next));
+            }
             let turned;
             let old = match std::ptr::eq(target.resource.storage_row(), target.resource) {
                 true => current,
@@ -261,7 +278,13 @@ fn check_version(target: &Target, old: &Value, next: &mut Value) -> Result<(), S
 }
 
 /// What the patch makes of the object.
-pub(super) fn apply_patch(target: &Target, patch: &Patch, current: &Value) -> Result<Value, Status> {
+/// What a patch makes of an object. Why it does not fit goes to the warnings where the refusal does not say so.
+pub(super) fn apply_patch(
+    target: &Target,
+    patch: &Patch,
+    current: &Value,
+    warnings: &mut Vec<String>,
+) -> Result<Value, Status> {
     let resource = target.resource;
     let patched = match patch.kind {
         PatchType::Json => patch::json::apply(current, &patch.value),
@@ -276,5 +299,8 @@ pub(super) fn apply_patch(target: &Target, patch: &Patch, current: &Value) -> Re
         }
         PatchType::Apply => unreachable!("server-side apply does not come this way"),
     };
+    if let Err(PatchError::Unprocessable(why)) = &patched {
+        warnings.push(why.clone());
+    }
     patched.map_err(|e| error::of_patch(&e))
 }

@@ -152,6 +152,10 @@ impl Lookup for View {
         Some(Arc::new(entry.parse()))
     }
 
+    fn entry(&self, resource: &'static Resource, key: &str) -> Option<Arc<Entry>> {
+        View::get(self, resource, key)
+    }
+
     fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>> {
         let filter = Filter { namespace: namespace.to_owned(), ..Filter::all(resource) };
         self.scan(&filter).iter().map(|entry| Arc::new(entry.parse())).collect()

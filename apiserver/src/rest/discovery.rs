@@ -234,7 +234,7 @@ fn aggregated(groups: &[&'static str]) -> Value {
 fn aggregated_resource(resource: &'static Resource) -> Value {
     let mut entry = json!({
         "resource": resource.plural,
-        "responseKind": { "group": resource.group, "version": resource.version, "kind": resource.kind },
+        "responseKind": response_kind(resource, (resource.group, resource.version, resource.kind)),
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": resource.singular,
         "verbs": resource.verbs,
@@ -243,7 +243,7 @@ fn aggregated_resource(resource: &'static Resource) -> Value {
     let subresource = |sub: &'static Subresource| {
         json!({
             "subresource": sub.name,
-            "responseKind": { "group": sub.group, "version": sub.version, "kind": sub.kind },
+            "responseKind": response_kind(resource, (sub.group, sub.version, sub.kind)),
             "verbs": sub.verbs,
         })
     };
@@ -252,6 +252,13 @@ fn aggregated_resource(resource: &'static Resource) -> Value {
         entry["subresources"] = json!(subresources);
     }
     entry
+}
+
+/// The kind of an answer. Kubernetes leaves group and version of a built-in kind empty where they are those of the list around it.
+fn response_kind(resource: &Resource, (group, version, kind): (&str, &str, &str)) -> Value {
+    let is_own = (group, version) == (resource.group, resource.version);
+    let (group, version) = if is_own { ("", "") } else { (group, version) };
+    json!({ "group": group, "version": version, "kind": kind })
 }
 
 #[cfg(test)]
@@ -323,7 +330,7 @@ mod tests {
         );
         assert!(body("/apis/apps/v1", JSON).contains(scale));
         let aggregated = body("/api", AGGREGATED);
-        let pods = r#"{"resource":"pods","responseKind":{"group":"","version":"v1","kind":"Pod"},"scope":"#;
+        let pods = r#"{"resource":"pods","responseKind":{"group":"","version":"","kind":"Pod"},"scope":"#;
         assert!(aggregated.contains(pods) && aggregated.contains(r#""items":[{"metadata":{},"versions":"#));
     }
 

@@ -1,4 +1,4 @@
-//! Query parameters of LIST and WATCH → options: the table of apiserver.md §3.1, with every refusal in Kubernetes' words. Pure.
+//! Query parameters of LIST and WATCH → options: resourceVersion, its match and continue together, with every refusal in Kubernetes' words. Pure.
 
 use super::query::Query;
 use crate::cache::{Filter, WatchStart};
@@ -95,9 +95,9 @@ impl Query {
         let timeout_seconds = self.number("timeoutSeconds")?.unwrap_or(0).max(0).unsigned_abs();
         self.number("limit")?;
         refuse(&self.watch_errors())?;
-        let resource = filter.resource;
+        // Kubernetes lets this error of its watch cache through as it is; a list answers 400.
         let revision = revision(self.get("resourceVersion"))
-            .map_err(|error| Status::invalid(resource.group, resource.plural, "", &error))?;
+            .map_err(|errors| Status::unclassified(errors.aggregate()))?;
         let send = self.has("sendInitialEvents").then(|| self.flag("sendInitialEvents"));
         let start = match (send, revision) {
             // A watch from nowhere begins with the state, as if it had asked for it.
@@ -296,8 +296,8 @@ mod tests {
         );
         let both = watch("sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=1");
         assert_eq!(both, invalid(&format!("[{requires}, {exact}]")));
-        let text = "pods \"\" is invalid: resourceVersion: Invalid value: \"x\": strconv.ParseUint: parsing \"x\": invalid syntax";
-        assert_eq!(watch("resourceVersion=x"), Err((422, text.into())));
+        let text = "resourceVersion: Invalid value: \"x\": strconv.ParseUint: parsing \"x\": invalid syntax";
+        assert_eq!(watch("resourceVersion=x"), Err((500, text.into())));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::authn::UserInfo;
 use crate::authz::rule::Rule;
 use crate::authz::{Attributes, Authorizer, Decision, Target as Asked};
 use crate::request::Target;
+use jiff::Timestamp;
 use kstore_api::field::{ErrorList, Path};
 use kstore_api::status::Status;
 use kstore_api::{meta, validate};
@@ -20,6 +21,7 @@ pub fn answer(
     caller: &UserInfo,
     target: &Target,
     mut review: Value,
+    now: Timestamp,
 ) -> Result<Value, Status> {
     let kind = target.resource.kind;
     if !review["metadata"].is_object() {
@@ -51,6 +53,10 @@ pub fn answer(
     }
     review["status"] = status;
     meta::metadata_mut(&mut review);
+    if kind == "SelfSubjectReview" {
+        // Kubernetes answers with a new object instead of the posted one, and gives it a time; the other reviews get none.
+        review["metadata"] = json!({ "creationTimestamp": meta::format_time(now) });
+    }
     Ok(review)
 }
 
@@ -132,7 +138,13 @@ mod tests {
             if plural == "selfsubjectreviews" { "authentication.k8s.io" } else { "authorization.k8s.io" };
         let resource = kind::lookup(group, "v1", plural).unwrap();
         let target = Target { resource, subresource: "", namespace: namespace.into(), name: String::new() };
-        answer(&authorizer, caller, &target, json!({ "kind": resource.kind, "spec": spec }))
+        answer(
+            &authorizer,
+            caller,
+            &target,
+            json!({ "kind": resource.kind, "spec": spec }),
+            Timestamp::UNIX_EPOCH,
+        )
     }
 
     #[test]
@@ -175,5 +187,6 @@ mod tests {
         assert_eq!(post(&admin, "selfsubjectrulesreviews", "", json!({})).unwrap_err().code, 422);
         let who = post(&admin, "selfsubjectreviews", "", Value::Null).unwrap();
         assert_eq!(who["status"]["userInfo"]["username"], "admin");
+        assert_eq!(who["metadata"], json!({ "creationTimestamp": "1970-01-01T00:00:00Z" }));
     }
 }

@@ -70,6 +70,17 @@ fn pods_go_first_and_with_their_grace() {
 }
 
 #[test]
+fn pods_are_looked_for_again_after_as_long_as_their_deletion_has_taken() {
+    let wake = |passed: i64| {
+        let end = START + jiff::SignedDuration::from_secs(30 - passed);
+        let pod =
+            json!([{"name": "a", "uid": "1", "deletionTimestamp": end, "deletionGracePeriodSeconds": 30}]);
+        run(&namespace(true), &[Content { resource: PODS, items: items(pod) }], &[]).1
+    };
+    assert_eq!([0, 1, 3, 7, 20].map(wake), [1, 2, 4, 8, 16].map(Some));
+}
+
+#[test]
 fn what_holds_a_namespace_up_is_named() {
     let maps = items(
         json!([{"name": "m", "namespace": "n", "uid": "3", "deletionTimestamp": START, "finalizers": ["x/y"]}]),

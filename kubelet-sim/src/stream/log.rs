@@ -5,6 +5,7 @@ use crate::log::{Chosen, Log, Reading, Step, choose, find};
 use crate::time::between;
 use kstore_api::status::Status;
 use kstore_client::{LogOptions, NodeStream, StreamWriter};
+use std::sync::Arc;
 
 impl Streams {
     pub(super) async fn log(&self, feed: &Feed, options: &LogOptions, stream: NodeStream) {
@@ -14,7 +15,7 @@ impl Streams {
             Ok(chosen) => chosen,
             Err(why) => return stream.refuse(&Status::bad_request(why)),
         };
-        let reading = Reading::new(options, &chosen.log(object), self.clock.now());
+        let reading = Reading::new(options, &chosen_log(&chosen, &snapshot), self.clock.now());
         let (_reader, writer) = stream.begin();
         match self.send_log(feed, chosen, reading, options.follow, &writer).await {
             Ok(()) => writer.close(&Status::success(200)),
@@ -32,7 +33,9 @@ impl Streams {
         writer: &StreamWriter,
     ) -> Result<(), Unfinished> {
         let (mut seen, mut snapshot) = feed.get();
+        let outputs = Arc::clone(&snapshot.outputs);
         loop {
+            let printed = outputs.seen();
             let log = latest(&mut chosen, &snapshot);
             let now = self.clock.now();
             match reading.step(&log, now) {
@@ -51,6 +54,7 @@ impl Streams {
             tokio::select! {
                 biased;
                 () = writer.ended() => return Err(Unfinished),
+                () = outputs.after(printed) => {}
                 newer = feed.after(seen) => (seen, snapshot) = newer,
                 () = tokio::time::sleep(next.unwrap_or_default()), if next.is_some() => {}
             }
@@ -68,5 +72,13 @@ fn latest(chosen: &mut Chosen, snapshot: &Snapshot) -> Log {
         Some(run) => chosen.run = run,
         None => chosen.run.ended = chosen.run.ended.or(Some((chosen.run.started_at, 0))),
     }
-    chosen.log(&snapshot.record.pod)
+    chosen_log(chosen, snapshot)
+}
+
+/// The log of a run, with what its command has printed.
+pub(super) fn chosen_log(chosen: &Chosen, snapshot: &Snapshot) -> Log {
+    let object = &snapshot.record.pod;
+    let spec = object.container(chosen.container);
+    let printed = spec.and_then(|spec| snapshot.outputs.of(&spec.name, &chosen.run.id));
+    chosen.log(object, printed)
 }

@@ -66,6 +66,19 @@ struct SpecDoc {
     node_selector: Option<BTreeMap<String, String>>,
     affinity: Option<AffinityDoc>,
     topology_spread_constraints: Option<Vec<SpreadDoc>>,
+    volumes: Option<Vec<VolumeDoc>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct VolumeDoc {
+    persistent_volume_claim: Option<ClaimDoc>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ClaimDoc {
+    claim_name: String,
 }
 
 type Amounts = BTreeMap<String, Amount>;
@@ -150,6 +163,13 @@ struct ConditionDoc {
     message: Option<String>,
 }
 
+impl SpecDoc {
+    fn claims(&mut self) -> Vec<String> {
+        let volumes = self.volumes.take().into_iter().flatten();
+        volumes.filter_map(|volume| Some(volume.persistent_volume_claim?.claim_name)).collect()
+    }
+}
+
 impl PodDoc {
     fn into_info(self) -> PodInfo {
         let Self { metadata, mut spec, status } = self;
@@ -171,6 +191,7 @@ impl PodDoc {
             ports: spec.host_ports(),
             companions: spec.companions(&metadata.namespace),
             spread: spec.spread(&labels),
+            claims: spec.claims(),
             tolerations: spec.tolerations.unwrap_or_default(),
             affinity: node_affinity(spec.node_selector, spec.affinity),
             labels,

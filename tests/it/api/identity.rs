@@ -204,6 +204,17 @@ fn nobody_grants_more_than_they_have_and_a_binding_keeps_its_role() {
 #[test]
 fn the_roles_that_every_cluster_has_are_there() {
     simulate(Setup::api_alone(), async |cluster| {
+        let locking =
+            cluster.get("roles", "kube-system", "system::leader-locking-kube-scheduler").await.unwrap();
+        assert_eq!(locking["rules"][0]["resources"], json!(["leases"]));
+        let bound = cluster
+            .get("rolebindings", "kube-system", "system::leader-locking-kube-scheduler")
+            .await
+            .unwrap();
+        assert_eq!(
+            bound["subjects"][1],
+            json!({"kind": "ServiceAccount", "name": "kube-scheduler", "namespace": "kube-system"})
+        );
         for name in [
             "cluster-admin",
             "admin",

@@ -222,3 +222,43 @@ fn a_port_over_two_protocols_has_one_node_port_and_a_balancer_may_do_without() {
         assert!(made["spec"]["healthCheckNodePort"].as_i64().is_some_and(|port| port >= 30000), "{made}");
     });
 }
+
+/// The condition that Kubernetes' apiservers keep, with its words; `kubectl get flowschemas` prints it as MISSINGPL.
+#[test]
+fn a_flow_schema_says_whether_its_level_exists() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let group = "/apis/flowcontrol.apiserver.k8s.io/v1";
+        let stored = get(cluster, &format!("{group}/flowschemas")).await;
+        let schemas = stored["items"].as_array().unwrap();
+        assert_eq!(schemas.len(), 13);
+        for schema in schemas {
+            let condition = &schema["status"]["conditions"][0];
+            assert_eq!((&condition["type"], &condition["status"]), (&json!("Dangling"), &json!("False")));
+        }
+        let schema = json!({"metadata": {"name": "mine"}, "spec": {"matchingPrecedence": 500, "priorityLevelConfiguration": {"name": "gold"}}});
+        assert_eq!(post(cluster, &format!("{group}/flowschemas"), schema).await.code, 201);
+        let condition = async || {
+            let schema = get(cluster, &format!("{group}/flowschemas/mine")).await;
+            let condition = &schema["status"]["conditions"][0];
+            [&condition["status"], &condition["message"]].map(|text| text.as_str().unwrap().to_owned())
+        };
+        let about = "This FlowSchema references the PriorityLevelConfiguration object named \"gold\"";
+        let missing = ["True".to_owned(), format!("{about} but there is no such object")];
+        assert_eq!(condition().await, missing);
+        let limited = json!({"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}});
+        let level = json!({"metadata": {"name": "gold"}, "spec": {"type": "Limited", "limited": limited}});
+        let levels = format!("{group}/prioritylevelconfigurations");
+        assert_eq!(post(cluster, &levels, level).await.code, 201);
+        assert_eq!(condition().await, ["False".to_owned(), format!("{about} and it exists")]);
+        let revision = cluster.store().revision();
+        let labelled =
+            merge(cluster, &format!("{levels}/gold"), json!({"metadata": {"labels": {"a": "b"}}})).await;
+        assert_eq!(
+            (labelled.code, cluster.store().revision()),
+            (200, revision + 1),
+            "what is right is not written"
+        );
+        assert_eq!(cluster.rest().call("DELETE", &format!("{levels}/gold"), "").await.code, 200);
+        assert_eq!(condition().await, missing);
+    });
+}

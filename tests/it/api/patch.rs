@@ -1,5 +1,6 @@
 //! JSON patch, merge patch and strategic merge through REST: what is refused, with which code, reason and text.
 
+use super::warnings;
 use kstore_tests::{Cluster, Reply, Setup, manifests, simulate};
 use serde_json::{Value, json};
 
@@ -87,7 +88,7 @@ fn unknown_members_are_warned_of_unless_ignored() {
 }
 
 #[test]
-fn an_operation_that_does_not_fit_is_told_in_the_cause() {
+fn an_operation_that_does_not_fit_is_told_in_a_warning() {
     simulate(Setup::api_alone(), async |cluster| {
         cluster.create(manifests::deployment("web", 1)).await;
         let reply = patch(cluster, JSON, "", r#"[{"op":"test","path":"/spec/replicas","value":9}]"#).await;
@@ -96,9 +97,17 @@ fn an_operation_that_does_not_fit_is_told_in_the_cause() {
             (reply.code, reply.text("/reason").as_str(), reply.text("/message").as_str()),
             (422, "Invalid", text)
         );
+        assert_eq!(reply.json()["details"], json!({}), "Kubernetes keeps the reason to itself");
+        assert_eq!(warnings(&reply), [r#"299 - "testing value /spec/replicas failed: test failed""#]);
+        let absent = patch(cluster, JSON, "", r#"[{"op":"remove","path":"/metadata/annotations/x"}]"#).await;
+        let why = r#"299 - "remove operation does not apply: doc is missing path: \"/metadata/annotations/x\": missing value""#;
+        assert_eq!((absent.code, warnings(&absent)), (422, vec![why.to_owned()]));
+        let added =
+            patch(cluster, JSON, "", r#"[{"op":"replace","path":"/spec/paused","value":true}]"#).await;
         assert_eq!(
-            reply.text("/details/causes/0/message"),
-            "testing value /spec/replicas failed: test failed"
+            (added.code, &added.json()["spec"]["paused"]),
+            (200, &json!(true)),
+            "a member need not be there"
         );
         let many = json!({ "op": "test", "path": "", "value": {} });
         let reply = patch(cluster, JSON, "", &Value::from(vec![many; 10_001]).to_string()).await;
@@ -141,13 +150,53 @@ fn a_patch_moves_no_object() {
         for (body, want) in [
             (r#"{"metadata":{"namespace":"other"}}"#, "the namespace of the provided object does not match"),
             (r#"{"metadata":{"name":"other"}}"#, "does not match the name on the URL (web)"),
-            (r#"{"apiVersion":"apps/v2"}"#, "does not match the expected API version (apps/v1)"),
-            (r#"{"kind":"Pod"}"#, "cannot be handled as a Deployment"),
         ] {
             let reply = patch(cluster, MERGE, "", body).await;
             assert_eq!(reply.code, 400, "{body}: {}", reply.text("/message"));
             assert!(reply.text("/message").contains(want), "{}", reply.text("/message"));
         }
+    });
+}
+
+/// Kubernetes decodes the result of a merge as the kind that it names, and converts that; a strategic merge goes straight into the
+/// type of the endpoint.
+#[test]
+fn a_strategic_patch_ignores_the_kind_that_it_names_and_others_are_refused_for_it() {
+    simulate(Setup::api_alone(), async |cluster| {
+        cluster.create(manifests::deployment("web", 1)).await;
+        for (body, want) in [
+            (
+                r#"{"apiVersion":"apps/v2"}"#,
+                r#"no kind "Deployment" is registered for version "apps/v2" in scheme"#,
+            ),
+            (r#"{"kind":"Odd"}"#, r#"no kind "Odd" is registered for version "apps/v1" in scheme"#),
+            (
+                r#"{"kind":"StatefulSet"}"#,
+                "converting (v1.StatefulSet) to (apps.Deployment): unknown conversion",
+            ),
+        ] {
+            let reply = patch(cluster, MERGE, "", body).await;
+            assert_eq!((reply.code, reply.text("/reason").as_str()), (422, "Invalid"), "{body}");
+            assert_eq!(reply.text("/details/causes/0/field"), "patch");
+            assert!(reply.text("/message").contains(want), "{}", reply.text("/message"));
+        }
+        for body in
+            [r#"{"kind":"Odd","apiVersion":"v9"}"#, r#"{"kind":"Pod","metadata":{"labels":{"a":"b"}}}"#]
+        {
+            let done = patch(cluster, STRATEGIC, "", body).await;
+            let done = (done.code, done.text("/kind"), done.text("/apiVersion"));
+            assert_eq!(done, (200, "Deployment".to_owned(), "apps/v1".to_owned()), "{body}");
+        }
+        // As Ansible's k8s_scale sends it.
+        let body = r#"{"kind":"Deployment","metadata":{"name":"web"},"spec":{"replicas":3}}"#;
+        let scale = cluster.rest().call_as("PATCH", &format!("{WEB}/scale"), STRATEGIC, body).await;
+        assert_eq!(
+            (scale.code, scale.text("/kind")),
+            (200, "Scale".to_owned()),
+            "{}",
+            scale.text("/message")
+        );
+        assert_eq!(scale.json()["spec"]["replicas"], 3);
     });
 }
 
@@ -169,7 +218,7 @@ fn what_a_patch_makes_is_defaulted_and_judged_as_any_other_object() {
             (
                 STRATEGIC,
                 json!({"spec": {"template": {"spec": {"containers": [{"image": "x"}]}}}}),
-                400,
+                500,
                 "map: map[image:x] does not contain declared merge key: name",
             ),
             (
@@ -178,7 +227,7 @@ fn what_a_patch_makes_is_defaulted_and_judged_as_any_other_object() {
                 400,
                 "invalid patch format of retainKeys",
             ),
-            (STRATEGIC, json!({"spec": {"$patch": "sideways"}}), 400, "sideways"),
+            (STRATEGIC, json!({"spec": {"$patch": "sideways"}}), 500, "sideways"),
             (MERGE, json!([]), 400, ""),
             (STRATEGIC, json!("x"), 400, ""),
             (JSON, json!({}), 400, "error decoding patch"),

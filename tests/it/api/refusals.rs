@@ -265,3 +265,59 @@ fn the_other_door_says_what_is_odd_beside_what_is_wrong() {
         );
     });
 }
+
+/// A test of an object that is stored and has no effect passes whatever the object says, unless somebody says so.
+#[test]
+fn writers_are_warned_of_objects_that_have_no_effect_here() {
+    simulate(Setup::seed(3), async |cluster| {
+        let namespaced = |group: &str, plural: &str| format!("{group}/namespaces/default/{plural}");
+        let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}});
+        let template = json!({"metadata": {"labels": {"app": "s"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        let spec =
+            json!({"selector": {"matchLabels": {"app": "s"}}, "serviceName": "s", "template": template});
+        let set = json!({"metadata": {"name": "s"}, "spec": spec});
+        let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+        let restricted = json!({"metadata": {"name": "restricted", "labels": labels}});
+        let cases = [
+            (
+                namespaced("/api/v1", "resourcequotas"),
+                quota,
+                "kstore stores this ResourceQuota but does not enforce it",
+            ),
+            (
+                namespaced("/apis/apps/v1", "statefulsets"),
+                set.clone(),
+                "this server runs no controller for StatefulSets",
+            ),
+            ("/api/v1/namespaces".to_owned(), restricted, "kstore does not enforce Pod Security"),
+        ];
+        for (path, object, text) in cases {
+            for path in [format!("{path}?dryRun=All"), path] {
+                let made = send(cluster, "POST", &path, &object).await;
+                let told = warnings(&made);
+                assert!(
+                    made.code == 201 && told.len() == 1 && told[0].contains(text),
+                    "{path}: {} {told:?}",
+                    made.code
+                );
+            }
+        }
+        let sets = namespaced("/apis/apps/v1", "statefulsets");
+        let patched =
+            send(cluster, "PATCH", &format!("{sets}/s"), &json!({"metadata": {"labels": {"a": "b"}}})).await;
+        assert_eq!((patched.code, warnings(&patched).len()), (200, 1));
+        let status =
+            send(cluster, "PATCH", &format!("{sets}/s/status"), &json!({"status": {"replicas": 0}})).await;
+        assert_eq!((status.code, warnings(&status)), (200, Vec::new()), "its controller writes the status");
+        let plain =
+            send(cluster, "POST", "/api/v1/namespaces", &json!({"metadata": {"name": "plain"}})).await;
+        assert_eq!((plain.code, warnings(&plain)), (201, Vec::new()));
+        // Another process may run the controllers of an apiserver that stands alone.
+        let alone = kstore_tests::Rest::new(cluster.another_apiserver().await);
+        let path = format!("{sets}/s");
+        let alone = alone
+            .call_as("PATCH", &path, "application/merge-patch+json", r#"{"metadata":{"labels":{"a":"c"}}}"#)
+            .await;
+        assert_eq!((alone.code, warnings(&alone)), (200, Vec::new()));
+    });
+}

@@ -303,6 +303,11 @@ fn forwarded_ports_answer_http_and_name_the_pod() {
             assert_eq!(answer[0], 0);
             assert!(String::from_utf8_lossy(&answer[1..]).ends_with(body), "{answer:?}");
         }
+        // As Python's and JavaScript's clients offer it.
+        let mut socket = cluster.websocket(path, "v5.channel.k8s.io,v4.channel.k8s.io").await.unwrap();
+        assert_eq!(socket.next().await.as_deref(), Some(&[0, 80, 0][..]));
+        let refused = cluster.websocket(path, "v5.channel.k8s.io").await.err().unwrap();
+        assert_eq!(refused.0, 403, "kubelets forward no ports in version 5");
     });
 }
 

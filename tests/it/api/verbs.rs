@@ -25,8 +25,6 @@ fn objects_are_created_where_the_url_says() {
                 json!({"message": "the namespace of the provided object does not match the namespace sent on the request"})),
             case("no such namespace", ("POST", "/api/v1/namespaces/none/configmaps"), map(json!({"name": "b"})), 404,
                 json!({"message": "namespaces \"none\" not found"})),
-            case("a resourceVersion", create, map(json!({"name": "b", "resourceVersion": "1"})), 400,
-                json!({"message": "resourceVersion should not be set on objects to be created"})),
             case("over all namespaces one can only look", ("POST", "/api/v1/configmaps"), map(json!({"name": "b"})), 405,
                 json!({"reason": "MethodNotAllowed", "message": "the server does not allow this method on the requested resource"})),
             case("system metadata is the server's", create,
@@ -39,6 +37,62 @@ fn objects_are_created_where_the_url_says() {
         let stored = cluster.get("configmaps", "default", "c").await.unwrap();
         assert_ne!(stored["metadata"]["uid"], "mine");
         assert_ne!(stored["metadata"]["creationTimestamp"], "2020-01-01T00:00:00Z");
+    });
+}
+
+/// Kubernetes' storage refuses the member in `Create`, before it looks for the name: after validation, and not in a dry run.
+#[test]
+fn a_resource_version_on_create_is_refused_after_validation_and_echoed_by_a_dry_run() {
+    simulate(Setup::api_alone(), async |cluster| {
+        cluster.create(manifests::config_map("taken", "1")).await;
+        let create = ("POST", CONFIG_MAPS);
+        let dry = format!("{CONFIG_MAPS}?dryRun=All");
+        let versioned = |name: &str, version: &str| map(json!({"name": name, "resourceVersion": version}));
+        let refused = json!({"message": "resourceVersion should not be set on objects to be created"});
+        run(
+            cluster,
+            [
+                case(
+                    "validation comes first",
+                    create,
+                    versioned("A b", "7"),
+                    422,
+                    json!({"reason": "Invalid"}),
+                ),
+                case("a create is refused", create, versioned("b", "7"), 500, refused.clone()),
+                case("also under a taken name", create, versioned("taken", "7"), 500, refused),
+                case(
+                    "zero is none",
+                    create,
+                    versioned("zero", "0"),
+                    201,
+                    json!({"metadata": {"name": "zero"}}),
+                ),
+                case(
+                    "nor is a word",
+                    create,
+                    versioned("word", "abc"),
+                    201,
+                    json!({"metadata": {"name": "word"}}),
+                ),
+                case(
+                    "a dry run echoes it",
+                    ("POST", &dry),
+                    versioned("b", "7"),
+                    201,
+                    json!({"metadata": {"resourceVersion": "7"}}),
+                ),
+                case(
+                    "and finds a taken name",
+                    ("POST", &dry),
+                    versioned("taken", "7"),
+                    409,
+                    json!({"reason": "AlreadyExists"}),
+                ),
+            ],
+        )
+        .await;
+        assert_eq!(cluster.get("configmaps", "default", "b").await, None, "nothing was stored");
     });
 }
 

@@ -21,6 +21,7 @@ mod scale;
 mod set;
 #[cfg(test)]
 mod tests;
+mod touch;
 mod typed;
 mod walk;
 
@@ -42,6 +43,7 @@ pub use managed::Operation;
 pub use node::ObjectType;
 pub use reset::{Reset, reset_fields};
 pub use scale::{books_of_scale, books_of_workload};
+pub use touch::touch;
 
 /// Fields that nobody owns: they are the system's.
 const SYSTEM_FIELDS: &[&str] = &[
@@ -105,6 +107,9 @@ pub enum ApplyError {
     /// 400: not a configuration of this object.
     #[error("{0}")]
     BadRequest(String),
+    /// 500 without a reason: not of its type. Kubernetes gives this error no class of its own.
+    #[error("{0}")]
+    Unclassified(String),
 }
 
 impl ApplyError {
@@ -113,6 +118,7 @@ impl ApplyError {
     pub fn to_status(&self, resource: &Resource, name: &str) -> Status {
         let conflicts = match self {
             Self::BadRequest(text) => return Status::bad_request(text),
+            Self::Unclassified(text) => return Status::unclassified(text),
             Self::Conflicts(conflicts) => conflicts,
         };
         let mut status = Status::conflict(resource, name, "");
@@ -181,7 +187,7 @@ pub fn check(config: &Value, object: ObjectType<'_>) -> Result<(), ApplyError> {
         many => format!("errors:\n  {}", many.join("\n  ")),
     };
     let text = format!("failed to create typed patch object ({}): {text}", identity(config));
-    Err(ApplyError::BadRequest(text))
+    Err(ApplyError::Unclassified(text))
 }
 
 /// Keeps the books for a write that is no apply: `new` gets its managedFields. `live` is `None` on create.

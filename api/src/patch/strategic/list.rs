@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{
-    DIRECTIVE, PatchError, Shaped, bad, bad_type, go_type, in_go, merge_map, unknown_directive,
+    DIRECTIVE, PatchError, Shaped, bad_type, go_type, in_go, merge_map, unclassified, unknown_directive,
     without_directives,
 };
 use crate::schema::Field;
@@ -25,7 +25,9 @@ pub(super) fn merge(
     let is_map = of_one_type(&original, &patch)? == "map[string]interface {}";
     let (merged, server, order) = match (is_map, field.merge_key) {
         (true, Some(key)) => merge_by_key(original, patch, key, Shaped::of_elem(field.elem))?,
-        (true, None) => return Err(bad(format!("cannot merge lists without merge key for {}", field.name))),
+        (true, None) => {
+            return Err(unclassified(format!("cannot merge lists without merge key for {}", field.name)));
+        }
         (false, Some(_)) => {
             return Err(bad_type("map[string]interface {}", original.first().or(patch.first())));
         }
@@ -71,7 +73,7 @@ fn of_one_type(original: &[Value], patch: &[Value]) -> Result<&'static str, Patc
     }
     if types.any(|other| other != first) {
         let lists = [original, patch].map(|list| in_go(&Value::from(list))).join(" ");
-        return Err(bad(format!("list element types are not identical: [{lists}]")));
+        return Err(unclassified(format!("list element types are not identical: [{lists}]")));
     }
     Ok(first)
 }
@@ -137,7 +139,7 @@ fn take_special(patch: Vec<Value>, key: &str) -> Result<Special, PatchError> {
                 out.deleted.insert(key_of(&item, key)?);
             }
             Some(Value::String(name)) if name == "merge" => {
-                return Err(bad("merging lists cannot yet be specified in the patch"));
+                return Err(unclassified("merging lists cannot yet be specified in the patch"));
             }
             Some(other) => return Err(unknown_directive(other, &item)),
         }
@@ -191,7 +193,7 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()
         let id = identity(item, key)?;
         if !rest.any(|next| *next == id) {
             let lists = (in_go(&Value::from(patch)), in_go(&Value::from(order)));
-            return Err(bad(format!(
+            return Err(unclassified(format!(
                 "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
                 lists.0, lists.1
             )));
@@ -222,7 +224,10 @@ fn identity(item: &Value, key: Option<&str>) -> Result<Identity, PatchError> {
 
 fn key_of(map: &Map<String, Value>, key: &str) -> Result<Identity, PatchError> {
     let missing = || {
-        bad(format!("map: {} does not contain declared merge key: {key}", in_go(&Value::Object(map.clone()))))
+        unclassified(format!(
+            "map: {} does not contain declared merge key: {key}",
+            in_go(&Value::Object(map.clone()))
+        ))
     };
     map.get(key).map(Value::to_string).ok_or_else(missing)
 }

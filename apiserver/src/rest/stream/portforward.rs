@@ -1,7 +1,7 @@
 //! `pods/portforward`: connections of the client to ports of the pod, each a stream to the node. Over SPDY, also inside a
 //! WebSocket, clients open as many as they like; over a plain WebSocket there is one per port that the query names.
 
-use super::protocol::{Frame, Protocol, channels};
+use super::protocol::{self, Frame, Protocol};
 use super::spdy::{Connection, Event, Sender};
 use super::upgrade::{SpdyHandshake, Upgrade};
 use super::websocket::{self, Handshake, Outgoing, Socket};
@@ -63,8 +63,8 @@ impl Streams {
             });
             return Ok(response);
         }
-        let protocol = channels(&handshake.offered).filter(|protocol| !protocol.closes());
-        let protocol = protocol.ok_or_else(|| websocket::no_protocol(&handshake.offered))?;
+        let protocol =
+            protocol::ports(&handshake.offered).ok_or_else(|| websocket::no_protocol(&handshake.offered))?;
         let numbers = asked.query.all("ports").flat_map(|list| list.split(','));
         let numbers: Result<Vec<u16>, _> = numbers.map(|port| port.trim().parse::<u16>()).collect();
         let numbers =

@@ -37,6 +37,13 @@ const CHANNELS: [Protocol; 6] = [
     protocol("", false, false, false),
 ];
 
+/// For `portforward`: what kubelets speak. Version 5 is no part of it, but clients offer it here as well.
+const PORTS: [Protocol; 3] = [
+    protocol("v4.channel.k8s.io", false, true, false),
+    protocol("v4.base64.channel.k8s.io", true, true, false),
+    protocol("", false, false, false),
+];
+
 /// For `log`: no channels, only data.
 const PLAIN: [Protocol; 3] = [
     protocol("binary.k8s.io", false, false, false),
@@ -53,6 +60,11 @@ fn choose(offered: &str, served: &[Protocol]) -> Option<Protocol> {
 /// The protocol of an `exec` or `attach`.
 pub(super) fn channels(offered: &str) -> Option<Protocol> {
     choose(offered, &CHANNELS)
+}
+
+/// The protocol of a `portforward` that is not tunnelled SPDY.
+pub(super) fn ports(offered: &str) -> Option<Protocol> {
+    choose(offered, &PORTS)
 }
 
 /// The protocol of a `log`.
@@ -79,11 +91,6 @@ pub(super) enum BadFrame {
 }
 
 impl Protocol {
-    /// Whether channels can be closed one by one.
-    pub(super) fn closes(&self) -> bool {
-        self.closes
-    }
-
     /// Whether the client waits for a first, empty message.
     pub(super) fn greets(&self) -> bool {
         !self.closes
@@ -153,6 +160,19 @@ mod tests {
         assert_eq!(name(""), Some(""));
         assert_eq!(name("chat"), None);
         assert_eq!(plain("base64.binary.k8s.io").map(|protocol| protocol.base64), Some(true));
+    }
+
+    /// Python's `kubernetes` offers the first two of these, JavaScript's all.
+    #[test]
+    fn port_forwarding_skips_offered_protocols_that_kubelets_do_not_speak_for_it() {
+        let name = |offered: &str| ports(offered).map(|protocol| protocol.name);
+        assert_eq!(name("v5.channel.k8s.io,v4.channel.k8s.io"), Some("v4.channel.k8s.io"));
+        let all =
+            "v5.channel.k8s.io, v4.channel.k8s.io, v3.channel.k8s.io, v2.channel.k8s.io, channel.k8s.io";
+        assert_eq!(name(all), Some("v4.channel.k8s.io"));
+        assert_eq!(name("channel.k8s.io,v4.base64.channel.k8s.io"), Some("v4.base64.channel.k8s.io"));
+        assert_eq!(name(""), Some(""));
+        assert_eq!((name("v5.channel.k8s.io"), name("channel.k8s.io")), (None, None));
     }
 
     #[test]

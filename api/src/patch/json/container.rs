@@ -1,0 +1,111 @@
+//! The map or list that a JSON pointer leads into, and what an operation does with one key of it. Not the operations themselves.
+
+use serde_json::{Map, Value};
+
+/// A map or a list.
+pub(super) enum Container<'v> {
+    Map(&'v mut Map<String, Value>),
+    List(&'v mut Vec<Value>),
+}
+
+/// Why a key does not fit its container, in the words of Kubernetes' library.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Misfit {
+    #[error("Unable to remove nonexistent key: {0}: missing value")]
+    NoKey(String),
+    #[error("Unable to access invalid index: {0}: invalid index referenced")]
+    NoIndex(i64),
+    #[error("strconv.Atoi: parsing {0:?}: invalid syntax")]
+    NotAnIndex(String),
+    #[error("value was not a proper array index: '{0}': strconv.Atoi: parsing {0:?}: invalid syntax")]
+    NotAnIndexToAdd(String),
+}
+
+/// The container of the last key of `path`, and that key. `None` if the path leads through something that is absent or no container;
+/// the whole document has no container.
+pub(super) fn locate<'v>(document: &'v mut Value, path: &str) -> Option<(Container<'v>, String)> {
+    let mut keys = path.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~"));
+    let mut key = keys.next()?;
+    let mut place = Container::of(document)?;
+    for next in keys {
+        place = Container::of(place.into_child(&key)?)?;
+        key = next;
+    }
+    Some((place, key))
+}
+
+impl<'v> Container<'v> {
+    fn of(value: &'v mut Value) -> Option<Self> {
+        match value {
+            Value::Object(map) => Some(Self::Map(map)),
+            Value::Array(list) => Some(Self::List(list)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+        }
+    }
+
+    fn into_child(self, key: &str) -> Option<&'v mut Value> {
+        match self {
+            Self::Map(map) => map.get_mut(key),
+            Self::List(list) => {
+                let at = existing(key, list.len()).ok()?;
+                list.get_mut(at)
+            }
+        }
+    }
+
+    /// What is at a key. A map has nothing at a key that it lacks; a list refuses an index beyond its end.
+    pub(super) fn get(&mut self, key: &str) -> Result<Option<&Value>, Misfit> {
+        match self {
+            Self::Map(map) => Ok(map.get(key)),
+            Self::List(list) => existing(key, list.len()).map(|at| list.get(at)),
+        }
+    }
+
+    /// Puts a value in place of what is at a key.
+    pub(super) fn set(&mut self, key: &str, value: Value) -> Result<(), Misfit> {
+        match self {
+            Self::Map(map) => drop(map.insert(key.to_owned(), value)),
+            Self::List(list) => {
+                let at = existing(key, list.len())?;
+                list[at] = value;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a value at a key of a map, or between the elements of a list.
+    pub(super) fn add(self, key: &str, value: Value) -> Result<(), Misfit> {
+        match self {
+            Self::Map(map) => drop(map.insert(key.to_owned(), value)),
+            Self::List(list) if key == "-" => list.push(value),
+            Self::List(list) => {
+                let index = number(key).ok_or_else(|| Misfit::NotAnIndexToAdd(key.to_owned()))?;
+                list.insert(within(index, list.len() + 1)?, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes out what is at a key.
+    pub(super) fn remove(self, key: &str) -> Result<Value, Misfit> {
+        match self {
+            Self::Map(map) => map.remove(key).ok_or_else(|| Misfit::NoKey(key.to_owned())),
+            Self::List(list) => existing(key, list.len()).map(|at| list.remove(at)),
+        }
+    }
+}
+
+/// The place of an element that a list of this length has.
+fn existing(key: &str, length: usize) -> Result<usize, Misfit> {
+    within(number(key).ok_or_else(|| Misfit::NotAnIndex(key.to_owned()))?, length)
+}
+
+/// An index below `length`; a negative one counts from there.
+fn within(index: i64, length: usize) -> Result<usize, Misfit> {
+    let at = if index < 0 { i64::try_from(length).unwrap_or(i64::MAX) + index } else { index };
+    usize::try_from(at).ok().filter(|at| *at < length).ok_or(Misfit::NoIndex(index))
+}
+
+fn number(key: &str) -> Option<i64> {
+    key.parse().ok()
+}

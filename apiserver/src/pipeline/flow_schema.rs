@@ -1,0 +1,76 @@
+//! The condition `Dangling` of FlowSchemas: whether the priority level that one names exists. Kubernetes' apiservers write it, too, each
+//! for all schemas; here it follows the write that made it so. Nothing is queued or limited by these objects.
+
+use super::{Pipeline, is_stored_by};
+use crate::authn::{MASTERS, UserInfo};
+use crate::lookup::Lookup as _;
+use crate::request::{Action, Request, Target, WriteOptions};
+use kstore_api::flowcontrol::{self, API_VERSION};
+use kstore_api::kind::{self, Resource};
+use kstore_api::meta;
+use kstore_api::patch::PatchType;
+use serde_json::json;
+
+/// Under this name Kubernetes' apiservers write the condition.
+const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
+
+impl Pipeline {
+    /// Brings the condition up to date after `request`, if it can have changed it. A failure is logged: the write of the request stands,
+    /// and the next one settles both.
+    pub(super) async fn settle_flow_schemas_after(&self, request: &Request) {
+        let target = &request.target;
+        let concerned = target.resource.group == flowcontrol::GROUP && target.subresource.is_empty();
+        if concerned && is_stored_by(&request.action) {
+            self.settle_flow_schemas().await;
+        }
+    }
+
+    /// Brings the condition of every FlowSchema up to date.
+    pub(crate) async fn settle_flow_schemas(&self) {
+        let (schemas, levels) = (row("flowschemas"), row("prioritylevelconfigurations"));
+        if let Err(error) = self.cache().fresh().await {
+            return tracing::warn!(%error, "the FlowSchemas cannot be read");
+        }
+        let now = meta::format_time(self.nondet.clock.now_seconds());
+        let stored = self.cache().list(schemas, "");
+        let wrong = stored.iter().filter_map(|schema| {
+            let level = flowcontrol::level_of(schema);
+            let exists = self.cache().get(levels, &levels.storage_key("", level)).is_some();
+            Some((meta::name(schema).to_owned(), flowcontrol::dangling(schema, exists, &now)?))
+        });
+        let written = wrong.map(|(name, condition)| async move {
+            let request = apply_condition(schemas, name, &condition);
+            (self.act(&request, &mut Vec::new()).await, request)
+        });
+        for (written, request) in futures::future::join_all(written).await {
+            if let Err(status) = written {
+                tracing::warn!(name = request.target.name, %status, "cannot write the status of a FlowSchema");
+            }
+        }
+    }
+}
+
+fn row(plural: &str) -> &'static Resource {
+    kind::lookup(flowcontrol::GROUP, "v1", plural).expect("flow control is in the table of kinds")
+}
+
+fn apply_condition(resource: &'static Resource, name: String, condition: &serde_json::Value) -> Request {
+    let body = json!({
+        "apiVersion": API_VERSION,
+        "kind": resource.kind,
+        "metadata": { "name": name },
+        "status": { "conditions": [condition] },
+    });
+    let body = serde_json::to_vec(&body).expect("a value has string keys only");
+    let options = WriteOptions { field_manager: MANAGER.into(), force: true, ..WriteOptions::default() };
+    Request {
+        user: UserInfo::new(crate::bootstrap::SELF, [MASTERS]).into(),
+        agent: "kstore-apiserver".into(),
+        causes: Vec::new(),
+        fence: None,
+        stage: None,
+        timeout: None,
+        target: Target { resource, subresource: "status", namespace: String::new(), name },
+        action: Action::Patch(PatchType::Apply, body.into(), options),
+    }
+}

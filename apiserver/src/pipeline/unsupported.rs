@@ -1,0 +1,196 @@
+//! What is stored and then has no effect here, although it would have one in a Kubernetes cluster: the texts that its writer is warned
+//! with. Without them a test of such an object passes whatever the object says. A feature that comes to work loses its row. Pure; not
+//! the warnings that Kubernetes itself gives, which are `kstore_api::validate::warnings`.
+//!
+//! There are no events about it: an event on such an object would be one that no real cluster has, and tests count events. The header
+//! reaches who wrote the object, and clients print or log it.
+
+use crate::authn::UserInfo;
+use crate::request::{Action, Target};
+use kstore_api::object::text;
+use serde_json::Value;
+
+/// The components that run in the apiserver's process. What others do, this server cannot know: an unmodified kube-controller-manager
+/// may run elsewhere, so that it says nothing about components that it does not run itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LocalComponents {
+    /// kstore's controllers.
+    pub controllers: bool,
+    /// kstore's scheduler.
+    pub scheduler: bool,
+    /// Simulated nodes.
+    pub kubelets: bool,
+}
+
+impl LocalComponents {
+    /// Every component.
+    pub const ALL: Self = Self { controllers: true, scheduler: true, kubelets: true };
+}
+
+/// The component that would have to act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Actor {
+    /// The apiserver itself.
+    Apiserver,
+    Controllers,
+    Scheduler,
+    Kubelets,
+}
+
+/// A kind whose objects have no effect.
+struct Row {
+    group: &'static str,
+    kind: &'static str,
+    actor: Actor,
+    /// Which objects of the kind.
+    applies: fn(&Value) -> bool,
+    text: &'static str,
+}
+
+const fn row(group: &'static str, kind: &'static str, actor: Actor, text: &'static str) -> Row {
+    Row { group, kind, actor, applies: |_| true, text }
+}
+
+const fn some(mut row: Row, applies: fn(&Value) -> bool) -> Row {
+    row.applies = applies;
+    row
+}
+
+const ADMISSION: &str = "admissionregistration.k8s.io";
+const FLOW: &str = "flowcontrol.apiserver.k8s.io";
+
+#[rustfmt::skip]
+const ROWS: [Row; 26] = [
+    row(ADMISSION, "ValidatingWebhookConfiguration", Actor::Apiserver, "kstore stores this ValidatingWebhookConfiguration but calls no admission webhooks"),
+    row(ADMISSION, "MutatingWebhookConfiguration", Actor::Apiserver, "kstore stores this MutatingWebhookConfiguration but calls no admission webhooks"),
+    row(ADMISSION, "ValidatingAdmissionPolicy", Actor::Apiserver, "kstore stores this ValidatingAdmissionPolicy but does not evaluate it"),
+    row(ADMISSION, "ValidatingAdmissionPolicyBinding", Actor::Apiserver, "kstore stores this ValidatingAdmissionPolicyBinding but does not evaluate its policy"),
+    row(ADMISSION, "MutatingAdmissionPolicy", Actor::Apiserver, "kstore stores this MutatingAdmissionPolicy but does not evaluate it"),
+    row(ADMISSION, "MutatingAdmissionPolicyBinding", Actor::Apiserver, "kstore stores this MutatingAdmissionPolicyBinding but does not evaluate its policy"),
+    row("", "ResourceQuota", Actor::Apiserver, "kstore stores this ResourceQuota but does not enforce it"),
+    row("", "LimitRange", Actor::Apiserver, "kstore stores this LimitRange but does not enforce it"),
+    some(row("", "Namespace", Actor::Apiserver, "kstore does not enforce Pod Security: the labels pod-security.kubernetes.io/… of this Namespace have no effect"), has_pod_security_labels),
+    row(FLOW, "FlowSchema", Actor::Apiserver, "kstore stores this FlowSchema but neither queues nor limits requests by it"),
+    row(FLOW, "PriorityLevelConfiguration", Actor::Apiserver, "kstore stores this PriorityLevelConfiguration but neither queues nor limits requests by it"),
+    some(row("apiregistration.k8s.io", "APIService", Actor::Apiserver, "kstore stores this APIService but passes no requests on to its service"), |service| service["spec"]["service"].is_object()),
+    some(row("node.k8s.io", "RuntimeClass", Actor::Apiserver, "kstore stores this RuntimeClass but applies neither its overhead nor its scheduling to pods"), |class| !(class["overhead"].is_null() && class["scheduling"].is_null())),
+    row("apps", "StatefulSet", Actor::Controllers, "this server runs no controller for StatefulSets: this one is stored and makes no pods"),
+    row("apps", "DaemonSet", Actor::Controllers, "this server runs no controller for DaemonSets: this one is stored and makes no pods"),
+    row("batch", "Job", Actor::Controllers, "this server runs no controller for Jobs: this one is stored and makes no pods"),
+    row("batch", "CronJob", Actor::Controllers, "this server runs no controller for CronJobs: this one is stored and makes no Jobs"),
+    row("", "ReplicationController", Actor::Controllers, "this server runs no controller for ReplicationControllers: this one is stored and makes no pods"),
+    row("autoscaling", "HorizontalPodAutoscaler", Actor::Controllers, "this server runs no controller for HorizontalPodAutoscalers: this one is stored and scales nothing"),
+    row("", "PersistentVolumeClaim", Actor::Controllers, "this server runs no controller for PersistentVolumeClaims: this one is stored and gets no volume"),
+    row("", "PersistentVolume", Actor::Controllers, "this server runs no controller for PersistentVolumes: this one is stored and is bound to no claim"),
+    some(row("certificates.k8s.io", "CertificateSigningRequest", Actor::Controllers, "this server runs no controller for the signers kubernetes.io/…: this CertificateSigningRequest gets no certificate"), |request| text(&request["spec"]["signerName"]).starts_with("kubernetes.io/")),
+    row("resource.k8s.io", "ResourceClaim", Actor::Scheduler, "this server's scheduler allocates no devices: pods run without those of this ResourceClaim"),
+    row("resource.k8s.io", "ResourceClaimTemplate", Actor::Scheduler, "this server's scheduler allocates no devices: pods run without those of this ResourceClaimTemplate"),
+    row("networking.k8s.io", "NetworkPolicy", Actor::Kubelets, "this server's nodes are simulated: this NetworkPolicy restricts no traffic"),
+    row("storage.k8s.io", "VolumeAttachment", Actor::Controllers, "this server runs no controller for VolumeAttachments: this one is stored and attaches nothing"),
+];
+
+fn has_pod_security_labels(namespace: &Value) -> bool {
+    let labels = namespace["metadata"]["labels"].as_object();
+    labels.into_iter().flatten().any(|(name, _)| name.starts_with("pod-security.kubernetes.io/"))
+}
+
+/// What to tell `user`, who wrote `object` to `target`; the object is only made if its kind has a row. Components are told nothing.
+pub(super) fn warning(
+    local: LocalComponents,
+    user: &UserInfo,
+    (target, action): (&Target, &Action),
+    object: impl FnOnce() -> Option<Value>,
+) -> Option<&'static str> {
+    if !writes_object(target, action) || is_component(user) {
+        return None;
+    }
+    let resource = target.resource;
+    let row = ROWS.iter().find(|row| (row.group, row.kind) == (resource.group, resource.kind))?;
+    let acts_here = match row.actor {
+        Actor::Apiserver => true,
+        Actor::Controllers => local.controllers,
+        Actor::Scheduler => local.scheduler,
+        Actor::Kubelets => local.kubelets,
+    };
+    (acts_here && (row.applies)(&object()?)).then_some(row.text)
+}
+
+/// Whether an object is written as a whole: the status is written by those who act on an object.
+fn writes_object(target: &Target, action: &Action) -> bool {
+    let writes = match action {
+        Action::Create(..) | Action::Update(..) | Action::Patch(..) => true,
+        Action::Get(_)
+        | Action::List(_)
+        | Action::Watch(_)
+        | Action::Delete(..)
+        | Action::DeleteCollection(..) => false,
+    };
+    writes && target.subresource.is_empty()
+}
+
+/// Whether a user is a component of a cluster; service accounts belong to whatever runs in pods.
+fn is_component(user: &UserInfo) -> bool {
+    user.username.starts_with("system:") && !user.username.starts_with("system:serviceaccount:")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{Body, WriteOptions};
+    use kstore_api::kind;
+    use serde_json::json;
+
+    fn warned(local: LocalComponents, user: &str, kind: (&str, &str), object: Value) -> Option<&'static str> {
+        let resource = kind::lookup_api_version(kind.0, kind.1).unwrap();
+        let target = Target { resource, subresource: "", namespace: "a".into(), name: "x".into() };
+        let action = Action::Create(Body::json(bytes::Bytes::new()), WriteOptions::default());
+        warning(local, &UserInfo::new(user, [""; 0]), (&target, &action), || Some(object))
+    }
+
+    #[test]
+    fn every_row_is_of_a_stored_kind_and_names_it() {
+        for row in &ROWS {
+            let version = kind::versions(row.group).next().unwrap();
+            let resource = kind::resources_of(row.group, version).find(|resource| resource.kind == row.kind);
+            assert!(resource.is_some_and(|resource| resource.is_stored()), "{}", row.kind);
+            assert!(row.text.contains(row.kind), "{}", row.text);
+        }
+    }
+
+    #[test]
+    fn writers_are_warned_of_objects_that_are_stored_and_not_enforced() {
+        let (alone, all) = (LocalComponents::default(), LocalComponents::ALL);
+        let quota = warned(alone, "ann", ("v1", "ResourceQuota"), json!({}));
+        assert_eq!(quota, Some("kstore stores this ResourceQuota but does not enforce it"));
+        let restricted =
+            json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
+        assert!(warned(alone, "ann", ("v1", "Namespace"), restricted).is_some());
+        assert_eq!(
+            warned(all, "ann", ("v1", "Namespace"), json!({"metadata": {"labels": {"a": "b"}}})),
+            None
+        );
+        assert_eq!(warned(all, "ann", ("v1", "ConfigMap"), json!({})), None);
+        assert!(warned(all, "system:serviceaccount:a:b", ("v1", "ResourceQuota"), json!({})).is_some());
+        assert_eq!(warned(all, "system:apiserver", ("v1", "ResourceQuota"), json!({})), None);
+    }
+
+    #[test]
+    fn controllers_of_another_process_may_act_on_what_those_here_do_not() {
+        let (alone, all) = (LocalComponents::default(), LocalComponents::ALL);
+        let set = ("apps/v1", "StatefulSet");
+        assert_eq!(warned(alone, "ann", set, json!({})), None);
+        assert!(
+            warned(all, "ann", set, json!({}))
+                .unwrap()
+                .starts_with("this server runs no controller for StatefulSets")
+        );
+        let request = ("certificates.k8s.io/v1", "CertificateSigningRequest");
+        let signed_by = |signer: &str| json!({"spec": {"signerName": signer}});
+        assert!(warned(all, "ann", request, signed_by("kubernetes.io/kube-apiserver-client")).is_some());
+        assert_eq!(
+            warned(all, "ann", request, signed_by("example.com/mine")),
+            None,
+            "its signer may run anywhere"
+        );
+    }
+}

@@ -1,0 +1,92 @@
+//! Request bodies that are answered before they are read: the rest is read and discarded, so that the connection stays usable. Not
+//! the reading of bodies that a request needs, which is `rest::read`.
+//!
+//! An answer that comes first (404, 403, 415, …) leaves data on the way. Over HTTP/2 the server library resets the stream, counts each
+//! frame that still arrives for it against the client, and closes the connection with all its watches at 1,024 of them, although the
+//! client did nothing wrong. Over HTTP/1.1 it closes the connection at once. Go's server discards the rest as well.
+
+use crate::limits;
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::EXPECT;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio_util::sync::CancellationToken;
+
+/// A request body whose unread rest is discarded in the background when it is dropped, up to [`limits::UNREAD_BODY_BYTES`] and for
+/// [`limits::UNREAD_BODY_TIME`].
+pub(crate) struct DiscardRest<B: Body<Data = Bytes> + Unpin + Send + 'static> {
+    /// `None` once it was read to its end, or failed.
+    body: Option<B>,
+    /// Whether the rest may be read: a client that waits for "100 Continue" sends nothing that could be discarded.
+    discards: bool,
+    stop: CancellationToken,
+}
+
+impl<B: Body<Data = Bytes> + Unpin + Send + 'static> DiscardRest<B> {
+    /// Wraps the body of a request with these headers. `stop` ends the discarding, so that a server that stops waits for no client.
+    pub(crate) fn new(headers: &HeaderMap, body: B, stop: CancellationToken) -> Self {
+        Self { body: Some(body), discards: !headers.contains_key(EXPECT), stop }
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Body for DiscardRest<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let Some(body) = self.body.as_mut() else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(body).poll_frame(context));
+        if !matches!(frame, Some(Ok(_))) {
+            self.body = None;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Drop for DiscardRest<B> {
+    fn drop(&mut self) {
+        let Some(body) = self.body.take() else { return };
+        let too_long = body.size_hint().lower() > limits::UNREAD_BODY_BYTES as u64;
+        if !self.discards || too_long || body.is_end_stream() {
+            return;
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(discard(body, self.stop.clone()));
+        }
+    }
+}
+
+/// Reads until the end of the body, an error, or a bound.
+async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B, stop: CancellationToken) {
+    let reading = async {
+        let mut bytes = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            bytes += frame.data_ref().map_or(0, Bytes::len);
+            if bytes > limits::UNREAD_BODY_BYTES {
+                break;
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => {}
+        _ = tokio::time::timeout(limits::UNREAD_BODY_TIME, reading) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! Which bodies are discarded, and when discarding ends.
+
+use super::*;
+use crate::limits::{UNREAD_BODY_BYTES, UNREAD_BODY_TIME};
+use futures::channel::{mpsc, oneshot};
+use http_body_util::StreamBody;
+use std::convert::Infallible;
+
+type Sender = mpsc::UnboundedSender<Result<Frame<Bytes>, Infallible>>;
+
+/// A body that the test writes, as its wrapper; the receiver hears when the body itself is dropped.
+fn body(headers: &HeaderMap, stop: &CancellationToken) -> (Sender, impl Send + use<>, oneshot::Receiver<()>) {
+    let (frames, received) = mpsc::unbounded();
+    let (dropped, hears) = oneshot::channel::<()>();
+    let body = StreamBody::new(received).map_frame(move |frame| {
+        let _alive = &dropped;
+        frame
+    });
+    (frames, DiscardRest::new(headers, body, stop.clone()), hears)
+}
+
+fn send(frames: &Sender, bytes: usize) -> bool {
+    frames.unbounded_send(Ok(Frame::data(vec![0; bytes].into()))).is_ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_rest_of_an_unread_body_is_read_to_its_end() {
+    let (frames, wrapped, ended) = body(&HeaderMap::new(), &CancellationToken::new());
+    drop(wrapped);
+    assert!(send(&frames, 1000) && send(&frames, 1000));
+    drop(frames);
+    assert!(ended.await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn discarding_ends_at_the_bound_of_bytes_of_time_and_with_the_server() {
+    let (frames, wrapped, ended) = body(&HeaderMap::new(), &CancellationToken::new());
+    drop(wrapped);
+    assert!(send(&frames, UNREAD_BODY_BYTES + 1));
+    assert!(ended.await.is_err(), "too many bytes");
+
+    let clock = kstore_nondet::Nondet::simulated(1).clock;
+    let before = clock.now();
+    let (frames, wrapped, ended) = body(&HeaderMap::new(), &CancellationToken::new());
+    drop(wrapped);
+    assert!(ended.await.is_err(), "too long a wait");
+    assert!(clock.now().duration_since(before).unsigned_abs() >= UNREAD_BODY_TIME);
+    assert!(!send(&frames, 1));
+
+    let stop = CancellationToken::new();
+    let (_frames, wrapped, ended) = body(&HeaderMap::new(), &stop);
+    drop(wrapped);
+    stop.cancel();
+    assert!(ended.await.is_err(), "the server stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_waits_for_100_continue_is_not_waited_for() {
+    let headers = HeaderMap::from_iter([(EXPECT, "100-continue".parse().unwrap())]);
+    let (frames, wrapped, _) = body(&headers, &CancellationToken::new());
+    drop(wrapped);
+    assert!(!send(&frames, 1), "the body is gone at once");
+}
