@@ -86,7 +86,8 @@ const QUEUE: usize = 1_000;
 
 fn recorder_of(queue: usize) -> (Recorder, Written, CancellationToken) {
     let (sink, stop) = (Written::default(), CancellationToken::new());
-    let (recorder, driver) = Recorder::bounded(sink.clone(), "kubelet", Nondet::simulated(1).into(), &stop, queue);
+    let (recorder, driver) =
+        Recorder::bounded(sink.clone(), "kubelet", Nondet::simulated(1).into(), &stop, queue);
     tokio::spawn(driver);
     (recorder, sink, stop)
 }
