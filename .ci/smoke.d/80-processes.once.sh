@@ -1,5 +1,5 @@
 # The server as a process: helpers of the command line, components apart, crash, orderly end.
-step 'kstore-server --help' '--in-memory' '--components' 'run'
+step 'kstore-server --help' '--in-memory' '--components' 'run' '^Storage:$' '^Serving:$' '^External etcd:$'
 step 'kstore-server run --help' 'CMD'
 step 'kstore-server explain --help' 'KIND/NAME|OBJECT|NAME'
 step 'kstore-server --version' 'kstore-server'
@@ -11,6 +11,14 @@ step 'kstore-server run -- sh -c "kubectl create deployment web --image=nginx &&
 step 'kstore-server run -- sh -c "exit 7"; [ $? = 7 ] && echo seven' '^seven$'
 step 'kstore-server run -- sh -c "kubectl create deployment web --image=nginx && kubectl rollout status deployment/web --timeout=30s && kstore-server explain deployment/web"' \
     '[Dd]eployment.*web' '[Rr]eplica[Ss]et' '[Pp]od' 'bind'
+step 'kstore-server run -- sh -c "kubectl create deployment web --image=nginx && kstore-server explain deployment/web --depth 0 -o yaml"' \
+    'object: deployments/default/web' 'effect: created'
+refused 'kstore-server --nodes many' "expected a whole number from 0 to"
+
+# Logs: start-up, requests of clients, the end; as text and as JSON.
+step 'RUST_LOG=info kstore-server run -- kubectl get nodes 2>&1' 'store opened' 'apiserver listening' 'ready' \
+    'request method="GET" path="/api/v1/nodes.* code=200 .*user="kubernetes-admin"' 'stopped'
+step 'RUST_LOG=info kstore-server run --log-format json -- kubectl get nodes 2>&1' '"message":"request","method":"GET"'
 
 # Three processes beside an apiserver, each with its own kubeconfig.
 export KUBECONFIG=$WORK/apart/admin.kubeconfig

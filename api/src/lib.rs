@@ -10,6 +10,7 @@ pub mod flowcontrol;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod kind;
+pub mod lenient;
 pub mod limits;
 pub mod meta;
 pub mod name;

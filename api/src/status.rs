@@ -51,6 +51,8 @@ pub enum Reason {
     Expired,
     /// 503.
     ServiceUnavailable,
+    /// 507: there is no space to store anything; reads and deletions go on. Not a reason of Kubernetes, whose answer is a 500.
+    InsufficientStorage,
     /// At the end of a command in a container: it ran, and ended with another code than zero.
     NonZeroExitCode,
 }
@@ -75,6 +77,7 @@ const REASONS: &[(Reason, &str)] = &[
     (Reason::InternalError, "InternalError"),
     (Reason::Expired, "Expired"),
     (Reason::ServiceUnavailable, "ServiceUnavailable"),
+    (Reason::InsufficientStorage, "InsufficientStorage"),
     (Reason::NonZeroExitCode, "NonZeroExitCode"),
 ];
 
@@ -499,6 +502,12 @@ impl Status {
     /// 503.
     pub fn service_unavailable(message: impl Into<String>) -> Self {
         Self::failure(503, Reason::ServiceUnavailable, message)
+    }
+
+    /// 507: nothing can be stored until somebody makes space. Without a time to try again after: client-go would keep its user
+    /// waiting through ten attempts before it shows the message, which says what to do.
+    pub fn insufficient_storage(text: &str) -> Self {
+        Self::failure(507, Reason::InsufficientStorage, format!("Insufficient storage: {text}"))
     }
 
     /// 504.

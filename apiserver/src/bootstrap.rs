@@ -81,7 +81,7 @@ fn row_of(object: &Value) -> &'static Resource {
 fn create(row: &'static Resource, object: &Value) -> Request {
     let body = serde_json::to_vec(object).expect("a value has string keys only");
     Request {
-        user: UserInfo::new(SELF, [MASTERS]),
+        user: UserInfo::new(SELF, [MASTERS]).into(),
         agent: "kstore-apiserver".into(),
         causes: Vec::new(),
         fence: None,

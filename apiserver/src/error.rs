@@ -32,6 +32,7 @@ pub fn of_commit(error: CommitError) -> Status {
         }
         CommitError::TooLarge(message) => Status::too_large(&message),
         CommitError::Unavailable(_) => unavailable(&error),
+        CommitError::NoSpace(message) => Status::insufficient_storage(&message),
         CommitError::Failed(message) => Status::internal(message),
         // What a real cluster answers when etcd's answer is lost: whoever gets it must read before trying again.
         CommitError::Unknown(_) => Status::timeout(&error.to_string(), 0),
@@ -269,7 +270,7 @@ fn grpc_code(status: &Status) -> Code {
         409 if status.reason == Reason::AlreadyExists => Code::AlreadyExists,
         409 => Code::Aborted,
         410 => Code::OutOfRange,
-        413 | 429 => Code::ResourceExhausted,
+        413 | 429 | 507 => Code::ResourceExhausted,
         503 => Code::Unavailable,
         504 => Code::DeadlineExceeded,
         _ => Code::Internal,

@@ -163,7 +163,7 @@ fn request(name: &str, action: Action) -> Request {
     let target =
         Target { resource: leases(), subresource: "", namespace: NAMESPACE.into(), name: name.into() };
     Request {
-        user: UserInfo::new(crate::bootstrap::SELF, [MASTERS]),
+        user: UserInfo::new(crate::bootstrap::SELF, [MASTERS]).into(),
         agent: AGENT.into(),
         causes: Vec::new(),
         fence: None,

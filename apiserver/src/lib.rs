@@ -4,6 +4,7 @@
 //! `storage` → `cache` → `rest` or `grpc`. Not here: the store itself, and anything that acts on objects by itself
 //! (controllers, scheduler and kubelet are clients).
 
+mod access;
 pub mod admission;
 pub mod authn;
 pub mod authz;

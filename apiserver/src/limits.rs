@@ -24,11 +24,18 @@ pub const REPEATED_KEYS: usize = 20;
 /// The largest stored object: etcd's default request limit, which clients of a real cluster already live with.
 pub const OBJECT_BYTES: usize = 1_572_864;
 
-/// Changes that stay in memory for watches that resume: at most this many…
+/// Changes of all kinds that stay in memory for watches that resume: at most this many…
 pub const RECENT_CHANGES: usize = 16_384;
 
 /// …and at most this many bytes of objects and of their events. Older ones are read from the storage's history.
 pub const RECENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// How long a change stays in memory at least, if the bounds above allow it. What is older, up to twice this, goes when there are
+/// more bytes than [`RECENT_CALM_BYTES`]: a busy time must not cost memory for ever.
+pub const RECENT_AGE: Duration = Duration::from_secs(20);
+
+/// Bytes of changes that stay in memory however old they are.
+pub const RECENT_CALM_BYTES: usize = 1024 * 1024;
 
 /// Objects that are kept in a second form, as protobuf messages, by bytes. Beyond it they are made anew for each answer.
 pub const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
@@ -39,6 +46,10 @@ pub const WATCH_BACKLOG_BYTES: usize = 32 * 1024 * 1024;
 
 /// Undelivered changes of one watch, by count; bounds the work of one wake-up.
 pub const WATCH_BACKLOG_CHANGES: usize = 65_536;
+
+/// Watches that are woken before other tasks have their turn: enough for one change in a cluster of some controllers and a few
+/// dozen clients, few enough that a thousand watchers of one object do not hold up those who write.
+pub const WAKE_UPS: usize = 64;
 
 /// How often a watch that asked for bookmarks hears how far it has come while nothing happens. Kubernetes: about a minute.
 pub const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
@@ -74,15 +85,23 @@ pub const DELETE_COLLECTION_PAGE: i64 = 10_000;
 /// Causes that one write may name; more are cut. See the informer's cause sets.
 pub const CAUSES: usize = 16;
 
-/// Provenance records that `trace` keeps at hand. Older writes are still in the store but not in the tree.
-pub const TRACE_RECORDS: usize = 50_000;
+/// Bytes of provenance that `explain` keeps at hand: about 40,000 writes of pods, 50,000 of objects that are created and deleted.
+/// Older writes are still in the store but not in the tree. In bytes, since it is what an idle server still holds of a busy day.
+pub const TRACE_BYTES: usize = 8 * 1024 * 1024;
 
-/// Revisions of history that are read at a time, newest first, until there are so many records. Large enough that what a stretch
+/// Revisions of history that are read at a time, newest first, until there are more than are kept. Large enough that what a stretch
 /// costs to begin does not count.
 pub const RECALL_STRETCH: i64 = 16_384;
 
 /// How deep the tree of a trace goes: JSON readers commonly stop at 128 levels, and a write takes two.
 pub const TRACE_DEPTH: usize = 48;
+
+/// Bearer tokens whose signature is not verified again: one for each pod that talks to the API in a large cluster. Each takes
+/// about two KiB.
+pub const VERIFIED_TOKENS: usize = 4096;
+
+/// A longer bearer token is verified for each request. What a token claims is kept, and a review may name one of megabytes.
+pub const VERIFIED_TOKEN_BYTES: usize = 8 * 1024;
 
 /// Kinds that one gRPC watch may select.
 pub const WATCH_SELECTORS: usize = 128;

@@ -1,6 +1,7 @@
 //! What authorization and admission may ask about the cluster: a read-only window on the watch cache. Not a way to write,
 //! and not a snapshot: each call answers with the newest durable state.
 
+use crate::cache::Entry;
 use kstore_api::kind::Resource;
 use serde_json::Value;
 use std::sync::Arc;
@@ -9,6 +10,9 @@ use std::sync::Arc;
 pub trait Lookup: Send + Sync {
     /// The object, parsed.
     fn get(&self, resource: &'static Resource, namespace: &str, name: &str) -> Option<Arc<Value>>;
+
+    /// The object under a storage key, as it is stored: for what its key, uid and revision tell without parsing it.
+    fn entry(&self, resource: &'static Resource, key: &str) -> Option<Arc<Entry>>;
 
     /// All objects of a kind in a namespace ("" for all namespaces and for cluster-scoped kinds), in key order.
     fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>>;

@@ -10,6 +10,7 @@ mod eviction;
 mod flow_schema;
 mod in_flight;
 mod read;
+mod renewal;
 mod signing;
 mod subresource;
 mod token;
@@ -23,6 +24,7 @@ pub use unsupported::LocalComponents;
 
 use crate::admission::Admission;
 use crate::authn::UserInfo;
+use crate::authn::service_account::TokenAuthenticator;
 use crate::authz::{self, Attributes, Authorizer};
 use crate::cache::{Cache, Entry, Watch};
 use crate::error;
@@ -132,7 +134,7 @@ pub struct Pipeline {
     metrics: Arc<Metrics>,
     in_flight: InFlight,
     nondet: Nondet,
-    tokens: Option<Arc<Tokens>>,
+    tokens: Option<TokenAuthenticator>,
     local: LocalComponents,
 }
 
@@ -167,7 +169,7 @@ impl Pipeline {
     /// With a key for tokens of service accounts; without one there are none.
     #[must_use]
     pub fn with_tokens(self, tokens: Option<Arc<Tokens>>) -> Self {
-        Self { tokens, ..self }
+        Self { tokens: tokens.map(TokenAuthenticator::new), ..self }
     }
 
     /// Beside these components in its process; without them it warns of nothing that they do not do.
@@ -184,7 +186,7 @@ impl Pipeline {
 
     /// The key for tokens of service accounts.
     pub fn tokens(&self) -> Option<&Tokens> {
-        self.tokens.as_deref()
+        self.tokens.as_ref().map(TokenAuthenticator::tokens)
     }
 
     /// The cache behind it.

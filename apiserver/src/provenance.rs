@@ -1,16 +1,18 @@
 //! Who wrote what, and because of what: the note that every commit carries, and the tree that follows from the notes. Not an
 //! audit log: requests that wrote nothing leave no trace.
 
+mod log;
+
 use crate::cache::resource_of;
 use crate::limits;
 use crate::request::{Request, Transaction};
 use crate::storage::{RawBatch, RawWatch, ReadError, SharedStorage};
 use bytes::Bytes;
 use kstore_nondet::Clock;
+use log::{Log, Record};
 use parking_lot::RwLock;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 /// The first byte of an encoded note.
 const VERSION: u8 = 1;
@@ -75,14 +77,6 @@ impl Note {
     }
 }
 
-/// One write, as `trace` shows it.
-#[derive(Clone, Debug)]
-struct Record {
-    revision: i64,
-    keys: Vec<(String, Effect)>,
-    note: Note,
-}
-
 impl Record {
     /// `None` for a commit that explains nothing.
     fn of(batch: &RawBatch) -> Option<Self> {
@@ -104,16 +98,13 @@ pub enum Effect {
     Deleted,
 }
 
-/// The newest writes with their causes, indexed both ways. Bounded: the oldest give way.
-#[derive(Default)]
+/// The newest writes with their causes, as many as [`limits::TRACE_BYTES`] hold.
 pub struct Provenance(RwLock<Log>);
 
-#[derive(Default)]
-struct Log {
-    records: BTreeMap<i64, Arc<Record>>,
-    order: VecDeque<i64>,
-    effects: BTreeMap<i64, Vec<i64>>,
-    by_key: BTreeMap<String, VecDeque<i64>>,
+impl Default for Provenance {
+    fn default() -> Self {
+        Self(RwLock::new(Log::new(limits::TRACE_BYTES)))
+    }
 }
 
 /// A write in the tree of what followed from it.
@@ -152,12 +143,12 @@ impl Provenance {
 
     /// The newest stretch of history first: of a long one only the end is kept, and the rest need not be read.
     async fn recall_by(&self, storage: &SharedStorage, mut upto: i64, length: i64) -> Result<(), ReadError> {
-        let (mut stretches, mut records) = (Vec::new(), 0);
+        let (mut stretches, mut bytes) = (Vec::new(), 0);
         // One more than is kept: what it takes to forget is as it would be had all been read.
-        while upto > EMPTY_STORE_REVISION && records <= limits::TRACE_RECORDS {
+        while upto > EMPTY_STORE_REVISION && bytes <= limits::TRACE_BYTES {
             let after = (upto - length).max(EMPTY_STORE_REVISION);
             let stretch = Stretch::read(storage, after, upto).await?;
-            records += stretch.records.len();
+            bytes += stretch.records.iter().map(Record::least_weight).sum::<usize>();
             upto = if stretch.is_whole { after } else { EMPTY_STORE_REVISION };
             stretches.push(stretch.records);
         }
@@ -178,7 +169,7 @@ impl Provenance {
     /// from it; oldest first. Empty when nothing is remembered.
     pub fn trace(&self, key: &str) -> Vec<TraceNode> {
         let log = self.0.read();
-        let Some(revisions) = log.by_key.get(key) else { return Vec::new() };
+        let Some(revisions) = log.revisions_of(key) else { return Vec::new() };
         let parents = log.parents(revisions);
         let is_root = |revision: &&i64| !parents.contains_key(*revision);
         revisions
@@ -190,39 +181,6 @@ impl Provenance {
 }
 
 impl Log {
-    fn insert(&mut self, record: Record) {
-        let revision = record.revision;
-        for (key, _) in &record.keys {
-            self.by_key.entry(key.clone()).or_default().push_back(revision);
-        }
-        for cause in &record.note.causes {
-            self.effects.entry(*cause).or_default().push(revision);
-        }
-        self.order.push_back(revision);
-        self.records.insert(revision, Arc::new(record));
-        while self.records.len() > limits::TRACE_RECORDS {
-            self.forget_oldest();
-        }
-    }
-
-    fn forget_oldest(&mut self) {
-        let Some(revision) = self.order.pop_front() else { return };
-        let Some(record) = self.records.remove(&revision) else { return };
-        // Also what was filed under causes that were forgotten before.
-        while self.effects.first_key_value().is_some_and(|(cause, _)| *cause <= revision) {
-            self.effects.pop_first();
-        }
-        for (key, _) in &record.keys {
-            if let Some(revisions) = self.by_key.get_mut(key) {
-                // Revisions are filed and forgotten in rising order.
-                revisions.pop_front_if(|first| *first == revision);
-                if revisions.is_empty() {
-                    self.by_key.remove(key);
-                }
-            }
-        }
-    }
-
     /// For every write that follows from `roots`: the cause under which it is shown.
     fn parents(&self, roots: &VecDeque<i64>) -> BTreeMap<i64, i64> {
         let mut reached: Vec<i64> = roots.iter().copied().collect();
@@ -230,7 +188,7 @@ impl Log {
         let mut next = 0;
         while let Some(&revision) = reached.get(next) {
             next += 1;
-            for &effect in self.effects.get(&revision).into_iter().flatten() {
+            for &effect in self.effects_of(revision) {
                 let first_visit = !parents.contains_key(&effect) && !roots.contains(&effect);
                 let parent = parents.entry(effect).or_insert(revision);
                 *parent = revision.max(*parent);
@@ -249,28 +207,28 @@ impl Log {
         parents: &BTreeMap<i64, i64>,
         depth: usize,
     ) -> Option<TraceNode> {
-        let record = self.records.get(&revision)?;
+        let write = self.write(revision)?;
         let (object, effect) = match key {
-            Some(key) => record.keys.iter().find(|(k, _)| k == key)?,
-            None => record.keys.first()?,
+            Some(key) => write.keys.iter().find(|(k, _)| &**k == key)?,
+            None => write.keys.first()?,
         };
-        let followed = self.effects.get(&revision).into_iter().flatten();
+        let followed = self.effects_of(revision).iter();
         let mut followed = followed.filter(|effect| parents.get(effect) == Some(&revision)).peekable();
         let truncated = depth == 0 && followed.peek().is_some();
         let children = match depth {
             0 => Vec::new(),
             _ => followed.filter_map(|effect| self.node(*effect, None, parents, depth - 1)).collect(),
         };
-        let time = jiff::Timestamp::from_microsecond(record.note.time_us).unwrap_or_default();
+        let time = jiff::Timestamp::from_microsecond(write.time_us).unwrap_or_default();
         Some(TraceNode {
             revision,
             time: format!("{time:.6}"),
-            object: object.trim_start_matches(crate::cache::ROOT).to_owned(),
+            object: api_name(object),
             effect: *effect,
-            verb: record.note.verb.clone(),
-            user: record.note.user.clone(),
-            agent: record.note.agent.clone(),
-            causes: record.note.causes.clone(),
+            verb: write.writer.verb.clone(),
+            user: write.writer.user.clone(),
+            agent: write.writer.agent.clone(),
+            causes: write.causes.to_vec(),
             children,
             truncated,
         })
@@ -322,6 +280,21 @@ async fn oldest(storage: &SharedStorage, revision: i64) -> Result<(Box<dyn RawWa
     }
 }
 
+/// The name by which the API knows the object of a storage key: plural, namespace if it has one, and name, such as
+/// `services/default/web`; with the group behind the plural where that alone would mean another kind.
+fn api_name(key: &str) -> String {
+    let parsed = resource_of(key.as_bytes()).and_then(|resource| Some((resource, resource.parse_key(key)?)));
+    let Some((resource, (namespace, name))) = parsed else {
+        return key.trim_start_matches(crate::cache::ROOT).to_owned();
+    };
+    let first = kstore_api::kind::stored().find(|other| other.plural == resource.plural);
+    let kind = match first {
+        Some(first) if first.group != resource.group => resource.qualified(),
+        _ => resource.plural.to_owned(),
+    };
+    if namespace.is_empty() { format!("{kind}/{name}") } else { format!("{kind}/{namespace}/{name}") }
+}
+
 fn effect_of(event: &crate::storage::RawEvent) -> Option<(String, Effect)> {
     let resource = resource_of(&event.key)?;
     if matches!(resource.plural, "leases" | "events") {
@@ -338,6 +311,7 @@ fn effect_of(event: &crate::storage::RawEvent) -> Option<(String, Effect)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     fn note(causes: &[i64]) -> Note {
         let text = |s: &str| s.to_owned();
@@ -370,13 +344,10 @@ mod tests {
             write(nth).await.unwrap();
         }
         let newest = storage.revision().await.unwrap();
-        let shown = |log: &Provenance| {
-            let log = log.0.read();
-            format!("{:?} {:?} {:?} {:?}", log.records, log.order, log.effects, log.by_key)
-        };
+        let shown = |log: &Provenance| format!("{:?}", log.0.read());
         let observed = Provenance::default();
         let mut history = storage.watch("", 0).await.unwrap();
-        while observed.0.read().order.back() != Some(&newest) {
+        while observed.0.read().newest() != Some(newest) {
             observed.observe(&history.next().await.unwrap().unwrap());
         }
         for length in [1, 3, 20, newest - 1, newest, newest + 1, i64::from(u32::MAX)] {
@@ -403,6 +374,20 @@ mod tests {
     }
 
     #[test]
+    fn objects_are_named_as_the_api_names_them() {
+        for (key, name) in [
+            ("/registry/minions/node-1", "nodes/node-1"),
+            ("/registry/services/specs/ns/web", "services/ns/web"),
+            ("/registry/services/endpoints/ns/web", "endpoints/ns/web"),
+            ("/registry/pods/ns/web-1", "pods/ns/web-1"),
+            ("/registry/deployments/ns/web", "deployments/ns/web"),
+            ("/registry/unknown/ns/x", "unknown/ns/x"),
+        ] {
+            assert_eq!(api_name(key), name, "{key}");
+        }
+    }
+
+    #[test]
     fn a_long_chain_is_cut_and_says_so() {
         let log = Provenance::default();
         for revision in 2..200 {
@@ -414,18 +399,6 @@ mod tests {
             (node, depth) = (child, depth + 1);
         }
         assert_eq!((depth, node.truncated), (limits::TRACE_DEPTH, true));
-    }
-
-    #[test]
-    fn what_is_forgotten_leaves_nothing_behind() {
-        let log = Provenance::default();
-        for revision in 2..(2 + limits::TRACE_RECORDS as i64 + 100) {
-            log.0.write().insert(record(revision, "k", &[revision - 1]));
-        }
-        let log = log.0.read();
-        assert_eq!(log.records.len(), limits::TRACE_RECORDS);
-        assert!(log.effects.len() <= limits::TRACE_RECORDS);
-        assert_eq!(log.by_key["k"].len(), limits::TRACE_RECORDS);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The authenticated caller.
-    pub user: UserInfo,
+    pub user: Arc<UserInfo>,
     /// The `User-Agent`, which names the program or component.
     pub agent: String,
     /// The revisions that made the caller write; at most [`crate::limits::CAUSES`].
@@ -56,7 +56,7 @@ fn within(asked: Option<Duration>, allowed: Duration) -> Duration {
 #[derive(Clone, Debug)]
 pub struct Transaction {
     /// The authenticated caller.
-    pub user: UserInfo,
+    pub user: Arc<UserInfo>,
     /// The `User-Agent`.
     pub agent: String,
     /// The revisions that made the caller write.
@@ -208,7 +208,7 @@ pub struct ListOptions {
     pub at: ListAt,
 }
 
-/// At which revision to list (the table of apiserver.md §3.1, reduced to what differs on one storage).
+/// At which revision to list: resourceVersion and its match, reduced to what differs on one storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListAt {
     /// The newest.

@@ -1,6 +1,7 @@
 //! The apiserver as a whole: both doors on one service, reached over TLS or in process. Starts nothing by itself but what its
 //! caller spawns.
 
+use crate::access::AccessRecord;
 use crate::authn::{Peer, UserInfo};
 use crate::bootstrap::{self, Here};
 use crate::cache::{Cache, FillError};
@@ -18,6 +19,8 @@ use crate::tunnel::Tunnels;
 use crate::unread_body::DiscardingBody;
 use axum::Router;
 use axum::body::Body;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Either};
 use http::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -185,9 +188,11 @@ impl ApiServer {
                     let (router, acceptor, stop) = (self.router.clone(), acceptor.clone(), self.stop.clone());
                     let metrics = self.pipeline.metrics().clone();
                     let serving = async move {
-                        match handshake(acceptor, socket, address).await {
-                            Some(tls) => connection(router, tls, address, stop).await,
-                            None => metrics.handshake_failed(),
+                        // A client that has not even said hello is not waited for.
+                        match stop.run_until_cancelled(handshake(acceptor, socket, address)).await {
+                            Some(Some(tls)) => connection(router, tls, address, stop).await,
+                            Some(None) => metrics.handshake_failed(),
+                            None => {}
                         }
                     };
                     let serving = serving.instrument(span);
@@ -278,11 +283,13 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let stopped = stop.clone();
-    let service = tower::service_fn(move |request: Request<hyper::body::Incoming>| {
+    let service = tower::service_fn(move |mut request: Request<hyper::body::Incoming>| {
+        let record = AccessRecord::begin(&peer, &mut request);
         let (mut parts, body) = request.into_parts();
         parts.extensions.insert(peer.clone());
         let body = DiscardingBody::new(&parts.headers, body, stopped.clone());
-        router.clone().oneshot(Request::from_parts(parts, body))
+        let answering = router.clone().oneshot(Request::from_parts(parts, body));
+        async move { Ok::<_, Infallible>(logged(record, answering.await.unwrap_or_else(|never| match never {}))) }
     });
     let mut http = auto::Builder::new(TokioExecutor::new());
     http.http2()
@@ -300,6 +307,14 @@ where
             serving.as_mut().graceful_shutdown();
             serving.await
         }
+    }
+}
+
+/// The answer, whose end is the end of its record.
+fn logged(record: Option<AccessRecord>, response: Response<Body>) -> Response<Body> {
+    match record {
+        Some(record) => record.answered(response),
+        None => response,
     }
 }
 
@@ -334,15 +349,23 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = <Router as Service<Request<B>>>::Future;
+    type Future = Either<
+        <Router as Service<Request<B>>>::Future,
+        BoxFuture<'static, Result<Response<Body>, Infallible>>,
+    >;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let record = AccessRecord::begin(&self.peer, &mut request);
         request.extensions_mut().insert(self.peer.clone());
-        self.router.call(request)
+        let answering = self.router.call(request);
+        match record {
+            None => Either::Left(answering),
+            Some(record) => Either::Right(async move { Ok(record.answered(answering.await?)) }.boxed()),
+        }
     }
 }
 

@@ -43,6 +43,15 @@ impl Lookup for MapLookup {
         self.objects.lock().get(&(resource.id(), namespace.to_owned(), name.to_owned())).cloned()
     }
 
+    fn entry(&self, resource: &'static Resource, key: &str) -> Option<Arc<Entry>> {
+        let objects = self.objects.lock();
+        let is_meant =
+            |object: &Key| object.0 == resource.id() && resource.storage_key(&object.1, &object.2) == key;
+        let (_, object) = objects.iter().find(|(object, _)| is_meant(object))?;
+        let stored = kstore_api::object::encode_stored(object).into();
+        Some(Arc::new(Entry::new(resource, key, object, stored, 1, 1).unwrap()))
+    }
+
     fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>> {
         let objects = self.objects.lock();
         let matches = |key: &Key| key.0 == resource.id() && (namespace.is_empty() || key.1 == namespace);

@@ -1,9 +1,10 @@
-//! [`Connection`]: one TLS connection with the admin's certificate, HTTP/1.1, one request at a time, JSON. As little client as
-//! possible, so that what is measured is the server.
+//! [`Connection`]: one TLS connection with the admin's certificate or a bearer token, HTTP/1.1, one request at a time, JSON. As little
+//! client as possible, so that what is measured is the server.
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
-use http::{Method, Request, StatusCode};
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -22,23 +23,34 @@ const JSON: &str = "application/json";
 pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     host: String,
+    authorization: Option<HeaderValue>,
 }
 
 impl Connection {
-    /// Connects and completes the TLS handshake.
+    /// Connects and completes the TLS handshake with the kubeconfig's certificate.
     pub(crate) async fn open(kubeconfig: &Kubeconfig) -> anyhow::Result<Self> {
+        Self::connect(kubeconfig, None).await
+    }
+
+    /// Connects without a certificate; every request carries the token.
+    pub(crate) async fn open_with_token(kubeconfig: &Kubeconfig, token: &str) -> anyhow::Result<Self> {
+        Self::connect(kubeconfig, Some(HeaderValue::try_from(format!("Bearer {token}"))?)).await
+    }
+
+    async fn connect(kubeconfig: &Kubeconfig, authorization: Option<HeaderValue>) -> anyhow::Result<Self> {
         let host = kubeconfig.server.trim_start_matches("https://").trim_end_matches('/').to_owned();
         let tcp = TcpStream::connect(&host).await.context("cannot connect")?;
         tcp.set_nodelay(true)?;
         let name = host.rsplit_once(':').context("no port in the kubeconfig")?.0;
         let name = ServerName::try_from(name.trim_matches(['[', ']']).to_owned())?;
-        let tls = TlsConnector::from(Arc::new(tls(kubeconfig)?)).connect(name, tcp).await?;
+        let config = tls(kubeconfig, authorization.is_none())?;
+        let tls = TlsConnector::from(Arc::new(config)).connect(name, tcp).await?;
         let (sender, driver) = handshake(TokioIo::new(tls)).await?;
         tokio::spawn(async move {
             // An error of the connection is also the error of the request on it, which is told.
             let _ = driver.await;
         });
-        Ok(Self { sender, host })
+        Ok(Self { sender, host, authorization })
     }
 
     /// `GET`, with the whole body.
@@ -67,11 +79,19 @@ impl Connection {
         Ok(())
     }
 
-    /// `POST` of an object that must be created.
-    pub(crate) async fn create(&mut self, path: &str, object: Bytes) -> anyhow::Result<()> {
+    /// `POST` of an object that must be created; the answer.
+    pub(crate) async fn create(&mut self, path: &str, object: Bytes) -> anyhow::Result<Bytes> {
         let (status, body) = self.send(Method::POST, path, object).await?;
         let body = body.collect().await?.to_bytes();
         ensure!(status == StatusCode::CREATED, "{path}: {status}: {}", String::from_utf8_lossy(&body));
+        Ok(body)
+    }
+
+    /// `DELETE` of an object or a collection that must be done.
+    pub(crate) async fn delete(&mut self, path: &str) -> anyhow::Result<()> {
+        let (status, body) = self.send(Method::DELETE, path, Bytes::new()).await?;
+        let body = body.collect().await?.to_bytes();
+        ensure!(status == StatusCode::OK, "{path}: {status}: {}", String::from_utf8_lossy(&body));
         Ok(())
     }
 
@@ -99,7 +119,7 @@ impl Connection {
         content_type: &str,
         body: Bytes,
     ) -> anyhow::Result<(StatusCode, Incoming)> {
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header("host", &self.host)
@@ -107,6 +127,9 @@ impl Connection {
             .header("accept", accept)
             .header("content-type", content_type)
             .body(Full::new(body))?;
+        if let Some(authorization) = &self.authorization {
+            request.headers_mut().insert(AUTHORIZATION, authorization.clone());
+        }
         self.sender.ready().await?;
         let response = self.sender.send_request(request).await?;
         Ok((response.status(), response.into_body()))
@@ -155,17 +178,20 @@ impl Stream {
     }
 }
 
-fn tls(kubeconfig: &Kubeconfig) -> anyhow::Result<ClientConfig> {
+fn tls(kubeconfig: &Kubeconfig, with_certificate: bool) -> anyhow::Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(kubeconfig.ca.as_deref().unwrap_or_default()) {
         roots.add(certificate?)?;
     }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots);
+    if !with_certificate {
+        return Ok(config.with_no_client_auth());
+    }
     let identity = kubeconfig.identity.as_ref().context("no client certificate in the kubeconfig")?;
     let chain = CertificateDer::pem_slice_iter(&identity.certificate).collect::<Result<_, _>>()?;
     let key = PrivateKeyDer::from_pem_slice(&identity.key)?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    Ok(ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_client_auth_cert(chain, key)?)
+    Ok(config.with_client_auth_cert(chain, key)?)
 }

@@ -9,7 +9,7 @@ use crate::binary::Binary;
 use crate::process::Storage;
 use crate::rollout::Creator;
 use crate::spread::Spread;
-use crate::{etcd, get, idle, list, machine, rollout, startup, watchers, writes};
+use crate::{churn, etcd, get, idle, list, machine, rollout, startup, watchers, writes};
 use anyhow::ensure;
 use result::{Limit, Quantity, Unit};
 use std::path::Path;
@@ -77,6 +77,17 @@ async fn cluster(binary: &Binary, table: &mut Table) -> anyhow::Result<()> {
         Quantity::new("idle, all components, 3 nodes: processor", Unit::PercentOfCore, limit),
         rest.processor,
     );
+    for storage in [Storage::Memory, Storage::Disk] {
+        let memory = churn::memory(binary, storage).await?;
+        let what = format!(
+            "resident memory a minute after a busy time, {}, beside {:.0} MiB before and {:.0} MiB then",
+            storage.name(),
+            memory.idle,
+            memory.busy
+        );
+        let limit = Limit::at_most(1.5, 2.0);
+        table.add(Quantity::new(what, Unit::Times, limit), memory.calm / memory.idle);
+    }
     for storage in [Storage::Memory, Storage::Disk] {
         let times = rollout::times(binary, storage, Creator::Request).await?;
         let what = format!("500 replicas, from one POST to all Ready, {}, median", storage.name());

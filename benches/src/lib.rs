@@ -6,7 +6,9 @@
 //! beside a real etcd; `informer` a cache in this process beside kube-rs's; [`gate`] holds the headline results to bounds.
 
 mod binary;
+mod churn;
 mod connection;
+mod costs;
 pub mod engines;
 pub mod etcd;
 mod figure;
@@ -78,5 +80,8 @@ fn figures(binary: &binary::Binary) -> Vec<(&'static str, Outcome)> {
         ("watchers of everything", Box::pin(watchers::measure(b(), watchers::Scope::Everything))),
         ("watchers flooded", Box::pin(watchers::flood(b()))),
         ("many", Box::pin(many::measure(b()))),
+        ("costs of 5000 nodes", Box::pin(costs::measure(b(), costs::LARGE))),
+        ("costs of 100 nodes memory", Box::pin(costs::measure(b(), costs::dense(Storage::Memory)))),
+        ("costs of 100 nodes disk", Box::pin(costs::measure(b(), costs::dense(Storage::Disk)))),
     ]
 }

@@ -17,6 +17,12 @@ pub(crate) const ROLLOUTS: usize = 3;
 /// Replicas of the Deployment that is rolled out.
 pub(crate) const REPLICAS: u64 = 500;
 
+/// How often a server is filled and emptied before its memory is looked at.
+pub(crate) const CHURNS: usize = 4;
+
+/// The time after which a server should have given back what a busy time took.
+pub(crate) const CALM: Duration = Duration::from_secs(60);
+
 /// How long requests are repeated for a rate or a latency.
 pub(crate) const REPEAT: Duration = Duration::from_secs(3);
 
@@ -55,6 +61,12 @@ pub(crate) const UPDATERS: usize = 32;
 
 /// Pods that are stored for the figures of memory and start.
 pub(crate) const MANY_PODS: usize = 100_000;
+
+/// How often a cluster that grows or shrinks is asked how far it has come. Each question costs the server some 100 µs.
+pub(crate) const COSTS_POLL: Duration = Duration::from_millis(50);
+
+/// The stages of a large cluster together are given up after this long.
+pub(crate) const COSTS_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A server that is not ready by then has failed.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(60);

@@ -58,7 +58,7 @@ async fn once(server: &Server, creator: Creator) -> anyhow::Result<Duration> {
     let mut connection = server.connect().await?;
     let started = Instant::now();
     match creator {
-        Creator::Request => connection.create(DEPLOYMENTS, deployment()).await?,
+        Creator::Request => drop(connection.create(DEPLOYMENTS, deployment()).await?),
         Creator::Kubectl => {
             let replicas = format!("--replicas={REPLICAS}");
             let created = kubectl(&["create", "deployment", "many", "--image=nginx", &replicas])

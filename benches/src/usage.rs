@@ -17,6 +17,18 @@ pub(crate) fn processor_seconds(process: u32) -> anyhow::Result<f64> {
     Ok((ticks(14).context("no utime")? + ticks(15).context("no stime")?) / TICKS)
 }
 
+/// How often its threads have gone to sleep of themselves so far; each time something had to wake them again.
+pub(crate) fn wakeups(process: u32) -> anyhow::Result<u64> {
+    let mut sum = 0;
+    for task in std::fs::read_dir(format!("/proc/{process}/task")).context("needs Linux")? {
+        let status = task?.path().join("status");
+        // A thread may have ended meanwhile.
+        let count = status.to_str().and_then(|path| field(path, "voluntary_ctxt_switches"));
+        sum += count.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    }
+    Ok(sum)
+}
+
 /// Memory that is resident now.
 pub(crate) fn resident_mebibytes(process: u32) -> anyhow::Result<f64> {
     let text = field(&format!("/proc/{process}/status"), "VmRSS").context("no VmRSS")?;

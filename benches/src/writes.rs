@@ -13,7 +13,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+/// Where they are created.
+pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// Rate and latency of creates in a whole cluster, whose controllers hear of each.
 pub(crate) async fn measure(binary: Binary, storage: Storage) -> anyhow::Result<Vec<Figure>> {
@@ -63,7 +64,7 @@ pub(crate) async fn rate(binary: &Binary, storage: Storage) -> anyhow::Result<f6
 }
 
 /// So many clients at a time.
-async fn together(server: &Server, connections: usize) -> anyhow::Result<Vec<Duration>> {
+pub(crate) async fn together(server: &Server, connections: usize) -> anyhow::Result<Vec<Duration>> {
     let mut clients = JoinSet::new();
     for client in 0..connections {
         clients.spawn(create(server.connect().await?, format!("c{connections}-{client}")));

@@ -139,4 +139,29 @@ impl Calls {
         let mut grpc = self.client.grpc();
         Ok(bounded(grpc.delete(self.client.request(message))).await?.into())
     }
+
+    /// Deletes at most `limit` of the objects that match. True if more were left when this began.
+    pub(crate) async fn delete_page(
+        &self,
+        ns: &str,
+        which: &ListParams,
+        params: &DeleteParams,
+        limit: u32,
+    ) -> Result<bool, ApiError> {
+        let message = pb::DeleteCollectionRequest {
+            r#ref: Some(self.gvr.reference(ns, "", "")),
+            label_selector: which.labels.clone(),
+            field_selector: which.fields.clone(),
+            options_json: serde_json::to_vec(&params.options()).map_err(ApiError::json)?.into(),
+            limit: limit.into(),
+            r#continue: String::new(),
+        };
+        let mut grpc = self.client.grpc();
+        let mut chunks = bounded(grpc.delete_collection(self.client.request(message))).await?;
+        let mut more = false;
+        while let Some(chunk) = chunks.message().await? {
+            more = !chunk.r#continue.is_empty();
+        }
+        Ok(more)
+    }
 }

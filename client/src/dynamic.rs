@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::{
     ApiError, Client, DeleteParams, Gvr, ListParams, Patch, Source, WatchParams,
     calls::{Calls, Json},
+    limits::DELETE_PAGE,
 };
 
 /// Objects of one resource as JSON values. Everywhere, `ns` is empty for resources without namespaces.
@@ -69,6 +70,21 @@ impl DynamicApi {
     /// Deletes an object, or begins to. Gives back the revision that the server made, or zero if it did not say.
     pub async fn delete(&self, ns: &str, name: &str, params: &DeleteParams) -> Result<Revision, ApiError> {
         Ok(self.0.delete(ns, name, params).await?.revision)
+    }
+
+    /// Deletes all objects of a namespace that match, a page at a time, so that no call lasts longer than the server lets it. What
+    /// is created meanwhile may stay. An empty `ns` means all namespaces.
+    ///
+    /// # Errors
+    /// The first refusal or failure ends it; what was deleted before stays deleted.
+    pub async fn delete_collection(
+        &self,
+        ns: &str,
+        which: &ListParams,
+        params: &DeleteParams,
+    ) -> Result<(), ApiError> {
+        while self.0.delete_page(ns, which, params, DELETE_PAGE).await? {}
+        Ok(())
     }
 
     /// A source for an informer: whole objects.

@@ -2,23 +2,27 @@
 
 use k8s_openapi::{
     api::core::v1::{Event as CoreEvent, EventSource, ObjectReference},
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time},
 };
+use kstore_api::limits::EVENT_NOTE_MAX;
 use kstore_informer::{Event, EventSink, Recorder, Reference, SinkError};
 use kstore_nondet::Nondet;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::{ApiError, Client, Patch, typed::Kind};
+use crate::{ApiError, Client, Patch, event_batches::EventBatches, typed::Kind};
 
 /// Where a [`Recorder`] of a component leaves its events.
 #[derive(Clone)]
-pub struct ClientSink(Client);
+pub struct ClientSink {
+    client: Client,
+    batches: EventBatches,
+}
 
 impl ClientSink {
     /// A sink that writes through `client`.
     pub fn new(client: &Client) -> Self {
-        Self(client.clone())
+        Self { client: client.clone(), batches: EventBatches::new(client) }
     }
 }
 
@@ -45,12 +49,12 @@ pub fn reference<K: Kind>(object: &K) -> Reference {
 
 impl EventSink for ClientSink {
     async fn write(&self, event: &Event) -> Result<(), SinkError> {
-        let api = self.0.causes(&event.causes).api::<CoreEvent>();
+        let api = self.client.causes(&event.causes).api::<CoreEvent>();
         let ns = match event.about.namespace.as_str() {
             "" => "default",
             ns => ns,
         };
-        let create = async || api.create(ns, &core_event(ns, event)).await.map(drop);
+        let create = async || self.batches.create(ns, core_event(ns, event)).await;
         let update = async || api.patch(ns, &event.name, &newer(event)).await.map(drop);
         let outcome = match event.known {
             // It went away meanwhile: events do, after an hour.
@@ -70,8 +74,13 @@ impl EventSink for ClientSink {
 
 fn newer(event: &Event) -> Patch {
     Patch::Merge(json!({
-        "count": event.count, "message": event.message, "lastTimestamp": Time(event.last),
+        "count": event.count, "message": note(&event.message), "lastTimestamp": Time(event.last),
     }))
+}
+
+/// The message, cut to the length that the API takes.
+fn note(message: &str) -> &str {
+    &message[..message.floor_char_boundary(EVENT_NOTE_MAX)]
 }
 
 /// A server that answered will answer the same again, except when it was busy.
@@ -85,7 +94,11 @@ fn finish(outcome: Result<(), ApiError>) -> Result<(), SinkError> {
     }
 }
 
+/// The event as it is created. Beside the times in whole seconds that people know it has `eventTime` in microseconds, which puts the
+/// events of one second in order. The API takes that only with a reason, an action and a reporting instance: an event without an action of its
+/// own has its reason there, and one of no machine its component.
 fn core_event(ns: &str, event: &Event) -> CoreEvent {
+    let or = |text: &str, default: &str| some(if text.is_empty() { default } else { text });
     CoreEvent {
         metadata: ObjectMeta {
             name: Some(event.name.clone()),
@@ -95,13 +108,14 @@ fn core_event(ns: &str, event: &Event) -> CoreEvent {
         involved_object: object_reference(&event.about),
         related: event.related.as_ref().map(object_reference),
         reason: some(&event.reason),
-        action: some(&event.action),
-        message: some(&event.message),
+        action: or(&event.action, &event.reason),
+        message: some(note(&event.message)),
         type_: some(event.event_type.as_str()),
         source: Some(EventSource { component: some(&event.component), host: some(&event.host) }),
         reporting_component: some(&event.component),
-        reporting_instance: some(&event.host),
+        reporting_instance: or(&event.host, &event.component),
         count: i32::try_from(event.count).ok(),
+        event_time: (!event.reason.is_empty()).then_some(MicroTime(event.first)),
         first_timestamp: Some(Time(event.first)),
         last_timestamp: Some(Time(event.last)),
         ..CoreEvent::default()

@@ -9,6 +9,7 @@ mod client;
 mod connect;
 mod dynamic;
 mod error;
+mod event_batches;
 mod events;
 mod feed;
 mod finalizers;

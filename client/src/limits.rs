@@ -29,8 +29,15 @@ pub const MAX_SELECTORS: usize = 64;
 /// holds up the other parts; one batch more may be under way.
 pub const MULTI_BUFFER: usize = 4_096;
 
+/// Events in one transaction. Half of what a server takes, so that little is repeated when it refuses one of them.
+pub const EVENT_BATCH: usize = 64;
+
 /// After this long a common stream that waits for informers which were not started says for which.
 pub const MULTI_WARNING: Duration = Duration::from_secs(120);
+
+/// Objects that one call of a collection's deletion deletes. Each costs the server a commit, and a call must end within the
+/// server's limit for a request, on a slow disk too.
+pub const DELETE_PAGE: u32 = 500;
 
 /// Streams that one tunnel carries at a time; the server opens no more.
 pub const TUNNEL_STREAMS: usize = 1024;

@@ -231,7 +231,7 @@ impl Committed {
     pub fn object<K: DeserializeOwned>(&self, index: usize) -> Result<K, TransactionError> {
         let json = self.objects.get(index).map_or(&[][..], |json| json);
         let unfit = |error| TransactionError { operation: Some(index), error: ApiError::json(error) };
-        serde_json::from_slice(json).map_err(unfit)
+        kstore_api::lenient::from_slice(json).map_err(unfit)
     }
 
     /// The object of the operation at `index` as a JSON value; see [`Committed::object`].

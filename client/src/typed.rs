@@ -3,6 +3,7 @@
 use std::{marker::PhantomData, ops::Deref};
 
 use k8s_openapi::{Metadata, Resource, api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kstore_api::lenient;
 use kstore_informer::{Key, Object, Revision};
 use kstore_proto::kstore::v1 as pb;
 use serde::{Serialize, de::DeserializeOwned};
@@ -50,7 +51,7 @@ impl<K: Kind> Api<K> {
     /// All objects that match, in key order, and the revision of the read. An empty `ns` means all namespaces.
     pub async fn list(&self, ns: &str, params: &ListParams) -> Result<(Vec<K>, Revision), ApiError> {
         let (items, revision) = self.calls.list(ns, params).await?;
-        let items = items.iter().map(|json| serde_json::from_slice(json).map_err(ApiError::json));
+        let items = items.iter().map(|json| lenient::from_slice(json).map_err(ApiError::json));
         Ok((items.collect::<Result<_, _>>()?, revision))
     }
 
@@ -95,7 +96,7 @@ impl<K: Kind> Api<K> {
     /// A source for an informer: whole objects.
     pub fn source(&self, params: WatchParams) -> Source<Obj<K>> {
         Source::new(self.calls.clone(), params, |json| {
-            serde_json::from_slice(json).map(Obj::new).map_err(ApiError::json)
+            lenient::from_slice(json).map(Obj::new).map_err(ApiError::json)
         })
     }
 
@@ -127,7 +128,7 @@ fn encode<K: Serialize>(object: &K) -> Result<Vec<u8>, ApiError> {
 }
 
 fn decode<K: DeserializeOwned>(object: &Json) -> Result<K, ApiError> {
-    serde_json::from_slice(&object.json).map_err(ApiError::json)
+    lenient::from_slice(&object.json).map_err(ApiError::json)
 }
 
 /// The revision that made this state of an object; zero if it was never stored.

@@ -45,6 +45,13 @@ pub(crate) enum Action {
         /// At once (grace period 0) instead of with the object's own grace.
         force: bool,
     },
+    /// Delete all objects of a kind in a namespace.
+    DeleteAll {
+        /// The kind.
+        resource: Resource,
+        /// Where.
+        namespace: String,
+    },
     /// Replace the finalizers in the spec of a namespace, through its `finalize` subresource.
     Finalize(Box<Namespace>),
     /// Tell the user.

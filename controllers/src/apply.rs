@@ -8,9 +8,10 @@ use crate::limits::{SLOW_START, WRITES_IN_FLIGHT};
 use crate::resource::{PODS, Resource};
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
-use kstore_client::{ApiError, Client, DeleteParams, Gvr, Kind, Patch, revision_of};
+use kstore_client::{ApiError, Client, DeleteParams, Gvr, Kind, ListParams, Patch, revision_of};
 use kstore_informer::{Context, Recorder, Revision, slow_start};
 use std::sync::Arc;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 /// What one component writes with: its client, its recorder of events, and the caches that are to show what it wrote.
@@ -120,7 +121,15 @@ impl Hands {
         };
         let ns = pod.metadata.namespace.clone().unwrap_or_default();
         let api = self.client.api::<Draft>();
-        let create = |()| api.create(&ns, &draft);
+        let draft = Arc::new(draft);
+        // In the server's process a call is served where it is awaited: without tasks of their own, all would be served on one
+        // thread.
+        let create = |()| {
+            let (api, ns, draft) = (api.clone(), ns.clone(), Arc::clone(&draft));
+            let call = async move { api.create(&ns, &draft).await };
+            let task = AbortOnDropHandle::new(tokio::spawn(call.in_current_span()));
+            async { task.await.expect("a call neither panics nor is cancelled while it is awaited") }
+        };
         let started = slow_start(vec![(); count], SLOW_START, WRITES_IN_FLIGHT, create).await;
         let mut go_on = true;
         for result in started.results {
@@ -152,6 +161,13 @@ impl Hands {
                 Ok((target.resource.clone(), revision_in(&stored)))
             }
             Action::Delete { target, propagation, force } => self.delete(target, *propagation, *force).await,
+            Action::DeleteAll { resource, namespace } => {
+                let api = self.client.dynamic(gvr(resource));
+                let (all, params) = (ListParams::default(), DeleteParams::default());
+                api.delete_collection(namespace, &all, &params).await?;
+                // No cache shows these objects, so no run waits for a revision.
+                Ok((resource.clone(), Revision::default()))
+            }
             Action::Finalize(namespace) => self.finalize(namespace).await,
             Action::CreatePods { .. } | Action::Event(_) => Ok((PODS, Revision::default())),
         }

@@ -1,4 +1,5 @@
-//! [`Draft`]: a pod that is created many times over. Its JSON is made once, and of each answer only the metadata is read.
+//! [`Draft`]: a pod that is created many times over. Its JSON is made once, and of each answer only the name and the revision are
+//! read.
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -6,7 +7,7 @@ use k8s_openapi::{Metadata, NamespaceResourceScope, Resource};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// Sent, it is a whole pod; received, only metadata.
+/// Sent, it is a whole pod; received, only its name and revision.
 pub(crate) struct Draft {
     json: Option<Box<RawValue>>,
     metadata: ObjectMeta,
@@ -54,9 +55,15 @@ impl<'de> Deserialize<'de> for Draft {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         struct Answer {
-            metadata: ObjectMeta,
+            metadata: Named,
         }
-        let Answer { metadata } = Answer::deserialize(deserializer)?;
-        Ok(Self { json: None, metadata })
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Named {
+            name: Option<String>,
+            resource_version: Option<String>,
+        }
+        let Answer { metadata: Named { name, resource_version } } = Answer::deserialize(deserializer)?;
+        Ok(Self { json: None, metadata: ObjectMeta { name, resource_version, ..ObjectMeta::default() } })
     }
 }

@@ -20,9 +20,9 @@ impl Resource {
 }
 
 pub(crate) const PODS: Resource = Resource::new("", "pods");
+pub(crate) const EVENTS: Resource = Resource::new("", "events");
 pub(crate) const NODES: Resource = Resource::new("", "nodes");
 pub(crate) const ENDPOINTS: Resource = Resource::new("", "endpoints");
-pub(crate) const DEPLOYMENTS: Resource = Resource::new("apps", "deployments");
 pub(crate) const REPLICASETS: Resource = Resource::new("apps", "replicasets");
 pub(crate) const ENDPOINTSLICES: Resource = Resource::new("discovery.k8s.io", "endpointslices");
 pub(crate) const IPADDRESSES: Resource = Resource::new("networking.k8s.io", "ipaddresses");

@@ -44,6 +44,7 @@ impl Cluster {
         let client = self.client.agent(component);
         let sink = ClientSink::new(&client);
         let (recorder, driver) = Recorder::build(sink, component, &self.nondet, &self.stop);
+        recorder.metrics(&self.config.metrics);
         self.tasks.spawn(driver);
         Hands { client, recorder, caches: Arc::clone(&self.caches) }
     }

@@ -6,6 +6,7 @@ use crate::resource::PODS;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PodCondition, PodReadinessGate, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
+use kstore_api::lenient;
 use kstore_informer::{Key, Object, Reference, Revision};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -250,14 +251,14 @@ pub(crate) struct NoSpec {}
 
 /// Reads a pod.
 pub(crate) fn decode_pod(json: &[u8]) -> Result<Pod, serde_json::Error> {
-    let mut pod: Pod = serde_json::from_slice(json)?;
+    let mut pod: Pod = lenient::from_slice(json)?;
     pod.key = Some(Key::new(&pod.metadata.namespace, &pod.metadata.name));
     Ok(pod)
 }
 
 /// Reads any slim view.
 pub(crate) fn decode<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
-    serde_json::from_slice(json)
+    lenient::from_slice(json)
 }
 
 impl Meta {

@@ -6,8 +6,8 @@ use kstore_nondet::Rng;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Index, Informer, ListerWatcher, Map, Object, driver::Driver, indexer::Indexer, informer::figures,
-    metrics::Registry, shared::Shared,
+    Index, Informer, ListerWatcher, Map, Object, Randomness, driver::Driver, indexer::Indexer,
+    informer::figures, metrics::Registry, shared::Shared,
 };
 
 /// Makes an [`Informer`].
@@ -70,8 +70,8 @@ impl<S: ListerWatcher> Builder<S> {
     /// Where the jitter of waits comes from. By default a fixed seed: fine for one process, but many processes should
     /// not come back to a failed server in the same moment.
     #[must_use]
-    pub fn rng(mut self, rng: &Rng) -> Self {
-        self.rng = rng.fork(&self.name);
+    pub fn rng(mut self, rng: impl Into<Randomness>) -> Self {
+        self.rng = rng.into().into_rng().fork(&self.name);
         self
     }
 

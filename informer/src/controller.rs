@@ -12,12 +12,11 @@ mod worker;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use kstore_nondet::Nondet;
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Delta, Informer, Key, NotSynced, Object, Queue, QueueOptions,
+    Delta, Environment, Informer, Key, NotSynced, Object, Queue, QueueOptions,
     limits::{DEFAULT_WORKERS, STOP_GRACE, SYNC_TIMEOUT},
     metrics::Registry,
 };
@@ -87,18 +86,18 @@ pub struct Controller {
 
 impl Controller {
     /// A controller that watches nothing yet.
-    pub fn new(name: &str, nondet: &Nondet) -> Self {
-        Self::with(name, QueueOptions::default(), nondet)
+    pub fn new(name: &str, environment: impl Into<Environment>) -> Self {
+        Self::with(name, QueueOptions::default(), environment)
     }
 
     /// A controller whose queue has these options. The queue's name is the controller's if the options give none.
-    pub fn with(name: &str, mut options: QueueOptions<Key>, nondet: &Nondet) -> Self {
+    pub fn with(name: &str, mut options: QueueOptions<Key>, environment: impl Into<Environment>) -> Self {
         let name: Arc<str> = name.into();
         if options.name.is_empty() {
             options.name = name.clone();
         }
         Self {
-            queue: Queue::with(options, nondet.rng.fork(&name)),
+            queue: Queue::with(options, environment.into().into_nondet().rng.fork(&name)),
             feeds: Vec::new(),
             workers: DEFAULT_WORKERS,
             timeout: None,

@@ -225,7 +225,6 @@ impl<T: Object> Indexer<T> {
             let old = self.set(self.objects.place(&key), &key, None);
             changes.push(Change { key, last: old.clone(), old, new: None, revision });
         }
-        self.undecodable = Arc::default();
         for (key, object) in whole.objects {
             let same = |old: &Arc<T>| {
                 let equal = old.revision() == object.revision() && old.uid() == object.uid();
@@ -237,6 +236,10 @@ impl<T: Object> Indexer<T> {
             }
             let old = self.set(place, &key, Some(&object));
             changes.push(Change { key, old, new: Some(object), last: None, revision });
+        }
+        if !self.undecodable.is_empty() {
+            // Those that cannot be read still are not logged again.
+            Arc::make_mut(&mut self.undecodable).retain(|key, _| whole.undecodable.contains_key(key));
         }
         whole.undecodable.into_values().for_each(|what| self.quarantine(what));
         self.compact();
@@ -275,8 +278,13 @@ impl<T: Object> Indexer<T> {
         }
     }
 
+    /// Notes an object that cannot be read; its last readable state stays. It is logged once, however often it changes, unless
+    /// something else is wrong with it then.
     fn quarantine(&mut self, what: Undecodable) {
-        tracing::warn!(key = %what.key, revision = %what.revision, error = what.error, "object cannot be read");
+        if self.undecodable.get(&what.key).is_none_or(|known| known.error != what.error) {
+            let Undecodable { key, revision, error } = &what;
+            tracing::warn!(%key, %revision, error, "object cannot be read; its last state is kept");
+        }
         if self.undecodable.len() < MAX_UNDECODABLE || self.undecodable.contains_key(&what.key) {
             Arc::make_mut(&mut self.undecodable).insert(what.key.clone(), what);
         }

@@ -22,7 +22,7 @@ use kstore_nondet::Nondet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Revision, limits::RELEASE_TRIES, metrics::Registry};
+use crate::{Environment, Revision, limits::RELEASE_TRIES, metrics::Registry};
 use candidate::{Candidate, Move};
 pub use election::Election;
 pub use fence::Fence;
@@ -83,8 +83,8 @@ impl<S: LeaseStore> Elector<S> {
     ///
     /// # Panics
     /// When the identity is empty: that means "nobody".
-    pub fn new(store: S, identity: &str, nondet: &Nondet) -> Self {
-        Self::with(store, ElectorOptions::new(identity), nondet)
+    pub fn new(store: S, identity: &str, environment: impl Into<Environment>) -> Self {
+        Self::with(store, ElectorOptions::new(identity), environment)
             .expect("the usual durations fit; an empty identity means that nobody leads")
     }
 
@@ -92,12 +92,16 @@ impl<S: LeaseStore> Elector<S> {
     ///
     /// # Errors
     /// When they do not fit together.
-    pub fn with(store: S, mut options: ElectorOptions, nondet: &Nondet) -> Result<Self, OptionsError> {
+    pub fn with(
+        store: S,
+        mut options: ElectorOptions,
+        environment: impl Into<Environment>,
+    ) -> Result<Self, OptionsError> {
         options.check()?;
         if options.name.is_empty() {
             store.name().clone_into(&mut options.name);
         }
-        Ok(Self::unchecked(store, options, nondet))
+        Ok(Self::unchecked(store, options, &environment.into().into_nondet()))
     }
 
     fn unchecked(store: S, options: ElectorOptions, nondet: &Nondet) -> Self {
@@ -144,7 +148,7 @@ impl<S: LeaseStore> Elector<S> {
         Fut: Future<Output = ()> + Send,
     {
         while let Some(fence) = stop.run_until_cancelled(self.acquire()).await {
-            tracing::info!(%fence, "leading");
+            tracing::info!(name = self.options.name, identity = self.options.identity, %fence, "became leader");
             let leadership = Leadership { lost: stop.child_token(), fence };
             let leading = self.election.lead();
             let finished = self.lead(leadership.clone(), work(leadership)).await;
@@ -152,7 +156,7 @@ impl<S: LeaseStore> Elector<S> {
             if finished || stop.is_cancelled() {
                 break;
             }
-            tracing::warn!(name = self.options.name, "lost the lease");
+            tracing::warn!(name = self.options.name, identity = self.options.identity, "lost leadership");
             self.candidate.resign();
         }
         self.release().await;

@@ -15,6 +15,7 @@ mod controller;
 mod delivery;
 mod delta_fifo;
 mod driver;
+mod environment;
 mod expectations;
 mod factory;
 pub mod finalizer;
@@ -53,6 +54,8 @@ pub mod testing;
 mod view;
 pub mod wait;
 mod waiters;
+#[cfg(test)]
+mod warnings;
 mod whole;
 
 pub use builder::Builder;
@@ -61,6 +64,7 @@ pub use conflict::{Modified, Refusal, Tries, Writer, modify, on_conflict};
 pub use controller::{Action, Context, Controller, Failure, IntoFailure};
 pub use delivery::{Delivery, Overflow};
 pub use delta_fifo::Delta;
+pub use environment::{Environment, Randomness};
 pub use expectations::{Creation, Deletion, Expectations};
 pub use factory::{AlreadyRegistered, Factory, Missing};
 pub use history::ViewError;

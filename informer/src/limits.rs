@@ -112,9 +112,12 @@ pub const STOP_GRACE: Duration = Duration::from_secs(1);
 /// Failed attempts of one key that are told only to those who debug.
 pub const LOUD_ATTEMPTS: u32 = 5;
 
-/// Events that wait in a recorder to be looked at, and events of which a state waits to be written. At either bound new ones
-/// are dropped and counted.
-pub const RECORDER_QUEUE: usize = 1_000;
+/// Events that wait in a recorder to be looked at, and events of which a state waits to be written: some eight thousand pods, each
+/// with the four events of its start, may come at once. At either bound, about 32 MiB, new ones are dropped, counted and logged.
+pub const RECORDER_QUEUE: usize = 32_768;
+
+/// Drops of events within this time are one line of the log.
+pub const RECORDER_REPORT: Duration = Duration::from_secs(5);
 
 /// Objects and reasons whose recent events a recorder remembers, to count repetitions instead of writing new events.
 /// At the bound the one that was quiet for longest is forgotten.
@@ -139,8 +142,9 @@ pub const RECORDER_REFRESH: Duration = Duration::from_secs(1);
 /// Longest rest of a count: how far the written one is behind at most.
 pub const RECORDER_REFRESH_CAP: Duration = Duration::from_secs(300);
 
-/// Writes of different events that are under way at a time. A few, so that one which hangs holds nobody up.
-pub const RECORDER_IN_FLIGHT: usize = 8;
+/// Writes of different events that are under way at a time. Several, so that one which hangs holds nobody up, and as many as a
+/// sink may store in one transaction.
+pub const RECORDER_IN_FLIGHT: usize = 64;
 
 /// Longest wait for the answer to one write of an event; then it counts as failed.
 pub const RECORDER_WRITE: Duration = Duration::from_secs(10);

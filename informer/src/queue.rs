@@ -29,13 +29,12 @@ use std::{
     time::Duration,
 };
 
-use kstore_nondet::Rng;
 use tokio::{
     sync::Notify,
     time::{Instant, Sleep, sleep_until, timeout},
 };
 
-use crate::Causes;
+use crate::{Causes, Randomness};
 pub use lease::{Lease, Ticket, Verdict};
 pub use metrics::{QueueMetrics, QueueStats};
 pub use options::{Add, Backoff, Fair, Priority, QueueOptions, Rate};
@@ -78,13 +77,13 @@ impl<K> fmt::Debug for Queue<K> {
 
 impl<K: Ord + Hash + Clone> Queue<K> {
     /// An empty queue. `rng` spreads the waits of failed keys.
-    pub fn new(rng: Rng) -> Self {
+    pub fn new(rng: impl Into<Randomness>) -> Self {
         Self::with(QueueOptions::default(), rng)
     }
 
     /// An empty queue with options.
-    pub fn with(options: QueueOptions<K>, rng: Rng) -> Self {
-        let core = Core { state: State::new(&options, rng), room: Room::default() };
+    pub fn with(options: QueueOptions<K>, rng: impl Into<Randomness>) -> Self {
+        let core = Core { state: State::new(&options, rng.into().into_rng()), room: Room::default() };
         let QueueOptions { name, fair, .. } = options;
         Self(Arc::new(Inner { name, fair, core: Mutex::new(core), closed: Notify::new() }))
     }

@@ -25,8 +25,9 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{Causes, limits::RECORDER_QUEUE, metrics::Registry};
+use crate::{Causes, Environment, limits::RECORDER_QUEUE, metrics::Registry};
 pub use event::{Event, EventType, Occurrence, Reference};
+use outbox::Outbox;
 pub use sink::{EventSink, SinkError};
 pub use stats::RecorderStats;
 use stats::{Counters, count};
@@ -40,6 +41,8 @@ pub struct Recorder {
     counters: Arc<Counters>,
     causes: Causes,
     host: Arc<str>,
+    /// When what is recorded happened, if not now.
+    at: Option<Timestamp>,
 }
 
 /// Something that happened, before it is merged with others.
@@ -63,20 +66,39 @@ impl Recorder {
     pub fn build<S: EventSink>(
         sink: S,
         component: &str,
-        nondet: &Nondet,
+        environment: impl Into<Environment>,
         stop: &CancellationToken,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        Self::bounded(sink, component, environment.into(), stop, RECORDER_QUEUE)
+    }
+
+    /// [`Recorder::build`] with another bound of the events that wait, for tests.
+    fn bounded<S: EventSink>(
+        sink: S,
+        component: &str,
+        environment: Environment,
+        stop: &CancellationToken,
+        queue: usize,
     ) -> (Self, impl Future<Output = ()> + Send + use<S>) {
-        let (sender, inbox) = mpsc::channel(RECORDER_QUEUE);
-        let counters = Arc::new(Counters::default());
-        let writer = Writer::new(sink, component, inbox, counters.clone(), nondet.rng.fork(component));
+        let nondet = environment.into_nondet();
+        let (sender, inbox) = mpsc::channel(queue);
+        let counters = Arc::new(Counters::new(component));
+        let outbox = Outbox::new(queue);
+        let writer =
+            Writer::new(sink, component, inbox, outbox, counters.clone(), nondet.rng.fork(component));
         let driver = writer.run(stop.clone());
         let (causes, host) = (Causes::none(), Arc::from(""));
-        (Self { sender, nondet: nondet.clone(), counters, causes, host }, driver)
+        (Self { sender, nondet, counters, causes, host, at: None }, driver)
     }
 
     /// Like [`Recorder::build`], driven by a task of its own.
-    pub fn spawn<S: EventSink>(sink: S, component: &str, nondet: &Nondet, stop: &CancellationToken) -> Self {
-        let (recorder, driver) = Self::build(sink, component, nondet, stop);
+    pub fn spawn<S: EventSink>(
+        sink: S,
+        component: &str,
+        environment: impl Into<Environment>,
+        stop: &CancellationToken,
+    ) -> Self {
+        let (recorder, driver) = Self::build(sink, component, environment, stop);
         tokio::spawn(driver);
         recorder
     }
@@ -93,9 +115,17 @@ impl Recorder {
         Self { host: host.into(), ..self.clone() }
     }
 
+    /// The same recorder for events that happened at this time, not when they are recorded: a component that hears late that its
+    /// write succeeded tells of it before what others did after it.
+    #[must_use]
+    pub fn at(&self, at: Timestamp) -> Self {
+        Self { at: Some(at), ..self.clone() }
+    }
+
     /// Records what happened. Returns at once; a full queue drops it and counts it.
     pub fn record(&self, occurrence: Occurrence) {
-        let (host, at, causes) = (self.host.clone(), self.nondet.clock.now(), self.causes.clone());
+        let at = self.at.unwrap_or_else(|| self.nondet.clock.now());
+        let (host, causes) = (self.host.clone(), self.causes.clone());
         let recorded = Message::Recorded(Box::new(Recorded { occurrence, host, at, causes }));
         match self.sender.try_send(recorded) {
             Ok(()) => {}

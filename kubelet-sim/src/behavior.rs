@@ -1,33 +1,12 @@
-//! How a pod's annotations script its containers. Parsing only: what the script does is in `runtime::sim` and `probe`.
-//!
-//! Keys are `kubelet-sim.kstore.io/<name>` for every container of the pod, or `kubelet-sim.kstore.io/<container>.<name>`
-//! for one of them, which wins. A delay is a number of seconds (`2`, `0.5`), a number with a unit (`250ms`, `5s`, `2m`,
-//! `1h`) or `uniform(a,b)` of two of these.
-//!
-//! | name | value | effect |
-//! |---|---|---|
-//! | `run-seconds` | delay | each run ends after it |
-//! | `exit-code` | 0–255 | the code with which a run ends; alone, the run ends at once |
-//! | `crash-times` | number | only the first so many runs end; later ones go on for ever |
-//! | `oom-after` | delay | the run is killed for want of memory: `OOMKilled`, 137 |
-//! | `image-pull` | `5s,fail=2,error=not-found`, `fail`, `error=…` | pulls take so long; the first `fail` pulls fail (all, without a number). Errors: `not-found`, `unauthorized`, `rate-limit`, `unavailable` |
-//! | `create-seconds`, `start-seconds` | delay | creating and starting take so long |
-//! | `started-after` | delay, `never` | when a startup probe would pass |
-//! | `ready-after` | delay, `never` | when a readiness probe would pass; holds without a probe too |
-//! | `unready` | `60s,20s` | not ready from 60 s after the start, for 20 s |
-//! | `unhealthy-after` | delay | when a liveness probe begins to fail |
-//! | `stop` | `5s`, `ignore`, `5s,code=143` | how SIGTERM is answered; `ignore` waits for SIGKILL and ends with 137 |
-//! | `sandbox-seconds` | delay | making the pod's network takes so long (whole pod only) |
-//! | `logs` | text | each run begins by logging its lines, instead of saying that it is simulated |
-//! | `logs-stderr` | text | the same on the other stream, after `logs` |
-//! | `log-line` | text | a line that is logged again and again; `{n}` counts from 1 |
-//! | `exec` | JSON object | answers to commands, by their words joined by blanks: `{"redis-cli ping": "PONG\n"}`, or `{"stdout": …, "stderr": …, "code": 1, "after": 2}` |
-//! | `http` | text | what the container's ports answer to HTTP; HTML if it begins with `<` |
-//! | `log-every` | fixed delay, not under 1ms | how often; alone, the line is `{n}` |
+//! How a pod's annotations script its containers. Parsing only: what the script does is in `runtime::sim` and `probe`; which
+//! annotations there are, in `table` and in the page `ANNOTATIONS.md` that is made from it.
+
+mod table;
 
 use kstore_nondet::Rng;
 use std::collections::BTreeMap;
 use std::time::Duration;
+pub use table::{ANNOTATIONS, Annotation, find};
 
 /// The prefix of every annotation that this crate reads.
 pub const ANNOTATION_PREFIX: &str = "kubelet-sim.kstore.io/";
@@ -96,6 +75,15 @@ pub struct StopScript {
     pub code: i32,
 }
 
+/// The user that an image names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImageUser {
+    /// By number.
+    Id(i64),
+    /// By name, which says nothing about the number.
+    Name(String),
+}
+
 /// The script of one container. `Default` is a container that runs for ever and is ready at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
@@ -109,6 +97,8 @@ pub struct Script {
     pub oom_after: Option<Delay>,
     /// How pulls go.
     pub pull: PullScript,
+    /// The user that the image names.
+    pub image_user: Option<ImageUser>,
     /// How long creating takes.
     pub create: Option<Delay>,
     /// How long starting takes.
@@ -168,40 +158,100 @@ impl LogScript {
     }
 }
 
-/// An annotation that scripts nothing because its value does not parse.
+/// An annotation that scripts nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("annotation {ANNOTATION_PREFIX}{key}: {value:?} is not {expected}")]
-pub struct BadAnnotation {
-    /// The key after the prefix.
-    pub key: String,
-    /// The value as it stands.
-    pub value: String,
-    /// What would have been understood.
-    pub expected: &'static str,
+pub enum BadAnnotation {
+    /// Its value does not parse.
+    #[error("annotation {ANNOTATION_PREFIX}{key}: {value:?} is not {expected}")]
+    Value {
+        /// The key after the prefix.
+        key: String,
+        /// The value as it stands.
+        value: String,
+        /// What would have been understood.
+        expected: &'static str,
+    },
+    /// There is no annotation of this name.
+    #[error("annotation {ANNOTATION_PREFIX}{key}: unknown name {name:?}, did you mean {nearest:?}?")]
+    Name {
+        /// The key after the prefix.
+        key: String,
+        /// The name in it.
+        name: String,
+        /// The name that is most like it.
+        nearest: &'static str,
+    },
+    /// The pod has no container of this name.
+    #[error(
+        "annotation {ANNOTATION_PREFIX}{key}: the pod has no container {container:?}, did you mean {nearest:?}?"
+    )]
+    Container {
+        /// The key after the prefix.
+        key: String,
+        /// The container in it.
+        container: String,
+        /// The container whose name is most like it.
+        nearest: String,
+    },
+    /// It is about the whole pod and names a container.
+    #[error("annotation {ANNOTATION_PREFIX}{key}: it is about the whole pod, did you mean {name:?}?")]
+    WholePod {
+        /// The key after the prefix.
+        key: String,
+        /// The name in it.
+        name: &'static str,
+    },
 }
 
-/// The script of `container` (the empty name: of the pod itself) in `annotations`. What does not parse is left at its
-/// default and returned beside it.
-pub fn script(annotations: &BTreeMap<String, String>, container: &str) -> (Script, Vec<BadAnnotation>) {
+/// Our annotations, without the prefix.
+fn ours(annotations: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, &str)> + Clone {
+    annotations
+        .range(ANNOTATION_PREFIX.to_owned()..)
+        .map_while(|(key, value)| Some((key.strip_prefix(ANNOTATION_PREFIX)?, value.as_str())))
+}
+
+/// The script of `container` (the empty name: of the pod itself) in `annotations`. What is not understood is left at its
+/// default; [`check`] tells of it.
+pub fn script(annotations: &BTreeMap<String, String>, container: &str) -> Script {
     let mut script = Script::default();
-    let mut bad = Vec::new();
-    let ours = || {
-        annotations
-            .range(ANNOTATION_PREFIX.to_owned()..)
-            .map_while(|(key, value)| Some((key.strip_prefix(ANNOTATION_PREFIX)?, value.as_str())))
-    };
+    let ours = ours(annotations);
     // The general keys first, then those of this container, which overwrite them.
-    let general = ours().filter(|(key, _)| !key.contains('.')).map(|(key, value)| (key, key, value));
-    let own = ours().filter_map(|(key, value)| match key.rsplit_once('.') {
-        Some((name, rest)) if name == container => Some((key, rest, value)),
+    let general = ours.clone().filter(|(key, _)| !key.contains('.'));
+    let own = ours.filter_map(|(key, value)| match key.rsplit_once('.') {
+        Some((name, rest)) if name == container => Some((rest, value)),
         _ => None,
     });
-    for (key, name, value) in general.chain(own) {
-        if let Err(expected) = script.set(name, value) {
-            bad.push(BadAnnotation { key: key.to_owned(), value: value.to_owned(), expected });
-        }
+    for (name, value) in general.chain(own) {
+        // A value that does not parse scripts nothing.
+        let _ = script.set(name, value);
     }
-    (script, bad)
+    script
+}
+
+/// What is wrong with the annotations of a pod with these containers.
+pub fn check(annotations: &BTreeMap<String, String>, containers: &[&str]) -> Vec<BadAnnotation> {
+    ours(annotations).filter_map(|(key, value)| wrong(key, value, containers)).collect()
+}
+
+fn wrong(key: &str, value: &str, containers: &[&str]) -> Option<BadAnnotation> {
+    let (container, name) = match key.rsplit_once('.') {
+        Some((container, name)) => (Some(container), name),
+        None => (None, key),
+    };
+    let owned = || key.to_owned();
+    if let Some(container) = container.filter(|container| !containers.contains(container)) {
+        let nearest = table::nearest(container, containers.iter().copied()).unwrap_or_default().to_owned();
+        return Some(BadAnnotation::Container { key: owned(), container: container.to_owned(), nearest });
+    }
+    let Some(annotation) = find(name) else {
+        let nearest = table::nearest(name, ANNOTATIONS.iter().map(|one| one.name)).unwrap_or_default();
+        return Some(BadAnnotation::Name { key: owned(), name: name.to_owned(), nearest });
+    };
+    if annotation.whole_pod && container.is_some() {
+        return Some(BadAnnotation::WholePod { key: owned(), name: annotation.name });
+    }
+    let expected = Script::default().set(name, value).err()?;
+    Some(BadAnnotation::Value { key: owned(), value: value.to_owned(), expected })
 }
 
 impl Script {
@@ -212,6 +262,7 @@ impl Script {
             "crash-times" => self.crash_times = Some(value.trim().parse().map_err(|_| "a number")?),
             "oom-after" => self.oom_after = Some(delay(value)?),
             "image-pull" => self.pull = pull(value)?,
+            "image-user" => self.image_user = Some(user(value)?),
             "create-seconds" => self.create = Some(delay(value)?),
             "start-seconds" => self.start = Some(delay(value)?),
             "started-after" => self.started = Some(when(value)?),
@@ -232,7 +283,7 @@ impl Script {
                 let every = duration(value).ok().filter(|every| *every >= Duration::from_millis(1));
                 self.log.every = Some(every.ok_or("a delay of 1ms or more, not drawn")?);
             }
-            _ => return Err("of a name that is known"),
+            _ => return Err("the value of a known annotation"),
         }
         Ok(())
     }
@@ -268,6 +319,13 @@ fn duration(text: &str) -> Result<Duration, &'static str> {
 
 fn when(text: &str) -> Result<When, &'static str> {
     if text.trim() == "never" { Ok(When::Never) } else { delay(text).map(When::After) }
+}
+
+fn user(text: &str) -> Result<ImageUser, &'static str> {
+    match text.trim() {
+        "" => Err("a user's number or name"),
+        text => Ok(text.parse().map_or_else(|_| ImageUser::Name(text.to_owned()), ImageUser::Id)),
+    }
 }
 
 fn code(text: &str) -> Result<i32, &'static str> {
@@ -361,8 +419,8 @@ mod tests {
 
     fn read(pairs: &[(&str, &str)], container: &str) -> (Script, Vec<String>) {
         let map = pairs.iter().map(|(k, v)| (format!("{ANNOTATION_PREFIX}{k}"), (*v).to_owned())).collect();
-        let (script, bad) = script(&map, container);
-        (script, bad.iter().map(ToString::to_string).collect())
+        let bad = check(&map, &[container]);
+        (script(&map, container), bad.iter().map(ToString::to_string).collect())
     }
 
     #[test]
@@ -370,7 +428,9 @@ mod tests {
         let pairs = [("run-seconds", "5"), ("web.run-seconds", "250ms"), ("other.exit-code", "3")];
         let (script, bad) = read(&pairs, "web");
         assert_eq!(script.run, Some(Delay::Fixed(Duration::from_millis(250))));
-        assert_eq!((script.exit_code, bad.len()), (None, 0));
+        assert_eq!(script.exit_code, None);
+        let unknown = "annotation kubelet-sim.kstore.io/other.exit-code: the pod has no container \"other\", did you mean \"web\"?";
+        assert_eq!(bad, [unknown]);
     }
 
     #[test]
@@ -398,8 +458,32 @@ mod tests {
             let (script, bad) = read(&[(key, value)], "c");
             assert_eq!(script, Script::default(), "{key}={value}");
             assert_eq!(bad.len(), 1, "{key}={value}");
-            assert!(bad[0].contains(key) && bad[0].contains(value), "{}", bad[0]);
+            assert!(bad[0].contains(key), "{}", bad[0]);
         }
+    }
+
+    #[test]
+    fn unknown_names_and_containers_are_told_with_the_nearest_right_one() {
+        let told = |key: &str| {
+            let map = BTreeMap::from([(format!("{ANNOTATION_PREFIX}{key}"), "1".to_owned())]);
+            check(&map, &["web", "sidecar"]).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        };
+        let prefix = "annotation kubelet-sim.kstore.io/";
+        assert_eq!(
+            told("run-secs"),
+            format!("{prefix}run-secs: unknown name \"run-secs\", did you mean \"run-seconds\"?")
+        );
+        assert_eq!(
+            told("wbe.exit-code"),
+            format!("{prefix}wbe.exit-code: the pod has no container \"wbe\", did you mean \"web\"?")
+        );
+        assert_eq!(
+            told("web.sandbox-seconds"),
+            format!(
+                "{prefix}web.sandbox-seconds: it is about the whole pod, did you mean \"sandbox-seconds\"?"
+            )
+        );
+        assert_eq!(told("sidecar.exit-code"), "");
     }
 
     #[test]

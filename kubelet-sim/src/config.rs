@@ -64,7 +64,7 @@ impl Config {
     }
 }
 
-/// How long things take; everything but `job` is zero by default.
+/// How long things take; everything but `job` and `stop` is zero by default.
 #[derive(Clone, Debug)]
 pub struct Delays {
     /// Making a pod's network.
@@ -83,6 +83,10 @@ pub struct Delays {
     pub job: Delay,
 }
 
+/// How long a container that handles SIGTERM takes to end: long enough for watchers to see the pod Terminating, short
+/// beside every grace period, whose least is a second.
+const STOP: Duration = Duration::from_millis(300);
+
 impl Default for Delays {
     fn default() -> Self {
         let zero = Delay::Fixed(Duration::ZERO);
@@ -92,7 +96,7 @@ impl Default for Delays {
             create: zero,
             start: zero,
             ready: zero,
-            stop: zero,
+            stop: Delay::Fixed(STOP),
             job: Delay::Fixed(Duration::from_secs(1)),
         }
     }

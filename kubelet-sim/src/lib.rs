@@ -17,6 +17,7 @@ mod manager;
 pub mod node;
 pub mod pod;
 pub mod probe;
+pub mod program;
 pub mod runtime;
 pub mod shell;
 pub mod status;

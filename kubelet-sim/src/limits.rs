@@ -4,6 +4,9 @@ use std::time::Duration;
 
 /// How often a node renews its lease; upstream's quarter of the lease duration.
 pub(crate) const LEASE_INTERVAL: Duration = Duration::from_secs(10);
+/// Heartbeats fall due on multiples of this: all nodes that are due in one tick share a wake-up and a transaction, so that
+/// idle nodes cost four wake-ups a second, however many there are. Short beside [`LEASE_INTERVAL`].
+pub(crate) const HEARTBEAT_TICK: Duration = Duration::from_millis(250);
 /// How long a lease lasts without renewal; upstream's default.
 pub(crate) const LEASE_DURATION_SECONDS: i32 = 40;
 /// A node status is posted at least this often even when nothing changed; upstream's default.
@@ -25,8 +28,11 @@ pub(crate) const MIN_KILL_GRACE: Duration = Duration::from_secs(2);
 /// Writes of pods under way at once, over all nodes. Enough to fill the store's group commit, few enough that a burst
 /// of thousands of pods does not hold thousands of bodies in memory.
 pub(crate) const POD_WRITES: usize = 64;
-/// Writes of nodes and leases under way at once.
-pub(crate) const NODE_WRITES: usize = 32;
+/// Writes of nodes and leases under way at once: a few transactions of [`NODE_BATCH`].
+pub(crate) const NODE_WRITES: usize = 256;
+/// Writes of nodes and leases in one transaction. Half of what a server takes, so that little is repeated when it refuses
+/// one of them.
+pub(crate) const NODE_BATCH: usize = 64;
 /// First wait after a write that failed for a passing reason; doubles up to [`WRITE_RETRY_MAX`].
 pub(crate) const WRITE_RETRY_BASE: Duration = Duration::from_millis(100);
 /// The longest wait between two tries of one write.
@@ -35,11 +41,18 @@ pub(crate) const WRITE_RETRY_MAX: Duration = Duration::from_secs(10);
 pub(crate) const RECONCILE_INTERVAL: Duration = Duration::from_secs(10);
 /// Commands from fault handles waiting for the manager. A sender waits when it is full.
 pub(crate) const FAULT_QUEUE: usize = 64;
+/// Reports about objects that pods refer to, waiting for the manager. Their watches wait when it is full.
+pub(crate) const SOURCE_QUEUE: usize = 64;
 /// Images that a node reports in its status, largest first; upstream's default.
 pub(crate) const IMAGES_REPORTED: usize = 50;
 
 /// Lines of one run that can still be read; older ones are as if rotated away. Kubelets keep some tens of MiB.
 pub(crate) const LOG_LINES: u64 = 65_536;
+/// What one run of a container's command can have printed and still be read; older lines are as if rotated away. Enough for
+/// scripts, little enough for thousands of them.
+pub(crate) const PRINTED_BYTES: usize = 256 * 1024;
+/// Commands of containers that read their environment and files from the API at once. The others wait for them.
+pub(crate) const PROGRAM_STARTS: usize = 16;
 /// Log text that is put together before it is sent; a line may go beyond it.
 pub(crate) const LOG_CHUNK: usize = 16 * 1024;
 /// Streams that wait for the manager to say what it knows of their pod, or to hear how its container ended. They wait when it is

@@ -8,8 +8,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kstore_informer::Key;
 use kstore_nondet::HashMap;
 
+use crate::claim::Claims;
 use crate::companions::{Labels, Namespaces};
 use crate::node::NodeInfo;
 use crate::node_order::NodeOrder;
@@ -146,6 +148,7 @@ pub struct Cache {
     pods: HashMap<Uid, Placed>,
     order: NodeOrder,
     namespaces: Arc<Namespaces>,
+    claims: Claims,
     /// The node that changed in each generation; a node occurs once, at its latest.
     recent: BTreeMap<u64, Arc<str>>,
     generation: u64,
@@ -190,6 +193,20 @@ impl Cache {
             Some(labels) => namespaces.insert(name.to_owned(), labels),
             None => namespaces.remove(name),
         };
+    }
+
+    /// Notes a claim and whether it is being deleted, or with `None` that it is gone. True if that is news.
+    pub fn set_claim(&mut self, key: &Key, deleting: Option<bool>) -> bool {
+        let before = match deleting {
+            Some(deleting) => self.claims.insert(key.clone(), deleting),
+            None => self.claims.remove(key),
+        };
+        before != deleting
+    }
+
+    /// The claims that exist.
+    pub(crate) fn claims(&self) -> &Claims {
+        &self.claims
     }
 
     /// Counts `pod` on `node` while its bind is under way.

@@ -13,6 +13,7 @@
 //! 5. The next search starts after the last node that was counted: `start` plus feasible nodes plus refusals, modulo
 //!    the number of all nodes.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::cache::NodeState;
@@ -73,8 +74,8 @@ pub struct Choice {
 pub struct Refusal {
     /// How many nodes there are.
     pub nodes: usize,
-    /// Set when the pod contradicts itself, so that no node was asked.
-    pub contradiction: Option<&'static str>,
+    /// Set when no node was asked: the pod contradicts itself, or names a claim that does not exist.
+    pub contradiction: Option<Cow<'static, str>>,
     /// Each refusing node's place in the snapshot, and its refusal, in the order in which they were asked.
     pub rejections: Vec<(usize, Rejection)>,
     /// The filters that refused somewhere: events that may change their answer wake the pod.
@@ -172,9 +173,19 @@ fn choose(pod: &PodInfo, all: &[NodeState], feasible: &[usize], tie: u64, evalua
 fn contradiction(nodes: usize) -> Refusal {
     Refusal {
         nodes,
-        contradiction: Some(filter::node_affinity::CONFLICT),
+        contradiction: Some(Cow::Borrowed(filter::node_affinity::CONFLICT)),
         rejections: Vec::new(),
         plugins: [Plugin::NodeAffinity].into_iter().collect(),
+    }
+}
+
+/// The refusal of a pod whose claims do not stand, for the reason `why`.
+pub fn unbound(nodes: usize, why: String) -> Refusal {
+    Refusal {
+        nodes,
+        contradiction: Some(Cow::Owned(why)),
+        rejections: Vec::new(),
+        plugins: [Plugin::VolumeBinding].into_iter().collect(),
     }
 }
 

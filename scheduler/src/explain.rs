@@ -16,7 +16,7 @@ pub fn message(refusal: &Refusal, preemption: Option<&str>) -> String {
     if refusal.nodes == 0 {
         return NO_NODES.to_owned();
     }
-    let mut message = match refusal.contradiction {
+    let mut message = match &refusal.contradiction {
         Some(reason) => format!("0/{} nodes are available: {reason}.", refusal.nodes),
         None => counted(refusal.nodes, &reasons(refusal)),
     };
@@ -82,8 +82,12 @@ mod tests {
 
     #[test]
     fn preemption_is_a_sentence_of_its_own() {
-        let refusal =
-            Refusal { nodes: 2, contradiction: Some("c"), rejections: vec![], plugins: Default::default() };
+        let refusal = Refusal {
+            nodes: 2,
+            contradiction: Some("c".into()),
+            rejections: vec![],
+            plugins: Default::default(),
+        };
         assert_eq!(message(&refusal, Some("why not.")), "0/2 nodes are available: c. preemption: why not.");
     }
 }

@@ -7,6 +7,7 @@
 pub mod affinity;
 mod bind;
 pub mod cache;
+pub mod claim;
 pub mod companions;
 pub mod decide;
 pub mod event;

@@ -1,5 +1,6 @@
 //! A namespace as the scheduler sees it: its labels, which pods' terms may ask for.
 
+use kstore_api::lenient;
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 
@@ -52,7 +53,7 @@ pub fn decode(json: &[u8]) -> Result<NamespaceInfo, serde_json::Error> {
         #[serde(default)]
         labels: Option<Labels>,
     }
-    let Meta { name, uid, resource_version, labels } = serde_json::from_slice::<Doc>(json)?.metadata;
+    let Meta { name, uid, resource_version, labels } = lenient::from_slice::<Doc>(json)?.metadata;
     let revision = Revision(resource_version.parse().unwrap_or(0));
     Ok(NamespaceInfo { key: Key::new("", &name), uid, revision, labels: labels.unwrap_or_default() })
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kstore_api::lenient;
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 
@@ -103,7 +104,7 @@ impl Object for NodeInfo {
 /// # Errors
 /// When `json` is no node, or states a quantity that is none. The apiserver stores no such object.
 pub fn decode(json: &[u8]) -> Result<NodeInfo, serde_json::Error> {
-    serde_json::from_slice(json).map(NodeDoc::into_info)
+    lenient::from_slice(json).map(NodeDoc::into_info)
 }
 
 #[derive(Deserialize)]

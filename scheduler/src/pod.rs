@@ -69,6 +69,8 @@ pub struct PodInfo {
     pub nonzero: NonZero,
     /// The host ports it wants.
     pub ports: Vec<HostPort>,
+    /// The claims that its volumes name.
+    pub claims: Vec<String>,
     /// The taints it bears.
     pub tolerations: Vec<Toleration>,
     /// The nodes it wants.

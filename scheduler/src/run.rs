@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
 use kstore_informer::metrics::Registry;
 use kstore_informer::{
@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::bind::{Done, Writes};
+use crate::claim::{self, ClaimInfo};
 use crate::explain;
 use crate::limits::DECISIONS_PER_TURN;
 use crate::namespace::{self, NamespaceInfo};
@@ -73,19 +74,25 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, stop: Cancella
     let mut caches = Caches { tasks: &mut tasks, nondet: &nondet, config: &config, stop: &stop };
     let namespaces = multi.project::<Namespace, _, _>(all(), namespace::decode);
     let namespaces = caches.start("scheduler-namespaces", namespaces);
+    let claims = multi.project::<PersistentVolumeClaim, _, _>(all(), claim::decode);
+    let claims = caches.start("scheduler-claims", claims);
     let nodes = caches.start("scheduler-nodes", multi.project::<Node, _, _>(all(), node::decode));
     let pods = caches.start("scheduler-pods", multi.project::<Pod, _, _>(all(), pod::decode));
     let sink = ClientSink::new(&client);
     let (recorder, driver) = Recorder::build(sink, &config.scheduler_name, &nondet, &stop);
+    recorder.metrics(&config.metrics);
     tasks.spawn(driver);
 
     // A pod must not be refused by a cluster that is only half known.
-    let known = async { (namespaces.synced().await, nodes.synced().await, pods.synced().await) };
-    if let (Ok(()), Ok(()), Ok(())) = known.await {
+    let known = async {
+        (namespaces.synced().await, claims.synced().await, nodes.synced().await, pods.synced().await)
+    };
+    if let (Ok(()), Ok(()), Ok(()), Ok(())) = known.await {
         let rng = nondet.rng.fork("scheduler");
         let edge = Edge {
             scheduler: Scheduler::new(&config.scheduler_name, config.percentage_of_nodes_to_score, &rng),
             namespaces: namespaces.subscribe(),
+            claims: claims.subscribe(),
             nodes: nodes.subscribe(),
             pods: pods.subscribe(),
             writes: Writes::new(client),
@@ -93,6 +100,9 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, stop: Cancella
             clock: nondet.clock,
         };
         edge.run(&stop).await;
+    } else {
+        // Its driver waits for further events, up to a bound, while a handle is left.
+        drop(recorder);
     }
     stop.cancel();
     while tasks.join_next().await.is_some() {}
@@ -118,6 +128,7 @@ impl Caches<'_> {
 struct Edge {
     scheduler: Scheduler,
     namespaces: Subscription<NamespaceInfo>,
+    claims: Subscription<ClaimInfo>,
     nodes: Subscription<NodeInfo>,
     pods: Subscription<PodInfo>,
     writes: Writes,
@@ -139,10 +150,12 @@ impl Edge {
         self.writes.shutdown().await;
     }
 
-    /// Takes in all that has happened, namespaces and nodes first: pods refer to them.
+    /// Takes in all that has happened, namespaces, claims and nodes first: pods refer to them.
     fn absorb(&mut self) {
         let namespaces = self.namespaces.try_next();
         self.take_namespaces(namespaces);
+        let claims = self.claims.try_next();
+        self.take_claims(claims);
         let nodes = self.nodes.try_next();
         self.take_nodes(nodes);
         let pods = self.pods.try_next();
@@ -159,6 +172,7 @@ impl Edge {
             biased;
             () = stop.cancelled() => {}
             Some(deltas) = self.namespaces.next() => self.take_namespaces(deltas),
+            Some(deltas) = self.claims.next() => self.take_claims(deltas),
             Some(deltas) = self.nodes.next() => self.take_nodes(deltas),
             Some(deltas) = self.pods.next() => self.take_pods(deltas),
             done = self.writes.next() => self.ended(done),
@@ -201,9 +215,10 @@ impl Edge {
         }
     }
 
+    /// The event has the time of the decision: by now the node may have started the pod, and told so.
     fn announce(&self, binding: &Binding) {
         let message = format!("Successfully assigned {} to {}", binding.pod.key, binding.choice.node);
-        let recorder = self.recorder.causes(&binding.causes());
+        let recorder = self.recorder.causes(&binding.causes()).at(binding.at);
         let scheduled = Occurrence::new(&reference(&binding.pod), EventType::Normal, "Scheduled", message);
         recorder.record(Occurrence { action: "Binding".to_owned(), ..scheduled });
     }
@@ -219,6 +234,11 @@ impl Edge {
 
     fn take_namespaces(&mut self, deltas: Vec<Delta<NamespaceInfo>>) {
         deltas.into_iter().for_each(|delta| self.scheduler.namespace(change(delta)));
+    }
+
+    fn take_claims(&mut self, deltas: Vec<Delta<ClaimInfo>>) {
+        let now = self.clock.now();
+        deltas.into_iter().for_each(|delta| self.scheduler.claim(change(delta), now));
     }
 
     fn take_nodes(&mut self, deltas: Vec<Delta<NodeInfo>>) {

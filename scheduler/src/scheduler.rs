@@ -10,9 +10,11 @@ use kstore_informer::{Causes, Revision};
 use kstore_nondet::{HashMap, Rng};
 
 use crate::cache::Cache;
-use crate::decide::{Choice, Outcome, Refusal, Terms, decide};
+use crate::claim::ClaimInfo;
+use crate::decide::{self, Choice, Outcome, Refusal, Terms, decide};
 use crate::event::ClusterEvent;
 use crate::explain;
+use crate::filter::volume_binding;
 use crate::namespace::NamespaceInfo;
 use crate::node::NodeInfo;
 use crate::pod::{PodInfo, Standing, Uid};
@@ -49,6 +51,8 @@ pub struct Binding {
     pub attempts: u32,
     /// The revision that made the pod ready.
     pub cause: Revision,
+    /// When it was decided.
+    pub at: Timestamp,
 }
 
 impl Binding {
@@ -167,11 +171,27 @@ impl Scheduler {
         }
     }
 
+    /// Takes in what a claim has come to.
+    pub fn claim(&mut self, change: Change<ClaimInfo>, now: Timestamp) {
+        let (claim, deleting) = match change {
+            Change::Set(claim) => (Arc::clone(&claim), Some(claim.deleting)),
+            Change::Gone(claim) => (claim, None),
+        };
+        if self.cache.set_claim(&claim.key, deleting) {
+            self.queue.on_claim(&claim.key, claim.revision, now);
+        }
+    }
+
     /// Decides on the next pod that is ready; `None` when there is none.
     pub fn next(&mut self, now: Timestamp) -> Option<Verdict> {
         let queued = self.queue.pop(now)?;
         let _span = tracing::debug_span!("decide", pod = %queued.pod.key).entered();
         self.snapshot.update(&self.cache);
+        let nodes = self.snapshot.nodes().len();
+        let unbound = volume_binding::refusal(&queued.pod, self.cache.claims());
+        if let Some(why) = unbound.filter(|_| nodes > 0) {
+            return Some(Verdict::Refuse(self.refuse(queued, decide::unbound(nodes, why), now)));
+        }
         let terms = Terms { start: self.start, tie: self.tie(&queued), percentage: self.percentage };
         let decision = decide(&self.snapshot, &queued.pod, terms);
         self.start = decision.next_start;
@@ -267,7 +287,7 @@ impl Scheduler {
         self.cache.assume(Arc::clone(&pod), &choice.node);
         self.binding.insert(Arc::clone(&pod.uid), queued);
         self.wake(ClusterEvent::PodPlaced(&pod), cause, now);
-        Binding { pod, choice, attempts, cause }
+        Binding { pod, choice, attempts, cause, at: now }
     }
 
     fn refuse(&mut self, queued: QueuedPod, refusal: Refusal, now: Timestamp) -> Notice {

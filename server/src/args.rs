@@ -2,13 +2,17 @@
 //! Not the meaning of a flag: that is `wiring`.
 
 mod etcd;
+mod explain;
 mod external;
+mod number;
 mod store;
 
 pub use etcd::{EtcdDoor, EtcdTls};
+pub use explain::{ExplainArgs, ExplainOutput};
 pub use external::ExternalEtcd;
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
 
+use crate::telemetry::LogFormat;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use etcd::EtcdArgs;
 use external::ExternalArgs;
@@ -26,7 +30,15 @@ const DEFAULT_COMPONENTS: &str = "apiserver,controllers,scheduler,kubelet-sim";
 /// What a cluster keeps of history: watch caches hold the present, so that only those who fell behind need more.
 const CLUSTER_HISTORY: History = History::For(Duration::from_secs(300));
 /// More simulated nodes than this do not fit in one process; the largest supported Kubernetes cluster has 5 000.
-const MAX_NODES: i64 = 20_000;
+const MAX_NODES: u32 = 20_000;
+
+// The headings under which --help groups flags.
+const STORAGE: &str = "Storage";
+const SERVING: &str = "Serving";
+const COMPONENTS: &str = "Components";
+const ETCD_API: &str = "etcd API";
+const EXTERNAL_ETCD: &str = "External etcd";
+const LOGGING: &str = "Logging";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,7 +58,8 @@ Examples:
   kstore-server --components store --etcd-listen 127.0.0.1:2379
                                                  a plain etcd: the store and its API, nothing of Kubernetes
 
-Logging: RUST_LOG, for example RUST_LOG=info or RUST_LOG=kstore_apiserver=debug.";
+Logging: warnings by default. RUST_LOG=info logs each request, start-up, leadership, compaction and alarms;
+RUST_LOG=info,kstore_apiserver::access=warn leaves requests out; RUST_LOG=kstore_apiserver=debug shows more of one crate.";
 
 const RUN_HELP: &str = "\
 Starts a fresh in-memory cluster on a free port, runs CMD with KUBECONFIG set, and ends with CMD's exit code (128+n when
@@ -59,17 +72,9 @@ Examples:
   kstore-server run --nodes 0 --components apiserver -- go test ./...
   kstore-server run -- sh -c 'kubectl create deployment web --image=nginx && kubectl rollout status deployment/web'";
 
-const EXPLAIN_HELP: &str = "\
-Each line is one write: the time since the first, the revision, who did it, and what it did. A write stands under the one
-that caused it. The server is the one of --kubeconfig, of KUBECONFIG, or the one whose data is in ./kstore-data.
-
-Examples:
-  kstore-server explain deployment/web
-  kstore-server explain pod/web-6d4cf56db6-x2x5v -n shop";
-
 /// The whole command line.
 #[derive(Debug, Parser)]
-#[command(name = "kstore-server", version, about = "A Kubernetes-style control plane in one process")]
+#[command(name = "kstore-server", version = crate::VERSION, about = "A Kubernetes-style control plane in one process")]
 #[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES, max_term_width = 120)]
 pub struct Cli {
     /// What to do, if not to serve.
@@ -78,6 +83,9 @@ pub struct Cli {
     /// Flags of the server.
     #[command(flatten)]
     pub serve: ServeArgs,
+    /// Format of log lines on standard error
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t, global = true, help_heading = LOGGING)]
+    pub log_format: LogFormat,
 }
 
 /// What can be done besides serving.
@@ -87,7 +95,7 @@ pub enum Command {
     #[command(after_help = RUN_HELP)]
     Run(RunArgs),
     /// Print what led to an object and what followed from it, as a tree
-    #[command(after_help = EXPLAIN_HELP)]
+    #[command(after_help = explain::HELP)]
     Explain(ExplainArgs),
     /// Check, save, restore or salvage the store's data while no server runs on it
     #[command(after_help = store::HELP)]
@@ -100,61 +108,46 @@ pub enum Command {
 /// Flags of the server.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// Directory for wal/, engine/, pki/ and the kubeconfigs (with --etcd-servers the last two) [default: ./kstore-data]
-    #[arg(long, value_name = "DIR", conflicts_with = "in_memory")]
+    /// Directory of the data, certificates and kubeconfigs [default: ./kstore-data]
+    #[arg(long, value_name = "DIR", conflicts_with = "in_memory", help_heading = STORAGE)]
     data_dir: Option<PathBuf>,
-    /// No disk at all: everything is gone when the process ends
-    #[arg(long)]
+    /// Keep everything in memory and write nothing to disk
+    #[arg(long, help_heading = STORAGE)]
     in_memory: bool,
-    /// Address for REST and gRPC, on one TLS port; port 0 picks a free one
-    #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN)]
+    /// When a write is acknowledged: once it is synced to disk, or before, with a sync every 100 ms [default: sync]
+    #[arg(long, value_enum, value_name = "WHEN", help_heading = STORAGE)]
+    durability: Option<Durability>,
+    /// Storage engine of the history [default: segments]
+    #[arg(long, value_enum, value_name = "ENGINE", help_heading = STORAGE)]
+    engine: Option<Engine>,
+    /// Refuse writes above N bytes of data; negative disables [default: 2147483648]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number::bytes, help_heading = STORAGE)]
+    quota_bytes: Option<i64>,
+    /// Address of the API (REST and gRPC, TLS only); port 0 picks a free port
+    #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN, help_heading = SERVING)]
     listen: ListenAddress,
+    /// Kubeconfig of an apiserver in another process, for --components without `apiserver`
+    #[arg(long, value_name = "FILE", help_heading = COMPONENTS)]
+    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     #[command(flatten)]
     etcd: EtcdArgs,
     #[command(flatten)]
     external: ExternalArgs,
-    /// Where components without an apiserver in this process find one
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// When a write is answered: after it is on disk, or a moment before (a crash may lose the last moments) [default: sync]
-    #[arg(long, value_enum)]
-    durability: Option<Durability>,
-    /// Where checkpointed history lives [default: segments]
-    #[arg(long, value_enum)]
-    engine: Option<Engine>,
-    /// Bytes of data at which writes are refused until something is deleted and compacted, and the alarm disarmed
-    /// (`etcdctl alarm disarm`, which needs --etcd-listen); below zero: never [default: 2 GiB]
-    #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
-    quota_bytes: Option<i64>,
-    #[command(flatten)]
-    cluster: ClusterArgs,
 }
 
 /// Flags of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Address for REST and gRPC; port 0 picks a free one
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    /// Address of the API (REST and gRPC, TLS only); port 0 picks a free port
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", help_heading = SERVING)]
     listen: ListenAddress,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// The command and its arguments
+    /// Command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,
-}
-
-/// Arguments of `explain`.
-#[derive(Debug, Args)]
-pub struct ExplainArgs {
-    /// The object; the kind as kubectl takes it: deployment, deploy, deployments.apps
-    #[arg(value_name = "KIND/NAME")]
-    pub object: String,
-    /// Its namespace [default: the kubeconfig's]
-    #[arg(long, short, value_name = "NAMESPACE")]
-    pub namespace: Option<String>,
-    /// Which server, and as whom
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
 }
 
 /// Arguments of the hidden `exec-guarded`.
@@ -171,23 +164,23 @@ pub struct ExecArgs {
 /// Flags that every way of running a cluster has.
 #[derive(Debug, Args)]
 pub struct ClusterArgs {
-    /// What runs in this process: of apiserver, controllers, scheduler, kubelet-sim; or the store alone
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = DEFAULT_COMPONENTS)]
+    /// History that automatic compaction keeps: a time (5m, 2h), a number of revisions (10000revs), or all
+    /// [default: 5m; all with the store alone]
+    #[arg(long, value_name = "KEEP", help_heading = STORAGE)]
+    history: Option<History>,
+    /// Network of service addresses; two with a comma between them, one of each IP family, for dual stack
+    /// [default: 10.96.0.0/12]
+    #[arg(long, value_name = "CIDR[,CIDR]", help_heading = SERVING)]
+    service_cluster_ip_range: Option<ServiceRanges>,
+    /// Write a second copy of the admin kubeconfig to FILE
+    #[arg(long, value_name = "FILE", help_heading = SERVING)]
+    write_kubeconfig: Option<PathBuf>,
+    /// Components to run, of apiserver, controllers, scheduler and kubelet-sim; or `store` alone, a plain etcd
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = DEFAULT_COMPONENTS, help_heading = COMPONENTS)]
     components: Vec<Component>,
     /// Number of simulated nodes
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=MAX_NODES))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::nodes, help_heading = COMPONENTS)]
     nodes: u32,
-    /// How much history automatic compaction keeps: a time (5m, 2h), a number of revisions (10000revs), or all
-    /// [default: 5m; all with the store alone]
-    #[arg(long, value_name = "KEEP")]
-    history: Option<History>,
-    /// Network that services have their addresses from, or two, one of each family, with a comma between them; further
-    /// ones are ServiceCIDR objects [default: 10.96.0.0/12]
-    #[arg(long, value_name = "CIDR[,CIDR]")]
-    service_cluster_ip_range: Option<ServiceRanges>,
-    /// Write a second copy of the admin kubeconfig here
-    #[arg(long, value_name = "FILE")]
-    write_kubeconfig: Option<PathBuf>,
 }
 
 /// A part of the control plane.
@@ -205,12 +198,25 @@ pub enum Component {
     KubeletSim,
 }
 
-/// When a write is answered.
+impl Component {
+    /// As `--components` has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Apiserver => "apiserver",
+            Self::Controllers => "controllers",
+            Self::Scheduler => "scheduler",
+            Self::KubeletSim => "kubelet-sim",
+        }
+    }
+}
+
+/// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Durability {
-    /// After it has been synced.
+    /// Once it is synced to disk.
     Sync,
-    /// Synced on an interval.
+    /// Before; a crash of the machine may lose the last 100 ms.
     Relaxed,
 }
 

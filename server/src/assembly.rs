@@ -3,23 +3,27 @@
 use crate::args::{Api, Component, Config, Durability, Engine, ExternalEtcd, History, Quota, Storage};
 use crate::etcd_door::OpenDoor;
 use crate::phase::Phase;
+use crate::telemetry::millis;
 use crate::{external, retention, wiring};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::UserInfo;
-use kstore_apiserver::storage::Storage as _;
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::storage::etcd::Etcd;
+use kstore_apiserver::storage::{SharedStorage, Storage as _};
 use kstore_apiserver::token::Tokens;
-use kstore_apiserver::{ApiServer, LocalComponents, Options};
+use kstore_apiserver::{ApiServer, LocalComponents, Options, StartError};
 use kstore_client::{Client, Kubeconfig};
 use kstore_informer::metrics::Registry;
 use kstore_nondet::Nondet;
 use kstore_store::{EngineKind, Store};
 use rustls::ServerConfig;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::time::Instant;
+use tracing::{info, warn};
 
 /// How often `relaxed` durability syncs.
 const RELAXED: Duration = Duration::from_millis(100);
@@ -79,15 +83,13 @@ pub(crate) async fn everything(
     let api = match storage {
         Storage::External { etcd, .. } => {
             let storage = external_storage(etcd, core, &parts.nondet)?;
-            ApiServer::start(storage.clone(), options, follow)
-                .await
-                .with_context(|| unreachable_etcd(etcd))?
+            start_apiserver(storage, options, follow).await.with_context(|| unreachable_etcd(etcd))?
         }
         Storage::Memory | Storage::Disk { .. } => {
-            let config = store_config(storage, *quota, parts.data_dir.as_deref());
-            let store = Store::open(config, parts.nondet.clone()).await?;
+            let store =
+                open_store(store_config(storage, *quota, parts.data_dir.as_deref()), &parts.nondet).await?;
             let embedded = Arc::new(Embedded::new(store.clone()));
-            let api = ApiServer::start(embedded, options, follow).await?;
+            let api = start_apiserver(embedded, options, follow).await?;
             if let Some(door) = parts.etcd {
                 open_etcd(doors, &store, door);
             }
@@ -95,6 +97,7 @@ pub(crate) async fn everything(
             api
         }
     };
+    info!(address = %door.listener.local_addr()?, "apiserver listening");
     let server = api.clone();
     doors.spawn("identity", api.keep_identity(hostname()));
     doors.spawn("apiserver", async move { server.serve(door.listener, door.tls).await });
@@ -117,6 +120,31 @@ pub(crate) async fn everything(
         loops.start(*component, client(*component));
     }
     Ok(())
+}
+
+/// Opens the store, and says what it found.
+async fn open_store(config: kstore_store::Config, nondet: &Nondet) -> anyhow::Result<Store> {
+    let began = Instant::now();
+    let dir = config.dir.as_ref().map(|dir| tracing::field::display(dir.display()));
+    let store = Store::open(config.clone(), nondet.clone()).await?;
+    let (revision, keys) = (store.revision(), store.metrics().keys);
+    info!(%revision, keys, dir, ms = millis(began), "store opened");
+    if let Some(reason) = store.no_space_reason() {
+        warn!(%reason, "the store refuses writes");
+    }
+    Ok(store)
+}
+
+/// Starts the apiserver on what is stored.
+async fn start_apiserver(
+    storage: SharedStorage,
+    options: Options,
+    follow: impl FnOnce(Pin<Box<dyn Future<Output = ()> + Send>>) + Send,
+) -> Result<ApiServer, StartError> {
+    let began = Instant::now();
+    let api = ApiServer::start(storage, options, follow).await?;
+    info!(ms = millis(began), "apiserver started: objects loaded, initial objects created");
+    Ok(api)
 }
 
 /// What this machine calls itself.
@@ -156,14 +184,14 @@ fn unreachable_etcd(etcd: &ExternalEtcd) -> String {
 /// A store with the etcd API in front of it, and nothing else.
 pub(crate) async fn store_only(parts: Parts<'_>, core: &Phase, doors: &Phase) -> anyhow::Result<()> {
     let Api::Store { storage, quota, history, .. } = &parts.config.api else { unreachable!("a store alone") };
-    let config = store_config(storage, *quota, parts.data_dir.as_deref());
-    let store = Store::open(config, parts.nondet.clone()).await?;
+    let store = open_store(store_config(storage, *quota, parts.data_dir.as_deref()), &parts.nondet).await?;
     open_etcd(doors, &store, parts.etcd.context("a store alone has the etcd API")?);
     keep_store(core, store, *history, &parts.nondet);
     Ok(())
 }
 
 fn open_etcd(doors: &Phase, store: &Store, door: OpenDoor) {
+    info!(url = door.options.advertised, "etcd API listening");
     doors.spawn("etcd", kstore_etcd::serve(store.clone(), door.listener, door.options, doors.stop()));
 }
 
@@ -215,6 +243,7 @@ struct Loops<'a> {
 impl Loops<'_> {
     fn start(&self, component: Component, client: Client) {
         let (nondet, stop, metrics) = (self.nondet.clone(), self.phase.stop(), self.metrics.clone());
+        info!(component = component.name(), "component started");
         match component {
             Component::Apiserver | Component::Store => unreachable!("{component:?} is no loop"),
             Component::Controllers => {

@@ -23,12 +23,17 @@ mod tls;
 mod wiring;
 
 pub use args::Cli;
+pub use telemetry::LogFormat;
 
 use args::Command;
 use std::process::ExitCode;
 
+/// The version, in release builds from a clone with the commit: `0.0.0 (abcdef123456)`.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("KSTORE_COMMIT_SUFFIX"));
+
 /// Carries out a parsed command line and returns the exit code of the process.
 pub fn main(cli: Cli) -> ExitCode {
+    telemetry::init(cli.log_format);
     let outcome = match cli.command {
         None => cli.serve.into_config().map_err(Into::into).and_then(wiring::serve),
         Some(Command::Run(run)) => run::run(run),

@@ -3,6 +3,11 @@
 use clap::Parser;
 use std::process::ExitCode;
 
+/// Gives memory back after a busy time: see "Memory" in ARCHITECTURE.md.
+#[cfg(not(target_env = "msvc"))]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     kstore_server::main(kstore_server::Cli::parse())
 }

@@ -1,10 +1,13 @@
 //! Tasks that end together. A cluster is a few phases, ended one after the other: doors, loops, core. Not what the tasks do.
 
+use crate::telemetry::millis;
+use parking_lot::Mutex;
 use std::future::Future;
+use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{error, warn};
+use tracing::{debug, error, info, warn};
 
 /// A group of tasks with one signal to end.
 #[derive(Debug)]
@@ -13,12 +16,15 @@ pub(crate) struct Phase {
     stop: CancellationToken,
     tasks: TaskTracker,
     failed: CancellationToken,
+    /// Names of the tasks that have not ended.
+    running: Arc<Mutex<Vec<&'static str>>>,
 }
 
 impl Phase {
     /// An empty phase. `failed` is cancelled when one of its tasks ends without having been asked to.
     pub(crate) fn new(name: &'static str, failed: &CancellationToken) -> Self {
-        Self { name, stop: CancellationToken::new(), tasks: TaskTracker::new(), failed: failed.clone() }
+        let (stop, tasks, running) = (CancellationToken::new(), TaskTracker::new(), Arc::default());
+        Self { name, stop, tasks, failed: failed.clone(), running }
     }
 
     /// The signal that a task of this phase must watch.
@@ -29,9 +35,11 @@ impl Phase {
     /// Runs a task. It must end soon after [`Phase::stop`] is cancelled, and not before.
     pub(crate) fn spawn(&self, task: &'static str, future: impl Future<Output = ()> + Send + 'static) {
         let (stop, failed) = (self.stop.clone(), self.failed.clone());
+        self.running.lock().push(task);
+        let running = self.running.clone();
         let guard = self.tasks.track_future(async move {
             // A panic drops this guard on the way out, so that it counts as an end, too.
-            let _early = EarlyEnd { task, stop, failed };
+            let _end = TaskEnd { task, stop, failed, running };
             future.await;
         });
         tokio::spawn(guard);
@@ -39,23 +47,29 @@ impl Phase {
 
     /// Asks all tasks to end and waits for them, until `deadline` at most.
     pub(crate) async fn end(&self, deadline: Instant) {
+        let began = Instant::now();
         self.stop.cancel();
         self.tasks.close();
         if timeout_at(deadline, self.tasks.wait()).await.is_err() {
-            warn!(phase = self.name, left = self.tasks.len(), "tasks did not end in time and are dropped");
+            let tasks = self.running.lock().join(",");
+            warn!(phase = self.name, tasks, "tasks did not end in time and are dropped");
         }
+        info!(phase = self.name, ms = millis(began), "phase ended");
     }
 }
 
-/// Notices on drop that nobody asked for this end.
-struct EarlyEnd {
+/// The end of a task, however it comes. One that nobody asked for is a failure.
+struct TaskEnd {
     task: &'static str,
     stop: CancellationToken,
     failed: CancellationToken,
+    running: Arc<Mutex<Vec<&'static str>>>,
 }
 
-impl Drop for EarlyEnd {
+impl Drop for TaskEnd {
     fn drop(&mut self) {
+        debug!(task = self.task, "task ended");
+        self.running.lock().retain(|task| *task != self.task);
         if !self.stop.is_cancelled() {
             error!(task = self.task, "ended unexpectedly");
             self.failed.cancel();

@@ -9,7 +9,7 @@ use kstore_store::{Revision, Store};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::warn;
 
 /// How often the store's revision is noted, at most; histories shorter than ten of these are noted ten times.
 const SAMPLE: Duration = Duration::from_secs(30);
@@ -29,7 +29,8 @@ pub(crate) async fn run(store: Store, history: History, clock: Clock, stop: Canc
             continue;
         }
         match store.compact(revision).await {
-            Ok(()) => debug!(%revision, "history is compacted"),
+            // The store logs it.
+            Ok(()) => {}
             Err(error) => warn!(%error, %revision, "history could not be compacted"),
         }
     }

@@ -1,10 +1,35 @@
 //! Logging to standard error, steered by RUST_LOG; warnings only if that is unset. Not metrics: those are the apiserver's.
 
+use clap::ValueEnum;
+use std::io::IsTerminal as _;
+use tokio::time::Instant;
 use tracing_subscriber::EnvFilter;
 
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// A line of text for people.
+    #[default]
+    Text,
+    /// A JSON object per line for programs.
+    Json,
+}
+
 /// Starts logging for the whole process. A second call does nothing, so that tests may call it freely.
-pub(crate) fn init() {
+pub(crate) fn init(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    let _ =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).compact().try_init();
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // Colours are for terminals; a file would show their codes.
+        .with_ansi(std::io::stderr().is_terminal());
+    let _ = match format {
+        LogFormat::Text => lines.compact().try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).try_init(),
+    };
+}
+
+/// Milliseconds since `began`, as log lines show them.
+pub(crate) fn millis(began: Instant) -> f64 {
+    began.elapsed().as_micros() as f64 / 1000.0
 }

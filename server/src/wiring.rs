@@ -11,7 +11,8 @@ use crate::phase::Phase;
 use crate::pki::{self, Identity, Pki};
 use crate::ready::Ready;
 use crate::shutdown::{GRACE, Signals};
-use crate::{kubeconfig, listen, telemetry, tls};
+use crate::telemetry::millis;
+use crate::{kubeconfig, listen, tls};
 use anyhow::{Context, bail};
 use kstore_apiserver::ServiceRanges;
 use kstore_nondet::Nondet;
@@ -23,6 +24,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::info;
 
 /// Runs a cluster until a signal or a failure ends it.
 pub(crate) fn serve(config: Config) -> anyhow::Result<ExitCode> {
@@ -43,7 +45,7 @@ pub(crate) fn serve(config: Config) -> anyhow::Result<ExitCode> {
                 cluster.stop().await;
                 bail!("a part of the control plane ended unexpectedly; the log above says which");
             }
-            _ = signals.next() => {}
+            caught = signals.next() => info!(signal = ?caught, "stopping"),
         }
         tokio::select! {
             biased;
@@ -56,7 +58,6 @@ pub(crate) fn serve(config: Config) -> anyhow::Result<ExitCode> {
 /// Runs a future on a runtime of our size, on this thread. Two to four workers: a control plane is mostly idle, and threads
 /// cost memory.
 pub(crate) fn block_on<F: Future<Output = anyhow::Result<ExitCode>>>(future: F) -> anyhow::Result<ExitCode> {
-    telemetry::init();
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cores.clamp(2, 4))
@@ -86,7 +87,7 @@ pub(crate) struct Cluster {
 
 /// Starts what `config` asks for; on return the API answers.
 pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
-    let failed = CancellationToken::new();
+    let (began, failed) = (Instant::now(), CancellationToken::new());
     let mut cluster = Cluster {
         doors: Phase::new("doors", &failed),
         loops: Phase::new("loops", &failed),
@@ -113,6 +114,7 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
             cluster.start_here(config, nondet, etcd).await?;
         }
     }
+    info!(ms = millis(began), version = crate::VERSION, "ready");
     Ok(cluster)
 }
 
@@ -150,13 +152,14 @@ impl Cluster {
         let listener = listen::bind(listen, "--listen").await?;
         let address = listen::reachable(&listener)?;
         check_family(ranges, address)?;
-        let now = nondet.clock.now();
+        let (now, began) = (nondet.clock.now(), Instant::now());
         let pki = match &data_dir {
             None => Pki::in_memory(now)?,
             Some(dir) => Pki::open(&dir.path().join("pki"), now)?,
         };
         let tls = tls::server(&pki, &pki.serving(&listen.host, ranges.api_address())?)?;
         let tokens = Arc::new(pki.service_account_key()?);
+        info!(ms = millis(began), "certificates and keys loaded");
         let door = Some(Door { listener, tls, advertised: address.to_string(), tokens });
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
         let etcd_url = etcd.as_ref().map(|door| door.options.advertised.clone());
@@ -199,6 +202,7 @@ impl Cluster {
         self.doors.end(deadline).await;
         self.loops.end(deadline).await;
         self.core.end(deadline).await;
+        info!("stopped");
     }
 }
 

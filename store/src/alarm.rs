@@ -2,20 +2,21 @@
 //! of what is refused (see `writer`), nor who raises them.
 
 use std::fmt;
+use std::path::PathBuf;
 
 /// A state that the store is in until somebody says that it is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Alarm {
     /// The quota was reached, or the disk is nearly full. Whatever could write is refused, and so are new leases; deletions,
-    /// reads, compaction, the end of leases and winning back space go on. It does not end by itself when there is space
-    /// again: see [`crate::Store::alarm_disarm`].
+    /// reads, compaction, the end of leases and winning back space go on. If nothing but too little free space on the file
+    /// system raised it, it ends when there is enough again; else see [`crate::Store::alarm_disarm`].
     NoSpace,
     /// Stored data was found damaged. Nothing changes any more; what can be read still is.
     Corrupt,
 }
 
 impl Alarm {
-    const ALL: [Self; 2] = [Self::NoSpace, Self::Corrupt];
+    pub(crate) const ALL: [Self; 2] = [Self::NoSpace, Self::Corrupt];
 
     fn bit(self) -> u8 {
         match self {
@@ -34,18 +35,121 @@ impl fmt::Display for Alarm {
     }
 }
 
-/// A set of alarms.
+/// Why [`Alarm::NoSpace`] is raised. Its text says what helps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoSpaceReason {
+    /// The file system has too little free space; the alarm ends by itself when it has enough.
+    LowDisk {
+        /// The data directory.
+        dir: PathBuf,
+        /// Free bytes now.
+        free: u64,
+        /// [`crate::Limits::disk_free_bytes`].
+        least: u64,
+    },
+    /// The quota was reached, an operation of the disk found no space, or the alarm was raised by hand: it stays until it is
+    /// disarmed.
+    Raised {
+        /// The data directory, if there is one.
+        dir: Option<PathBuf>,
+        /// Bytes of data that count against the quota.
+        used: u64,
+        /// [`crate::Limits::quota_bytes`].
+        quota: Option<u64>,
+    },
+}
+
+impl fmt::Display for NoSpaceReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let disarm = |dir: &std::path::Path| {
+            format!("`kstore-server store alarm disarm --data-dir {}`", dir.display())
+        };
+        match self {
+            Self::LowDisk { dir, free, least } => write!(
+                f,
+                "the file system of {} has {} free, less than the {} that kstore needs to write: free some space; writes \
+                 go on by themselves once there is enough (if not, stop the server and run {})",
+                dir.display(),
+                Bytes(*free),
+                Bytes(*least),
+                disarm(dir),
+            ),
+            Self::Raised { dir, used, quota } => {
+                write!(f, "the space alarm is raised ({} of data", Bytes(*used))?;
+                if let Some(quota) = quota {
+                    write!(f, ", the quota is {}", Bytes(*quota))?;
+                }
+                f.write_str("): delete and compact, then disarm it with `etcdctl alarm disarm`")?;
+                match dir {
+                    Some(dir) => write!(f, " or, while the server is stopped, with {}", disarm(dir)),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+/// A number of bytes for people: in MiB from one MiB on.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MIB: u64 = 1 << 20;
+        if self.0 < MIB { write!(f, "{} bytes", self.0) } else { write!(f, "{} MiB", self.0 / MIB) }
+    }
+}
+
+/// A change to the set of alarms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AlarmChange {
+    /// Raise an alarm until it is disarmed.
+    Raise(Alarm),
+    /// Disarm an alarm, whatever raised it.
+    Disarm(Alarm),
+    /// The file system was measured to have too little free space: raise [`Alarm::NoSpace`] until it has enough.
+    LowDisk,
+    /// The file system has enough free space: end what [`AlarmChange::LowDisk`] raised.
+    DiskRecovered,
+}
+
+/// A set of alarms, and whether [`Alarm::NoSpace`] is (also) raised because free space on the file system is short.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Alarms(u8);
 
 impl Alarms {
+    /// Free space on the file system is short. A bit of its own, since this reason for [`Alarm::NoSpace`] ends by itself.
+    const LOW_DISK: u8 = 4;
+
+    /// The bits of which each raises `alarm`.
+    fn reasons(alarm: Alarm) -> u8 {
+        match alarm {
+            Alarm::NoSpace => Alarm::NoSpace.bit() | Self::LOW_DISK,
+            Alarm::Corrupt => Alarm::Corrupt.bit(),
+        }
+    }
+
     pub(crate) fn contains(self, alarm: Alarm) -> bool {
+        self.0 & Self::reasons(alarm) != 0
+    }
+
+    /// Whether short free space on the file system is a reason for [`Alarm::NoSpace`].
+    pub(crate) fn is_disk_low(self) -> bool {
+        self.0 & Self::LOW_DISK != 0
+    }
+
+    /// Whether `alarm` stays until it is disarmed.
+    pub(crate) fn is_kept(self, alarm: Alarm) -> bool {
         self.0 & alarm.bit() != 0
     }
 
-    /// The set with `alarm` raised or not.
-    pub(crate) fn with(self, alarm: Alarm, raised: bool) -> Self {
-        if raised { Self(self.0 | alarm.bit()) } else { Self(self.0 & !alarm.bit()) }
+    /// The set after a change.
+    pub(crate) fn after(self, change: AlarmChange) -> Self {
+        match change {
+            AlarmChange::Raise(alarm) => Self(self.0 | alarm.bit()),
+            AlarmChange::Disarm(alarm) => Self(self.0 & !Self::reasons(alarm)),
+            AlarmChange::LowDisk => Self(self.0 | Self::LOW_DISK),
+            AlarmChange::DiskRecovered => Self(self.0 & !Self::LOW_DISK),
+        }
     }
 
     /// Ascending.
@@ -60,7 +164,7 @@ impl Alarms {
 
     /// What [`Alarms::bits`] stored; none if there is an alarm that this version does not know.
     pub(crate) fn from_bits(bits: u8) -> Option<Self> {
-        let known = Alarm::ALL.into_iter().fold(0, |known, alarm| known | alarm.bit());
+        let known = Alarm::ALL.into_iter().fold(0, |known, alarm| known | Self::reasons(alarm));
         (bits & !known == 0).then_some(Self(bits))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
-use crate::alarm::Alarms;
+use crate::alarm::{Alarm, AlarmChange, Alarms, NoSpaceReason};
 use crate::chores::Chores;
 use crate::commit::{Commit, RecordKey};
 use crate::engine::healing::Healing;
@@ -134,6 +134,28 @@ impl Core {
     /// The room on the file system, if there is one.
     pub(crate) fn room(&self) -> Option<&Room> {
         self.log.get()?.room()
+    }
+
+    /// Why `alarms` have [`Alarm::NoSpace`], if they do. None also if the reason is gone, so that the next write ends the alarm.
+    pub(crate) fn no_space_reason(&self, alarms: Alarms) -> Option<NoSpaceReason> {
+        if !alarms.contains(Alarm::NoSpace) {
+            return None;
+        }
+        let (used, quota) = (self.usage.used(), self.limits.quota_bytes);
+        let raised = |dir| NoSpaceReason::Raised { dir, used, quota };
+        match self.room() {
+            Some(room) if !alarms.is_kept(Alarm::NoSpace) => {
+                let (dir, free, least) = (room.dir().to_owned(), room.free(), room.least());
+                (free < least).then_some(NoSpaceReason::LowDisk { dir, free, least })
+            }
+            Some(room) => Some(raised(Some(room.dir().to_owned()))),
+            None => Some(raised(None)),
+        }
+    }
+
+    /// What to do about the alarms when an operation found no space.
+    pub(crate) fn out_of_space(&self) -> AlarmChange {
+        self.room().map_or(AlarmChange::Raise(Alarm::NoSpace), Room::out_of_space)
     }
 
     /// Whether room on the file system is short.

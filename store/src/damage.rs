@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use crate::Alarm;
+use crate::alarm::AlarmChange;
 use crate::core::Core;
 use crate::driver::Driver;
 use crate::request::Request;
@@ -19,6 +20,6 @@ pub(crate) async fn run(core: Arc<Core>, driver: Weak<Driver>) {
         }
         let Some(driver) = driver.upgrade() else { return };
         // If the writer has no place for it, the next such read asks again.
-        let _ = driver.submit(Request::Alarm { alarm: Alarm::Corrupt, raised: true }, 0).await;
+        let _ = driver.submit(Request::Alarm(AlarmChange::Raise(Alarm::Corrupt)), 0).await;
     }
 }

@@ -59,14 +59,14 @@ impl Feed {
     }
 
     /// Puts commits in; waits while the feed is over its bound already. They are taken when there are enough of them, when
-    /// one compacts, or at [`Feed::nudge`].
+    /// one compacts or changes an alarm, or at [`Feed::nudge`].
     pub(crate) fn push(&self, commits: Vec<Arc<Commit>>, prepare: bool) {
         let mut inner = self.inner.lock();
         while inner.bytes > self.most && !inner.broken {
             self.drained.wait(&mut inner);
         }
         inner.bytes += commits.iter().map(|commit| commit.cost()).sum::<usize>();
-        inner.nudged |= commits.iter().any(|commit| commit.compacted.is_some());
+        inner.nudged |= commits.iter().any(|commit| commit.compacted.is_some() || commit.alarms.is_some());
         inner.commits.extend(commits);
         inner.prepare |= prepare;
         let wake = inner.is_wanted(self.batch);

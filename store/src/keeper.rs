@@ -12,6 +12,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::Alarm;
+use crate::alarm::AlarmChange;
 use crate::checkpoint::Background;
 use crate::commit::Commit;
 use crate::core::Core;
@@ -33,7 +34,7 @@ pub(crate) struct Keeper {
     retry: Option<Instant>,
     /// The engine is given nothing more.
     given_up: bool,
-    alarm: Option<Alarm>,
+    alarm_change: Option<AlarmChange>,
 }
 
 /// The log's budget is used up, and the engine is no help.
@@ -54,7 +55,7 @@ impl Keeper {
             prepare: false,
             retry: None,
             given_up: false,
-            alarm: None,
+            alarm_change: None,
         }
     }
 
@@ -64,15 +65,16 @@ impl Keeper {
         self.backlog.extend(work.commits);
         self.prepare |= work.prepare;
         if self.core.damage_was_met() {
-            self.alarm = Some(Alarm::Corrupt);
+            self.alarm_change = Some(AlarmChange::Raise(Alarm::Corrupt));
         }
         let wait = match self.retry {
             Some(retry) if !work.closed && Instant::now() < retry => Wait::Until(retry),
             Some(_) | None => self.attempt(work.closed),
         };
-        if self.alarm.is_none() && self.core.room().is_some_and(Room::take_wish) {
-            self.alarm = Some(Alarm::NoSpace);
+        if self.alarm_change.is_none() {
+            self.alarm_change = self.core.room().and_then(Room::take_wish);
         }
+        let wait = self.look_for_recovery(wait);
         let (bytes, budget) = (self.backlog_bytes + self.background.unsealed_bytes(), self.budget());
         if bytes > budget { Err(Spent { bytes, budget }) } else { Ok(wait) }
     }
@@ -81,15 +83,31 @@ impl Keeper {
         self.core.limits.log_budget_bytes
     }
 
-    /// The alarm that somebody should raise.
-    pub(crate) fn alarm(&mut self) -> Option<Alarm> {
-        self.alarm.take()
+    /// The change to the alarms that the caller should ask the writer for.
+    pub(crate) fn alarm_change(&mut self) -> Option<AlarmChange> {
+        self.alarm_change.take()
     }
 
-    /// The alarm could not be raised now.
-    pub(crate) fn alarm_again(&mut self, alarm: Alarm) -> Wait {
-        self.alarm = Some(alarm);
+    /// The change could not be asked for now.
+    pub(crate) fn change_again(&mut self, change: AlarmChange) -> Wait {
+        self.alarm_change = Some(change);
         Wait::Until(Instant::now() + self.core.limits.engine_retry)
+    }
+
+    /// While the alarm is raised for lack of free space, looks now and then whether there is enough: the system tells nobody.
+    fn look_for_recovery(&mut self, wait: Wait) -> Wait {
+        if !self.core.visible().alarms.is_disk_low() {
+            return wait;
+        }
+        if self.alarm_change.is_none() && !self.core.is_short() {
+            self.alarm_change = Some(AlarmChange::DiskRecovered);
+        }
+        let next = Instant::now() + self.core.limits.engine_retry;
+        match wait {
+            Wait::Not => Wait::Not,
+            Wait::Until(deadline) => Wait::Until(deadline.min(next)),
+            Wait::Long => Wait::Until(next),
+        }
     }
 
     fn attempt(&mut self, last: bool) -> Wait {
@@ -129,7 +147,7 @@ impl Keeper {
     fn unprepared(&mut self, error: &io::Error) {
         tracing::warn!(%error, "the next log file cannot be prepared; this is tried again");
         if is_full(error) {
-            self.alarm = Some(Alarm::NoSpace);
+            self.alarm_change = Some(self.core.out_of_space());
         }
         self.retry = Some(Instant::now() + self.core.limits.engine_retry);
     }
@@ -138,12 +156,12 @@ impl Keeper {
         tracing::error!(%error, "{what}; the store goes on with its log, within {} bytes", self.budget());
         match error {
             EngineError::Io(source) if is_full(source) => {
-                self.alarm = Some(Alarm::NoSpace);
+                self.alarm_change = Some(self.core.out_of_space());
                 self.retry = Some(Instant::now() + self.core.limits.engine_retry);
             }
             EngineError::Io(_) => self.given_up = true,
             EngineError::Damaged(_) | EngineError::Corrupt(_) => {
-                self.alarm = Some(Alarm::Corrupt);
+                self.alarm_change = Some(AlarmChange::Raise(Alarm::Corrupt));
                 self.given_up = true;
             }
         }

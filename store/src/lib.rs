@@ -50,6 +50,7 @@ mod quota;
 mod range;
 mod rebuild;
 mod recover;
+mod release;
 mod request;
 mod revision;
 mod room;
@@ -67,7 +68,7 @@ mod watch;
 mod window;
 mod writer;
 
-pub use alarm::Alarm;
+pub use alarm::{Alarm, NoSpaceReason};
 pub use config::{Config, Durability, EngineKind};
 pub use error::{
     AlarmError, CompactError, DefragmentError, LeaseError, OpenError, RangeError, Stopped, TxnError,

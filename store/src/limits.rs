@@ -22,6 +22,11 @@ pub struct Limits {
     pub window_revisions: usize,
     /// Bytes of events kept in memory, as above.
     pub window_bytes: usize,
+    /// How long a commit stays in memory at least, if the bounds above allow it. What is older, up to twice this, goes when there
+    /// are more than [`Limits::window_calm_bytes`]: a busy time must not cost memory for ever.
+    pub window_age: Duration,
+    /// Bytes of events that stay in memory however old they are.
+    pub window_calm_bytes: usize,
     /// Events queued for one watcher. Past it the watcher drops its queue and reads history at its own pace.
     pub watcher_events: usize,
     /// Bytes queued for one watcher, as above.
@@ -77,6 +82,8 @@ impl Default for Limits {
             group_bytes: 4 << 20,
             window_revisions: 8_192,
             window_bytes: 32 << 20,
+            window_age: Duration::from_secs(20),
+            window_calm_bytes: 1 << 20,
             watcher_events: 2_048,
             watcher_bytes: 8 << 20,
             history_revisions: 256,

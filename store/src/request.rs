@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use crate::alarm::AlarmChange;
 use crate::error::{AlarmError, CompactError, LeaseError, TxnError};
 use crate::lease::{LeaseGranted, LeaseRenewed};
-use crate::{Alarm, LeaseId, Revision, Txn, TxnResult};
+use crate::{LeaseId, Revision, Txn, TxnResult};
 
 /// A request. Times are the caller's, since the writer's thread has no clock of its own.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub(crate) enum Request {
     /// Compact.
     Compact(Revision),
     /// Raise an alarm, or disarm it.
-    Alarm { alarm: Alarm, raised: bool },
+    Alarm(AlarmChange),
 }
 
 /// The answer to the request of the same name.

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::Limits;
+use crate::alarm::AlarmChange;
 use crate::disk::Disk;
+use crate::{Alarm, Limits};
 
 /// The file in reserve.
 const RESERVE: &str = "RESERVE";
@@ -29,6 +30,8 @@ pub(crate) struct Room {
     short: AtomicBool,
     /// It became short, and nobody has raised the alarm.
     wish: AtomicBool,
+    /// An operation found no space, and nobody has raised the alarm.
+    full: AtomicBool,
 }
 
 /// Whether an operation failed for want of space.
@@ -49,6 +52,7 @@ impl Room {
             held: Mutex::new(held),
             short: AtomicBool::new(false),
             wish: AtomicBool::new(false),
+            full: AtomicBool::new(false),
         };
         room.look();
         Ok(room)
@@ -57,6 +61,16 @@ impl Room {
     /// Free bytes; plenty where nobody knows.
     pub(crate) fn free(&self) -> u64 {
         self.disk.free_space(&self.dir).unwrap_or(u64::MAX)
+    }
+
+    /// The data directory.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Free bytes below which it is short.
+    pub(crate) fn least(&self) -> u64 {
+        self.least
     }
 
     /// Looks how much is free, and whether the reserve is needed or can be laid in again.
@@ -77,7 +91,7 @@ impl Room {
 
     fn set_short(&self, short: bool) {
         if !self.short.swap(short, Ordering::AcqRel) && short {
-            tracing::warn!(dir = %self.dir.display(), least = self.least, "the file system is nearly full");
+            tracing::info!(dir = %self.dir.display(), least = self.least, "the file system is nearly full");
             self.wish.store(true, Ordering::Release);
         }
     }
@@ -85,6 +99,7 @@ impl Room {
     /// A write failed for want of space. Says whether the reserve was let go of, so that another try makes sense.
     pub(crate) fn ran_out(&self) -> bool {
         self.set_short(true);
+        self.full.store(true, Ordering::Release);
         self.release()
     }
 
@@ -96,9 +111,20 @@ impl Room {
         self.short.load(Ordering::Acquire)
     }
 
-    /// Whether the alarm should be raised; says so once.
-    pub(crate) fn take_wish(&self) -> bool {
-        self.wish.swap(false, Ordering::AcqRel)
+    /// How the alarm should be raised, if it should; says so once. Room that was short for a moment only raises none.
+    pub(crate) fn take_wish(&self) -> Option<AlarmChange> {
+        let (low, full) = (self.wish.swap(false, Ordering::AcqRel), self.full.swap(false, Ordering::AcqRel));
+        match (full, low) {
+            (true, _) => Some(self.out_of_space()),
+            (false, true) => self.is_short().then_some(AlarmChange::LowDisk),
+            (false, false) => None,
+        }
+    }
+
+    /// What to do about the alarms when an operation found no space. Too little free space on the file system may pass, but
+    /// where there seems to be enough (a quota of the file system), nothing would tell when there is.
+    pub(crate) fn out_of_space(&self) -> AlarmChange {
+        if self.is_short() { AlarmChange::LowDisk } else { AlarmChange::Raise(Alarm::NoSpace) }
     }
 
     fn release(&self) -> bool {

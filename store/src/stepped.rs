@@ -80,8 +80,8 @@ impl Stepped {
         if let Err(error) = wait {
             self.core.fail("the history engine is of no use", &error);
         }
-        if let Some(alarm) = self.keeper.alarm() {
-            self.evaluate(vec![Request::Alarm { alarm, raised: true }]);
+        if let Some(change) = self.keeper.alarm_change() {
+            self.evaluate(vec![Request::Alarm(change)]);
         }
     }
 

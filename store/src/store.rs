@@ -7,6 +7,7 @@ use bytes::Bytes;
 use kstore_nondet::Nondet;
 use tokio::time::Instant;
 
+use crate::alarm::AlarmChange;
 use crate::chores::Hurry;
 use crate::driver::Driver;
 use crate::error::{
@@ -17,8 +18,9 @@ use crate::metrics::MetricsSnapshot;
 use crate::request::{Answer, Request};
 use crate::watch::{WatchRequest, Watcher};
 use crate::{
-    Alarm, Config, Delete, HashKv, KeyRange, KeyValue, LEASE_TTL_MAX_SECONDS, LeaseId, Op, OpResult, Range,
-    RangeResult, Revision, SnapshotError, SnapshotInfo, StoreSize, StoreStatus, Txn, TxnResult, recover, txn,
+    Alarm, Config, Delete, HashKv, KeyRange, KeyValue, LEASE_TTL_MAX_SECONDS, LeaseId, NoSpaceReason, Op,
+    OpResult, Range, RangeResult, Revision, SnapshotError, SnapshotInfo, StoreSize, StoreStatus, Txn,
+    TxnResult, recover, txn,
 };
 
 /// A handle on an open store. Cheap to clone; the store closes when the last handle is dropped, or by [`Store::close`].
@@ -75,6 +77,7 @@ impl Store {
         let driver = Arc::new(driver);
         tokio::spawn(crate::lease::expire::run(driver.core().clone(), Arc::downgrade(&driver)));
         tokio::spawn(crate::damage::run(driver.core().clone(), Arc::downgrade(&driver)));
+        tokio::spawn(crate::release::run(driver.core().limits.clone(), Arc::downgrade(&driver)));
         Self { driver }
     }
 
@@ -274,17 +277,23 @@ impl Store {
 
     /// Raises an alarm by hand; says whether it was not raised before. Durable on return.
     pub async fn alarm_raise(&self, alarm: Alarm) -> Result<bool, AlarmError> {
-        self.set_alarm(alarm, true).await
+        self.change_alarms(AlarmChange::Raise(alarm)).await
     }
 
     /// Disarms an alarm; says whether it was raised. Durable on return. If its cause is still there, it comes back with the
     /// next write that meets it.
     pub async fn alarm_disarm(&self, alarm: Alarm) -> Result<bool, AlarmError> {
-        self.set_alarm(alarm, false).await
+        self.change_alarms(AlarmChange::Disarm(alarm)).await
     }
 
-    async fn set_alarm(&self, alarm: Alarm, raised: bool) -> Result<bool, AlarmError> {
-        match self.driver.submit(Request::Alarm { alarm, raised }, 0).await? {
+    /// Why [`Alarm::NoSpace`] is raised; `None` if it is not, or if the next write ends it.
+    pub fn no_space_reason(&self) -> Option<NoSpaceReason> {
+        let alarms = self.driver.core().visible().alarms;
+        self.driver.core().no_space_reason(alarms)
+    }
+
+    async fn change_alarms(&self, change: AlarmChange) -> Result<bool, AlarmError> {
+        match self.driver.submit(Request::Alarm(change), 0).await? {
             Answer::Alarm(changed) => Ok(changed),
             other => unreachable!("an alarm was answered with {other:?}"),
         }

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::Alarm;
+use crate::alarm::AlarmChange;
 use crate::checkpoint::Background;
 use crate::committer::Committer;
 use crate::core::Core;
@@ -218,18 +218,18 @@ impl Shared {
             if closed {
                 return Ok(());
             }
-            if let Some(alarm) = keeper.alarm()
-                && !self.raise(alarm)
+            if let Some(change) = keeper.alarm_change()
+                && !self.change_alarms(change)
             {
-                wait = keeper.alarm_again(alarm);
+                wait = keeper.change_again(change);
             }
         }
     }
 
-    /// Raises an alarm through the queue, as everyone does, but does not wait for it. False if there is no room now.
-    fn raise(&self, alarm: Alarm) -> bool {
+    /// Changes the alarms through the queue, as everyone does, but does not wait for it. False if there is no room now.
+    fn change_alarms(&self, change: AlarmChange) -> bool {
         let (reply, _) = oneshot::channel();
-        let request = Request::Alarm { alarm, raised: true };
+        let request = Request::Alarm(change);
         !matches!(self.queue.push(Job { request, bytes: 0, reply }), Err(Refused::Busy))
     }
 

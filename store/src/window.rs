@@ -24,6 +24,12 @@ impl Window {
         Self { first: revision.next(), commits: VecDeque::new(), bytes: 0 }
     }
 
+    /// How many commits are here.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.commits.len()
+    }
+
     /// The lowest revision that is here (or will be first).
     pub(crate) fn first(&self) -> Revision {
         self.first
@@ -58,10 +64,24 @@ impl Window {
         }
     }
 
-    fn drop_first(&mut self) {
-        let Some((_, cost)) = self.commits.pop_front() else { return };
+    /// Takes out the oldest commits up to `revision`, but at most `most` of them, while the window has more than `keep` bytes.
+    /// Returned, so that they are freed without the lock under which the window is.
+    pub(crate) fn release(&mut self, revision: Revision, keep: usize, most: usize) -> Vec<Arc<Commit>> {
+        let mut released = Vec::new();
+        while self.first <= revision && self.bytes > keep && released.len() < most {
+            released.extend(self.drop_first());
+        }
+        if released.len() < most {
+            self.commits.shrink_to(2 * self.commits.len());
+        }
+        released
+    }
+
+    fn drop_first(&mut self) -> Option<Arc<Commit>> {
+        let (commit, cost) = self.commits.pop_front()?;
         self.bytes -= cost;
         self.first = self.first.next();
+        Some(commit)
     }
 
     /// The commit of a revision, if it is here.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use kstore_nondet::Rng;
 use tokio::time::Instant;
 
-use crate::alarm::{Alarm, Alarms};
+use crate::alarm::{Alarm, AlarmChange, Alarms};
 use crate::commit::{Commit, LeaseChange};
 use crate::core::Core;
 use crate::error::{CompactError, LeaseError, Stopped, TxnError};
@@ -77,7 +77,7 @@ impl Writer {
             Request::Inspect { id, keys } => Answer::Inspect(self.inspect(*id, *keys)),
             Request::List => Answer::List(self.leases.iter().map(|(id, _)| id).collect()),
             Request::Compact(revision) => Answer::Compact(self.compact(*revision)),
-            Request::Alarm { alarm, raised } => Answer::Alarm(self.set_alarm(*alarm, *raised)),
+            Request::Alarm(change) => Answer::Alarm(self.change_alarms(*change)),
         }
     }
 
@@ -135,26 +135,42 @@ impl Writer {
     }
 
     /// Raises an alarm or disarms it; says whether that changed it.
-    fn set_alarm(&mut self, alarm: Alarm, raised: bool) -> bool {
-        if self.alarms.contains(alarm) == raised {
+    fn change_alarms(&mut self, change: AlarmChange) -> bool {
+        let (before, after) = (self.alarms, self.alarms.after(change));
+        if before == after {
             return false;
         }
-        tracing::warn!(%alarm, raised, "an alarm changed");
-        self.alarms = self.alarms.with(alarm, raised);
+        self.alarms = after;
+        for alarm in Alarm::ALL {
+            match (before.contains(alarm), after.contains(alarm)) {
+                (false, true) => {
+                    let reason = self.core.no_space_reason(after).filter(|_| alarm == Alarm::NoSpace);
+                    let reason = reason.map(tracing::field::display);
+                    tracing::warn!(%alarm, reason, "alarm raised: writes are refused");
+                }
+                (true, false) => tracing::info!(%alarm, ?change, "alarm cleared: writes are served again"),
+                (false, false) | (true, true) => {}
+            }
+        }
         self.stage(Vec::new(), Commit { alarms: Some(self.alarms), ..Commit::default() });
         true
     }
 
-    /// Whether something that may write `cost` bytes can be afforded. The first time it cannot, the alarm is raised.
+    /// Whether something that may write `cost` bytes can be afforded. The first time it cannot, the alarm is raised; the first
+    /// time there is enough free space on the file system again, the alarm that its lack raised ends.
     fn afford(&mut self, cost: u64) -> bool {
         if cost == 0 {
             return true;
         }
         let reaches = |quota| self.core.usage.used().saturating_add(cost) >= quota;
-        if !self.alarms.contains(Alarm::NoSpace)
-            && (self.core.limits.quota_bytes.is_some_and(reaches) || self.core.is_short())
-        {
-            self.set_alarm(Alarm::NoSpace, true);
+        if !self.alarms.is_kept(Alarm::NoSpace) {
+            if self.core.limits.quota_bytes.is_some_and(reaches) {
+                self.change_alarms(AlarmChange::Raise(Alarm::NoSpace));
+            } else {
+                let low =
+                    if self.core.is_short() { AlarmChange::LowDisk } else { AlarmChange::DiskRecovered };
+                self.change_alarms(low);
+            }
         }
         !self.alarms.contains(Alarm::NoSpace)
     }
@@ -272,6 +288,7 @@ impl Writer {
             return Err(CompactError::Future { requested, current });
         }
         self.compacted = requested;
+        tracing::info!(revision = %requested, %current, "history compacted");
         self.stage(Vec::new(), Commit { compacted: Some(requested), ..Commit::default() });
         Ok(())
     }

@@ -37,8 +37,14 @@ mod finalizers;
 mod grpc;
 /// kubectl, where it is installed.
 mod kubectl;
+/// What simulated nodes do with pods: how these wait, run their commands and terminate.
+mod nodes;
+/// Objects that no tool writes and the API admits.
+mod odd_objects;
 /// Every part in its own process.
 mod processes;
+/// What the loops cost the store, in commits.
+mod scale;
 /// Sources of objects, each held to what all must keep.
 mod source_contract;
 /// Deployments, pods, scheduling, garbage collection, namespaces: what the loops make of objects together.

@@ -31,6 +31,11 @@ fn a_deployment_becomes_a_replica_set_and_ready_pods_on_nodes() {
         let deployment = cluster.get("deployments", "default", "web").await.unwrap();
         assert_eq!(condition(&deployment, "Available").unwrap()["status"], "True");
         assert_eq!(condition(&deployment, "Progressing").unwrap()["reason"], "NewReplicaSetAvailable");
+        // What the controller notes on it is no change that anybody asked for.
+        assert_eq!(deployment["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "1");
+        let (generation, observed) =
+            (&deployment["metadata"]["generation"], &deployment["status"]["observedGeneration"]);
+        assert_eq!((generation, observed), (&json!(1), &json!(1)));
         let sets = replica_sets(cluster).await;
         assert_eq!(sets.len(), 1);
         assert_eq!(sets[0]["metadata"]["ownerReferences"][0]["uid"], deployment["metadata"]["uid"]);
@@ -47,6 +52,32 @@ fn a_deployment_becomes_a_replica_set_and_ready_pods_on_nodes() {
         let nodes: std::collections::BTreeSet<_> =
             pods.iter().map(|pod| pod["spec"]["nodeName"].to_string()).collect();
         assert_eq!(nodes.len(), 3, "pods spread over the nodes");
+    });
+}
+
+#[test]
+fn the_events_of_a_pod_are_in_the_order_in_which_they_happened() {
+    simulate(Setup::seed(16), async |cluster| {
+        roll_out(cluster, 3).await;
+        let pods = live_pods(cluster).await;
+        for pod in &pods {
+            let of_pod = async || {
+                let mut events = cluster.list("events", "default").await;
+                events.retain(|event| event["involvedObject"]["uid"] == pod["metadata"]["uid"]);
+                events
+            };
+            cluster.wait_until("all is told of the pod", async || of_pod().await.len() == 5).await;
+            let mut events = of_pod().await;
+            let time = |event: &Value| event["eventTime"].as_str().unwrap().to_owned();
+            assert!(events.iter().all(|event| time(event).len() == "2026-01-01T00:00:00.000000Z".len()));
+            // Virtual time may stand still: then the names decide, of those whom one component tells.
+            let scheduled = events.iter().position(|event| event["reason"] == "Scheduled").unwrap();
+            let scheduled = events.remove(scheduled);
+            assert!(events.iter().all(|event| time(&scheduled) <= time(event)), "{scheduled}");
+            events.sort_by_key(time);
+            let reasons: Vec<_> = events.iter().map(|event| event["reason"].as_str().unwrap()).collect();
+            assert_eq!(reasons, ["Pulling", "Pulled", "Created", "Started"]);
+        }
     });
 }
 
@@ -216,6 +247,8 @@ fn a_deleted_namespace_takes_everything_in_it_along_and_nothing_new_in() {
             pods.len() == 2 && pods.iter().all(is_ready)
         };
         cluster.wait_until("the pods in it are ready", ready).await;
+        let told = async || cluster.list("events", "shop").await.len() > 5;
+        cluster.wait_until("events tell what happened", told).await;
         cluster.resource("namespaces").delete("", "shop", &DeleteParams::default()).await.unwrap();
         let mut late = manifests::config_map("late", "1");
         late["metadata"]["namespace"] = json!("shop");
@@ -223,7 +256,9 @@ fn a_deleted_namespace_takes_everything_in_it_along_and_nothing_new_in() {
         assert!(refused.is_namespace_terminating() || refused.is_not_found(), "{refused}");
         let gone = async || cluster.get("namespaces", "", "shop").await.is_none();
         cluster.wait_until("the namespace is gone", gone).await;
-        for plural in ["deployments", "replicasets", "pods", "configmaps", "secrets", "serviceaccounts"] {
+        let all =
+            ["deployments", "replicasets", "pods", "configmaps", "secrets", "serviceaccounts", "events"];
+        for plural in all {
             assert_eq!(cluster.list(plural, "shop").await, Vec::<Value>::new(), "{plural}");
         }
     });

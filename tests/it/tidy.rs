@@ -44,25 +44,33 @@ impl Source {
     }
 }
 
-fn sources() -> Vec<Source> {
+/// Every file of the tree but what is built: its path below the root, and where it is.
+fn files() -> Vec<(String, PathBuf)> {
     let root = workspace_root();
     let mut folders: Vec<PathBuf> = vec![root.clone()];
-    let mut sources = Vec::new();
+    let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
             let (path, name) = (entry.path(), entry.file_name());
-            let hidden = name.to_string_lossy().starts_with('.');
             if entry.file_type().unwrap().is_dir() {
-                if !hidden && name != "target" {
+                if name != "target" && name != ".git" {
                     folders.push(path);
                 }
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            } else {
                 let below = path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
-                sources.push(Source { path: below, text: fs::read_to_string(&path).unwrap() });
+                files.push((below, path));
             }
         }
     }
-    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    files.sort();
+    files
+}
+
+fn sources() -> Vec<Source> {
+    let rust = files().into_iter().filter(|(below, _)| below.ends_with(".rs"));
+    let read =
+        |(below, path): (String, PathBuf)| Source { path: below, text: fs::read_to_string(path).unwrap() };
+    let sources: Vec<_> = rust.map(read).collect();
     assert!(sources.len() > 100, "the tree was found: {}", sources.len());
     sources
 }
@@ -212,6 +220,56 @@ fn every_property_names_the_files_of_its_tests() {
         wrong.map(|(place, name)| format!("{path}: {place}: {name}")).collect::<Vec<_>>()
     });
     check("a property names the file of its test", missing);
+}
+
+/// The words of a text that name a file of this tree, if they name one: in backquotes, with a folder, or a document.
+fn cited(text: &str) -> impl Iterator<Item = &str> {
+    let extension =
+        |word: &str| Path::new(word).extension().map(|found| found.to_string_lossy().into_owned());
+    let is_path = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+    let quoted = text.split('`').skip(1).step_by(2).filter(move |word| word.chars().all(is_path));
+    let words = text.split(move |c: char| !is_path(c)).map(|word| word.trim_end_matches('.'));
+    let plain = words.filter(move |word| word.contains('/') || word.ends_with(".md"));
+    quoted.chain(plain).filter(move |word| {
+        let kinds = ["json", "md", "proto", "py", "rs", "sh", "tbl", "toml", "txt", "yaml"];
+        extension(word).is_some_and(|extension| kinds.contains(&extension.as_str()))
+    })
+}
+
+/// The parts of a file that people read: all of a document, the comments of the rest.
+fn prose(below: &str, text: &str) -> Option<String> {
+    let comment = match below.rsplit_once('.')?.1 {
+        "md" => return Some(text.to_owned()),
+        "rs" | "proto" => "//",
+        "toml" | "tbl" => "#",
+        _ => return None,
+    };
+    let lines = text.lines().filter(|line| line.trim_start().starts_with(comment));
+    Some(lines.map(|line| format!("{line}\n")).collect())
+}
+
+#[test]
+fn every_file_that_is_cited_exists() {
+    let files = files();
+    let exists = |word: &str| {
+        let end = format!("/{}", word.trim_start_matches("./").trim_start_matches('/'));
+        files.iter().any(|(below, _)| format!("/{below}").ends_with(&end))
+    };
+    let mut count = 0;
+    let mut missing = Vec::new();
+    for (below, path) in &files {
+        // The changes of the past name what was there then.
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let Some(prose) = prose(below, &text).filter(|_| below != "CHANGELOG.md") else { continue };
+        for word in cited(&prose) {
+            count += 1;
+            if !exists(word) {
+                missing.push(format!("{below}: {word}"));
+            }
+        }
+    }
+    assert!(count > 100, "files are cited: {count}");
+    check("a file that is cited is there", missing.into_iter());
 }
 
 /// Whether a command of a smoke step pipes into one that leaves before its input ends: the writer then dies of SIGPIPE now and

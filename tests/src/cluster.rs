@@ -113,14 +113,21 @@ impl Cluster {
             Client::over(door.clone(), agent).with_feed(move |request| door.watch(request))
         };
         let kubelet = client(user("system:kstore:kubelet-sim", Some("system:nodes")), "kubelet-sim");
+        // One page for all loops.
+        let metrics = setup.kubelets.metrics.clone();
         let (simulator, nodes) = Simulator::new(kubelet, nondet.clone(), setup.kubelets);
         if setup.loops == Loops::All {
             tasks.spawn(api.keep_identity("control-plane".to_owned()));
             let controllers = client(user("system:kube-controller-manager", None), "controllers");
-            let config = kstore_controllers::Config { root_ca: "test CA".to_owned(), ..Default::default() };
+            let config = kstore_controllers::Config {
+                root_ca: "test CA".to_owned(),
+                metrics: metrics.clone(),
+                ..Default::default()
+            };
             tasks.spawn(kstore_controllers::run(controllers, nondet.clone(), config, stop.clone()));
             let scheduler = client(user("system:kube-scheduler", None), "scheduler");
-            tasks.spawn(kstore_scheduler::run(scheduler, nondet.clone(), Default::default(), stop.clone()));
+            let config = kstore_scheduler::Config { metrics, ..Default::default() };
+            tasks.spawn(kstore_scheduler::run(scheduler, nondet.clone(), config, stop.clone()));
             tasks.spawn(simulator.run(stop.clone()));
         }
         let client = client(admin(), "kubectl");

@@ -12,7 +12,7 @@ mod groups;
 mod operation;
 mod parameters;
 mod paths;
-mod roots;
+pub(crate) mod roots;
 mod schemas;
 mod swagger;
 #[cfg(test)]

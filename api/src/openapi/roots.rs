@@ -17,6 +17,13 @@ pub(super) fn add(generator: &mut SchemaGenerator, name: &str) -> bool {
     true
 }
 
+/// Adds all schemas that are known.
+#[cfg(test)]
+pub(crate) fn add_all(generator: &mut SchemaGenerator) {
+    add(generator, common::WATCH_EVENT);
+    ROOTS.iter().for_each(|(_, add)| add(generator));
+}
+
 macro_rules! roots {
     ($($prefix:literal $path:path { $($kind:ident)* })*) => {
         const ROOTS: &[(&str, fn(&mut SchemaGenerator))] = &[

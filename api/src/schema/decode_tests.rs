@@ -173,6 +173,17 @@ fn fill_prints_what_kubernetes_always_prints() {
 }
 
 #[test]
+fn a_required_time_that_is_not_set_is_printed_as_null() {
+    let mut service = json!({"status": {"conditions": [{"type": "X", "status": "True"}]}});
+    fill(&mut service, of("", "v1", "Service").unwrap());
+    let printed = &service["status"]["conditions"][0];
+    assert_eq!(printed.get("lastTransitionTime"), Some(&Value::Null));
+    let mut pod = json!({"status": {"conditions": [{"type": "X", "status": "True"}]}});
+    fill(&mut pod, of("", "v1", "Pod").unwrap());
+    assert_eq!(pod["status"]["conditions"][0].get("lastTransitionTime"), None, "optional there");
+}
+
+#[test]
 fn duplicate_members_are_found_wherever_they_are() {
     let json = br#"{"spec": {"replicas": 1, "replicas": 2, "l": [{"a": 1}, {"a": 1, "a": 2}]}, "spec": {}}"#;
     let found: Vec<_> = duplicate_fields(json).iter().map(ToString::to_string).collect();

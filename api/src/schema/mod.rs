@@ -37,6 +37,8 @@ mod table;
 #[cfg(test)]
 mod decode_tests;
 #[cfg(test)]
+mod published_tests;
+#[cfg(test)]
 mod tests;
 
 pub(crate) use table::FILES;

@@ -1,4 +1,5 @@
-//! Every pod runs as a service account. Not done here: mounting its token, since nothing in this cluster issues tokens yet.
+//! Every pod runs as a service account. Not done here: mounting its token, which nothing in a simulated container reads. Tokens are
+//! issued on request: see `token`.
 
 use super::{Operation, Plugin, Subject, row};
 use crate::lookup::Lookup;

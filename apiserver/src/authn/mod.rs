@@ -3,6 +3,7 @@
 
 pub mod impersonation;
 pub mod service_account;
+mod verified;
 pub mod x509;
 
 use crate::authz::Authorizer;
@@ -10,6 +11,7 @@ use http::HeaderMap;
 use kstore_api::status::Status;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The group of everybody who presented valid credentials.
 pub const AUTHENTICATED: &str = "system:authenticated";
@@ -64,12 +66,12 @@ pub enum Peer {
     /// A TLS client.
     Tls {
         /// Who its certificate speaks for, if it presented one; found once per connection, not per request.
-        user: Option<std::sync::Arc<UserInfo>>,
+        user: Option<Arc<UserInfo>>,
         /// Where it connected from.
         address: std::net::SocketAddr,
     },
     /// A component in this process.
-    InProcess(std::sync::Arc<UserInfo>),
+    InProcess(Arc<UserInfo>),
 }
 
 impl Peer {
@@ -85,13 +87,13 @@ impl Peer {
 ///
 /// # Errors
 /// 401 if the caller presents a credential that is not good.
-pub fn authenticate(peer: &Peer, bearer: Option<Result<UserInfo, Status>>) -> Result<UserInfo, Status> {
+pub fn authenticate(
+    peer: &Peer,
+    bearer: Option<Result<Arc<UserInfo>, Status>>,
+) -> Result<Arc<UserInfo>, Status> {
     match peer {
-        Peer::InProcess(user) => Ok(UserInfo::clone(user)),
-        Peer::Tls { user, .. } => {
-            let user = user.as_deref().cloned();
-            user.map_or_else(|| bearer.unwrap_or_else(|| Ok(UserInfo::anonymous())), Ok)
-        }
+        Peer::InProcess(user) | Peer::Tls { user: Some(user), .. } => Ok(user.clone()),
+        Peer::Tls { user: None, .. } => bearer.unwrap_or_else(|| Ok(Arc::new(UserInfo::anonymous()))),
     }
 }
 
@@ -103,13 +105,13 @@ pub fn authenticate(peer: &Peer, bearer: Option<Result<UserInfo, Status>>) -> Re
 pub fn authenticate_peer(
     peer: Option<&Peer>,
     headers: &HeaderMap,
-    bearer: Option<Result<UserInfo, Status>>,
+    bearer: Option<Result<Arc<UserInfo>, Status>>,
     authorizer: &Authorizer,
-) -> Result<UserInfo, Status> {
+) -> Result<Arc<UserInfo>, Status> {
     let peer = peer.ok_or_else(|| Status::internal("the connection has no peer"))?;
     let caller = authenticate(peer, bearer)?;
     let other = impersonation::identity(&caller, headers, |asked| authorizer.decide(asked))?;
-    Ok(other.unwrap_or(caller))
+    Ok(other.map_or(caller, Arc::new))
 }
 
 #[cfg(test)]
@@ -119,10 +121,10 @@ mod tests {
     #[test]
     fn nobody_is_anonymous_but_an_unknown_token_is_refused() {
         let peer = Peer::Tls { user: None, address: "127.0.0.1:1".parse().unwrap() };
-        assert_eq!(authenticate(&peer, None), Ok(UserInfo::anonymous()));
+        assert_eq!(authenticate(&peer, None), Ok(UserInfo::anonymous().into()));
         assert_eq!(authenticate(&peer, Some(Err(Status::unauthorized()))).unwrap_err().code, 401);
         let local = UserInfo::new("system:kube-scheduler", [""; 0]);
         let inside = Peer::InProcess(local.clone().into());
-        assert_eq!(authenticate(&inside, Some(Err(Status::unauthorized()))), Ok(local));
+        assert_eq!(authenticate(&inside, Some(Err(Status::unauthorized()))), Ok(local.into()));
     }
 }

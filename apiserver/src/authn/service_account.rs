@@ -2,20 +2,18 @@
 //! else the token is bound to, is there: the same object, not another of the name.
 
 use super::UserInfo;
+use super::verified::{Verified, VerifiedTokens, digest};
 use crate::lookup::Lookup;
-use crate::token::request::core;
-use crate::token::{Bound, Claims, ISSUER, Refused, Tokens};
+use crate::token::{Claims, ISSUER, Refused, Tokens};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
-use jiff::{SignedDuration, Timestamp};
-use kstore_api::meta;
+use jiff::Timestamp;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// What is being deleted still counts this long, so that a pod can say goodbye.
-const DELETED_GRACE: SignedDuration = SignedDuration::from_secs(60);
 /// Where a user's extra fields are.
 const EXTRA: &str = "authentication.kubernetes.io/";
 
@@ -57,41 +55,62 @@ fn in_header(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
 }
 
-/// Who a token speaks for, and for which of the audiences asked for (none asked for: this API's) it is good.
-///
-/// # Errors
-/// See [`Unknown`]. `Gone` is judged by what `cluster` shows, which may be a moment old.
-pub fn identity(
-    tokens: &Tokens,
-    token: &str,
-    audiences: &[&str],
-    cluster: &dyn Lookup,
-    now: Timestamp,
-) -> Result<(UserInfo, Vec<String>), Unknown> {
-    let audiences = if audiences.is_empty() { &[ISSUER] } else { audiences };
-    let (claims, good) = tokens.check(token, audiences, now)?;
-    let of = &claims.cluster;
-    let lives = |plural: &str, namespace: &str, bound: &Bound| lives(cluster, plural, namespace, bound, now);
-    let bindings = [
-        ("the account", "serviceaccounts", of.namespace.as_str(), Some(&of.serviceaccount)),
-        ("the pod", "pods", &of.namespace, of.pod.as_ref()),
-        ("the secret", "secrets", &of.namespace, of.secret.as_ref()),
-        // The node of a pod is told, not bound to.
-        ("the node", "nodes", "", of.node.as_ref().filter(|_| of.pod.is_none())),
-    ];
-    for (what, plural, namespace, bound) in bindings {
-        if bound.is_some_and(|bound| !lives(plural, namespace, bound)) {
-            return Err(Unknown::Gone(what));
-        }
-    }
-    Ok((user(&claims), good))
+/// The key of the cluster for tokens, and the tokens that it has verified. Another key is another authenticator, which has
+/// verified nothing yet.
+#[derive(Debug)]
+pub struct TokenAuthenticator {
+    tokens: Arc<Tokens>,
+    verified: VerifiedTokens,
 }
 
-fn lives(cluster: &dyn Lookup, plural: &str, namespace: &str, bound: &Bound, now: Timestamp) -> bool {
-    cluster.get(core(plural), namespace, &bound.name).is_some_and(|object| {
-        let deleted = meta::deletion_timestamp(&object).and_then(meta::parse_time);
-        meta::uid(&object) == bound.uid && deleted.is_none_or(|at| now.duration_since(at) < DELETED_GRACE)
-    })
+impl TokenAuthenticator {
+    /// An authenticator of the tokens that this key signed.
+    pub fn new(tokens: Arc<Tokens>) -> Self {
+        Self { tokens, verified: VerifiedTokens::default() }
+    }
+
+    /// The key.
+    pub fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
+    /// The user that a token speaks for, and those of `audiences` (none: this API's) that it is meant for. The signature is
+    /// verified once; times and bound objects are checked on every call.
+    ///
+    /// # Errors
+    /// See [`Unknown`]. `Gone` is judged by the state of `cluster`, which may be behind the storage.
+    pub fn identity(
+        &self,
+        token: &str,
+        audiences: &[&str],
+        cluster: &dyn Lookup,
+        now: Timestamp,
+    ) -> Result<(Arc<UserInfo>, Vec<String>), Unknown> {
+        let audiences = if audiences.is_empty() { &[ISSUER] } else { audiences };
+        let verified = self.verify(token)?;
+        let good = verified.claims.accept(audiences, now)?;
+        match verified.gone(cluster, now) {
+            Some(what) => Err(Unknown::Gone(what)),
+            None => {
+                verified.mark_used();
+                Ok((verified.user.clone(), good))
+            }
+        }
+    }
+
+    fn verify(&self, token: &str) -> Result<Arc<Verified>, Refused> {
+        let digest = digest(token);
+        if let Some(known) = digest.and_then(|digest| self.verified.get(&digest)) {
+            return Ok(known);
+        }
+        let claims = self.tokens.verify(token)?;
+        let user = user(&claims);
+        let verified = Arc::new(Verified::new(claims, user));
+        if let Some(digest) = digest {
+            self.verified.insert(digest, verified.clone());
+        }
+        Ok(verified)
+    }
 }
 
 fn user(claims: &Claims) -> UserInfo {
@@ -118,8 +137,8 @@ fn user(claims: &Claims) -> UserInfo {
 mod tests {
     use super::*;
     use crate::testing::MapLookup;
-    use crate::token::Claims;
     use crate::token::tests::tokens;
+    use crate::token::{Bound, Claims};
     use serde_json::{Value, json};
 
     fn at(second: i64) -> Timestamp {
@@ -129,6 +148,10 @@ mod tests {
     fn object(kind: &str, name: &str, uid: &str) -> Value {
         let namespace = if kind == "Node" { "" } else { "ns" };
         json!({"apiVersion": "v1", "kind": kind, "metadata": {"namespace": namespace, "name": name, "uid": uid}})
+    }
+
+    fn authenticator() -> TokenAuthenticator {
+        TokenAuthenticator::new(Arc::new(tokens()))
     }
 
     fn claims(pod: Option<Bound>) -> Claims {
@@ -147,9 +170,10 @@ mod tests {
     #[test]
     fn a_token_speaks_for_its_account_and_names_its_pod() {
         let cluster = MapLookup::of([object("ServiceAccount", "builder", "u1"), object("Pod", "p", "u2")]);
-        let tokens = tokens();
-        let token = tokens.sign(&claims(Some(Bound { name: "p".into(), uid: "u2".into() }))).unwrap();
-        let (user, good) = identity(&tokens, &token, &[], &*cluster, at(1000)).unwrap();
+        let authenticator = authenticator();
+        let bound = claims(Some(Bound { name: "p".into(), uid: "u2".into() }));
+        let token = authenticator.tokens().sign(&bound).unwrap();
+        let (user, good) = authenticator.identity(&token, &[], &*cluster, at(1000)).unwrap();
         assert_eq!(user.username, "system:serviceaccount:ns:builder");
         assert_eq!(
             user.groups,
@@ -158,15 +182,16 @@ mod tests {
         assert_eq!((user.uid.as_str(), good), ("u1", vec![ISSUER.to_owned()]));
         assert_eq!(user.extra["authentication.kubernetes.io/pod-name"], ["p"]);
         assert_eq!(user.extra["authentication.kubernetes.io/credential-id"], ["JTI=id"]);
-        let (_, good) = identity(&tokens, &token, &["vault", "other"], &*cluster, at(1000)).unwrap();
+        let (_, good) = authenticator.identity(&token, &["vault", "other"], &*cluster, at(1000)).unwrap();
         assert_eq!(good, ["vault"]);
-        let refused = identity(&tokens, &token, &["other"], &*cluster, at(1000));
+        let refused = authenticator.identity(&token, &["other"], &*cluster, at(1000));
         assert_eq!(refused, Err(Unknown::Refused(Refused::Audience)));
     }
 
     #[test]
     fn it_ends_with_the_very_object_it_is_bound_to() {
-        let tokens = tokens();
+        let authenticator = authenticator();
+        let tokens = authenticator.tokens();
         let bound = tokens.sign(&claims(Some(Bound { name: "p".into(), uid: "u2".into() }))).unwrap();
         let plain = tokens.sign(&claims(None)).unwrap();
         let account = object("ServiceAccount", "builder", "u1");
@@ -185,11 +210,66 @@ mod tests {
             (vec![leaving.clone()], &plain, 959 + 41, Err(Unknown::Gone("the account"))),
         ];
         for (objects, token, now, want) in cases {
-            let found = identity(&tokens, token, &[], &*MapLookup::of(objects), at(now));
-            assert_eq!(found.map(|(user, _)| user.username), want);
+            let found = authenticator.identity(token, &[], &*MapLookup::of(objects), at(now));
+            assert_eq!(found.map(|(user, _)| user.username.clone()), want);
         }
         leaving["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:16:30Z");
-        assert!(identity(&tokens, &plain, &[], &*MapLookup::of([leaving]), at(1000)).is_ok());
+        assert!(authenticator.identity(&plain, &[], &*MapLookup::of([leaving]), at(1000)).is_ok());
+    }
+
+    #[test]
+    fn a_verified_token_is_refused_at_the_first_request_after_its_end() {
+        let authenticator = authenticator();
+        let pod = Bound { name: "p".into(), uid: "u2".into() };
+        let token = authenticator.tokens().sign(&claims(Some(pod))).unwrap();
+        let whole = || vec![object("ServiceAccount", "builder", "u1"), object("Pod", "p", "u2")];
+        let look = |objects: Vec<Value>, now| {
+            let found = authenticator.identity(&token, &[], &*MapLookup::of(objects), at(now));
+            found.map(|(user, _)| user.uid.clone())
+        };
+        let mut leaving = whole();
+        leaving[1]["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:16:41Z");
+        let cases = [
+            (whole(), 1000, Ok("u1".to_owned())),
+            (vec![object("ServiceAccount", "builder", "u1")], 1000, Err(Unknown::Gone("the pod"))),
+            (whole(), 1000, Ok("u1".to_owned())),
+            (vec![object("Pod", "p", "u2")], 1000, Err(Unknown::Gone("the account"))),
+            (
+                vec![object("ServiceAccount", "builder", "u1"), object("Pod", "p", "u3")],
+                1000,
+                Err(Unknown::Gone("the pod")),
+            ),
+            (leaving.clone(), 1060, Ok("u1".to_owned())),
+            (leaving, 1061, Err(Unknown::Gone("the pod"))),
+            (whole(), 1599, Ok("u1".to_owned())),
+            (whole(), 1600, Err(Unknown::Refused(Refused::Expired))),
+            (whole(), 999, Err(Unknown::Refused(Refused::NotYet))),
+        ];
+        for (step, (objects, now, want)) in cases.into_iter().enumerate() {
+            assert_eq!(look(objects, now), want, "step {step}");
+        }
+    }
+
+    #[test]
+    fn a_signature_is_verified_once_and_tokens_that_fail_are_not_kept() {
+        let authenticator = authenticator();
+        let cluster = MapLookup::of([object("ServiceAccount", "builder", "u1")]);
+        let token = authenticator.tokens().sign(&claims(None)).unwrap();
+        let first = authenticator.verify(&token).unwrap();
+        assert!(Arc::ptr_eq(&first, &authenticator.verify(&token).unwrap()));
+        // Neither a prefix nor a token that differs in its signature alone is the one that was verified.
+        let other = super::super::verified::digest(&token[..token.len() - 1]).unwrap();
+        let (signed, signature) = token.rsplit_once('.').unwrap();
+        let first = if signature.starts_with('A') { 'B' } else { 'A' };
+        let forged = format!("{signed}.{first}{}", &signature[1..]);
+        for bad in [&token[..token.len() - 1], &forged, "x"] {
+            let refused = authenticator.identity(bad, &[], &*cluster, at(1000));
+            assert_eq!(refused, Err(Unknown::Refused(Refused::Foreign)), "{bad}");
+        }
+        assert!(authenticator.verified.get(&other).is_none());
+        let rotated = self::authenticator();
+        let refused = rotated.identity(&token, &[], &*cluster, at(1000));
+        assert_eq!(refused, Err(Unknown::Refused(Refused::Foreign)), "another key has verified nothing");
     }
 
     #[test]

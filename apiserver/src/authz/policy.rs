@@ -98,17 +98,25 @@ impl Policy {
 
     /// Whether any grant allows this. The reason names the binding, the role and the subject.
     pub fn decide(&self, asked: &Attributes<'_>) -> Decision {
+        match self.grant_for(asked) {
+            Some((grant, subject)) => Decision::Allow(grant.reason(&subject)),
+            None => Decision::NoOpinion(String::new()),
+        }
+    }
+
+    /// [`Policy::decide`] without the reason, which most requests do not show.
+    pub fn allows(&self, asked: &Attributes<'_>) -> bool {
+        self.grant_for(asked).is_some()
+    }
+
+    /// The first grant that allows this, and the subject by which the caller has it.
+    fn grant_for<'p>(&'p self, asked: &Attributes<'p>) -> Option<(&'p Grant, Subject<'p>)> {
         let namespace = match asked.target {
             Target::Resource { namespace, .. } => namespace,
             Target::Path(_) => "",
         };
-        let found = self
-            .grants_of(asked.user, namespace)
-            .find(|(grant, _)| grant.rules.iter().any(|r| r.allows(asked)));
-        match found {
-            Some((grant, subject)) => Decision::Allow(grant.reason(&subject)),
-            None => Decision::NoOpinion(String::new()),
-        }
+        self.grants_of(asked.user, namespace)
+            .find(|(grant, _)| grant.rules.iter().any(|rule| rule.allows(asked)))
     }
 
     /// All rules that hold for a caller in a namespace (cluster-wide ones included).

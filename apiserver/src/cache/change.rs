@@ -154,9 +154,9 @@ impl Change {
         event
     }
 
-    /// Roughly what holding this change costs, in bytes: the object, and its event in one form.
+    /// Roughly what holding this change costs, in bytes: the object, and its event in one form. A deletion holds the last state.
     pub fn weight(&self) -> usize {
-        256 + 2 * self.new.as_ref().map_or(0, |e| e.weight())
+        256 + 2 * self.any().weight()
     }
 }
 

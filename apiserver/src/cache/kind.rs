@@ -1,15 +1,18 @@
-//! The objects of one kind, found by key and by the kind's indexed field, and who watches them. Not how they got here: that is
-//! the cache.
+//! The objects of one kind, found by key and by the kind's indexed field, their newest changes, and who watches them. Not how they
+//! got here: that is the cache.
 
+use super::change::Change;
 use super::entry::Entry;
 use super::filter::{Filter, indexed_field};
 use super::objects::Objects;
+use super::recent::Recent;
 use super::watchers::Watchers;
+use crate::storage::RawEvent;
+use kstore_api::kind::Resource;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The objects of one kind and who watches them.
-#[derive(Default)]
 pub(super) struct Kind {
     objects: Objects,
     /// By the value of the indexed field; kinds without one have nothing here.
@@ -17,6 +20,7 @@ pub(super) struct Kind {
     /// The revision of the newest change.
     pub(super) changed: i64,
     pub(super) watchers: Watchers,
+    pub(super) recent: Recent,
 }
 
 impl Kind {
@@ -30,7 +34,13 @@ impl Kind {
             }
         }
         let indexed = found.iter().map(|(value, entries)| ((*value).into(), Objects::of(entries))).collect();
-        Self { objects: Objects::of(entries), indexed, changed: revision, watchers: Watchers::default() }
+        Self {
+            objects: Objects::of(entries),
+            indexed,
+            changed: revision,
+            watchers: Watchers::default(),
+            recent: Recent::starting_at(revision),
+        }
     }
 
     /// All of them.
@@ -44,6 +54,32 @@ impl Kind {
             Some(value) => self.indexed.get(value).cloned().unwrap_or_default(),
             None => self.objects.clone(),
         }
+    }
+
+    /// Brings one event into the contents and returns it as a change; `None` if it changes nothing that is shown.
+    pub(super) fn change(
+        &mut self,
+        resource: &'static Resource,
+        revision: i64,
+        event: &RawEvent,
+    ) -> Option<Arc<Change>> {
+        let key = std::str::from_utf8(&event.key).ok()?;
+        let new = match &event.current {
+            Some(raw) => match Entry::from_raw(resource, raw) {
+                Ok(entry) => Some(Arc::new(entry)),
+                Err(error) => {
+                    tracing::error!(%error, "an object is left out of the watch cache");
+                    return None;
+                }
+            },
+            None => None,
+        };
+        let old = match &new {
+            Some(entry) => self.insert(entry),
+            None => self.remove(key),
+        };
+        self.changed = revision;
+        (new.is_some() || old.is_some()).then(|| Arc::new(Change::new(revision, new, old)))
     }
 
     /// Puts an entry under its key; the one that was there before.

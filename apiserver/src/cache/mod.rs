@@ -14,6 +14,7 @@ mod message;
 mod objects;
 mod recent;
 mod selection;
+mod turns;
 mod watch;
 mod watchers;
 
@@ -31,17 +32,18 @@ pub use watchers::Delivery;
 
 use crate::limits;
 use crate::lookup::Lookup;
-use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError, SharedStorage};
+use crate::storage::{RawBatch, RawWatch, ReadError, SharedStorage};
 use kind::Kind;
 use kstore_api::kind::Resource;
 use parking_lot::RwLock;
-use recent::Recent;
+use recent::Retained;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
+use turns::Turns;
 
 /// The root of all keys.
 pub const ROOT: &str = "/registry/";
@@ -61,7 +63,7 @@ pub struct Cache {
 
 struct State {
     kinds: BTreeMap<&'static str, Kind>,
-    recent: Recent,
+    retained: Retained,
     next_listener: u64,
 }
 
@@ -91,8 +93,15 @@ impl Cache {
             closed: AtomicBool::new(false),
             applied: Notify::new(),
         });
-        let follower = follow(cache.clone(), watch, observe);
-        Ok((cache, follower))
+        let (follower, releaser) = (follow(cache.clone(), watch, observe), release(cache.clone()));
+        let task = async move {
+            tokio::select! {
+                biased;
+                () = follower => {}
+                () = releaser => {}
+            }
+        };
+        Ok((cache, task))
     }
 
     /// The revision up to which this cache is complete.
@@ -175,20 +184,22 @@ impl Cache {
         self.state.read().kinds.get(root(resource)).map_or(0, |kind| kind.objects().len())
     }
 
-    /// Takes in one revision: contents, then watchers, then whoever waits for the revision.
-    fn apply(&self, batch: &RawBatch) {
+    /// Takes in one revision: contents, then watchers, then whoever waits for the revision. The watchers to wake wait for their
+    /// turns.
+    fn apply(&self, batch: &RawBatch, turns: &mut Turns) {
         let _span = tracing::debug_span!("cache", revision = batch.revision).entered();
-        let mut woken = Vec::new();
         let mut state = self.state.write();
+        let State { kinds, retained, .. } = &mut *state;
         for event in &batch.events {
-            if let Some((resource, change)) = state.change(batch.revision, event) {
-                state.kind(resource).watchers.dispatch(&change, &mut woken);
-                state.recent.push(change);
+            let Some(resource) = resource_of(&event.key) else { continue };
+            let kind = kinds.get_mut(root(resource)).expect("every stored kind has its place");
+            if let Some(change) = kind.change(resource, batch.revision, event) {
+                kind.watchers.dispatch(&change, turns);
+                retained.push(kinds, root(resource), change);
             }
         }
         self.revision.store(batch.revision, Ordering::Release);
         drop(state);
-        woken.iter().for_each(|queue| queue.wake());
         self.applied.notify_waiters();
     }
 
@@ -239,11 +250,7 @@ impl State {
         drop(page);
         // Everything, not only ROOT: the cache must hear of every revision to know how far it has come.
         let watch = storage.watch("", revision).await?;
-        Ok((Self { kinds, recent: Recent::starting_at(revision), next_listener: 0 }, revision, watch))
-    }
-
-    fn kind(&mut self, resource: &Resource) -> &mut Kind {
-        self.kinds.get_mut(root(resource)).expect("every stored kind has its place")
+        Ok((Self { kinds, retained: Retained::default(), next_listener: 0 }, revision, watch))
     }
 
     fn snapshot(&self, filter: &Filter, revision: i64) -> Snapshot {
@@ -252,32 +259,6 @@ impl State {
             None => Snapshot { objects: Objects::default(), revision, changed: 0 },
         }
     }
-
-    /// Brings one event into the contents and returns it as a change; `None` for keys that are none of ours.
-    fn change(&mut self, revision: i64, event: &RawEvent) -> Option<(&'static Resource, Arc<Change>)> {
-        let resource = resource_of(&event.key)?;
-        let key = std::str::from_utf8(&event.key).ok()?;
-        let kind = self.kind(resource);
-        let new = match &event.current {
-            Some(raw) => match Entry::from_raw(resource, raw) {
-                Ok(entry) => Some(Arc::new(entry)),
-                Err(error) => {
-                    tracing::error!(%error, "an object is left out of the watch cache");
-                    return None;
-                }
-            },
-            None => None,
-        };
-        let old = match &new {
-            Some(entry) => kind.insert(entry),
-            None => kind.remove(key),
-        };
-        kind.changed = revision;
-        if new.is_none() && old.is_none() {
-            return None;
-        }
-        Some((resource, Arc::new(Change::new(revision, new, old))))
-    }
 }
 
 async fn follow(
@@ -285,11 +266,14 @@ async fn follow(
     mut watch: Box<dyn RawWatch>,
     observe: impl Fn(&RawBatch) + Send + Sync + 'static,
 ) {
-    while let Some(batch) = watch.next().await {
+    let mut turns = Turns::default();
+    while let Some(batch) = next(&mut *watch, &mut turns).await {
         match batch {
             Ok(batch) => {
                 observe(&batch);
-                cache.apply(&batch);
+                cache.apply(&batch, &mut turns);
+                // At once for few watchers; and if changes come without a pause, the others have their turns as well.
+                turns.take();
             }
             Err(error @ ReadError::Compacted { .. }) => {
                 tracing::warn!(%error, "the watch cache lost its place in the storage's history, and is filled again");
@@ -303,6 +287,44 @@ async fn follow(
         }
     }
     cache.close();
+}
+
+/// The next batch of the storage's watch. Until it comes, watchers have their turns, between which other tasks run.
+async fn next(watch: &mut dyn RawWatch, turns: &mut Turns) -> Option<Result<RawBatch, ReadError>> {
+    let mut batch = watch.next();
+    while !turns.is_empty() {
+        tokio::select! {
+            biased;
+            batch = &mut batch => return batch,
+            () = tokio::task::yield_now() => turns.take(),
+        }
+    }
+    batch.await
+}
+
+/// Lets go of changes that are older than a moment, but for a few: watches that resume further back read the storage's history.
+/// Sleeps while nothing changes.
+async fn release(cache: Arc<Cache>) {
+    /// Changes that one turn of the lock releases.
+    const TURN: usize = 512;
+    loop {
+        let changed = cache.applied.notified();
+        if cache.state.read().retained.bytes() <= limits::RECENT_CALM_BYTES {
+            changed.await;
+        }
+        let before = cache.revision();
+        tokio::time::sleep(limits::RECENT_AGE).await;
+        loop {
+            let mut state = cache.state.write();
+            let State { kinds, retained, .. } = &mut *state;
+            let released = retained.release(kinds, before, limits::RECENT_CALM_BYTES, TURN);
+            drop(state);
+            // The changes are freed here, while nothing is locked.
+            if released.is_empty() {
+                break;
+            }
+        }
+    }
 }
 
 /// The kind whose objects live under this key, in its stored version.
@@ -327,6 +349,10 @@ fn root(resource: &Resource) -> &'static str {
 impl Lookup for Cache {
     fn get(&self, resource: &'static Resource, namespace: &str, name: &str) -> Option<Arc<Value>> {
         Some(Cache::get(self, resource, &resource.storage_key(namespace, name))?.parsed())
+    }
+
+    fn entry(&self, resource: &'static Resource, key: &str) -> Option<Arc<Entry>> {
+        Cache::get(self, resource, key)
     }
 
     fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>> {

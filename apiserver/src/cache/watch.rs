@@ -8,6 +8,8 @@ use super::selection::Snapshot;
 use super::watchers::{Delivery, Queue, Taken};
 use super::{Cache, ROOT, resource_of};
 use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError};
+use kstore_api::kind::Resource;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Where a watch begins.
@@ -61,7 +63,7 @@ pub struct Watch {
 }
 
 enum Source {
-    /// Reading the storage's history until the ring of recent changes reaches back far enough.
+    /// Reading the storage's history until the rings of recent changes reach back far enough.
     History(Box<dyn RawWatch>),
     /// Registered with the cache under this id.
     Live { id: u64, queue: Arc<Queue> },
@@ -191,15 +193,14 @@ impl Watch {
 
     fn deliveries(&self, raw: &RawBatch) -> Vec<Delivery> {
         let mut deliveries = Vec::new();
-        for change in raw.events.iter().filter_map(|event| change_of(raw.revision, event)) {
-            for (selector, filter) in (0u32..).zip(&self.filters) {
-                if filter.resource.storage != change.any().resource.storage {
-                    continue;
-                }
-                if let Some(seen) = change.seen_by(filter) {
-                    deliveries.push(Delivery { selector, seen, change: change.clone() });
-                }
+        for event in &raw.events {
+            // Most of the history is about other kinds: it is not parsed.
+            let Some(resource) = resource_of(&event.key) else { continue };
+            if !self.filters.iter().any(|filter| filter.resource.storage == resource.storage) {
+                continue;
             }
+            let Some(change) = change_of(raw.revision, resource, event) else { continue };
+            deliveries.extend(seen(&self.filters, &change));
         }
         deliveries
     }
@@ -238,29 +239,37 @@ impl super::State {
         Source::Live { id, queue }
     }
 
-    /// Registers after handing over what the ring remembers; `None` if it does not reach back to `revision`.
+    /// Registers after handing over what the rings of the kinds remember; `None` if one of them does not reach back to
+    /// `revision`.
     fn resume(&mut self, filters: &[Filter], revision: i64) -> Option<Source> {
-        if revision < self.recent.start() {
+        let roots: BTreeSet<&str> = filters.iter().map(|filter| super::root(filter.resource)).collect();
+        let rings = || roots.iter().filter_map(|root| self.kinds.get(root)).map(|kind| &kind.recent);
+        if rings().any(|recent| revision < recent.start()) {
             return None;
         }
+        let changes = rings().flat_map(|recent| recent.after(revision));
+        let mut missed: Vec<(u64, Delivery)> = changes
+            .flat_map(|(number, change)| seen(filters, change).map(move |seen| (number, seen)))
+            .collect();
+        // As they happened, across kinds.
+        missed.sort_by_key(|(number, _)| *number);
         let source = self.register(filters, revision);
         let Source::Live { queue, .. } = &source else { unreachable!("a registered watch is live") };
-        for change in self.recent.after(revision) {
-            let storage = change.any().resource.storage;
-            for (selector, filter) in (0u32..).zip(filters) {
-                if storage == filter.resource.storage
-                    && let Some(seen) = change.seen_by(filter)
-                {
-                    queue.push(Delivery { selector, seen, change: change.clone() });
-                }
-            }
-        }
+        missed.into_iter().for_each(|(_, delivery)| queue.push(delivery));
         Some(source)
     }
 }
 
-fn change_of(revision: i64, event: &RawEvent) -> Option<Arc<Change>> {
-    let resource = resource_of(&event.key)?;
+/// A change as each of the filters that it passes sees it, in their order.
+fn seen<'a>(filters: &'a [Filter], change: &'a Arc<Change>) -> impl Iterator<Item = Delivery> + 'a {
+    let storage = change.any().resource.storage;
+    let of_kind = (0u32..).zip(filters).filter(move |(_, filter)| filter.resource.storage == storage);
+    of_kind.filter_map(|(selector, filter)| {
+        Some(Delivery { selector, seen: change.seen_by(filter)?, change: change.clone() })
+    })
+}
+
+fn change_of(revision: i64, resource: &'static Resource, event: &RawEvent) -> Option<Arc<Change>> {
     let entry = |raw: &Option<crate::storage::Raw>| {
         raw.as_ref().and_then(|raw| Entry::from_raw(resource, raw).ok()).map(Arc::new)
     };
@@ -286,3 +295,6 @@ impl Seen {
         !matches!(self, Self::Deleted)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,10 +4,12 @@
 use super::change::{Change, Seen};
 use super::entry::Entry;
 use super::filter::{Filter, indexed_field};
+use super::turns::Turns;
 use crate::limits;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 
 /// A change on its way to one watch.
@@ -26,6 +28,8 @@ pub struct Delivery {
 pub(super) struct Queue {
     inner: Mutex<Backlog>,
     wake: Notify,
+    /// Whether it waits for its turn to be woken. Only the task that feeds the cache changes it.
+    is_waiting: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -63,9 +67,15 @@ impl Queue {
         }
     }
 
-    /// Wakes the watch. Once per revision, when the cache has moved to it: before, the watch would find nothing.
+    /// Wakes the watch. After the cache has moved to the revision of what was pushed: before, the watch would find nothing.
     pub(super) fn wake(&self) {
+        self.is_waiting.store(false, Ordering::Relaxed);
         self.wake.notify_one();
+    }
+
+    /// From here on the watch waits to be woken; false if it did already.
+    pub(super) fn begin_waiting(&self) -> bool {
+        !self.is_waiting.swap(true, Ordering::Relaxed)
     }
 
     /// No more will come.
@@ -149,22 +159,22 @@ impl Watchers {
         self.everywhere.remove(&id);
     }
 
-    /// Hands the change to everyone whose filter it passes; adds those to wake.
-    pub(super) fn dispatch(&self, change: &Arc<Change>, woken: &mut Vec<Arc<Queue>>) {
+    /// Hands the change to everyone whose filter it passes, and adds them to those who wait to be woken.
+    pub(super) fn dispatch(&self, change: &Arc<Change>, turns: &mut Turns) {
         let entry = change.any();
         if !self.by_object.is_empty() {
             let key = (entry.namespace().to_owned(), entry.name().to_owned());
-            self.by_object.get(&key).into_iter().for_each(|l| tell(l, change, woken));
+            self.by_object.get(&key).into_iter().for_each(|l| tell(l, change, turns));
         }
         if !self.by_value.is_empty() {
             let value =
                 |entry: &Entry| indexed_field(entry.resource).map(|field| entry.field(field).to_owned());
             let values: BTreeSet<String> =
                 change.new.iter().chain(&change.old).filter_map(|e| value(e)).collect();
-            values.iter().filter_map(|value| self.by_value.get(value)).for_each(|l| tell(l, change, woken));
+            values.iter().filter_map(|value| self.by_value.get(value)).for_each(|l| tell(l, change, turns));
         }
-        self.by_namespace.get(entry.namespace()).into_iter().for_each(|l| tell(l, change, woken));
-        tell(&self.everywhere, change, woken);
+        self.by_namespace.get(entry.namespace()).into_iter().for_each(|l| tell(l, change, turns));
+        tell(&self.everywhere, change, turns);
     }
 
     /// Tells every listener that nothing more will come.
@@ -192,11 +202,11 @@ fn remove_from<K: Ord>(map: &mut BTreeMap<K, BTreeMap<u64, Listener>>, key: &K, 
     }
 }
 
-fn tell(listeners: &BTreeMap<u64, Listener>, change: &Arc<Change>, woken: &mut Vec<Arc<Queue>>) {
+fn tell(listeners: &BTreeMap<u64, Listener>, change: &Arc<Change>, turns: &mut Turns) {
     for listener in listeners.values().filter(|l| change.revision > l.after) {
         if let Some(seen) = change.seen_by(&listener.filter) {
             listener.queue.push(Delivery { selector: listener.selector, seen, change: change.clone() });
-            woken.push(listener.queue.clone());
+            turns.add(&listener.queue);
         }
     }
 }

@@ -22,6 +22,13 @@ pub(crate) struct Patch {
     problems: Vec<String>,
 }
 
+impl Patch {
+    /// Whether its text has something that strict validation refuses.
+    pub(crate) fn has_problems(&self) -> bool {
+        !self.problems.is_empty()
+    }
+}
+
 /// Reads the body of a patch of JSON.
 ///
 /// # Errors
@@ -107,7 +114,7 @@ fn problems(kind: PatchType, body: &[u8], value: &Value) -> Vec<String> {
     found.iter().map(|problem| format!("json patch {problem}")).collect()
 }
 
-/// Brings what a patch made of an object into canonical form.
+/// Brings what a patch made of an object into canonical form. `again` makes the same of it once more.
 ///
 /// # Errors
 /// 422 about the field `patch` if it is no object of the kind any more, or if strict validation refuses it; 400 if it is
@@ -116,17 +123,22 @@ pub(crate) fn patched(
     target: &Target,
     patch: &Patch,
     value: &mut Value,
+    again: impl Fn() -> Result<Value, Status>,
     validation: FieldValidation,
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
     let expected = Expected::of(target.resource, target.subresource);
-    // What the client is shown: for a strategic merge its patch, else the result.
-    let shown = match patch.kind {
-        PatchType::Strategic => None,
-        PatchType::Json | PatchType::Merge | PatchType::Apply => Some(value.to_string()),
+    // What a refusal shows: of a strategic merge its patch, else the result. Nearly every patch is taken, so the result is made again for
+    // a refusal instead of being copied for each patch.
+    let shown = || match patch.kind {
+        PatchType::Strategic => Ok(strategic::in_go(&patch.value)),
+        PatchType::Json | PatchType::Merge | PatchType::Apply => Ok(again()?.to_string()),
     };
     let refused = |text: String| {
-        let shown = shown.clone().unwrap_or_else(|| strategic::in_go(&patch.value));
+        let shown = match shown() {
+            Ok(shown) => shown,
+            Err(status) => return status,
+        };
         let mut errors = ErrorList::new();
         errors.invalid(&Path::new("patch"), &shown, text);
         Status::invalid("", "", "", &errors)

@@ -12,6 +12,7 @@ mod tunnel;
 mod update;
 mod watch;
 
+use crate::access;
 use crate::authn::UserInfo;
 use crate::error::{timed_out, to_grpc};
 use crate::fence::Fence;
@@ -42,7 +43,7 @@ pub struct Grpc {
 
 /// Who calls and how, from the metadata of one call.
 struct Caller {
-    user: UserInfo,
+    user: Arc<UserInfo>,
     agent: String,
     causes: Vec<i64>,
     fence: Option<Arc<Fence>>,
@@ -58,18 +59,19 @@ impl Grpc {
     }
 
     async fn caller<T>(&self, request: &tonic::Request<T>) -> Result<Caller, tonic::Status> {
-        let headers = request.metadata().clone().into_headers();
+        let headers: &http::HeaderMap = request.metadata().as_ref();
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         // What a connection put into the request's extensions, tonic has put into the call's.
-        let identified = self.pipeline.authenticate(request.extensions().get(), &headers);
+        let identified = self.pipeline.authenticate(request.extensions().get(), headers);
         let identified = tracing::Instrument::instrument(identified, tracing::debug_span!("authn")).await;
         let user = identified.map_err(|status| to_grpc(&status))?;
+        access::authenticated(request.extensions(), &user);
         let agent = text(USER_AGENT.as_str()).to_owned();
         let field_manager = match text("kstore-field-manager") {
             "" => agent.split('/').next().unwrap_or_default().to_owned(),
             manager => manager.to_owned(),
         };
-        let fence = Fence::of(&headers).map_err(|status| to_grpc(&status))?;
+        let fence = Fence::of(headers).map_err(|status| to_grpc(&status))?;
         let causes = crate::rest::causes(text("kstore-cause"));
         let timeout = deadline::parse(text(deadline::HEADER)).map_err(|status| to_grpc(&status))?;
         if timeout.is_some_and(|timeout| timeout.is_zero()) {

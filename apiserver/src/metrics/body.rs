@@ -26,7 +26,15 @@ impl Framing {
     /// Tells the size of each event in a chunk.
     pub(super) fn each(self, chunk: &[u8], mut tell: impl FnMut(usize)) {
         match self {
-            Self::Lines => chunk.split_inclusive(|byte| *byte == b'\n').for_each(|line| tell(line.len())),
+            Self::Lines => {
+                let mut begin = 0;
+                for end in memchr::memchr_iter(b'\n', chunk).map(|at| at + 1).chain([chunk.len()]) {
+                    if end > begin {
+                        tell(end - begin);
+                        begin = end;
+                    }
+                }
+            }
             Self::Lengths => {
                 let mut rest = chunk;
                 while let Some((length, body)) = rest.split_first_chunk::<4>() {

@@ -126,7 +126,7 @@ impl Pipeline {
     }
 }
 
-fn write<'a>(
+pub(super) fn write<'a>(
     resource: &Resource,
     subresource: &'a str,
     api_version: &'a str,

@@ -64,7 +64,7 @@ fn apply_condition(resource: &'static Resource, name: String, condition: &serde_
     let body = serde_json::to_vec(&body).expect("a value has string keys only");
     let options = WriteOptions { field_manager: MANAGER.into(), force: true, ..WriteOptions::default() };
     Request {
-        user: UserInfo::new(crate::bootstrap::SELF, [MASTERS]),
+        user: UserInfo::new(crate::bootstrap::SELF, [MASTERS]).into(),
         agent: "kstore-apiserver".into(),
         causes: Vec::new(),
         fence: None,

@@ -121,7 +121,8 @@ impl Pipeline {
         let change = |scale: &Value| {
             dropped.clear();
             let mut wanted = apply_patch(target, patch, scale, &mut dropped)?;
-            decode::patched(target, patch, &mut wanted, options.field_validation, &mut dropped)?;
+            let again = || apply_patch(target, patch, scale, &mut Vec::new());
+            decode::patched(target, patch, &mut wanted, again, options.field_validation, &mut dropped)?;
             self.track_scale(request, options, scale, &mut wanted)?;
             Ok(wanted)
         };

@@ -1,7 +1,7 @@
 //! Tokens of service accounts, as the pipeline tells it: who presents one, who gets one, who asks about one.
 
 use super::{Answer, Pipeline};
-use crate::authn::service_account::{self, Unknown};
+use crate::authn::service_account::{Unknown, bearer};
 use crate::authn::{self, Peer, UserInfo};
 use crate::decode::{self, Expected};
 use crate::error;
@@ -12,6 +12,7 @@ use kstore_api::field::{ErrorList, Path};
 use kstore_api::meta;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use tokio::time::Instant;
 
 impl Pipeline {
@@ -23,7 +24,7 @@ impl Pipeline {
         &self,
         peer: Option<&Peer>,
         headers: &HeaderMap,
-    ) -> Result<UserInfo, Status> {
+    ) -> Result<Arc<UserInfo>, Status> {
         let began = Instant::now();
         let user = self.identify(peer, headers).await;
         let name = user.as_ref().map(|user| user.username.as_str()).map_err(drop);
@@ -31,8 +32,8 @@ impl Pipeline {
         user
     }
 
-    async fn identify(&self, peer: Option<&Peer>, headers: &HeaderMap) -> Result<UserInfo, Status> {
-        let bearer = match (peer, service_account::bearer(headers)) {
+    async fn identify(&self, peer: Option<&Peer>, headers: &HeaderMap) -> Result<Arc<UserInfo>, Status> {
+        let bearer = match (peer, bearer(headers)) {
             (Some(Peer::Tls { .. }), Some(token)) => {
                 Some(self.token_user(&token, &[]).await.map(|(user, _)| user))
             }
@@ -47,10 +48,14 @@ impl Pipeline {
     }
 
     /// Who a token speaks for, and for which of the audiences it is good.
-    async fn token_user(&self, token: &str, audiences: &[&str]) -> Result<(UserInfo, Vec<String>), Status> {
-        let tokens = self.tokens.as_deref().ok_or_else(Status::unauthorized)?;
+    async fn token_user(
+        &self,
+        token: &str,
+        audiences: &[&str],
+    ) -> Result<(Arc<UserInfo>, Vec<String>), Status> {
+        let tokens = self.tokens.as_ref().ok_or_else(Status::unauthorized)?;
         let cache = &**self.cache();
-        let look = || service_account::identity(tokens, token, audiences, cache, self.nondet.clock.now());
+        let look = || tokens.identity(token, audiences, cache, self.nondet.clock.now());
         let mut found = look();
         if let Err(Unknown::Gone(_)) = found {
             // It may not have come yet.
@@ -72,7 +77,7 @@ impl Pipeline {
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         let target = &request.target;
-        let tokens = self.tokens.as_ref().ok_or_else(|| error::not_served(target, target.subresource))?;
+        let tokens = self.tokens().ok_or_else(|| error::not_served(target, target.subresource))?;
         let expected = Expected::of(target.resource, target.subresource);
         let mut wanted = decode::object(expected, body, options.field_validation, warnings)?;
         let account = self.registry.get(target, &GetOptions::default()).await?.parse();
@@ -102,7 +107,7 @@ impl Pipeline {
         let audiences: Vec<&str> =
             audiences.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         review["status"] = match self.token_user(&token, &audiences).await {
-            Ok((user, good)) => json!({"authenticated": true, "user": user, "audiences": good}),
+            Ok((user, good)) => json!({"authenticated": true, "user": *user, "audiences": good}),
             Err(status) => json!({"user": {}, "error": status.message}),
         };
         meta::metadata_mut(&mut review);

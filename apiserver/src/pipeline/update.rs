@@ -90,11 +90,13 @@ impl Pipeline {
         let change = |current: &Value| {
             dropped.clear();
             let mut next = apply_patch(target, &patch, current, &mut dropped)?;
-            decode::patched(target, &patch, &mut next, validation, &mut dropped)?;
+            let again = || apply_patch(target, &patch, current, &mut Vec::new());
+            decode::patched(target, &patch, &mut next, again, validation, &mut dropped)?;
             dropped.extend(warnings::same_owners(&mut next, " after mutating admission happens"));
             Ok(next)
         };
-        let patched = self.change(request, options, &mut odd, change).await;
+        let renewed = |current: &Value| self.renewed(target, &patch, options, current);
+        let patched = self.change_or(request, options, &mut odd, renewed, change).await;
         warnings.extend(dropped);
         warnings.extend(odd);
         patched
@@ -112,6 +114,18 @@ impl Pipeline {
         request: &Request,
         options: &WriteOptions,
         warnings: &mut Vec<String>,
+        change: impl FnMut(&Value) -> Result<Value, Status> + Send,
+    ) -> Result<Answer, Status> {
+        self.change_or(request, options, warnings, |_| None, change).await
+    }
+
+    /// As [`Pipeline::change`], but what `known` makes of the stored object, if anything, is stored as it is.
+    async fn change_or(
+        &self,
+        request: &Request,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+        known: impl Fn(&Value) -> Option<Value> + Send + Sync,
         mut change: impl FnMut(&Value) -> Result<Value, Status> + Send,
     ) -> Result<Answer, Status> {
         let target = &request.target;
@@ -119,6 +133,9 @@ impl Pipeline {
         let decide = |current: Option<&Value>| {
             odd.clear();
             let current = current.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
+            if let Some(next) = known(current) {
+                return Ok(Next::Put(next));
+            }
             let turned;
             let old = match std::ptr::eq(target.resource.storage_row(), target.resource) {
                 true => current,

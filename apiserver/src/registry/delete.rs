@@ -1,4 +1,4 @@
-//! The deletion state machine (apiserver.md §2.6) as a pure plan, and its execution as a guaranteed update.
+//! The deletion state machine (grace periods, finalizers, propagation) as a pure plan, and its execution as a guaranteed update.
 
 use super::guaranteed_update::UpdateEffect;
 use super::{Mandate, Next, Registry};

@@ -1,5 +1,5 @@
 //! GuaranteedUpdate: read, decide, compare-and-swap, and again if another writer was faster. The only way in which an
-//! existing object changes, whatever the verb (apiserver.md §2.2).
+//! existing object changes, whatever the verb.
 
 use super::service::claims_anything;
 use super::{Mandate, Registry, View, encode, entry_of, put};

@@ -1,4 +1,4 @@
-//! Content negotiation (apiserver.md §1.3): which form an answer takes, and what encoding a body has. Pure.
+//! Content negotiation: which form an answer takes, and what encoding a body has. Pure.
 
 use super::accept::{self, Clause};
 use crate::cache::MetaVersion;

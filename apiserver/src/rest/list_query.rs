@@ -1,4 +1,4 @@
-//! Query parameters of LIST and WATCH → options: the table of apiserver.md §3.1, with every refusal in Kubernetes' words. Pure.
+//! Query parameters of LIST and WATCH → options: resourceVersion, its match and continue together, with every refusal in Kubernetes' words. Pure.
 
 use super::query::Query;
 use crate::cache::{Filter, WatchStart};

@@ -26,6 +26,7 @@ pub mod health;
 pub mod openapi;
 pub mod version;
 
+use crate::access;
 use crate::authn::UserInfo;
 use crate::fence::Fence;
 use crate::limits;
@@ -112,7 +113,10 @@ impl Rest {
     async fn dispatch(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
         let (parts, body) = request.into_parts();
         let user = match self.authenticate(&parts).await {
-            Ok(user) => user,
+            Ok(user) => {
+                access::authenticated(&parts.extensions, &user);
+                user
+            }
             Err(status) => return refusal_as(&status, content::of_status(&parts.headers)),
         };
         match router::route(parts.uri.path()) {
@@ -129,7 +133,7 @@ impl Rest {
         }
     }
 
-    async fn authenticate(&self, parts: &Parts) -> Result<UserInfo, Status> {
+    async fn authenticate(&self, parts: &Parts) -> Result<Arc<UserInfo>, Status> {
         let asked = self.pipeline.authenticate(parts.extensions.get(), &parts.headers);
         tracing::Instrument::instrument(asked, tracing::debug_span!("authn")).await
     }
@@ -138,7 +142,7 @@ impl Rest {
         &self,
         mut parts: Parts,
         body: HttpBody,
-        user: UserInfo,
+        user: Arc<UserInfo>,
         path: ResourcePath,
     ) -> Response<HttpBody> {
         let query = Query::parse(parts.uri.query());
@@ -265,7 +269,7 @@ struct Asked {
 
 impl Asked {
     /// The whole request.
-    fn by(self, user: UserInfo, path: ResourcePath) -> Request {
+    fn by(self, user: Arc<UserInfo>, path: ResourcePath) -> Request {
         let Self { agent, causes, fence, timeout, subresource, action } = self;
         let ResourcePath { resource, namespace, name, .. } = path;
         let target = Target { resource, subresource, namespace, name };

@@ -1,4 +1,4 @@
-//! Query parameters → options (apiserver.md §1.4). Pure. Those of LIST and WATCH are `list_query`'s.
+//! Query parameters → options. Pure. Those of LIST and WATCH are `list_query`'s.
 
 use super::list_query::revision;
 use super::router::decode_query;

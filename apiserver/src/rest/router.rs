@@ -1,4 +1,4 @@
-//! URL and method → what is asked for: the grammar of apiserver.md §1.1. Pure; nothing here reads a body or knows a handler.
+//! URL and method → what is asked for: the grammar of Kubernetes' paths. Pure; nothing here reads a body or knows a handler.
 
 use http::Method;
 use kstore_api::kind::{self, Resource};

@@ -1,4 +1,4 @@
-//! Objects as rows (apiserver.md §1.10). The columns and cells of a kind are `kstore_api::table`'s; here they become a Table.
+//! Objects as rows. The columns and cells of a kind are `kstore_api::table`'s; here they become a Table.
 
 use crate::cache::{self, Entry, Look, MetaVersion};
 use crate::pipeline::in_version;

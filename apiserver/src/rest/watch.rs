@@ -74,13 +74,19 @@ fn events(
     // Shortly before the end a client hears how far it has come, so that it can go on there.
     let last_bookmark = deadline.checked_sub(limits::LAST_BOOKMARK).unwrap_or(deadline);
     async_stream::stream! {
+        // Made once: a timer that is registered anew for each event costs as much as the event.
+        let mut stopped = std::pin::pin!(ending.stop.cancelled());
         let mut initial = watch.initial().into_iter();
         while let Some(chunk) = encoder.initial(&mut initial) {
             yield Ok(chunk);
         }
         drop(initial);
         let mut unmarked = ending.mark_initial_end.filter(|_| ending.bookmarks);
-        let mut next_bookmark = last_bookmark.min(Instant::now() + limits::BOOKMARK_INTERVAL);
+        let first_alarm = match ending.bookmarks {
+            true => last_bookmark.min(Instant::now() + limits::BOOKMARK_INTERVAL),
+            false => deadline,
+        };
+        let mut alarm = std::pin::pin!(sleep_until(first_alarm));
         loop {
             if unmarked.is_some_and(|wanted| wanted <= watch.revision()) {
                 unmarked = None;
@@ -88,16 +94,15 @@ fn events(
             }
             let next = tokio::select! {
                 biased;
-                () = ending.stop.cancelled() => Next::Stop,
+                () = stopped.as_mut() => Next::Stop,
                 batch = watch.next() => Next::Batch(batch),
-                () = sleep_until(deadline) => Next::Timeout,
-                () = sleep_until(next_bookmark), if ending.bookmarks && next_bookmark < deadline => Next::Bookmark,
+                () = alarm.as_mut() => if alarm.deadline() < deadline { Next::Bookmark } else { Next::Timeout },
             };
             let ends = matches!(next, Next::Timeout);
             if matches!(next, Next::Bookmark) {
                 let now = Instant::now();
                 let regular = now + limits::BOOKMARK_INTERVAL;
-                next_bookmark = if now < last_bookmark { last_bookmark.min(regular) } else { deadline };
+                alarm.as_mut().reset(if now < last_bookmark { last_bookmark.min(regular) } else { deadline });
             }
             let (batch, bookmark) = match next {
                 Next::Stop => break,

@@ -10,8 +10,8 @@ use super::{
 };
 use async_trait::async_trait;
 use kstore_store::{
-    Compare, CompareOp, EventKind, KeyRange, KeyValue, LeaseId, Op, OpResult, Put, Range, RangeError,
-    Revision, Store, Target, Txn, TxnError, WatchError, WatchRequest, Watcher,
+    Compare, CompareOp, EventKind, KeyRange, KeyValue, LeaseError, LeaseId, Op, OpResult, Put, Range,
+    RangeError, Revision, Store, Target, Txn, TxnError, WatchError, WatchRequest, Watcher,
 };
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -47,13 +47,21 @@ impl Embedded {
             return Ok(lease);
         }
         let ttl = i64::try_from(ttl_seconds + LEASE_SHARE.as_secs()).unwrap_or(i64::MAX);
-        let granted = self
-            .store
-            .lease_grant(ttl, LeaseId::NONE)
-            .await
-            .map_err(|e| CommitError::Failed(e.to_string()))?;
+        let granted = self.store.lease_grant(ttl, LeaseId::NONE).await.map_err(|error| match error {
+            LeaseError::NoSpace => self.no_space(),
+            other => CommitError::Failed(other.to_string()),
+        })?;
         self.leases.lock().insert(ttl_seconds, (granted.id, now + LEASE_SHARE));
         Ok(granted.id)
+    }
+
+    /// What a write is refused with while there is no space.
+    fn no_space(&self) -> CommitError {
+        match self.store.no_space_reason() {
+            Some(reason) => CommitError::NoSpace(reason.to_string()),
+            // The alarm ended in between.
+            None => CommitError::NoSpace("there was no space a moment ago; try again".to_owned()),
+        }
     }
 
     async fn op(&self, write: Write) -> Result<Op, CommitError> {
@@ -97,7 +105,11 @@ impl Storage for Embedded {
         }
         let compares = commit.guards.iter().map(unchanged).collect();
         let failure = commit.guards.into_iter().map(|guard| Op::Range(Range::key(guard.key))).collect();
-        let done = self.store.txn(Txn { compares, success, failure, note: Some(commit.note) }).await?;
+        let txn = Txn { compares, success, failure, note: Some(commit.note) };
+        let done = self.store.txn(txn).await.map_err(|error| match error {
+            TxnError::NoSpace => self.no_space(),
+            other => other.into(),
+        })?;
         if done.succeeded {
             return Ok(Outcome::Committed { revision: done.revision.0 });
         }
@@ -185,8 +197,8 @@ impl From<TxnError> for CommitError {
             TxnError::Busy => Self::Overloaded,
             TxnError::TooLarge | TxnError::TooManyOps => Self::TooLarge(error.to_string()),
             TxnError::Stopped(_) => Self::Unknown(error.to_string()),
+            TxnError::NoSpace => Self::NoSpace(error.to_string()),
             TxnError::EmptyKey
-            | TxnError::NoSpace
             | TxnError::Corrupt
             | TxnError::DuplicateKey
             | TxnError::ValueProvided
@@ -195,5 +207,38 @@ impl From<TxnError> for CommitError {
             | TxnError::LeaseNotFound(_)
             | TxnError::Range(_) => Self::Failed(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kstore_api::status::Reason;
+    use kstore_nondet::Nondet;
+    use kstore_store::{Alarm, Config};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_without_space_is_507_and_says_what_helps() {
+        let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
+        let storage = Embedded::new(store.clone());
+        let commit = |ttl_seconds| {
+            let writes = vec![Write::Put { key: "/registry/a".into(), value: "{}".into(), ttl_seconds }];
+            storage.commit(Commit { guards: Vec::new(), writes, note: Vec::new().into() })
+        };
+        assert!(commit(0).await.is_ok());
+        store.alarm_raise(Alarm::NoSpace).await.unwrap();
+        for ttl_seconds in [0, 60] {
+            let status = crate::error::of_commit(commit(ttl_seconds).await.unwrap_err());
+            assert_eq!((status.code, status.reason), (507, Reason::InsufficientStorage));
+            assert!(
+                status.message.starts_with("Insufficient storage: the space alarm is raised"),
+                "{status:?}"
+            );
+            assert!(status.message.contains("`etcdctl alarm disarm`"), "{status:?}");
+            assert_eq!(status.retry_after_seconds(), None);
+        }
+        let delete = vec![Write::Delete { key: "/registry/a".into() }];
+        let delete = Commit { guards: Vec::new(), writes: delete, note: Vec::new().into() };
+        assert!(storage.commit(delete).await.is_ok(), "what makes space goes on");
     }
 }

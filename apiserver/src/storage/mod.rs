@@ -146,6 +146,9 @@ pub enum CommitError {
     /// The storage could not be reached, and the commit was not sent: try again later.
     #[error("the storage does not answer: {0}")]
     Unavailable(String),
+    /// There is no space; the message says why and what helps. Reads and deletions go on.
+    #[error("out of space: {0}")]
+    NoSpace(String),
     /// The storage failed before anything was written.
     #[error("storage: {0}")]
     Failed(String),

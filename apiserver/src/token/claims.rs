@@ -1,5 +1,6 @@
 //! What a token says, under the names that Kubernetes gives it.
 
+use super::Refused;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -79,5 +80,21 @@ impl Claims {
             nbf: now,
             sub: format!("system:serviceaccount:{namespace}:{}", account.name),
         }
+    }
+
+    /// Those of `audiences` that the token is meant for, in the token's order, if its time has come and is not over.
+    ///
+    /// # Errors
+    /// `Expired`, `NotYet`, or `Audience` if it is meant for none of them.
+    pub fn accept(&self, audiences: &[&str], now: Timestamp) -> Result<Vec<String>, Refused> {
+        if now.as_second() >= self.exp {
+            return Err(Refused::Expired);
+        }
+        if now.as_second() < self.nbf {
+            return Err(Refused::NotYet);
+        }
+        let good: Vec<String> =
+            self.aud.iter().filter(|aud| audiences.contains(&aud.as_str())).cloned().collect();
+        if good.is_empty() { Err(Refused::Audience) } else { Ok(good) }
     }
 }

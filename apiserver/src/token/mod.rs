@@ -6,10 +6,10 @@ mod claims;
 pub(crate) mod request;
 
 pub use claims::{Bound, Claims, Cluster};
+pub(crate) use request::core;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
-use jiff::Timestamp;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -77,32 +77,19 @@ impl Tokens {
         jsonwebtoken::encode(&header, claims, &self.private)
     }
 
-    /// What a token of this cluster claims, and for which of `audiences` it is good (in its own order).
+    /// What a token with a good signature of this cluster claims. Whether its time has come and for whom it is meant
+    /// [`Claims::accept`] tells.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub fn check(
-        &self,
-        token: &str,
-        audiences: &[&str],
-        now: Timestamp,
-    ) -> Result<(Claims, Vec<String>), Refused> {
+    /// [`Refused::Foreign`].
+    pub fn verify(&self, token: &str) -> Result<Claims, Refused> {
         let mut validation = Validation::new(Algorithm::ES256);
-        // Times are judged by the cluster's clock, audiences below.
+        // `Claims::accept` judges times, by the cluster's clock, and audiences.
         (validation.validate_exp, validation.validate_nbf, validation.validate_aud) = (false, false, false);
         validation.required_spec_claims.clear();
         validation.set_issuer(&[ISSUER]);
         let decoded = jsonwebtoken::decode::<Claims>(token, &self.public, &validation);
-        let claims = decoded.map_err(|_| Refused::Foreign)?.claims;
-        if now.as_second() >= claims.exp {
-            return Err(Refused::Expired);
-        }
-        if now.as_second() < claims.nbf {
-            return Err(Refused::NotYet);
-        }
-        let good: Vec<String> =
-            claims.aud.iter().filter(|aud| audiences.contains(&aud.as_str())).cloned().collect();
-        if good.is_empty() { Err(Refused::Audience) } else { Ok((claims, good)) }
+        Ok(decoded.map_err(|_| Refused::Foreign)?.claims)
     }
 
     /// The public key as a JSON Web Key Set, for those who check tokens elsewhere.
@@ -133,6 +120,7 @@ pub fn configuration(address: &str) -> Value {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use jiff::Timestamp;
 
     /// A key like the one that a server makes.
     pub(crate) fn tokens() -> Tokens {
@@ -153,27 +141,28 @@ pub(crate) mod tests {
     fn a_token_says_what_was_signed_to_whom_it_is_meant_for_while_its_time_lasts() {
         let tokens = tokens();
         let token = tokens.sign(&claims()).unwrap();
-        let (found, good) = tokens.check(&token, &[ISSUER], at(1000)).unwrap();
-        assert_eq!((found, good), (claims(), vec![ISSUER.to_owned()]));
-        assert_eq!(tokens.check(&token, &["b"], at(1000)), Err(Refused::Audience));
-        assert_eq!(tokens.check(&token, &["a"], at(1600)), Err(Refused::Expired));
-        assert_eq!(tokens.check(&token, &["a"], at(999)), Err(Refused::NotYet));
+        let found = tokens.verify(&token).unwrap();
+        assert_eq!(found, claims());
+        assert_eq!(found.accept(&[ISSUER], at(1000)), Ok(vec![ISSUER.to_owned()]));
+        assert_eq!(found.accept(&["b"], at(1000)), Err(Refused::Audience));
+        assert_eq!(found.accept(&["a"], at(1600)), Err(Refused::Expired));
+        assert_eq!(found.accept(&["a"], at(999)), Err(Refused::NotYet));
     }
 
     #[test]
     fn what_another_key_signed_or_somebody_changed_is_foreign() {
         let (ours, other) = (tokens(), tokens());
         let token = other.sign(&claims()).unwrap();
-        assert_eq!(ours.check(&token, &["a"], at(1000)), Err(Refused::Foreign));
+        assert_eq!(ours.verify(&token), Err(Refused::Foreign));
         let good = ours.sign(&claims()).unwrap();
         let mut parts: Vec<&str> = good.split('.').collect();
         let forged = BASE64.encode(serde_json::to_vec(&Claims { sub: "admin".into(), ..claims() }).unwrap());
         parts[1] = &forged;
         for bad in [parts.join("."), String::new(), "a.b.c".to_owned(), good[..good.len() - 1].to_owned()] {
-            assert_eq!(ours.check(&bad, &["a"], at(1000)), Err(Refused::Foreign), "{bad}");
+            assert_eq!(ours.verify(&bad), Err(Refused::Foreign), "{bad}");
         }
         let unsigned = format!("{}.{}.", BASE64.encode(r#"{"alg":"none"}"#), forged);
-        assert_eq!(ours.check(&unsigned, &["a"], at(1000)), Err(Refused::Foreign));
+        assert_eq!(ours.verify(&unsigned), Err(Refused::Foreign));
     }
 
     #[test]

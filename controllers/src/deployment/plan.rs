@@ -13,13 +13,11 @@ use super::status::{
 };
 use crate::action::{Action, Object, Plan, Propagation, Target};
 use crate::claim::Claimable;
-use crate::resource::DEPLOYMENTS;
 use crate::selector::selects_everything;
 use crate::view::{Pod, subject};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet};
 use kstore_informer::Reference;
-use serde_json::json;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -386,12 +384,15 @@ impl<'a> Rollout<'a> {
             propagation: Propagation::Background,
             force: false,
         }));
-        if self.d.status.as_ref() != Some(&status) {
-            let d = Deployment { status: Some(status.clone()), ..self.d.clone() };
+        let revision = self.unstamped_revision();
+        if revision.is_some() || self.d.status.as_ref() != Some(&status) {
+            let mut d = Deployment { status: Some(status.clone()), ..self.d.clone() };
+            if let Some(revision) = revision {
+                // Through `/status`, as upstream: there an annotation is no new generation.
+                d.metadata.annotations.get_or_insert_default().insert(REVISION.to_owned(), revision.clone());
+            }
             plan.actions.push(Action::UpdateStatus(Object::Deployment(Box::new(d))));
         }
-        // After the status, whose write the old resourceVersion guards.
-        plan.actions.extend(self.stamp_revision());
         if report == Report::Progress
             && let Some(wait) = deadline_in(self.d, &status, self.now)
         {
@@ -400,25 +401,12 @@ impl<'a> Rollout<'a> {
         plan
     }
 
-    /// The Deployment carries the revision of its new set.
-    fn stamp_revision(&self) -> Option<Action> {
+    /// The revision of the new set, if the Deployment does not carry it yet.
+    fn unstamped_revision(&self) -> Option<&String> {
         let have = self.d.metadata.annotations.as_ref().and_then(|a| a.get(REVISION));
         let want = self.slots[self.new?].annotations()?.get(REVISION)?;
-        if have == Some(want) || self.d.metadata.deletion_timestamp.is_some() {
-            return None;
-        }
-        let uid = self.d.metadata.uid.clone().unwrap_or_default();
-        Some(Action::Patch {
-            patch: json!({"metadata": {"uid": uid, "annotations": {REVISION: want}}}),
-            target: Target {
-                resource: DEPLOYMENTS,
-                namespace: self.d.metadata.namespace.clone().unwrap_or_default(),
-                name: self.d.metadata.name.clone().unwrap_or_default(),
-                uid,
-                resource_version: None,
-            },
-            status: false,
-        })
+        let stamped = have == Some(want) || self.d.metadata.deletion_timestamp.is_some();
+        (!stamped).then_some(want)
     }
 }
 

@@ -84,11 +84,10 @@ impl World {
                 }
                 *old = set;
             }
-            Action::UpdateStatus(Object::Deployment(d)) => self.d.status.clone_from(&d.status),
-            Action::Patch { patch, .. } => {
-                let revision = patch["metadata"]["annotations"][REVISION].as_str().unwrap();
-                let annotations = self.d.metadata.annotations.get_or_insert_default();
-                annotations.insert(REVISION.into(), revision.into());
+            // A Deployment's `/status` writes annotations too, and any other path would raise its generation.
+            Action::UpdateStatus(Object::Deployment(d)) => {
+                self.d.status.clone_from(&d.status);
+                self.d.metadata.annotations.clone_from(&d.metadata.annotations);
             }
             Action::Delete { target, .. } => {
                 self.sets.retain(|s| s.metadata.uid.as_ref() != Some(&target.uid));

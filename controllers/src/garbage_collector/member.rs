@@ -5,6 +5,7 @@ use super::plan::{Kinds, OwnerKind, group_of};
 use crate::resource::Resource;
 use crate::view::Meta;
 use kstore_api::kind::RESOURCES;
+use kstore_api::lenient;
 use kstore_client::{Client, Gvr, Source, WatchParams};
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
@@ -71,7 +72,7 @@ fn decode(json: &[u8]) -> Result<Member, serde_json::Error> {
         kind: String,
         metadata: Meta,
     }
-    let Any { api_version, kind, metadata } = serde_json::from_slice(json)?;
+    let Any { api_version, kind, metadata } = lenient::from_slice(json)?;
     let known = kinds().get_key_value(&(group_of(&api_version).to_owned(), kind.clone()));
     // One cache holds all kinds, so the kind belongs to the key.
     let key = format!("{kind}.{}:{}:{}", group_of(&api_version), metadata.namespace, metadata.name);

@@ -12,6 +12,7 @@ use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::view::Plain;
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::Namespace;
+use kstore_api::lenient;
 use kstore_client::{ListParams, Obj};
 use kstore_informer::{Action as Next, Context, Delta, Informer, Key};
 use plan::{Content, Observed, is_terminating};
@@ -78,8 +79,8 @@ impl Namespaces {
         let (mut contents, mut failures) = (vec![], vec![]);
         while let Some((resource, result)) = results.next().await {
             let items = result.map_err(|e| e.to_string()).and_then(|(items, _)| {
-                let read = |item| {
-                    serde_json::from_value::<Plain>(item).map(|p| p.metadata).map_err(|e| e.to_string())
+                let read = |item: serde_json::Value| {
+                    lenient::from_value::<Plain>(&item).map(|p| p.metadata).map_err(|e| e.to_string())
                 };
                 items.into_iter().map(read).collect::<Result<Vec<_>, _>>()
             });

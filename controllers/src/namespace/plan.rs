@@ -1,13 +1,13 @@
 //! How a namespace that is being deleted is emptied and let go. Pure.
 //!
-//! Pods go first, everything else when they are gone; an object that is on its way out already is waited for. When nothing is
-//! left, the `kubernetes` finalizer goes. Until then conditions say what holds it up (True means trouble).
+//! Pods go first, everything else when they are gone; an object that is on its way out already is waited for. When nothing else is
+//! left, events go, unlisted since there are many and none holds anything up, and then the `kubernetes` finalizer. Until then conditions say what holds it up (True means trouble).
 
 use crate::action::{Action, Object, Plan, Propagation, Target};
 use crate::limits::NAMED_IN_CONDITION;
-use crate::resource::{PODS, Resource};
+use crate::resource::{EVENTS, PODS, Resource};
 use crate::view::{Meta, elapsed, seconds};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -59,7 +59,7 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
         return Plan::nothing();
     }
     if !left && seen.failures.is_empty() {
-        return Plan::of(vec![finalize(ns)]);
+        return Plan::of(vec![delete_events(ns), finalize(ns)]);
     }
     let mut plan = Plan::of(deletions(seen.contents));
     plan.actions.extend(describe(seen, now));
@@ -67,6 +67,11 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
         seen.contents.iter().flat_map(|c| &c.items).map(|item| patience(item, now)).max().unwrap_or_default();
     plan.wake_in(wait / 2 + Duration::from_secs(1));
     plan
+}
+
+/// Events of both groups: they are stored as one kind. The server takes no new ones in a namespace that is being deleted.
+fn delete_events(ns: &Namespace) -> Action {
+    Action::DeleteAll { resource: EVENTS, namespace: ns.metadata.name.clone().unwrap_or_default() }
 }
 
 fn finalize(ns: &Namespace) -> Action {
@@ -101,12 +106,18 @@ fn delete(content: &Content, item: &Meta) -> Action {
     }
 }
 
-/// How long the object may still take.
+/// How long the object may still take. Most pods end long before their grace is over: one without a finalizer is looked
+/// for again after as long as its deletion has taken so far, so that no namespace waits for half of a grace that nobody uses.
 fn patience(item: &Meta, now: Timestamp) -> Duration {
     let grace = Duration::from_secs(item.deletion_grace_period_seconds.unwrap_or(0).unsigned_abs());
     let passed = item.deletion_timestamp.as_ref().map_or(Duration::ZERO, |at| elapsed(at.0, now));
-    let grace = grace.saturating_sub(passed);
-    if item.finalizers.is_empty() { grace } else { grace.max(UNKNOWN_FINALIZER) }
+    let left = grace.saturating_sub(passed);
+    if !item.finalizers.is_empty() {
+        return left.max(UNKNOWN_FINALIZER);
+    }
+    let Some(end) = &item.deletion_timestamp else { return left };
+    let begun = SignedDuration::try_from(grace).ok().and_then(|grace| end.0.checked_sub(grace).ok());
+    left.min(begun.map_or(Duration::ZERO, |begun| elapsed(begun, now)).saturating_mul(2))
 }
 
 fn describe(seen: Observed<'_>, now: Timestamp) -> Option<Action> {

@@ -40,7 +40,10 @@ fn conditions(actions: &[Action]) -> Vec<String> {
 fn a_living_namespace_is_left_alone_and_an_empty_one_is_let_go() {
     assert_eq!(run(&namespace(false), &[], &[]), (vec![], None));
     let (actions, wake) = run(&namespace(true), &[], &[]);
-    let [Action::Finalize(ns)] = &actions[..] else { panic!("{actions:?}") };
+    let [Action::DeleteAll { resource, namespace }, Action::Finalize(ns)] = &actions[..] else {
+        panic!("{actions:?}")
+    };
+    assert_eq!((&*resource.plural, namespace.as_str()), ("events", "n"), "before the namespace is let go");
     assert_eq!((ns.spec.as_ref().unwrap().finalizers.as_deref(), wake), (Some(&[][..]), None));
     assert_eq!(run(ns, &[], &[]), (vec![], None), "once is enough");
 }
@@ -64,6 +67,17 @@ fn pods_go_first_and_with_their_grace() {
     assert_eq!(conditions(&actions), [text]);
     let (actions, _) = run(&namespace(true), &contents[..1], &[]);
     assert_eq!(deleted(&actions), ["m"]);
+}
+
+#[test]
+fn pods_are_looked_for_again_after_as_long_as_their_deletion_has_taken() {
+    let wake = |passed: i64| {
+        let end = START + jiff::SignedDuration::from_secs(30 - passed);
+        let pod =
+            json!([{"name": "a", "uid": "1", "deletionTimestamp": end, "deletionGracePeriodSeconds": 30}]);
+        run(&namespace(true), &[Content { resource: PODS, items: items(pod) }], &[]).1
+    };
+    assert_eq!([0, 1, 3, 7, 20].map(wake), [1, 2, 4, 8, 16].map(Some));
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
         .workers(WORKERS);
     let hands = cluster.hands("replicaset-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, ReplicaSets { cluster, hands, reported: Mutex::default() }).await;
+    work(controller, stop, ReplicaSets { cluster, hands, memory: Mutex::default() }).await;
 }
 
 /// The set that controls a pod; of a pod without a controller, every set that would adopt it.
@@ -60,8 +60,16 @@ fn sets_of(sets: &Informer<Obj<ReplicaSet>>, pod: &Pod) -> Vec<Key> {
 struct ReplicaSets {
     cluster: Arc<Cluster>,
     hands: Hands,
-    /// When the status of each set was written last.
-    reported: Mutex<BTreeMap<Key, Timestamp>>,
+    memory: Mutex<BTreeMap<Key, Memory>>,
+}
+
+/// What is remembered of a set between runs.
+#[derive(Clone, Copy, Default)]
+struct Memory {
+    /// When its status was written last.
+    reported: Option<Timestamp>,
+    /// Its last run created or deleted as many pods as one run may, and more may be left to do.
+    unfinished: bool,
 }
 
 impl Reconcile for ReplicaSets {
@@ -72,11 +80,12 @@ impl Reconcile for ReplicaSets {
         }
         let caches = &self.cluster.caches;
         let Some(set) = caches.sets.get(&cx.key) else {
-            self.reported.lock().remove(&cx.key);
+            self.memory.lock().remove(&cx.key);
             return Ok(Next::Done);
         };
-        let reported = self.reported.lock().get(&cx.key).copied();
-        if let Some(rest) = plan::rest(&set, reported, self.now()) {
+        let Memory { reported, unfinished } = self.memory.lock().get(&cx.key).copied().unwrap_or_default();
+        // A large set that rested between bursts would grow by five thousand pods a second at most.
+        if let Some(rest) = plan::rest(&set, reported, self.now()).filter(|_| !unfinished) {
             return Ok(Next::Again(rest));
         }
         let Some((set, claim)) = self.look(&cx).await? else { return Ok(Next::Done) };
@@ -84,17 +93,28 @@ impl Reconcile for ReplicaSets {
             return Ok(Next::Done);
         }
         let seen = Observed { set: &set, pods: &claim.owned };
-        let (failure, error) = self.resize(&cx, seen).await;
+        let Resized { failure, error, unfinished } = self.resize(&cx, seen).await;
+        self.memory.lock().entry(cx.key.clone()).or_default().unfinished = unfinished;
         let plan = plan::report(seen, failure.as_ref(), self.now());
         if !plan.actions.is_empty() {
             self.hands.carry_out(&cx, &plan.actions).await.result()?;
-            self.reported.lock().insert(cx.key.clone(), self.now());
+            self.memory.lock().entry(cx.key.clone()).or_default().reported = Some(self.now());
         }
         match error {
             Some(error) => Err(error.into()),
+            None if unfinished => Ok(Next::Again(Duration::ZERO)),
             None => Ok(plan.wake.map_or(Next::Done, Next::Again)),
         }
     }
+}
+
+/// How a change of the number of pods went.
+#[derive(Default)]
+struct Resized {
+    failure: Option<Failure>,
+    error: Option<ApiError>,
+    /// All of it was done, and it was as much as one run may do.
+    unfinished: bool,
 }
 
 impl ReplicaSets {
@@ -116,7 +136,7 @@ impl ReplicaSets {
     }
 
     /// Creates or deletes pods, and tells users about each.
-    async fn resize(&self, cx: &Context, seen: Observed<'_>) -> (Option<Failure>, Option<ApiError>) {
+    async fn resize(&self, cx: &Context, seen: Observed<'_>) -> Resized {
         let caches = &self.cluster.caches;
         let (change, actions) = tracing::debug_span!("plan").in_scope(|| {
             let change = plan::change(seen, self.now(), || neighbours(caches, seen.set));
@@ -124,7 +144,7 @@ impl ReplicaSets {
             (change, actions)
         });
         if actions.is_empty() {
-            return (None, None);
+            return Resized::default();
         }
         let outcome = self.hands.carry_out(cx, &actions).await;
         let notices = notices(plan::about(seen.set), &change, &outcome);
@@ -134,7 +154,8 @@ impl ReplicaSets {
             Change::Create(_) | Change::None => "FailedCreate",
         };
         let error = outcome.failure.map(|f| f.error);
-        (error.as_ref().map(|e| Failure { reason, message: e.to_string() }), error)
+        let failure = error.as_ref().map(|e| Failure { reason, message: e.to_string() });
+        Resized { failure, unfinished: error.is_none() && change.is_full_burst(), error }
     }
 }
 

@@ -36,6 +36,17 @@ pub(crate) enum Change {
     Delete(Vec<Arc<Pod>>),
 }
 
+impl Change {
+    /// It is as large as a change of one run may be: more may be needed.
+    pub(crate) fn is_full_burst(&self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Create(count) => *count >= REPLICA_BURST,
+            Self::Delete(victims) => victims.len() >= REPLICA_BURST,
+        }
+    }
+}
+
 /// How carrying a change out went.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {

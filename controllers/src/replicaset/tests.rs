@@ -71,6 +71,7 @@ fn missing_pods_are_created_in_bursts_and_ended_or_leaving_ones_do_not_count() {
     assert_eq!(of(1), Change::None);
     assert_eq!(of(3), Change::Create(2));
     assert_eq!(of(5000), Change::Create(REPLICA_BURST));
+    assert!(of(5000).is_full_burst() && !of(3).is_full_burst() && !of(1).is_full_burst());
     assert_eq!(of(0), Change::Delete(vec![Arc::clone(&pods[0])]));
     assert!(matches!(actions(&set(3, 0), &of(3))[..], [Action::CreatePods { count: 2, .. }]));
 }

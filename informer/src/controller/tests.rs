@@ -7,6 +7,7 @@ mod stop;
 
 use std::{collections::BTreeSet, convert::Infallible};
 
+use kstore_nondet::Nondet;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 

@@ -1,4 +1,5 @@
-//! [`Names`]: a name for each event, `object.time` as in Kubernetes, that no other event has. Pure.
+//! [`Names`]: a name for each event, `object.time` as in Kubernetes, that no other event has. Of one object, names ascend with time,
+//! so that a list shows its events in the order in which they happened, those of one second too. Pure.
 
 use jiff::Timestamp;
 
@@ -8,24 +9,28 @@ const LONGEST: usize = 253;
 /// Dot and sixteen hexadecimal digits.
 const STAMP: usize = 17;
 
-/// See the module.
+/// Low bits of the stamp that tell recorders apart; the others are the time, in steps of 4,096 ns.
+const SALT_BITS: u32 = 12;
+
+/// Generator of event names, one per recorder.
 pub(super) struct Names {
+    /// The newest time that was given away, in steps.
     last: u64,
-    /// Keeps apart what recorders tell of one object at one time.
+    /// Keeps names apart that several recorders give to events about one object within one step.
     salt: u64,
 }
 
 impl Names {
     pub(super) fn new(salt: u32) -> Self {
-        Self { last: 0, salt: salt.into() }
+        Self { last: 0, salt: u64::from(salt) & ((1 << SALT_BITS) - 1) }
     }
 
     /// A new name for an event about the object of this name.
     pub(super) fn next(&mut self, object: &str, at: Timestamp) -> String {
-        let now = u64::try_from(at.as_nanosecond()).unwrap_or(0);
-        // Two things may happen in the same nanosecond, above all in simulated time.
+        let now = u64::try_from(at.as_nanosecond()).unwrap_or(0) >> SALT_BITS;
+        // Two things may happen within one step, above all in simulated time.
         self.last = now.max(self.last + 1);
-        format!("{}.{:016x}", fitting(object), self.last ^ self.salt)
+        format!("{}.{:016x}", fitting(object), self.last << SALT_BITS | self.salt)
     }
 }
 
@@ -45,17 +50,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_one_nanosecond_differ_and_say_the_object_and_the_time() {
-        let (mut names, at) = (Names::new(0), Timestamp::from_nanosecond(0x10).unwrap());
-        assert_eq!(names.next("web-0", at), "web-0.0000000000000010");
-        assert_eq!(names.next("web-0", at), "web-0.0000000000000011");
-        assert_ne!(Names::new(1).next("web-0", at), Names::new(2).next("web-0", at));
+    fn names_of_one_object_ascend_with_time_and_differ_between_recorders() {
+        let time = |ns| Timestamp::from_nanosecond(ns).unwrap();
+        let (mut names, mut others) = (Names::new(0xF00D), Names::new(7));
+        assert_eq!(names.next("web-0", time(0x18b1_6c22_34a1_0fff)), "web-0.18b16c2234a1000d");
+        assert_eq!(names.next("web-0", time(0x18b1_6c22_34a1_0fff)), "web-0.18b16c2234a1100d");
+        assert_eq!(others.next("web-0", time(0x18b1_6c22_34a1_0fff)), "web-0.18b16c2234a10007");
+        // Later names sort later, whoever gives them.
+        let mut all = vec![];
+        for at in 1..50 {
+            let from = if at % 2 == 0 { &mut names } else { &mut others };
+            all.push(from.next("web-0", time(0x18b1_6c22_34b0_0000 + at * 5_000)));
+        }
+        assert!(all.is_sorted(), "{all:?}");
     }
 
     #[test]
     fn every_object_gives_a_name_that_events_may_have() {
-        let (mut names, at) = (Names::new(0), Timestamp::from_nanosecond(0x10).unwrap());
-        assert_eq!(names.next("system:Node", at), "system-node.0000000000000010");
+        let (mut names, at) = (Names::new(0), Timestamp::from_nanosecond(0x1000).unwrap());
+        assert_eq!(names.next("system:Node", at), "system-node.0000000000001000");
         assert!(names.next(&"x".repeat(253), at).len() <= LONGEST);
         assert!(names.next(":", at).starts_with("unnamed."));
         assert!(!names.next(&"a.".repeat(200), at).contains(".."));

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::{Event, SinkError, recent::Recent};
 use crate::limits::{
-    RECORDER_FLUSH_RETRY, RECORDER_QUEUE, RECORDER_REFRESH, RECORDER_REFRESH_CAP, RECORDER_RETRY,
-    RECORDER_SERIES, RECORDER_TRIES,
+    RECORDER_FLUSH_RETRY, RECORDER_REFRESH, RECORDER_REFRESH_CAP, RECORDER_RETRY, RECORDER_SERIES,
+    RECORDER_TRIES,
 };
 
 /// See the module.
@@ -25,6 +25,8 @@ pub(super) struct Outbox {
     pace: Recent<String, Pace>,
     /// Nothing rests: the end is near.
     urgent: bool,
+    /// How many letters there may be.
+    bound: usize,
 }
 
 struct Letter {
@@ -58,9 +60,10 @@ pub(super) enum Fate {
 }
 
 impl Outbox {
-    pub(super) fn new() -> Self {
+    /// An outbox for at most `bound` events.
+    pub(super) fn new(bound: usize) -> Self {
         let (letters, due) = (BTreeMap::new(), BTreeSet::new());
-        Self { letters, due, pace: Recent::new(RECORDER_SERIES), urgent: false }
+        Self { letters, due, pace: Recent::new(RECORDER_SERIES), urgent: false, bound }
     }
 
     /// Takes in the newest state of an event. False if there is no room for another.
@@ -73,7 +76,7 @@ impl Outbox {
             }
             return true;
         }
-        if self.letters.len() >= RECORDER_QUEUE {
+        if self.letters.len() >= self.bound {
             return false;
         }
         let rests = self.pace.peek(&event.name).and_then(|pace| pace.next).filter(|_| !self.urgent);

@@ -1,4 +1,4 @@
-//! [`Counters`]: what became of the events. Counts only.
+//! [`Counters`]: what became of the events, as metrics and as a line of the log. Counts only.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,8 +28,10 @@ pub struct RecorderStats {
     pub written: u64,
 }
 
+/// What became of the events of one component.
 #[derive(Default)]
 pub(super) struct Counters {
+    component: String,
     pub(super) overflowed: AtomicU64,
     pub(super) spam: AtomicU64,
     pub(super) refused: AtomicU64,
@@ -43,7 +45,43 @@ pub(super) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
+impl RecorderStats {
+    /// Events that were dropped, for whatever reason.
+    fn dropped(&self) -> u64 {
+        let Self { overflowed, spam, refused, failed, stopped, written: _ } = self;
+        overflowed + spam + refused + failed + stopped
+    }
+
+    /// Logs how many events were dropped since `before` and why. Only losses that nobody wants are warnings: a burst about one
+    /// object is cut on purpose, and a namespace that is being deleted refuses events.
+    pub(super) fn log_dropped(&self, before: &Self, component: &str) {
+        let (queue, spam) = (self.overflowed - before.overflowed, self.spam - before.spam);
+        let (refused, failed) = (self.refused - before.refused, self.failed - before.failed);
+        let stopped = self.stopped - before.stopped;
+        if queue + failed > 0 {
+            tracing::warn!(component, queue, failed, refused, spam, stopped, "events were dropped");
+        } else {
+            tracing::debug!(component, refused, spam, stopped, "events were dropped");
+        }
+    }
+
+    /// Whether more events were dropped than `before`.
+    pub(super) fn has_dropped_since(&self, before: &Self) -> bool {
+        self.dropped() > before.dropped()
+    }
+}
+
 impl Counters {
+    /// Nothing happened yet to the events of `component`.
+    pub(super) fn new(component: &str) -> Self {
+        Self { component: component.to_owned(), ..Self::default() }
+    }
+
+    /// Whose events are counted.
+    pub(super) fn component(&self) -> &str {
+        &self.component
+    }
+
     pub(super) fn stats(&self) -> RecorderStats {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         RecorderStats {
@@ -69,8 +107,8 @@ impl Collect for Counters {
             ("stopped", stopped),
         ];
         for (why, dropped) in whys {
-            into.add(&DROPPED, &[("why", why)], dropped as f64);
+            into.add(&DROPPED, &[("component", &self.component), ("why", why)], dropped as f64);
         }
-        into.add(&WRITTEN, &[], written as f64);
+        into.add(&WRITTEN, &[("component", &self.component)], written as f64);
     }
 }

@@ -11,6 +11,7 @@ use super::*;
 use crate::{
     Revision,
     limits::{RECORDER_IN_FLIGHT, RECORDER_REFRESH_CAP},
+    warnings::Warnings,
 };
 
 #[derive(Clone, Default)]
@@ -78,6 +79,17 @@ fn pod(name: &str) -> Reference {
         uid: name.into(),
         field_path: String::new(),
     }
+}
+
+/// The bound of recorders that are to reach it.
+const QUEUE: usize = 1_000;
+
+fn recorder_of(queue: usize) -> (Recorder, Written, CancellationToken) {
+    let (sink, stop) = (Written::default(), CancellationToken::new());
+    let (recorder, driver) =
+        Recorder::bounded(sink.clone(), "kubelet", Nondet::simulated(1).into(), &stop, queue);
+    tokio::spawn(driver);
+    (recorder, sink, stop)
 }
 
 fn recorder() -> (Recorder, Written, CancellationToken) {
@@ -173,19 +185,57 @@ async fn a_flood_is_cut_and_counted_and_other_objects_do_not_suffer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_drops_and_counts_instead_of_blocking() {
-    let (recorder, sink, _stop) = recorder();
-    for i in 0..1_500 {
+    let (recorder, sink, _stop) = recorder_of(QUEUE);
+    for i in 0..QUEUE + 500 {
         recorder.normal(&pod(&format!("p{i}")), "Pulled", "image is there");
     }
     seconds(1).await;
-    assert_eq!((sink.events.lock().len(), recorder.stats().overflowed), (1_000, 500));
+    assert_eq!((sink.events.lock().len(), recorder.stats().overflowed), (QUEUE, 500));
+}
+
+/// A Deployment of 2,000 replicas: the four events of each pod's start come at once.
+#[tokio::test(start_paused = true)]
+async fn a_burst_of_thousands_of_pods_is_written_whole_and_names_keep_its_order() {
+    let (recorder, sink, _stop) = recorder();
+    *sink.faults.lock() = Some((Rng::seeded(1), 20, 0));
+    let reasons = ["Pulling", "Pulled", "Created", "Started"];
+    for reason in reasons {
+        for i in 0..2_000 {
+            recorder.normal(&pod(&format!("p{i}")), reason, "as it should be");
+        }
+    }
+    seconds(60).await;
+    assert_eq!(recorder.stats(), RecorderStats { written: 8_000, ..Default::default() });
+    let events = sink.events.lock();
+    let mut of_one: Vec<_> = events.iter().filter(|e| e.about.name == "p7").collect();
+    of_one.sort_by(|a, b| a.name.cmp(&b.name));
+    assert_eq!(of_one.iter().map(|e| e.reason.as_str()).collect::<Vec<_>>(), reasons);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_events_are_one_line_of_the_log_per_burst() {
+    let warnings = Warnings::of("recorder");
+    let _guard = tracing::subscriber::set_default(warnings.clone());
+    let (recorder, _sink, _stop) = recorder_of(QUEUE);
+    for burst in 1..=2 {
+        for i in 0..QUEUE + 100 {
+            recorder.normal(&pod(&format!("p{burst}-{i}")), "Pulled", "image is there");
+        }
+        seconds(60).await;
+        assert_eq!((warnings.count(), recorder.stats().overflowed), (burst, burst as u64 * 100));
+    }
+    for i in 0..100 {
+        recorder.normal(&pod("a"), &format!("Reason{i}"), "too much about one object");
+    }
+    seconds(60).await;
+    assert_eq!((warnings.count(), recorder.stats().spam), (2, 75), "a cut on purpose is no warning");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_waits_to_be_written_is_bounded_too() {
-    let (recorder, sink, _stop) = recorder();
+    let (recorder, sink, _stop) = recorder_of(QUEUE);
     *sink.faults.lock() = Some((Rng::seeded(1), 10, 100));
-    for i in 0..1_500 {
+    for i in 0..QUEUE + 500 {
         recorder.normal(&pod(&format!("p{i}")), "Pulled", "image is there");
         tokio::task::yield_now().await;
     }
@@ -308,8 +358,8 @@ async fn the_page_says_why_events_were_dropped_until_the_recorder_is() {
     seconds(1).await;
     let mut page = String::new();
     registry.render(&mut page);
-    assert!(page.contains("informer_events_dropped_total{why=\"spam\"} 1\n"), "{page}");
-    assert!(page.contains("informer_events_written_total 25\n"), "{page}");
+    assert!(page.contains("informer_events_dropped_total{component=\"kubelet\",why=\"spam\"} 1\n"), "{page}");
+    assert!(page.contains("informer_events_written_total{component=\"kubelet\"} 25\n"), "{page}");
     stop.cancel();
     drop(recorder);
     seconds(2).await;

@@ -14,9 +14,9 @@ use super::{
     Event, EventSink, Message, SinkError,
     outbox::{Fate, Outbox},
     series::Series,
-    stats::{Counters, count},
+    stats::{Counters, RecorderStats, count},
 };
-use crate::limits::{RECORDER_FLUSH, RECORDER_IN_FLIGHT, RECORDER_WRITE};
+use crate::limits::{RECORDER_FLUSH, RECORDER_IN_FLIGHT, RECORDER_REPORT, RECORDER_WRITE};
 
 type Write = BoxFuture<'static, (String, Result<(), SinkError>)>;
 
@@ -31,6 +31,10 @@ pub(super) struct Writer<S> {
     /// There is no more time for rests.
     ending: bool,
     counters: Arc<Counters>,
+    /// What the log has been told of.
+    logged: RecorderStats,
+    /// When the log is told of the events that were dropped since.
+    report: Option<Instant>,
     rng: Rng,
 }
 
@@ -39,13 +43,26 @@ impl<S: EventSink> Writer<S> {
         sink: S,
         component: &str,
         inbox: mpsc::Receiver<Message>,
+        outbox: Outbox,
         counters: Arc<Counters>,
         rng: Rng,
     ) -> Self {
         let salt = u32::try_from(rng.below(1 << 32)).unwrap_or_default();
-        let (series, outbox) = (Series::new(component, salt), Outbox::new());
+        let series = Series::new(component, salt);
         let (under_way, flushes) = (FuturesUnordered::new(), Vec::new());
-        Self { sink: Arc::new(sink), inbox, series, outbox, under_way, flushes, ending: false, counters, rng }
+        Self {
+            sink: Arc::new(sink),
+            inbox,
+            series,
+            outbox,
+            under_way,
+            flushes,
+            ending: false,
+            counters,
+            logged: RecorderStats::default(),
+            report: None,
+            rng,
+        }
     }
 
     /// Writes until nobody can record any more; after `stop`, for [`RECORDER_FLUSH`] at most.
@@ -62,6 +79,7 @@ impl<S: EventSink> Writer<S> {
             }
         }
         self.counters.stopped.fetch_add(self.outbox.len() as u64, Ordering::Relaxed);
+        self.log_dropped();
     }
 
     /// Returns once every recorder is dropped and nothing is left to write. May be dropped and called again.
@@ -75,6 +93,9 @@ impl<S: EventSink> Writer<S> {
                 Some((name, outcome)) = self.under_way.next(), if !self.under_way.is_empty() => {
                     self.settle(&name, outcome);
                 }
+                () = sleep_until(self.report.unwrap_or_else(Instant::now)), if self.report.is_some() => {
+                    self.log_dropped();
+                }
                 message = self.inbox.recv(), if open => match message {
                     Some(message) => self.take_in(message),
                     None => {
@@ -85,7 +106,23 @@ impl<S: EventSink> Writer<S> {
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
             self.answer_flushes();
+            self.notice_dropped();
         }
+    }
+
+    /// The first event that is dropped after a report begins a burst, which is one line of the log at its end.
+    fn notice_dropped(&mut self) {
+        if self.report.is_none() && self.counters.stats().has_dropped_since(&self.logged) {
+            self.report = Some(Instant::now() + RECORDER_REPORT);
+        }
+    }
+
+    fn log_dropped(&mut self) {
+        let now = self.counters.stats();
+        if now.has_dropped_since(&self.logged) {
+            now.log_dropped(&self.logged, self.counters.component());
+        }
+        (self.logged, self.report) = (now, None);
     }
 
     fn end(&mut self) {

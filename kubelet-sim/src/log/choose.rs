@@ -1,12 +1,14 @@
 //! Which run of a container a request for its log means: the kubelet's rule, and its words when there is none. Pure.
 
-use super::{Log, Run};
+use super::{Command, Log, Printed, Run};
 use crate::behavior;
 use crate::pod::Pod;
 use crate::pod::container::{Container, Ended};
 use crate::pod::object::PodObject;
+use crate::program::{self, Program};
 use crate::status;
 use k8s_openapi::api::core::v1::ContainerStatus;
+use std::sync::Arc;
 
 /// A run, and which container it is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,15 +20,21 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// What it logs.
-    pub fn log(&self, object: &PodObject) -> Log {
+    /// What it logs. `printed` is what its command has printed, if that ran in this process.
+    pub fn log(&self, object: &PodObject, printed: Option<Arc<Printed>>) -> Log {
         let spec = object.container(self.container).expect("the run is of one of the pod's containers");
-        let (mut script, _) = behavior::script(&object.metadata.annotations, &spec.name);
+        let mut script = behavior::script(&object.metadata.annotations, &spec.name);
         if spec.stdin {
             // It waits for somebody to type, and says nothing before.
             script.log.lines.get_or_insert_default();
         }
-        Log::of(&script.log, &spec.name, &spec.image, &self.run)
+        let command = match (printed, program::of(object, self.container)) {
+            (Some(printed), _) => Command::Ran(printed),
+            (None, Program::Shell(_)) => Command::Forgotten,
+            (None, Program::NotRun(why)) => Command::NotRun(why),
+            (None, Program::Image | Program::Scripted | Program::Attached) => Command::Absent,
+        };
+        Log::of(&script.log, &spec.name, &spec.image, &self.run, command)
     }
 }
 

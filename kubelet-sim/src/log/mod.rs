@@ -2,17 +2,20 @@
 //! had at any time, and a restart of the kubelet loses none. Pure.
 
 mod choose;
+mod printed;
 mod read;
 #[cfg(test)]
 mod tests;
 
 pub use choose::{Chosen, choose, find};
+pub use printed::Printed;
 pub use read::{Reading, Step};
 
 use crate::behavior::LogScript;
 use crate::limits::LOG_LINES;
 use crate::time::{between, go_duration, later};
 use jiff::Timestamp;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One run of a container, as far as its log goes.
@@ -37,10 +40,26 @@ pub struct Line {
     pub text: String,
 }
 
+/// What a container's own command has to do with its log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Command {
+    /// It has none.
+    #[default]
+    Absent,
+    /// It is not run, for this reason.
+    NotRun(String),
+    /// It ran in an earlier process, and what it printed is gone.
+    Forgotten,
+    /// It has printed this.
+    Ran(Arc<Printed>),
+}
+
 /// Everything that one run logs, in order. Lines are counted from zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
     head: Vec<(bool, String)>,
+    /// What the container's command has printed, after the head.
+    printed: Option<Arc<Printed>>,
     line: Option<(String, Duration)>,
     tail: Option<String>,
     start: Timestamp,
@@ -49,13 +68,21 @@ pub struct Log {
 
 impl Log {
     /// The log of `run` of the container called `name`.
-    pub fn of(script: &LogScript, name: &str, image: &str, run: &Run) -> Self {
+    pub fn of(script: &LogScript, name: &str, image: &str, run: &Run, command: Command) -> Self {
+        let ran = matches!(command, Command::Ran(_));
         let line = match (&script.line, script.every) {
-            (line, Some(every)) => Some((line.clone().unwrap_or_else(|| "{n}".to_owned()), every)),
-            (_, None) => None,
+            (line, Some(every)) if !ran => Some((line.clone().unwrap_or_else(|| "{n}".to_owned()), every)),
+            (_, _) => None,
         };
-        let scripted = script.lines.is_some() || line.is_some();
-        let truth = || vec![(false, format!("simulated container {name} started (image {image})"))];
+        let scripted = script.lines.is_some() || line.is_some() || ran;
+        let truth = || {
+            let more = match &command {
+                Command::NotRun(why) => format!("; {why}"),
+                Command::Forgotten => "; what its command printed is not kept across restarts".to_owned(),
+                Command::Absent | Command::Ran(_) => String::new(),
+            };
+            vec![(false, format!("simulated container {name} started (image {image}){more}"))]
+        };
         let head = match &script.lines {
             Some(lines) => lines.clone(),
             None if scripted => Vec::new(),
@@ -65,7 +92,11 @@ impl Log {
             let after = go_duration(between(run.started_at, at));
             format!("simulated container {name} ended with exit code {code} after {after}")
         });
-        Self { head, line, tail, start: run.started_at, end: run.ended.map(|(at, _)| at) }
+        let printed = match command {
+            Command::Ran(printed) => Some(printed),
+            Command::Absent | Command::NotRun(_) | Command::Forgotten => None,
+        };
+        Self { head, printed, line, tail, start: run.started_at, end: run.ended.map(|(at, _)| at) }
     }
 
     /// How many lines there are at `now`.
@@ -75,12 +106,18 @@ impl Log {
             let times = between(self.start, until).as_nanos() / every.as_nanos();
             u64::try_from(times).unwrap_or(u64::MAX / 2)
         });
-        self.head.len() as u64 + repeated + u64::from(self.tail.is_some())
+        self.head.len() as u64 + self.printed_lines() + repeated + u64::from(self.tail.is_some())
+    }
+
+    fn printed_lines(&self) -> u64 {
+        self.printed.as_ref().map_or(0, |printed| printed.len())
     }
 
     /// The first line that is still kept when there are `len`.
-    pub fn first(len: u64) -> u64 {
-        len.saturating_sub(LOG_LINES)
+    pub fn first(&self, len: u64) -> u64 {
+        let kept = self.printed.as_ref().map_or(0, |printed| printed.first());
+        let kept = if kept > 0 { self.head.len() as u64 + kept } else { 0 };
+        len.saturating_sub(LOG_LINES).max(kept)
     }
 
     /// The line at a place below [`Log::len`].
@@ -89,6 +126,10 @@ impl Log {
             // Lines of one moment still have an order.
             let at = later(self.start, Duration::from_micros(place));
             return Line { at: self.end.map_or(at, |end| at.min(end)), stderr: *stderr, text: text.clone() };
+        }
+        if let Some(printed) = &self.printed {
+            let gone = || Line { at: self.start, stderr: false, text: String::new() };
+            return printed.line(place - self.head.len() as u64).cloned().unwrap_or_else(gone);
         }
         let n = place - self.head.len() as u64 + 1;
         match (&self.line, &self.tail, self.end) {

@@ -39,7 +39,7 @@ impl Reading {
         let time = options.since_time.as_deref().and_then(|time| time.parse().ok());
         let len = log.len(now);
         let tail = options.tail_lines.and_then(|lines| u64::try_from(lines).ok());
-        let place = Log::first(len).max(tail.map_or(0, |lines| len.saturating_sub(lines)));
+        let place = log.first(len).max(tail.map_or(0, |lines| len.saturating_sub(lines)));
         Self {
             place,
             since: seconds.or(time),
@@ -62,7 +62,7 @@ impl Reading {
             return Step::Enough;
         }
         let len = log.len(now);
-        self.place = self.place.max(Log::first(len));
+        self.place = self.place.max(log.first(len));
         let (mut text, mut channel) = (String::new(), None);
         while self.place < len && text.len() < LOG_CHUNK {
             let line = log.line(self.place);

@@ -1,6 +1,7 @@
 //! Logs against what a kubelet would show of the same lines.
 
 use super::*;
+use crate::behavior::LogScript;
 use kstore_client::LogOptions;
 
 const START: Timestamp = Timestamp::UNIX_EPOCH;
@@ -12,10 +13,16 @@ fn seconds(n: u64) -> Timestamp {
 fn log(pairs: &[(&str, &str)], ended: Option<(u64, i32)>) -> Log {
     let prefix = crate::behavior::ANNOTATION_PREFIX;
     let map = pairs.iter().map(|(key, value)| (format!("{prefix}{key}"), (*value).to_owned())).collect();
-    let (script, bad) = crate::behavior::script(&map, "web");
-    assert_eq!(bad, []);
+    let script = crate::behavior::script(&map, "web");
+    assert_eq!(crate::behavior::check(&map, &["web"]), []);
     let ended = ended.map(|(at, code)| (seconds(at), code));
-    Log::of(&script.log, "web", "nginx", &Run { id: "1".to_owned(), started_at: START, ended })
+    Log::of(
+        &script.log,
+        "web",
+        "nginx",
+        &Run { id: "1".to_owned(), started_at: START, ended },
+        Command::Absent,
+    )
 }
 
 fn read(log: &Log, options: &LogOptions, now: u64) -> String {
@@ -38,6 +45,26 @@ fn a_container_without_a_script_says_that_it_is_simulated() {
         text,
         "simulated container web started (image nginx)\n\
          simulated container web ended with exit code 3 after 1m30s\n"
+    );
+}
+
+#[test]
+fn the_log_of_a_command_is_what_it_printed_or_says_why_it_is_not_run() {
+    let run = Run { id: "1".to_owned(), started_at: START, ended: Some((seconds(2), 3)) };
+    let of = |command| Log::of(&LogScript::default(), "web", "app", &run, command);
+    let mut printed = Printed::default();
+    for (second, stderr, text) in [(1, false, "hi"), (2, true, "bad")] {
+        printed.push(Line { at: seconds(second), stderr, text: text.to_owned() });
+    }
+    let log = of(Command::Ran(Arc::new(printed)));
+    assert_eq!(read(&log, &LogOptions::default(), 5), "hi\nbad\n");
+    let stderr = LogOptions { stream: "Stderr".to_owned(), timestamps: true, ..LogOptions::default() };
+    assert_eq!(read(&log, &stderr, 5), "1970-01-01T00:00:02.000000000Z bad\n");
+    let log = of(Command::NotRun("its command is not run: why".to_owned()));
+    assert_eq!(
+        read(&log, &LogOptions::default(), 5),
+        "simulated container web started (image app); its command is not run: why\n\
+         simulated container web ended with exit code 3 after 2s\n"
     );
 }
 

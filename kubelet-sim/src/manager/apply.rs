@@ -1,4 +1,4 @@
-//! Carries one write out and says how it ended. No judgement: what to do about a failure is the manager's matter.
+//! Carries writes out, one by one or several in a transaction, and says how each ended. No judgement: what to do about a failure is the manager's matter.
 
 use super::write::{Failure, Write, Written};
 use crate::node::object::LEASE_NAMESPACE;
@@ -6,9 +6,10 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{Metadata, Resource};
-use kstore_client::{ApiError, Client, DeleteParams, Patch, revision_of};
+use kstore_client::{ApiError, Client, DeleteParams, Patch, Transaction, TransactionError, revision_of};
 use kstore_informer::{Causes, Key, Revision};
-use serde::{Deserialize, Serialize};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 
 /// One write, once; whether it may be repeated is in the answer.
@@ -35,6 +36,81 @@ pub(crate) async fn apply(client: &Client, write: &Write) -> Result<Written, Fai
     }
 }
 
+/// Several writes in one transaction; if the server refuses one of them, each by itself.
+pub(crate) async fn apply_batch(
+    client: Client,
+    writes: Vec<Write>,
+) -> Vec<(Write, Result<Written, Failure>)> {
+    let together = match &writes[..] {
+        [] | [_] => None,
+        several => apply_together(&client, several).await,
+    };
+    let Some(outcomes) = together else {
+        let mut outcomes = Vec::with_capacity(writes.len());
+        for write in writes {
+            let outcome = apply(&client, &write).await;
+            outcomes.push((write, outcome));
+        }
+        return outcomes;
+    };
+    writes.into_iter().zip(outcomes).collect()
+}
+
+/// How each of the writes ended in their transaction; `None` if nothing was written because one of them cannot be.
+async fn apply_together(client: &Client, writes: &[Write]) -> Option<Vec<Result<Written, Failure>>> {
+    let mut transaction = Transaction::new(client);
+    for write in writes {
+        transaction = add(transaction, write)?;
+    }
+    match transaction.commit().await {
+        Ok(done) => {
+            let revision = done.revision();
+            let written = |(index, write): (usize, &Write)| {
+                let is_new = matches!(write, Write::CreateNode(_));
+                let with_status =
+                    !is_new || done.object::<Posted>(index).is_ok_and(|posted| posted.is_complete());
+                Ok(Written { revision, with_status })
+            };
+            Some(writes.iter().enumerate().map(written).collect())
+        }
+        Err(TransactionError { operation: Some(_), .. }) => None,
+        Err(TransactionError { error, .. }) => Some(writes.iter().map(|_| Err(failure(&error))).collect()),
+    }
+}
+
+/// The operation that does what `write` asks; `None` for writes that are not part of transactions.
+fn add(transaction: Transaction, write: &Write) -> Option<Transaction> {
+    Some(match write {
+        Write::CreateNode(node) => transaction.create("", &**node),
+        Write::NodeStatus { node, status } => {
+            transaction.patch::<Node>("", node, "status", &Patch::Merge(json!({ "status": status })))
+        }
+        Write::Lease { exists: false, lease, .. } => transaction.create(LEASE_NAMESPACE, &**lease),
+        Write::Lease { exists: true, node, lease } => {
+            transaction.patch::<Lease>(LEASE_NAMESPACE, node, "", &renewal(lease))
+        }
+        Write::PodStatus { .. } | Write::RemovePod { .. } => return None,
+    })
+}
+
+/// What of an answer says whether the server took the status of a new Node.
+#[derive(Deserialize)]
+struct Posted {
+    #[serde(default)]
+    status: PostedStatus,
+}
+
+#[derive(Default, Deserialize)]
+struct PostedStatus {
+    conditions: Option<IgnoredAny>,
+}
+
+impl Posted {
+    fn is_complete(&self) -> bool {
+        self.status.conditions.is_some()
+    }
+}
+
 /// The status as a merge patch. It names the pod's uid, so that it does not land on a successor of the same name, and the
 /// revision that it builds on, because the list of conditions is replaced as a whole and others have theirs in it.
 pub(super) fn status_patch(uid: &str, base: Revision, status: &PodStatus) -> serde_json::Value {
@@ -54,7 +130,7 @@ async fn remove(client: &Client, key: &Key, uid: &str, cause: Revision) -> Resul
 /// Renews a lease that exists, else creates it; each falls back on the other once.
 async fn renew(client: &Client, node: &str, exists: bool, lease: &Lease) -> Result<Written, Failure> {
     let api = client.api::<Lease>();
-    let patch = Patch::Merge(json!({ "spec": lease.spec }));
+    let patch = renewal(lease);
     if exists {
         match api.patch(LEASE_NAMESPACE, node, &patch).await {
             Err(error) if error.is_not_found() => done(api.create(LEASE_NAMESPACE, lease).await),
@@ -66,6 +142,10 @@ async fn renew(client: &Client, node: &str, exists: bool, lease: &Lease) -> Resu
             outcome => done(outcome),
         }
     }
+}
+
+fn renewal(lease: &Lease) -> Patch {
+    Patch::Merge(json!({ "spec": lease.spec }))
 }
 
 fn done<K: Metadata<Ty = ObjectMeta>>(outcome: Result<K, ApiError>) -> Result<Written, Failure> {
@@ -91,11 +171,23 @@ fn failure(error: &ApiError) -> Failure {
     }
 }
 
+/// Of an object's metadata only the revision. Managed fields are most of an answer, and nobody here reads them.
+fn revision_alone<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Versioned {
+        resource_version: Option<String>,
+    }
+    let Versioned { resource_version } = Versioned::deserialize(deserializer)?;
+    Ok(ObjectMeta { resource_version, ..ObjectMeta::default() })
+}
+
 /// The part of an answer that matters: nothing else is decoded.
 macro_rules! ack {
     ($name:ident, $kind:ty) => {
         #[derive(Serialize, Deserialize)]
         struct $name {
+            #[serde(deserialize_with = "revision_alone")]
             metadata: ObjectMeta,
         }
 

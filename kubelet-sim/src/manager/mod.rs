@@ -2,10 +2,12 @@
 //! time as an argument; `run` is the edge around it, `apply` carries the writes out.
 
 pub(crate) mod apply;
+mod follow;
 mod nodes;
 mod pods;
 pub(crate) mod record;
 pub(crate) mod run;
+pub(crate) mod sources;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -20,15 +22,16 @@ use crate::node;
 use crate::node::object::Identity;
 use crate::pod::container::{Kind, kind_of};
 use crate::pod::{Input, PodEvent};
-use crate::runtime::Runtime;
 use crate::runtime::sim::SimRuntime;
-use crate::stream::Feed;
+use crate::runtime::{Event, Runtime};
+use crate::stream::{Feed, Launch};
 use jiff::Timestamp;
 use kstore_informer::{Delta, Key, Object, Revision};
 use kstore_nondet::Rng;
 use nodes::NodeEntry;
 use pods::PodEntry;
 use record::{NodeRecord, PodRecord};
+use sources::References;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use timers::Timers;
@@ -70,6 +73,9 @@ pub(crate) struct Manager {
     pod_writes: usize,
     node_writes: usize,
     notices: Vec<Notice>,
+    /// Commands of containers to run.
+    launches: Vec<Launch>,
+    references: References,
     /// Pods that streams follow, by uid.
     watched: BTreeMap<Arc<str>, Feed>,
 }
@@ -90,6 +96,8 @@ impl Manager {
             pod_writes: 0,
             node_writes: 0,
             notices: Vec::new(),
+            launches: Vec::new(),
+            references: References::default(),
             watched: BTreeMap::new(),
         };
         for index in 0..manager.config.nodes {
@@ -151,10 +159,15 @@ impl Manager {
         }
         let entry = self.pods.get_mut(&key).expect("the entry exists or was just made");
         let news = !same | entry.observe(record);
+        if news {
+            self.note_references(&key);
+        }
         if stopped || !news {
             return;
         }
-        entry.hurry();
+        if let Some(entry) = self.pods.get_mut(&key) {
+            entry.hurry();
+        }
         self.step_pod(&key, Input::Observed, now);
     }
 
@@ -164,10 +177,9 @@ impl Manager {
         if !annotations.keys().any(|key| key.starts_with(behavior::ANNOTATION_PREFIX)) {
             return;
         }
-        let names = record.pod.containers().map(|spec| spec.name.as_str());
-        let bad: BTreeSet<String> =
-            names.flat_map(|name| behavior::script(annotations, name).1).map(|bad| bad.to_string()).collect();
-        for message in bad {
+        let names: Vec<&str> = record.pod.containers().map(|spec| spec.name.as_str()).collect();
+        let bad = behavior::check(annotations, &names);
+        for message in bad.iter().map(ToString::to_string) {
             self.notices.push(Notice {
                 node: record.pod.spec.node_name.clone(),
                 regarding: Regarding::Pod {
@@ -186,6 +198,7 @@ impl Manager {
     fn forget_pod(&mut self, key: &Key, uid: &str) {
         if self.pods.get(key).is_some_and(|entry| *entry.uid == *uid) {
             self.show_gone(key);
+            self.drop_references(key);
             self.pods.remove(key);
             self.keys.remove(uid);
             self.pod_timers.set(key, None);
@@ -259,7 +272,7 @@ impl Manager {
         }
     }
 
-    fn report(&mut self, uid: &str, event: crate::runtime::Event, at: Timestamp) {
+    fn report(&mut self, uid: &str, event: Event, at: Timestamp) {
         let Some(key) = self.keys.get(uid).cloned() else { return };
         let Some(entry) = self.pods.get_mut(&key) else { return };
         match self.nodes.get(entry.node()) {
@@ -269,10 +282,19 @@ impl Manager {
     }
 
     fn step_pod(&mut self, key: &Key, input: Input, now: Timestamp) {
+        let begun = match &input {
+            Input::Runtime(Event::Started { container, .. } | Event::Adopted(container, _)) => {
+                Some(*container)
+            }
+            Input::Runtime(_) | Input::Observed | Input::Deadline => None,
+        };
         let Some(entry) = self.pods.get_mut(key) else { return };
-        let events = entry.step(input, &mut self.runtime, now);
+        let events = entry.step(input, &self.references.sources, &mut self.runtime, now);
         for event in events {
             self.pod_notice(key, event);
+        }
+        if let Some(container) = begun {
+            self.launch(key, container);
         }
         self.touch_pod(key);
     }
@@ -302,7 +324,7 @@ impl Manager {
         while self.node_writes < NODE_WRITES {
             let Some(name) = self.dirty_nodes.pop() else { break };
             let Some(node) = self.nodes.get_mut(&name) else { continue };
-            if let Some(write) = node.next_write(&self.config, &self.runtime.images(&name), now) {
+            if let Some(write) = node.next_write(&self.config, &self.runtime, now) {
                 self.node_writes += 1;
                 writes.push(write);
             }

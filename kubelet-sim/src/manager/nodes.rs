@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::limits::{LEASE_INTERVAL, WRITE_RETRY_MAX};
 use crate::node::object::{self, Identity};
 use crate::node::{Input, Output, State, step};
+use crate::runtime::sim::SimRuntime;
 use crate::time::later;
 use jiff::Timestamp;
 use kstore_informer::Object;
@@ -20,6 +21,8 @@ pub(super) struct NodeEntry {
     index: usize,
     state: State,
     record: Option<Arc<NodeRecord>>,
+    /// Whether `record` shows something else than the node would say of itself; `None` until somebody asks.
+    stale: Option<bool>,
     leased: bool,
     /// What is to be written, in order, without repetition.
     pending: VecDeque<Output>,
@@ -36,8 +39,10 @@ impl NodeEntry {
             identity,
             index,
             state,
+            // Most likely its lease is there, too; if not, the renewal creates it.
+            leased: record.is_some(),
             record,
-            leased: false,
+            stale: None,
             pending,
             in_flight: false,
             failures: 0,
@@ -52,6 +57,7 @@ impl NodeEntry {
 
     pub(super) fn observe(&mut self, record: Option<Arc<NodeRecord>>) {
         self.record = record;
+        self.stale = None;
     }
 
     /// The first step: registers, or takes up the object that stands.
@@ -80,11 +86,20 @@ impl NodeEntry {
     pub(super) fn expire(&mut self, config: &Config, now: Timestamp) {
         self.retry_at = self.retry_at.filter(|at| *at > now);
         if self.state.deadline().is_some_and(|at| at <= now) {
-            let ours = object::status(config, &self.identity, &[], None, now);
-            let stale =
-                self.record.as_ref().is_some_and(|record| object::stale(&ours, Some(record.status())));
+            let stale = self.is_stale(config, now);
             self.step(Input::Deadline { stale }, now);
         }
+    }
+
+    /// Compared once for each version of the object: nothing that counts here changes with time.
+    fn is_stale(&mut self, config: &Config, now: Timestamp) -> bool {
+        let (identity, record) = (&self.identity, &self.record);
+        *self.stale.get_or_insert_with(|| {
+            let shown = record.as_ref().map(|record| record.status());
+            shown.is_some_and(|shown| {
+                object::stale(&object::status(config, identity, &[], None, now), Some(shown))
+            })
+        })
     }
 
     pub(super) fn deadline(&self) -> Option<Timestamp> {
@@ -98,7 +113,7 @@ impl NodeEntry {
     pub(super) fn next_write(
         &mut self,
         config: &Config,
-        images: &[(&str, u64)],
+        runtime: &SimRuntime,
         now: Timestamp,
     ) -> Option<Write> {
         if self.in_flight || self.retry_at.is_some() {
@@ -109,7 +124,7 @@ impl NodeEntry {
             Output::Register => Write::CreateNode(Box::new(object::node(config, &self.identity, now))),
             Output::PostStatus => {
                 let previous = self.record.as_ref().map(|record| record.status());
-                let status = object::status(config, &self.identity, images, previous, now);
+                let status = object::status(config, &self.identity, &runtime.images(&node), previous, now);
                 Write::NodeStatus { node, status: Box::new(status) }
             }
             // The lease names the Node's uid as its owner: a new one waits until the informer shows the Node.

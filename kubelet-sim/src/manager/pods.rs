@@ -5,14 +5,16 @@ use super::write::{Failure, Write, Written};
 use crate::limits::{RECONCILE_INTERVAL, WRITE_RETRY_BASE, WRITE_RETRY_MAX};
 use crate::pod::adopt::adopt;
 use crate::pod::object::PodObject;
-use crate::pod::{Input, Output, Pod, PodEvent, step};
+use crate::pod::source::{SourceKey, Sources};
+use crate::pod::{Input, Output, Pod, PodEvent, Stage, Why, step};
 use crate::runtime::{Event, Runtime};
 use crate::status;
-use crate::stream::{Disks, Snapshot};
+use crate::stream::{Disks, Outputs, Snapshot};
 use crate::time::later;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodStatus;
 use kstore_informer::{Key, Object, Revision};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A pod on one of the simulated nodes.
@@ -38,6 +40,10 @@ pub(super) struct PodEntry {
     /// What the runtime reported while the node was stopped.
     held: Vec<Event>,
     disks: Arc<Disks>,
+    /// What commands of its containers print; there once one was run.
+    pub(super) outputs: Option<Arc<Outputs>>,
+    /// The objects that the pod is known to refer to.
+    pub(super) references: BTreeSet<SourceKey>,
 }
 
 impl PodEntry {
@@ -60,6 +66,8 @@ impl PodEntry {
             reconcile: false,
             held: Vec::new(),
             disks: Arc::default(),
+            outputs: None,
+            references: BTreeSet::new(),
         }
     }
 
@@ -67,7 +75,14 @@ impl PodEntry {
     pub(super) fn snapshot(&self, reachable: bool, gone: bool) -> Snapshot {
         let machine = self.machine.clone().expect("the machine is put back after each step");
         let disks = Arc::clone(&self.disks);
-        Snapshot { record: Arc::clone(&self.record), machine, disks, reachable, gone }
+        let (record, outputs) = (Arc::clone(&self.record), self.outputs.clone());
+        Snapshot { record, machine, disks, outputs, reachable, gone }
+    }
+
+    /// The run of a container that is under way.
+    pub(super) fn run_of(&self, container: usize) -> Option<String> {
+        let machine = self.machine.as_ref()?;
+        Some(machine.containers.get(container)?.run()?.id.clone())
     }
 
     /// Whether this run of a container is under way.
@@ -94,10 +109,16 @@ impl PodEntry {
     }
 
     /// Steps the machine, hands its commands to the runtime and gives back its events.
-    pub(super) fn step(&mut self, input: Input, runtime: &mut dyn Runtime, now: Timestamp) -> Vec<PodEvent> {
+    pub(super) fn step(
+        &mut self,
+        input: Input,
+        sources: &Sources,
+        runtime: &mut dyn Runtime,
+        now: Timestamp,
+    ) -> Vec<PodEvent> {
         let machine = self.machine.take().expect("the machine is put back after each step");
         let span = tracing::debug_span!("pod", pod = %self.record.key());
-        let (machine, outputs) = span.in_scope(|| step(machine, &self.record.pod, input, now));
+        let (machine, outputs) = span.in_scope(|| step(machine, &self.record.pod, sources, input, now));
         self.machine = Some(machine);
         let mut events = Vec::new();
         for output in outputs {
@@ -161,8 +182,12 @@ impl PodEntry {
         base.conditions = Some(status::foreign(seen).cloned().chain(own).collect());
         let span = tracing::debug_span!("status", pod = %self.record.key());
         let status = span.in_scope(|| status::compute(machine, &self.record.pod, host_ip, &base, now));
-        if !status::same(self.sent.as_ref().unwrap_or(seen), &status) {
-            return Some(status);
+        let known = self.sent.as_ref().unwrap_or(seen);
+        if !status::same(known, &status) {
+            // That the deletion was observed is told by the final status, which is on its way: a mass deletion costs
+            // one write a pod less.
+            let stopping = matches!(machine.stage, Stage::Stopping { why: Why::Deleted, .. });
+            return (!stopping || !status::same_but_generation(known, &status)).then_some(status);
         }
         // Nothing new from us. Has somebody else written over it?
         let shown = self.record.revision() < self.fence || status::agrees(&status, seen);

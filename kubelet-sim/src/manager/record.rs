@@ -2,6 +2,7 @@
 
 use crate::pod::object::PodObject;
 use k8s_openapi::api::core::v1::NodeStatus;
+use kstore_api::lenient;
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 
@@ -15,7 +16,7 @@ pub(crate) struct PodRecord {
 
 impl PodRecord {
     pub(crate) fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
-        let pod: PodObject = serde_json::from_slice(json)?;
+        let pod: PodObject = lenient::from_slice(json)?;
         let revision = Revision(pod.metadata.resource_version.parse().unwrap_or(0));
         Ok(Self { key: Key::new(&pod.metadata.namespace, &pod.metadata.name), revision, pod })
     }
@@ -66,7 +67,7 @@ struct NodeSpec {
 
 impl NodeRecord {
     pub(crate) fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
-        let object: NodeObject = serde_json::from_slice(json)?;
+        let object: NodeObject = lenient::from_slice(json)?;
         let revision = Revision(object.metadata.resource_version.parse().unwrap_or(0));
         Ok(Self { key: Key::new("", &object.metadata.name), revision, object })
     }

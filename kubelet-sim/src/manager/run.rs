@@ -1,9 +1,10 @@
 //! The edge: one informer of pods and one of nodes for all simulated nodes, the clock, and the writes under way. It wakes
 //! for an event or the next deadline and judges nothing.
 
-use super::apply::apply;
+use super::apply::apply_batch;
+use super::follow::{Followers, Report};
 use super::record::{NodeRecord, PodRecord};
-use super::write::{Failure, Write, Written};
+use super::write::{Failure, Write, Written, batches};
 use super::{Manager, Notice, Regarding};
 use crate::config::Config;
 use crate::fault::{Handle, Order};
@@ -72,12 +73,15 @@ impl Simulator {
             return;
         }
         let rng = self.nondet.rng.fork("kubelet-sim");
+        let metrics = self.config.metrics.clone();
         let manager = Manager::new(self.config, &rng, &nodes.list(), self.nondet.clock.now());
         let serving = Arc::new(Latest::new(manager.serving()));
         let (streams, words) =
             Streams::new(self.client.clone(), self.nondet.clock, rng.fork("tunnel"), serving.clone());
+        let (followers, reports) = Followers::new(self.client.clone(), rng.fork("sources"));
         let sink = ClientSink::new(&self.client);
         let (recorder, writing) = Recorder::build(sink, AGENT, &self.nondet, &stop);
+        recorder.metrics(&metrics);
         let edge = Edge {
             recorder,
             client: self.client,
@@ -88,12 +92,19 @@ impl Simulator {
             orders: self.orders,
             serving,
             words,
+            followers,
+            reports,
+            streams: streams.clone(),
+            programs: JoinSet::new(),
             writes: JoinSet::new(),
         };
         // The last events are written before this returns.
         tokio::join!(edge.run(&stop), writing, streams.run(&stop));
     }
 }
+
+/// A write and how it ended.
+type Outcome = (Write, Result<Written, Failure>);
 
 struct Edge {
     client: Client,
@@ -106,7 +117,13 @@ struct Edge {
     /// The nodes that answer.
     serving: Arc<Latest<Vec<String>>>,
     words: mpsc::Receiver<Word>,
-    writes: JoinSet<(Write, Result<Written, Failure>)>,
+    /// The watches of what pods refer to, and what they say.
+    followers: Followers,
+    reports: mpsc::Receiver<Report>,
+    streams: Streams,
+    /// Commands of containers under way: at most one for each container that runs.
+    programs: JoinSet<()>,
+    writes: JoinSet<Vec<Outcome>>,
 }
 
 impl Edge {
@@ -117,16 +134,21 @@ impl Edge {
             for notice in self.manager.take_notices() {
                 record(&self.recorder, notice);
             }
-            for write in self.manager.next_writes(now) {
-                let client = self.client.clone();
-                self.writes.spawn(async move {
-                    let outcome = apply(&client, &write).await;
-                    (write, outcome)
-                });
+            for order in self.manager.take_source_orders() {
+                self.followers.obey(order, stop);
+            }
+            for (feed, launch) in self.manager.take_launches() {
+                self.programs.spawn(self.streams.clone().run_program(feed, launch));
+            }
+            while self.programs.try_join_next().is_some() {}
+            for batch in batches(self.manager.next_writes(now)) {
+                self.writes.spawn(apply_batch(self.client.clone(), batch));
             }
             self.wait(stop, now).await;
         }
         self.writes.shutdown().await;
+        self.followers.shutdown().await;
+        self.programs.shutdown().await;
     }
 
     /// Waits for whatever comes first and takes it. The informers end at the stop only.
@@ -141,6 +163,9 @@ impl Edge {
                 Word::Exit(exit) => self.manager.exited(&exit, self.nondet.clock.now()),
             },
             Some(done) = self.writes.join_next() => self.settle(done),
+            Some((key, state)) = self.reports.recv() => {
+                self.manager.observe_source(key, state, self.nondet.clock.now());
+            }
             Some(deltas) = self.nodes.next() => self.manager.observe_nodes(deltas),
             Some(deltas) = self.pods.next() => {
                 self.manager.observe_pods(deltas, self.nondet.clock.now());
@@ -163,12 +188,13 @@ impl Edge {
         let _ = order.done.send(outcome);
     }
 
-    fn settle(&mut self, first: Result<(Write, Result<Written, Failure>), tokio::task::JoinError>) {
+    fn settle(&mut self, first: Result<Vec<Outcome>, tokio::task::JoinError>) {
         let now = self.nondet.clock.now();
         let mut next = Some(first);
         while let Some(done) = next {
-            let (write, outcome) = done.expect("a write neither panics nor is cancelled while this runs");
-            self.manager.written(&write, outcome, now);
+            for (write, outcome) in done.expect("a write neither panics nor is cancelled while this runs") {
+                self.manager.written(&write, outcome, now);
+            }
             next = self.writes.try_join_next();
         }
     }

@@ -1,10 +1,12 @@
 //! The manager against a dumb API in memory: every write is carried out, its echo observed, time passes by deadlines.
 
 use super::record::{NodeRecord, PodRecord};
+use super::sources::SourceOrder;
 use super::write::{Failure, Write, Written};
 use super::{Manager, Notice};
 use crate::config::{Config, Delays};
 use crate::fault::{Fault, FaultError};
+use crate::pod::source::{SourceKey, SourceKind, SourceState};
 use crate::time::{between, later};
 use jiff::Timestamp;
 use kstore_informer::{Delta, Revision};
@@ -227,7 +229,8 @@ fn nodes_register_once_with_their_lease_and_then_only_heartbeat() {
     let (leases, others) = world.api.log.iter().partition::<Vec<_>, _>(|(_, word)| word.starts_with("lease"));
     assert!((85..=90).contains(&leases.len()), "{}", leases.len());
     assert!(others.is_empty(), "{others:?}");
-    world.run(301);
+    // Each five minutes after its registration, and as far apart as the leases.
+    world.run(307);
     assert_eq!(world.api.log.iter().filter(|(_, word)| word.ends_with("status")).count(), 3);
 }
 
@@ -284,6 +287,59 @@ fn a_deleted_pod_writes_its_last_status_and_is_removed() {
 }
 
 #[test]
+fn a_gracefully_deleted_pod_is_terminating_for_the_default_stop_delay_and_costs_two_writes() {
+    let mut world = World::new(Config { nodes: 1, ..Config::default() });
+    world.create("p", "node-0", json!({}));
+    world.edit("p", |pod| {
+        deleted(pod);
+        pod["metadata"]["generation"] = json!(2);
+    });
+    world.show("p");
+    world.settle();
+    let status = &world.api.pods["p"]["status"];
+    assert_eq!(status["phase"], "Running", "it is still there, with its deletionTimestamp");
+    assert_eq!(
+        world.manager.deadline(),
+        Some(later(START, Duration::from_millis(300))),
+        "one timer, no poll"
+    );
+    world.now = later(START, Duration::from_millis(300));
+    world.settle();
+    assert_eq!(world.pod_log(), [(0, "pod p Running ready"), (0, "pod p Succeeded"), (0, "pod p removed")]);
+}
+
+#[test]
+fn what_pods_refer_to_is_watched_once_and_only_while_a_pod_refers_to_it() {
+    let mut world = World::new(Config { nodes: 1, ..Config::default() });
+    world.create("plain", "node-0", json!({}));
+    assert_eq!(world.manager.take_source_orders(), [], "a pod that refers to nothing costs nothing");
+    let key = SourceKey { kind: SourceKind::ConfigMap, namespace: "default".into(), name: "settings".into() };
+    for name in ["a", "b"] {
+        let env = json!([{"configMapRef": {"name": "settings"}}]);
+        let pod = world.api.put(json!({
+            "metadata": {"name": name, "namespace": "default", "uid": name, "generation": 1},
+            "spec": {"nodeName": "node-0", "containers": [{"name": "c", "image": "nginx:1", "envFrom": env}]},
+        }));
+        world.api.pods.insert(name.to_owned(), pod);
+        world.show(name);
+        world.settle();
+    }
+    assert_eq!(world.manager.take_source_orders(), [SourceOrder::Follow(key.clone())]);
+    let log = [(0, "pod plain Running ready"), (0, "pod a Pending"), (0, "pod b Pending")];
+    assert_eq!(world.pod_log(), log);
+    world.manager.observe_source(key.clone(), SourceState::Present([].into()), world.now);
+    world.manager.observe_source(key.clone(), SourceState::Present([].into()), world.now);
+    world.settle();
+    assert_eq!(world.pod_log()[3..], [(0, "pod a Running ready"), (0, "pod b Running ready")]);
+    for (until, name, left) in [(10, "a", vec![]), (20, "b", vec![SourceOrder::Leave(key)])] {
+        world.edit(name, deleted);
+        world.show(name);
+        world.run(until);
+        assert_eq!(world.manager.take_source_orders(), left);
+    }
+}
+
+#[test]
 fn a_conflict_is_written_again_on_the_newer_object_and_keeps_what_others_wrote() {
     let mut world = World::new(Config::default());
     world.create("p", "node-0", json!({"kubelet-sim.kstore.io/ready-after": "5"}));
@@ -332,12 +388,14 @@ fn a_stopped_node_falls_silent_and_catches_up_when_it_resumes() {
     assert_eq!(world.api.log, []);
     world.manager.fault("node-0", Fault::Resume, world.now).unwrap();
     world.settle();
+    world.run(101);
     let words: Vec<_> = world.api.log.iter().map(|(_, word)| word.as_str()).collect();
     let expected = [
         "lease node-0",
-        "pod goes Succeeded",
+        "pod goes Running ready",
         "pod stays Running ready",
         "node node-0 status",
+        "pod goes Succeeded",
         "pod goes removed",
     ];
     assert_eq!(words, expected);

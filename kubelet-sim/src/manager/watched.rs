@@ -1,8 +1,9 @@
 //! What streams see of the manager's pods: the newest state of each pod that one of them follows.
 
 use super::Manager;
+use crate::program::{self, Program};
 use crate::runtime::Runtime as _;
-use crate::stream::{Exit, Feed, Latest};
+use crate::stream::{Exit, Feed, Latest, Launch};
 use jiff::Timestamp;
 use kstore_client::StreamRequest;
 use kstore_informer::Key;
@@ -22,6 +23,12 @@ impl Manager {
         if *entry.uid != *request.uid || entry.node() != request.node {
             return None;
         }
+        self.feed(&key)
+    }
+
+    /// The pod's newest state, now and later.
+    fn feed(&mut self, key: &Key) -> Option<Feed> {
+        let entry = self.pods.get(key)?;
         let reachable = self.nodes.get(entry.node()).is_some_and(|node| !node.stopped());
         let feed = || Arc::new(Latest::new(entry.snapshot(reachable, false)));
         Some(self.watched.entry(Arc::clone(&entry.uid)).or_insert_with(feed).clone())
@@ -29,13 +36,32 @@ impl Manager {
 
     /// What ran in a container has ended by itself. Nothing happens if another run is under way.
     pub(crate) fn exited(&mut self, exit: &Exit, now: Timestamp) {
-        let key = Key::new(&exit.request.namespace, &exit.request.pod);
-        let Some(entry) = self.pods.get(&key).filter(|entry| *entry.uid == *exit.request.uid) else { return };
-        let place = entry.object().containers().position(|spec| spec.name == exit.request.container);
+        let Some(entry) = self.pods.get(&exit.pod).filter(|entry| *entry.uid == *exit.uid) else { return };
+        let place = entry.object().containers().position(|spec| spec.name == exit.container);
         if let Some(index) = place.filter(|index| entry.runs(*index, &exit.run)) {
             let object = entry.object().clone();
             self.runtime.exit(&object, index, exit.code.into(), now);
         }
+    }
+
+    /// Has the command of a container run if the simulated shell knows it: the run has just begun, or was taken up.
+    pub(super) fn launch(&mut self, key: &Key, index: usize) {
+        let Some(entry) = self.pods.get_mut(key) else { return };
+        let (Program::Shell(argv), Some(run)) = (program::of(entry.object(), index), entry.run_of(index))
+        else {
+            return;
+        };
+        let Some(container) = entry.object().container(index).map(|spec| spec.name.clone()) else { return };
+        let outputs = Arc::clone(entry.outputs.get_or_insert_default());
+        outputs.begin(&container, &run);
+        let (pod, uid) = (key.clone(), entry.uid.to_string());
+        self.launches.push(Launch { pod, uid, index, container, run, argv, outputs });
+    }
+
+    /// The commands to run since the last call, each with its pod.
+    pub(crate) fn take_launches(&mut self) -> Vec<(Feed, Launch)> {
+        let launches = std::mem::take(&mut self.launches);
+        launches.into_iter().filter_map(|launch| Some((self.feed(&launch.pod)?, launch))).collect()
     }
 
     /// Shows the pod's newest state to the streams that follow it; forgets that they did when they are gone.

@@ -1,5 +1,6 @@
 //! What the manager wants written, and how a write can end. Plain data: `apply` carries it out, `Manager` takes the outcome.
 
+use crate::limits::NODE_BATCH;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, NodeStatus, PodStatus};
 use kstore_informer::{Key, Revision};
@@ -18,6 +19,31 @@ pub(crate) enum Write {
     NodeStatus { node: String, status: Box<NodeStatus> },
     /// The lease of a node: created first if it is not known to exist, else renewed first.
     Lease { node: String, exists: bool, lease: Box<Lease> },
+}
+
+impl Write {
+    /// Whether it is a node's own heartbeat or registration, and not about a pod.
+    fn is_of_node(&self) -> bool {
+        match self {
+            Self::CreateNode(_) | Self::NodeStatus { .. } | Self::Lease { .. } => true,
+            Self::PodStatus { .. } | Self::RemovePod { .. } => false,
+        }
+    }
+}
+
+/// The writes in the batches in which they are carried out: those of nodes together, up to [`NODE_BATCH`], each of a pod by
+/// itself. A transaction has one set of causes; for pods, the trace of one would show those of all.
+pub(crate) fn batches(writes: Vec<Write>) -> Vec<Vec<Write>> {
+    let (nodes, pods): (Vec<_>, Vec<_>) = writes.into_iter().partition(Write::is_of_node);
+    let mut batches: Vec<Vec<Write>> = Vec::with_capacity(nodes.len().div_ceil(NODE_BATCH) + pods.len());
+    for write in nodes {
+        match batches.last_mut().filter(|batch| batch.len() < NODE_BATCH) {
+            Some(batch) => batch.push(write),
+            None => batches.push(vec![write]),
+        }
+    }
+    batches.extend(pods.into_iter().map(|write| vec![write]));
+    batches
 }
 
 /// A write that was carried out.

@@ -3,8 +3,8 @@
 pub mod address;
 pub mod object;
 
-use crate::limits::{LEASE_INTERVAL, STATUS_INTERVAL};
-use crate::time::later;
+use crate::limits::{HEARTBEAT_TICK, LEASE_INTERVAL, STATUS_INTERVAL};
+use crate::time::{later, tick_at};
 use jiff::Timestamp;
 use std::time::Duration;
 
@@ -36,7 +36,8 @@ pub enum Input {
     Registered {
         /// The object stood before this process; its status may be old.
         adopted: bool,
-        /// How far this node's heartbeats are behind those of the first node, so that not all come at once.
+        /// How far this node's heartbeats are behind those of the first node, so that not all come at once. Beside that, they
+        /// fall on common ticks.
         offset: Duration,
     },
     /// A moment named by [`State::deadline`] has come. `stale` says that the object shows something else than the node
@@ -75,18 +76,19 @@ impl State {
 /// Takes a node on by one input.
 pub fn step(state: State, input: Input, now: Timestamp) -> (State, Vec<Output>) {
     use Output::{PostStatus, Register, RenewLease};
-    let alive = |first: Timestamp| State::Alive { lease: first, status: later(now, STATUS_INTERVAL) };
+    let due = |after: Duration| tick_at(later(now, after), HEARTBEAT_TICK);
     match (state, input) {
         (State::Unregistered, Input::Begin) => (state, vec![Register]),
         (State::Unregistered, Input::Registered { adopted, offset }) => {
-            let first = later(later(now, LEASE_INTERVAL), offset);
+            let (lease, status) = (due(LEASE_INTERVAL + offset), due(STATUS_INTERVAL + offset));
             let writes = if adopted { vec![RenewLease, PostStatus] } else { vec![RenewLease] };
-            (alive(first), writes)
+            (State::Alive { lease, status }, writes)
         }
         (State::Unregistered, Input::Stop) => (State::Stopped { registered: false }, vec![]),
         (State::Alive { .. }, Input::Stop) => (State::Stopped { registered: true }, vec![]),
         (State::Stopped { registered: true }, Input::Resume) => {
-            (alive(later(now, LEASE_INTERVAL)), vec![RenewLease, PostStatus])
+            let (lease, status) = (due(LEASE_INTERVAL), due(STATUS_INTERVAL));
+            (State::Alive { lease, status }, vec![RenewLease, PostStatus])
         }
         (State::Stopped { registered: false }, Input::Resume) => (State::Unregistered, vec![Register]),
         // A registration that was under way when the fault came.
@@ -96,11 +98,11 @@ pub fn step(state: State, input: Input, now: Timestamp) -> (State, Vec<Output>) 
         (State::Alive { mut lease, mut status }, Input::Deadline { stale }) => {
             let mut writes = Vec::new();
             if lease <= now {
-                lease = later(now, LEASE_INTERVAL);
+                lease = due(LEASE_INTERVAL);
                 writes.push(RenewLease);
             }
             if status <= now || (stale && !writes.is_empty()) {
-                status = later(now, STATUS_INTERVAL);
+                status = due(STATUS_INTERVAL);
                 writes.push(PostStatus);
             }
             (State::Alive { lease, status }, writes)
@@ -144,6 +146,19 @@ mod tests {
         let posts: Vec<_> = story.iter().filter(|(_, writes)| writes.contains(&Output::PostStatus)).collect();
         assert_eq!(leases, 30);
         assert_eq!(posts.iter().map(|(second, _)| *second).collect::<Vec<_>>(), [300]);
+    }
+
+    #[test]
+    fn nodes_with_a_similar_offset_heartbeat_at_the_same_instants() {
+        let due = |offset_millis, late_millis| {
+            let input = Input::Registered { adopted: false, offset: Duration::from_millis(offset_millis) };
+            let (state, _) = step(State::Unregistered, input, Timestamp::from_millisecond(7).unwrap());
+            // A process that wakes a little late stays on the tick.
+            let woken = later(state.deadline().unwrap(), Duration::from_millis(late_millis));
+            step(state, Input::Deadline { stale: false }, woken).0.deadline().unwrap().as_millisecond()
+        };
+        assert_eq!([due(0, 0), due(100, 40), due(200, 249)], [20_000; 3]);
+        assert_eq!(due(250, 3), 20_250);
     }
 
     #[test]

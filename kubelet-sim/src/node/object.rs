@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
+use kstore_api::quantity::Quantity as Amount;
 use std::collections::BTreeMap;
 
 /// The namespace of node leases.
@@ -147,9 +148,22 @@ pub fn stale(ours: &NodeStatus, seen: Option<&NodeStatus>) -> bool {
         HEALTHY.map(|(type_, ..)| all.iter().find(|c| c.type_ == type_).map(|c| c.status.clone()))
     };
     conditions(ours) != conditions(seen)
-        || ours.capacity != seen.capacity
+        || !same_amounts(ours.capacity.as_ref(), seen.capacity.as_ref())
         || ours.addresses != seen.addresses
         || ours.node_info != seen.node_info
+}
+
+/// Whether the amounts are equal, however they are written: the server stores 1000 as `1k`.
+fn same_amounts(
+    ours: Option<&BTreeMap<String, Quantity>>,
+    seen: Option<&BTreeMap<String, Quantity>>,
+) -> bool {
+    let (Some(ours), Some(seen)) = (ours, seen) else { return ours == seen };
+    let equal = |ours: &Quantity, seen: &Quantity| {
+        ours == seen || matches!((Amount::parse(&ours.0), Amount::parse(&seen.0)), (Ok(a), Ok(b)) if a == b)
+    };
+    ours.len() == seen.len()
+        && ours.iter().all(|(name, amount)| seen.get(name).is_some_and(|other| equal(amount, other)))
 }
 
 fn node_info(config: &Config, name: &str) -> NodeSystemInfo {
@@ -201,5 +215,25 @@ pub fn lease(name: &str, node_uid: Option<&str>, now: Timestamp) -> Lease {
             renew_time: Some(MicroTime(now)),
             ..LeaseSpec::default()
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_amount_that_the_server_writes_otherwise_is_not_stale_and_another_amount_is() {
+        let config = Config { memory: "16384Mi".to_owned(), ..Config::default() };
+        let identity = Identity::new(&config, 0).unwrap();
+        let ours = status(&config, &identity, &[], None, Timestamp::UNIX_EPOCH);
+        let shown = |name: &str, amount: &str| {
+            let mut seen = ours.clone();
+            seen.capacity.as_mut().unwrap().insert(name.to_owned(), Quantity(amount.to_owned()));
+            stale(&ours, Some(&seen))
+        };
+        assert!(!shown("pods", "1k") && !shown("memory", "16Gi"));
+        assert!(shown("pods", "999") && shown("memory", "16G") && shown("memory", "much"));
+        assert!(shown("example.com/gpu", "1"));
     }
 }

@@ -49,6 +49,9 @@ pub enum Phase {
     Image,
     /// Its image could not be had.
     ImageError(ImageError),
+    /// It cannot be created, for the reason that the kubelet gives. `None` while the API has not yet answered about the
+    /// objects that it refers to.
+    ConfigError(Option<String>),
     /// It is being created and started.
     Starting,
     /// It runs.
@@ -126,7 +129,8 @@ impl Container {
     pub fn run(&self) -> Option<&Run> {
         match &self.phase {
             Phase::Running(run) | Phase::Stopping(run) => Some(run),
-            Phase::Waiting | Phase::Image | Phase::ImageError(_) | Phase::Starting => None,
+            Phase::Waiting | Phase::Image | Phase::ImageError(_) | Phase::ConfigError(_) => None,
+            Phase::Starting => None,
             Phase::CrashLoop { .. } | Phase::Exited => None,
         }
     }
@@ -172,7 +176,8 @@ impl Container {
             Phase::Running(run) => run.verdict.next,
             Phase::ImageError(error) => Some(error.until),
             Phase::CrashLoop { until, .. } => Some(*until),
-            Phase::Waiting | Phase::Image | Phase::Starting | Phase::Stopping(_) | Phase::Exited => None,
+            Phase::Waiting | Phase::Image | Phase::ConfigError(_) | Phase::Starting => None,
+            Phase::Stopping(_) | Phase::Exited => None,
         }
     }
 

@@ -3,8 +3,11 @@
 
 pub mod adopt;
 pub mod container;
+pub mod needs;
 pub mod object;
 pub mod order;
+mod raw;
+pub mod source;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -14,6 +17,7 @@ use container::Container;
 use jiff::Timestamp;
 use std::net::IpAddr;
 
+pub(crate) use raw::Keys;
 pub use step::step;
 
 /// A pod on its node.
@@ -34,6 +38,8 @@ pub struct Pod {
 pub enum Stage {
     /// Seen; nothing asked of the runtime yet.
     Admitted,
+    /// Its volumes cannot be mounted: what the last events about it said.
+    Mounting(Vec<String>),
     /// Its network is being made.
     Sandbox,
     /// Its network could not be made and is tried again.
@@ -65,7 +71,7 @@ pub enum Why {
 /// What happens to a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// The object is new or has changed, or this process has just started.
+    /// The object, or one that it refers to, is new or has changed, or this process has just started.
     Observed,
     /// The runtime reports.
     Runtime(Event),
@@ -107,7 +113,7 @@ impl Pod {
                 let limit = self.active_until(object);
                 return containers.into_iter().chain(limit).min();
             }
-            Stage::Admitted | Stage::Sandbox => None,
+            Stage::Admitted | Stage::Mounting(_) | Stage::Sandbox => None,
             Stage::Stopping { .. } | Stage::Ended(_) => return None,
         };
         own.into_iter().chain(self.active_until(object)).min()

@@ -1,6 +1,7 @@
 //! What the kubelet reads of a Pod. Everything else in the object is skipped when it is decoded, which keeps thousands
 //! of pods small. Not for writing: the API's own types are.
 
+use super::needs::{ContainerNeeds, VolumeNeed};
 use k8s_openapi::api::core::v1::{PodStatus, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
@@ -57,6 +58,10 @@ pub struct PodSpec {
     pub termination_grace_period_seconds: Option<i64>,
     pub active_deadline_seconds: Option<i64>,
     pub readiness_gates: Vec<ReadinessGate>,
+    pub security_context: SecurityContext,
+    /// The objects that the pod's volumes show; volumes of other kinds are left out.
+    #[serde(deserialize_with = "super::raw::volumes")]
+    pub volumes: Vec<VolumeNeed>,
     pub init_containers: Vec<ContainerSpec>,
     pub containers: Vec<ContainerSpec>,
     pub ephemeral_containers: Vec<ContainerSpec>,
@@ -82,9 +87,18 @@ pub enum RestartPolicy {
     Never,
 }
 
+/// As which user a pod's or container's processes run.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the API's own field names")]
+pub struct SecurityContext {
+    pub run_as_non_root: Option<bool>,
+    pub run_as_user: Option<i64>,
+}
+
 /// One container.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(from = "super::raw::RawContainer")]
 #[expect(missing_docs, reason = "the API's own field names")]
 pub struct ContainerSpec {
     pub name: String,
@@ -95,7 +109,12 @@ pub struct ContainerSpec {
     pub readiness_probe: Option<ProbeSpec>,
     pub liveness_probe: Option<ProbeSpec>,
     pub resources: ResourceRequirements,
+    pub security_context: SecurityContext,
     pub stdin: bool,
+    pub command: Vec<String>,
+    pub args: Vec<String>,
+    /// What must be there before it is created.
+    pub needs: Option<Box<ContainerNeeds>>,
 }
 
 /// When an image is pulled.

@@ -2,8 +2,10 @@
 //! Level-triggered: a step with nothing new finds nothing to do.
 
 use super::container::{Container, Ended, ImageError, Kind, Phase, Run};
+use super::needs::{self, Readiness};
 use super::object::{ContainerSpec, PodObject};
 use super::order::{self, Outcome};
+use super::source::Sources;
 use super::{Input, Output, Pod, PodEvent, Stage, Why};
 use crate::limits::{MIN_KILL_GRACE, PULL_ERROR_SHOWN, SANDBOX_RETRY};
 use crate::probe::{self, Condemned, Verdict};
@@ -12,9 +14,15 @@ use crate::time::{between, go_duration, later};
 use jiff::Timestamp;
 
 /// Takes `pod` on by one input. `object` is its newest known object, whose spec says what should run and whether the pod
-/// is deleted. Outputs are to be carried out in their order.
-pub fn step(pod: Pod, object: &PodObject, input: Input, now: Timestamp) -> (Pod, Vec<Output>) {
-    let mut step = Step { pod, object, now, out: Vec::new() };
+/// is deleted; `sources` is what is known of the objects that it refers to. Outputs are to be carried out in their order.
+pub fn step(
+    pod: Pod,
+    object: &PodObject,
+    sources: &Sources,
+    input: Input,
+    now: Timestamp,
+) -> (Pod, Vec<Output>) {
+    let mut step = Step { pod, object, sources, now, out: Vec::new() };
     let known = step.pod.containers.len();
     step.pod.containers.extend(object.containers().skip(known).map(|_| Container::new(Kind::Ephemeral)));
     match input {
@@ -30,6 +38,7 @@ pub fn step(pod: Pod, object: &PodObject, input: Input, now: Timestamp) -> (Pod,
 struct Step<'a> {
     pod: Pod,
     object: &'a PodObject,
+    sources: &'a Sources,
     now: Timestamp,
     out: Vec<Output>,
 }
@@ -84,10 +93,60 @@ impl Step<'_> {
             return;
         }
         self.normal(index, "Pulled", message);
-        self.pod.containers[index].phase = Phase::Starting;
         self.pod.containers[index].pulls = Default::default();
-        let run = self.pod.containers[index].next_run();
-        self.out.push(Output::Runtime(Command::Start(index, run)));
+        self.create(index);
+    }
+
+    /// Creates and starts a container whose image is there, unless what it refers to is not.
+    fn create(&mut self, index: usize) {
+        match needs::container(self.object, index, self.sources) {
+            Readiness::Ready => {
+                self.pod.containers[index].phase = Phase::Starting;
+                let run = self.pod.containers[index].next_run();
+                self.out.push(Output::Runtime(Command::Start(index, run)));
+            }
+            Readiness::Unknown => self.pod.containers[index].phase = Phase::ConfigError(None),
+            Readiness::Blocked(problems) => {
+                let problem = problems.join(", ");
+                let message = format!("Error: {problem}");
+                let phase = Phase::ConfigError(Some(problem));
+                if self.pod.containers[index].phase != phase {
+                    self.warn(Some(index), "Failed", message);
+                    self.pod.containers[index].phase = phase;
+                }
+            }
+        }
+    }
+
+    /// Looks again at a container that could not be created. After an error the kubelet begins with the image.
+    fn create_again(&mut self, index: usize) {
+        let failed = self.pod.containers[index].phase != Phase::ConfigError(None);
+        if failed && needs::container(self.object, index, self.sources) == Readiness::Ready {
+            self.pod.containers[index].phase = Phase::Waiting;
+        } else {
+            self.create(index);
+        }
+    }
+
+    /// Makes the pod's network once its volumes can be mounted.
+    fn mount(&mut self) {
+        let told = match &self.pod.stage {
+            Stage::Mounting(told) => told.clone(),
+            _ => Vec::new(),
+        };
+        match needs::volumes(self.object, self.sources) {
+            Readiness::Ready => {
+                self.pod.stage = Stage::Sandbox;
+                self.out.push(Output::Runtime(Command::Sandbox));
+            }
+            Readiness::Unknown => {}
+            Readiness::Blocked(problems) => {
+                for problem in problems.iter().filter(|problem| !told.contains(problem)) {
+                    self.warn(None, "FailedMount", problem.clone());
+                }
+                self.pod.stage = Stage::Mounting(problems);
+            }
+        }
     }
 
     fn pull_failed(&mut self, index: usize, message: String) {
@@ -186,7 +245,8 @@ impl Step<'_> {
                 Phase::Running(run) if run.verdict.next.is_some_and(|next| next <= self.now) => {
                     self.judge(index);
                 }
-                Phase::Waiting | Phase::Image | Phase::ImageError(_) | Phase::Starting => {}
+                Phase::Waiting | Phase::Image | Phase::ImageError(_) | Phase::ConfigError(_) => {}
+                Phase::Starting => {}
                 Phase::Running(_) | Phase::Stopping(_) | Phase::CrashLoop { .. } | Phase::Exited => {}
             }
         }
@@ -256,7 +316,10 @@ impl Step<'_> {
             if matches!(container.phase, Phase::CrashLoop { .. }) {
                 container.phase = Phase::Exited;
             }
-            if matches!(container.phase, Phase::Waiting | Phase::Image | Phase::ImageError(_)) {
+            if matches!(
+                container.phase,
+                Phase::Waiting | Phase::Image | Phase::ImageError(_) | Phase::ConfigError(_)
+            ) {
                 let exited = container.ended.is_some();
                 container.phase = if exited { Phase::Exited } else { Phase::Waiting };
             }
@@ -266,18 +329,20 @@ impl Step<'_> {
 
     /// Does what the state calls for.
     fn advance(&mut self) {
-        match self.pod.stage {
-            Stage::Admitted => {
-                self.pod.stage = Stage::Sandbox;
-                self.out.push(Output::Runtime(Command::Sandbox));
-            }
+        match &self.pod.stage {
+            Stage::Admitted | Stage::Mounting(_) => self.mount(),
             Stage::Active => {
+                for index in 0..self.pod.containers.len() {
+                    if matches!(self.pod.containers[index].phase, Phase::ConfigError(_)) {
+                        self.create_again(index);
+                    }
+                }
                 for index in order::startable(&self.pod.containers) {
                     self.pod.containers[index].phase = Phase::Image;
                     self.out.push(Output::Runtime(Command::Image(index)));
                 }
             }
-            Stage::Stopping { why, kill_at } => {
+            &Stage::Stopping { why, kill_at } => {
                 for index in order::stoppable(&self.pod.containers) {
                     let grace = between(self.now, kill_at).max(MIN_KILL_GRACE.min(self.object.grace()));
                     let message = format!("Stopping container {}", self.spec(index).name);

@@ -3,7 +3,8 @@
 use super::adopt::adopt;
 use super::container::{Container, Phase};
 use super::object::PodObject;
-use super::{Input, Output, Pod, PodEvent, step};
+use super::source::{SourceState, Sources};
+use super::{Input, Output, Pod, PodEvent, needs, step};
 use crate::config::{Delays, Network};
 use crate::runtime::sim::SimRuntime;
 use crate::runtime::{Event, Runtime};
@@ -13,6 +14,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, PodStatus};
 use kstore_nondet::Rng;
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,12 +24,15 @@ const START: Timestamp = Timestamp::UNIX_EPOCH;
 /// One pod on one node, with a clock.
 struct World {
     object: Arc<PodObject>,
+    sources: Sources,
     pod: Pod,
     runtime: SimRuntime,
     now: Timestamp,
     shown: PodStatus,
     statuses: usize,
     removed: bool,
+    /// The objects that exist beside the pod.
+    created: Vec<String>,
     story: String,
 }
 
@@ -45,14 +50,17 @@ impl World {
             (Arc::new(object), PodStatus { phase: Some("Pending".into()), ..PodStatus::default() });
         let mut world = Self {
             object,
+            sources: Sources::default(),
             pod,
             runtime,
             now: START,
             shown,
             statuses: 0,
             removed: false,
+            created: Vec::new(),
             story: String::new(),
         };
+        world.show(&[]);
         world.drive(Input::Observed);
         world
     }
@@ -76,7 +84,7 @@ impl World {
 
     fn step(&mut self, input: Input) {
         check_invariants(&self.pod);
-        let (pod, outputs) = step(self.pod.clone(), &self.object, input, self.now);
+        let (pod, outputs) = step(self.pod.clone(), &self.object, &self.sources, input, self.now);
         self.pod = pod;
         for output in outputs {
             match output {
@@ -106,6 +114,28 @@ impl World {
             self.drive(Input::Deadline);
         }
         self.now = self.now.max(until);
+    }
+
+    /// The API says that these objects exist, each with the keys that are named; all others that the pod refers to do not.
+    fn show(&mut self, objects: &[String]) {
+        for key in needs::references(&self.object) {
+            let name = format!("{} {}", key.kind.resource(), key.name);
+            let of = |object: &&String| object.split(':').next() == Some(name.as_str());
+            let state = match objects.iter().rev().find(of) {
+                Some(object) => SourceState::Present(object.split(':').skip(1).map(str::to_owned).collect()),
+                None => SourceState::Missing,
+            };
+            self.sources.set(key, state);
+        }
+    }
+
+    /// The object, written as in [`World::show`], is created.
+    fn create(&mut self, object: &str) {
+        self.tell(&format!("-- created {object}"));
+        let known = self.created.iter().cloned().chain([object.to_owned()]).collect::<Vec<_>>();
+        self.show(&known);
+        self.created = known;
+        self.drive(Input::Observed);
     }
 
     fn delete(&mut self) {
@@ -176,6 +206,9 @@ fn container_text(status: &ContainerStatus) -> String {
 struct Case {
     title: String,
     pod: serde_yaml_ng::Value,
+    /// Objects that somebody creates, by the second: `10: configmap x:key`.
+    #[serde(default)]
+    create: BTreeMap<u64, String>,
     delete: Option<u64>,
     until: u64,
     story: String,
@@ -192,6 +225,10 @@ fn pods_live_as_their_stories_say() {
         let text = std::fs::read_to_string(&path).unwrap();
         let case: Case = serde_yaml_ng::from_str(&text).unwrap();
         let mut world = World::new(serde_yaml_ng::from_value(case.pod).unwrap());
+        for (second, object) in case.create {
+            world.run(later(START, Duration::from_secs(second)));
+            world.create(&object);
+        }
         if let Some(second) = case.delete {
             world.run(later(START, Duration::from_secs(second)));
             world.delete();
@@ -223,11 +260,11 @@ fn a_pod_goes_on_where_an_earlier_process_left_it() {
     runtime.add_node("node-0", Network::parse("10.0.0.0/24").unwrap());
     let object = Arc::new(object);
     commands.into_iter().for_each(|command| runtime.submit(&object, command, START));
-    let (mut pod, outputs) = step(pod, &object, Input::Observed, START);
+    let (mut pod, outputs) = step(pod, &object, &before.sources, Input::Observed, START);
     assert_eq!(outputs, []);
     let (_, _, event) = runtime.take_due(START).unwrap();
     assert!(matches!(event, Event::Adopted(0, _)));
-    (pod, _) = step(pod, &object, Input::Runtime(event), START);
+    (pod, _) = step(pod, &object, &before.sources, Input::Runtime(event), START);
     let after = status::compute(&pod, &object, "172.30.0.2", &before.shown, START);
     assert_eq!(after, before.shown, "nothing to write");
 }

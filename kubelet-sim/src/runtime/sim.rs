@@ -8,6 +8,7 @@ use crate::node::address::Pool;
 use crate::pod::container::{Kind, kind_of};
 use crate::pod::object::PodObject;
 use crate::probe::Health;
+use crate::program::{self, Program};
 use crate::runtime::{Command, Event, Runtime};
 use crate::time::later;
 use jiff::Timestamp;
@@ -101,7 +102,7 @@ impl SimRuntime {
     }
 
     fn sandbox(&mut self, pod: &PodObject, now: Timestamp) {
-        let (script, _) = behavior::script(&pod.metadata.annotations, "");
+        let script = behavior::script(&pod.metadata.annotations, "");
         let delay = script.sandbox.unwrap_or(self.delays.sandbox).draw(&self.rng(pod, "sandbox", 0, 0));
         let event = if pod.spec.host_network {
             Event::Sandbox(None)
@@ -127,8 +128,11 @@ impl SimRuntime {
 
     fn image(&mut self, pod: &PodObject, index: usize, now: Timestamp) {
         let Some(spec) = pod.container(index) else { return };
-        let (script, _) = behavior::script(&pod.metadata.annotations, &spec.name);
-        let host = self.nodes.get(&pod.spec.node_name);
+        let script = behavior::script(&pod.metadata.annotations, &spec.name);
+        // A script that makes pulls fail is about an image that is not there, whoever pulled one of this name before.
+        let tried = self.pods.get(pod.metadata.uid.as_str()).and_then(|held| held.pulls.get(&index));
+        let missing = script.pull.failures > tried.copied().unwrap_or(0);
+        let host = self.nodes.get(&pod.spec.node_name).filter(|_| !missing);
         let present = host.is_some_and(|host| host.images.has(&spec.image));
         let slot = Slot::Container(index);
         match image::decide(image::policy(spec), present) {
@@ -157,7 +161,7 @@ impl SimRuntime {
 
     fn start(&mut self, pod: &PodObject, index: usize, run: u32, now: Timestamp) {
         let Some(spec) = pod.container(index) else { return };
-        let (script, _) = behavior::script(&pod.metadata.annotations, &spec.name);
+        let script = behavior::script(&pod.metadata.annotations, &spec.name);
         let create = script.create.unwrap_or(self.delays.create).draw(&self.rng(pod, "create", index, run));
         let start = script.start.unwrap_or(self.delays.start).draw(&self.rng(pod, "start", index, run));
         let at = later(now, create + start);
@@ -189,6 +193,10 @@ impl SimRuntime {
     fn run_time(&self, pod: &PodObject, script: &Script, index: usize) -> Option<Delay> {
         let at_once = Delay::Fixed(Duration::ZERO);
         let kind = kind_of(pod, index, pod.container(index)?);
+        if matches!(program::of(pod, index), Program::Shell(_)) {
+            // Its command says when.
+            return None;
+        }
         match (script.run, script.exit_code, kind) {
             // It is there to look at how the others fare, and shares their script.
             (_, _, Kind::Ephemeral) => None,
@@ -215,7 +223,7 @@ impl SimRuntime {
 
     fn stop(&mut self, pod: &PodObject, index: usize, grace: Duration, now: Timestamp) {
         let Some(spec) = pod.container(index) else { return };
-        let (script, _) = behavior::script(&pod.metadata.annotations, &spec.name);
+        let script = behavior::script(&pod.metadata.annotations, &spec.name);
         let after = script.stop.after.unwrap_or(self.delays.stop).draw(&self.rng(pod, "stop", index, 0));
         let (after, code) =
             if script.stop.ignore || after > grace { (grace, 137) } else { (after, script.stop.code) };
@@ -249,7 +257,7 @@ impl Runtime for SimRuntime {
             Command::Start(index, run) => self.start(pod, index, run, now),
             Command::Adopt(index, run, start) => {
                 let Some(spec) = pod.container(index) else { return };
-                let (script, _) = behavior::script(&pod.metadata.annotations, &spec.name);
+                let script = behavior::script(&pod.metadata.annotations, &spec.name);
                 if let Some(host) = self.nodes.get_mut(&pod.spec.node_name) {
                     host.images.add(&spec.image);
                 }

@@ -98,7 +98,7 @@ fn which(names: &[String]) -> Outcome {
 }
 
 /// Whether a program is the shell itself.
-pub(super) fn is_shell(program: &str) -> bool {
+pub fn is_shell(program: &str) -> bool {
     matches!(name(program), "sh" | "bash" | "ash")
 }
 

@@ -4,6 +4,7 @@
 mod builtin;
 mod disk;
 mod files;
+mod known;
 mod parse;
 mod tar;
 #[cfg(test)]
@@ -13,7 +14,9 @@ mod tools;
 
 use crate::behavior::ExecAnswer;
 use crate::limits::INPUT_BYTES;
+pub use builtin::is_shell;
 pub use disk::{Content, Disk, Entry, Full, Room};
+pub use known::{NotRunnable, runnable};
 use parse::{Connector, Redirect, To, Word};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

@@ -72,6 +72,20 @@ impl Word {
         self.0.iter().any(|part| matches!(part, Part::Quoted(_)))
     }
 
+    /// The text of a word without variables.
+    pub(super) fn literal(&self) -> Option<String> {
+        let variable = self.0.iter().any(|part| matches!(part, Part::Variable(_)));
+        (!variable).then(|| self.expand(|_| String::new()))
+    }
+
+    /// A part that a real shell would take for a file name pattern.
+    pub(super) fn pattern(&self) -> Option<&str> {
+        self.0.iter().find_map(|part| match part {
+            Part::Text(text) if text.contains('*') => Some(text.as_str()),
+            Part::Text(_) | Part::Quoted(_) | Part::Variable(_) => None,
+        })
+    }
+
     fn plain(&self) -> Option<&str> {
         match self.0.as_slice() {
             [Part::Text(text)] => Some(text),

@@ -62,17 +62,24 @@ fn states<'a>(
             };
             (waiting(reason, Some(message)), ended.as_ref())
         }
+        (Phase::ConfigError(Some(problem)), ended) => {
+            (waiting("CreateContainerConfigError", Some(problem.clone())), ended.as_ref())
+        }
         (Phase::CrashLoop { delay, .. }, ended) => {
             let (delay, pod) = (go_duration(*delay), object.full_name());
             let message = format!("back-off {delay} restarting failed container={} pod={pod}", spec.name);
             (waiting("CrashLoopBackOff", Some(message)), ended.as_ref())
         }
-        (Phase::Waiting | Phase::Image | Phase::Starting | Phase::Exited, Some(ended)) => {
-            (terminated(ended), container.last.as_ref())
-        }
-        (Phase::Waiting | Phase::Image | Phase::Starting | Phase::Exited, None) => {
+        (
+            Phase::Waiting | Phase::Image | Phase::ConfigError(None) | Phase::Starting | Phase::Exited,
+            Some(ended),
+        ) => (terminated(ended), container.last.as_ref()),
+        (
+            Phase::Waiting | Phase::Image | Phase::ConfigError(None) | Phase::Starting | Phase::Exited,
+            None,
+        ) => {
             let initializing = container.kind == Kind::Regular && !object.spec.init_containers.is_empty();
-            let begun = matches!(container.phase, Phase::Image | Phase::Starting);
+            let begun = has_begun(container);
             let reason =
                 if initializing && !begun { "PodInitializing" } else { default_reason(container, object) };
             (waiting(reason, None), None)
@@ -80,10 +87,18 @@ fn states<'a>(
     }
 }
 
+/// Whether it is a container's turn.
+fn has_begun(container: &Container) -> bool {
+    matches!(container.phase, Phase::Image | Phase::ConfigError(_) | Phase::Starting)
+}
+
 /// What a container that has not begun waits for: pods with init containers are initializing.
 fn default_reason(container: &Container, object: &PodObject) -> &'static str {
-    let begun = matches!(container.phase, Phase::Image | Phase::Starting);
-    if !begun && !object.spec.init_containers.is_empty() { "PodInitializing" } else { "ContainerCreating" }
+    if !has_begun(container) && !object.spec.init_containers.is_empty() {
+        "PodInitializing"
+    } else {
+        "ContainerCreating"
+    }
 }
 
 fn waiting(reason: &str, message: Option<String>) -> ContainerState {

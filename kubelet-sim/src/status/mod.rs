@@ -103,6 +103,18 @@ pub fn same(a: &PodStatus, b: &PodStatus) -> bool {
         && own(a).eq(own(b))
 }
 
+/// Whether `b` differs from `a` in nothing but the generation that it observed.
+pub fn same_but_generation(a: &PodStatus, b: &PodStatus) -> bool {
+    let mut a = a.clone();
+    a.observed_generation = b.observed_generation;
+    for condition in a.conditions.iter_mut().flatten() {
+        if OWNED.contains(&condition.type_.as_str()) {
+            condition.observed_generation = b.observed_generation;
+        }
+    }
+    same(&a, b)
+}
+
 fn some(statuses: &[ContainerStatus]) -> Option<Vec<ContainerStatus>> {
     (!statuses.is_empty()).then(|| statuses.to_vec())
 }

@@ -20,6 +20,7 @@ pub(super) fn phase(pod: &Pod, object: &PodObject, previous: Option<&str>) -> &'
         Stage::Ended(Why::DeadlineExceeded) => return "Failed",
         Stage::Ended(Why::Finished | Why::Deleted) => true,
         Stage::Admitted
+        | Stage::Mounting(_)
         | Stage::Sandbox
         | Stage::SandboxRetry(_)
         | Stage::Active

@@ -1,5 +1,6 @@
 //! A command in a simulated container, and a terminal that is attached to its main process.
 
+use super::log::chosen_log;
 use super::world::container_of;
 use super::{Exit, Feed, Snapshot, Streams, Word, terminal::Line};
 use crate::limits::LINE_BYTES;
@@ -8,6 +9,7 @@ use crate::shell::{Shell, Step};
 use k8s_openapi::api::core::v1::Pod;
 use kstore_api::status::{Cause, Details, Reason, Status};
 use kstore_client::{NodeStream, StreamReader, StreamRequest, StreamWriter, Terminal};
+use kstore_informer::Key;
 
 impl Streams {
     pub(super) async fn exec(&self, feed: &Feed, argv: &[String], terminal: Terminal, stream: NodeStream) {
@@ -57,7 +59,7 @@ impl Streams {
         {
             return self.attach_to(feed, chosen, process, terminal, stream).await;
         }
-        let log = chosen.log(&snapshot.record.pod);
+        let log = chosen_log(&chosen, &snapshot);
         let reading = Reading::from_now(&log, self.clock.now());
         let (mut reader, writer) = stream.begin();
         let swallow = async {
@@ -130,8 +132,11 @@ impl Streams {
         // The end of somebody's input is no end of the process's, which others may attach to.
         let ended = ended.filter(|_| process.once || terminal.tty || session.open);
         if let Some(code) = ended {
+            let pod = Key::new(&request.namespace, &request.pod);
+            let StreamRequest { uid, container, .. } = request;
+            let exit = Exit { pod, uid, container, run: chosen.run.id, code };
             // Nobody hears it if the simulation has ended.
-            let _ = self.words.send(Word::Exit(Exit { request, run: chosen.run.id, code })).await;
+            let _ = self.words.send(Word::Exit(exit)).await;
         }
         // How the process ended is told by its container's status.
         writer.close(&Status::success(200));

@@ -1,6 +1,6 @@
 //! A container's log, sent as far as it goes, and followed if that is asked for.
 
-use super::{Feed, Snapshot, Streams};
+use super::{Feed, Outputs, Snapshot, Streams};
 use crate::log::{Chosen, Log, Reading, Step, choose, find};
 use crate::time::between;
 use kstore_api::status::Status;
@@ -14,7 +14,7 @@ impl Streams {
             Ok(chosen) => chosen,
             Err(why) => return stream.refuse(&Status::bad_request(why)),
         };
-        let reading = Reading::new(options, &chosen.log(object), self.clock.now());
+        let reading = Reading::new(options, &chosen_log(&chosen, &snapshot), self.clock.now());
         let (_reader, writer) = stream.begin();
         match self.send_log(feed, chosen, reading, options.follow, &writer).await {
             Ok(()) => writer.close(&Status::success(200)),
@@ -33,6 +33,8 @@ impl Streams {
     ) -> Result<(), Unfinished> {
         let (mut seen, mut snapshot) = feed.get();
         loop {
+            let outputs = snapshot.outputs.clone();
+            let printed = outputs.as_ref().map_or(0, |outputs| outputs.seen());
             let log = latest(&mut chosen, &snapshot);
             let now = self.clock.now();
             match reading.step(&log, now) {
@@ -51,10 +53,19 @@ impl Streams {
             tokio::select! {
                 biased;
                 () = writer.ended() => return Err(Unfinished),
+                () = printed_more(outputs.as_deref(), printed) => {}
                 newer = feed.after(seen) => (seen, snapshot) = newer,
                 () = tokio::time::sleep(next.unwrap_or_default()), if next.is_some() => {}
             }
         }
+    }
+}
+
+/// Waits until commands have printed more than `seen` says; for ever if none prints.
+async fn printed_more(outputs: Option<&Outputs>, seen: u64) {
+    match outputs {
+        Some(outputs) => outputs.after(seen).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -68,5 +79,17 @@ fn latest(chosen: &mut Chosen, snapshot: &Snapshot) -> Log {
         Some(run) => chosen.run = run,
         None => chosen.run.ended = chosen.run.ended.or(Some((chosen.run.started_at, 0))),
     }
-    chosen.log(&snapshot.record.pod)
+    chosen_log(chosen, snapshot)
+}
+
+/// The log of a run, with what its command has printed.
+pub(super) fn chosen_log(chosen: &Chosen, snapshot: &Snapshot) -> Log {
+    let object = &snapshot.record.pod;
+    let spec = object.container(chosen.container);
+    let printed = snapshot
+        .outputs
+        .as_ref()
+        .zip(spec)
+        .and_then(|(outputs, spec)| outputs.of(&spec.name, &chosen.run.id));
+    chosen.log(object, printed)
 }

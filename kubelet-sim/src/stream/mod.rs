@@ -8,21 +8,26 @@ mod http;
 mod kubelet;
 mod latest;
 mod log;
+mod outputs;
 mod port;
+mod program;
 mod terminal;
 mod world;
 
-use crate::limits::{LOOK_QUEUE, TUNNEL_RETRY_BASE, TUNNEL_RETRY_MAX};
+use crate::limits::{LOOK_QUEUE, PROGRAM_STARTS, TUNNEL_RETRY_BASE, TUNNEL_RETRY_MAX};
 use crate::manager::record::PodRecord;
 use crate::pod::Pod;
 use crate::shell::Room;
 pub(crate) use disks::Disks;
 use kstore_api::status::{Details, Reason, Status};
 use kstore_client::{ApiError, Client, NodeStream, StreamKind, StreamRequest, Tunnel};
+use kstore_informer::Key;
 use kstore_nondet::{Clock, Rng};
 pub(crate) use latest::Latest;
+pub(crate) use outputs::Outputs;
+pub(crate) use program::Launch;
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +36,7 @@ pub(crate) struct Snapshot {
     pub(crate) record: Arc<PodRecord>,
     pub(crate) machine: Pod,
     pub(crate) disks: Arc<Disks>,
+    pub(crate) outputs: Option<Arc<Outputs>>,
     /// Its node answers.
     pub(crate) reachable: bool,
     /// The object is gone.
@@ -46,9 +52,14 @@ pub(crate) struct Look {
     pub(crate) answer: oneshot::Sender<Feed>,
 }
 
-/// A stream tells the manager that the process of a container has ended by itself.
+/// The process of a container has ended by itself.
 pub(crate) struct Exit {
-    pub(crate) request: StreamRequest,
+    /// Its pod.
+    pub(crate) pod: Key,
+    /// Its pod's uid.
+    pub(crate) uid: String,
+    /// Its container.
+    pub(crate) container: String,
     /// Which run.
     pub(crate) run: String,
     pub(crate) code: u8,
@@ -70,6 +81,8 @@ pub(crate) struct Streams {
     words: mpsc::Sender<Word>,
     /// What all disks of simulated containers have together.
     room: Room,
+    /// Commands of containers that are being begun.
+    program_starts: Arc<Semaphore>,
 }
 
 impl Streams {
@@ -81,7 +94,8 @@ impl Streams {
         serving: Arc<Latest<Vec<String>>>,
     ) -> (Self, mpsc::Receiver<Word>) {
         let (words, said) = mpsc::channel(LOOK_QUEUE);
-        (Self { client, clock, rng, serving, words, room: Room::default() }, said)
+        let program_starts = Arc::new(Semaphore::new(PROGRAM_STARTS));
+        (Self { client, clock, rng, serving, words, room: Room::default(), program_starts }, said)
     }
 
     /// Keeps a tunnel open until `stop`.

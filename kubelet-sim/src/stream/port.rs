@@ -37,7 +37,7 @@ fn listener(snapshot: &Snapshot, pod: &Pod, port: u16) -> Option<String> {
     let object = &snapshot.record.pod;
     let index = object.containers().position(|spec| spec.name == container.name)?;
     snapshot.machine.containers.get(index)?.run()?;
-    let (script, _) = behavior::script(&object.metadata.annotations, &container.name);
+    let script = behavior::script(&object.metadata.annotations, &container.name);
     let meta = &object.metadata;
     Some(script.http.unwrap_or_else(|| {
         format!("simulated pod {}/{}, container {}, port {port}\n", meta.namespace, meta.name, container.name)

@@ -17,7 +17,7 @@ impl Streams {
     pub(super) async fn world(&self, snapshot: &Snapshot, container: &str, run: &str) -> World {
         let meta = &snapshot.record.pod.metadata;
         let pod = self.client.api::<Pod>().get(&meta.namespace, &meta.name).await.unwrap_or_default();
-        let (script, _) = behavior::script(&meta.annotations, container);
+        let script = behavior::script(&meta.annotations, container);
         let spec = pod.spec.clone().unwrap_or_default();
         let found = container_of(&spec, container);
         let hostname = spec.hostname.clone().unwrap_or_else(|| meta.name.chars().take(63).collect());
@@ -221,7 +221,7 @@ fn set(env: &mut Vec<(String, String)>, name: String, value: String) {
 }
 
 /// `$(NAME)` in a value, `$$` for a dollar; names that are not known stay as they are.
-fn expand(text: &str, env: &[(String, String)]) -> String {
+pub(super) fn expand(text: &str, env: &[(String, String)]) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {

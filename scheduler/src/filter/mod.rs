@@ -9,6 +9,7 @@ pub mod node_resources_fit;
 pub mod node_unschedulable;
 pub mod pod_topology_spread;
 pub mod taint_toleration;
+pub mod volume_binding;
 
 use crate::cache::NodeState;
 use crate::companions::Namespaces;
@@ -33,6 +34,8 @@ pub enum Plugin {
     NodePorts,
     /// The node has room for the pod and its requests.
     NodeResourcesFit,
+    /// The claims that the pod names exist.
+    VolumeBinding,
     /// The pod's like stay evenly spread.
     PodTopologySpread,
     /// The pod is near whom it wants, and nobody near shuns the other.
@@ -41,13 +44,14 @@ pub enum Plugin {
 
 impl Plugin {
     /// All of them, in order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::NodeUnschedulable,
         Self::NodeName,
         Self::TaintToleration,
         Self::NodeAffinity,
         Self::NodePorts,
         Self::NodeResourcesFit,
+        Self::VolumeBinding,
         Self::PodTopologySpread,
         Self::InterPodAffinity,
     ];
@@ -61,6 +65,7 @@ impl Plugin {
             Self::NodeAffinity => "NodeAffinity",
             Self::NodePorts => "NodePorts",
             Self::NodeResourcesFit => "NodeResourcesFit",
+            Self::VolumeBinding => "VolumeBinding",
             Self::PodTopologySpread => "PodTopologySpread",
             Self::InterPodAffinity => "InterPodAffinity",
         }
@@ -69,7 +74,7 @@ impl Plugin {
 
 /// A set of filters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PluginSet(u8);
+pub struct PluginSet(u16);
 
 impl PluginSet {
     /// Every filter.
@@ -226,6 +231,8 @@ pub fn may_help(plugin: Plugin, pod: &PodInfo, event: ClusterEvent<'_>) -> bool 
         Plugin::NodeAffinity => node_affinity::may_help(pod, event),
         Plugin::NodePorts => node_ports::may_help(pod, event),
         Plugin::NodeResourcesFit => node_resources_fit::may_help(pod, event),
+        // News of claims come by another way, see `Queue::on_claim`.
+        Plugin::VolumeBinding => false,
         Plugin::PodTopologySpread => pod_topology_spread::may_help(pod, event),
         Plugin::InterPodAffinity => inter_pod_affinity::may_help(pod, event),
     }
@@ -238,6 +245,6 @@ pub fn own_change_may_help(plugin: Plugin, old: &PodInfo, new: &PodInfo) -> bool
         Plugin::NodeAffinity => old.affinity != new.affinity,
         Plugin::NodeResourcesFit => old.requests.exceeds(&new.requests),
         Plugin::PodTopologySpread | Plugin::InterPodAffinity => old.labels != new.labels,
-        Plugin::NodeName | Plugin::NodePorts => false,
+        Plugin::NodeName | Plugin::NodePorts | Plugin::VolumeBinding => false,
     }
 }

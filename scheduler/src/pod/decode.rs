@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kstore_api::lenient;
 use kstore_informer::{Key, Revision};
 use serde::Deserialize;
 
@@ -19,7 +20,7 @@ use crate::taint::Toleration;
 /// # Errors
 /// When `json` is no pod, or states a quantity that is none. The apiserver stores no such object.
 pub fn decode(json: &[u8]) -> Result<PodInfo, serde_json::Error> {
-    serde_json::from_slice(json).map(PodDoc::into_info)
+    lenient::from_slice(json).map(PodDoc::into_info)
 }
 
 #[derive(Deserialize)]
@@ -65,6 +66,19 @@ struct SpecDoc {
     node_selector: Option<BTreeMap<String, String>>,
     affinity: Option<AffinityDoc>,
     topology_spread_constraints: Option<Vec<SpreadDoc>>,
+    volumes: Option<Vec<VolumeDoc>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct VolumeDoc {
+    persistent_volume_claim: Option<ClaimDoc>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ClaimDoc {
+    claim_name: String,
 }
 
 type Amounts = BTreeMap<String, Amount>;
@@ -149,6 +163,13 @@ struct ConditionDoc {
     message: Option<String>,
 }
 
+impl SpecDoc {
+    fn claims(&mut self) -> Vec<String> {
+        let volumes = self.volumes.take().into_iter().flatten();
+        volumes.filter_map(|volume| Some(volume.persistent_volume_claim?.claim_name)).collect()
+    }
+}
+
 impl PodDoc {
     fn into_info(self) -> PodInfo {
         let Self { metadata, mut spec, status } = self;
@@ -170,6 +191,7 @@ impl PodDoc {
             ports: spec.host_ports(),
             companions: spec.companions(&metadata.namespace),
             spread: spec.spread(&labels),
+            claims: spec.claims(),
             tolerations: spec.tolerations.unwrap_or_default(),
             affinity: node_affinity(spec.node_selector, spec.affinity),
             labels,

@@ -18,11 +18,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kstore_informer::Revision;
+use kstore_informer::{Key, Revision};
 use kstore_nondet::HashMap;
 
 use crate::event::ClusterEvent;
-use crate::filter::{self, PluginSet};
+use crate::filter::{self, Plugin, PluginSet};
 use crate::limits::MAX_UNSCHEDULABLE_STAY;
 use crate::pod::{PodInfo, Uid};
 
@@ -169,10 +169,28 @@ impl Queue {
 
     /// Wakes the unschedulable pods that `event`, which happened at `revision`, may help. Returns how many.
     pub fn on_event(&mut self, event: ClusterEvent<'_>, revision: Revision, now: Timestamp) -> usize {
-        let helped = |uid: &&Uid| {
-            let (_, queued) = &self.pods[*uid];
+        let helps = |queued: &QueuedPod| {
             queued.refused_by.iter().any(|plugin| filter::may_help(plugin, &queued.pod, event))
         };
+        self.wake_where(helps, revision, now)
+    }
+
+    /// Wakes the pods that were refused for a claim, of which there are news at `revision`. Returns how many.
+    pub fn on_claim(&mut self, claim: &Key, revision: Revision, now: Timestamp) -> usize {
+        let helps = |queued: &QueuedPod| {
+            queued.refused_by.contains(Plugin::VolumeBinding)
+                && filter::volume_binding::may_help(&queued.pod, claim)
+        };
+        self.wake_where(helps, revision, now)
+    }
+
+    fn wake_where(
+        &mut self,
+        helps: impl Fn(&QueuedPod) -> bool,
+        revision: Revision,
+        now: Timestamp,
+    ) -> usize {
+        let helped = |uid: &&Uid| helps(&self.pods[*uid].1);
         let woken: Vec<Uid> = self.unschedulable.values().filter(helped).cloned().collect();
         for uid in &woken {
             let (_, mut queued) = self.take(uid).expect("a pod in the pool is in the queue");

@@ -28,6 +28,8 @@ struct State {
     objects: BTreeMap<(String, String), Value>,
     /// By the resources of their selectors.
     watches: Vec<(Vec<String>, mpsc::Sender<pb::WatchBatch>)>,
+    /// Whether requests to watch stay unanswered.
+    silent: bool,
     /// How many binds to refuse before accepting one.
     refuse_binds: usize,
     /// How many binds to carry out and then answer as if the connection had broken.
@@ -70,6 +72,15 @@ impl Fake {
     /// What the binds said led to them.
     pub(super) fn causes(&self) -> Vec<String> {
         self.0.lock().unwrap().causes.clone()
+    }
+
+    /// From now on a request to watch is not answered.
+    pub(super) fn fall_silent(&self) {
+        self.0.lock().unwrap().silent = true;
+    }
+
+    fn is_silent(&self) -> bool {
+        self.0.lock().unwrap().silent
     }
 
     pub(super) fn refuse_binds(&self, count: usize) {
@@ -159,6 +170,9 @@ impl Kstore for Fake {
     }
 
     async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        if self.is_silent() {
+            std::future::pending::<()>().await;
+        }
         let request = request.into_inner();
         assert_eq!(request.after_revision, 0, "no test breaks a watch");
         let resources: Vec<_> = request.selectors.into_iter().map(|s| place(s.r#ref).0).collect();

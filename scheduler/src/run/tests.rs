@@ -168,3 +168,14 @@ async fn hundreds_of_pods_are_bound_without_overcommitting_and_the_same_seed_bin
     assert_eq!(histories[0], histories[1]);
     assert_ne!(histories[0], histories[2], "the seed breaks ties");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_scheduler_whose_caches_never_synced_stops_at_once() {
+    let fake = Fake::default();
+    fake.fall_silent();
+    let running = start(&fake, 1);
+    running.settle().await;
+    let stopped = tokio::time::Instant::now();
+    running.end().await;
+    assert_eq!(stopped.elapsed(), Duration::ZERO);
+}

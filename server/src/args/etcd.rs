@@ -1,32 +1,32 @@
 //! The flags of the etcd API's door. Not how it is opened: that is `etcd_door`.
 
-use super::{ListenAddress, UsageError};
+use super::{ETCD_API, ListenAddress, UsageError};
 use clap::Args;
 use std::path::PathBuf;
 
 /// Flags of the etcd API.
 #[derive(Debug, Args)]
 pub(super) struct EtcdArgs {
-    /// Serve the etcd v3 API of the store here; on loopback addresses only, unless clients must show certificates
-    #[arg(long, value_name = "ADDR")]
+    /// Serve the etcd v3 API on ADDR; on loopback only, unless clients must show certificates
+    #[arg(long, value_name = "ADDR", help_heading = ETCD_API)]
     etcd_listen: Option<ListenAddress>,
-    /// The URL that clients are told to come to [default: from --etcd-listen]
-    #[arg(long, value_name = "URL", value_parser = url)]
+    /// Client URL that the etcd API reports [default: from --etcd-listen]
+    #[arg(long, value_name = "URL", value_parser = url, help_heading = ETCD_API)]
     etcd_advertise: Option<String>,
-    /// Certificate chain of the etcd API (PEM); with it, the API is served over TLS only
-    #[arg(long, value_name = "FILE", requires = "etcd_key_file")]
+    /// Server certificate chain (PEM); the etcd API is then served over TLS only
+    #[arg(long, value_name = "FILE", requires = "etcd_key_file", help_heading = ETCD_API)]
     etcd_cert_file: Option<PathBuf>,
-    /// Private key of the etcd API (PEM)
-    #[arg(long, value_name = "FILE", requires = "etcd_cert_file")]
+    /// Private key of --etcd-cert-file (PEM)
+    #[arg(long, value_name = "FILE", requires = "etcd_cert_file", help_heading = ETCD_API)]
     etcd_key_file: Option<PathBuf>,
-    /// Authorities whose certificates clients of the etcd API must show (PEM)
-    #[arg(long, value_name = "FILE", requires = "etcd_cert_file")]
+    /// Certificate authorities of clients (PEM); clients must then show a certificate
+    #[arg(long, value_name = "FILE", requires = "etcd_cert_file", help_heading = ETCD_API)]
     etcd_trusted_ca_file: Option<PathBuf>,
-    /// Said for those who know the flag from etcd: --etcd-trusted-ca-file alone already asks clients for certificates
-    #[arg(long, requires = "etcd_trusted_ca_file")]
+    /// Accepted as etcd's flag; --etcd-trusted-ca-file alone already requires client certificates
+    #[arg(long, requires = "etcd_trusted_ca_file", help_heading = ETCD_API)]
     etcd_client_cert_auth: bool,
-    /// Open the etcd API to other machines although it knows nobody: whoever connects can read and write everything
-    #[arg(long)]
+    /// Serve other machines without client certificates: anyone who can connect can read and write everything
+    #[arg(long, help_heading = ETCD_API)]
     etcd_allow_anyone: bool,
 }
 

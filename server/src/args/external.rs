@@ -1,6 +1,6 @@
 //! The flags of an external etcd, which kube-apiserver has under the same names. Not how it is reached: that is `external`.
 
-use super::UsageError;
+use super::{EXTERNAL_ETCD, UsageError};
 use clap::Args;
 use kstore_apiserver::storage::etcd::Url;
 use std::path::PathBuf;
@@ -14,29 +14,29 @@ const COMPACTION: Duration = Duration::from_secs(300);
 /// Flags of an external etcd.
 #[derive(Debug, Args)]
 pub(super) struct ExternalArgs {
-    /// Keep objects in this etcd instead of a store of our own; several apiservers can share one [its members' client URLs]
-    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    /// Store objects in an external etcd (3.5 or later) at these client URLs; several apiservers can share it
+    #[arg(long, value_name = "URL", value_delimiter = ',', help_heading = EXTERNAL_ETCD)]
     etcd_servers: Vec<Url>,
-    /// Authority that certifies the members of --etcd-servers (PEM)
-    #[arg(long, value_name = "FILE")]
+    /// Certificate authority of --etcd-servers (PEM)
+    #[arg(long, value_name = "FILE", help_heading = EXTERNAL_ETCD)]
     etcd_cafile: Option<PathBuf>,
-    /// Our certificate for --etcd-servers (PEM)
-    #[arg(long, value_name = "FILE", requires = "etcd_keyfile", requires = "etcd_cafile")]
+    /// Client certificate for --etcd-servers (PEM)
+    #[arg(long, value_name = "FILE", requires = "etcd_keyfile", requires = "etcd_cafile", help_heading = EXTERNAL_ETCD)]
     etcd_certfile: Option<PathBuf>,
-    /// The private key of --etcd-certfile (PEM)
-    #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
+    /// Private key of --etcd-certfile (PEM)
+    #[arg(long, value_name = "FILE", requires = "etcd_certfile", help_heading = EXTERNAL_ETCD)]
     etcd_keyfile: Option<PathBuf>,
-    /// What our keys in --etcd-servers begin with [default: /registry]
-    #[arg(long, value_name = "PREFIX")]
+    /// Prefix of all keys in --etcd-servers [default: /registry]
+    #[arg(long, value_name = "PREFIX", help_heading = EXTERNAL_ETCD)]
     etcd_prefix: Option<String>,
-    /// How often --etcd-servers are compacted, such as 5m; 0s leaves it to others [default: 5m]
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// Interval at which --etcd-servers are compacted, such as 5m; 0s disables [default: 5m]
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = EXTERNAL_ETCD)]
     etcd_compaction_interval: Option<Duration>,
-    /// As whom we come to --etcd-servers, where they ask for a password
-    #[arg(long, value_name = "NAME", requires = "etcd_password_file")]
+    /// User name for --etcd-servers
+    #[arg(long, value_name = "NAME", requires = "etcd_password_file", help_heading = EXTERNAL_ETCD)]
     etcd_user: Option<String>,
     /// File with the password of --etcd-user
-    #[arg(long, value_name = "FILE", requires = "etcd_user")]
+    #[arg(long, value_name = "FILE", requires = "etcd_user", help_heading = EXTERNAL_ETCD)]
     etcd_password_file: Option<PathBuf>,
 }
 
@@ -92,8 +92,8 @@ impl ExternalArgs {
 }
 
 /// `5m`, `90s`, `0s`, `1h30m`: a number and a unit, once or more often.
-fn time(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no time such as 5m, 90s or 0s");
+pub(super) fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected a time such as 5m, 90s or 0s".to_owned();
     let (mut rest, mut total) = (text, Duration::ZERO);
     while !rest.is_empty() {
         let split = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;

@@ -30,8 +30,8 @@ Examples:
   kstore-server store snapshot restore etcd.db --bump-revision 1000000000 --mark-compacted";
 
 const DISARM_HELP: &str = "\
-NOSPACE is raised at the quota or when the disk is full, CORRUPT when stored data failed its checksum. Mend the reason first:
-a cause that lasts raises the alarm again at the next write. A running server with --etcd-listen ADDR is told with
+NOSPACE is raised at the quota or when the disk is nearly full, CORRUPT when stored data failed its checksum. Fix the cause first:
+a cause that lasts raises the alarm again at the next write. NOSPACE of a disk that was nearly full clears itself when there is room. A running server with --etcd-listen ADDR is told with
 `etcdctl --endpoints ADDR alarm disarm`.";
 
 /// Work on the store's directory, or on a snapshot's file, without a server.
@@ -66,7 +66,7 @@ pub enum StoreCommand {
     Snapshot(SnapshotCommand),
     /// Save what can still be read of a damaged directory
     Salvage(SaveArgs),
-    /// Take back alarms, which refuse writes
+    /// Disarm alarms, which refuse writes
     #[command(subcommand)]
     Alarm(AlarmCommand),
 }
@@ -74,7 +74,7 @@ pub enum StoreCommand {
 /// What can be done with alarms. `status` lists them.
 #[derive(Debug, Subcommand)]
 pub enum AlarmCommand {
-    /// Take back every alarm, so that writes are served again
+    /// Disarm every alarm, so that writes are served again
     #[command(after_help = DISARM_HELP)]
     Disarm(DirArgs),
 }
@@ -106,7 +106,7 @@ pub struct DirArgs {
 /// Where the store is, and where its data is to go.
 #[derive(Debug, Args)]
 pub struct SaveArgs {
-    /// The file to write; one of that name is replaced when the new one is complete
+    /// File to write; an existing file is replaced when the new one is complete
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Where the store is.
@@ -123,16 +123,16 @@ pub struct RestoreArgs {
     /// Where the store is.
     #[command(flatten)]
     pub dir: DirArgs,
-    /// Where checkpointed history lives; the server is to be started with the same
+    /// Storage engine of the history; start the server with the same
     #[arg(long, value_enum, default_value_t = Engine::Segments)]
     pub engine: Engine,
     /// Accept a file without a checksum, such as the database of an etcd's data directory
     #[arg(long)]
     pub skip_hash_check: bool,
-    /// Move the revision on by so many
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "mark_compacted")]
+    /// Raise the revision by N
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "mark_compacted", value_parser = super::number::count::<u64>)]
     pub bump_revision: u64,
-    /// Compact everything before the revision that was moved on
+    /// Mark all history before the raised revision as compacted
     #[arg(long, requires = "bump_revision")]
     pub mark_compacted: bool,
 }

@@ -144,3 +144,52 @@ fn listen_addresses_are_host_and_port() {
         assert_eq!(parsed.as_ref().map(|a| (a.host.as_str(), a.port)), expected, "{text}");
     }
 }
+
+#[test]
+fn a_number_that_is_none_is_refused_in_words_that_say_what_is_expected() {
+    for (flags, expected) in [
+        ("--nodes many", "invalid value 'many' for '--nodes <N>': expected a whole number from 0 to 20000"),
+        ("--nodes 20001", "expected a whole number from 0 to 20000"),
+        ("--nodes=-1", "expected a whole number from 0 to 20000"),
+        (
+            "--quota-bytes 2GiB",
+            "'--quota-bytes <N>': expected a whole number of bytes, for example 2147483648",
+        ),
+        ("--history 5", "none of: a time such as 30s, 5m, 2h or 7d; a count such as 10000revs; all"),
+        ("--listen 127.0.0.1:http", "`http` is not a port (0 to 65535)"),
+        ("--etcd-servers http://a:1 --etcd-compaction-interval x", "expected a time such as 5m, 90s or 0s"),
+        ("explain pod/x --depth deep", "expected a whole number, zero or more"),
+        ("explain pod/x --since yesterday", "expected a time such as 5m, 90s or 0s"),
+        (
+            "store snapshot restore f --mark-compacted --bump-revision x",
+            "expected a whole number, zero or more",
+        ),
+    ] {
+        let refused =
+            Cli::try_parse_from(format!("kstore-server {flags}").split(' ')).unwrap_err().to_string();
+        assert!(refused.contains(expected), "{flags}: {refused}");
+        assert!(!refused.contains("invalid digit"), "{flags}: {refused}");
+    }
+}
+
+#[test]
+fn help_groups_every_flag_of_the_server_under_a_heading() {
+    use clap::CommandFactory as _;
+    let command = Cli::command();
+    let mut headings = Vec::new();
+    for flag in command.get_arguments().filter(|arg| !["help", "version"].contains(&arg.get_id().as_str())) {
+        let heading = flag.get_help_heading().unwrap_or_else(|| panic!("{flag} has no heading"));
+        if !headings.contains(&heading) {
+            headings.push(heading);
+        }
+    }
+    assert_eq!(headings, [STORAGE, SERVING, COMPONENTS, ETCD_API, EXTERNAL_ETCD, LOGGING]);
+}
+
+#[test]
+fn the_log_format_may_stand_before_or_after_a_subcommand() {
+    let format = |line: &str| Cli::try_parse_from(line.split(' ')).unwrap().log_format;
+    assert_eq!(format("kstore-server"), LogFormat::Text);
+    assert_eq!(format("kstore-server --log-format json"), LogFormat::Json);
+    assert_eq!(format("kstore-server run --log-format json -- true"), LogFormat::Json);
+}

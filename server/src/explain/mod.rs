@@ -1,17 +1,21 @@
-//! `kstore-server explain KIND/NAME`: the causal tree of an object, as text. Asks a running server; what caused what is
-//! the apiserver's knowledge.
+//! `kstore-server explain KIND/NAME`: the causal tree of an object, as text, JSON or YAML. Asks a running server; what caused what
+//! is the apiserver's knowledge.
 
+mod summary;
+mod trace;
 mod tree;
 
-use crate::args::{DEFAULT_DATA_DIR, ExplainArgs};
+use crate::args::{DEFAULT_DATA_DIR, ExplainArgs, ExplainOutput};
 use crate::wiring;
 use anyhow::{Context, anyhow, bail};
 use kstore_api::kind::{RESOURCES, Resource};
 use kstore_client::{Client, Kubeconfig};
+use kstore_nondet::Nondet;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use trace::{Filter, Trace};
 
 /// Prints the tree.
 pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
@@ -19,6 +23,7 @@ pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
         args.object.split_once('/').context("say which object: KIND/NAME, for example deployment/web")?;
     let resource =
         find(kind).with_context(|| format!("`{kind}` is no kind of this API; see kubectl api-resources"))?;
+    let filter = filter(&args)?;
     let path = kubeconfig_path(args.kubeconfig, std::env::var_os("KUBECONFIG"))?;
     let kubeconfig =
         Kubeconfig::read(&path).map_err(|error| anyhow!("cannot use the kubeconfig: {error}"))?;
@@ -31,11 +36,36 @@ pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
         let client = client.with_context(|| format!("cannot reach {}", kubeconfig.server))?;
         let answer =
             client.get_path(&query(resource, &namespace, name)).await.map_err(|error| anyhow!("{error}"))?;
-        let trace: tree::Trace =
-            serde_json::from_slice(&answer).context("the server's answer is no trace")?;
+        let trace: Trace = serde_json::from_slice(&answer).context("the server's answer is no trace")?;
+        let text = shown(trace.filtered(&filter), args.output, args.all)?;
         // Nobody may be reading any more (a pager that was left).
-        let _ = std::io::stdout().write_all(tree::render(&trace).as_bytes());
+        let _ = std::io::stdout().write_all(text.as_bytes());
         Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// What the flags ask for.
+fn filter(args: &ExplainArgs) -> anyhow::Result<Filter> {
+    let kind = |text: &String| match find(text) {
+        Some(resource) => Ok(resource.plural.to_owned()),
+        None => Err(anyhow!("`{text}` in --kind is no kind of this API; see kubectl api-resources")),
+    };
+    let kinds = args.kind.iter().map(kind).collect::<Result<_, _>>()?;
+    let since = args.since.map(|since| Nondet::real().clock.now().checked_sub(since)).transpose()?;
+    Ok(Filter { kinds, by: args.by.clone(), since, depth: args.depth })
+}
+
+/// What is printed. A tree that is larger than anybody reads is summed up, unless all of it is asked for.
+fn shown(trace: Trace, output: ExplainOutput, all: bool) -> anyhow::Result<String> {
+    Ok(match output {
+        ExplainOutput::Json => serde_json::to_string_pretty(&trace)? + "\n",
+        ExplainOutput::Yaml => serde_yaml_ng::to_string(&trace)?,
+        ExplainOutput::Text if trace.writes.is_empty() => "no writes match\n".to_owned(),
+        ExplainOutput::Text if all => tree::render(&trace),
+        ExplainOutput::Text => {
+            let text = tree::render(&trace);
+            if text.lines().count() > summary::SUMMARY_FROM { summary::render(trace) } else { text }
+        }
     })
 }
 

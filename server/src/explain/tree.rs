@@ -1,68 +1,101 @@
-//! A causal tree as text: one write per line, indented under its cause, with the time since the first. Pure.
+//! A causal tree as text: one write per line, indented under its cause, with the time since the first. Repeated writes, such as
+//! heartbeats, are one line with their number. Pure.
 
+use super::trace::{Node, Trace};
 use jiff::Timestamp;
-use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What the server knows about an object.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Trace {
-    writes: Vec<Node>,
+/// A line of the tree: one write, or several of one actor that did the same to one object.
+struct Line<'a> {
+    first: &'a Node,
+    last: &'a Node,
+    count: usize,
+    children: Vec<Line<'a>>,
 }
 
-/// One write.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Node {
-    revision: i64,
-    time: Timestamp,
-    object: String,
-    effect: String,
-    verb: String,
-    user: String,
-    agent: String,
-    children: Vec<Node>,
-    #[serde(default)]
-    truncated: bool,
+/// What repeated writes have in common.
+type Sameness<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
+
+fn sameness(node: &Node) -> Sameness<'_> {
+    (&node.user, &node.agent, &node.verb, &node.effect, &node.object)
 }
 
 /// The text, one tree per root.
 pub(crate) fn render(trace: &Trace) -> String {
     let mut out = String::new();
-    for root in &trace.writes {
-        let _ = writeln!(out, "{}  {}", root.time, root.describe());
-        branches(&mut out, &root.children, "", root.time);
+    for root in fold(&trace.writes) {
+        let _ = writeln!(out, "{}  {}", root.first.time, root.describe());
+        branches(&mut out, &root.children, "", root.first.time);
     }
     out
 }
 
-fn branches(out: &mut String, children: &[Node], indent: &str, start: Timestamp) {
+/// The lines of writes with one cause. Writes that nothing followed from are one line if they are the same; so is a chain of the
+/// same writes, each of which is the only one that followed from the one before.
+fn fold(nodes: &[Node]) -> Vec<Line<'_>> {
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    let mut leaves: BTreeMap<Sameness<'_>, usize> = BTreeMap::new();
+    for node in nodes {
+        let (mut last, mut count) = (node, 1);
+        while let [only] = last.children.as_slice()
+            && sameness(only) == sameness(node)
+        {
+            (last, count) = (only, count + 1);
+        }
+        let is_leaf = last.children.is_empty() && !last.truncated;
+        if let Some(at) = leaves.get(&sameness(node)).filter(|_| is_leaf) {
+            let line = &mut lines[*at];
+            line.count += count;
+            line.last = if last.time > line.last.time { last } else { line.last };
+        } else {
+            if is_leaf {
+                leaves.insert(sameness(node), lines.len());
+            }
+            lines.push(Line { first: node, last, count, children: fold(&last.children) });
+        }
+    }
+    lines
+}
+
+fn branches(out: &mut String, children: &[Line<'_>], indent: &str, start: Timestamp) {
     for (index, child) in children.iter().enumerate() {
-        let last = index + 1 == children.len();
-        let (knot, below) = if last { ("└─", "   ") } else { ("├─", "│  ") };
-        let since = child.time.duration_since(start).as_secs_f64();
+        let is_last = index + 1 == children.len();
+        let (knot, below) = if is_last { ("└─", "   ") } else { ("├─", "│  ") };
+        let since = seconds(start, child.first.time);
         let _ = writeln!(out, "{indent}{knot} {since:+.3}s  {}", child.describe());
         branches(out, &child.children, &format!("{indent}{below}"), start);
     }
 }
 
-impl Node {
+fn seconds(from: Timestamp, to: Timestamp) -> f64 {
+    to.duration_since(from).as_secs_f64()
+}
+
+impl Line<'_> {
     /// `#45  deployment-controller created replicasets/default/web-5d7`
     fn describe(&self) -> String {
-        let program = self.agent.split(['/', ' ']).next().unwrap_or_default();
-        let who = match (program, self.user.as_str()) {
-            ("", user) => user.to_owned(),
-            (program, user) if user.starts_with("system:") => program.to_owned(),
-            (program, user) => format!("{user} ({program})"),
+        let Node { revision, effect, object, .. } = self.first;
+        let actor = self.first.actor();
+        let part = match self.first.subresource() {
+            "" => String::new(),
+            subresource => format!(" [{subresource}]"),
         };
-        let (_, subresource) = self.verb.split_once('/').unwrap_or_default();
-        let part = if subresource.is_empty() { String::new() } else { format!(" [{subresource}]") };
-        let more = if self.truncated { "  … and more; explain this object to see it" } else { "" };
-        format!("#{}  {who} {} {}{part}{more}", self.revision, self.effect, self.object)
+        let times = match self.count {
+            1 => String::new(),
+            count => {
+                let span = seconds(self.first.time, self.last.time);
+                format!("  ×{count} in {span:.3}s, to #{}", self.last.revision)
+            }
+        };
+        let more = if self.last.truncated { "  … and more; explain this object to see it" } else { "" };
+        format!("#{revision}  {actor} {effect} {object}{part}{times}{more}")
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::trace::Filter;
     use super::*;
     use serde_json::{Value, json};
 
@@ -73,11 +106,15 @@ mod tests {
             "user": user, "agent": agent, "causes": [], "children": children })
     }
 
-    #[test]
-    fn a_tree_reads_from_cause_to_effect() {
-        let manager = "system:kube-controller-manager";
+    fn trace(writes: Vec<Value>) -> Trace {
+        serde_json::from_value(json!({ "kind": "Trace", "writes": writes })).unwrap()
+    }
+
+    const MANAGER: &str = "system:kube-controller-manager";
+
+    fn rollout() -> Trace {
         let pod = |n: i64, name: &str, children| {
-            node(n, n * 1000, [manager, "replicaset-controller/kstore", "create", "created", name], children)
+            node(n, n * 1000, [MANAGER, "replicaset-controller/kstore", "create", "created", name], children)
         };
         let bound = node(
             9,
@@ -88,30 +125,57 @@ mod tests {
         let set = node(
             6,
             6000,
-            [manager, "deployment-controller/kstore", "create", "created", "replicasets/a/web-1"],
+            [MANAGER, "deployment-controller/kstore", "create", "created", "replicasets/a/web-1"],
             json!([pod(7, "pods/a/x", json!([bound])), pod(8, "pods/a/y", json!([]))]),
         );
-        let status = node(
-            10,
-            10_500,
-            [manager, "deployment-controller/kstore", "update/status", "updated", "deployments/a/web"],
-            json!([]),
-        );
-        let root = node(
-            5,
-            0,
-            ["kubernetes-admin", "kubectl/v1.32 (linux)", "create", "created", "deployments/a/web"],
-            json!([set, status]),
-        );
-        let trace: Trace = serde_json::from_value(json!({ "kind": "Trace", "writes": [root] })).unwrap();
+        let status = |n: i64, micros| {
+            let what =
+                [MANAGER, "deployment-controller/kstore", "update/status", "updated", "deployments/a/web"];
+            node(n, micros, what, json!([]))
+        };
+        let kubectl = ["kubernetes-admin", "kubectl/v1.32 (linux)", "create", "created", "deployments/a/web"];
+        trace(vec![node(5, 0, kubectl, json!([set, status(10, 10_500), status(12, 20_500)]))])
+    }
+
+    #[test]
+    fn a_tree_reads_from_cause_to_effect_and_repeated_writes_are_one_line() {
         let expected = "\
 2026-01-01T00:00:00Z  #5  kubernetes-admin (kubectl) created deployments/a/web
 ├─ +0.006s  #6  deployment-controller created replicasets/a/web-1
 │  ├─ +0.007s  #7  replicaset-controller created pods/a/x
 │  │  └─ +0.009s  #9  scheduler updated pods/a/x [binding]
 │  └─ +0.008s  #8  replicaset-controller created pods/a/y
-└─ +0.011s  #10  deployment-controller updated deployments/a/web [status]
+└─ +0.011s  #10  deployment-controller updated deployments/a/web [status]  ×2 in 0.010s, to #12
 ";
-        assert_eq!(render(&trace), expected);
+        assert_eq!(render(&rollout()), expected);
+    }
+
+    #[test]
+    fn heartbeats_are_folded_as_roots_and_as_chains() {
+        let beat = |n: i64, children| {
+            let what = ["system:node:n", "kubelet/kstore", "update/status", "updated", "nodes/n"];
+            node(n, n * 1_000_000, what, children)
+        };
+        let chain = beat(3, json!([beat(4, json!([beat(5, json!([]))]))]));
+        let text = render(&trace(vec![beat(1, json!([])), beat(2, json!([])), chain]));
+        assert_eq!(text, "2026-01-01T00:00:01Z  #1  kubelet updated nodes/n [status]  ×5 in 4.000s, to #5\n");
+    }
+
+    #[test]
+    fn filters_keep_what_matches_and_what_led_to_it() {
+        let shown = |filter: Filter| render(&rollout().filtered(&filter));
+        let of = |text: &str| vec![text.to_owned()];
+        let pods = shown(Filter { kinds: of("pods"), ..Filter::default() });
+        assert!(pods.contains("pods/a/y") && pods.contains("replicasets/a/web-1"), "{pods}");
+        assert!(!pods.contains("[status]"), "{pods}");
+        let scheduler = shown(Filter { by: of("scheduler"), ..Filter::default() });
+        assert!(scheduler.contains("[binding]") && !scheduler.contains("pods/a/y"), "{scheduler}");
+        let since = Some("2026-01-01T00:00:00.0085Z".parse().unwrap());
+        let late = shown(Filter { since, ..Filter::default() });
+        assert!(late.contains("[binding]") && !late.contains("pods/a/y"), "{late}");
+        assert_eq!(shown(Filter { by: of("nobody"), ..Filter::default() }), "");
+        let shallow = shown(Filter { depth: Some(1), ..Filter::default() });
+        assert_eq!(shallow.lines().count(), 3, "{shallow}");
+        assert!(shallow.contains("web-1  … and more"), "{shallow}");
     }
 }

@@ -105,6 +105,7 @@ fn decode_body(bytes: &[u8]) -> Result<Manifest, DecodeError> {
 mod tests {
     use super::*;
     use crate::Alarm;
+    use crate::alarm::AlarmChange;
 
     fn basics() -> Basics {
         Basics {
@@ -136,7 +137,8 @@ mod tests {
 
     #[test]
     fn a_manifest_reads_back_and_any_flipped_bit_is_noticed() {
-        let manifest = basics().with(Alarms::default().with(Alarm::Corrupt, true), 9);
+        let alarms = Alarms::default().after(AlarmChange::Raise(Alarm::Corrupt)).after(AlarmChange::LowDisk);
+        let manifest = basics().with(alarms, 9);
         let bytes = encode(&manifest);
         assert_eq!(decode(&bytes), Some(Ok(manifest)));
         for at in 0..bytes.len() {

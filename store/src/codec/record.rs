@@ -1,7 +1,8 @@
 //! The log's record: the effects of one commit, complete in themselves.
 //!
 //! Version 1 has no alarms; version 2 has the set of them behind it. What a commit changes decides which is written, so that
-//! a log in which no alarm was ever raised can still be read by what only knows version 1.
+//! a log in which no alarm was ever raised can still be read by what only knows version 1. A set with a bit that a program does
+//! not know is malformed to it.
 
 use bincode::{BorrowDecode, Encode};
 
@@ -117,7 +118,7 @@ mod tests {
             note in option::of(vec(any::<u8>(), 0..9)),
             leases in vec((any::<i64>(), option::of(any::<i64>())), 0..4),
             compacted in option::of(any::<i64>()),
-            alarms in option::of(0u8..4),
+            alarms in option::of(0u8..8),
         ) {
             let event = |(key, value, put): &(Vec<u8>, Vec<u8>, bool)| Arc::new(Event {
                 kind: if *put { EventKind::Put } else { EventKind::Delete },

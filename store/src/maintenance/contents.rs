@@ -4,7 +4,7 @@
 use bytes::Bytes;
 
 use super::snapshot_file::{SnapshotFile, SnapshotFileError};
-use crate::alarm::Alarms;
+use crate::alarm::{AlarmChange, Alarms};
 use crate::bbolt::read::ReadError;
 use crate::codec::etcd::parse_key;
 use crate::commit::RecordKey;
@@ -73,7 +73,7 @@ pub(super) fn read(file: &SnapshotFile, sink: &mut Sink<'_>) -> Result<Contents,
     })?;
     visit(layout::ALARM, &mut |contents, key, _| {
         let alarm = layout::decode_alarm(key).ok_or("an alarm is malformed")?;
-        contents.alarms = contents.alarms.with(alarm, true);
+        contents.alarms = contents.alarms.after(AlarmChange::Raise(alarm));
         Ok(())
     })?;
     visit(layout::META, &mut |contents, key, value| parse_meta(contents, key, value))?;

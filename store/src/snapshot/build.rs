@@ -68,7 +68,9 @@ impl<'w, W: Write + Seek> Builder<'w, W> {
         let notes = std::mem::take(&mut self.notes).finish(&mut self.pages);
         let mut buckets = vec![(layout::KEY, keys), (layout::NOTES, notes), self.leases(closing)?];
         buckets.extend(EMPTY.map(|name| self.small(name, &[])));
-        let alarms = closing.alarms.iter().map(|alarm| layout::encode_alarm(closing.cluster, alarm));
+        // Too little free space is a matter of this file system, not of the data.
+        let alarms = closing.alarms.iter().filter(|alarm| closing.alarms.is_kept(*alarm));
+        let alarms = alarms.map(|alarm| layout::encode_alarm(closing.cluster, alarm));
         let alarms: Vec<_> = alarms.collect();
         let alarms: Vec<_> = alarms.iter().map(|key| (key.as_slice(), Vec::new())).collect();
         buckets.push(self.small(layout::ALARM, &alarms));

@@ -10,8 +10,8 @@ use kstore_nondet::Rng;
 use super::conformance::{block_on, tiny};
 use crate::disk::sim::{Fault, Policy, SimDisk, Verb};
 use crate::{
-    Alarm, Config, Delete, EngineKind, KeyRange, Limits, Op, Range, Revision, Store, StoreStatus, Txn,
-    TxnError,
+    Alarm, Config, Delete, EngineKind, KeyRange, Limits, NoSpaceReason, Op, Range, Revision, Store,
+    StoreStatus, Txn, TxnError,
 };
 
 const DIR: &str = "/data";
@@ -83,9 +83,8 @@ fn the_alarm_is_raised_before_the_disk_is_full_and_what_frees_space_works() {
         store.compact_physical(store.revision()).await.unwrap();
         store.defragment().await.unwrap();
         assert!(disk.used() < 200 << 10, "{} bytes are used", disk.used());
-        assert_eq!(put(&store, "k".to_owned(), 1).await, Err(TxnError::NoSpace), "until it is disarmed");
-        assert_eq!(store.alarm_disarm(Alarm::NoSpace).await, Ok(true));
-        assert!(put(&store, "k".to_owned(), 1).await.is_ok());
+        assert!(put(&store, "k".to_owned(), 1).await.is_ok(), "there is room again");
+        assert_eq!((store.alarms(), store.no_space_reason()), (vec![], None));
         assert_eq!(state(&open(&disk.crash(Policy::Nothing, 1), &config)).len(), 1);
     });
 }
@@ -104,6 +103,77 @@ fn a_store_on_a_disk_that_is_nearly_full_opens_with_the_alarm_and_reads() {
         let store = open(&disk, &config);
         assert_eq!((store.alarms(), state(&store)), (vec![Alarm::NoSpace], acknowledged));
         delete_all(&store).await;
+    });
+}
+
+#[test]
+fn an_alarm_for_low_disk_space_names_the_directory_and_the_threshold_and_ends_when_there_is_room() {
+    block_on(async {
+        let disk = SimDisk::default();
+        let config = config(100 << 10, 10 << 10);
+        disk.set_capacity(Some(60 << 10));
+        let store = open(&disk, &config);
+        assert_eq!(put(&store, "k".to_owned(), 1).await, Err(TxnError::NoSpace));
+        assert_eq!(store.alarms(), [Alarm::NoSpace]);
+        let reason = store.no_space_reason().unwrap();
+        let NoSpaceReason::LowDisk { dir, free, least } = &reason else { panic!("{reason:?}") };
+        assert_eq!((dir.as_path(), *least), (Path::new(DIR), 100 << 10));
+        assert!(*free < 60 << 10);
+        let text = reason.to_string();
+        assert!(text.contains("/data has") && text.contains("less than the 102400 bytes"), "{text}");
+        assert!(text.contains("`kstore-server store alarm disarm --data-dir /data`"), "{text}");
+
+        let reopened = open(&disk.crash(Policy::Nothing, 1), &config);
+        assert_eq!(reopened.alarms(), [Alarm::NoSpace], "it is durable");
+        disk.set_capacity(None);
+        delete_all(&store).await;
+        assert_eq!(store.alarms(), [], "also if nothing is written: the background looks");
+    });
+}
+
+#[test]
+fn an_alarm_for_low_disk_space_ends_with_the_first_write_after_a_restart_with_room() {
+    block_on(async {
+        let disk = SimDisk::default();
+        let config = config(100 << 10, 10 << 10);
+        disk.set_capacity(Some(60 << 10));
+        let store = open(&disk, &config);
+        assert_eq!(put(&store, "k".to_owned(), 1).await, Err(TxnError::NoSpace));
+        store.close().await;
+        disk.set_capacity(None);
+        let store = open(&disk, &config);
+        assert_eq!(store.no_space_reason(), None);
+        assert!(put(&store, "k".to_owned(), 1).await.is_ok());
+        assert_eq!(store.alarms(), []);
+    });
+}
+
+#[test]
+fn room_on_the_disk_ends_neither_an_alarm_raised_by_hand_nor_that_of_the_quota() {
+    block_on(async {
+        for by_quota in [false, true] {
+            let disk = SimDisk::default();
+            let mut config = config(100 << 10, 10 << 10);
+            config.limits.quota_bytes = by_quota.then_some(10 << 10);
+            let store = open(&disk, &config);
+            if by_quota {
+                fill(&store, 500).await;
+            }
+            disk.set_capacity(Some(disk.used() + (50 << 10)));
+            if !by_quota {
+                fill(&store, 500).await;
+                assert_eq!(store.alarm_raise(Alarm::NoSpace).await, Ok(true), "for one more reason");
+            }
+            disk.set_capacity(None);
+            assert_eq!(put(&store, "k".to_owned(), 1).await, Err(TxnError::NoSpace));
+            let reason = store.no_space_reason().unwrap();
+            assert!(matches!(reason, NoSpaceReason::Raised { .. }), "{reason:?}");
+            assert!(reason.to_string().contains("--data-dir /data"), "{reason}");
+            delete_all(&store).await;
+            store.compact_physical(store.revision()).await.unwrap();
+            assert_eq!(store.alarm_disarm(Alarm::NoSpace).await, Ok(true));
+            assert!(put(&store, "k".to_owned(), 1).await.is_ok());
+        }
     });
 }
 

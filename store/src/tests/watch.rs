@@ -213,6 +213,45 @@ fn a_watcher_overtaken_by_compaction_learns_it_and_ends() {
 }
 
 #[test]
+fn a_calm_store_releases_old_commits_and_watchers_read_them_from_the_engine() {
+    block_on(async {
+        let limits = Limits { window_calm_bytes: 0, ..Limits::default() };
+        let store = store_with(limits.clone()).await;
+        let in_window = || store.driver().core().visible().window.len();
+        for _ in 0..2_000 {
+            put(&store, "k").await;
+        }
+        tokio::time::sleep(limits.window_age + limits.window_age / 2).await;
+        assert_eq!(in_window(), 2_000, "old is what was there an age before the last look");
+        put(&store, "k").await;
+        tokio::time::sleep(limits.window_age).await;
+        assert_eq!(in_window(), 1, "what is younger is left");
+        tokio::time::sleep(limits.window_age).await;
+        assert_eq!(in_window(), 0);
+        let mut late = store.watch(all().from(Revision(2))).unwrap();
+        for revision in 2..=2_002 {
+            assert_eq!(now(&mut late).unwrap().unwrap().revision, Revision(revision));
+        }
+        put(&store, "k").await;
+        assert_eq!(now(&mut late).unwrap().unwrap().revision, Revision(2_003));
+    });
+}
+
+#[test]
+fn a_calm_store_keeps_a_few_commits_in_memory() {
+    block_on(async {
+        let limits = Limits { window_calm_bytes: 4_096, ..Limits::default() };
+        let store = store_with(limits.clone()).await;
+        for _ in 0..2_000 {
+            put(&store, "k").await;
+        }
+        tokio::time::sleep(3 * limits.window_age).await;
+        let left = store.driver().core().visible().window.len();
+        assert!((10..100).contains(&left), "{left} commits");
+    });
+}
+
+#[test]
 fn watches_end_with_their_store_and_an_empty_range_is_refused() {
     block_on(async {
         let store = store().await;

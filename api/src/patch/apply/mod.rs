@@ -21,6 +21,7 @@ mod scale;
 mod set;
 #[cfg(test)]
 mod tests;
+mod touch;
 mod typed;
 mod walk;
 
@@ -42,6 +43,7 @@ pub use managed::Operation;
 pub use node::ObjectType;
 pub use reset::{Reset, reset_fields};
 pub use scale::{books_of_scale, books_of_workload};
+pub use touch::touch;
 
 /// Fields that nobody owns: they are the system's.
 const SYSTEM_FIELDS: &[&str] = &[

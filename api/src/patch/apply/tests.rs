@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{ApplyError, Conflict, ObjectType, Reset, Write, apply, reset_fields, track_update};
+use super::{ApplyError, Conflict, ObjectType, Reset, Write, apply, reset_fields, touch, track_update};
 use crate::schema::fill::fill;
 use crate::{kind, schema};
 
@@ -375,6 +375,85 @@ fn entries_in_versions_that_are_gone_go_with_the_next_write() {
     track_update(Some(&live), &mut new, &by("two", NOW), deployment());
     assert_eq!(owned(&new, "one"), Value::Null);
     assert_eq!(owned(&new, "two"), json!({"f:spec": {"f:paused": {}}}));
+}
+
+/// A Lease as `manager` creates it, with what else it states of the metadata.
+fn lease(manager: &str, metadata: Value) -> Value {
+    let mut new = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata,
+        "spec": {"holderIdentity": "n", "leaseDurationSeconds": 40, "renewTime": "2024-05-01T10:00:00.000000Z"}});
+    track_update(None, &mut new, &renewal(manager, NOW), lease_type());
+    new
+}
+
+fn lease_type() -> ObjectType<'static> {
+    ObjectType::BuiltIn(schema::of("coordination.k8s.io", "v1", "Lease").unwrap())
+}
+
+fn renewal<'a>(manager: &'a str, now: &'a str) -> Write<'a> {
+    let api_version = "coordination.k8s.io/v1";
+    Write { manager, subresource: "", api_version, now, reset: Reset::Fields(&[]) }
+}
+
+/// The object after `manager` wrote these members of the spec; and whether [`touch`] did the same to one as [`track_update`].
+fn renewed(live: &Value, manager: &str, spec: &Value) -> (Value, bool) {
+    let mut new = live.clone();
+    for (name, value) in spec.as_object().unwrap() {
+        new["spec"][name] = value.clone();
+    }
+    let (mut touched, mut tracked) = (new.clone(), new.clone());
+    let write = renewal(manager, LATER);
+    let is_touched = touch(&mut touched, &write, &["spec", "renewTime"]);
+    track_update(Some(live), &mut tracked, &write, lease_type());
+    let want = if is_touched { &tracked } else { &new };
+    assert_eq!(&touched, want, "{manager} {spec}");
+    (tracked, is_touched)
+}
+
+#[test]
+fn a_renewal_by_the_owner_moves_the_time_of_its_entry_as_tracking_does() {
+    let time = json!({"renewTime": "2024-05-01T10:00:10.000000Z"});
+    let owner = json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}]);
+    for metadata in [
+        json!({"name": "n", "namespace": "ns"}),
+        json!({"name": "n", "namespace": "ns", "ownerReferences": owner, "labels": {"a": "b"}, "finalizers": ["x/y"]}),
+    ] {
+        let live = lease("kubelet", metadata);
+        let (again, is_touched) = renewed(&live, "kubelet", &time);
+        assert!(is_touched);
+        assert_eq!(again["metadata"]["managedFields"][0]["time"], LATER);
+        // An entry of another manager, for other fields, is in the way of nothing, wherever it is in the order.
+        for other in ["a", "z"] {
+            let mut marked = again.clone();
+            marked["metadata"]["annotations"] = json!({"k": "v"});
+            track_update(Some(&again), &mut marked, &renewal(other, NOW), lease_type());
+            assert_eq!(marked["metadata"]["managedFields"].as_array().map(Vec::len), Some(2));
+            assert!(renewed(&marked, "kubelet", &time).1);
+        }
+    }
+    let mut bare = lease("kubelet", json!({"name": "n", "namespace": "ns"}));
+    bare["metadata"].as_object_mut().unwrap().remove("managedFields");
+    assert!(renewed(&bare, "kubelet", &time).1, "an object without managed fields stays so");
+    assert!(renewed(&lease("", json!({"name": "n"})), "", &time).1, "a manager without a name is unknown");
+}
+
+#[test]
+fn a_renewal_that_may_move_ownership_is_left_to_tracking() {
+    let time = json!({"renewTime": "2024-05-01T10:00:10.000000Z"});
+    let live = lease("kubelet", json!({"name": "n", "namespace": "ns"}));
+    let (stolen, is_touched) = renewed(&live, "other", &time);
+    assert!(!is_touched, "the field gets another owner");
+    assert!(!renewed(&stolen, "kubelet", &time).1, "two managers own fields of the spec");
+    let mut none = live.clone();
+    none["spec"].as_object_mut().unwrap().remove("renewTime");
+    track_update(Some(&live), &mut none, &renewal("kubelet", NOW), lease_type());
+    assert!(!renewed(&none, "kubelet", &time).1, "the field is not owned yet");
+    let config = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "n"},
+        "spec": {"holderIdentity": "n"}});
+    let applied = apply(Some(&live), &config, &renewal("kubelet", NOW), true, lease_type()).unwrap();
+    assert!(!renewed(&applied, "kubelet", &time).1, "an applied entry owns a part of the spec");
+    let mut old = live.clone();
+    old["metadata"]["managedFields"][0]["apiVersion"] = json!("coordination.k8s.io/v1beta1");
+    assert!(!renewed(&old, "kubelet", &time).1, "the entry speaks another version");
 }
 
 fn spec() -> impl Strategy<Value = Value> {

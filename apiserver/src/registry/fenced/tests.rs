@@ -96,7 +96,7 @@ impl Api {
         headers.insert("kstore-fence", fence.parse().unwrap());
         let target =
             Target { resource: maps(), subresource: "", namespace: "default".into(), name: name.into() };
-        let user = UserInfo::new("root", ["system:masters"]);
+        let user = Arc::new(UserInfo::new("root", ["system:masters"]));
         let fence = Fence::of(&headers).unwrap();
         let request = Request {
             user,

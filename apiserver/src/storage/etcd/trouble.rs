@@ -23,6 +23,7 @@ pub(super) enum Refusal {
     Future,
     TooLarge(String),
     Overloaded,
+    NoSpace(String),
     LeaseNotFound,
     Other(String),
 }
@@ -52,6 +53,9 @@ impl Trouble {
             }
             Code::ResourceExhausted if text.contains("too many requests") => {
                 Self::Refused(Refusal::Overloaded)
+            }
+            Code::ResourceExhausted if text.contains("database space exceeded") => {
+                Self::Refused(Refusal::NoSpace(text.to_owned()))
             }
             Code::OutOfRange if text.contains("compacted") => Self::Refused(Refusal::Compacted),
             Code::OutOfRange if text.contains("future") => Self::Refused(Refusal::Future),
@@ -96,7 +100,9 @@ impl Trouble {
             Self::Refused(Refusal::Future) => ReadError::Future { current: newest },
             Self::Refused(Refusal::Overloaded) => ReadError::Unavailable("too many requests".into()),
             Self::Refused(Refusal::LeaseNotFound) => ReadError::Failed("lease not found".into()),
-            Self::Refused(Refusal::TooLarge(why) | Refusal::Other(why)) => ReadError::Failed(why),
+            Self::Refused(Refusal::TooLarge(why) | Refusal::NoSpace(why) | Refusal::Other(why)) => {
+                ReadError::Failed(why)
+            }
         }
     }
 
@@ -109,6 +115,7 @@ impl Trouble {
             Self::Stranger => CommitError::Unavailable("it does not accept our credentials".into()),
             Self::Refused(Refusal::TooLarge(why)) => CommitError::TooLarge(why),
             Self::Refused(Refusal::Overloaded) => CommitError::Overloaded,
+            Self::Refused(Refusal::NoSpace(why)) => CommitError::NoSpace(why),
             Self::Refused(Refusal::LeaseNotFound) => CommitError::Failed("lease not found".into()),
             Self::Refused(refusal @ (Refusal::Compacted | Refusal::Future)) => {
                 CommitError::Failed(format!("{refusal:?}"))
@@ -164,7 +171,7 @@ mod tests {
             (
                 Code::ResourceExhausted,
                 "etcdserver: mvcc: database space exceeded",
-                refused(Refusal::Other("etcdserver: mvcc: database space exceeded".into())),
+                refused(Refusal::NoSpace("etcdserver: mvcc: database space exceeded".into())),
             ),
             (Code::ResourceExhausted, "etcdserver: too many requests", refused(Refusal::Overloaded)),
             (

@@ -18,6 +18,7 @@ use crate::{
     Builder, Delta, Index, Informer, Key, ListRequest, Object, ReadAt, Revision, SourceError, Start, Status,
     limits::{LIST_PAGE, SOURCE_BACKOFF_BASE},
     testing::{Call, FakeKind, FakeSource, FakeStore, Fault, FaultScript, Sample, Stored, assert_converges},
+    warnings::Warnings,
 };
 
 fn samples() -> (FakeStore, FakeKind<Sample>) {
@@ -401,6 +402,26 @@ async fn one_object_that_cannot_be_read_blocks_no_other_and_comes_back() {
         assert_eq!(informer.undecodable(), []);
         assert_eq!(informer.get(&key("good")), Some(last));
     }
+}
+
+/// R11. What changes often and cannot be read does not fill the log.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_is_logged_once() {
+    let warnings = Warnings::of("indexer");
+    let _guard = tracing::subscriber::set_default(warnings.clone());
+    let (_, kind) = samples();
+    let source = kind.source().unreadable(|s: &Sample| s.tags == ["garbled"]);
+    let informer = Builder::new(source).spawn(&CancellationToken::new());
+    for value in 0..5 {
+        kind.put(sample("bad").tag("garbled").value(value));
+        assert_converges(&informer, &kind).await;
+    }
+    assert_eq!((warnings.count(), informer.undecodable().len()), (1, 1));
+    kind.put(sample("bad"));
+    assert_converges(&informer, &kind).await;
+    kind.put(sample("bad").tag("garbled"));
+    assert_converges(&informer, &kind).await;
+    assert_eq!(warnings.count(), 2, "it could be read meanwhile");
 }
 
 /// R14: dropping an informer ends its task, its stream and its waits, wherever it stands.

@@ -1,0 +1,304 @@
+//! Lenient deserialization: reads JSON of the API into Rust structs by Go's rules, where `null` and absence are the zero value
+//! of whatever type is asked for. Structs generated from the OpenAPI schema demand members that the schema calls required, which
+//! the API itself never checks: a condition without `lastTransitionTime` is valid and its time is printed as `null`.
+//!
+//! Only absence is tolerated. A member of another type is still an error: the API stores no such object, and half of a spec is
+//! worse to act on than its last state. Not for the server's own objects, which are values with a field table (`schema`).
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+
+use serde::de::value::StrDeserializer;
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess,
+    Visitor,
+};
+use serde::forward_to_deserialize_any;
+use serde_json::{Map, Value};
+
+/// Go's zero time, which it prints as `null`.
+const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
+
+/// Go's zero quantity.
+const ZERO_QUANTITY: &str = "0";
+
+/// Reads `json` as a `T`. What `T` reads anyway costs nothing extra; only if that fails, the JSON is read again with zero values
+/// for what is `null` or absent.
+///
+/// # Errors
+/// The text is no JSON, or a member that is there has the wrong type.
+pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
+    match serde_json::from_slice(json) {
+        Ok(read) => Ok(read),
+        Err(error) if error.is_data() => from_value(&serde_json::from_slice(json)?),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads `value` as a `T`, with zero values for what is `null` or absent.
+///
+/// # Errors
+/// A member has the wrong type.
+pub fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T, serde_json::Error> {
+    let mut zeros = Zeros::new();
+    loop {
+        match T::deserialize(Node { value, zeros: &zeros }) {
+            Ok(read) => return Ok(read),
+            // A type has few members, so this comes to an end.
+            Err(Failure { missing: Some((Some(owner), member)), .. }) if zeros.insert((owner, member)) => {}
+            Err(failure) => return Err(serde_json::Error::custom(failure)),
+        }
+    }
+}
+
+/// Members by the name of their struct that are read as zero where they are absent.
+type Zeros = BTreeSet<(&'static str, &'static str)>;
+
+/// Why a value cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+struct Failure {
+    text: String,
+    /// The required member that is absent, and its struct once that is known.
+    missing: Option<(Option<&'static str>, &'static str)>,
+}
+
+impl serde::de::Error for Failure {
+    fn custom<T: Display>(text: T) -> Self {
+        Self { text: text.to_string(), missing: None }
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self { text: format!("missing field `{field}`"), missing: Some((None, field)) }
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::custom(error)
+    }
+}
+
+/// A value on its way into a type.
+#[derive(Clone, Copy)]
+struct Node<'a> {
+    value: &'a Value,
+    zeros: &'a Zeros,
+}
+
+impl<'a> Node<'a> {
+    fn with(self, value: &'a Value) -> Self {
+        Self { value, zeros: self.zeros }
+    }
+
+    /// The members of an object; `null` has none.
+    fn members<V: Visitor<'a>>(self, absent: Vec<&'static str>, visitor: V) -> Result<V::Value, Failure> {
+        let left = self.value.as_object().map(Map::iter);
+        visitor.visit_map(Members { node: self, left, value: None, absent: absent.into_iter() })
+    }
+}
+
+/// Reads a scalar: zero for `null`, else as `serde_json` reads it.
+macro_rules! scalars {
+    ($($deserialize:ident $visit:ident $zero:expr;)*) => {$(
+        fn $deserialize<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+            match self.value {
+                Value::Null => visitor.$visit($zero),
+                value => Ok(value.$deserialize(visitor)?),
+            }
+        }
+    )*};
+}
+
+impl<'de> Deserializer<'de> for Node<'de> {
+    type Error = Failure;
+
+    scalars! {
+        deserialize_bool visit_bool false;
+        deserialize_i8 visit_i64 0;
+        deserialize_i16 visit_i64 0;
+        deserialize_i32 visit_i64 0;
+        deserialize_i64 visit_i64 0;
+        deserialize_u8 visit_u64 0;
+        deserialize_u16 visit_u64 0;
+        deserialize_u32 visit_u64 0;
+        deserialize_u64 visit_u64 0;
+        deserialize_f32 visit_f64 0.0;
+        deserialize_f64 visit_f64 0.0;
+        deserialize_str visit_str "";
+        deserialize_string visit_str "";
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        match self.value {
+            Value::Object(_) => self.members(Vec::new(), visitor),
+            Value::Array(_) => self.deserialize_seq(visitor),
+            value => Ok(value.deserialize_any(visitor)?),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        if self.value.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Failure> {
+        let zero = |text: &'static str| -> StrDeserializer<'static, Failure> { text.into_deserializer() };
+        match (self.value, name) {
+            (Value::Null, "Time" | "MicroTime") => visitor.visit_newtype_struct(zero(ZERO_TIME)),
+            (Value::Null, "Quantity") => visitor.visit_newtype_struct(zero(ZERO_QUANTITY)),
+            _ => visitor.visit_newtype_struct(self),
+        }
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        match self.value {
+            Value::Null => visitor.visit_seq(Items { node: self, left: [].iter() }),
+            Value::Array(items) => visitor.visit_seq(Items { node: self, left: items.iter() }),
+            value => Ok(value.deserialize_seq(visitor)?),
+        }
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        match self.value {
+            Value::Null | Value::Object(_) => self.members(Vec::new(), visitor),
+            value => Ok(value.deserialize_map(visitor)?),
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Failure> {
+        let stated = |field: &str| self.value.get(field).is_some();
+        let read = match self.value {
+            Value::Null | Value::Object(_) => {
+                let absent = self.zeros.range((name, "")..).take_while(|(owner, _)| *owner == name);
+                self.members(
+                    absent.map(|(_, field)| *field).filter(|field| !stated(field)).collect(),
+                    visitor,
+                )
+            }
+            value => Ok(value.deserialize_struct(name, fields, visitor)?),
+        };
+        read.map_err(|failure| match failure.missing {
+            Some((None, field)) => Failure { missing: Some((Some(name), field)), ..failure },
+            _ => failure,
+        })
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Failure> {
+        Ok(self.value.deserialize_enum(name, variants, visitor)?)
+    }
+
+    forward_to_deserialize_any! {
+        i128 u128 char bytes byte_buf unit unit_struct tuple tuple_struct identifier ignored_any
+    }
+}
+
+/// The items of a list.
+struct Items<'a> {
+    node: Node<'a>,
+    left: std::slice::Iter<'a, Value>,
+}
+
+impl<'de> SeqAccess<'de> for Items<'de> {
+    type Error = Failure;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Failure> {
+        self.left.next().map(|value| seed.deserialize(self.node.with(value))).transpose()
+    }
+}
+
+/// The members of an object, and after them the absent ones that count as `null`.
+struct Members<'a> {
+    node: Node<'a>,
+    left: Option<serde_json::map::Iter<'a>>,
+    value: Option<&'a Value>,
+    absent: std::vec::IntoIter<&'static str>,
+}
+
+impl<'de> MapAccess<'de> for Members<'de> {
+    type Error = Failure;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Failure> {
+        let name = match self.left.as_mut().and_then(Iterator::next) {
+            Some((name, value)) => {
+                self.value = Some(value);
+                name.as_str()
+            }
+            None => match self.absent.next() {
+                Some(name) => name,
+                None => return Ok(None),
+            },
+        };
+        let name: StrDeserializer<'_, Failure> = name.into_deserializer();
+        seed.deserialize(name).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Failure> {
+        let value = self.value.take().unwrap_or(&Value::Null);
+        seed.deserialize(self.node.with(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Service;
+    use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
+        from_slice(value.to_string().as_bytes()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_condition_without_its_required_time_is_read_and_written_as_zero() {
+        for time in [None, Some(Value::Null)] {
+            let mut condition = json!({"type": "X", "status": "True"});
+            if let Some(time) = time {
+                condition["lastTransitionTime"] = time;
+            }
+            let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+                "spec": {"ports": [{"port": 80}]}, "status": {"conditions": [condition.clone(), condition]}});
+            let read: Service = read(&service).unwrap();
+            let written = serde_json::to_value(&read).unwrap();
+            assert_eq!(written["status"]["conditions"][1]["lastTransitionTime"], "0001-01-01T00:00:00Z");
+            assert_eq!(written["spec"]["ports"][0]["port"], 80);
+        }
+    }
+
+    #[test]
+    fn null_is_the_zero_value_of_every_type() {
+        let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": null, "labels": {"a": null}, "finalizers": [null], "ownerReferences": [null]},
+            "spec": {"selector": null, "minAvailable": null},
+            "status": {"disruptedPods": {"p": null}, "currentHealthy": null, "conditions": null}});
+        let read: PodDisruptionBudget = read(&budget).unwrap();
+        assert_eq!(read.metadata.labels.unwrap()["a"], "");
+        assert_eq!(read.metadata.finalizers.unwrap(), [""]);
+        assert_eq!(read.status.unwrap().disrupted_pods.unwrap()["p"].0.to_string(), ZERO_TIME);
+    }
+
+    #[test]
+    fn a_member_of_the_wrong_type_is_an_error() {
+        let mut service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+            "spec": {"ports": "none"}, "status": {"conditions": [{"type": "X"}]}});
+        assert!(read::<Service>(&service).unwrap_err().contains("invalid type"));
+        service["spec"]["ports"] = json!([{"port": "http"}]);
+        assert!(read::<Service>(&service).unwrap_err().contains("invalid type"));
+        assert!(from_slice::<Service>(b"{\"kind\":").is_err());
+    }
+}

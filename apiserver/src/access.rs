@@ -1,0 +1,137 @@
+//! The access log: one line for each request of a client, written when its answer has ended, for a watch when the watch ends. Clients
+//! on a connection are logged at INFO, components in this process at DEBUG. Not a metric, and not an audit log: bodies are not shown.
+//!
+//! While the level is off a request pays for one comparison: nothing is formatted, wrapped or allocated.
+
+use crate::authn::{Peer, UserInfo};
+use axum::body::{Body, Bytes};
+use http::header::USER_AGENT;
+use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http_body::{Frame, SizeHint};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use tokio::time::Instant;
+use tracing::Level;
+
+/// The trailer (or header, where an answer has no body) with the code of a gRPC call.
+const GRPC_STATUS: &str = "grpc-status";
+
+/// The user of a request that is being logged: an extension of the request, filled in by the front end that authenticates it.
+#[derive(Clone, Debug, Default)]
+struct LoggedUser(Arc<OnceLock<String>>);
+
+/// Notes who a request is carried out as, if it is being logged. `extensions` are those of the request.
+pub(crate) fn authenticated(extensions: &Extensions, user: &UserInfo) {
+    if let Some(LoggedUser(slot)) = extensions.get() {
+        // Set once: a request is authenticated once.
+        let _ = slot.set(user.username.clone());
+    }
+}
+
+/// One request of the access log; it writes its line when it is dropped.
+#[derive(Debug)]
+pub(crate) struct AccessRecord {
+    method: Method,
+    uri: Uri,
+    agent: Option<HeaderValue>,
+    /// Where the client connected from; `None` for a component in this process.
+    client: Option<SocketAddr>,
+    user: LoggedUser,
+    began: Instant,
+    /// The HTTP code; `None` if the client left before there was an answer.
+    code: Option<u16>,
+    grpc_code: Option<u16>,
+    /// Bytes of the answer's body that were sent.
+    bytes: u64,
+}
+
+impl AccessRecord {
+    /// The record of a request that comes from `peer`; `None` if such requests are not logged.
+    pub(crate) fn begin<B>(peer: &Peer, request: &mut Request<B>) -> Option<Self> {
+        let client = match peer {
+            Peer::Tls { address, .. } => tracing::enabled!(Level::INFO).then_some(Some(*address)),
+            Peer::InProcess(_) => tracing::enabled!(Level::DEBUG).then_some(None),
+        }?;
+        let user = LoggedUser::default();
+        request.extensions_mut().insert(user.clone());
+        Some(Self {
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            agent: request.headers().get(USER_AGENT).cloned(),
+            client,
+            user,
+            began: Instant::now(),
+            code: None,
+            grpc_code: None,
+            bytes: 0,
+        })
+    }
+
+    /// Ties the record to the end of `response`'s body.
+    pub(crate) fn answered(mut self, response: Response<Body>) -> Response<Body> {
+        self.code = Some(response.status().as_u16());
+        self.take_grpc_code(response.headers());
+        response.map(|inner| Body::new(AccessBody { inner, record: self }))
+    }
+
+    fn take_grpc_code(&mut self, headers: &HeaderMap) {
+        let code = headers.get(GRPC_STATUS).and_then(|code| code.to_str().ok()?.parse().ok());
+        self.grpc_code = code.or(self.grpc_code);
+    }
+}
+
+impl Drop for AccessRecord {
+    fn drop(&mut self) {
+        let (method, path) =
+            (self.method.as_str(), self.uri.path_and_query().map_or("", |path| path.as_str()));
+        let user = self.user.0.get().map(String::as_str);
+        let agent = self.agent.as_ref().and_then(|agent| agent.to_str().ok());
+        let ms = self.began.elapsed().as_micros() as f64 / 1000.0;
+        let (code, grpc_code, bytes) = (self.code, self.grpc_code, self.bytes);
+        match self.client {
+            Some(client) => {
+                tracing::info!(method, path, code, grpc_code, ms, bytes, user, agent, %client, "request");
+            }
+            None => tracing::debug!(method, path, code, grpc_code, ms, bytes, user, agent, "request"),
+        }
+    }
+}
+
+/// A body that passes everything on and ends the record of its request.
+struct AccessBody {
+    inner: Body,
+    record: AccessRecord,
+}
+
+impl http_body::Body for AccessBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(context);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            if let Some(chunk) = frame.data_ref() {
+                self.record.bytes += chunk.len() as u64;
+            } else if let Some(trailers) = frame.trailers_ref() {
+                self.record.take_grpc_code(trailers);
+            }
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests;

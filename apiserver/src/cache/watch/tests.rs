@@ -1,0 +1,100 @@
+//! Watches over a store in memory: more of them than are woken in one turn, and from revisions that only history or the ring of
+//! a kind knows.
+
+use super::*;
+use crate::limits;
+use crate::storage::embedded::Embedded;
+use crate::storage::{Commit, Write};
+use bytes::Bytes;
+use kstore_api::kind;
+use kstore_nondet::Nondet;
+use kstore_store::{Config, Store};
+use serde_json::json;
+
+fn row(group: &str, plural: &str) -> &'static Resource {
+    kind::lookup(group, "v1", plural).unwrap()
+}
+
+fn maps() -> &'static Resource {
+    row("", "configmaps")
+}
+
+fn leases() -> &'static Resource {
+    row("coordination.k8s.io", "leases")
+}
+
+async fn cache() -> Arc<Cache> {
+    let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
+    let (cache, follow) = Cache::fill(Arc::new(Embedded::new(store)), |_| {}).await.unwrap();
+    tokio::spawn(follow);
+    cache
+}
+
+/// Stores an object of each kind under this name, at one revision.
+async fn put(cache: &Cache, kinds: &[&'static Resource], name: &str) {
+    let write = |kind: &&'static Resource| {
+        let metadata = json!({"name": name, "namespace": "ns"});
+        let object = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": metadata});
+        let value = kstore_api::object::encode_stored(&object).into();
+        Write::Put { key: kind.storage_key("ns", name), value, ttl_seconds: 0 }
+    };
+    let writes = kinds.iter().map(write).collect();
+    cache.storage().commit(Commit { guards: Vec::new(), writes, note: Bytes::new() }).await.unwrap();
+}
+
+/// The kinds and revisions of the next `count` deliveries, in order.
+async fn deliveries(watch: &mut Watch, count: usize) -> Vec<(&'static str, i64)> {
+    let mut found = Vec::new();
+    while found.len() < count {
+        let batch = watch.next().await.unwrap();
+        found.extend(batch.deliveries.iter().map(|d| (d.change.any().resource.plural, d.change.revision)));
+        assert!(found.last().is_some_and(|(_, revision)| *revision <= batch.revision));
+    }
+    found
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_one_of_a_thousand_watches_gets_each_change_once_and_in_order() {
+    const CHANGES: usize = 40;
+    let cache = cache().await;
+    let mut watching = tokio::task::JoinSet::new();
+    for _ in 0..16 * limits::WAKE_UPS {
+        let filters = vec![Filter::all(maps())];
+        let mut watch = Watch::start(cache.clone(), filters, WatchStart::State).await.unwrap();
+        watching.spawn(async move { deliveries(&mut watch, CHANGES).await });
+    }
+    let first = cache.fresh().await.unwrap() + 1;
+    for number in 0..CHANGES {
+        put(&cache, &[maps()], &number.to_string()).await;
+    }
+    let want: Vec<_> = (first..).take(CHANGES).map(|revision| ("configmaps", revision)).collect();
+    while let Some(found) = watching.join_next().await {
+        assert_eq!(found.unwrap(), want);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_resumes_gets_several_kinds_in_the_order_in_which_they_changed() {
+    let cache = cache().await;
+    let begin = cache.fresh().await.unwrap();
+    for kinds in [vec![leases()], vec![maps()], vec![leases(), maps()], vec![maps(), leases()]] {
+        put(&cache, &kinds, "a").await;
+    }
+    let end = cache.fresh().await.unwrap();
+    let filters = || vec![Filter::all(maps()), Filter::all(leases())];
+    let mut resumed = Watch::start(cache.clone(), filters(), WatchStart::After(begin)).await.unwrap();
+    assert!(matches!(resumed.source, Source::Live { .. }), "the rings reach back");
+    let found = deliveries(&mut resumed, 6).await;
+    let plurals: Vec<_> = found.iter().map(|(plural, _)| *plural).collect();
+    assert_eq!(plurals, ["leases", "configmaps", "leases", "configmaps", "configmaps", "leases"]);
+    assert_eq!((found[0].1, found[5].1), (begin + 1, end));
+    let mut history = cache.storage().watch(ROOT, begin).await.unwrap();
+    let mut told = Vec::new();
+    while told.len() < found.len() {
+        let batch = history.next().await.unwrap().unwrap();
+        told.extend(
+            resumed.deliveries(&batch).iter().map(|d| (d.change.any().resource.plural, d.change.revision)),
+        );
+    }
+    assert_eq!(told, found, "the storage's history tells the same");
+}

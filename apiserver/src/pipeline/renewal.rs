@@ -1,0 +1,72 @@
+//! Lease renewals: a merge patch that gives a Lease another `renewTime` and repeats what else it states. Every node sends one every
+//! few seconds. [`Pipeline::renewed`] computes the object that the general update path would store, without diffing managed
+//! fields, decoding against the schema, admission and validation: none of them has a say in this one scalar. A patch that is
+//! anything more takes the general path, and `renewals_store_what_the_general_path_stores` compares both.
+
+use super::Pipeline;
+use super::apply::write;
+use crate::decode::Patch;
+use crate::request::{Books, Target, WriteOptions};
+use kstore_api::kind::{self, Resource};
+use kstore_api::meta;
+use kstore_api::patch::{PatchType, apply};
+use serde_json::Value;
+use std::sync::OnceLock;
+
+const RENEW_TIME: &str = "renewTime";
+
+impl Pipeline {
+    /// The successor of `current`, if the patch is a renewal; `None` if it takes the general path.
+    pub(super) fn renewed(
+        &self,
+        target: &Target,
+        patch: &Patch,
+        options: &WriteOptions,
+        current: &Value,
+    ) -> Option<Value> {
+        let is_plain =
+            patch.kind == PatchType::Merge && !patch.has_problems() && options.books == Books::Tracked;
+        if !is_lease(target) || !is_plain || has_consequences(&current["metadata"]) {
+            return None;
+        }
+        let time = renew_time(&patch.value, &current["spec"])?;
+        let mut next = current.clone();
+        next["spec"][RENEW_TIME] = time.into();
+        let (api_version, now) =
+            (target.resource.api_version(), meta::format_time(self.nondet().clock.now()));
+        let write = write(target.resource, target.subresource, &api_version, &now, options);
+        apply::touch(&mut next, &write, &["spec", RENEW_TIME]).then_some(next)
+    }
+}
+
+fn is_lease(target: &Target) -> bool {
+    static LEASES: OnceLock<Option<&'static Resource>> = OnceLock::new();
+    let leases = LEASES.get_or_init(|| kind::lookup("coordination.k8s.io", "v1", "leases"));
+    target.subresource.is_empty() && leases.is_some_and(|leases| std::ptr::eq(leases, target.resource))
+}
+
+/// Whether an update of an object with this metadata can do more than it says: remove the object, or drop duplicate owners.
+fn has_consequences(metadata: &Value) -> bool {
+    let owners = metadata["ownerReferences"].as_array().map_or(0, Vec::len);
+    metadata.get("deletionTimestamp").is_some() || owners > 1
+}
+
+/// The new time of a patch that changes only the time.
+fn renew_time<'p>(patch: &'p Value, spec: &Value) -> Option<&'p str> {
+    let members = patch.as_object().filter(|members| members.len() == 1)?;
+    let wanted = members.get("spec")?.as_object()?;
+    let is_repeated = |name: &String, value: &Value| !value.is_null() && spec.get(name) == Some(value);
+    if !wanted.iter().all(|(name, value)| name == RENEW_TIME || is_repeated(name, value)) {
+        return None;
+    }
+    let (time, before) = (wanted.get(RENEW_TIME)?.as_str()?, spec.get(RENEW_TIME)?.as_str()?);
+    (time != before && is_canonical(time)).then_some(time)
+}
+
+/// Whether a MicroTime is written as it is stored. Times before 1970 are not renewals; the zero time is stored as null.
+fn is_canonical(text: &str) -> bool {
+    meta::parse_time(text).is_some_and(|time| time.as_second() > 0 && meta::format_micro_time(time) == text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,35 @@
+//! What a server still holds after a busy time: thousands of ConfigMaps created and deleted, and then a minute in which nobody asks
+//! for anything. History is kept for ten seconds, since it is a promise how long it stays: what is left is what was not given back.
+
+use crate::binary::Binary;
+use crate::limits::{CALM, CHURNS, CONNECTIONS, SETTLE};
+use crate::process::{Server, Storage};
+use crate::usage::resident_mebibytes;
+use crate::writes::{CONFIG_MAPS, together};
+
+/// Resident memory of one server, in MiB.
+pub(crate) struct Memory {
+    /// Before the first write.
+    pub(crate) idle: f64,
+    /// After the last deletion.
+    pub(crate) busy: f64,
+    /// After [`CALM`].
+    pub(crate) calm: f64,
+}
+
+/// Fills and empties a server [`CHURNS`] times and watches its memory.
+pub(crate) async fn memory(binary: &Binary, storage: Storage) -> anyhow::Result<Memory> {
+    let server = Server::start_with(binary, storage, &["--history", "10s"]).await?;
+    tokio::time::sleep(SETTLE).await;
+    let resident = || resident_mebibytes(server.id()?);
+    let idle = resident()?;
+    for _ in 0..CHURNS {
+        together(&server, CONNECTIONS).await?;
+        server.connect().await?.delete(CONFIG_MAPS).await?;
+    }
+    let busy = resident()?;
+    tokio::time::sleep(CALM).await;
+    let calm = resident()?;
+    server.kill().await?;
+    Ok(Memory { idle, busy, calm })
+}

@@ -1,0 +1,122 @@
+//! [`EventBatches`]: creates events, those that come while a call is under way together in the next one. Not the recorder: what is
+//! worth an event, when it is written and when it is tried again is decided there.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Event as CoreEvent;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::{ApiError, Client, Transaction, TransactionError, limits::EVENT_BATCH};
+
+/// Creates events through one client. Clones share the queue. Its length is bounded by the callers, who wait for their events.
+#[derive(Clone)]
+pub(crate) struct EventBatches {
+    client: Client,
+    queue: Arc<Mutex<Queue>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Vec<Waiting>,
+    /// A task takes what waits until nothing does.
+    is_served: bool,
+}
+
+/// An event to create, and where to say how that went.
+struct Waiting {
+    ns: String,
+    event: CoreEvent,
+    done: oneshot::Sender<Result<(), ApiError>>,
+}
+
+impl EventBatches {
+    pub(crate) fn new(client: &Client) -> Self {
+        Self { client: client.clone(), queue: Arc::default() }
+    }
+
+    /// Creates an event, in one transaction with others that wait. They have no causes in common, so none are named; no trace
+    /// shows events.
+    ///
+    /// # Errors
+    /// Those of the creation of this event alone, or of the call.
+    pub(crate) async fn create(&self, ns: &str, event: CoreEvent) -> Result<(), ApiError> {
+        let (done, created) = oneshot::channel();
+        let is_served = {
+            let mut queue = self.queue.lock();
+            queue.waiting.push(Waiting { ns: ns.to_owned(), event, done });
+            std::mem::replace(&mut queue.is_served, true)
+        };
+        if !is_served {
+            // Not in this future: whoever waits may lose patience, and others wait with it.
+            tokio::spawn(self.clone().serve());
+        }
+        created.await.unwrap_or_else(|_| Err(ApiError::timeout()))
+    }
+
+    async fn serve(self) {
+        let mut serving = Serving { queue: Arc::clone(&self.queue), is_over: false };
+        while let Some(batch) = self.next() {
+            self.send(batch).await;
+        }
+        serving.is_over = true;
+    }
+
+    /// The events of the next transaction; none once nothing waits, and then the next who comes starts another task.
+    fn next(&self) -> Option<Vec<Waiting>> {
+        let mut queue = self.queue.lock();
+        // Who has lost patience asks again, or does not.
+        queue.waiting.retain(|waiting| !waiting.done.is_closed());
+        let count = queue.waiting.len().min(EVENT_BATCH);
+        queue.is_served = count > 0;
+        (count > 0).then(|| queue.waiting.drain(..count).collect())
+    }
+
+    async fn send(&self, batch: Vec<Waiting>) {
+        let outcome = match &batch[..] {
+            [_] => None,
+            several => self.create_together(several).await,
+        };
+        for Waiting { ns, event, done } in batch {
+            let outcome = match &outcome {
+                Some(outcome) => outcome.clone(),
+                None => self.create_alone(&ns, &event).await,
+            };
+            // Nobody may be waiting any longer.
+            let _ = done.send(outcome);
+        }
+    }
+
+    /// How all of them ended; `None` if nothing was written because one of them cannot be.
+    async fn create_together(&self, batch: &[Waiting]) -> Option<Result<(), ApiError>> {
+        let transaction =
+            batch.iter().fold(Transaction::new(&self.client), |transaction, Waiting { ns, event, .. }| {
+                transaction.create(ns, event)
+            });
+        match transaction.commit().await {
+            Ok(_) => Some(Ok(())),
+            Err(TransactionError { operation: Some(_), .. }) => None,
+            Err(TransactionError { error, .. }) => Some(Err(error)),
+        }
+    }
+
+    async fn create_alone(&self, ns: &str, event: &CoreEvent) -> Result<(), ApiError> {
+        self.client.api::<CoreEvent>().create(ns, event).await.map(drop)
+    }
+}
+
+/// The task that takes what waits. Where it is dropped before its end, those who wait are told, and the next who comes starts
+/// another.
+struct Serving {
+    queue: Arc<Mutex<Queue>>,
+    is_over: bool,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let dropped = std::mem::take(&mut *self.queue.lock());
+            drop(dropped);
+        }
+    }
+}

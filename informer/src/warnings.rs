@@ -1,0 +1,47 @@
+//! [`Warnings`]: a log subscriber that counts warnings, for tests of what is logged and how often. Not for use.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tracing::{Event, Id, Level, Metadata, Subscriber, span};
+
+/// Counter of the warnings that modules with a given word in their path log on this thread.
+#[derive(Clone)]
+pub(crate) struct Warnings {
+    module: &'static str,
+    count: Arc<Mutex<usize>>,
+}
+
+impl Warnings {
+    /// No warning yet of the modules with `module` in their path.
+    pub(crate) fn of(module: &'static str) -> Self {
+        Self { module, count: Arc::default() }
+    }
+
+    /// How many there were.
+    pub(crate) fn count(&self) -> usize {
+        *self.count.lock()
+    }
+}
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::WARN && metadata.target().contains(self.module)
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        *self.count.lock() += 1;
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}

@@ -1,0 +1,160 @@
+//! Watches of the objects that pods refer to: one of a single object for each, as a kubelet has them, as long as a pod on a
+//! simulated node refers to it. No judgement.
+
+use super::sources::SourceOrder;
+use crate::limits::SOURCE_QUEUE;
+use crate::pod::Keys;
+use crate::pod::source::{SourceKey, SourceKind, SourceState};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret};
+use kstore_api::lenient;
+use kstore_client::{Client, WatchParams};
+use kstore_informer::{Builder, Informer, Key, Object, Revision};
+use kstore_nondet::Rng;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// What the API says of an object.
+pub(super) type Report = (SourceKey, SourceState);
+
+/// The watches.
+pub(super) struct Followers {
+    client: Client,
+    rng: Rng,
+    reports: mpsc::Sender<Report>,
+    /// Each watch ends when its guard is dropped.
+    guards: BTreeMap<SourceKey, DropGuard>,
+    tasks: JoinSet<()>,
+}
+
+impl Followers {
+    /// No watches yet, and where they report.
+    pub(super) fn new(client: Client, rng: Rng) -> (Self, mpsc::Receiver<Report>) {
+        let (reports, received) = mpsc::channel(SOURCE_QUEUE);
+        (Self { client, rng, reports, guards: BTreeMap::new(), tasks: JoinSet::new() }, received)
+    }
+
+    /// Begins or ends a watch.
+    pub(super) fn obey(&mut self, order: SourceOrder, stop: &CancellationToken) {
+        // Those that ended are let go here: there are never more of them than watches were begun since.
+        while self.tasks.try_join_next().is_some() {}
+        match order {
+            SourceOrder::Follow(key) => {
+                let stop = stop.child_token();
+                let task = follow(&self.client, &self.rng, key.clone(), self.reports.clone(), &stop);
+                self.tasks.spawn(task);
+                self.guards.insert(key, stop.drop_guard());
+            }
+            SourceOrder::Leave(key) => drop(self.guards.remove(&key)),
+        }
+    }
+
+    /// Ends all watches.
+    pub(super) async fn shutdown(mut self) {
+        self.guards.clear();
+        self.tasks.shutdown().await;
+    }
+}
+
+/// Watches one object until `stop`.
+fn follow(
+    client: &Client,
+    rng: &Rng,
+    key: SourceKey,
+    reports: mpsc::Sender<Report>,
+    stop: &CancellationToken,
+) -> impl Future<Output = ()> + Send + use<> {
+    let params = WatchParams::default().ns(&key.namespace).name(&key.name);
+    let source = match key.kind {
+        SourceKind::ConfigMap => client.api::<ConfigMap>().project(params, SourceRecord::decode),
+        SourceKind::Secret => client.api::<Secret>().project(params, SourceRecord::decode),
+        SourceKind::Claim => client.api::<PersistentVolumeClaim>().project(params, SourceRecord::decode),
+    };
+    let name = format!("kubelet {} {}/{}", key.kind.resource(), key.namespace, key.name);
+    let (informer, driver) = Builder::new(source).name(&name).rng(rng).build(stop);
+    async move {
+        tokio::join!(driver, report(key, informer, reports));
+    }
+}
+
+/// Reports the object's state, then each newer one.
+async fn report(key: SourceKey, informer: Informer<SourceRecord>, reports: mpsc::Sender<Report>) {
+    if informer.synced().await.is_err() {
+        return;
+    }
+    let mut changes = informer.subscribe();
+    let place = Key::new(&key.namespace, &key.name);
+    loop {
+        let state = match informer.get(&place) {
+            Some(record) => SourceState::Present(record.keys.keys().cloned().collect()),
+            None => SourceState::Missing,
+        };
+        if reports.send((key.clone(), state)).await.is_err() || changes.next().await.is_none() {
+            return;
+        }
+    }
+}
+
+/// An object that pods refer to: its identity and its keys.
+#[derive(Debug)]
+struct SourceRecord {
+    key: Key,
+    uid: String,
+    revision: Revision,
+    keys: Keys,
+}
+
+impl SourceRecord {
+    fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Doc {
+            metadata: Meta,
+            data: Option<Keys>,
+            binary_data: Option<Keys>,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Meta {
+            name: String,
+            namespace: String,
+            uid: String,
+            resource_version: String,
+        }
+        let Doc { metadata, data, binary_data } = lenient::from_slice(json)?;
+        let revision = Revision(metadata.resource_version.parse().unwrap_or(0));
+        let keys = data.into_iter().chain(binary_data).flatten().collect();
+        Ok(Self { key: Key::new(&metadata.namespace, &metadata.name), uid: metadata.uid, revision, keys })
+    }
+}
+
+impl Object for SourceRecord {
+    fn key(&self) -> Key {
+        self.key.clone()
+    }
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_of_an_object_are_read_and_its_values_skipped() {
+        let keys = |json: &str| -> Vec<String> {
+            SourceRecord::decode(json.as_bytes()).unwrap().keys.into_keys().collect()
+        };
+        assert_eq!(
+            keys(r#"{"metadata":{"name":"a"},"data":{"x":"1"},"binaryData":{"y":"AA=="}}"#),
+            ["x", "y"]
+        );
+        assert!(keys(r#"{"metadata":{"name":"a"},"data":null}"#).is_empty());
+    }
+}

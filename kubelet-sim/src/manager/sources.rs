@@ -1,0 +1,89 @@
+//! Which pods refer to which ConfigMaps, Secrets and claims, and what the API says of these. A pod that refers to nothing
+//! costs nothing here. Synchronous; `follow` watches the objects.
+
+use super::Manager;
+use crate::pod::Input;
+use crate::pod::needs;
+use crate::pod::source::{SourceKey, SourceState, Sources};
+use jiff::Timestamp;
+use kstore_informer::Key;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is to be done about an object that pods refer to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SourceOrder {
+    /// The first pod refers to it: watch it.
+    Follow(SourceKey),
+    /// No pod refers to it any more: stop.
+    Leave(SourceKey),
+}
+
+/// Objects by the pods that refer to them.
+#[derive(Default)]
+pub(super) struct References {
+    pub(super) sources: Sources,
+    pods: BTreeMap<SourceKey, BTreeSet<Key>>,
+    orders: Vec<SourceOrder>,
+}
+
+impl References {
+    /// The pod, which referred to `before`, refers to `after` from now on.
+    fn change(&mut self, pod: &Key, before: &BTreeSet<SourceKey>, after: &BTreeSet<SourceKey>) {
+        for key in after.difference(before) {
+            let pods = self.pods.entry(key.clone()).or_default();
+            if pods.is_empty() {
+                self.orders.push(SourceOrder::Follow(key.clone()));
+            }
+            pods.insert(pod.clone());
+        }
+        for key in before.difference(after) {
+            let Some(pods) = self.pods.get_mut(key) else { continue };
+            pods.remove(pod);
+            if pods.is_empty() {
+                self.pods.remove(key);
+                self.sources.remove(key);
+                self.orders.push(SourceOrder::Leave(key.clone()));
+            }
+        }
+    }
+}
+
+impl Manager {
+    /// Notes what the pod's newest object refers to; a pod that has ended refers to nothing.
+    pub(super) fn note_references(&mut self, key: &Key) {
+        let Some(entry) = self.pods.get_mut(key) else { return };
+        let after =
+            if entry.object().terminal() { BTreeSet::new() } else { needs::references(entry.object()) };
+        if after != entry.references {
+            let before = std::mem::replace(&mut entry.references, after);
+            self.references.change(key, &before, &entry.references);
+        }
+    }
+
+    /// The pod is about to be forgotten.
+    pub(super) fn drop_references(&mut self, key: &Key) {
+        if let Some(entry) = self.pods.get_mut(key) {
+            let before = std::mem::take(&mut entry.references);
+            self.references.change(key, &before, &BTreeSet::new());
+        }
+    }
+
+    /// Takes what the API says of an object, and steps the pods that refer to it if that is news.
+    pub(crate) fn observe_source(&mut self, source: SourceKey, state: SourceState, now: Timestamp) {
+        let Some(pods) = self.references.pods.get(&source).cloned() else { return };
+        if !self.references.sources.set(source, state) {
+            return;
+        }
+        for key in pods {
+            let node = self.pods.get(&key).and_then(|entry| self.nodes.get(entry.node()));
+            if node.is_some_and(|node| !node.stopped()) {
+                self.step_pod(&key, Input::Observed, now);
+            }
+        }
+    }
+
+    /// What is to be watched, and what no longer, since the last call.
+    pub(crate) fn take_source_orders(&mut self) -> Vec<SourceOrder> {
+        std::mem::take(&mut self.references.orders)
+    }
+}

@@ -1,0 +1,435 @@
+//! What a pod needs from the API before its volumes can be mounted and its containers created, and what a kubelet says when
+//! it is not there. Pure.
+
+use super::object::PodObject;
+use super::source::{SourceKey, SourceKind, SourceState, Sources};
+use crate::behavior::{self, ImageUser};
+use std::collections::BTreeSet;
+
+/// Objects that one volume shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeNeed {
+    /// The volume.
+    pub volume: String,
+    /// The kind of the object.
+    pub kind: SourceKind,
+    /// The object's name.
+    pub name: String,
+    /// The keys that the volume's items name.
+    pub keys: Vec<String>,
+    /// The volume can do without the object and without the keys.
+    pub optional: bool,
+}
+
+/// An object from which a container takes environment variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvNeed {
+    /// The kind of the object.
+    pub kind: SourceKind,
+    /// The object's name.
+    pub name: String,
+    /// The one key that is taken; `None` for all of them (`envFrom`).
+    pub key: Option<String>,
+    /// The container can do without it.
+    pub optional: bool,
+}
+
+/// What a variable of a container's environment holds, as far as sub-paths need it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EnvValue {
+    /// This text, in which `$(NAME)` means an earlier variable.
+    Text(String),
+    /// A value of the pod or of an object, which the kubelet fills in.
+    Filled,
+}
+
+/// What a container needs before it is created. Most containers need nothing, and have none of these.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContainerNeeds {
+    /// In the order in which the kubelet looks them up: `envFrom`, then `env`.
+    pub env: Vec<EnvNeed>,
+    /// The `subPathExpr` of its mounts.
+    pub sub_paths: Vec<String>,
+    /// Its variables, in order; empty without sub-paths.
+    pub values: Vec<(String, EnvValue)>,
+}
+
+/// Whether the next step of a pod or container can be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// Everything is there.
+    Ready,
+    /// The API has not answered yet.
+    Unknown,
+    /// It cannot: the kubelet's messages.
+    Blocked(Vec<String>),
+}
+
+/// The objects that the pod refers to.
+pub fn references(pod: &PodObject) -> BTreeSet<SourceKey> {
+    let volumes = pod.spec.volumes.iter().map(|need| (need.kind, &need.name));
+    let env = pod.containers().filter_map(|spec| spec.needs.as_deref());
+    let env = env.flat_map(|needs| &needs.env).map(|need| (need.kind, &need.name));
+    volumes.chain(env).map(|(kind, name)| key(pod, kind, name)).collect()
+}
+
+fn key(pod: &PodObject, kind: SourceKind, name: &str) -> SourceKey {
+    SourceKey { kind, namespace: pod.metadata.namespace.clone(), name: name.to_owned() }
+}
+
+fn not_found(kind: SourceKind, name: &str) -> String {
+    format!("{} \"{name}\" not found", kind.resource())
+}
+
+/// Whether the volumes of a pod can be mounted. The messages are those of the events `FailedMount`, one for each volume.
+pub fn volumes(pod: &PodObject, sources: &Sources) -> Readiness {
+    let needs = pod.spec.volumes.as_slice();
+    let mut messages = Vec::new();
+    for of_volume in needs.chunk_by(|a, b| a.volume == b.volume) {
+        let mut problems = Vec::new();
+        for need in of_volume {
+            match sources.get(&key(pod, need.kind, &need.name)) {
+                None => return Readiness::Unknown,
+                Some(state) => problems.extend(volume_problem(pod, need, state)),
+            }
+        }
+        let problem = match problems.as_slice() {
+            [] => continue,
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        };
+        let volume = &of_volume[0].volume;
+        messages.push(if of_volume[0].kind == SourceKind::Claim {
+            format!(
+                "Unable to attach or mount volumes: unmounted volumes=[{volume}], unattached volumes=[], \
+                 failed to process volumes=[{volume}]: {problem}"
+            )
+        } else {
+            format!("MountVolume.SetUp failed for volume \"{volume}\" : {problem}")
+        });
+    }
+    if messages.is_empty() { Readiness::Ready } else { Readiness::Blocked(messages) }
+}
+
+fn volume_problem(pod: &PodObject, need: &VolumeNeed, state: &SourceState) -> Option<String> {
+    match (state, need.kind) {
+        _ if need.optional => None,
+        (SourceState::Missing, SourceKind::Claim) => {
+            let (namespace, name) = (&pod.metadata.namespace, &need.name);
+            let why =
+                format!("failed to fetch PVC from API server: persistentvolumeclaims \"{name}\" not found");
+            Some(format!("error processing PVC {namespace}/{name}: {why}"))
+        }
+        (SourceState::Missing, kind) => Some(not_found(kind, &need.name)),
+        (SourceState::Present(keys), kind) => {
+            let missing = need.keys.iter().find(|key| !keys.contains(*key))?;
+            Some(match kind {
+                SourceKind::ConfigMap => format!("configmap references non-existent config key: {missing}"),
+                SourceKind::Secret | SourceKind::Claim => {
+                    format!("references non-existent secret key: {missing}")
+                }
+            })
+        }
+    }
+}
+
+/// Whether a container can be created. A message is what its waiting reason `CreateContainerConfigError` says.
+pub fn container(pod: &PodObject, index: usize, sources: &Sources) -> Readiness {
+    let Some(spec) = pod.container(index) else { return Readiness::Ready };
+    if let Some(needs) = spec.needs.as_deref() {
+        for need in &needs.env {
+            match sources.get(&key(pod, need.kind, &need.name)) {
+                None => return Readiness::Unknown,
+                Some(state) => {
+                    if let Some(problem) = env_problem(pod, need, state) {
+                        return Readiness::Blocked(vec![problem]);
+                    }
+                }
+            }
+        }
+        if let Some(problem) = needs.sub_paths.iter().find_map(|path| sub_path_problem(path, &needs.values)) {
+            return Readiness::Blocked(vec![problem]);
+        }
+    }
+    match root_problem(pod, index) {
+        Some(problem) => Readiness::Blocked(vec![problem]),
+        None => Readiness::Ready,
+    }
+}
+
+fn env_problem(pod: &PodObject, need: &EnvNeed, state: &SourceState) -> Option<String> {
+    match (state, &need.key) {
+        _ if need.optional => None,
+        (SourceState::Missing, _) => Some(not_found(need.kind, &need.name)),
+        (SourceState::Present(keys), Some(key)) if !keys.contains(key) => {
+            let kind = if need.kind == SourceKind::ConfigMap { "ConfigMap" } else { "Secret" };
+            let (namespace, name) = (&pod.metadata.namespace, &need.name);
+            Some(format!("couldn't find key {key} in {kind} {namespace}/{name}"))
+        }
+        (SourceState::Present(_), _) => None,
+    }
+}
+
+/// Why the kubelet refuses a `subPathExpr`: a variable without a value, or a path that leads out of the volume.
+fn sub_path_problem(expr: &str, values: &[(String, EnvValue)]) -> Option<String> {
+    let mut missing = BTreeSet::new();
+    let path = expand(expr, |name| {
+        let text = match values.iter().rposition(|(known, _)| known == name) {
+            Some(place) => text_of(values, place),
+            None => Some(String::new()),
+        };
+        if text.as_deref() == Some("") {
+            missing.insert(name.to_owned());
+        }
+        // The text of a value that is filled in does not matter here: its author is the cluster's, not the pod's.
+        text.unwrap_or_else(|| "value".to_owned())
+    });
+    if !missing.is_empty() {
+        let missing: Vec<String> = missing.into_iter().collect();
+        return Some(format!("missing value for {}", missing.join(", ")));
+    }
+    if path.starts_with('/') {
+        return Some(format!("error SubPath `{path}` must not be an absolute path"));
+    }
+    path.split('/')
+        .any(|part| part == "..")
+        .then(|| format!("unable to provision SubPath `{path}`: must not contain '..'"))
+}
+
+/// The text of a variable, with those before it filled in; `None` if the kubelet fills it in from elsewhere.
+fn text_of(values: &[(String, EnvValue)], place: usize) -> Option<String> {
+    let EnvValue::Text(text) = &values[place].1 else { return None };
+    let before = &values[..place];
+    let mut filled = false;
+    let text = expand(text, |name| match before.iter().rposition(|(known, _)| known == name) {
+        Some(earlier) => text_of(before, earlier).unwrap_or_else(|| {
+            filled = true;
+            String::new()
+        }),
+        None => format!("$({name})"),
+    });
+    if filled && text.is_empty() { None } else { Some(text) }
+}
+
+/// `text` with `$(NAME)` replaced; `$$` is a dollar.
+fn expand(text: &str, mut value: impl FnMut(&str) -> String) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('$') {
+        out.push_str(before);
+        let name = after.strip_prefix('(').and_then(|inside| inside.split_once(')'));
+        rest = match (name, after.strip_prefix('$')) {
+            (Some((name, rest)), _) => {
+                out.push_str(&value(name));
+                rest
+            }
+            (None, Some(rest)) => {
+                out.push('$');
+                rest
+            }
+            (None, None) => {
+                out.push('$');
+                after
+            }
+        };
+    }
+    out + rest
+}
+
+/// Why the kubelet does not run a container that says `runAsNonRoot`. An image whose user nobody scripted has none, and
+/// runs as root.
+fn root_problem(pod: &PodObject, index: usize) -> Option<String> {
+    let spec = pod.container(index)?;
+    let (own, general) = (spec.security_context, pod.spec.security_context);
+    if own.run_as_non_root.or(general.run_as_non_root) != Some(true) {
+        return None;
+    }
+    let whose = format!("(pod: \"{}\", container: {})", pod.full_name(), spec.name);
+    match own.run_as_user.or(general.run_as_user) {
+        Some(0) => return Some(format!("container's runAsUser breaks non-root policy {whose}")),
+        Some(_) => return None,
+        None => {}
+    }
+    let script = behavior::script(&pod.metadata.annotations, &spec.name);
+    match script.image_user {
+        None | Some(ImageUser::Id(0)) => {
+            Some(format!("container has runAsNonRoot and image will run as root {whose}"))
+        }
+        Some(ImageUser::Id(_)) => None,
+        Some(ImageUser::Name(name)) => Some(format!(
+            "container has runAsNonRoot and image has non-numeric user ({name}), cannot verify user is non-root {whose}"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(spec: &str) -> PodObject {
+        let text = format!("{{metadata: {{name: p, namespace: ns, uid: u}}, spec: {spec}}}");
+        serde_yaml_ng::from_str(&text).unwrap()
+    }
+
+    fn sources(present: &[(SourceKind, &str, &[&str])], missing: &[(SourceKind, &str)]) -> Sources {
+        let mut sources = Sources::default();
+        let key = |kind, name: &str| SourceKey { kind, namespace: "ns".into(), name: name.into() };
+        for (kind, name, keys) in present {
+            let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+            sources.set(key(*kind, name), SourceState::Present(keys));
+        }
+        for (kind, name) in missing {
+            sources.set(key(*kind, name), SourceState::Missing);
+        }
+        sources
+    }
+
+    fn blocked(message: &str) -> Readiness {
+        Readiness::Blocked(vec![message.to_owned()])
+    }
+
+    use SourceKind::{Claim, ConfigMap, Secret};
+
+    #[test]
+    fn a_pod_without_references_needs_nothing_and_holds_nothing() {
+        let plain = pod(
+            "{containers: [{name: c, image: i, env: [{name: A, value: b}]}], volumes: [{name: v, emptyDir: {}}]}",
+        );
+        assert!(references(&plain).is_empty());
+        assert_eq!((plain.spec.volumes.len(), &plain.spec.containers[0].needs), (0, &None));
+        let known = Sources::default();
+        assert_eq!(
+            (volumes(&plain, &known), container(&plain, 0, &known)),
+            (Readiness::Ready, Readiness::Ready)
+        );
+    }
+
+    #[test]
+    fn volumes_wait_for_their_objects_and_keys_unless_optional() {
+        let cases = [
+            (
+                "{name: v, configMap: {name: x}}",
+                "MountVolume.SetUp failed for volume \"v\" : configmap \"x\" not found",
+            ),
+            (
+                "{name: v, secret: {secretName: x}}",
+                "MountVolume.SetUp failed for volume \"v\" : secret \"x\" not found",
+            ),
+            (
+                "{name: v, configMap: {name: y, items: [{key: k, path: p}]}}",
+                "MountVolume.SetUp failed for volume \"v\" : configmap references non-existent config key: k",
+            ),
+            (
+                "{name: v, secret: {secretName: y, items: [{key: k, path: p}]}}",
+                "MountVolume.SetUp failed for volume \"v\" : references non-existent secret key: k",
+            ),
+            (
+                "{name: v, projected: {sources: [{configMap: {name: x}}, {secret: {name: x}}, {downwardAPI: {}}]}}",
+                "MountVolume.SetUp failed for volume \"v\" : [configmap \"x\" not found, secret \"x\" not found]",
+            ),
+            (
+                "{name: v, persistentVolumeClaim: {claimName: x}}",
+                "Unable to attach or mount volumes: unmounted volumes=[v], unattached volumes=[], failed to process \
+                 volumes=[v]: error processing PVC ns/x: failed to fetch PVC from API server: persistentvolumeclaims \"x\" not found",
+            ),
+        ];
+        let known = sources(
+            &[(ConfigMap, "y", &["j"]), (Secret, "y", &["j"])],
+            &[(ConfigMap, "x"), (Secret, "x"), (Claim, "x")],
+        );
+        let of = |volume: &str| pod(&format!("{{containers: [{{name: c, image: i}}], volumes: [{volume}]}}"));
+        for (volume, message) in cases {
+            assert_eq!(volumes(&of(volume), &known), blocked(message));
+            assert_eq!(volumes(&of(volume), &Sources::default()), Readiness::Unknown, "{volume}");
+        }
+        for volume in [
+            "{name: v, configMap: {name: x, optional: true}}",
+            "{name: v, secret: {secretName: y, optional: true, items: [{key: k, path: p}]}}",
+            "{name: v, projected: {sources: [{configMap: {name: x, optional: true}}]}}",
+            "{name: v, configMap: {name: y, items: [{key: j, path: p}]}}",
+        ] {
+            assert_eq!(volumes(&of(volume), &known), Readiness::Ready, "{volume}");
+        }
+    }
+
+    #[test]
+    fn environments_wait_for_their_objects_and_keys_unless_optional() {
+        let cases = [
+            ("envFrom: [{configMapRef: {name: x}}]", "configmap \"x\" not found"),
+            ("envFrom: [{secretRef: {name: x}}]", "secret \"x\" not found"),
+            ("env: [{name: A, valueFrom: {secretKeyRef: {name: x, key: k}}}]", "secret \"x\" not found"),
+            (
+                "env: [{name: A, valueFrom: {configMapKeyRef: {name: y, key: k}}}]",
+                "couldn't find key k in ConfigMap ns/y",
+            ),
+            (
+                "env: [{name: A, valueFrom: {secretKeyRef: {name: y, key: k}}}]",
+                "couldn't find key k in Secret ns/y",
+            ),
+        ];
+        let known =
+            sources(&[(ConfigMap, "y", &["j"]), (Secret, "y", &["j"])], &[(ConfigMap, "x"), (Secret, "x")]);
+        let of = |env: &str| pod(&format!("{{containers: [{{name: c, image: i, {env}}}]}}"));
+        for (env, message) in cases {
+            assert_eq!(container(&of(env), 0, &known), blocked(message));
+            assert_eq!(container(&of(env), 0, &Sources::default()), Readiness::Unknown, "{env}");
+            let optional = env
+                .replace("name: x", "name: x, optional: true")
+                .replace("name: y", "name: y, optional: true");
+            assert_eq!(container(&of(&optional), 0, &known), Readiness::Ready, "{optional}");
+        }
+    }
+
+    #[test]
+    fn sub_paths_are_filled_in_and_stay_in_their_volume() {
+        let of = |env: &str, path: &str| {
+            let mount = format!("volumeMounts: [{{name: v, mountPath: /m, subPathExpr: \"{path}\"}}]");
+            container(
+                &pod(&format!("{{containers: [{{name: c, image: i, env: [{env}], {mount}}}]}}")),
+                0,
+                &Sources::default(),
+            )
+        };
+        let name = "{name: P, valueFrom: {fieldRef: {fieldPath: metadata.name}}}";
+        assert_eq!(of(name, "logs/$(P)"), Readiness::Ready);
+        assert_eq!(of("", "$(B)/$(A)"), blocked("missing value for A, B"));
+        assert_eq!(of("{name: A, value: ''}", "$(A)"), blocked("missing value for A"));
+        assert_eq!(
+            of("{name: A, value: /x}", "$(A)"),
+            blocked("error SubPath `/x` must not be an absolute path")
+        );
+        assert_eq!(
+            of("{name: B, value: ..}, {name: A, value: $(B)/x}", "y/$(A)"),
+            blocked("unable to provision SubPath `y/../x`: must not contain '..'")
+        );
+        assert_eq!(of("", "$$(A)"), Readiness::Ready, "an escaped dollar");
+    }
+
+    #[test]
+    fn non_root_containers_need_a_user_that_is_not_root() {
+        let whose = "(pod: \"p_ns(u)\", container: c)";
+        let of = |general: &str, own: &str, user: Option<&str>| {
+            let spec = format!(
+                "{{securityContext: {{{general}}}, containers: [{{name: c, image: i, securityContext: {{{own}}}}}]}}"
+            );
+            let mut pod = pod(&spec);
+            let user = user.map(|user| ("kubelet-sim.kstore.io/image-user".to_owned(), user.to_owned()));
+            pod.metadata.annotations = user.into_iter().collect();
+            container(&pod, 0, &Sources::default())
+        };
+        let breaks = blocked(&format!("container's runAsUser breaks non-root policy {whose}"));
+        let root = blocked(&format!("container has runAsNonRoot and image will run as root {whose}"));
+        assert_eq!(of("", "", None), Readiness::Ready);
+        assert_eq!(of("runAsUser: 0", "", None), Readiness::Ready);
+        assert_eq!(of("runAsNonRoot: true, runAsUser: 0", "", None), breaks);
+        assert_eq!(of("runAsUser: 0", "runAsNonRoot: true", None), breaks);
+        assert_eq!(of("runAsNonRoot: true, runAsUser: 0", "runAsUser: 7", None), Readiness::Ready);
+        assert_eq!(of("runAsNonRoot: true", "runAsNonRoot: false", None), Readiness::Ready);
+        assert_eq!(of("runAsNonRoot: true", "", None), root);
+        assert_eq!(of("runAsNonRoot: true", "", Some("0")), root);
+        assert_eq!(of("runAsNonRoot: true", "", Some("65532")), Readiness::Ready);
+        let named =
+            "container has runAsNonRoot and image has non-numeric user (app), cannot verify user is non-root";
+        assert_eq!(of("runAsNonRoot: true", "", Some("app")), blocked(&format!("{named} {whose}")));
+    }
+}

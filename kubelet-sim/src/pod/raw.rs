@@ -1,0 +1,197 @@
+//! How the parts of a Pod are read that the kubelet keeps only in extracts: containers, environments and volumes. Decoding
+//! only; what the extracts mean is in `needs`.
+
+use super::needs::{ContainerNeeds, EnvNeed, EnvValue, VolumeNeed};
+use super::object::{ContainerSpec, ProbeSpec, PullPolicy, RestartPolicy, SecurityContext};
+use super::source::SourceKind;
+use k8s_openapi::api::core::v1::ResourceRequirements;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+
+/// A container as the API writes it.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct RawContainer {
+    name: String,
+    image: String,
+    image_pull_policy: Option<PullPolicy>,
+    restart_policy: Option<RestartPolicy>,
+    startup_probe: Option<ProbeSpec>,
+    readiness_probe: Option<ProbeSpec>,
+    liveness_probe: Option<ProbeSpec>,
+    resources: ResourceRequirements,
+    security_context: Option<SecurityContext>,
+    stdin: bool,
+    command: Option<Vec<String>>,
+    args: Option<Vec<String>>,
+    env: Option<Vec<RawVariable>>,
+    env_from: Option<Vec<RawEnvFrom>>,
+    volume_mounts: Option<Vec<RawMount>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawVariable {
+    name: String,
+    value: Option<String>,
+    value_from: Option<RawValueFrom>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawValueFrom {
+    config_map_key_ref: Option<RawSource>,
+    secret_key_ref: Option<RawSource>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawEnvFrom {
+    config_map_ref: Option<RawSource>,
+    secret_ref: Option<RawSource>,
+}
+
+/// A reference to a ConfigMap or Secret, of whichever form.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawSource {
+    name: String,
+    secret_name: String,
+    key: String,
+    optional: Option<bool>,
+    items: Option<Vec<RawItem>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawItem {
+    key: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawMount {
+    sub_path_expr: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawVolume {
+    name: String,
+    config_map: Option<RawSource>,
+    secret: Option<RawSource>,
+    persistent_volume_claim: Option<RawClaim>,
+    projected: Option<RawProjected>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawClaim {
+    claim_name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawProjected {
+    sources: Option<Vec<RawProjection>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawProjection {
+    config_map: Option<RawSource>,
+    secret: Option<RawSource>,
+}
+
+/// The keys of a ConfigMap or Secret; values are skipped.
+pub(crate) type Keys = std::collections::BTreeMap<String, IgnoredAny>;
+
+impl From<RawContainer> for ContainerSpec {
+    fn from(raw: RawContainer) -> Self {
+        let needs = needs(raw.env_from, raw.env, raw.volume_mounts);
+        Self {
+            name: raw.name,
+            image: raw.image,
+            image_pull_policy: raw.image_pull_policy,
+            restart_policy: raw.restart_policy,
+            startup_probe: raw.startup_probe,
+            readiness_probe: raw.readiness_probe,
+            liveness_probe: raw.liveness_probe,
+            resources: raw.resources,
+            security_context: raw.security_context.unwrap_or_default(),
+            stdin: raw.stdin,
+            command: raw.command.unwrap_or_default(),
+            args: raw.args.unwrap_or_default(),
+            needs: (needs != ContainerNeeds::default()).then(|| Box::new(needs)),
+        }
+    }
+}
+
+fn needs(
+    env_from: Option<Vec<RawEnvFrom>>,
+    env: Option<Vec<RawVariable>>,
+    mounts: Option<Vec<RawMount>>,
+) -> ContainerNeeds {
+    let mut needs = ContainerNeeds::default();
+    let exprs = mounts.into_iter().flatten().filter_map(|mount| mount.sub_path_expr);
+    needs.sub_paths = exprs.filter(|expr| !expr.is_empty()).collect();
+    for from in env_from.into_iter().flatten() {
+        needs.env.extend(env_need(from.config_map_ref, from.secret_ref, false));
+    }
+    for variable in env.into_iter().flatten() {
+        let value = match variable.value_from {
+            None => EnvValue::Text(variable.value.unwrap_or_default()),
+            Some(from) => {
+                needs.env.extend(env_need(from.config_map_key_ref, from.secret_key_ref, true));
+                EnvValue::Filled
+            }
+        };
+        if !needs.sub_paths.is_empty() {
+            needs.values.push((variable.name, value));
+        }
+    }
+    needs
+}
+
+fn env_need(config_map: Option<RawSource>, secret: Option<RawSource>, keyed: bool) -> Option<EnvNeed> {
+    let (kind, source) = match (config_map, secret) {
+        (Some(source), _) => (SourceKind::ConfigMap, source),
+        (None, Some(source)) => (SourceKind::Secret, source),
+        (None, None) => return None,
+    };
+    if source.name.is_empty() {
+        return None;
+    }
+    let optional = source.optional == Some(true);
+    Some(EnvNeed { kind, name: source.name, key: keyed.then_some(source.key), optional })
+}
+
+/// The objects that a pod's volumes show, in the order of the volumes.
+pub(super) fn volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<VolumeNeed>, D::Error> {
+    let raw: Option<Vec<RawVolume>> = Deserialize::deserialize(from)?;
+    let mut needs = Vec::new();
+    for RawVolume { name, config_map, secret, persistent_volume_claim, projected } in
+        raw.into_iter().flatten()
+    {
+        let need = |kind, source: RawSource| VolumeNeed {
+            volume: name.clone(),
+            kind,
+            keys: source.items.into_iter().flatten().map(|item| item.key).collect(),
+            optional: source.optional == Some(true),
+            name: if source.name.is_empty() { source.secret_name } else { source.name },
+        };
+        let projections = projected.and_then(|projected| projected.sources).into_iter().flatten();
+        let projections = projections.flat_map(|source| [(source.config_map, source.secret)]);
+        for (config_map, secret) in [(config_map, secret)].into_iter().chain(projections) {
+            needs.extend(config_map.map(|source| need(SourceKind::ConfigMap, source)));
+            needs.extend(secret.map(|source| need(SourceKind::Secret, source)));
+        }
+        let claim =
+            persistent_volume_claim.map(|claim| RawSource { name: claim.claim_name, ..RawSource::default() });
+        needs.extend(claim.map(|source| need(SourceKind::Claim, source)));
+    }
+    // A name that validation lets be empty names nothing.
+    needs.retain(|need| !need.name.is_empty());
+    needs.shrink_to_fit();
+    Ok(needs)
+}

@@ -1,0 +1,82 @@
+//! What runs in a simulated container: its own command if the simulated shell knows it, else nothing but its script. Pure.
+
+use crate::behavior;
+use crate::pod::object::PodObject;
+use crate::shell;
+
+/// What runs in a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// Its image's own program, which is not simulated.
+    Image,
+    /// Annotations say how its runs end.
+    Scripted,
+    /// It waits for somebody to attach and type.
+    Attached,
+    /// The simulated shell runs this command.
+    Shell(Vec<String>),
+    /// Its command is not run, for this reason.
+    NotRun(String),
+}
+
+/// Images without an entrypoint of their own, so that arguments without a command are one.
+const WITHOUT_ENTRYPOINT: [&str; 8] =
+    ["busybox", "alpine", "debian", "ubuntu", "bash", "fedora", "centos", "toybox"];
+
+/// What runs in the `index`-th container of `pod`.
+pub fn of(pod: &PodObject, index: usize) -> Program {
+    let Some(spec) = pod.container(index) else { return Program::Image };
+    if spec.stdin {
+        return Program::Attached;
+    }
+    let argv: Vec<String> = spec.command.iter().chain(&spec.args).cloned().collect();
+    let Some(first) = argv.first() else { return Program::Image };
+    let script = behavior::script(&pod.metadata.annotations, &spec.name);
+    if script.run.is_some() || script.exit_code.is_some() || script.oom_after.is_some() {
+        return Program::Scripted;
+    }
+    if spec.command.is_empty() && !shell::is_shell(first) && !is_without_entrypoint(&spec.image) {
+        return Program::NotRun(
+            "its arguments are for the image's entrypoint, which is not simulated".to_owned(),
+        );
+    }
+    match shell::runnable(&argv, &script.exec) {
+        Ok(()) => Program::Shell(argv),
+        Err(why) => Program::NotRun(format!("its command is not run: {why}")),
+    }
+}
+
+fn is_without_entrypoint(image: &str) -> bool {
+    let last = image.rsplit('/').next().unwrap_or_default();
+    WITHOUT_ENTRYPOINT.contains(&last.split([':', '@']).next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_runs_its_command_if_the_shell_knows_it_and_no_annotation_ends_it() {
+        let of = |container: &str, annotation: &str| {
+            let text = format!(
+                "{{metadata: {{annotations: {{{annotation}}}}}, spec: {{containers: [{{name: c, {container}}}]}}}}"
+            );
+            of(&serde_yaml_ng::from_str(&text).unwrap(), 0)
+        };
+        let shell = |words: &[&str]| Program::Shell(words.iter().map(|word| (*word).to_owned()).collect());
+        assert_eq!(of("image: a", ""), Program::Image);
+        assert_eq!(of("image: a, command: [sh, -c], args: ['echo hi']", ""), shell(&["sh", "-c", "echo hi"]));
+        assert_eq!(of("image: a, args: [sh, -c, 'echo hi']", ""), shell(&["sh", "-c", "echo hi"]));
+        assert_eq!(of("image: 'x.io/busybox:1', args: [echo, hi]", ""), shell(&["echo", "hi"]));
+        assert!(
+            matches!(of("image: app, args: [echo, hi]", ""), Program::NotRun(why) if why.contains("entrypoint"))
+        );
+        let unknown = Program::NotRun(
+            "its command is not run: \"/app\" is not one of the simulated shell's commands".to_owned(),
+        );
+        assert_eq!(of("image: a, command: [/app]", ""), unknown);
+        assert_eq!(of("image: a, command: [sh], stdin: true", ""), Program::Attached);
+        let ends = "kubelet-sim.kstore.io/exit-code: '3'";
+        assert_eq!(of("image: a, command: [echo, hi]", ends), Program::Scripted);
+    }
+}

@@ -1,0 +1,132 @@
+//! What the commands of one pod's containers have printed: of each container the present and the previous run.
+
+use super::Latest;
+use crate::limits::LINE_BYTES;
+use crate::log::{Line, Printed};
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How many runs of a container are remembered: those that `kubectl logs` can ask for.
+const RUNS: usize = 2;
+
+/// The outputs of one pod.
+pub(crate) struct Outputs {
+    containers: Mutex<BTreeMap<String, Vec<Output>>>,
+    printed: Latest<()>,
+}
+
+/// The output of one run.
+struct Output {
+    run: String,
+    printed: Arc<Printed>,
+    /// The line under way on standard output and on standard error.
+    partial: [Vec<u8>; 2],
+}
+
+impl Default for Outputs {
+    fn default() -> Self {
+        Self { containers: Mutex::default(), printed: Latest::new(()) }
+    }
+}
+
+impl Outputs {
+    fn containers(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Output>>> {
+        self.containers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A command begins.
+    pub(crate) fn begin(&self, container: &str, run: &str) {
+        let mut containers = self.containers();
+        let runs = containers.entry(container.to_owned()).or_default();
+        runs.push(Output { run: run.to_owned(), printed: Arc::default(), partial: Default::default() });
+        let surplus = runs.len().saturating_sub(RUNS);
+        runs.drain(..surplus);
+    }
+
+    /// The command prints.
+    pub(super) fn print(&self, container: &str, run: &str, stderr: bool, bytes: &[u8], at: Timestamp) {
+        self.change(container, run, |output| {
+            for &byte in bytes {
+                let partial = &mut output.partial[usize::from(stderr)];
+                if byte != b'\n' {
+                    partial.push(byte);
+                }
+                if byte == b'\n' || partial.len() >= LINE_BYTES {
+                    output.finish(stderr, at);
+                }
+            }
+        });
+    }
+
+    /// The command has ended.
+    pub(super) fn end(&self, container: &str, run: &str, at: Timestamp) {
+        self.change(container, run, |output| {
+            for stderr in [false, true] {
+                if !output.partial[usize::from(stderr)].is_empty() {
+                    output.finish(stderr, at);
+                }
+            }
+        });
+    }
+
+    fn change(&self, container: &str, run: &str, change: impl FnOnce(&mut Output)) {
+        let mut containers = self.containers();
+        let output =
+            containers.get_mut(container).and_then(|runs| runs.iter_mut().find(|one| one.run == run));
+        if let Some(output) = output {
+            change(output);
+        }
+        drop(containers);
+        self.printed.set(());
+    }
+
+    /// What a run has printed; `None` if none of its commands ran here.
+    pub(super) fn of(&self, container: &str, run: &str) -> Option<Arc<Printed>> {
+        let containers = self.containers();
+        let output = containers.get(container)?.iter().find(|output| output.run == run)?;
+        Some(Arc::clone(&output.printed))
+    }
+
+    /// A number that rises when something is printed.
+    pub(super) fn seen(&self) -> u64 {
+        self.printed.get().0
+    }
+
+    /// Waits until the number is above `seen`.
+    pub(super) async fn after(&self, seen: u64) {
+        self.printed.after(seen).await;
+    }
+}
+
+impl Output {
+    fn finish(&mut self, stderr: bool, at: Timestamp) {
+        let bytes = std::mem::take(&mut self.partial[usize::from(stderr)]);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Arc::make_mut(&mut self.printed).push(Line { at, stderr, text });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_put_together_per_stream_and_the_last_two_runs_are_kept() {
+        let outputs = Outputs::default();
+        let at = Timestamp::UNIX_EPOCH;
+        for run in ["1", "2", "3"] {
+            outputs.begin("c", run);
+            outputs.print("c", run, false, b"one\ntw", at);
+            outputs.print("c", run, true, b"bad\n", at);
+            outputs.print("c", run, false, b"o", at);
+            outputs.end("c", run, at);
+        }
+        assert!(outputs.of("c", "1").is_none() && outputs.of("c", "2").is_some());
+        let printed = outputs.of("c", "3").unwrap();
+        let lines: Vec<_> = (0..printed.len()).map(|place| printed.line(place).unwrap()).collect();
+        let texts: Vec<_> = lines.iter().map(|line| (line.stderr, line.text.as_str())).collect();
+        assert_eq!(texts, [(false, "one"), (true, "bad"), (false, "two")]);
+        assert_eq!(outputs.seen(), 12);
+    }
+}

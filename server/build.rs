@@ -1,0 +1,32 @@
+//! Tells the compiler which commit a release build is of. Not a debug build's: it would be compiled anew after each commit. Without
+//! git, or outside a clone of this repository, the version stands alone.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let is_release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
+    let commit = if is_release { commit() } else { None };
+    let suffix = commit.map_or_else(String::new, |commit| format!(" ({commit})"));
+    println!("cargo::rustc-env=KSTORE_COMMIT_SUFFIX={suffix}");
+}
+
+/// The commit that is checked out. Asks to be run again when that changes.
+fn commit() -> Option<String> {
+    let root = Path::new(&std::env::var_os("CARGO_MANIFEST_DIR")?).parent()?.canonicalize().ok()?;
+    // An archive that was unpacked inside another repository is not a commit of that one.
+    if PathBuf::from(git(&root, &["rev-parse", "--show-toplevel"])?).canonicalize().ok()? != root {
+        return None;
+    }
+    // Git appends to this file whenever HEAD moves.
+    let log = git(&root, &["rev-parse", "--git-path", "logs/HEAD"])?;
+    println!("cargo::rerun-if-changed={}", root.join(log).display());
+    git(&root, &["rev-parse", "--short=12", "HEAD"])
+}
+
+fn git(root: &Path, arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").current_dir(root).args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    (output.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
+}

@@ -1,0 +1,60 @@
+//! The flags of `kstore-server explain`. Not what is done with them: that is the module of that name.
+
+use super::{external, number};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(super) const HELP: &str = "\
+Each line is one write: the time since the first, the revision, the actor, and the change. A write is shown under the one that
+caused it; repeated writes, such as heartbeats, are one line with their number. A large tree is summarized by kind and actor.
+
+Examples:
+  kstore-server explain deployment/web
+  kstore-server explain deployment/web --kind pods --by scheduler --since 10m
+  kstore-server explain node/node-0 --depth 1 -o yaml
+  kstore-server explain pod/web-6d4cf56db6-x2x5v -n shop";
+
+/// Arguments of `explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// Object to explain; the kind as kubectl takes it: deployment, deploy, deployments.apps
+    #[arg(value_name = "KIND/NAME")]
+    pub object: String,
+    /// Namespace of the object [default: the kubeconfig's]
+    #[arg(long, short, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// Kubeconfig of the server [default: KUBECONFIG, or that of ./kstore-data]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Output format
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
+    pub output: ExplainOutput,
+    /// Show writes up to N causes below the first ones
+    #[arg(long, value_name = "N", value_parser = number::count::<usize>)]
+    pub depth: Option<usize>,
+    /// Show writes of the last TIME, such as 30s or 5m, and what led to them
+    #[arg(long, value_name = "TIME", value_parser = external::time)]
+    pub since: Option<Duration>,
+    /// Show writes to these kinds, and what led to them
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    pub kind: Vec<String>,
+    /// Show writes by these users or programs, and what led to them
+    #[arg(long, value_name = "ACTOR", value_delimiter = ',')]
+    pub by: Vec<String>,
+    /// Show each write of a large tree instead of a summary
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// How `explain` prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ExplainOutput {
+    /// A tree for people.
+    #[default]
+    Text,
+    /// JSON for programs.
+    Json,
+    /// The same as YAML.
+    Yaml,
+}

@@ -1,0 +1,143 @@
+//! What simulated nodes do with pods, from a client through apiserver, scheduler and nodes and back: how pods wait for what they
+//! refer to, run their commands, and terminate.
+
+use kstore_client::DeleteParams;
+use kstore_tests::{Cluster, Setup, simulate};
+use serde_json::{Value, json};
+
+fn pod(name: &str, spec: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+}
+
+/// The state of the pod's only container.
+fn state(pod: &Value) -> &Value {
+    &pod["status"]["containerStatuses"][0]["state"]
+}
+
+async fn wait_for(cluster: &Cluster, name: &str, what: &str, done: impl Fn(&Value) -> bool) {
+    let done = async || cluster.get("pods", "default", name).await.is_some_and(|pod| done(&pod));
+    cluster.wait_until(what, done).await;
+}
+
+/// Waits for an event about the pod with this reason and message.
+async fn wait_for_event(cluster: &Cluster, name: &str, reason: &str, message: &str) {
+    let told = async || {
+        let events = cluster.list("events", "default").await;
+        events.iter().any(|event| {
+            event["involvedObject"]["name"] == name
+                && event["reason"] == reason
+                && event["message"] == message
+        })
+    };
+    cluster.wait_until(&format!("the event {reason}: {message}"), told).await;
+}
+
+#[test]
+fn a_gracefully_deleted_pod_is_terminating_until_its_containers_have_stopped() {
+    simulate(Setup::seed(1), async |cluster| {
+        let spec = json!({"terminationGracePeriodSeconds": 60, "containers": [{"name": "c", "image": "i"}]});
+        cluster.create(pod("web", spec)).await;
+        wait_for(cluster, "web", "the pod runs", |pod| pod["status"]["phase"] == "Running").await;
+        let before = cluster.nondet().clock.now();
+        cluster.delete("pods", "web", DeleteParams::default()).await;
+        wait_for_event(cluster, "web", "Killing", "Stopping container c").await;
+        let ending = cluster.get("pods", "default", "web").await.unwrap();
+        assert!(ending["metadata"]["deletionTimestamp"].is_string());
+        assert_eq!(ending["metadata"]["deletionGracePeriodSeconds"], 60);
+        assert_eq!(ending["metadata"]["generation"], 2);
+        assert_eq!(ending["status"]["phase"], "Running");
+        let gone = async || cluster.get("pods", "default", "web").await.is_none();
+        cluster.wait_until("the pod is gone", gone).await;
+        let took = cluster.nondet().clock.now().duration_since(before).as_millis();
+        assert!((300..1500).contains(&took), "{took} ms");
+    });
+}
+
+#[test]
+fn a_pod_waits_for_the_config_map_of_its_volume_and_the_secret_of_its_environment() {
+    simulate(Setup::seed(2), async |cluster| {
+        let spec = json!({
+            "volumes": [{"name": "config", "configMap": {"name": "settings"}}],
+            "containers": [{"name": "c", "image": "i",
+                "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "a"}}}]}]
+        });
+        cluster.create(pod("web", spec)).await;
+        let message = "MountVolume.SetUp failed for volume \"config\" : configmap \"settings\" not found";
+        wait_for_event(cluster, "web", "FailedMount", message).await;
+        let creating = |pod: &Value| state(pod)["waiting"]["reason"] == "ContainerCreating";
+        wait_for(cluster, "web", "it waits for its volume", creating).await;
+
+        let object =
+            |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
+        cluster.create(object("ConfigMap", "settings")).await;
+        let waits = |pod: &Value, message: &str| {
+            let waiting = &state(pod)["waiting"];
+            waiting["reason"] == "CreateContainerConfigError" && waiting["message"] == message
+        };
+        wait_for(cluster, "web", "it waits for the secret", |pod| waits(pod, "secret \"keys\" not found"))
+            .await;
+        wait_for_event(cluster, "web", "Failed", "Error: secret \"keys\" not found").await;
+        cluster.create(object("Secret", "keys")).await;
+        let missing = "couldn't find key a in Secret default/keys";
+        wait_for(cluster, "web", "it waits for the key", |pod| waits(pod, missing)).await;
+        cluster.merge("secrets", "keys", json!({"stringData": {"a": "b"}})).await;
+        wait_for(cluster, "web", "it runs", |pod| pod["status"]["phase"] == "Running").await;
+    });
+}
+
+#[test]
+fn a_pod_whose_claim_does_not_exist_is_unschedulable_and_runs_once_it_does() {
+    simulate(Setup::seed(3), async |cluster| {
+        let volume = json!({"name": "data", "persistentVolumeClaim": {"claimName": "data"}});
+        let spec = json!({"volumes": [volume], "containers": [{"name": "c", "image": "i"}]});
+        cluster.create(pod("db", spec.clone())).await;
+        let refused = |pod: &Value| {
+            let conditions = pod["status"]["conditions"].as_array();
+            conditions.into_iter().flatten().any(|condition| {
+                let message = condition["message"].as_str().unwrap_or_default();
+                condition["reason"] == "Unschedulable"
+                    && message.contains("persistentvolumeclaim \"data\" not found")
+            })
+        };
+        wait_for(cluster, "db", "it is unschedulable", refused).await;
+        // A pod that names its node is not the scheduler's: there the kubelet waits.
+        let mut placed = spec;
+        placed["nodeName"] = json!("node-0");
+        cluster.create(pod("placed", placed)).await;
+        let why = "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[], \
+                   failed to process volumes=[data]: error processing PVC default/data: failed to fetch PVC from API \
+                   server: persistentvolumeclaims \"data\" not found";
+        wait_for_event(cluster, "placed", "FailedMount", why).await;
+        let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+        let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data"}, "spec": claim});
+        cluster.create(claim).await;
+        for name in ["db", "placed"] {
+            wait_for(cluster, name, "it runs", |pod| pod["status"]["phase"] == "Running").await;
+        }
+    });
+}
+
+#[test]
+fn a_container_runs_its_command_logs_what_it_prints_and_ends_with_its_code() {
+    simulate(Setup::seed(4), async |cluster| {
+        let command = "echo $GREETING > /tmp/x; sleep 2; cat /tmp/x; echo bad >&2; exit 3";
+        let spec = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox",
+            "args": ["sh", "-c", command], "env": [{"name": "GREETING", "value": "hi"}]}]});
+        cluster.create(pod("run", spec)).await;
+        wait_for(cluster, "run", "it has ended", |pod| pod["status"]["phase"] == "Failed").await;
+        let ended = cluster.get("pods", "default", "run").await.unwrap();
+        assert_eq!(state(&ended)["terminated"]["exitCode"], 3);
+        let log = async |name: &str| {
+            let path = format!("/api/v1/namespaces/default/pods/{name}/log");
+            String::from_utf8(cluster.rest().call("GET", &path, "").await.body.to_vec()).unwrap()
+        };
+        assert_eq!(log("run").await, "hi\nbad\n");
+
+        let spec = json!({"containers": [{"name": "c", "image": "app", "command": ["/app", "--serve"]}]});
+        cluster.create(pod("app", spec)).await;
+        wait_for(cluster, "app", "it runs", |pod| pod["status"]["phase"] == "Running").await;
+        let why = "its command is not run: \"/app\" is not one of the simulated shell's commands";
+        assert_eq!(log("app").await, format!("simulated container c started (image app); {why}\n"));
+    });
+}
