@@ -17,8 +17,8 @@ install_tools() {
 }
 
 install_c_linker() {
-    command -v cc >/dev/null && return 0
-    apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install gcc libc6-dev
+    command -v cc >/dev/null && command -v make >/dev/null && return 0
+    apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install gcc libc6-dev make
 }
 
 install_rust_components() {

@@ -311,6 +311,7 @@ fn effect_of(event: &crate::storage::RawEvent) -> Option<(String, Effect)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     fn note(causes: &[i64]) -> Note {
         let text = |s: &str| s.to_owned();

@@ -16,7 +16,7 @@ use crate::service_ranges::ServiceRanges;
 use crate::storage::{ReadError, SharedStorage};
 use crate::token::Tokens;
 use crate::tunnel::Tunnels;
-use crate::unread_body::DiscardRest;
+use crate::unread_body::DiscardingBody;
 use axum::Router;
 use axum::body::Body;
 use futures::FutureExt as _;
@@ -287,7 +287,7 @@ where
         let record = AccessRecord::begin(&peer, &mut request);
         let (mut parts, body) = request.into_parts();
         parts.extensions.insert(peer.clone());
-        let body = DiscardRest::new(&parts.headers, body, stopped.clone());
+        let body = DiscardingBody::new(&parts.headers, body, stopped.clone());
         let answering = router.clone().oneshot(Request::from_parts(parts, body));
         async move { Ok::<_, Infallible>(logged(record, answering.await.unwrap_or_else(|never| match never {}))) }
     });

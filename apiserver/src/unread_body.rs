@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 /// A request body whose unread rest is discarded in the background when it is dropped, up to [`limits::UNREAD_BODY_BYTES`] and for
 /// [`limits::UNREAD_BODY_TIME`].
-pub(crate) struct DiscardRest<B: Body<Data = Bytes> + Unpin + Send + 'static> {
+pub(crate) struct DiscardingBody<B: Body<Data = Bytes> + Unpin + Send + 'static> {
     /// `None` once it was read to its end, or failed.
     body: Option<B>,
     /// Whether the rest may be read: a client that waits for "100 Continue" sends nothing that could be discarded.
@@ -25,14 +25,14 @@ pub(crate) struct DiscardRest<B: Body<Data = Bytes> + Unpin + Send + 'static> {
     stop: CancellationToken,
 }
 
-impl<B: Body<Data = Bytes> + Unpin + Send + 'static> DiscardRest<B> {
+impl<B: Body<Data = Bytes> + Unpin + Send + 'static> DiscardingBody<B> {
     /// Wraps the body of a request with these headers. `stop` ends the discarding, so that a server that stops waits for no client.
     pub(crate) fn new(headers: &HeaderMap, body: B, stop: CancellationToken) -> Self {
         Self { body: Some(body), discards: !headers.contains_key(EXPECT), stop }
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Body for DiscardRest<B> {
+impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Body for DiscardingBody<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -57,7 +57,7 @@ impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Body for DiscardRest<B> {
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Drop for DiscardRest<B> {
+impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Drop for DiscardingBody<B> {
     fn drop(&mut self) {
         let Some(body) = self.body.take() else { return };
         let too_long = body.size_hint().lower() > limits::UNREAD_BODY_BYTES as u64;

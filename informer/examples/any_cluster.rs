@@ -9,8 +9,7 @@ use std::{collections::BTreeMap, error::Error};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kstore_informer::kube::{Kube, KubeSource};
-use kstore_informer::{Action, Builder, Controller, Index, Object};
-use kstore_nondet::Nondet;
+use kstore_informer::{Action, Builder, Controller, Environment, Index, Object};
 use kube_client::api::{Api, DeleteParams, PostParams};
 use kube_client::core::params::Preconditions;
 use tokio_util::sync::CancellationToken;
@@ -20,14 +19,15 @@ type Maps = KubeSource<Kube<ConfigMap>>;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let client = kube_client::Client::try_default().await?;
-    let (nondet, stop) = (Nondet::real(), CancellationToken::new());
+    let (environment, stop) = (Environment::real(), CancellationToken::new());
 
     let by_owner = Index::by_controller();
     let sets = Builder::new(Maps::new(&client).labels("replicas")).name("sets").spawn(&stop);
     let members = Maps::new(&client).labels("member");
-    let members = Builder::new(members).name("members").index(&by_owner).rng(&nondet.rng).spawn(&stop);
+    let members =
+        Builder::new(members).name("members").index(&by_owner).rng(environment.randomness()).spawn(&stop);
 
-    let controller = Controller::new("replicas", &nondet)
+    let controller = Controller::new("replicas", &environment)
         .watch(&sets, |set| Some(set.key()))
         .watch(&members, |member| member.controller().map(|(_, owner)| owner));
     let running = tokio::spawn(controller.run(stop.clone(), move |cx| {

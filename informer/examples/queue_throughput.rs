@@ -8,8 +8,7 @@ use std::{
     time::Duration,
 };
 
-use kstore_informer::{Add, Causes, Key, Lease, Queue, Revision};
-use kstore_nondet::Rng;
+use kstore_informer::{Add, Causes, Key, Lease, Queue, Randomness, Revision};
 use tokio::time::Instant;
 
 /// Distinct keys in the queue at once.
@@ -46,7 +45,7 @@ fn report(what: &str, items: usize, round: impl Fn() -> Duration) {
 }
 
 fn queue() -> Queue<Key> {
-    Queue::new(Rng::seeded(1))
+    Queue::new(Randomness::seeded(1))
 }
 
 fn cause(n: usize) -> Causes {

@@ -222,17 +222,18 @@ fn every_property_names_the_files_of_its_tests() {
     check("a property names the file of its test", missing);
 }
 
-/// The words of a text that name a file of this tree, if they name one: a path in backquotes, or a document anywhere.
+/// The words of a text that name a file of this tree, if they name one: in backquotes, with a folder, or a document.
 fn cited(text: &str) -> impl Iterator<Item = &str> {
-    let quoted = text.split('`').skip(1).step_by(2).filter(|word| {
-        let extension =
-            Path::new(word).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-        ["json", "md", "proto", "py", "rs", "sh", "tbl", "toml", "txt", "yaml"].contains(&extension)
-    });
-    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "_-./".contains(c)));
-    let documents = words.map(|word| word.trim_end_matches('.')).filter(|word| word.ends_with(".md"));
-    let is_path = |word: &&str| word.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
-    quoted.chain(documents).filter(is_path)
+    let extension =
+        |word: &str| Path::new(word).extension().map(|found| found.to_string_lossy().into_owned());
+    let is_path = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+    let quoted = text.split('`').skip(1).step_by(2).filter(move |word| word.chars().all(is_path));
+    let words = text.split(move |c: char| !is_path(c)).map(|word| word.trim_end_matches('.'));
+    let plain = words.filter(move |word| word.contains('/') || word.ends_with(".md"));
+    quoted.chain(plain).filter(move |word| {
+        let kinds = ["json", "md", "proto", "py", "rs", "sh", "tbl", "toml", "txt", "yaml"];
+        extension(word).is_some_and(|extension| kinds.contains(&extension.as_str()))
+    })
 }
 
 /// The parts of a file that people read: all of a document, the comments of the rest.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::PatchError;
 use crate::schema::limits::{MAX_COPY_BYTES, MAX_DEPTH, MAX_JSON_PATCH_OPERATIONS};
-use container::{Misfit, locate};
+use container::{KeyError, locate};
 
 /// Applies the operations of `patch`, a JSON array, one after the other.
 ///
@@ -26,9 +26,9 @@ pub fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError> {
     let mut value = current.clone();
     let mut copied = 0;
     for operation in operations {
-        copied += operation.apply(&mut value, MAX_COPY_BYTES.saturating_sub(copied)).map_err(|stop| match stop {
-            Stop::Unfit(text) => PatchError::Unprocessable(text),
-            Stop::CopiesTooMuch(bytes) => PatchError::TooLarge(format!(
+        copied += operation.apply(&mut value, MAX_COPY_BYTES.saturating_sub(copied)).map_err(|error| match error {
+            OperationError::Unfit(text) => PatchError::Unprocessable(text),
+            OperationError::CopiesTooMuch(bytes) => PatchError::TooLarge(format!(
                 "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {MAX_COPY_BYTES}",
                 copied + bytes
             )),
@@ -63,15 +63,15 @@ struct Operation<'p> {
 }
 
 /// Why an operation is not carried out.
-enum Stop {
+enum OperationError {
     /// It does not fit the object.
     Unfit(String),
     /// It would copy so many bytes.
     CopiesTooMuch(usize),
 }
 
-fn unfit(text: String) -> Stop {
-    Stop::Unfit(text)
+fn unfit(text: String) -> OperationError {
+    OperationError::Unfit(text)
 }
 
 impl<'p> Operation<'p> {
@@ -88,7 +88,7 @@ impl<'p> Operation<'p> {
     }
 
     /// Carries the operation out, and returns the bytes that it copied, at most `copy_limit`.
-    fn apply(&self, document: &mut Value, copy_limit: usize) -> Result<usize, Stop> {
+    fn apply(&self, document: &mut Value, copy_limit: usize) -> Result<usize, OperationError> {
         match self.op {
             "add" => self.add(document),
             "remove" => self.remove(document),
@@ -174,7 +174,7 @@ impl<'p> Operation<'p> {
         if found.cloned().unwrap_or_default() == self.given() { Ok(()) } else { failed() }
     }
 
-    fn copy(&self, document: &mut Value, limit: usize) -> Result<usize, Stop> {
+    fn copy(&self, document: &mut Value, limit: usize) -> Result<usize, OperationError> {
         let from = self
             .from
             .ok_or("copy operation failed to decode from: operation, missing from field: missing value");
@@ -195,7 +195,7 @@ impl<'p> Operation<'p> {
         })?;
         let bytes = value.as_ref().map_or(0, |value| value.to_string().len());
         if bytes > limit {
-            return Err(Stop::CopiesTooMuch(bytes));
+            return Err(OperationError::CopiesTooMuch(bytes));
         }
         place
             .add(&key, value.unwrap_or_default())
@@ -209,7 +209,7 @@ impl<'p> Operation<'p> {
     }
 }
 
-fn error_in(operation: &str, path: &str, why: &Misfit) -> String {
+fn error_in(operation: &str, path: &str, why: &KeyError) -> String {
     format!("error in {operation} for path: '{path}': {why}")
 }
 

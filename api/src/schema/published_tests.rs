@@ -11,11 +11,23 @@ use crate::openapi::roots;
 const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
-/// Types of the table that no stored object refers to, so that `k8s-openapi` has no schema for them.
+/// Types of the table without a schema of their own, in its order: those that are inline in others, whose members are compared
+/// there; those that are queries of URLs or another form of an object; and what the server sends to webhooks of conversion.
 const UNPUBLISHED: &[&str] = &[
+    "io.k8s.api.admissionregistration.v1.Rule",
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ConversionRequest",
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ConversionResponse",
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ConversionReview",
+    "io.k8s.api.core.v1.EphemeralContainerCommon",
+    "io.k8s.api.core.v1.PersistentVolumeSource",
+    "io.k8s.api.core.v1.ProbeHandler",
+    "io.k8s.api.core.v1.VolumeSource",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.CreateOptions",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.PatchOptions",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.UpdateOptions",
+    "io.k8s.api.networking.v1.IngressRuleValue",
+    "io.k8s.api.resource.v1.DeviceConfiguration",
 ];
 
 /// Members whose requirement `k8s-openapi` changes: names that default to "" are plain strings there, and a time that may be null is

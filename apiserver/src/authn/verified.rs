@@ -58,6 +58,14 @@ impl Verified {
     pub(super) fn gone(&self, cluster: &dyn Lookup, now: Timestamp) -> Option<&'static str> {
         self.bindings.iter().find(|binding| !binding.is_present(cluster, now)).map(|binding| binding.what)
     }
+
+    /// The token has authenticated a request: it stays when others are evicted.
+    pub(super) fn mark_used(&self) {
+        // A load is cheaper than a store to a line that all processors share.
+        if !self.is_used.load(Ordering::Relaxed) {
+            self.is_used.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 /// An object that a token is bound to.
@@ -122,16 +130,6 @@ impl VerifiedTokens {
     /// Keeps a token whose signature was verified.
     pub(super) fn insert(&self, digest: Digest, verified: Arc<Verified>) {
         self.0.write().insert(digest, verified, limits::VERIFIED_TOKENS);
-    }
-}
-
-impl Verified {
-    /// The token has authenticated a request: it stays when others are evicted.
-    pub(super) fn mark_used(&self) {
-        // A load is cheaper than a store to a line that all processors share.
-        if !self.is_used.load(Ordering::Relaxed) {
-            self.is_used.store(true, Ordering::Relaxed);
-        }
     }
 }
 

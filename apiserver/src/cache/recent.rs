@@ -161,7 +161,10 @@ mod tests {
         assert_eq!(newest(retained.release(&mut kinds, 52, 0, 30)), Some(2), "the quiet kind's is the last");
         assert_eq!(kinds[BUSY].recent.start(), 52, "nothing after the revision is released");
         assert_eq!(retained.changes, 50);
-        assert!(retained.release(&mut kinds, i64::MAX, retained.bytes(), usize::MAX).is_empty(), "enough is kept");
+        assert!(
+            retained.release(&mut kinds, i64::MAX, retained.bytes(), usize::MAX).is_empty(),
+            "enough is kept"
+        );
         retained.release(&mut kinds, i64::MAX, 0, usize::MAX);
         assert_eq!((retained.changes, retained.bytes()), (0, 0));
         assert!(all > 100 * one / 2);

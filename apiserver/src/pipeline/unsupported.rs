@@ -1,17 +1,17 @@
-//! What is stored and then has no effect here, although it would have one in a Kubernetes cluster: the texts that its writer is warned
-//! with. Without them a test of such an object passes whatever the object says. A feature that comes to work loses its row. Pure; not
-//! the warnings that Kubernetes itself gives, which are `kstore_api::validate::warnings`.
+//! Objects that are stored and have no effect here, although they would have one in a Kubernetes cluster: a table of kinds, with the
+//! warning for their writers. Without it a test of such an object passes whatever the object says. A feature that comes to work loses
+//! its row. Pure; not the warnings that Kubernetes itself gives, which are `kstore_api::validate::warnings`.
 //!
-//! There are no events about it: an event on such an object would be one that no real cluster has, and tests count events. The header
-//! reaches who wrote the object, and clients print or log it.
+//! The server records no events about them. No real cluster has such an event, and tests count events. The header reaches the writer,
+//! and clients print or log it.
 
 use crate::authn::UserInfo;
 use crate::request::{Action, Target};
 use kstore_api::object::text;
 use serde_json::Value;
 
-/// The components that run in the apiserver's process. What others do, this server cannot know: an unmodified kube-controller-manager
-/// may run elsewhere, so that it says nothing about components that it does not run itself.
+/// The components that run in the apiserver's process. The apiserver warns only of what these do not do: another process may run a
+/// kube-controller-manager that does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LocalComponents {
     /// kstore's controllers.
@@ -69,7 +69,7 @@ const ROWS: [Row; 26] = [
     row(ADMISSION, "MutatingAdmissionPolicyBinding", Actor::Apiserver, "kstore stores this MutatingAdmissionPolicyBinding but does not evaluate its policy"),
     row("", "ResourceQuota", Actor::Apiserver, "kstore stores this ResourceQuota but does not enforce it"),
     row("", "LimitRange", Actor::Apiserver, "kstore stores this LimitRange but does not enforce it"),
-    some(row("", "Namespace", Actor::Apiserver, "kstore does not enforce Pod Security: the labels pod-security.kubernetes.io/… of this Namespace have no effect"), has_pod_security_labels),
+    some(row("", "Namespace", Actor::Apiserver, "kstore does not enforce Pod Security: the labels pod-security.kubernetes.io/* of this Namespace have no effect"), has_pod_security_labels),
     row(FLOW, "FlowSchema", Actor::Apiserver, "kstore stores this FlowSchema but neither queues nor limits requests by it"),
     row(FLOW, "PriorityLevelConfiguration", Actor::Apiserver, "kstore stores this PriorityLevelConfiguration but neither queues nor limits requests by it"),
     some(row("apiregistration.k8s.io", "APIService", Actor::Apiserver, "kstore stores this APIService but passes no requests on to its service"), |service| service["spec"]["service"].is_object()),
@@ -82,7 +82,7 @@ const ROWS: [Row; 26] = [
     row("autoscaling", "HorizontalPodAutoscaler", Actor::Controllers, "this server runs no controller for HorizontalPodAutoscalers: this one is stored and scales nothing"),
     row("", "PersistentVolumeClaim", Actor::Controllers, "this server runs no controller for PersistentVolumeClaims: this one is stored and gets no volume"),
     row("", "PersistentVolume", Actor::Controllers, "this server runs no controller for PersistentVolumes: this one is stored and is bound to no claim"),
-    some(row("certificates.k8s.io", "CertificateSigningRequest", Actor::Controllers, "this server runs no controller for the signers kubernetes.io/…: this CertificateSigningRequest gets no certificate"), |request| text(&request["spec"]["signerName"]).starts_with("kubernetes.io/")),
+    some(row("certificates.k8s.io", "CertificateSigningRequest", Actor::Controllers, "this server runs no controller for the signers kubernetes.io/*: this CertificateSigningRequest gets no certificate"), |request| text(&request["spec"]["signerName"]).starts_with("kubernetes.io/")),
     row("resource.k8s.io", "ResourceClaim", Actor::Scheduler, "this server's scheduler allocates no devices: pods run without those of this ResourceClaim"),
     row("resource.k8s.io", "ResourceClaimTemplate", Actor::Scheduler, "this server's scheduler allocates no devices: pods run without those of this ResourceClaimTemplate"),
     row("networking.k8s.io", "NetworkPolicy", Actor::Kubelets, "this server's nodes are simulated: this NetworkPolicy restricts no traffic"),
@@ -94,7 +94,7 @@ fn has_pod_security_labels(namespace: &Value) -> bool {
     labels.into_iter().flatten().any(|(name, _)| name.starts_with("pod-security.kubernetes.io/"))
 }
 
-/// What to tell `user`, who wrote `object` to `target`; the object is only made if its kind has a row. Components are told nothing.
+/// The warning for `user`, who wrote `object` to `target`. `object` is only called if the kind has a row. Components get no warnings.
 pub(super) fn warning(
     local: LocalComponents,
     user: &UserInfo,

@@ -80,8 +80,10 @@ impl Staged {
             Write::Put { value, .. } => self.entry(&key, value)?,
             Write::Delete { .. } => None,
         };
-        self.objects.insert(key.clone(), entry);
-        match self.writes.iter_mut().find(|other| key_of(other) == key) {
+        let is_known = self.objects.insert(key.clone(), entry).is_some();
+        // Only then: a transaction of many objects would compare each with all before it.
+        let earlier = is_known.then(|| self.writes.iter_mut().find(|other| key_of(other) == key));
+        match earlier.flatten() {
             Some(earlier) => *earlier = write,
             None => self.writes.push(write),
         }

@@ -16,7 +16,7 @@ fn body(headers: &HeaderMap, stop: &CancellationToken) -> (Sender, impl Send + u
         let _alive = &dropped;
         frame
     });
-    (frames, DiscardRest::new(headers, body, stop.clone()), hears)
+    (frames, DiscardingBody::new(headers, body, stop.clone()), hears)
 }
 
 fn send(frames: &Sender, bytes: usize) -> bool {

@@ -65,13 +65,12 @@ async fn apply_together(client: &Client, writes: &[Write]) -> Option<Vec<Result<
     match transaction.commit().await {
         Ok(done) => {
             let revision = done.revision();
-            let written = |index| {
-                Ok(Written {
-                    revision,
-                    with_status: done.object::<Posted>(index).is_ok_and(Posted::is_complete),
-                })
+            let written = |(index, write): (usize, &Write)| {
+                let is_new = matches!(write, Write::CreateNode(_));
+                let with_status = !is_new || done.object::<Posted>(index).is_ok_and(Posted::is_complete);
+                Ok(Written { revision, with_status })
             };
-            Some((0..writes.len()).map(written).collect())
+            Some(writes.iter().enumerate().map(written).collect())
         }
         Err(TransactionError { operation: Some(_), .. }) => None,
         Err(TransactionError { error, .. }) => Some(writes.iter().map(|_| Err(failure(&error))).collect()),

@@ -40,7 +40,8 @@ pub(super) struct PodEntry {
     /// What the runtime reported while the node was stopped.
     held: Vec<Event>,
     disks: Arc<Disks>,
-    pub(super) outputs: Arc<Outputs>,
+    /// What commands of its containers print; there once one was run.
+    pub(super) outputs: Option<Arc<Outputs>>,
     /// The objects that the pod is known to refer to.
     pub(super) references: BTreeSet<SourceKey>,
 }
@@ -65,7 +66,7 @@ impl PodEntry {
             reconcile: false,
             held: Vec::new(),
             disks: Arc::default(),
-            outputs: Arc::default(),
+            outputs: None,
             references: BTreeSet::new(),
         }
     }
@@ -74,7 +75,7 @@ impl PodEntry {
     pub(super) fn snapshot(&self, reachable: bool, gone: bool) -> Snapshot {
         let machine = self.machine.clone().expect("the machine is put back after each step");
         let disks = Arc::clone(&self.disks);
-        let (record, outputs) = (Arc::clone(&self.record), Arc::clone(&self.outputs));
+        let (record, outputs) = (Arc::clone(&self.record), self.outputs.clone());
         Snapshot { record, machine, disks, outputs, reachable, gone }
     }
 

@@ -331,10 +331,10 @@ fn what_pods_refer_to_is_watched_once_and_only_while_a_pod_refers_to_it() {
     world.manager.observe_source(key.clone(), SourceState::Present([].into()), world.now);
     world.settle();
     assert_eq!(world.pod_log()[3..], [(0, "pod a Running ready"), (0, "pod b Running ready")]);
-    for (name, left) in [("a", vec![]), ("b", vec![SourceOrder::Leave(key)])] {
+    for (until, name, left) in [(10, "a", vec![]), (20, "b", vec![SourceOrder::Leave(key)])] {
         world.edit(name, deleted);
         world.show(name);
-        world.run(10);
+        world.run(until);
         assert_eq!(world.manager.take_source_orders(), left);
     }
 }

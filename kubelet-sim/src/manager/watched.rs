@@ -46,15 +46,16 @@ impl Manager {
 
     /// Has the command of a container run if the simulated shell knows it: the run has just begun, or was taken up.
     pub(super) fn launch(&mut self, key: &Key, index: usize) {
-        let Some(entry) = self.pods.get(key) else { return };
-        let Some(spec) = entry.object().container(index) else { return };
+        let Some(entry) = self.pods.get_mut(key) else { return };
         let (Program::Shell(argv), Some(run)) = (program::of(entry.object(), index), entry.run_of(index))
         else {
             return;
         };
-        entry.outputs.begin(&spec.name, &run);
-        let (pod, uid, container) = (key.clone(), entry.uid.to_string(), spec.name.clone());
-        self.launches.push(Launch { pod, uid, index, container, run, argv });
+        let Some(container) = entry.object().container(index).map(|spec| spec.name.clone()) else { return };
+        let outputs = Arc::clone(entry.outputs.get_or_insert_default());
+        outputs.begin(&container, &run);
+        let (pod, uid) = (key.clone(), entry.uid.to_string());
+        self.launches.push(Launch { pod, uid, index, container, run, argv, outputs });
     }
 
     /// The commands to run since the last call, each with its pod.

@@ -1,11 +1,10 @@
 //! A container's log, sent as far as it goes, and followed if that is asked for.
 
-use super::{Feed, Snapshot, Streams};
+use super::{Feed, Outputs, Snapshot, Streams};
 use crate::log::{Chosen, Log, Reading, Step, choose, find};
 use crate::time::between;
 use kstore_api::status::Status;
 use kstore_client::{LogOptions, NodeStream, StreamWriter};
-use std::sync::Arc;
 
 impl Streams {
     pub(super) async fn log(&self, feed: &Feed, options: &LogOptions, stream: NodeStream) {
@@ -33,9 +32,9 @@ impl Streams {
         writer: &StreamWriter,
     ) -> Result<(), Unfinished> {
         let (mut seen, mut snapshot) = feed.get();
-        let outputs = Arc::clone(&snapshot.outputs);
         loop {
-            let printed = outputs.seen();
+            let outputs = snapshot.outputs.clone();
+            let printed = outputs.as_ref().map_or(0, |outputs| outputs.seen());
             let log = latest(&mut chosen, &snapshot);
             let now = self.clock.now();
             match reading.step(&log, now) {
@@ -54,11 +53,19 @@ impl Streams {
             tokio::select! {
                 biased;
                 () = writer.ended() => return Err(Unfinished),
-                () = outputs.after(printed) => {}
+                () = printed_more(outputs.as_deref(), printed) => {}
                 newer = feed.after(seen) => (seen, snapshot) = newer,
                 () = tokio::time::sleep(next.unwrap_or_default()), if next.is_some() => {}
             }
         }
+    }
+}
+
+/// Waits until commands have printed more than `seen` says; for ever if none prints.
+async fn printed_more(outputs: Option<&Outputs>, seen: u64) {
+    match outputs {
+        Some(outputs) => outputs.after(seen).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -79,6 +86,10 @@ fn latest(chosen: &mut Chosen, snapshot: &Snapshot) -> Log {
 pub(super) fn chosen_log(chosen: &Chosen, snapshot: &Snapshot) -> Log {
     let object = &snapshot.record.pod;
     let spec = object.container(chosen.container);
-    let printed = spec.and_then(|spec| snapshot.outputs.of(&spec.name, &chosen.run.id));
+    let printed = snapshot
+        .outputs
+        .as_ref()
+        .zip(spec)
+        .and_then(|(outputs, spec)| outputs.of(&spec.name, &chosen.run.id));
     chosen.log(object, printed)
 }

@@ -36,7 +36,7 @@ pub(crate) struct Snapshot {
     pub(crate) record: Arc<PodRecord>,
     pub(crate) machine: Pod,
     pub(crate) disks: Arc<Disks>,
-    pub(crate) outputs: Arc<Outputs>,
+    pub(crate) outputs: Option<Arc<Outputs>>,
     /// Its node answers.
     pub(crate) reachable: bool,
     /// The object is gone.

@@ -2,13 +2,13 @@
 //! container's log; when it ends, the container ends with its code.
 
 use super::world::expand;
-use super::{Exit, Feed, Snapshot, Streams, Word};
+use super::{Exit, Feed, Outputs, Snapshot, Streams, Word};
 use crate::log::find;
 use crate::shell::{Shell, Step};
 use kstore_informer::Key;
+use std::sync::Arc;
 
 /// A command to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Launch {
     /// Its pod.
     pub(crate) pod: Key,
@@ -22,6 +22,8 @@ pub(crate) struct Launch {
     pub(crate) run: String,
     /// The words of the command, in which `$(NAME)` means a variable of the container.
     pub(crate) argv: Vec<String>,
+    /// Where it prints.
+    pub(crate) outputs: Arc<Outputs>,
 }
 
 impl Streams {
@@ -32,8 +34,7 @@ impl Streams {
             () = ended(&feed, &launch) => None,
             code = self.execute(&feed, &launch) => code,
         };
-        let (_, snapshot) = feed.get();
-        snapshot.outputs.end(&launch.container, &launch.run, self.clock.now());
+        launch.outputs.end(&launch.container, &launch.run, self.clock.now());
         if let Some(code) = code {
             let Launch { pod, uid, container, run, .. } = launch;
             // Nobody hears it if the simulation has ended.
@@ -54,7 +55,7 @@ impl Streams {
             Err(error) => {
                 let text = format!("{error}\n");
                 let (container, run) = (&launch.container, &launch.run);
-                snapshot.outputs.print(container, run, true, text.as_bytes(), self.clock.now());
+                launch.outputs.print(container, run, true, text.as_bytes(), self.clock.now());
                 return Some(127);
             }
         };
@@ -62,7 +63,7 @@ impl Streams {
             match shell.step() {
                 Step::Print(channel, bytes) => {
                     let (container, run) = (&launch.container, &launch.run);
-                    snapshot.outputs.print(container, run, channel == 2, &bytes, self.clock.now());
+                    launch.outputs.print(container, run, channel == 2, &bytes, self.clock.now());
                 }
                 Step::Sleep(time) => tokio::time::sleep(time).await,
                 // Nobody types: its input has ended before it began.

@@ -250,11 +250,11 @@ fn a_flow_schema_says_whether_its_level_exists() {
         let levels = format!("{group}/prioritylevelconfigurations");
         assert_eq!(post(cluster, &levels, level).await.code, 201);
         assert_eq!(condition().await, ["False".to_owned(), format!("{about} and it exists")]);
-        let revision = cluster.store().revision();
+        let revision = cluster.store().revision().0;
         let labelled =
             merge(cluster, &format!("{levels}/gold"), json!({"metadata": {"labels": {"a": "b"}}})).await;
         assert_eq!(
-            (labelled.code, cluster.store().revision()),
+            (labelled.code, cluster.store().revision().0),
             (200, revision + 1),
             "what is right is not written"
         );

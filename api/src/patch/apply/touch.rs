@@ -49,8 +49,8 @@ fn owns(fields: &Value, path: &[&str]) -> bool {
 }
 
 fn member<'f>(fields: &'f Value, name: &str) -> Option<&'f Value> {
-    let members = fields.as_object()?.iter();
-    members.into_iter().find(|(key, _)| key.strip_prefix("f:") == Some(name)).map(|(_, below)| below)
+    let mut members = fields.as_object()?.iter();
+    members.find(|(key, _)| key.strip_prefix("f:") == Some(name)).map(|(_, below)| below)
 }
 
 /// As [`Managed::entries`](super::managed::Managed::entries) orders them.

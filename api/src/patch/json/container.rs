@@ -10,7 +10,7 @@ pub(super) enum Container<'v> {
 
 /// Why a key does not fit its container, in the words of Kubernetes' library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Misfit {
+pub(super) enum KeyError {
     #[error("Unable to remove nonexistent key: {0}: missing value")]
     NoKey(String),
     #[error("Unable to access invalid index: {0}: invalid index referenced")]
@@ -54,7 +54,7 @@ impl<'v> Container<'v> {
     }
 
     /// What is at a key. A map has nothing at a key that it lacks; a list refuses an index beyond its end.
-    pub(super) fn get(&mut self, key: &str) -> Result<Option<&Value>, Misfit> {
+    pub(super) fn get(&mut self, key: &str) -> Result<Option<&Value>, KeyError> {
         match self {
             Self::Map(map) => Ok(map.get(key)),
             Self::List(list) => existing(key, list.len()).map(|at| list.get(at)),
@@ -62,7 +62,7 @@ impl<'v> Container<'v> {
     }
 
     /// Puts a value in place of what is at a key.
-    pub(super) fn set(&mut self, key: &str, value: Value) -> Result<(), Misfit> {
+    pub(super) fn set(&mut self, key: &str, value: Value) -> Result<(), KeyError> {
         match self {
             Self::Map(map) => drop(map.insert(key.to_owned(), value)),
             Self::List(list) => {
@@ -74,12 +74,12 @@ impl<'v> Container<'v> {
     }
 
     /// Puts a value at a key of a map, or between the elements of a list.
-    pub(super) fn add(self, key: &str, value: Value) -> Result<(), Misfit> {
+    pub(super) fn add(self, key: &str, value: Value) -> Result<(), KeyError> {
         match self {
             Self::Map(map) => drop(map.insert(key.to_owned(), value)),
             Self::List(list) if key == "-" => list.push(value),
             Self::List(list) => {
-                let index = number(key).ok_or_else(|| Misfit::NotAnIndexToAdd(key.to_owned()))?;
+                let index = number(key).ok_or_else(|| KeyError::NotAnIndexToAdd(key.to_owned()))?;
                 list.insert(within(index, list.len() + 1)?, value);
             }
         }
@@ -87,23 +87,23 @@ impl<'v> Container<'v> {
     }
 
     /// Takes out what is at a key.
-    pub(super) fn remove(self, key: &str) -> Result<Value, Misfit> {
+    pub(super) fn remove(self, key: &str) -> Result<Value, KeyError> {
         match self {
-            Self::Map(map) => map.remove(key).ok_or_else(|| Misfit::NoKey(key.to_owned())),
+            Self::Map(map) => map.remove(key).ok_or_else(|| KeyError::NoKey(key.to_owned())),
             Self::List(list) => existing(key, list.len()).map(|at| list.remove(at)),
         }
     }
 }
 
 /// The place of an element that a list of this length has.
-fn existing(key: &str, length: usize) -> Result<usize, Misfit> {
-    within(number(key).ok_or_else(|| Misfit::NotAnIndex(key.to_owned()))?, length)
+fn existing(key: &str, length: usize) -> Result<usize, KeyError> {
+    within(number(key).ok_or_else(|| KeyError::NotAnIndex(key.to_owned()))?, length)
 }
 
 /// An index below `length`; a negative one counts from there.
-fn within(index: i64, length: usize) -> Result<usize, Misfit> {
+fn within(index: i64, length: usize) -> Result<usize, KeyError> {
     let at = if index < 0 { i64::try_from(length).unwrap_or(i64::MAX) + index } else { index };
-    usize::try_from(at).ok().filter(|at| *at < length).ok_or(Misfit::NoIndex(index))
+    usize::try_from(at).ok().filter(|at| *at < length).ok_or(KeyError::NoIndex(index))
 }
 
 fn number(key: &str) -> Option<i64> {

@@ -57,6 +57,7 @@ async fn round(link: &Link, known: Known) -> Result<Known, Trouble> {
     }
     if known.revision > 0 {
         compact(link, known.revision).await?;
+        tracing::info!(revision = known.revision, "history of etcd compacted");
     }
     Ok(Known { time: known.time + 1, revision })
 }
