@@ -95,14 +95,6 @@ impl Connection {
         Ok(())
     }
 
-    /// `DELETE` of an object that must be there.
-    pub(crate) async fn delete(&mut self, path: &str) -> anyhow::Result<()> {
-        let (status, body) = self.send(Method::DELETE, path, Bytes::new()).await?;
-        let body = body.collect().await?.to_bytes();
-        ensure!(status.is_success(), "{path}: {status}: {}", String::from_utf8_lossy(&body));
-        Ok(())
-    }
-
     /// `GET` of a stream, such as a watch. The connection serves nothing else from then on.
     pub(crate) async fn stream(mut self, path: &str) -> anyhow::Result<Stream> {
         let (status, body) = self.send(Method::GET, path, Bytes::new()).await?;
