@@ -118,3 +118,36 @@ fn the_informer_alone_brings_no_transport_and_no_kubernetes() {
     let foreign = ["kube-client", "kube-core", "k8s-openapi", "tonic", "prost", "hyper", "http", "rustls"];
     assert!(foreign.iter().all(|name| !crates.contains(name)), "{crates:?}");
 }
+
+/// Features of the crates that the informer brings, with its feature `kube`: they are also its users'.
+#[test]
+fn the_informer_chooses_no_version_of_kubernetes_and_no_features_of_tokio_that_it_does_not_use() {
+    let tree = [
+        "tree",
+        "--package",
+        "kstore-informer",
+        "--edges",
+        "normal",
+        "--prefix",
+        "none",
+        "--offline",
+        "--format",
+        "{p} {f}",
+        "--features",
+    ];
+    let features = |of: &str, name: &str| {
+        let cargo = Command::new(env!("CARGO")).args(tree).arg(of).current_dir(workspace_root()).output();
+        let cargo = cargo.expect("cargo runs");
+        assert!(cargo.status.success(), "{}", String::from_utf8_lossy(&cargo.stderr));
+        let tree = String::from_utf8_lossy(&cargo.stdout).into_owned();
+        let line = tree.lines().find(|line| line.split(' ').next() == Some(name)).map(str::to_owned);
+        let line = line.unwrap_or_else(|| panic!("{name} is not in the tree"));
+        let words = line.split(' ').filter(|word| !word.starts_with(['v', '(']) || word.starts_with("v1_"));
+        words.skip(1).flat_map(|word| word.split(',')).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let kubernetes = features("kube", "k8s-openapi");
+    assert!(!kubernetes.iter().any(|feature| feature.starts_with("v1_")), "{kubernetes:?}");
+    let tokio = features("testing", "tokio");
+    let foreign = ["full", "fs", "io-std", "net", "process", "rt-multi-thread", "signal"];
+    assert!(!foreign.iter().any(|name| tokio.iter().any(|feature| feature == name)), "{tokio:?}");
+}
