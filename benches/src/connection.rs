@@ -87,11 +87,11 @@ impl Connection {
         Ok(body)
     }
 
-    /// `DELETE` of an object that must be there.
+    /// `DELETE` of an object or a collection that must be done.
     pub(crate) async fn delete(&mut self, path: &str) -> anyhow::Result<()> {
         let (status, body) = self.send(Method::DELETE, path, Bytes::new()).await?;
         let body = body.collect().await?.to_bytes();
-        ensure!(status.is_success(), "{path}: {status}: {}", String::from_utf8_lossy(&body));
+        ensure!(status == StatusCode::OK, "{path}: {status}: {}", String::from_utf8_lossy(&body));
         Ok(())
     }
 

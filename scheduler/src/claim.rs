@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use kstore_api::lenient;
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 
@@ -58,7 +59,7 @@ pub fn decode(json: &[u8]) -> Result<ClaimInfo, serde_json::Error> {
         #[serde(default)]
         deletion_timestamp: Option<serde::de::IgnoredAny>,
     }
-    let meta = serde_json::from_slice::<Doc>(json)?.metadata;
+    let meta = lenient::from_slice::<Doc>(json)?.metadata;
     let revision = Revision(meta.resource_version.parse().unwrap_or(0));
     let deleting = meta.deletion_timestamp.is_some();
     Ok(ClaimInfo { key: Key::new(&meta.namespace, &meta.name), uid: meta.uid, revision, deleting })

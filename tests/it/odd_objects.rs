@@ -11,7 +11,7 @@ use std::time::Duration;
 const VARIATIONS: usize = 12;
 
 /// Kinds of which at least one informer reads more than the metadata.
-const KINDS: [&str; 16] = [
+const KINDS: [&str; 18] = [
     "configmaps",
     "deployments.apps",
     "endpoints",
@@ -20,10 +20,12 @@ const KINDS: [&str; 16] = [
     "leases.coordination.k8s.io",
     "namespaces",
     "nodes",
+    "persistentvolumeclaims",
     "poddisruptionbudgets.policy",
     "pods",
     "replicasets.apps",
     "replicationcontrollers",
+    "secrets",
     "serviceaccounts",
     "servicecidrs.networking.k8s.io",
     "services",

@@ -19,7 +19,7 @@ pub(crate) fn measure() -> anyhow::Result<String> {
     let (started, mut runs) = mpsc::channel(1_000);
     let stop = CancellationToken::new();
     let controller =
-        Controller::new("bench", &Nondet::simulated(1)).watch(&ours.informer, |slim: &Slim| Some(slim.key()));
+        Controller::new("bench", Nondet::simulated(1)).watch(&ours.informer, |slim: &Slim| Some(slim.key()));
     let run = controller.run(stop.clone(), move |_| {
         let told = started.try_send(Instant::now());
         async move { told.map(|()| Action::Done) }

@@ -142,26 +142,7 @@ pub fn find(name: &str) -> Option<&'static Annotation> {
 
 /// The one of `known` that takes the fewest edits to become from `name`.
 pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known.min_by_key(|known| distance(name, known))
-}
-
-/// How many letters to insert, remove, replace or swap with their neighbour.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut best = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(best);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
+    known.min_by_key(|known| strsim::osa_distance(name, known))
 }
 
 #[cfg(test)]
@@ -215,6 +196,5 @@ mod tests {
         assert_eq!(near("run-secs"), "run-seconds");
         assert_eq!(near("exti-code"), "exit-code");
         assert_eq!(near("imagepull"), "image-pull");
-        assert_eq!((distance("", "abc"), distance("ab", "ba"), distance("a", "a")), (3, 1, 0));
     }
 }

@@ -67,7 +67,8 @@ async fn apply_together(client: &Client, writes: &[Write]) -> Option<Vec<Result<
             let revision = done.revision();
             let written = |(index, write): (usize, &Write)| {
                 let is_new = matches!(write, Write::CreateNode(_));
-                let with_status = !is_new || done.object::<Posted>(index).is_ok_and(Posted::is_complete);
+                let with_status =
+                    !is_new || done.object::<Posted>(index).is_ok_and(|posted| posted.is_complete());
                 Ok(Written { revision, with_status })
             };
             Some(writes.iter().enumerate().map(written).collect())
@@ -105,7 +106,7 @@ struct PostedStatus {
 }
 
 impl Posted {
-    fn is_complete(self) -> bool {
+    fn is_complete(&self) -> bool {
         self.status.conditions.is_some()
     }
 }

@@ -6,6 +6,7 @@ use crate::limits::SOURCE_QUEUE;
 use crate::pod::Keys;
 use crate::pod::source::{SourceKey, SourceKind, SourceState};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret};
+use kstore_api::lenient;
 use kstore_client::{Client, WatchParams};
 use kstore_informer::{Builder, Informer, Key, Object, Revision};
 use kstore_nondet::Rng;
@@ -122,7 +123,7 @@ impl SourceRecord {
             uid: String,
             resource_version: String,
         }
-        let Doc { metadata, data, binary_data } = serde_json::from_slice(json)?;
+        let Doc { metadata, data, binary_data } = lenient::from_slice(json)?;
         let revision = Revision(metadata.resource_version.parse().unwrap_or(0));
         let keys = data.into_iter().chain(binary_data).flatten().collect();
         Ok(Self { key: Key::new(&metadata.namespace, &metadata.name), uid: metadata.uid, revision, keys })

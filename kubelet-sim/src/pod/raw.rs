@@ -159,6 +159,9 @@ fn env_need(config_map: Option<RawSource>, secret: Option<RawSource>, keyed: boo
         (None, Some(source)) => (SourceKind::Secret, source),
         (None, None) => return None,
     };
+    if source.name.is_empty() {
+        return None;
+    }
     let optional = source.optional == Some(true);
     Some(EnvNeed { kind, name: source.name, key: keyed.then_some(source.key), optional })
 }
@@ -187,6 +190,8 @@ pub(super) fn volumes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<VolumeNe
             persistent_volume_claim.map(|claim| RawSource { name: claim.claim_name, ..RawSource::default() });
         needs.extend(claim.map(|source| need(SourceKind::Claim, source)));
     }
+    // A name that validation lets be empty names nothing.
+    needs.retain(|need| !need.name.is_empty());
     needs.shrink_to_fit();
     Ok(needs)
 }
