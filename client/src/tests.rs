@@ -236,7 +236,7 @@ async fn candidates_elect_a_leader_over_a_lease_object() {
         .map(|name| {
             let lease = ClientLease::new(&fake.client(), "kube-system", "scheduler");
             let (stop, leading) = (CancellationToken::new(), leading.clone());
-            let elector = Elector::new(lease, name, &Nondet::simulated(1));
+            let elector = Elector::new(lease, name, Nondet::simulated(1));
             tokio::spawn(elector.run(stop.clone(), move |leadership| {
                 leading.lock().push(name);
                 async move { leadership.lost().cancelled().await }
