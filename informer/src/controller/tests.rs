@@ -31,7 +31,7 @@ async fn a_run_that_fails_or_panics_is_repeated_with_its_causes() {
     let cache = Builder::new(kind.source()).spawn(&stop);
     let runs = Arc::new(Mutex::new(Vec::new()));
     let seen = runs.clone();
-    let controller = Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key())).workers(1);
+    let controller = Controller::new("c", nondet()).watch(&cache, |o| Some(o.key())).workers(1);
     tokio::spawn(controller.run(stop.clone(), move |cx| {
         let seen = seen.clone();
         async move {
@@ -56,7 +56,7 @@ async fn both_owners_are_told_when_an_object_moves_from_one_to_the_other() {
     let cache = Builder::new(pods.source()).spawn(&stop);
     let runs = Arc::new(Mutex::new(Vec::new()));
     let seen = runs.clone();
-    let controller = Controller::new("c", &nondet()).watch(&cache, |o| o.controller().map(|(_, key)| key));
+    let controller = Controller::new("c", nondet()).watch(&cache, |o| o.controller().map(|(_, key)| key));
     tokio::spawn(controller.run(stop.clone(), move |cx| {
         seen.lock().push(cx.key.to_string());
         async { Ok::<_, Infallible>(Action::Done) }
@@ -79,7 +79,7 @@ async fn a_function_that_panics_before_it_gives_a_future_costs_no_worker() {
     let cache = Builder::new(kind.source()).spawn(&stop);
     let runs: Log<_> = Arc::default();
     let seen = runs.clone();
-    let controller = Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key())).workers(1);
+    let controller = Controller::new("c", nondet()).watch(&cache, |o| Some(o.key())).workers(1);
     tokio::spawn(controller.run(stop.clone(), move |cx| {
         assert!(cx.key.name() != "bad" || cx.attempt == 3, "not yet");
         seen.lock().push(cx.key.to_string());
@@ -97,7 +97,7 @@ async fn a_failure_says_whether_and_when_the_key_runs_again() {
     let cache = Builder::new(kind.source()).spawn(&stop);
     let runs: Log<_> = Arc::default();
     let (seen, start) = (runs.clone(), Instant::now());
-    let controller = Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key()));
+    let controller = Controller::new("c", nondet()).watch(&cache, |o| Some(o.key()));
     tokio::spawn(controller.run(stop.clone(), move |cx| {
         let seen = seen.clone();
         async move {
@@ -124,7 +124,7 @@ async fn a_run_that_takes_too_long_is_dropped_and_repeated() {
     let cache = Builder::new(kind.source()).spawn(&stop);
     let runs: Log<_> = Arc::default();
     let (seen, start) = (runs.clone(), Instant::now());
-    let controller = Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key()));
+    let controller = Controller::new("c", nondet()).watch(&cache, |o| Some(o.key()));
     let controller = controller.workers(1).timeout(Duration::from_secs(5));
     tokio::spawn(controller.run(stop.clone(), move |cx| {
         seen.lock().push((cx.attempt, start.elapsed().as_secs()));
@@ -174,7 +174,7 @@ async fn a_failing_key_runs_early_when_its_owner_changes_it_and_only_then() {
     let other_cache = Builder::new(others.source()).spawn(&stop);
     let runs: Log<_> = Arc::default();
     let (seen, start, fails) = (runs.clone(), Instant::now(), cache.clone());
-    let controller = Controller::new("c", &nondet())
+    let controller = Controller::new("c", nondet())
         .watch(&cache, |o| Some(o.key()))
         .watch(&other_cache, |o| o.controller().map(|(_, key)| key));
     tokio::spawn(controller.run(stop.clone(), move |cx| {
@@ -205,7 +205,7 @@ async fn changes_go_before_what_was_there_at_the_start_but_that_is_not_forgotten
     let cache = Builder::new(kind.source()).spawn(&stop);
     let runs: Log<_> = Arc::default();
     let seen = runs.clone();
-    let controller = Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key())).workers(1);
+    let controller = Controller::new("c", nondet()).watch(&cache, |o| Some(o.key())).workers(1);
     tokio::spawn(controller.run(stop.clone(), move |cx| {
         seen.lock().push(cx.key.to_string());
         async {

@@ -148,7 +148,7 @@ async fn a_controller_that_waits_for_what_it_expects_creates_no_more_than_wanted
         let pod_cache = Builder::new(pods.source().chaos(chaos)).index(&by_owner).spawn(&stop);
         let expected = Expectations::<Key>::new();
         let observer = expected.clone();
-        let controller = Controller::new("sets", &Nondet::simulated(seed))
+        let controller = Controller::new("sets", Nondet::simulated(seed))
             .watch(&set_cache, |set| Some(set.key()))
             .watch_deltas(&pod_cache, move |delta| {
                 let owner = delta.object().controller().map(|(_, owner)| owner);

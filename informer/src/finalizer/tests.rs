@@ -195,8 +195,7 @@ async fn nothing_is_left_outside_when_the_object_has_gone() {
         let cache = Builder::new(server.0.source().chaos(chaos)).spawn(&stop);
         let outside = Arc::new(Mutex::new(BTreeSet::new()));
         let broken = Arc::new(AtomicBool::new(false));
-        let controller =
-            Controller::new("buckets", &Nondet::simulated(seed)).watch(&cache, |b| Some(b.key()));
+        let controller = Controller::new("buckets", Nondet::simulated(seed)).watch(&cache, |b| Some(b.key()));
         let outer = Outer { server: server.clone(), made: outside.clone(), broken: broken.clone() };
         tokio::spawn(controller.run(stop.clone(), move |cx| {
             let (cache, outer) = (cache.clone(), outer.clone());

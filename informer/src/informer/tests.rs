@@ -117,7 +117,7 @@ async fn story(ops: &[Op], seed: u64, streaming: bool) {
     if !streaming {
         source = source.without_streaming();
     }
-    let informer = Builder::new(source).index(&tags).rng(&Rng::seeded(seed)).spawn(&stop);
+    let informer = Builder::new(source).index(&tags).rng(Rng::seeded(seed)).spawn(&stop);
     let (mut past, mut readers, mut reached) = (Past::default(), Vec::new(), Revision(0));
     past.note(&kind);
     for op in ops {

@@ -283,7 +283,7 @@ async fn new_leaders_are_told_of_once_each() {
     all.join(None, false, 1.0);
     seconds(1).await;
     let (line, stop, log) = (Line::new(&all.lease, None, 1.0), CancellationToken::new(), told.clone());
-    let elector = Elector::new(line, "watcher", &Nondet::simulated(7))
+    let elector = Elector::new(line, "watcher", Nondet::simulated(7))
         .on_new_leader(move |leader| log.lock().push(leader.to_owned()));
     tokio::spawn(elector.run(stop.clone(), |leadership| async move { leadership.lost().cancelled().await }));
     seconds(30).await;

@@ -136,7 +136,7 @@ mod tests {
             ..ElectorOptions::new("a")
         };
         let line = Line::new(&Default::default(), None, 1.0);
-        let elector = Elector::with(line, options, &Nondet::simulated(1)).unwrap();
+        let elector = Elector::with(line, options, Nondet::simulated(1)).unwrap();
         let elector = elector.watchdog(Watchdog::call(move |_| bitten.send(()).unwrap()));
         let blocking = |_| async { bites.lock().unwrap().recv().unwrap() };
         elector.run(CancellationToken::new(), blocking).await;

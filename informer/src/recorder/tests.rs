@@ -94,7 +94,7 @@ fn recorder_of(queue: usize) -> (Recorder, Written, CancellationToken) {
 
 fn recorder() -> (Recorder, Written, CancellationToken) {
     let (sink, stop) = (Written::default(), CancellationToken::new());
-    (Recorder::spawn(sink.clone(), "kubelet", &Nondet::simulated(1), &stop), sink, stop)
+    (Recorder::spawn(sink.clone(), "kubelet", Nondet::simulated(1), &stop), sink, stop)
 }
 
 async fn seconds(n: u64) {
@@ -290,7 +290,7 @@ async fn flushing_writes_what_rests_and_what_failed_or_says_that_it_did_not() {
 async fn the_end_writes_what_is_left_within_its_deadline_and_counts_the_rest() {
     for answers in [true, false] {
         let (sink, stop) = (Written::default(), CancellationToken::new());
-        let (recorder, driver) = Recorder::build(sink.clone(), "kubelet", &Nondet::simulated(1), &stop);
+        let (recorder, driver) = Recorder::build(sink.clone(), "kubelet", Nondet::simulated(1), &stop);
         let driver = tokio::spawn(driver);
         *sink.faults.lock() = Some((Rng::seeded(1), 10, if answers { 0 } else { 100 }));
         for _ in 0..50 {

@@ -403,7 +403,7 @@ async fn story(ops: &[Op], seed: u64) {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     let source = kind.source().chaos(Chaos::new(Rng::seeded(seed)));
-    let informer = Builder::new(source).rng(&Rng::seeded(seed)).spawn(&stop);
+    let informer = Builder::new(source).rng(Rng::seeded(seed)).spawn(&stop);
     let (mut readers, mut states): (Vec<Reader>, _) = (Vec::new(), BTreeMap::new());
     for op in ops {
         match *op {

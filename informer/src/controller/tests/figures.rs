@@ -14,7 +14,7 @@ async fn runs_are_counted_by_what_became_of_them() {
     let kind = store.kind::<Sample>("samples");
     kind.put(Sample::new("", "a"));
     let cache = Builder::new(kind.source()).spawn(&stop);
-    let controller = Controller::new("web", &nondet()).watch(&cache, |o| Some(o.key()));
+    let controller = Controller::new("web", nondet()).watch(&cache, |o| Some(o.key()));
     let controller = controller.workers(3).timeout(Duration::from_secs(5)).metrics(&registry);
     tokio::spawn(controller.run(stop.clone(), move |cx| {
         let cache = cache.clone();
@@ -75,8 +75,7 @@ async fn a_controller_that_has_ended_leaves_no_series() {
     for _ in 0..3 {
         // The informer goes on, and waits for a write that never comes.
         let (stop, cache) = (CancellationToken::new(), shared.clone());
-        let controller =
-            Controller::new("web", &nondet()).watch(&cache, |o| Some(o.key())).metrics(&registry);
+        let controller = Controller::new("web", nondet()).watch(&cache, |o| Some(o.key())).metrics(&registry);
         let running = tokio::spawn(controller.run(stop.clone(), move |cx| {
             cx.wrote(&cache, Revision(99));
             async { Ok::<_, Infallible>(Action::Done) }

@@ -62,7 +62,7 @@ async fn five_pods(seed: u64, by: Duration, rounds: usize) -> (usize, Arc<Deeds>
     let source = pods.source().chaos(Chaos { delay: 60, ..Chaos::new(rng.fork("chaos")) });
     let set_cache = Builder::new(sets.source()).spawn(&stop);
     let pod_cache = Builder::new(Late { source, rng, by }).index(&by_owner).spawn(&stop);
-    let controller = Controller::new("sets", &nondet())
+    let controller = Controller::new("sets", nondet())
         .watch(&set_cache, |set| Some(set.key()))
         .watch(&pod_cache, |pod| pod.controller().map(|(_, owner)| owner));
     let (queue, unseen) = (controller.queue(), controller.unseen.clone());
@@ -132,7 +132,7 @@ async fn a_write_that_no_cache_shows_delays_the_next_run_but_not_for_ever() {
     let cache = Builder::new(kind.source()).spawn(&stop);
     let runs = Log::<_>::default();
     let (seen, start, fence) = (runs.clone(), Instant::now(), cache.clone());
-    let controller = Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key())).workers(1);
+    let controller = Controller::new("c", nondet()).watch(&cache, |o| Some(o.key())).workers(1);
     let queue = controller.queue();
     tokio::spawn(controller.run(stop.clone(), move |cx| {
         seen.lock().push((start.elapsed().as_secs(), cx.stale));
@@ -157,7 +157,7 @@ async fn a_key_that_waits_for_its_write_runs_once_when_the_cache_shows_it() {
     let cache = Builder::new(source).spawn(&stop);
     let runs: Log<_> = Log::default();
     let (seen, fence, writer) = (runs.clone(), cache.clone(), kind.clone());
-    let controller = Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key()));
+    let controller = Controller::new("c", nondet()).watch(&cache, |o| Some(o.key()));
     let queue = controller.queue();
     tokio::spawn(controller.run(stop.clone(), move |cx| {
         seen.lock().push((fence.revision(), cx.stale));
@@ -187,7 +187,7 @@ async fn a_cut_shows_the_causes_of_the_run_and_its_own_writes() {
         let late = Late { source: pods.source(), rng: Rng::seeded(seed), by: Duration::from_secs(2) };
         let set_cache = Builder::new(sets.source()).spawn(&stop);
         let pod_cache = Builder::new(late).spawn(&stop);
-        let controller = Controller::new("sets", &nondet())
+        let controller = Controller::new("sets", nondet())
             .watch(&set_cache, |set| Some(set.key()))
             .watch(&pod_cache, |_| None);
         let (cuts, api) = (Log::default(), pods.clone());
@@ -243,7 +243,7 @@ async fn nothing_waits_for_revisions_that_only_their_adapter_knows() {
     let cache = Builder::new(Opaque(kind.source())).spawn(&stop);
     let runs: Log<_> = Log::default();
     let (seen, fence) = (runs.clone(), cache.clone());
-    let controller = Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key()));
+    let controller = Controller::new("c", nondet()).watch(&cache, |o| Some(o.key()));
     let queue = controller.queue();
     tokio::spawn(controller.run(stop.clone(), move |cx| {
         cx.wrote(&fence, Revision(99));

@@ -18,7 +18,7 @@ async fn no_run_begins_before_every_cache_has_its_first_state() {
     let slow_cache = Builder::new(slow_source).spawn(&stop);
     let runs = Log::<_>::default();
     let (seen, cache) = (runs.clone(), slow_cache.clone());
-    let controller = Controller::new("both", &nondet())
+    let controller = Controller::new("both", nondet())
         .watch(&fast_cache, |o| Some(o.key()))
         .watch(&slow_cache, |o| Some(o.key()));
     tokio::spawn(controller.run(stop.clone(), move |cx| {
@@ -42,7 +42,7 @@ async fn unreachable(limit: Option<Duration>) -> (Duration, Result<(), NotSynced
     }
     let fine = Builder::new(store.kind::<Sample>("fine").source()).name("fine").spawn(&stop);
     let cache = Builder::new(source).name("pods").spawn(&stop);
-    let controller = Controller::new("c", &nondet())
+    let controller = Controller::new("c", nondet())
         .watch(&fine, |o| Some(o.key()))
         .watch(&cache, |o| Some(o.key()))
         .sync_timeout(limit);
@@ -74,7 +74,7 @@ async fn a_controller_does_not_start_on_an_informer_that_has_ended() {
     let (ended, stop) = (CancellationToken::new(), CancellationToken::new());
     let cache = Builder::new(FakeStore::new().kind::<Sample>("samples").source()).name("pods").spawn(&ended);
     ended.cancel();
-    let controller = Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key()));
+    let controller = Controller::new("c", nondet()).watch(&cache, |o| Some(o.key()));
     let result = controller.run(stop, |_| async { Ok::<_, Infallible>(Action::Done) }).await;
     assert_eq!(result, Err(NotSynced { informer: "pods".into(), status: Status::Stopped }));
 }

@@ -26,7 +26,7 @@ fn three_keys(stop: &CancellationToken) -> Controller {
         kind.put(Sample::new("", &n.to_string()));
     }
     let cache = Builder::new(kind.source()).spawn(stop);
-    Controller::new("c", &nondet()).watch(&cache, |o| Some(o.key())).workers(2)
+    Controller::new("c", nondet()).watch(&cache, |o| Some(o.key())).workers(2)
 }
 
 #[tokio::test(start_paused = true)]

@@ -121,7 +121,7 @@ async fn story(ops: &[Op], seed: u64, server: Server) {
     let (store, stop) = (FakeStore::new(), CancellationToken::new());
     let kind = store.kind::<Sample>("samples");
     let source = source(&kind, server, seed);
-    let informer = Builder::new(source.clone()).rng(&Rng::seeded(seed)).spawn(&stop);
+    let informer = Builder::new(source.clone()).rng(Rng::seeded(seed)).spawn(&stop);
     let mut witness = Witness::default();
     for op in ops {
         act(op, &kind, &store, &source);
