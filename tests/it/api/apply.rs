@@ -213,7 +213,7 @@ fn what_is_odd_about_an_applied_object_is_said() {
             (OLD, "", 201, "", &[DEPRECATED]),
             (OLD, "&fieldValidation=Strict", 200, "", &[]),
             (&format!(", nodeName: elsewhere{TWICE}"), "", 422, "Forbidden", &[REPEATED]),
-            (", odd: 1", "&fieldValidation=Ignore", 400, ".spec.odd: field not declared in schema", &[]),
+            (", odd: 1", "&fieldValidation=Ignore", 500, ".spec.odd: field not declared in schema", &[]),
         ];
         for (spec, query, code, message, said) in cases {
             let path = format!("/api/v1/namespaces/default/pods/p?fieldManager=one{query}");

@@ -152,7 +152,7 @@ fn the_documents_say_what_kubectl_and_generators_of_clients_look_for() {
         assert!(url.starts_with("/openapi/v3/apis/apps/v1?hash="), "{url}");
         // Clients add a timeout of their own to any of these.
         let document = get(cluster, &format!("{url}&timeout=32s")).await.json();
-        let gvk = json!({"group": "", "version": "", "kind": "Deployment"});
+        let gvk = json!({"group": "apps", "version": "v1", "kind": "Deployment"});
         let schemas = &document["components"]["schemas"];
         let deployment = &schemas["io.k8s.api.apps.v1.Deployment"];
         assert!(deployment["description"].is_string() && deployment["properties"]["spec"].is_object());

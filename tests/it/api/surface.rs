@@ -287,7 +287,7 @@ fn json_is_read_to_the_letter() {
         assert_eq!((reply.code, &reply.json()["data"]), (201, &Value::Null), "null is absent");
         assert_eq!(
             warnings(&reply),
-            ["299 - \"unknown field \\\"Data\\\"\"", "299 - \"unknown field \\\"metadata.Labels\\\"\"",],
+            ["299 - \"unknown field \\\"metadata.Labels\\\"\"", "299 - \"unknown field \\\"Data\\\"\"",],
             "case counts"
         );
         assert_eq!(reply.body.last(), Some(&b'\n'));
