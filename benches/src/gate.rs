@@ -85,7 +85,7 @@ async fn cluster(binary: &Binary, table: &mut Table) -> anyhow::Result<()> {
             memory.idle,
             memory.busy
         );
-        let limit = Limit::at_most(1.5, 2.0);
+        let limit = Limit::at_most(1.5, 4.5);
         table.add(Quantity::new(what, Unit::Times, limit), memory.calm / memory.idle);
     }
     for storage in [Storage::Memory, Storage::Disk] {
