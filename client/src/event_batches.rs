@@ -48,7 +48,7 @@ impl EventBatches {
             std::mem::replace(&mut queue.is_served, true)
         };
         if !is_served {
-            // Not in this future: whoever waits may lose patience, and others wait with it.
+            // In a task of its own: a caller that gives up must not end the call that other callers wait for.
             tokio::spawn(self.clone().serve());
         }
         created.await.unwrap_or_else(|_| Err(ApiError::timeout()))
@@ -82,7 +82,7 @@ impl EventBatches {
                 Some(outcome) => outcome.clone(),
                 None => self.create_alone(&ns, &event).await,
             };
-            // Nobody may be waiting any longer.
+            // The caller may have given up.
             let _ = done.send(outcome);
         }
     }
