@@ -1,6 +1,9 @@
 //! Where in an object something is wrong, and how Kubernetes says so: [`Path`], [`FieldError`], [`ErrorList`]. The texts are an
 //! interface: clients print and tests match them. It does not know about HTTP; `status` turns a list into an answer.
 
+use crate::limits::{ERROR_BYTES_MAX, ERRORS_MAX};
+use std::collections::BTreeSet;
+
 use std::fmt;
 
 use serde::Serialize;
@@ -151,9 +154,14 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// Everything wrong with an object, in the order found. Empty means valid.
+/// What is wrong with an object, in the order found. Empty means valid. Beyond [`ERRORS_MAX`] errors, or [`ERROR_BYTES_MAX`] of
+/// text, the list is full and further errors are dropped: the object is invalid all the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ErrorList(Vec<FieldError>);
+pub struct ErrorList {
+    errors: Vec<FieldError>,
+    /// Bytes of the texts of `errors`.
+    bytes: usize,
+}
 
 impl ErrorList {
     /// A list without errors.
@@ -163,52 +171,66 @@ impl ErrorList {
 
     /// Whether nothing is wrong.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.errors.is_empty()
     }
 
     /// How many errors there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.errors.len()
     }
 
     /// The errors, in the order found.
     pub fn iter(&self) -> std::slice::Iter<'_, FieldError> {
-        self.0.iter()
+        self.errors.iter()
+    }
+
+    /// Whether further errors are dropped, so that looking for them is in vain.
+    pub fn is_full(&self) -> bool {
+        self.errors.len() >= ERRORS_MAX || self.bytes >= ERROR_BYTES_MAX
     }
 
     /// Appends all errors of another list.
     pub fn extend(&mut self, other: ErrorList) {
-        self.0.extend(other.0);
+        other.errors.into_iter().for_each(|error| self.push(error));
     }
 
-    /// Drops the errors for which a test fails; the others stay in order.
+    /// Drops the errors for which a test fails; the others stay in order. Not of a full list: what it dropped was not tested.
     pub(crate) fn retain(&mut self, test: impl FnMut(&FieldError) -> bool) {
-        self.0.retain(test);
+        if !self.is_full() {
+            self.errors.retain(test);
+        }
     }
 
     /// Appends one error.
     pub fn push(&mut self, error: FieldError) {
-        self.0.push(error);
+        if !self.is_full() {
+            let FieldError { kind: _, field, value, detail } = &error;
+            self.bytes += field.len() + value.as_ref().map_or(0, String::len) + detail.len();
+            self.errors.push(error);
+        }
     }
 
+    /// Appends an error whose value is written only if there is room for it: values are as large as objects.
     fn add(
         &mut self,
         kind: FieldErrorKind,
         path: &Path<'_>,
-        value: Option<String>,
+        value: impl FnOnce() -> Option<String>,
         detail: impl Into<String>,
     ) {
-        self.0.push(FieldError { kind, field: path.to_string(), value, detail: detail.into() });
+        if !self.is_full() {
+            self.push(FieldError { kind, field: path.to_string(), value: value(), detail: detail.into() });
+        }
     }
 
     /// A missing value; `detail` may be empty.
     pub fn required(&mut self, path: &Path<'_>, detail: impl Into<String>) {
-        self.add(FieldErrorKind::Required, path, None, detail);
+        self.add(FieldErrorKind::Required, path, || None, detail);
     }
 
     /// A value that breaks a rule.
     pub fn invalid(&mut self, path: &Path<'_>, value: &(impl Serialize + ?Sized), detail: impl Into<String>) {
-        self.add(FieldErrorKind::Invalid, path, Some(json(value)), detail);
+        self.add(FieldErrorKind::Invalid, path, || Some(json(value)), detail);
     }
 
     /// A value of the wrong type.
@@ -218,7 +240,7 @@ impl ErrorList {
         value: &(impl Serialize + ?Sized),
         detail: impl Into<String>,
     ) {
-        self.add(FieldErrorKind::TypeInvalid, path, Some(json(value)), detail);
+        self.add(FieldErrorKind::TypeInvalid, path, || Some(json(value)), detail);
     }
 
     /// A value outside a small set, which is printed sorted.
@@ -226,63 +248,63 @@ impl ErrorList {
         let mut supported: Vec<String> = supported.iter().map(|s| json(*s)).collect();
         supported.sort();
         let detail = format!("supported values: {}", supported.join(", "));
-        self.add(FieldErrorKind::NotSupported, path, Some(json(value)), detail);
+        self.add(FieldErrorKind::NotSupported, path, || Some(json(value)), detail);
     }
 
     /// A value outside a small set, which is printed as given: some rules list their values by meaning.
     pub fn not_supported_as_listed(&mut self, path: &Path<'_>, value: &str, supported: &[&str]) {
         let supported: Vec<String> = supported.iter().map(|s| json(*s)).collect();
         let detail = format!("supported values: {}", supported.join(", "));
-        self.add(FieldErrorKind::NotSupported, path, Some(json(value)), detail);
+        self.add(FieldErrorKind::NotSupported, path, || Some(json(value)), detail);
     }
 
     /// A value that breaks a rule and is too large to be worth printing.
     pub fn invalid_omitted(&mut self, path: &Path<'_>, detail: impl Into<String>) {
-        self.add(FieldErrorKind::Invalid, path, None, detail);
+        self.add(FieldErrorKind::Invalid, path, || None, detail);
     }
 
     /// As [`Self::not_supported_as_listed`], for a value that is printed in a form of its own.
     pub fn not_supported_raw(&mut self, path: &Path<'_>, value: String, supported: &[&str]) {
         let supported: Vec<String> = supported.iter().map(|s| json(*s)).collect();
         let detail = format!("supported values: {}", supported.join(", "));
-        self.add(FieldErrorKind::NotSupported, path, Some(value), detail);
+        self.add(FieldErrorKind::NotSupported, path, || Some(value), detail);
     }
 
     /// A value that is there twice and is printed in a form of its own.
     pub fn duplicate_raw(&mut self, path: &Path<'_>, value: String) {
-        self.add(FieldErrorKind::Duplicate, path, Some(value), "");
+        self.add(FieldErrorKind::Duplicate, path, || Some(value), "");
     }
 
     /// A value that breaks a rule and is printed in a form of its own.
     pub fn invalid_raw(&mut self, path: &Path<'_>, value: impl Into<String>, detail: impl Into<String>) {
-        self.add(FieldErrorKind::Invalid, path, Some(value.into()), detail);
+        self.add(FieldErrorKind::Invalid, path, || Some(value.into()), detail);
     }
 
     /// A value that is there twice.
     pub fn duplicate(&mut self, path: &Path<'_>, value: &(impl Serialize + ?Sized)) {
-        self.add(FieldErrorKind::Duplicate, path, Some(json(value)), "");
+        self.add(FieldErrorKind::Duplicate, path, || Some(json(value)), "");
     }
 
     /// A value that may not be given.
     pub fn forbidden(&mut self, path: &Path<'_>, detail: impl Into<String>) {
-        self.add(FieldErrorKind::Forbidden, path, None, detail);
+        self.add(FieldErrorKind::Forbidden, path, || None, detail);
     }
 
     /// A text of more than `max` bytes.
     pub fn too_long(&mut self, path: &Path<'_>, max: usize) {
-        self.add(FieldErrorKind::TooLong, path, None, format!("may not be more than {max} bytes"));
+        self.add(FieldErrorKind::TooLong, path, || None, format!("may not be more than {max} bytes"));
     }
 
     /// A list of `actual` items where `max` are allowed.
     pub fn too_many(&mut self, path: &Path<'_>, actual: usize, max: usize) {
         let items = if max == 1 { "item" } else { "items" };
         let detail = format!("must have at most {max} {items}");
-        self.add(FieldErrorKind::TooMany, path, Some(actual.to_string()), detail);
+        self.add(FieldErrorKind::TooMany, path, || Some(actual.to_string()), detail);
     }
 
     /// A reference to something that is not there.
     pub fn not_found(&mut self, path: &Path<'_>, value: &(impl Serialize + ?Sized)) {
-        self.add(FieldErrorKind::NotFound, path, Some(json(value)), "");
+        self.add(FieldErrorKind::NotFound, path, || Some(json(value)), "");
     }
 
     /// As [`Self::not_found`], with what there is instead.
@@ -292,18 +314,14 @@ impl ErrorList {
         value: &(impl Serialize + ?Sized),
         detail: impl Into<String>,
     ) {
-        self.add(FieldErrorKind::NotFound, path, Some(json(value)), detail);
+        self.add(FieldErrorKind::NotFound, path, || Some(json(value)), detail);
     }
 
     /// One message in the form of an aggregate: the one text, or `[a, b]` without repetitions.
     pub fn aggregate(&self) -> String {
-        let mut texts: Vec<String> = Vec::with_capacity(self.0.len());
-        for error in &self.0 {
-            let text = error.to_string();
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
+        let mut seen = BTreeSet::new();
+        let texts = self.errors.iter().map(FieldError::to_string);
+        let texts: Vec<String> = texts.filter(|text| seen.insert(text.clone())).collect();
         match texts.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
@@ -316,7 +334,7 @@ impl IntoIterator for ErrorList {
     type IntoIter = std::vec::IntoIter<FieldError>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        self.errors.into_iter()
     }
 }
 
@@ -336,6 +354,19 @@ mod tests {
         let key = Path::ROOT.child("metadata").child("labels").key("a/b").to_string();
         assert_eq!(key, "metadata.labels[a/b]");
         assert_eq!(Path::ROOT.index(2).to_string(), "[2]");
+    }
+
+    #[test]
+    fn a_full_list_drops_further_errors_and_keeps_those_it_has() {
+        let root = Path::ROOT;
+        let mut errors = ErrorList::new();
+        (0..2 * ERRORS_MAX).for_each(|_| errors.required(&root.child("a"), ""));
+        assert_eq!((errors.len(), errors.is_full()), (ERRORS_MAX, true));
+        errors.retain(|_| false);
+        assert_eq!(errors.len(), ERRORS_MAX, "errors that were dropped may be ones that stay");
+        let mut large = ErrorList::new();
+        (0..5).for_each(|_| large.invalid(&root.child("a"), &"x".repeat(ERROR_BYTES_MAX / 2), ""));
+        assert_eq!((large.len(), large.is_full()), (2, true));
     }
 
     #[test]

@@ -4,11 +4,14 @@ pub mod cidr;
 pub mod convert;
 pub mod defaults;
 mod diff;
+mod distinct;
 pub mod field;
 pub mod flowcontrol;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(test)]
+mod growth_tests;
 pub mod kind;
 pub mod lenient;
 pub mod limits;

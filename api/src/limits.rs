@@ -14,6 +14,14 @@ pub const DATA_MAX: usize = 1024 * 1024;
 pub const DIFF_MAX: usize = 16 * 1024;
 /// Lines of both values together of which it is found: the time grows with the square. A pod has some hundred.
 pub const DIFF_LINES_MAX: usize = 4_000;
+/// Errors that are told of one object: more than people read. Beyond it no more are looked for.
+pub const ERRORS_MAX: usize = 100;
+/// Bytes of their texts, a first large one aside: values are told whole, and one can be as large as the object.
+pub const ERROR_BYTES_MAX: usize = 256 * 1024;
+/// Warnings of one object: more than fits into the headers of an answer.
+pub const WARNINGS_MAX: usize = 256;
+/// Blocks of a PEM text that are passed over because they are broken; each costs a search of the rest of the text.
+pub const PEM_BROKEN_MAX: usize = 100;
 /// Bytes of a generated name before its random suffix: a label minus the suffix.
 pub const GENERATED_BASE_MAX: usize = LABEL_MAX - GENERATED_SUFFIX;
 /// Characters of the random suffix of a generated name.

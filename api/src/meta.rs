@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use crate::distinct::Distinct;
 use crate::limits::GENERATED_BASE_MAX;
 
 const NAME: &str = "name";
@@ -101,15 +102,15 @@ pub fn owner_references(object: &Value) -> &[Value] {
 
 /// Drops owner references that are the same as one before them; the uids of those that went.
 pub fn drop_same_owners(object: &mut Value) -> Vec<String> {
-    let (mut kept, mut dropped): (Vec<Value>, _) = (Vec::new(), Vec::new());
+    let (mut kept, mut dropped, mut seen) = (Vec::new(), Vec::new(), Distinct::default());
     if owner_references(object).len() < 2 {
         return dropped;
     }
     for owner in owner_references(object) {
-        if kept.contains(owner) {
-            dropped.push(text_of(owner, "uid"));
-        } else {
+        if seen.insert(owner) {
             kept.push(owner.clone());
+        } else {
+            dropped.push(text_of(owner, "uid"));
         }
     }
     if !dropped.is_empty() {

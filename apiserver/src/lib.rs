@@ -6,8 +6,11 @@
 
 mod access;
 pub mod admission;
+mod agent;
+mod anonymous_slots;
 pub mod authn;
 pub mod authz;
+mod body_budget;
 pub mod bootstrap;
 pub mod cache;
 mod decode;
@@ -23,6 +26,7 @@ pub mod lookup;
 pub mod metrics;
 pub mod pipeline;
 pub mod provenance;
+mod rate_limited;
 pub mod registry;
 pub mod request;
 pub mod rest;

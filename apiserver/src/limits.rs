@@ -85,6 +85,24 @@ pub const DELETE_COLLECTION_PAGE: i64 = 10_000;
 /// Causes that one write may name; more are cut. See the informer's cause sets.
 pub const CAUSES: usize = 16;
 
+/// The longest `User-Agent` that is kept with a write; the rest is cut. Those of Kubernetes' clients have about 100 bytes, and every
+/// write stores it.
+pub const USER_AGENT_BYTES: usize = 256;
+
+/// The longest name of a field manager. Kubernetes' own limit.
+pub const FIELD_MANAGER_BYTES: usize = 128;
+
+/// The longest watch that a client may ask for; a longer one ends after this time. A client resumes a watch that ended, and no
+/// deadline is further away than the clock can count.
+pub const WATCH_TIMEOUT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Steps that comparing the rules of one role with those that its writer holds may take: about a tenth of a second. Roles of
+/// hundreds of rules take some thousands. Beyond it the write is refused with 403, which says what helps.
+pub const ESCALATION_STEPS: usize = 4_000_000;
+
+/// Rules that a refused escalation names: a screen for people. The comparison ends with the last of them.
+pub const ESCALATION_RULES_SHOWN: usize = 100;
+
 /// Bytes of provenance that `explain` keeps at hand: about 40,000 writes of pods, 50,000 of objects that are created and deleted.
 /// Older writes are still in the store but not in the tree. In bytes, since it is what an idle server still holds of a busy day.
 pub const TRACE_BYTES: usize = 8 * 1024 * 1024;
@@ -116,15 +134,65 @@ pub const READS_IN_FLIGHT: usize = 400;
 /// serves more of them at once, and its own components write in parallel.
 pub const WRITES_IN_FLIGHT: usize = 400;
 
+/// A request with a body of this length or more is served aside from the threads that serve others: decoding and checking it takes
+/// milliseconds in one piece. Objects of clusters are rarely as large.
+pub const HEAVY_BYTES: usize = 128 * 1024;
+
+/// Such requests that are served at a time. More would share the processors with all others without being done sooner.
+pub const HEAVY_AT_A_TIME: usize = 8;
+
 /// Requests that wait for a place in flight, for reads and for writes each; further ones are refused with 429 at once.
 pub const REQUESTS_WAITING: usize = 4000;
 
 /// A request waits this long for a place in flight before it is refused with 429. Kubernetes: a quarter of the request timeout.
 pub const PLACE_WAIT: Duration = Duration::from_secs(15);
 
-/// Connections that are open at a time; more wait in the kernel's backlog. Far above what clients of a large cluster open, far
-/// below the usual limit of open files.
+/// Connections that are open at a time, if the limit of open files allows so many; then an idle one ends for a new one. Far above
+/// what clients of a large cluster open.
 pub const CONNECTIONS: usize = 8192;
+
+/// A client has this long to finish its TLS handshake. Kubernetes: none of its own, about 10 s in Go's server.
+pub const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// A connection ends if its first request has not come within this time after it was opened; over HTTP/1.1 also if a later one has not
+/// come whole. Kubernetes: 32 s.
+pub const FIRST_REQUEST: Duration = Duration::from_secs(32);
+
+/// A connection ends after it had nothing to do for this long. Kubernetes: 90 s.
+pub const IDLE_CONNECTION: Duration = Duration::from_secs(90);
+
+/// How long a client may take to close a connection that the server ends, counted from its last answer.
+pub const CONNECTION_FAREWELL: Duration = Duration::from_secs(5);
+
+/// An HTTP/2 client is pinged when it was silent for this long, so that peers which are no more do not keep their watches.
+pub const PING_INTERVAL: Duration = Duration::from_secs(30);
+
+/// How long an HTTP/2 client may take to answer a ping.
+pub const PING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Streams that one HTTP/2 connection may have open. Clients with more watches open more connections. Kubernetes: 250.
+pub const STREAMS: u32 = 250;
+
+/// Streams that a client reset before they were looked at; more end the connection (rapid reset).
+pub const PENDING_RESETS: usize = 1024;
+
+/// Requests without credentials that one connection may have in flight; further ones are refused with 429.
+pub const ANONYMOUS_IN_FLIGHT: usize = 16;
+
+/// The longest gRPC message without credentials: enough to ask, too little to fill memory with.
+pub const ANONYMOUS_MESSAGE_BYTES: usize = 16 * 1024;
+
+/// What a gRPC message may have beside an object.
+pub const GRPC_OVERHEAD_BYTES: usize = 64 * 1024;
+
+/// Bytes of request bodies that are in memory at a time, being read or worked on: some forty of the largest. Further ones wait.
+pub const BODIES_BYTES: usize = 128 * 1024 * 1024;
+
+/// How long a request body may take to arrive, with the time that it waits for room; then 504.
+pub const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// A warning that a client can provoke is logged at most this often.
+pub const REPEATED_WARNING: Duration = Duration::from_secs(10);
 
 /// One call to an external etcd takes at most this long; without a leader it would answer after about seven seconds.
 pub const ETCD_CALL: Duration = Duration::from_secs(5);

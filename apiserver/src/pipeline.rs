@@ -8,6 +8,7 @@ mod create;
 mod delete;
 mod eviction;
 mod flow_schema;
+mod heavy;
 mod in_flight;
 mod read;
 mod renewal;
@@ -35,6 +36,7 @@ use crate::request::{Action, Books, Request, Target, WriteOptions};
 use crate::service_ranges::ServiceRanges;
 use crate::token::Tokens;
 use futures::FutureExt as _;
+use heavy::Heavy;
 use in_flight::InFlight;
 pub(crate) use in_flight::TOO_MANY;
 use kstore_api::flowcontrol;
@@ -133,9 +135,12 @@ pub struct Pipeline {
     provenance: Arc<Provenance>,
     metrics: Arc<Metrics>,
     in_flight: InFlight,
+    heavy: Heavy,
     nondet: Nondet,
     tokens: Option<TokenAuthenticator>,
     local: LocalComponents,
+    /// Whether requests without credentials are served.
+    anonymous: bool,
 }
 
 impl Pipeline {
@@ -160,9 +165,11 @@ impl Pipeline {
             provenance,
             metrics,
             in_flight: InFlight::default(),
+            heavy: Heavy::default(),
             nondet,
             tokens: None,
             local: LocalComponents::default(),
+            anonymous: true,
         }
     }
 
@@ -176,6 +183,12 @@ impl Pipeline {
     #[must_use]
     pub fn with_local_components(self, local: LocalComponents) -> Self {
         Self { local, ..self }
+    }
+
+    /// Whether requests without credentials are served as the user `system:anonymous`, or refused with 401.
+    #[must_use]
+    pub fn with_anonymous(self, anonymous: bool) -> Self {
+        Self { anonymous, ..self }
     }
 
     /// With networks of the server's own for addresses of services.
@@ -241,7 +254,11 @@ impl Pipeline {
 
     async fn placed(&self, request: Request) -> Result<Answered, Refused> {
         let _place = self.in_flight.place(&request.action, &self.metrics).await?;
-        self.run(request).await
+        if !heavy::is_heavy(&request) {
+            return self.run(request).await;
+        }
+        // Boxed, for it is rare, and every request would be as large as two.
+        Box::pin(self.heavy.run(self.run(request))).await
     }
 
     async fn run(&self, request: Request) -> Result<Answered, Refused> {

@@ -1,30 +1,34 @@
 //! The apiserver as a whole: both doors on one service, reached over TLS or in process. Starts nothing by itself but what its
 //! caller spawns.
 
+mod activity;
+mod connection;
+mod connections;
+
 use crate::access::AccessRecord;
 use crate::authn::{Peer, UserInfo};
+use crate::body_budget::BodyBudget;
 use crate::bootstrap::{self, Here};
 use crate::cache::{Cache, FillError};
 use crate::grpc::Grpc;
+use crate::grpc::authenticate::CallAuthenticator;
 use crate::identity;
 use crate::limits;
 use crate::metrics::Metrics;
 use crate::pipeline::{LocalComponents, Pipeline};
 use crate::provenance::Provenance;
+use crate::rate_limited::RateLimited;
 use crate::rest::Rest;
 use crate::service_ranges::ServiceRanges;
 use crate::storage::{ReadError, SharedStorage};
 use crate::token::Tokens;
 use crate::tunnel::Tunnels;
-use crate::unread_body::DiscardingBody;
 use axum::Router;
 use axum::body::Body;
+use connections::{Connections, Place};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Either};
 use http::{Request, Response};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::service::TowerToHyperService;
 use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use kstore_proto::kstore::v1::kstore_server::{Kstore, KstoreServer};
@@ -35,24 +39,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
-use tower::{Service, ServiceExt as _};
+use tower::Service;
 use tracing::Instrument as _;
 
-/// A client has this long to finish its TLS handshake; slower ones are cut.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 /// After a failed accept (too many open files) the listener rests this long.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 /// Open connections end by themselves within this time after a stop; then they are cut.
 const DRAIN: Duration = Duration::from_millis(800);
-/// Streams that one HTTP/2 connection may have open: client-go opens a watch per kind, controllers many.
-const STREAMS: u32 = 4096;
 
 /// What an apiserver is made of besides its storage.
 #[derive(Clone)]
@@ -71,6 +68,10 @@ pub struct Options {
     pub service_ranges: ServiceRanges,
     /// The components that run in the same process: the server warns of objects on which none of them acts.
     pub local_components: LocalComponents,
+    /// Whether requests without credentials are served as the user `system:anonymous`; otherwise they are refused with 401.
+    pub anonymous: bool,
+    /// Network connections that may be open at a time, at most [`limits::CONNECTIONS`] and well below the limit of open files.
+    pub connections: usize,
 }
 
 /// Work that the caller of this library spawns.
@@ -83,6 +84,9 @@ pub struct ApiServer {
     router: Router,
     grpc: Grpc,
     tunnels: Arc<Tunnels>,
+    grpc_calls: CallAuthenticator,
+    /// Connections that may be open.
+    capacity: usize,
     stop: CancellationToken,
 }
 
@@ -130,14 +134,18 @@ impl ApiServer {
         spawn(Box::pin(follow));
         let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics);
         let pipeline = pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges);
-        let pipeline = Arc::new(pipeline.with_local_components(options.local_components));
+        let pipeline = pipeline.with_local_components(options.local_components);
+        let pipeline = Arc::new(pipeline.with_anonymous(options.anonymous));
         let here = Here::new(&options.advertised, options.client_ca);
         bootstrap::run(&pipeline, &here).await.map_err(StartError::Bootstrap)?;
-        let tunnels = Arc::new(Tunnels::default());
+        let tunnels = Arc::new(Tunnels::new(crate::grpc::tunnel::may_serve(pipeline.clone())));
+        let bodies = BodyBudget::default();
         let rest = Rest::new(pipeline.clone(), tunnels.clone(), options.advertised, options.stop.clone());
-        let rest = Arc::new(rest);
+        let rest = Arc::new(rest.with_body_budget(bodies.clone()));
         let grpc = Grpc::new(pipeline.clone(), tunnels.clone(), options.stop.clone());
-        Ok(Self { router: router(rest, grpc.clone()), grpc, pipeline, tunnels, stop: options.stop })
+        let grpc_calls = CallAuthenticator::new(grpc.clone(), bodies);
+        let (router, capacity, stop) = (router(rest, grpc.clone()), options.connections, options.stop);
+        Ok(Self { router, grpc, pipeline, tunnels, grpc_calls, capacity, stop })
     }
 
     /// Both doors for a component in this process. It is `user` to authentication's eyes; everything after that is as for
@@ -171,38 +179,29 @@ impl ApiServer {
     async fn accept(&self, listener: TcpListener, tls: Arc<rustls::ServerConfig>) {
         let acceptor = TlsAcceptor::from(tls);
         let connections = TaskTracker::new();
-        let places = Arc::new(Semaphore::new(limits::CONNECTIONS));
+        let open = Connections::new(self.capacity.min(limits::CONNECTIONS));
+        let mut complaint = RateLimited::every(limits::REPEATED_WARNING);
         loop {
             let next = async {
-                let place = places.clone().acquire_owned().await;
-                (place, listener.accept().await)
+                let accepted = listener.accept().await?;
+                let place = open.place(accepted.1.ip()).await;
+                std::io::Result::Ok((accepted, place))
             };
-            let (place, accepted) = tokio::select! {
+            let accepted = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
                 next = next => next,
             };
             match accepted {
-                Ok((socket, address)) => {
+                Ok(((socket, address), place)) => {
                     let span = tracing::debug_span!("server", %address);
-                    let (router, acceptor, stop) = (self.router.clone(), acceptor.clone(), self.stop.clone());
-                    let metrics = self.pipeline.metrics().clone();
-                    let serving = async move {
-                        // A client that has not even said hello is not waited for.
-                        match stop.run_until_cancelled(handshake(acceptor, socket, address)).await {
-                            Some(Some(tls)) => connection(router, tls, address, stop).await,
-                            Some(None) => metrics.handshake_failed(),
-                            None => {}
-                        }
-                    };
-                    let serving = serving.instrument(span);
-                    connections.spawn(async move {
-                        serving.await;
-                        drop(place);
-                    });
+                    let serving = self.clone().connected(acceptor.clone(), socket, address, place);
+                    connections.spawn(serving.instrument(span));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
+                    if let Some(unsaid) = complaint.allow() {
+                        tracing::warn!(%error, unsaid, "cannot accept a connection");
+                    }
                     tokio::time::sleep(ACCEPT_REST).await;
                 }
             }
@@ -213,6 +212,24 @@ impl ApiServer {
         let ended = async { tokio::join!(connections.wait(), self.tunnels.tasks().wait()) };
         if tokio::time::timeout(DRAIN, ended).await.is_err() {
             tracing::info!(open = connections.len(), "connections are cut");
+        }
+    }
+}
+
+impl ApiServer {
+    /// Serves one accepted connection.
+    async fn connected(self, acceptor: TlsAcceptor, socket: TcpStream, address: SocketAddr, place: Place) {
+        let evicted = place.activity.evicted.clone();
+        let shaking = self.stop.run_until_cancelled(connection::handshake(acceptor, socket, address));
+        // A client that has not finished its handshake is not waited for when the server stops or needs its place.
+        match evicted.run_until_cancelled(shaking).await.flatten() {
+            Some(Some(tls)) => {
+                let Self { router, grpc_calls, stop, .. } = self;
+                let shared = connection::Shared { router, grpc: Some(grpc_calls), stop };
+                connection::serve(shared, tls, address, place).await;
+            }
+            Some(None) => self.pipeline.metrics().handshake_failed(),
+            None => {}
         }
     }
 }
@@ -236,7 +253,7 @@ fn router(rest: Arc<Rest>, grpc: Grpc) -> Router {
         .expect("the descriptors were compiled with this program");
     // A fresh reporter says SERVING for the whole server ("" service): true from here on.
     drop(health);
-    let max = limits::BODY_BYTES + 64 * 1024;
+    let max = limits::BODY_BYTES + limits::GRPC_OVERHEAD_BYTES;
     tonic::service::Routes::new(KstoreServer::new(grpc).max_decoding_message_size(max))
         .add_service(health_service)
         .add_service(reflection)
@@ -245,77 +262,6 @@ fn router(rest: Arc<Rest>, grpc: Grpc) -> Router {
             let rest = rest.clone();
             async move { rest.serve(request).await }
         })
-}
-
-/// `None`: the client does not speak TLS, or not in time.
-async fn handshake(
-    acceptor: TlsAcceptor,
-    socket: TcpStream,
-    address: SocketAddr,
-) -> Option<TlsStream<TcpStream>> {
-    // Small answers must not wait for more.
-    let _ = socket.set_nodelay(true);
-    match tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)).await {
-        Ok(Ok(tls)) => return Some(tls),
-        Ok(Err(error)) => tracing::debug!(%error, %address, "TLS handshake failed"),
-        Err(_) => tracing::debug!(%address, "TLS handshake timed out"),
-    }
-    None
-}
-
-async fn connection(router: Router, tls: TlsStream<TcpStream>, address: SocketAddr, stop: CancellationToken) {
-    let certificate = tls.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-    let peer = Peer::tls(certificate.map(AsRef::as_ref), address);
-    let ended = speak(router, peer, tls, stop).await;
-    if let Err(error) = ended {
-        tracing::debug!(%error, %address, "the connection ended");
-    }
-}
-
-/// Serves HTTP/1.1 or HTTP/2 on one connection until its client or `stop` ends it.
-async fn speak<T>(
-    router: Router,
-    peer: Peer,
-    socket: T,
-    stop: CancellationToken,
-) -> Result<(), axum::BoxError>
-where
-    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let stopped = stop.clone();
-    let service = tower::service_fn(move |mut request: Request<hyper::body::Incoming>| {
-        let record = AccessRecord::begin(&peer, &mut request);
-        let (mut parts, body) = request.into_parts();
-        parts.extensions.insert(peer.clone());
-        let body = DiscardingBody::new(&parts.headers, body, stopped.clone());
-        let answering = router.clone().oneshot(Request::from_parts(parts, body));
-        async move { Ok::<_, Infallible>(logged(record, answering.await.unwrap_or_else(|never| match never {}))) }
-    });
-    let mut http = auto::Builder::new(TokioExecutor::new());
-    http.http2()
-        .max_concurrent_streams(STREAMS)
-        .max_pending_accept_reset_streams(Some(1024))
-        .timer(TokioTimer::new());
-    http.http1().timer(TokioTimer::new());
-    let serving =
-        http.serve_connection_with_upgrades(TokioIo::new(socket), TowerToHyperService::new(service));
-    let mut serving = std::pin::pin!(serving);
-    tokio::select! {
-        biased;
-        ended = serving.as_mut() => ended,
-        () = stop.cancelled() => {
-            serving.as_mut().graceful_shutdown();
-            serving.await
-        }
-    }
-}
-
-/// The answer, whose end is the end of its record.
-fn logged(record: Option<AccessRecord>, response: Response<Body>) -> Response<Body> {
-    match record {
-        Some(record) => record.answered(response),
-        None => response,
-    }
 }
 
 /// The service of [`ApiServer::in_process`]. Any tower client can call it; no socket is involved.

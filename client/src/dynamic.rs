@@ -1,5 +1,7 @@
 //! [`DynamicApi`]: the calls of a resource that is known only at run time, on JSON values.
 
+use std::num::NonZeroU32;
+
 use kstore_informer::{Key, Object, Revision};
 use serde_json::Value;
 
@@ -33,6 +35,17 @@ impl DynamicApi {
         let (items, revision) = self.0.list(ns, params).await?;
         let items = items.iter().map(|json| serde_json::from_slice(json).map_err(ApiError::json));
         Ok((items.collect::<Result<_, _>>()?, revision))
+    }
+
+    /// The first objects that match, in key order, at most `limit`: whether there are any at all, or how many if they are few.
+    pub async fn list_first(
+        &self,
+        ns: &str,
+        params: &ListParams,
+        limit: NonZeroU32,
+    ) -> Result<Vec<Value>, ApiError> {
+        let page = self.0.page(ns, params, limit.get(), "").await?;
+        page.items.iter().map(|json| serde_json::from_slice(json).map_err(ApiError::json)).collect()
     }
 
     /// Creates an object and gives back what was stored.

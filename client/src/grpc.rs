@@ -122,6 +122,7 @@ impl<T: Object> ListerWatcher for Source<T> {
             paging: true,
             exact_list: true,
             progress_every: Some(WATCH_PROGRESS),
+            splits_revisions: false,
             revisions: Revisions::Shared(Domain::new("kstore")),
         }
     }

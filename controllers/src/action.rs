@@ -27,13 +27,15 @@ pub(crate) enum Action {
     Update(Object),
     /// Replace the status of an object; its resourceVersion guards it.
     UpdateStatus(Object),
-    /// JSON merge patch of an object.
+    /// Patch of an object. An object that is gone counts as patched.
     Patch {
         /// Which.
         target: Target,
         /// Through the status subresource.
         status: bool,
-        /// RFC 7386.
+        /// How lists are patched.
+        kind: PatchKind,
+        /// The members that change.
         patch: Value,
     },
     /// Delete an object, if it still is the one that was seen.
@@ -87,6 +89,15 @@ pub(crate) struct Target {
     pub resource_version: Option<String>,
 }
 
+/// What a patch does with lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchKind {
+    /// RFC 7386: it replaces them, so it must carry the resourceVersion of the object whose list it has.
+    Merge,
+    /// Strategic merge: elements with other merge keys stay as they are.
+    Strategic,
+}
+
 /// What becomes of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
@@ -103,8 +114,12 @@ pub(crate) enum Propagation {
 /// What a plan returns: writes in order, and when to look again if nothing happens before.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Plan {
-    /// To be carried out in order; the first failure ends the list.
+    /// To be carried out in order; the first failure ends the list. Neighbours that are all patches, or all deletes, are carried
+    /// out at once: a patch that depends on the success of another one belongs to a later plan.
     pub actions: Vec<Action>,
+    /// Lists of their own, one per object for example: a failure ends its list and no other. They are carried out beside
+    /// `actions`, a bounded number of them at once.
+    pub independent: Vec<Vec<Action>>,
     /// Look again after this long.
     pub wake: Option<Duration>,
 }
@@ -117,7 +132,13 @@ impl Plan {
 
     /// These writes.
     pub(crate) fn of(actions: Vec<Action>) -> Self {
-        Self { actions, wake: None }
+        Self { actions, ..Self::default() }
+    }
+
+    /// Every write, in no order.
+    #[cfg(test)]
+    pub(crate) fn all_actions(&self) -> Vec<Action> {
+        self.independent.iter().flatten().chain(&self.actions).cloned().collect()
     }
 
     /// Looks again after `wait`, or earlier if an earlier wake-up is set.

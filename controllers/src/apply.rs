@@ -1,12 +1,15 @@
 //! [`Hands`]: carries actions out, without judgement. In order; neighbours of one kind that do not depend on one another go
-//! together, a bounded number at a time. The first failure ends the list.
+//! together, a bounded number at a time. The first failure ends the list, and no other list (`independent`).
 
-use crate::action::{Action, Object, Propagation, Target};
+mod independent;
+
+use crate::action::{Action, Object, PatchKind, Plan, Propagation, Target};
 use crate::caches::Caches;
 use crate::draft::Draft;
 use crate::limits::{SLOW_START, WRITES_IN_FLIGHT};
 use crate::resource::{PODS, Resource};
 use futures::{FutureExt, StreamExt};
+use independent::run_independent;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kstore_client::{ApiError, Client, DeleteParams, Gvr, Kind, ListParams, Patch, revision_of};
 use kstore_informer::{Context, Recorder, Revision, slow_start};
@@ -67,25 +70,53 @@ impl Hands {
     /// show them.
     pub(crate) async fn carry_out(&self, cx: &Context, actions: &[Action]) -> Outcome {
         let span = tracing::debug_span!("apply", actions = actions.len());
-        self.in_order(cx, actions).instrument(span).await
+        self.caused_by(cx).in_order(cx, actions).instrument(span).await
+    }
+
+    /// Carries out a whole plan in the run `cx`: its actions in order, beside them its independent lists. All of them are tried.
+    ///
+    /// # Errors
+    /// The failure of the actions, else that of the first independent list that failed.
+    pub(crate) async fn carry_out_plan(&self, cx: &Context, plan: &Plan) -> Result<(), ApiError> {
+        let lists = std::iter::once(&plan.actions).chain(&plan.independent);
+        let failures = self.carry_out_lists(cx, lists).await;
+        failures.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    /// Carries out lists that do not depend on one another. All of them are tried; gives the failures with the places of their
+    /// lists.
+    pub(crate) async fn carry_out_lists(
+        &self,
+        cx: &Context,
+        lists: impl Iterator<Item = &Vec<Action>>,
+    ) -> Vec<(usize, ApiError)> {
+        let hands = self.caused_by(cx);
+        let runs: Vec<_> =
+            lists.map(|list| async { hands.in_order(cx, list).await.result() }.boxed()).collect();
+        let span = tracing::debug_span!("apply", lists = runs.len());
+        run_independent(runs).instrument(span).await
+    }
+
+    /// The same hands, whose writes say what led to them.
+    fn caused_by(&self, cx: &Context) -> Self {
+        let (client, recorder) = (self.client.causes(&cx.causes), self.recorder.causes(&cx.causes));
+        Self { client, recorder, caches: Arc::clone(&self.caches) }
     }
 
     async fn in_order(&self, cx: &Context, actions: &[Action]) -> Outcome {
-        let (client, recorder) = (self.client.causes(&cx.causes), self.recorder.causes(&cx.causes));
-        let hands = Self { client, recorder, caches: Arc::clone(&self.caches) };
         let mut outcome = Outcome::default();
         let mut at = 0;
         while let Some(action) = actions.get(at) {
             let run = run_length(&actions[at..]);
             let go_on = match action {
                 Action::Event(event) => {
-                    hands.recorder.record(event.clone());
+                    self.recorder.record(event.clone());
                     true
                 }
                 Action::CreatePods { pod, count } => {
-                    hands.create_pods(cx, at, pod, *count, &mut outcome).await
+                    self.create_pods(cx, at, pod, *count, &mut outcome).await
                 }
-                _ => hands.together(cx, at, &actions[at..at + run], &mut outcome).await,
+                _ => self.together(cx, at, &actions[at..at + run], &mut outcome).await,
             };
             if !go_on {
                 break;
@@ -153,12 +184,20 @@ impl Hands {
             Action::Create(object) => self.whole(object, How::Create).await,
             Action::Update(object) => self.whole(object, How::Update).await,
             Action::UpdateStatus(object) => self.whole(object, How::Status).await,
-            Action::Patch { target, status, patch } => {
+            Action::Patch { target, status, kind, patch } => {
                 let subresource = if *status { "status" } else { "" };
                 let api = self.client.dynamic(gvr(&target.resource));
-                let patch = Patch::Merge(patch.clone());
-                let stored = api.patch(&target.namespace, &target.name, subresource, &patch).await?;
-                Ok((target.resource.clone(), revision_in(&stored)))
+                let patch = match kind {
+                    PatchKind::Merge => Patch::Merge(patch.clone()),
+                    PatchKind::Strategic => Patch::Strategic(patch.clone()),
+                };
+                // An object that is gone has nothing left to patch. Its neighbours in the list do: an error here would hide theirs.
+                let revision = match api.patch(&target.namespace, &target.name, subresource, &patch).await {
+                    Ok(stored) => revision_in(&stored),
+                    Err(error) if error.is_not_found() => Revision::default(),
+                    Err(error) => return Err(error),
+                };
+                Ok((target.resource.clone(), revision))
             }
             Action::Delete { target, propagation, force } => self.delete(target, *propagation, *force).await,
             Action::DeleteAll { resource, namespace } => {
@@ -247,7 +286,8 @@ enum How {
     Status,
 }
 
-/// How many actions from the first on may go together: deletes of different objects, patches of different objects.
+/// How many actions from the first on are carried out at once, in no order: deletes of different objects, patches of different
+/// objects. A plan never lists one behind the other if the second may only follow the success of the first.
 fn run_length(actions: &[Action]) -> usize {
     let same: fn(&Action) -> bool = match actions.first() {
         Some(Action::Delete { .. }) => |a| matches!(a, Action::Delete { .. }),

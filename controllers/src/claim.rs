@@ -1,6 +1,6 @@
 //! Who controls whom: controller references, and the rule by which a controller claims, adopts and releases objects. Pure.
 
-use crate::action::{Action, Target};
+use crate::action::{Action, PatchKind, Target};
 use crate::selector;
 use crate::view;
 use k8s_openapi::api::apps::v1::ReplicaSet;
@@ -142,5 +142,5 @@ fn set_owners(object: &impl Claimable, owners: &serde_json::Value) -> Action {
     let patch = json!({"metadata": {
         "uid": target.uid, "resourceVersion": target.resource_version, "ownerReferences": owners,
     }});
-    Action::Patch { target, status: false, patch }
+    Action::Patch { target, status: false, kind: PatchKind::Merge, patch }
 }

@@ -1,6 +1,6 @@
 //! The condition of a pod that somebody is about to remove it: how controllers set it, and take it back. Pure.
 
-use crate::action::Action;
+use crate::action::{Action, PatchKind};
 use crate::view::{Pod, seconds};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodCondition;
@@ -18,7 +18,8 @@ pub(crate) enum Phase {
     Failed,
 }
 
-/// The patch that sets the phase and the condition DisruptionTarget (reason and message).
+/// The patch that sets the phase and the condition DisruptionTarget (reason and message). Conditions that the pod has got since it
+/// was seen stay.
 pub(crate) fn mark(pod: &Pod, phase: Phase, why: Option<(&str, &str)>, now: Timestamp) -> Action {
     let mut status = json!({});
     if phase == Phase::Failed {
@@ -33,10 +34,10 @@ pub(crate) fn mark(pod: &Pod, phase: Phase, why: Option<(&str, &str)>, now: Time
             last_transition_time: Some(seconds(now)),
             ..PodCondition::default()
         };
-        status["conditions"] = json!(with(pod, condition));
+        status["conditions"] = json!([condition]);
     }
     let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": status});
-    Action::Patch { target: pod.target(), status: true, patch }
+    Action::Patch { target: pod.target(), status: true, kind: PatchKind::Strategic, patch }
 }
 
 /// Since when the pod says that it is about to be removed, unless its kubelet said so, which may take its time.
@@ -60,7 +61,7 @@ pub(crate) fn unmark(pod: &Pod, now: Timestamp) -> Action {
         "metadata": { "uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version },
         "status": { "conditions": with(pod, condition) },
     });
-    Action::Patch { target: pod.target(), status: true, patch }
+    Action::Patch { target: pod.target(), status: true, kind: PatchKind::Merge, patch }
 }
 
 /// The conditions of the pod with this one in the place of that of its type.
@@ -69,4 +70,41 @@ fn with(pod: &Pod, condition: PodCondition) -> Vec<PodCondition> {
     conditions.retain(|c| c.type_ != condition.type_);
     conditions.push(condition);
     conditions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kstore_api::{patch::strategic, schema};
+    use serde_json::from_value;
+
+    #[test]
+    fn a_disruption_target_keeps_conditions_that_the_cache_does_not_show() {
+        let seen: Pod =
+            from_value(json!({"metadata": {"name": "p", "uid": "u"}, "status": {"phase": "Pending"}}))
+                .unwrap();
+        let stored = json!({"metadata": {"name": "p", "uid": "u"}, "status": {"phase": "Running", "conditions": [
+            {"type": "Ready", "status": "True"},
+            {"type": "DisruptionTarget", "status": "False", "message": "of an earlier time"},
+        ]}});
+        let now = Timestamp::constant(1_767_225_600, 0);
+        let why = Some(("DeletionByPodGC", "PodGC: node no longer exists"));
+        let Action::Patch { kind: PatchKind::Strategic, patch, status: true, .. } =
+            mark(&seen, Phase::Failed, why, now)
+        else {
+            panic!("no strategic patch of the status")
+        };
+        let ty = schema::of("", "v1", "Pod").expect("pods are in the table of fields");
+        let merged = strategic::apply(&stored, &patch, ty).unwrap();
+        let condition = |type_: &str| {
+            let all = merged["status"]["conditions"].as_array().unwrap();
+            let found: Vec<_> = all.iter().filter(|c| c["type"] == type_).collect();
+            assert_eq!(found.len(), 1, "{all:?}");
+            found[0].clone()
+        };
+        assert_eq!(condition("Ready")["status"], "True");
+        let marked = condition("DisruptionTarget");
+        assert_eq!((&marked["status"], &marked["reason"]), (&json!("True"), &json!("DeletionByPodGC")));
+        assert_eq!((&merged["status"]["phase"], &merged["metadata"]["uid"]), (&json!("Failed"), &json!("u")));
+    }
 }

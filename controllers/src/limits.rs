@@ -1,5 +1,6 @@
 //! Every bound of this crate, by name, with the reason. Not tunables of one cluster: those are in `Config`.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// Pods that one run of a ReplicaSet creates or deletes at most, so that a mistake of a million stays interruptible.
@@ -48,6 +49,10 @@ pub(crate) const STALE_DISRUPTION: Duration = Duration::from_secs(120);
 
 /// Shortest time between two sweeps over all pods.
 pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_secs(20);
+
+/// Events of a namespace that is being deleted that are read to see whether any are left: there may be very many, and none
+/// holds anything up. A condition that counts them counts no more.
+pub(crate) const EVENTS_COUNTED: NonZeroU32 = NonZeroU32::new(500).expect("not zero");
 
 /// Objects a namespace deletion names in one condition message.
 pub(crate) const NAMED_IN_CONDITION: usize = 10;

@@ -68,6 +68,9 @@ pub(crate) enum Trouble {
     Api(#[from] ApiError),
     #[error(transparent)]
     Cut(#[from] CutError),
+    /// The content of a namespace could not be deleted, as its conditions say.
+    #[error("content of the namespace remains: {0}")]
+    Content(String),
 }
 
 impl Trouble {

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::calls::Calls;
-use crate::http2::{self, Http2, Rewound, Spoken};
+use crate::http2::{self, Budget, Http2, Rewound, Spoken};
 use crate::limits;
 use crate::node::Node;
 
@@ -31,18 +31,21 @@ pub(crate) struct Service {
     pub(crate) router: Router,
     /// Counts.
     pub(crate) calls: Calls,
+    /// What answers may hold on all connections together.
+    pub(crate) budget: Budget,
 }
 
 /// Accepts connections until `stop` is cancelled, then lets open calls end.
 pub(crate) async fn accept(
     listener: TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
+    connections: usize,
     service: Service,
     stop: CancellationToken,
 ) {
     let tls = tls.map(TlsAcceptor::from);
-    let connections = TaskTracker::new();
-    let places = Arc::new(Semaphore::new(limits::CONNECTIONS));
+    let open_connections = TaskTracker::new();
+    let places = Arc::new(Semaphore::new(connections.clamp(1, limits::CONNECTIONS)));
     loop {
         let next = async {
             let place = places.clone().acquire_owned().await;
@@ -56,7 +59,7 @@ pub(crate) async fn accept(
         match accepted {
             Ok((socket, _)) => {
                 let serving = open(socket, tls.clone(), service.clone(), stop.clone());
-                connections.spawn(async move {
+                open_connections.spawn(async move {
                     serving.await;
                     drop(place);
                 });
@@ -68,9 +71,9 @@ pub(crate) async fn accept(
         }
     }
     drop(listener);
-    connections.close();
-    if tokio::time::timeout(limits::DRAIN, connections.wait()).await.is_err() {
-        tracing::info!(open = connections.len(), "connections are cut");
+    open_connections.close();
+    if tokio::time::timeout(limits::DRAIN, open_connections.wait()).await.is_err() {
+        tracing::info!(open = open_connections.len(), "connections are cut");
     }
 }
 

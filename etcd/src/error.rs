@@ -59,6 +59,10 @@ pub(crate) const NO_DOWNGRADE: EtcdError =
     error(Code::FailedPrecondition, "etcdserver: no inflight downgrade job");
 pub(crate) const STOPPED: EtcdError = error(Code::Unavailable, "etcdserver: server stopped");
 const NO_SPACE: EtcdError = error(Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded");
+pub(crate) const NOT_REMOVED: EtcdError = error(
+    Code::Unknown,
+    "kstore: compacted, but nothing can be removed from the disk before a restart: the history engine has failed",
+);
 pub(crate) const CORRUPT: EtcdError = error(Code::DataLoss, "etcdserver: corrupt cluster");
 
 pub(crate) const ROOT_USER_MISSING: EtcdError =
@@ -129,6 +133,7 @@ impl From<CompactError> for EtcdError {
             CompactError::Compacted { .. } => COMPACTED,
             CompactError::Future { .. } => FUTURE,
             CompactError::Corrupt => CORRUPT,
+            CompactError::NotRemoved => NOT_REMOVED,
             CompactError::Busy => TOO_MANY_REQUESTS,
             CompactError::Stopped(_) => STOPPED,
         }

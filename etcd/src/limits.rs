@@ -43,8 +43,33 @@ pub(crate) const WRITES: usize = 5_000;
 /// Bytes of one connection's requests that came in pieces and are not done; calls beyond it are refused.
 pub(crate) const BODY_BYTES: usize = 128 << 20;
 
-/// Bytes of answers to calls that one client does not take; its further calls are refused until it does.
-pub(crate) const UNTAKEN_BYTES: usize = 256 << 20;
+/// Bytes of answers to calls that the client of one connection does not take. Further reads that have no room are refused, and
+/// results of writes wait in the store, until it does; one answer alone may be larger.
+pub(crate) const UNTAKEN_BYTES_PER_CONNECTION: usize = 256 << 20;
+
+/// Bytes of answers that the clients of all connections together do not take, as above: memory is one server's. Answers that fit
+/// into what a connection sends next do not count.
+pub(crate) const UNTAKEN_BYTES: usize = 1 << 30;
+
+/// Reads of many keys inside the transactions of one connection that are under way or whose results wait to be written: one
+/// transaction may have as many. Each result may refer to every key of the store. More are refused before they are done.
+pub(crate) const SCANS_PER_CONNECTION: usize = TXN_OPS;
+
+/// The same of all connections together.
+pub(crate) const SCANS: usize = 2 * SCANS_PER_CONNECTION;
+
+/// A read inside a transaction that is limited to so many keys is none of many keys.
+pub(crate) const SCAN_KEYS: i64 = 64;
+
+/// Bytes of one answer: the largest message that gRPC clients take. A larger one is refused, as etcd refuses it.
+pub(crate) const ANSWER_MAX: usize = i32::MAX as usize;
+
+/// How long the request of a call may take to come once it has begun; then the call is refused. Looked at once in
+/// [`PING_AFTER`], so that it may be twice as long.
+pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(60);
+
+/// How long a client may take nothing of answers that wait for it; then the connection ends. Looked at as above.
+pub(crate) const STALLED_AFTER: Duration = Duration::from_secs(60);
 
 /// What a queued piece of a request's body costs beside its bytes, and below which size it is not worth keeping what it was
 /// read into.
@@ -62,8 +87,9 @@ pub(crate) const ANSWER_BYTES: usize = 256 << 10;
 /// Parts of streamed answers on their way to one connection, as above.
 pub(crate) const PARTS: usize = 64;
 
-/// How long a connection may be silent before it is asked whether the client is there; etcd's value.
-pub(crate) const PING_AFTER: Duration = Duration::from_secs(2 * 60 * 60);
+/// How long a connection may be silent before it is asked whether the client is there. etcd waits two hours, in which the calls and
+/// watches of a client that vanished hold what they have.
+pub(crate) const PING_AFTER: Duration = Duration::from_secs(60);
 
 /// How long the answer to that may take; etcd's value.
 pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(20);

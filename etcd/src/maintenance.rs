@@ -20,7 +20,7 @@ impl Maintenance for Node {
     type SnapshotStream = SnapshotStream;
 
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
-        let StoreStatus { revision, seq, size, quota, alarms, .. } = self.store.status();
+        let StoreStatus { revision, seq, size, quota, alarms, engine_failure, .. } = self.store.status();
         let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let errors = alarms.into_iter().map(|alarm| {
             // The space at the end is etcd's.
@@ -35,7 +35,7 @@ impl Maintenance for Node {
             raft_index: seq,
             raft_term: TERM,
             raft_applied_index: seq,
-            errors: errors.collect(),
+            errors: errors.chain(engine_failure.map(|reason| format!("kstore: {reason}"))).collect(),
             db_size_in_use: bytes(size.live),
             is_learner: false,
             storage_version: CLUSTER_VERSION.to_owned(),

@@ -115,6 +115,11 @@ fn disk(page: &mut Page, status: &StoreStatus, metrics: &MetricsSnapshot) {
     page.counter("kstore_checkpoints_total", "Checkpoints into the engine.", metrics.checkpoints);
     page.counter("kstore_engine_reads_total", "Versions read from the engine.", metrics.engine_reads);
     page.gauge(
+        "kstore_engine_failed",
+        "1 if the history engine failed and the log grows until a restart, else 0.",
+        metrics.engine_failed,
+    );
+    page.gauge(
         "kstore_pending_bytes",
         "Bytes of changes that the log has and the engine not yet.",
         metrics.pending_bytes,

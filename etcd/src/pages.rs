@@ -77,7 +77,7 @@ async fn counters(State(pages): State<Pages>) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
-/// The old page: healthy unless an alarm is raised, or a read fails.
+/// The old page: healthy unless an alarm is raised, the store's engine has failed, or a read fails.
 async fn health(State(pages): State<Pages>, RawQuery(query): RawQuery) -> Response {
     let query = query.unwrap_or_default();
     let excluded = excluded(&query);
@@ -85,11 +85,12 @@ async fn health(State(pages): State<Pages>, RawQuery(query): RawQuery) -> Respon
         pages.node.store.alarms().into_iter().map(alarm_name).find(|alarm| !excluded.contains(alarm));
     let problem = match raised {
         Some(alarm) => Some(format!("ALARM {alarm}")),
-        None => read(&pages.node).err(),
+        None => pages.node.store.engine_failure().or_else(|| read(&pages.node).err()),
     };
     let (status, body) = match problem {
         None => (StatusCode::OK, r#"{"health":"true","reason":""}"#.to_owned()),
         Some(reason) => {
+            let reason = reason.replace(['"', '\\'], "'");
             (StatusCode::SERVICE_UNAVAILABLE, format!(r#"{{"health":"false","reason":"{reason}"}}"#))
         }
     };

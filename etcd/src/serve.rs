@@ -16,7 +16,8 @@ use tonic::service::Routes;
 
 use crate::calls::{self, Calls};
 use crate::connection::{self, Service};
-use crate::limits::MESSAGE_BYTES;
+use crate::http2::Budget;
+use crate::limits::{self, MESSAGE_BYTES};
 use crate::node::Node;
 use crate::pages::{self, Pages};
 
@@ -29,12 +30,14 @@ pub struct Options {
     /// Encrypts connections, and says which clients may come. Must offer the protocols `h2` and `http/1.1`. Without it,
     /// everybody who can connect can read and write everything.
     pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// Connections that may be open at a time, if that is fewer than the server's own bound: well below the limit of open files.
+    pub connections: usize,
 }
 
 impl Options {
     /// In plain text, at this URL.
     pub fn plain(advertised: impl Into<String>) -> Self {
-        Self { advertised: advertised.into(), tls: None }
+        Self { advertised: advertised.into(), tls: None, connections: limits::CONNECTIONS }
     }
 }
 
@@ -48,7 +51,7 @@ pub fn serve(
     stop: CancellationToken,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     let service = service(store, &options.advertised, &stop);
-    Box::pin(connection::accept(listener, options.tls, service, stop))
+    Box::pin(connection::accept(listener, options.tls, options.connections, service, stop))
 }
 
 /// The etcd v3 API of a store without a listener: for clients who bring their own connections, such as pipes within the
@@ -78,7 +81,7 @@ fn service(store: Store, advertised: &str, stop: &CancellationToken) -> Service 
     let node = Node::new(store, advertised, stop.clone());
     let calls = Calls::default();
     let router = router(&node, &calls);
-    Service { node, router, calls }
+    Service { node, router, calls, budget: Budget::default() }
 }
 
 fn router(node: &Node, calls: &Calls) -> Router {

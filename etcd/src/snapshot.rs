@@ -1,5 +1,5 @@
 //! The Snapshot call: the store as a database that etcd's own tools open, in pieces, and then the digest of them all. It is
-//! written to a temporary file first, so that a slow client holds up nobody.
+//! written to a temporary file in the data directory first, so that a slow client holds up nobody.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -50,7 +50,11 @@ async fn blocking<T: Send + 'static>(
 }
 
 fn take(store: &Store, place: OwnedSemaphorePermit) -> Result<Rest, Status> {
-    let mut file = tempfile::tempfile().map_err(failed)?;
+    let file = match store.snapshot_dir().map_err(refused)? {
+        Some(dir) => tempfile::tempfile_in(dir),
+        None => tempfile::tempfile(),
+    };
+    let mut file = file.map_err(failed)?;
     let info = store.snapshot(&mut file).map_err(refused)?;
     file.rewind().map_err(failed)?;
     Ok(Rest { file, remaining: info.bytes, digest: Sha256::new(), _place: place })

@@ -39,9 +39,8 @@ pub enum Action {
 /// Runs a function for every key that something happened to, one run per key at a time.
 ///
 /// Workers start when every watched cache has its first state and all of it is queued. A run that fails, panics, takes too
-/// long or is cancelled is repeated after a back-off of its key; changes that come meanwhile wait for the end of the
-/// back-off, except a change of the key's own object that its owner made. What the caches show at the start is worked off
-/// after what changes, but not only when nothing changes any more.
+/// long or is cancelled is repeated after a back-off of its key, or at once when something that concerns the key changes.
+/// What the caches show at the start is worked off after what changes, but not only when nothing changes any more.
 ///
 /// Each run is in a tracing span `run` with controller, key, attempt, causes, the newest revision among them, and at its
 /// end the result and how long it took.

@@ -9,7 +9,8 @@ use crate::{Key, Object, indexer::Change};
 
 /// How an object changed, as one subscriber sees it. Per key, `Added`, any number of `Updated`, and `Deleted` alternate; the
 /// `old` of an update is the state this subscriber was told of last. States in between may be skipped, unless the
-/// subscription is [`crate::Delivery::Lossless`].
+/// subscription is [`crate::Delivery::Lossless`]. An update that is merged with the deletion after it still comes as an update:
+/// the owner that only the old state names must hear of the object, too.
 #[derive(Debug)]
 pub enum Delta<T> {
     /// The object is new to the subscriber.
@@ -79,9 +80,23 @@ pub(crate) struct DeltaFifo<T> {
 struct Pending<T> {
     /// What the reader was told last.
     seen: Option<Arc<T>>,
-    /// The last state of the object that the reader saw, if that one is gone.
-    gone: Option<Arc<T>>,
+    /// How the object ended that the reader saw, if it is gone.
+    gone: Option<Ended<T>>,
     now: Option<Arc<T>>,
+}
+
+/// The end of one object.
+struct Ended<T> {
+    /// Its newest state in the cache.
+    cached: Arc<T>,
+    /// Its last state: the deletion's own if the source told it, else that of the cache.
+    last: Arc<T>,
+}
+
+impl<T> Clone for Ended<T> {
+    fn clone(&self) -> Self {
+        Self { cached: self.cached.clone(), last: self.last.clone() }
+    }
 }
 
 impl<T> Default for DeltaFifo<T> {
@@ -174,8 +189,13 @@ impl<T: Object> DeltaFifo<T> {
                 (Some(old), _, Some(new)) if old.uid() == new.uid() => {
                     deltas.push(Delta::Updated { old, new });
                 }
-                (_, gone, now) => {
-                    deltas.extend(gone.map(Delta::Deleted));
+                (seen, gone, now) => {
+                    if let (Some(old), Some(Ended { cached, last })) = (seen, gone) {
+                        if !Arc::ptr_eq(&old, &cached) {
+                            deltas.push(Delta::Updated { old, new: cached });
+                        }
+                        deltas.push(Delta::Deleted(last));
+                    }
                     deltas.extend(now.map(Delta::Added));
                 }
             }
@@ -190,17 +210,19 @@ impl<T: Object> DeltaFifo<T> {
 }
 
 trait Death<T> {
-    /// The last state of this object if `change` ends it: by deletion, or by another object of the same name.
-    fn death(&self, change: &Change<T>) -> Option<Arc<T>>;
+    /// How this object ends if `change` ends it: by deletion, or by another object of the same name.
+    fn death(&self, change: &Change<T>) -> Option<Ended<T>>;
 }
 
 impl<T: Object> Death<T> for Arc<T> {
-    fn death(&self, change: &Change<T>) -> Option<Arc<T>> {
+    fn death(&self, change: &Change<T>) -> Option<Ended<T>> {
+        let own = |state: Option<&Self>| state.filter(|state| state.uid() == self.uid()).cloned();
+        let cached = own(change.old.as_ref()).unwrap_or_else(|| self.clone());
         let last = match &change.new {
-            None => change.last.as_ref(),
-            Some(new) if new.uid() != self.uid() => change.old.as_ref(),
+            None => own(change.last.as_ref()).unwrap_or_else(|| cached.clone()),
+            Some(new) if new.uid() != self.uid() => cached.clone(),
             Some(_) => return None,
         };
-        Some(last.filter(|last| last.uid() == self.uid()).unwrap_or(self).clone())
+        Some(Ended { cached, last })
     }
 }

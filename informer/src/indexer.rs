@@ -128,15 +128,16 @@ impl<T: Object> Indexer<T> {
             .expect("an index is declared with Builder::index before it is read")
     }
 
-    /// Applies frames in order and moves the revision to the highest of them. Frames that are not newer than the cache are
-    /// without effect, so a repeated batch changes nothing.
+    /// Applies frames in order and moves the revision to the highest of them. Frames that are older than the cache are without
+    /// effect, and so are those of its newest revision that it has seen: a repeated batch changes nothing. Others of that
+    /// revision are taken, since a source may split a revision that several objects share.
     pub(crate) fn apply(&mut self, frames: Vec<Frame<T>>) -> Batch<T> {
         let (before, mut changes) = (self.revision, Vec::with_capacity(frames.len()));
         // All are looked for before one is changed: what does not depend on each other is fetched from memory together.
         let places: Vec<Option<u32>> = frames.iter().map(|frame| self.seek(frame)).collect();
         for (frame, place) in frames.into_iter().zip(places) {
             let revision = frame.revision();
-            if revision <= before {
+            if revision < before {
                 continue;
             }
             self.revision = self.revision.max(revision);
@@ -148,9 +149,10 @@ impl<T: Object> Indexer<T> {
             }
         }
         self.compact();
-        // A key that comes again has a state from within the batch, or none because the batch ended it.
+        // A key that comes again has a state from within the batch, or none because the batch ended it. One that changed in the
+        // revision that the batch may continue counts, too: then it is merged for nothing.
         let again = |change: &Change<T>| match &change.old {
-            Some(old) => old.revision() > before || change.new.is_none(),
+            Some(old) => old.revision() >= before || change.new.is_none(),
             None => false,
         };
         Batch { distinct: !changes.iter().any(again), changes, revision: self.revision }

@@ -1,6 +1,9 @@
 //! Every bound of this crate, with its reason. What happens at a bound is said beside it.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::{
+    num::{NonZeroU32, NonZeroUsize},
+    time::Duration,
+};
 
 use crate::Priority;
 
@@ -104,6 +107,11 @@ pub const DEFAULT_WORKERS: usize = 8;
 /// Priority of what the caches show when a controller starts, as in controller-runtime: changes go first, since somebody
 /// may be waiting for them.
 pub const INITIAL_PRIORITY: Priority = Priority(-100);
+
+/// Changes that may wait for a controller to make keys of them before the informer stops reading its source. A controller
+/// makes keys without waiting for anything, so only a machine that is out of breath gets there. The changes share their
+/// objects with the cache; what waits is a few megabytes of states that the cache has left behind.
+pub const FEED_CHANGES: NonZeroUsize = NonZeroUsize::new(16_384).expect("not zero");
 
 /// How long runs under way may take to end when their controller stops. Below [`LEASE_GRACE`], so that also those of a
 /// deposed leader end within its lease.

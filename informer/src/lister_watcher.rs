@@ -31,8 +31,9 @@ pub trait ListerWatcher: Send + Sync + 'static {
     /// Opens a stream of changes. The caller drops the stream to end it.
     ///
     /// Each item holds frames in revision order, except that the initial state comes in any order. A revision is never
-    /// split over two items: once an item is applied, everything up to the highest revision in it has been delivered. Frames
-    /// may be delivered again.
+    /// split over two items, unless the source says so ([`Capabilities::splits_revisions`]): once an item is applied,
+    /// everything up to the highest revision in it has been delivered. A key changes once in a revision. Frames may be
+    /// delivered again.
     fn watch(&self, start: Start) -> impl Future<Output = Result<Frames<Self::Obj>, SourceError>> + Send;
 }
 
@@ -126,6 +127,11 @@ pub struct Capabilities {
     pub exact_list: bool,
     /// A quiet stream sends a [`Frame::Progress`] at least this often; if it does not, the connection is taken for dead.
     pub progress_every: Option<Duration>,
+    /// Several objects may share a revision, and the items of a stream may come between them. A revision is then known to be
+    /// complete when a frame with a higher one or a [`Frame::Progress`] has come. Frames are applied when they come all the
+    /// same; only a stream that breaks is resumed after the newest complete revision, so that what is left of the next one
+    /// comes again as a whole.
+    pub splits_revisions: bool,
     /// What the revisions of this source can be compared with.
     pub revisions: Revisions,
 }

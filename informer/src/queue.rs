@@ -93,8 +93,9 @@ impl<K: Ord + Hash + Clone> Queue<K> {
         &self.0.name
     }
 
-    /// Makes `key` run as soon as a worker is free, with the default priority. A key that waits for a time stops waiting;
-    /// one that waits because it failed does not. Without effect once the queue drains or is closed.
+    /// Makes `key` run as soon as a worker is free, with the default priority. A key that waits for a time stops waiting, also
+    /// if it waits because it failed, as in client-go. A failure of such an early run does not lengthen the back-off. Without
+    /// effect once the queue drains or is closed.
     pub fn add(&self, key: K, causes: Causes) {
         self.add_with(key, Add { causes, ..Add::default() });
     }

@@ -6,7 +6,7 @@
 //! | first ever | `Any`, in pages | `Latest` |
 //! | again | `NotOlderThan` what the cache shows, in one answer | the same |
 //! | that was refused | `Latest`, in pages | `Latest` |
-//! | a stream ended | – | resumed after what the cache shows |
+//! | a stream ended | – | resumed after the newest revision that was delivered whole |
 
 mod backoff;
 #[cfg(test)]
@@ -94,6 +94,10 @@ pub(crate) struct Reflector<T> {
     phase: Phase<T>,
     /// What the cache has reached.
     progress: Option<Revision>,
+    /// Everything up to here has been delivered: where a stream is resumed. Behind `progress` while a source that splits
+    /// revisions may have more to tell of the newest one.
+    complete: Option<Revision>,
+    splits_revisions: bool,
     streaming: bool,
     paging: bool,
     /// The first list came in pages although any state would have done: the source has no cache that could answer at once.
@@ -110,6 +114,8 @@ impl<T: Object> Reflector<T> {
         Self {
             phase: Phase::Waiting { whole: true },
             progress: None,
+            complete: None,
+            splits_revisions: capabilities.splits_revisions,
             streaming: capabilities.streaming_list,
             paging: capabilities.paging,
             always_pages: false,
@@ -183,7 +189,7 @@ impl<T: Object> Reflector<T> {
     }
 
     fn resume(&mut self) -> Next {
-        match self.progress {
+        match self.complete {
             Some(revision) => {
                 self.phase = Phase::Opening(Start::After(revision));
                 Next::Watch(Start::After(revision))
@@ -223,7 +229,7 @@ impl<T: Object> Reflector<T> {
             Phase::Opening(Start::Initial(at)) => {
                 Phase::Collecting { opened: now, at, collected: self.collected() }
             }
-            _ => Phase::Watching { opened: now, from: self.progress.unwrap_or_default() },
+            _ => Phase::Watching { opened: now, from: self.complete.unwrap_or_default() },
         };
         Step::next(Next::Read)
     }
@@ -261,9 +267,29 @@ impl<T: Object> Reflector<T> {
             // It waits for a future that we already know, and what it tells us now may be another history.
             return self.failed(SourceError::Ahead { retry_after: None }, now);
         }
+        self.complete = self.complete.max(match self.splits_revisions {
+            true => self.completed_by(&frames),
+            false => newest,
+        });
         self.progress = self.progress.max(newest);
         self.internal_since = None;
         Step { apply: vec![Apply::Frames(frames)], next: Next::Read, trouble: None }
+    }
+
+    /// The newest revision that these frames show to be complete, if they show one: that of a progress, or the one before a higher
+    /// one.
+    fn completed_by(&self, frames: &[Frame<T>]) -> Option<Revision> {
+        let (mut complete, mut newest) = (None, self.progress);
+        for frame in frames {
+            let revision = Some(frame.revision());
+            if matches!(frame, Frame::Progress { .. }) {
+                complete = complete.max(revision);
+            } else if revision > newest {
+                complete = complete.max(newest);
+            }
+            newest = newest.max(revision);
+        }
+        complete
     }
 
     /// Does not take a state that is older than the cache: time never runs backwards, except when a source insists, which
@@ -277,6 +303,7 @@ impl<T: Object> Reflector<T> {
         self.regressions = Regressions::default();
         self.refused = false;
         self.progress = Some(whole.revision);
+        self.complete = self.progress;
         Apply::Replace(whole)
     }
 

@@ -3,8 +3,9 @@
 
 mod table;
 
+use crate::limits::{LONGEST_DELAY, NEAREST_CANDIDATES, PROBLEMS_TOLD};
 use kstore_nondet::Rng;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 pub use table::{ANNOTATIONS, Annotation, find};
 
@@ -25,7 +26,7 @@ impl Delay {
     pub fn draw(&self, rng: &Rng) -> Duration {
         match *self {
             Self::Fixed(duration) => duration,
-            Self::Uniform(from, to) => from + to.saturating_sub(from).mul_f64(rng.unit()),
+            Self::Uniform(from, to) => from.saturating_add(to.saturating_sub(from).mul_f64(rng.unit())),
         }
     }
 }
@@ -228,19 +229,22 @@ pub fn script(annotations: &BTreeMap<String, String>, container: &str) -> Script
     script
 }
 
-/// What is wrong with the annotations of a pod with these containers.
+/// What is wrong with the annotations of a pod with these containers; the first `PROBLEMS_TOLD` of it.
 pub fn check(annotations: &BTreeMap<String, String>, containers: &[&str]) -> Vec<BadAnnotation> {
-    ours(annotations).filter_map(|(key, value)| wrong(key, value, containers)).collect()
+    let known: BTreeSet<&str> = containers.iter().copied().collect();
+    let bad = ours(annotations).filter_map(|(key, value)| wrong(key, value, (&known, containers)));
+    bad.take(PROBLEMS_TOLD).collect()
 }
 
-fn wrong(key: &str, value: &str, containers: &[&str]) -> Option<BadAnnotation> {
+fn wrong(key: &str, value: &str, (known, containers): (&BTreeSet<&str>, &[&str])) -> Option<BadAnnotation> {
     let (container, name) = match key.rsplit_once('.') {
         Some((container, name)) => (Some(container), name),
         None => (None, key),
     };
     let owned = || key.to_owned();
-    if let Some(container) = container.filter(|container| !containers.contains(container)) {
-        let nearest = table::nearest(container, containers.iter().copied()).unwrap_or_default().to_owned();
+    if let Some(container) = container.filter(|container| !known.contains(container)) {
+        let likely = containers.iter().copied().take(NEAREST_CANDIDATES);
+        let nearest = table::nearest(container, likely).unwrap_or_default().to_owned();
         return Some(BadAnnotation::Container { key: owned(), container: container.to_owned(), nearest });
     }
     let Some(annotation) = find(name) else {
@@ -289,7 +293,7 @@ impl Script {
     }
 }
 
-const A_DELAY: &str = "a delay (2, 0.5, 250ms, 5s, 2m, 1h or uniform(a,b))";
+const A_DELAY: &str = "a delay (2, 0.5, 250ms, 5s, 2m, 1h or uniform(a,b)) of at most ten years";
 
 fn delay(text: &str) -> Result<Delay, &'static str> {
     let text = text.trim();
@@ -314,7 +318,12 @@ fn duration(text: &str) -> Result<Duration, &'static str> {
         _ => return Err(A_DELAY),
     };
     let number: f64 = digits.parse().map_err(|_| A_DELAY)?;
-    Duration::try_from_secs_f64(number * unit).map_err(|_| A_DELAY)
+    span(number * unit).ok_or(A_DELAY)
+}
+
+/// A finite, non-negative number of seconds up to [`LONGEST_DELAY`].
+fn span(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds).ok().filter(|span| *span <= LONGEST_DELAY)
 }
 
 fn when(text: &str) -> Result<When, &'static str> {
@@ -370,7 +379,7 @@ fn stop(text: &str) -> Result<StopScript, &'static str> {
     Ok(script)
 }
 
-const AN_ANSWER: &str = "a JSON object of texts or of {stdout, stderr, code, after}";
+const AN_ANSWER: &str = "a JSON object of texts or of {stdout, stderr, code, after}, where `after` is at most ten years of seconds";
 
 fn answers(text: &str) -> Option<BTreeMap<String, ExecAnswer>> {
     #[derive(serde::Deserialize)]
@@ -392,7 +401,7 @@ fn answers(text: &str) -> Option<BTreeMap<String, ExecAnswer>> {
     let answer = |read| match read {
         Read::Text(stdout) => Some(ExecAnswer { stdout, ..ExecAnswer::default() }),
         Read::Full(Full { after, stdout, stderr, code }) => {
-            let after = Duration::try_from_secs_f64(after).ok()?;
+            let after = span(after)?;
             Some(ExecAnswer { after: Some(after).filter(|after| !after.is_zero()), stdout, stderr, code })
         }
     };
@@ -449,6 +458,14 @@ mod tests {
         for (key, value) in [
             ("run-seconds", "soon"),
             ("run-seconds", "-1"),
+            ("run-seconds", "1e400"),
+            ("create-seconds", "1e19"),
+            ("start-seconds", "18446744073709551615"),
+            ("sandbox-seconds", "87601h"),
+            ("unready", "1,1e19"),
+            ("image-pull", "uniform(0,1e19)"),
+            ("stop", "1e19"),
+            ("exec", "{\"date\": {\"after\": 1e19}}"),
             ("exit-code", "256"),
             ("image-pull", "fail=x"),
             ("ready-after", "uniform(2,1)"),
@@ -484,6 +501,15 @@ mod tests {
             )
         );
         assert_eq!(told("sidecar.exit-code"), "");
+    }
+
+    #[test]
+    fn thousands_of_unknown_containers_are_told_by_the_first_few() {
+        let containers: Vec<String> = (0..5_000).map(|n| format!("container-{n}")).collect();
+        let containers: Vec<&str> = containers.iter().map(String::as_str).collect();
+        let key = |n| format!("{ANNOTATION_PREFIX}no-such-container-{n}.exit-code");
+        let map = (0..5_000).map(|n| (key(n), "1".to_owned())).collect();
+        assert_eq!(check(&map, &containers).len(), PROBLEMS_TOLD);
     }
 
     #[test]

@@ -46,6 +46,17 @@ pub(crate) const SOURCE_QUEUE: usize = 64;
 /// Images that a node reports in its status, largest first; upstream's default.
 pub(crate) const IMAGES_REPORTED: usize = 50;
 
+/// The longest delay that an annotation can ask for, and the longest `sleep`: ten years, longer than any run of a test cluster.
+/// A longer one in an annotation is refused with the event `InvalidSimulation`; sums of several delays stay far below what times
+/// can hold.
+pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// Annotations of one pod that are told to be wrong, each in an event; the others are only left out.
+pub(crate) const PROBLEMS_TOLD: usize = 16;
+
+/// Containers among which the nearest name to an unknown one is looked for: comparing takes time, and pods have a few.
+pub(crate) const NEAREST_CANDIDATES: usize = 256;
+
 /// Lines of one run that can still be read; older ones are as if rotated away. Kubelets keep some tens of MiB.
 pub(crate) const LOG_LINES: u64 = 65_536;
 /// What one run of a container's command can have printed and still be read; older lines are as if rotated away. Enough for

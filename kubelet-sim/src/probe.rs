@@ -74,20 +74,22 @@ impl Moments {
         let ready = started.and_then(|started| {
             let from = health.ready?.max(started);
             Some(match &spec.readiness_probe {
-                Some(probe) => probe.tick_from(from) + probe.period() * (probe.success_threshold() - 1),
+                Some(probe) => probe.tick_from(from).saturating_add(probe.more(probe.success_threshold())),
                 None => from,
             })
         });
         let unready = health.unready.map(|(from, length)| match &spec.readiness_probe {
             Some(probe) => (
-                probe.tick_from(from) + probe.period() * (probe.failure_threshold() - 1),
-                probe.tick_from(from + length) + probe.period() * (probe.success_threshold() - 1),
+                probe.tick_from(from).saturating_add(probe.more(probe.failure_threshold())),
+                probe
+                    .tick_from(from.saturating_add(length))
+                    .saturating_add(probe.more(probe.success_threshold())),
             ),
-            None => (from, from + length),
+            None => (from, from.saturating_add(length)),
         });
         let liveness_failed = started.and_then(|started| {
             let (probe, from) = (spec.liveness_probe.as_ref()?, health.unhealthy?.max(started));
-            Some(probe.tick_from(from) + probe.period() * (probe.failure_threshold() - 1))
+            Some(probe.tick_from(from).saturating_add(probe.more(probe.failure_threshold())))
         });
         let at = |offset: Option<Duration>| offset.map(|offset| later(start, offset));
         Self {
@@ -115,7 +117,7 @@ impl Moments {
 /// When a startup probe passes, or when it has failed too often. Without one, at once.
 fn startup(probe: Option<&ProbeSpec>, healthy: Option<Duration>) -> (Option<Duration>, Option<Duration>) {
     let Some(probe) = probe else { return (Some(Duration::ZERO), None) };
-    let failed = probe.tick(probe.failure_threshold() - 1);
+    let failed = probe.initial_delay().saturating_add(probe.more(probe.failure_threshold()));
     match healthy.map(|from| probe.tick_from(from)) {
         Some(passed) if passed <= failed => (Some(passed), None),
         Some(_) | None => (None, Some(failed)),
@@ -123,16 +125,17 @@ fn startup(probe: Option<&ProbeSpec>, healthy: Option<Duration>) -> (Option<Dura
 }
 
 impl ProbeSpec {
-    /// Offset of the probe's `n`-th look, counting from zero.
-    fn tick(&self, n: u32) -> Duration {
-        self.initial_delay() + self.period() * n
+    /// From the first of `looks` looks in a row until the last of them.
+    fn more(&self, looks: u32) -> Duration {
+        self.period().saturating_mul(looks.saturating_sub(1))
     }
 
     /// Offset of the probe's first look not before `from`.
     fn tick_from(&self, from: Duration) -> Duration {
         let waiting = from.saturating_sub(self.initial_delay());
         let n = waiting.as_nanos().div_ceil(self.period().as_nanos());
-        self.initial_delay() + self.period().saturating_mul(u32::try_from(n).unwrap_or(u32::MAX))
+        self.initial_delay()
+            .saturating_add(self.period().saturating_mul(u32::try_from(n).unwrap_or(u32::MAX)))
     }
 }
 
@@ -213,6 +216,32 @@ mod tests {
             story(&spec, &health),
             [(0, true, true, None), (40, true, true, Some(Condemned::Liveness))]
         );
+    }
+
+    #[test]
+    fn probes_with_the_largest_settings_are_judged_without_overflow() {
+        let longest = Some(ProbeSpec {
+            initial_delay_seconds: Some(i32::MAX),
+            period_seconds: Some(i32::MAX),
+            failure_threshold: Some(i32::MAX),
+            success_threshold: Some(i32::MAX),
+        });
+        let spec = ContainerSpec {
+            startup_probe: longest.clone(),
+            readiness_probe: longest.clone(),
+            liveness_probe: longest,
+            ..ContainerSpec::default()
+        };
+        let health = Health {
+            started: Some(Duration::MAX),
+            ready: Some(Duration::MAX),
+            unready: Some((Duration::MAX, Duration::MAX)),
+            unhealthy: Some(Duration::MAX),
+        };
+        for now in [START, Timestamp::MAX] {
+            judge(&spec, &health, START, now);
+            judge(&ContainerSpec::default(), &health, START, now);
+        }
     }
 
     #[test]

@@ -133,9 +133,10 @@ impl NodeAffinity {
             && self.required.as_ref().is_none_or(|terms| terms.iter().any(|t| t.matches(name, labels)))
     }
 
-    /// The summed weights of the preferences that the node satisfies.
+    /// The summed weights of the preferences that the node satisfies; saturates.
     pub fn preference(&self, name: &str, labels: &BTreeMap<String, String>) -> i64 {
-        self.preferred.iter().filter(|p| p.term.matches(name, labels)).map(|p| p.weight).sum()
+        let weights = self.preferred.iter().filter(|p| p.term.matches(name, labels)).map(|p| p.weight);
+        weights.fold(0, i64::saturating_add)
     }
 }
 

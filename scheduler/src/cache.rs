@@ -17,13 +17,13 @@ use crate::node::NodeInfo;
 use crate::node_order::NodeOrder;
 use crate::pod::{NonZero, PodInfo, Uid};
 use crate::ports::HostPort;
-use crate::resources::Resources;
+use crate::resources::RequestedTotal;
 
 /// A node with the sums of what is on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeState {
     info: Arc<NodeInfo>,
-    requested: Resources,
+    requested: RequestedTotal,
     nonzero: NonZero,
     ports: Vec<HostPort>,
     pods: Vec<Arc<PodInfo>>,
@@ -38,7 +38,7 @@ impl NodeState {
     fn new(info: Arc<NodeInfo>) -> Self {
         Self {
             info,
-            requested: Resources::default(),
+            requested: RequestedTotal::default(),
             nonzero: NonZero::default(),
             ports: Vec::new(),
             pods: Vec::new(),
@@ -54,7 +54,7 @@ impl NodeState {
     }
 
     /// What its pods request together.
-    pub fn requested(&self) -> &Resources {
+    pub fn requested(&self) -> &RequestedTotal {
         &self.requested
     }
 
@@ -83,14 +83,19 @@ impl NodeState {
         self.shunning
     }
 
-    /// The node without its pods of a priority below `priority`; `None` if it has none.
-    pub fn without_lower(&self, priority: i32) -> Option<Self> {
+    /// The node without its pods of a priority below `priority`, and those pods; `None` if it has none. O(pods on it).
+    pub fn without_lower(&self, priority: i32) -> Option<(Self, Vec<Arc<PodInfo>>)> {
         self.lowest_priority.filter(|lowest| *lowest < priority)?;
-        let mut stripped = self.clone();
-        for pod in self.pods.iter().filter(|pod| pod.priority < priority) {
-            stripped.remove(&pod.uid);
+        let mut stripped = Self { generation: self.generation, ..Self::new(Arc::clone(&self.info)) };
+        let mut lower = Vec::new();
+        for pod in &self.pods {
+            if pod.priority < priority {
+                lower.push(Arc::clone(pod));
+            } else {
+                stripped.add(Arc::clone(pod));
+            }
         }
-        Some(stripped)
+        Some((stripped, lower))
     }
 
     /// The cache's generation when it last changed.

@@ -18,13 +18,14 @@ pub use decode::decode;
 /// A pod's identity: a pod created again under the same name has another.
 pub type Uid = Arc<str>;
 
-/// What LeastAllocated counts: requests in which a container that asks for nothing is taken to need a little.
+/// What LeastAllocated counts: requests in which a container that asks for nothing is taken to need a little. Wide enough
+/// to sum over all pods of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NonZero {
     /// Millicores.
-    pub milli_cpu: i64,
+    pub milli_cpu: i128,
     /// Bytes.
-    pub memory: i64,
+    pub memory: i128,
 }
 
 /// The condition `PodScheduled`, as the API has it.

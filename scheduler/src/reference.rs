@@ -54,7 +54,7 @@ impl World {
         self.placed.iter().filter(|(_, name)| *name == node.name).map(|(pod, _)| &**pod).collect()
     }
 
-    fn sum(&self, node: &NodeInfo, of: impl Fn(&PodInfo) -> i64) -> i64 {
+    fn sum(&self, node: &NodeInfo, of: impl Fn(&PodInfo) -> i128) -> i128 {
         self.pods_on(node).into_iter().map(of).sum()
     }
 
@@ -223,16 +223,20 @@ impl World {
         if self.pods_on(node).len() as i64 + 1 > node.allowed_pods {
             reasons.push("Too many pods".to_owned());
         }
-        let mut check = |name: &str, of: &dyn Fn(&PodInfo) -> i64, all: i64| {
-            if of(pod) > 0 && self.sum(node, of) + of(pod) > all {
+        let mut check = |name: &str, of: &dyn Fn(&PodInfo) -> i128, all: i64| {
+            if of(pod) > 0 && self.sum(node, of) + of(pod) > i128::from(all) {
                 reasons.push(format!("Insufficient {name}"));
             }
         };
-        check("cpu", &|p| p.requests.milli_cpu, node.allocatable.milli_cpu);
-        check("memory", &|p| p.requests.memory, node.allocatable.memory);
-        check("ephemeral-storage", &|p| p.requests.ephemeral_storage, node.allocatable.ephemeral_storage);
+        check("cpu", &|p| p.requests.milli_cpu.into(), node.allocatable.milli_cpu);
+        check("memory", &|p| p.requests.memory.into(), node.allocatable.memory);
+        check(
+            "ephemeral-storage",
+            &|p| p.requests.ephemeral_storage.into(),
+            node.allocatable.ephemeral_storage,
+        );
         for (name, _) in pod.requests.iter_extended() {
-            check(name, &|p| p.requests.extended(name), node.allocatable.extended(name));
+            check(name, &|p| p.requests.extended(name).into(), node.allocatable.extended(name));
         }
         reasons
     }
@@ -266,22 +270,25 @@ impl World {
         let cpu = self.sum(node, |p| p.nonzero.milli_cpu) + pod.nonzero.milli_cpu;
         let memory = self.sum(node, |p| p.nonzero.memory) + pod.nonzero.memory;
         let mut parts = Vec::new();
-        for (used, all) in [(cpu, node.allocatable.milli_cpu), (memory, node.allocatable.memory)] {
+        for (used, all) in
+            [(cpu, i128::from(node.allocatable.milli_cpu)), (memory, i128::from(node.allocatable.memory))]
+        {
             if all > 0 {
                 parts.push(if used > all { 0 } else { (all - used) * 100 / all });
             }
         }
-        if parts.is_empty() { 0 } else { parts.iter().sum::<i64>() / parts.len() as i64 }
+        if parts.is_empty() { 0 } else { (parts.iter().sum::<i128>() / parts.len() as i128) as i64 }
     }
 
     fn balanced(&self, pod: &PodInfo, node: &NodeInfo) -> i64 {
         if pod.requests.milli_cpu == 0 && pod.requests.memory == 0 {
             return 0;
         }
-        let (cpu, memory) = (self.sum(node, |p| p.requests.milli_cpu), self.sum(node, |p| p.requests.memory));
-        let balance = |cpu: i64, memory: i64| {
+        let (cpu, memory) =
+            (self.sum(node, |p| p.requests.milli_cpu.into()), self.sum(node, |p| p.requests.memory.into()));
+        let balance = |cpu: i128, memory: i128| {
             let all = &node.allocatable;
-            let share = |used: i64, all: i64| f64::min(1.0, used as f64 / all as f64);
+            let share = |used: i128, all: i64| f64::min(1.0, used as f64 / all as f64);
             let std = if all.milli_cpu == 0 || all.memory == 0 {
                 0.0
             } else {
@@ -289,7 +296,8 @@ impl World {
             };
             f64::trunc((1.0 - std) * 100.0) as i64
         };
-        let with = balance(cpu + pod.requests.milli_cpu, memory + pod.requests.memory);
+        let with =
+            balance(cpu + i128::from(pod.requests.milli_cpu), memory + i128::from(pod.requests.memory));
         50 + (50 + with - balance(cpu, memory)) / 2
     }
 }

@@ -1,8 +1,11 @@
 //! Amounts of resources as integers: millicores, bytes, counts. Not quantities: those are text and end at decoding.
+//!
+//! One object's amounts are 64 bits wide, as the API has them. Sums over the pods of a node are twice as wide, so that
+//! subtracting a pod exactly undoes adding it whatever users wrote.
 
 use std::sync::Arc;
 
-/// What a pod asks for, what is taken on a node, or what a node has to give.
+/// What a pod asks for, or what a node has to give.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
     /// CPU in thousandths of a core.
@@ -21,14 +24,9 @@ impl Resources {
         Self { milli_cpu, memory, ephemeral_storage: 0, extended: Vec::new() }
     }
 
-    /// Adds `other`, saturating.
+    /// Adds `other`, saturating: a pod of several containers can ask for no more than the largest amount there is.
     pub fn add(&mut self, other: &Self) {
         self.merge(other, i64::saturating_add);
-    }
-
-    /// Takes `other` away, saturating. Amounts may become negative only if more is taken than was added.
-    pub fn subtract(&mut self, other: &Self) {
-        self.merge(other, i64::saturating_sub);
     }
 
     /// Raises every amount to at least that of `other`.
@@ -84,21 +82,92 @@ impl Resources {
     }
 }
 
+/// The exact sum of the requests of any number of pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestedTotal {
+    /// CPU in thousandths of a core.
+    pub milli_cpu: i128,
+    /// Memory in bytes.
+    pub memory: i128,
+    /// Ephemeral storage in bytes.
+    pub ephemeral_storage: i128,
+    /// Non-zero sums of everything else, ordered by name; a name occurs once.
+    extended: Vec<(Arc<str>, i128)>,
+}
+
+impl RequestedTotal {
+    /// Adds the requests of a pod.
+    pub fn add(&mut self, requests: &Resources) {
+        self.merge(requests, 1);
+    }
+
+    /// Subtracts the requests of a pod that were added before.
+    pub fn subtract(&mut self, requests: &Resources) {
+        self.merge(requests, -1);
+    }
+
+    /// The sum of the extended resource `name`; zero if it does not occur.
+    pub fn extended(&self, name: &str) -> i128 {
+        self.position(name).map_or(0, |at| self.extended[at].1)
+    }
+
+    fn position(&self, name: &str) -> Result<usize, usize> {
+        self.extended.binary_search_by(|(n, _)| n.as_ref().cmp(name))
+    }
+
+    /// Each amount has 64 bits: 2^64 pods would have to be added before a sum leaves its 128.
+    fn merge(&mut self, requests: &Resources, sign: i128) {
+        self.milli_cpu += sign * i128::from(requests.milli_cpu);
+        self.memory += sign * i128::from(requests.memory);
+        self.ephemeral_storage += sign * i128::from(requests.ephemeral_storage);
+        for (name, amount) in requests.iter_extended().filter(|(_, amount)| *amount != 0) {
+            let by = sign * i128::from(amount);
+            match self.position(name) {
+                Ok(at) if self.extended[at].1 + by == 0 => drop(self.extended.remove(at)),
+                Ok(at) => self.extended[at].1 += by,
+                Err(at) => self.extended.insert(at, (Arc::clone(name), by)),
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_was_added_can_be_taken_away() {
+    fn amounts_are_added_and_raised_by_name() {
         let mut gpu = Resources { milli_cpu: 500, memory: 7, ..Resources::default() };
         gpu.set_extended("example.com/gpu", 2);
         let mut sum = Resources { milli_cpu: 1, memory: 2, ephemeral_storage: 3, ..Resources::default() };
         let before = sum.clone();
         sum.add(&gpu);
         assert_eq!((sum.milli_cpu, sum.memory, sum.extended("example.com/gpu")), (501, 9, 2));
-        assert!(sum.exceeds(&before));
-        sum.subtract(&gpu);
-        assert_eq!((sum.milli_cpu, sum.extended("example.com/gpu")), (before.milli_cpu, 0));
-        assert!(!sum.exceeds(&before));
+        assert!(sum.exceeds(&before) && !before.exceeds(&sum));
+        let mut raised = before;
+        raised.raise_to(&sum);
+        assert_eq!(raised, sum);
+    }
+
+    #[test]
+    fn subtracting_the_largest_requests_undoes_adding_them() {
+        let mut small = Resources::of(500, 7);
+        small.set_extended("example.com/gpu", 2);
+        let mut huge = Resources { ephemeral_storage: i64::MAX, ..Resources::of(i64::MAX, i64::MAX) };
+        huge.set_extended("example.com/gpu", i64::MAX);
+        huge.set_extended("example.com/other", i64::MAX);
+        let mut total = RequestedTotal::default();
+        total.add(&small);
+        let before = total.clone();
+        for _ in 0..3 {
+            total.add(&huge);
+        }
+        assert_eq!(total.extended("example.com/gpu"), 3 * i128::from(i64::MAX) + 2);
+        for _ in 0..3 {
+            total.subtract(&huge);
+        }
+        assert_eq!(total, before);
+        total.subtract(&small);
+        assert_eq!(total, RequestedTotal::default());
     }
 }

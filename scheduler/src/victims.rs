@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::cache::NodeState;
 use crate::decide::Refusal;
 use crate::explain::{count, counted};
-use crate::filter::{self, Rejection, Surroundings};
+use crate::filter::{self, Change, Surroundings};
 use crate::pod::PodInfo;
 use crate::snapshot::Snapshot;
 
@@ -24,45 +24,54 @@ pub fn why_not(snapshot: &Snapshot, pod: &PodInfo, refusal: &Refusal) -> Option<
         return Some(NOT_ELIGIBLE.to_owned());
     }
     let mut reasons = BTreeMap::new();
+    // Counted once for all nodes: of a full cluster thousands of nodes are examined, each of which changes only what is on itself.
+    let mut around = surroundings(snapshot, pod, snapshot.nodes().iter());
     let resolvable = refusal.rejections.iter().filter(|(_, rejection)| rejection.is_resolvable());
     let mut examined = 0;
     for (slot, _) in resolvable {
         examined += 1;
-        match snapshot.nodes()[*slot].without_lower(pod.priority) {
-            None => count(&mut reasons, NO_VICTIMS, 1),
-            Some(stripped) => match check_without(snapshot, pod, *slot, &stripped) {
-                Ok(()) => return None,
-                Err(rejection) => rejection.reasons(&mut |reason| count(&mut reasons, reason, 1)),
-            },
+        let node = &snapshot.nodes()[*slot];
+        let Some((stripped, lower)) = node.without_lower(pod.priority) else {
+            count(&mut reasons, NO_VICTIMS, 1);
+            continue;
+        };
+        let adjust = |around: &mut Surroundings, change| {
+            lower
+                .iter()
+                .for_each(|other| around.adjust(pod, node.info(), other, change, snapshot.namespaces()));
+        };
+        adjust(&mut around, Change::Leaves);
+        let verdict = filter::check(pod, &around, &stripped);
+        adjust(&mut around, Change::Comes);
+        match verdict {
+            Ok(()) => return None,
+            Err(rejection) => rejection.reasons(&mut |reason| count(&mut reasons, reason, 1)),
         }
     }
     count(&mut reasons, NOT_HELPFUL, refusal.nodes - examined);
     Some(counted(refusal.nodes, &reasons))
 }
 
-/// The filters' answer for one node if it were `stripped`, which others' counts of its pods must then reflect, too.
-fn check_without(
+fn surroundings<'a>(
     snapshot: &Snapshot,
     pod: &PodInfo,
-    slot: usize,
-    stripped: &NodeState,
-) -> Result<(), Rejection> {
-    let nodes = snapshot.nodes().iter().enumerate();
-    let nodes = nodes.map(|(at, node)| if at == slot { stripped } else { node });
-    let around = Surroundings::of(pod, nodes, snapshot.anyone_shuns(), snapshot.namespaces());
-    filter::check(pod, &around, stripped)
+    nodes: impl Iterator<Item = &'a NodeState> + Clone,
+) -> Surroundings {
+    Surroundings::of(pod, nodes, snapshot.anyone_shuns(), snapshot.namespaces())
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
+    use proptest::collection::vec;
+    use proptest::prelude::{ProptestConfig, proptest};
     use serde_json::json;
 
     use super::*;
     use crate::cache::Cache;
     use crate::decide::{Outcome, Terms, decide};
-    use crate::testing::{cpu_pod, node, on, with};
+    use crate::testing::{any_node, any_pod, cpu_pod, node, on, with};
 
     /// Three nodes of four cores: one cordoned, one full of a pod of priority 5, one of a pod of priority 0 and of 2 cores.
     fn why(pod: &PodInfo) -> Option<String> {
@@ -82,6 +91,93 @@ mod tests {
             Outcome::Unfit(refusal) => why_not(&snapshot, pod, &refusal),
             Outcome::Fits(choice) => panic!("{choice:?}"),
         }
+    }
+
+    /// As [`why_not`], looking at all nodes anew for each that is examined.
+    fn plainly_why_not(snapshot: &Snapshot, pod: &PodInfo, refusal: &Refusal) -> Option<String> {
+        let mut reasons = BTreeMap::new();
+        let mut examined = 0;
+        for (slot, _) in refusal.rejections.iter().filter(|(_, rejection)| rejection.is_resolvable()) {
+            examined += 1;
+            let Some((stripped, _)) = snapshot.nodes()[*slot].without_lower(pod.priority) else {
+                count(&mut reasons, NO_VICTIMS, 1);
+                continue;
+            };
+            let nodes = snapshot.nodes().iter().enumerate();
+            let nodes = nodes.map(|(at, node)| if at == *slot { &stripped } else { node });
+            match filter::check(pod, &surroundings(snapshot, pod, nodes), &stripped) {
+                Ok(()) => return None,
+                Err(rejection) => rejection.reasons(&mut |reason| count(&mut reasons, reason, 1)),
+            }
+        }
+        count(&mut reasons, NOT_HELPFUL, refusal.nodes - examined);
+        Some(counted(refusal.nodes, &reasons))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+
+        #[test]
+        fn the_sentence_is_the_one_of_looking_at_all_nodes_anew(
+            nodes in (any_node("n0".into()), any_node("n1".into()), any_node("n2".into())),
+            placed in vec((any_pod(String::new()), 0usize..3), 0..8), pod in any_pod("p".into()),
+        ) {
+            let (mut cache, mut snapshot) = (Cache::default(), Snapshot::default());
+            for node in [nodes.0, nodes.1, nodes.2] {
+                cache.set_node(node);
+            }
+            for (i, (other, node)) in placed.into_iter().enumerate() {
+                let other = with(&other, |other| other.uid = format!("placed-{i}").into());
+                cache.set_pod(other, &format!("n{node}").into());
+            }
+            snapshot.update(&cache);
+            let pod = with(&pod, |pod| pod.priority = 2);
+            if let Outcome::Unfit(refusal) = decide(&snapshot, &pod, Terms { start: 0, tie: 0, percentage: 0 }).outcome {
+                assert_eq!(why_not(&snapshot, &pod, &refusal), plainly_why_not(&snapshot, &pod, &refusal));
+            }
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "measures the time that code takes")]
+    fn a_refusal_by_a_full_cluster_takes_time_that_grows_with_its_nodes() {
+        let spread = json!([{ "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": { "matchLabels": { "app": "a" } } }]);
+        let alone = json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
+            { "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "app": "a" } } }] } });
+        let spec = |cpu: &str| {
+            json!({ "topologySpreadConstraints": spread, "affinity": alone,
+            "containers": [{ "resources": { "requests": { "cpu": cpu } } }] })
+        };
+        let took = |nodes: usize| {
+            let (mut cache, mut snapshot) = (Cache::default(), Snapshot::default());
+            for n in 0..nodes {
+                let name = format!("n{n}");
+                cache.set_node(node(&name, json!({})));
+                for (kind, cpu, priority) in [("low", "1", 0), ("high", "2500m", 9)] {
+                    let placed = with(&crate::testing::pod(&format!("{kind}-{n}"), spec(cpu)), |pod| {
+                        pod.priority = priority;
+                        pod.labels.insert("app".into(), "a".into());
+                    });
+                    cache.set_pod(placed, &Arc::from(name.as_str()));
+                }
+            }
+            snapshot.update(&cache);
+            let pod = with(&crate::testing::pod("p", spec("2")), |pod| pod.priority = 5);
+            let Outcome::Unfit(refusal) =
+                decide(&snapshot, &pod, Terms { start: 0, tie: 0, percentage: 0 }).outcome
+            else {
+                panic!("the cluster is full");
+            };
+            let measure = || {
+                let began = std::time::Instant::now();
+                assert!(why_not(&snapshot, &pod, &refusal).is_some());
+                began.elapsed()
+            };
+            (0..3).map(|_| measure()).min().unwrap()
+        };
+        let (few, many) = (took(125), took(1000));
+        assert!(many < few * 24, "125 nodes took {few:?}, 1000 took {many:?}");
     }
 
     #[test]

@@ -79,6 +79,8 @@ async fn round(way: Way, events: u64) -> anyhow::Result<f64> {
         tokens: None,
         service_ranges: ServiceRanges::default(),
         local_components: kstore_apiserver::LocalComponents::default(),
+        anonymous: true,
+        connections: kstore_apiserver::limits::CONNECTIONS,
     };
     let follow = |task| drop(tokio::spawn(task));
     let api = ApiServer::start(Arc::new(Embedded::new(store.clone())), options, follow).await?;

@@ -172,6 +172,10 @@ pub struct ClusterArgs {
     /// [default: 10.96.0.0/12]
     #[arg(long, value_name = "CIDR[,CIDR]", help_heading = SERVING)]
     service_cluster_ip_range: Option<ServiceRanges>,
+    /// Serve requests without credentials as the user system:anonymous, who may ask for health and version; with false they are
+    /// refused with 401
+    #[arg(long, value_name = "BOOL", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = SERVING)]
+    anonymous_auth: Option<bool>,
     /// Write a second copy of the admin kubeconfig to FILE
     #[arg(long, value_name = "FILE", help_heading = SERVING)]
     write_kubeconfig: Option<PathBuf>,
@@ -349,6 +353,8 @@ pub enum Api {
         history: History,
         /// The networks of services.
         service_ranges: ServiceRanges,
+        /// Whether requests without credentials are served.
+        anonymous: bool,
         /// A second copy of the admin kubeconfig.
         write_kubeconfig: Option<PathBuf>,
     },
@@ -438,6 +444,9 @@ impl ServeArgs {
         if self.cluster.service_cluster_ip_range.is_some() {
             return Err(UsageError::NeedsApiserver("--service-cluster-ip-range"));
         }
+        if self.cluster.anonymous_auth.is_some() {
+            return Err(UsageError::NeedsApiserver("--anonymous-auth"));
+        }
         let storage = self.storage();
         let history = self.cluster.history.unwrap_or(History::All);
         let etcd = self.etcd.into_door()?.ok_or(UsageError::NoEtcdListen)?;
@@ -462,6 +471,7 @@ impl ServeArgs {
             quota,
             history: self.cluster.history.unwrap_or(CLUSTER_HISTORY),
             service_ranges: self.cluster.service_cluster_ip_range.unwrap_or_default(),
+            anonymous: self.cluster.anonymous_auth.unwrap_or(true),
             write_kubeconfig: self.cluster.write_kubeconfig,
         })
     }
@@ -486,6 +496,7 @@ impl ServeArgs {
             ("--etcd-servers", self.external.is_given()),
             ("--etcd-listen", self.etcd.into_door()?.is_some()),
             ("--service-cluster-ip-range", self.cluster.service_cluster_ip_range.is_some()),
+            ("--anonymous-auth", self.cluster.anonymous_auth.is_some()),
             ("--write-kubeconfig", self.cluster.write_kubeconfig.is_some()),
         ];
         let kubeconfig = self.kubeconfig.ok_or(UsageError::NoApi)?;
@@ -529,6 +540,7 @@ impl RunArgs {
             quota: Quota::Default,
             history: self.cluster.history.unwrap_or(CLUSTER_HISTORY),
             service_ranges: self.cluster.service_cluster_ip_range.unwrap_or_default(),
+            anonymous: self.cluster.anonymous_auth.unwrap_or(true),
             write_kubeconfig: self.cluster.write_kubeconfig,
         };
         Ok((Config { api, loops, nodes: self.cluster.nodes }, self.command))

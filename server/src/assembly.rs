@@ -56,6 +56,8 @@ pub(crate) struct Door {
     pub advertised: String,
     /// The key for tokens of service accounts.
     pub tokens: Arc<Tokens>,
+    /// Network connections that may be open at a time.
+    pub connections: usize,
 }
 
 /// Store, apiserver and the configured loops; returns when the API answers. The store closes at the end of `core`.
@@ -65,7 +67,7 @@ pub(crate) async fn everything(
     doors: &Phase,
     loops: &Phase,
 ) -> anyhow::Result<()> {
-    let Api::Here { storage, quota, history, service_ranges, .. } = &parts.config.api else {
+    let Api::Here { storage, quota, history, service_ranges, anonymous, .. } = &parts.config.api else {
         unreachable!("the apiserver is here")
     };
     let door = parts.door.context("an apiserver has a door")?;
@@ -77,6 +79,8 @@ pub(crate) async fn everything(
         tokens: Some(door.tokens),
         service_ranges: *service_ranges,
         local_components: local_components(parts.config),
+        anonymous: *anonymous,
+        connections: door.connections,
     };
     // The follower ends when the storage closes, which `core` does at its end; if it ends before, the server must not go on.
     let follow = |task| core.spawn("watch-cache", task);

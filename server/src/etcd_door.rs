@@ -42,7 +42,7 @@ pub(crate) async fn open(door: &EtcdDoor) -> anyhow::Result<OpenDoor> {
         Some(url) => url.clone(),
         None => advertised(door, &listener)?,
     };
-    Ok(OpenDoor { listener, options: Options { advertised, tls } })
+    Ok(OpenDoor { listener, options: Options { tls, ..Options::plain(advertised) } })
 }
 
 /// The name that was asked for, since certificates are made out for names; for a wildcard, this machine.

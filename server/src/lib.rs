@@ -11,6 +11,7 @@ mod files;
 mod kubeconfig;
 mod listen;
 mod memory_file;
+mod open_files;
 mod phase;
 mod pki;
 mod ready;

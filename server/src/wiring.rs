@@ -7,6 +7,7 @@ use crate::data_dir::DataDir;
 use crate::etcd_door::{self, OpenDoor};
 use crate::files::write_private;
 use crate::memory_file::MemoryFile;
+use crate::open_files;
 use crate::phase::Phase;
 use crate::pki::{self, Identity, Pki};
 use crate::ready::Ready;
@@ -107,11 +108,16 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
         }
         Api::Store { storage, etcd, .. } => cluster.start_store(config, nondet, storage, etcd).await?,
         Api::Here { etcd, .. } => {
-            let etcd = match etcd {
+            let mut etcd = match etcd {
                 Some(door) => Some(etcd_door::open(door).await?),
                 None => None,
             };
-            cluster.start_here(config, nondet, etcd).await?;
+            // Two listeners share the files of the process.
+            let connections = open_files::raise() / if etcd.is_some() { 2 } else { 1 };
+            if let Some(door) = &mut etcd {
+                door.options.connections = connections;
+            }
+            cluster.start_here(config, nondet, etcd, connections).await?;
         }
     }
     info!(ms = millis(began), version = crate::VERSION, "ready");
@@ -127,7 +133,8 @@ impl Cluster {
         door: &EtcdDoor,
     ) -> anyhow::Result<()> {
         let data_dir = data_dir(storage)?;
-        let door = etcd_door::open(door).await?;
+        let mut door = etcd_door::open(door).await?;
+        door.options.connections = open_files::raise();
         let url = door.options.advertised.clone();
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
         let ca_pem = String::new();
@@ -143,6 +150,7 @@ impl Cluster {
         config: &Config,
         nondet: Nondet,
         etcd: Option<OpenDoor>,
+        connections: usize,
     ) -> anyhow::Result<()> {
         let Api::Here { storage, listen, service_ranges: ranges, write_kubeconfig: copy, .. } = &config.api
         else {
@@ -160,7 +168,7 @@ impl Cluster {
         let tls = tls::server(&pki, &pki.serving(&listen.host, ranges.api_address())?)?;
         let tokens = Arc::new(pki.service_account_key()?);
         info!(ms = millis(began), "certificates and keys loaded");
-        let door = Some(Door { listener, tls, advertised: address.to_string(), tokens });
+        let door = Some(Door { listener, tls, advertised: address.to_string(), tokens, connections });
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
         let etcd_url = etcd.as_ref().map(|door| door.options.advertised.clone());
         let ca_pem = pki.ca_pem().to_owned();

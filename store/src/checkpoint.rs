@@ -42,6 +42,8 @@ pub(crate) struct Background {
     /// A sync of the engine failed: what is on disk is unknown, and another sync would not tell. Until the next start the
     /// engine is not relied on for more than the manifest says.
     untrusted: bool,
+    /// See [`Background::take_backlog`].
+    backlog: Vec<Arc<Commit>>,
 }
 
 /// How far the engine is.
@@ -61,20 +63,40 @@ pub(crate) struct Place {
     pub(crate) engine: EngineKind,
 }
 
-impl Background {
-    /// Begins where recovery ended: the engine has everything up to `seq`.
-    pub(crate) fn new(
-        core: Arc<Core>,
-        place: Place,
-        manifest: Manifest,
+/// How far the engine is when the background begins.
+pub(crate) enum Stored {
+    /// It has everything that was recovered, up to the log's record `seq`.
+    All {
         seq: u64,
-        leases: impl Iterator<Item = (i64, i64)>,
-        since: u64,
-    ) -> Self {
-        let fed = {
-            let visible = core.visible();
-            let alarms = visible.alarms;
-            Fed { seq, revision: visible.revision, compacted: visible.compacted, alarms }
+        leases: Vec<(i64, i64)>,
+        /// Bytes of log that no checkpoint covers.
+        log_bytes: u64,
+    },
+    /// It has what the manifest says, and perhaps some of what follows.
+    AsInManifest {
+        /// All commits that follow.
+        backlog: Vec<Arc<Commit>>,
+    },
+}
+
+impl Background {
+    /// Begins where recovery ended.
+    pub(crate) fn new(core: Arc<Core>, place: Place, manifest: Manifest, stored: Stored) -> Self {
+        let (fed, leases, since, backlog) = match stored {
+            Stored::All { seq, leases, log_bytes } => {
+                let visible = core.visible();
+                let (revision, compacted, alarms) = (visible.revision, visible.compacted, visible.alarms);
+                (Fed { seq, revision, compacted, alarms }, leases, log_bytes, Vec::new())
+            }
+            Stored::AsInManifest { backlog } => {
+                let fed = Fed {
+                    seq: manifest.seq,
+                    revision: Revision(manifest.revision),
+                    compacted: Revision(manifest.compacted),
+                    alarms: manifest.alarms,
+                };
+                (fed, manifest.leases.clone(), 0, backlog)
+            }
         };
         let Place { disk, dir, segments, engine } = place;
         let volatile = engine == EngineKind::Memory;
@@ -82,7 +104,7 @@ impl Background {
         // A crash may have interrupted the physical part of the last compaction.
         let mut sweeper = Sweeper::new(Revision(manifest.swept));
         sweeper.want(fed.compacted);
-        let leases = leases.collect();
+        let leases = leases.into_iter().collect();
         Self {
             core,
             disk,
@@ -96,7 +118,13 @@ impl Background {
             since,
             untrusted: false,
             cleared: 0,
+            backlog,
         }
+    }
+
+    /// What recovery could not give to the engine, to be absorbed before anything newer.
+    pub(crate) fn take_backlog(&mut self) -> Vec<Arc<Commit>> {
+        std::mem::take(&mut self.backlog)
     }
 
     /// Takes published commits in. If it fails, all of them may be given again.

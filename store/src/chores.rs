@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use crate::Revision;
 use crate::core::Core;
-use crate::error::Stopped;
+use crate::error::{CompactError, Stopped};
 
 /// See the module.
 #[derive(Debug)]
@@ -29,12 +29,14 @@ struct List {
     answered: u64,
     /// How the last one went.
     outcome: Result<(), String>,
+    /// Why nothing of this can be done any more, if the engine is given nothing more until the next start.
+    failed: Option<String>,
 }
 
 impl Default for Chores {
     fn default() -> Self {
         let swept = Revision::NEVER_COMPACTED;
-        let list = List { swept, in_a_hurry: 0, asked: 0, answered: 0, outcome: Ok(()) };
+        let list = List { swept, in_a_hurry: 0, asked: 0, answered: 0, outcome: Ok(()), failed: None };
         Self { list: Mutex::new(list), changed: Notify::new() }
     }
 }
@@ -49,6 +51,17 @@ impl Chores {
     pub(crate) fn swept(&self, revision: Revision) {
         self.list.lock().swept = revision;
         self.ring();
+    }
+
+    /// Nothing of this can be done before the next start: whoever waits for it, now or later, is told why.
+    pub(crate) fn fail(&self, reason: String) {
+        self.list.lock().failed.get_or_insert(reason);
+        self.ring();
+    }
+
+    /// Why nothing of this can be done any more.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.list.lock().failed.clone()
     }
 
     /// Whether somebody waits for a sweep beyond what [`Chores::swept`] said.
@@ -80,7 +93,12 @@ impl Chores {
 
     /// Waits for the answer to a wish.
     pub(crate) async fn answered(&self, core: &Core, wish: u64) -> Result<Result<(), String>, Stopped> {
-        self.wait(core, |list| (list.answered >= wish).then(|| list.outcome.clone())).await
+        self.wait(core, |list| match &list.failed {
+            _ if list.answered >= wish => Some(list.outcome.clone()),
+            Some(reason) => Some(Err(reason.clone())),
+            None => None,
+        })
+        .await
     }
 
     async fn wait<T>(&self, core: &Core, ready: impl Fn(&List) -> Option<T>) -> Result<T, Stopped> {
@@ -105,9 +123,14 @@ impl Hurry {
         Self(core)
     }
 
-    /// Resolves when everything superfluous up to `revision` is gone for good.
-    pub(crate) async fn swept(self, revision: Revision) -> Result<(), Stopped> {
-        self.0.chores.wait(&self.0, |list| (list.swept >= revision).then_some(())).await
+    /// Resolves when everything superfluous up to `revision` is gone for good, or will not be before the next start.
+    pub(crate) async fn swept(self, revision: Revision) -> Result<(), CompactError> {
+        let swept = self.0.chores.wait(&self.0, |list| match &list.failed {
+            _ if list.swept >= revision => Some(Ok(())),
+            Some(_) => Some(Err(CompactError::NotRemoved)),
+            None => None,
+        });
+        swept.await?
     }
 }
 

@@ -23,14 +23,20 @@ impl Committer {
         Self { writer, group: Group::default() }
     }
 
-    /// Evaluates jobs into a group, which goes through the log next.
+    /// Evaluates jobs into a group, which goes through the log next: all of them, unless what they change is more than a group may
+    /// hold. The others are left, in order.
     pub(crate) fn evaluate(&mut self, jobs: &mut Vec<Job>) -> &mut Group {
-        for job in jobs.drain(..) {
+        let most = self.writer.core.limits.commit_bytes;
+        jobs.reverse();
+        while self.group.bytes() < most
+            && let Some(job) = jobs.pop()
+        {
             let first = self.group.commits.len();
             let answer = self.writer.execute(&job.request);
             self.writer.hand_over(&mut self.group);
             self.group.answer(job.reply, answer, first);
         }
+        jobs.reverse();
         &mut self.group
     }
 
@@ -39,15 +45,17 @@ impl Committer {
         let Shared { core, queue, pipe, .. } = shared;
         let mut jobs = Vec::new();
         while queue.take(&mut jobs) {
-            if core.has_failed() {
-                return Ok(());
-            }
-            let alone = jobs.len() <= ALONE;
-            let group = self.evaluate(&mut jobs);
-            if alone && queue.is_empty() && pipe.enter() {
-                shared.step(group)?;
-            } else {
-                pipe.put(group);
+            while !jobs.is_empty() {
+                if core.has_failed() {
+                    return Ok(());
+                }
+                let alone = jobs.len() <= ALONE;
+                let group = self.evaluate(&mut jobs);
+                if alone && jobs.is_empty() && queue.is_empty() && pipe.enter() {
+                    shared.step(group)?;
+                } else {
+                    pipe.put(group);
+                }
             }
         }
         Ok(())

@@ -12,6 +12,14 @@ pub enum OpenError {
     /// The configuration asks for durable storage without saying where.
     #[error("a durable store needs a directory: set Config::dir, or use Config::memory()")]
     NoDirectory,
+    /// A bound is zero with which the store could do nothing.
+    #[error(
+        "Limits::{name} must not be zero: the store could do nothing. Take its value from Limits::default()"
+    )]
+    Limit {
+        /// The field of [`crate::Limits`].
+        name: &'static str,
+    },
     /// Another process (or another store in this one) has the directory open.
     #[error("{} is in use by {holder}: stop it, or choose another directory", dir.display())]
     LockedBy {
@@ -57,6 +65,34 @@ pub enum OpenError {
         dir: PathBuf,
         /// The engine that wrote it.
         found: String,
+    },
+    /// Other users can reach what the store keeps, and their rights cannot be taken away.
+    #[error(
+        "{} can be reached by other users (mode {mode:04o}), and {detail}: what is stored would not be private. \
+         Choose a directory of its own that this user owns, or run `chmod -R go= {}`", path.display(), path.display()
+    )]
+    Exposed {
+        /// The directory or file.
+        path: PathBuf,
+        /// Its mode bits.
+        mode: u32,
+        /// Why they stay.
+        detail: String,
+    },
+    /// The file system has no space for what a start has to write. Nothing is lost.
+    #[error(
+        "the file system of {} is full, and the store cannot start: {source} at {}. No data is lost. Free at least {} MiB \
+         there, but remove nothing in the data directory, and start again", dir.display(), path.display(), need.div_ceil(1 << 20)
+    )]
+    NoSpace {
+        /// The data directory.
+        dir: PathBuf,
+        /// The file or directory that could not be written.
+        path: PathBuf,
+        /// Bytes that suffice for a start and for work that frees more.
+        need: u64,
+        /// What the system said.
+        source: std::io::Error,
     },
     /// The operating system refused something.
     #[error("cannot open {}: {source}", path.display())]
@@ -117,8 +153,9 @@ pub enum TxnError {
     /// More operations than [`crate::Limits::txn_ops`]: split the transaction.
     #[error("too many operations in one transaction")]
     TooManyOps,
-    /// More bytes than [`crate::Limits::request_bytes`].
-    #[error("the transaction is too large")]
+    /// More bytes than [`crate::Limits::request_bytes`], or more keys to delete than fit into [`crate::Limits::commit_bytes`]: split
+    /// the transaction, or delete smaller ranges.
+    #[error("the transaction is too large: split it, or delete smaller ranges")]
     TooLarge,
     /// Two operations of one branch change the same key.
     #[error("a transaction changes a key twice")]
@@ -198,6 +235,12 @@ pub enum CompactError {
     /// Stored data was found damaged: see [`crate::Alarm::Corrupt`].
     #[error("stored data is damaged; nothing is changed any more")]
     Corrupt,
+    /// The compaction is done, but what it made superfluous stays on the disk until the store is opened again: see
+    /// [`crate::Store::engine_failure`].
+    #[error(
+        "compacted, but nothing can be removed from the disk before a restart: the history engine has failed"
+    )]
+    NotRemoved,
     /// The writer's queue is full: try again later.
     #[error("too many requests are waiting; try again later")]
     Busy,

@@ -30,6 +30,9 @@ pub struct Event {
 }
 
 impl Event {
+    /// Roughly what an event costs beside the bytes of its version.
+    pub(crate) const COST: usize = 64;
+
     /// The changed key.
     pub fn key(&self) -> &[u8] {
         self.kv.key()
@@ -47,7 +50,7 @@ impl Event {
 
     /// Roughly what holding the event costs.
     pub(crate) fn cost(&self) -> usize {
-        self.kv.encoded().len() + self.note.as_ref().map_or(0, Bytes::len) + 64
+        self.kv.encoded().len() + self.note.as_ref().map_or(0, Bytes::len) + Self::COST
     }
 }
 

@@ -3,7 +3,8 @@
 //!
 //! What an engine's error means: a full disk may pass, so the work is tried again after a pause, and the alarm stops who
 //! would fill it further. After any other error the engine is given nothing more until the next start, for what it holds is
-//! unknown; it is still read. If what it holds is damaged, the alarm stops the writers. In each case the log grows, and past
+//! unknown; it is still read. Status, metrics and health checks say so from then on, and whoever waits for the engine's work is
+//! answered. If what it holds is damaged, the alarm stops the writers. In each case the log grows, and past
 //! its budget the store stops, since memory holds that much and the next start reads it.
 
 use std::io;
@@ -46,12 +47,14 @@ pub(crate) struct Spent {
 }
 
 impl Keeper {
-    pub(crate) fn new(core: Arc<Core>, background: Background) -> Self {
+    pub(crate) fn new(core: Arc<Core>, mut background: Background) -> Self {
+        let backlog = background.take_backlog();
+        let backlog_bytes = backlog.iter().map(|commit| commit.cost() as u64).sum();
         Self {
             core,
             background,
-            backlog: Vec::new(),
-            backlog_bytes: 0,
+            backlog,
+            backlog_bytes,
             prepare: false,
             retry: None,
             given_up: false,
@@ -159,11 +162,21 @@ impl Keeper {
                 self.alarm_change = Some(self.core.out_of_space());
                 self.retry = Some(Instant::now() + self.core.limits.engine_retry);
             }
-            EngineError::Io(_) => self.given_up = true,
+            EngineError::Io(_) => self.give_up(error),
             EngineError::Damaged(_) | EngineError::Corrupt(_) => {
                 self.alarm_change = Some(AlarmChange::Raise(Alarm::Corrupt));
-                self.given_up = true;
+                self.give_up(error);
             }
         }
+    }
+
+    /// Gives the engine nothing more until the next start.
+    fn give_up(&mut self, error: &EngineError) {
+        self.given_up = true;
+        let budget = self.budget();
+        self.core.chores.fail(format!(
+            "the history engine failed ({error}); the log holds every change since, and at {budget} bytes the store stops: \
+             see to the disk and restart"
+        ));
     }
 }

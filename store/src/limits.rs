@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::OpenError;
+
 /// The bounds. [`Limits::default`] suits a server; tests make them tiny to meet the rare branches.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -9,6 +11,10 @@ pub struct Limits {
     pub txn_ops: usize,
     /// Bytes of keys, values and notes in one transaction; etcd's 1.5 MiB. More is refused.
     pub request_bytes: usize,
+    /// Bytes of the changes that the deletions of one transaction make, and of a group of requests: what is logged, published and
+    /// delivered in one piece, and held in memory several times on the way. A transaction that would delete more (at 64 MiB, about
+    /// half a million keys) is refused as too large, as etcd refuses requests that are: delete smaller ranges.
+    pub commit_bytes: usize,
     /// Requests that wait for the writer. At the bound a request is refused as busy, so that memory stays bounded when
     /// the disk stalls.
     pub queue_jobs: usize,
@@ -76,6 +82,7 @@ impl Default for Limits {
         Self {
             txn_ops: 128,
             request_bytes: 3 << 19,
+            commit_bytes: 64 << 20,
             queue_jobs: 5_000,
             queue_bytes: 64 << 20,
             group_jobs: 1_024,
@@ -101,6 +108,31 @@ impl Default for Limits {
             reserve_bytes: 64 << 20,
             leases: 1_000_000,
             lease_ttl_min: Duration::from_secs(2),
+        }
+    }
+}
+
+impl Limits {
+    /// Refuses bounds of zero with which the store could do nothing, or would try for ever.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Limit`] with the name of the first such bound.
+    pub(crate) fn check(&self) -> Result<(), OpenError> {
+        let bounds = [
+            ("queue_jobs", self.queue_jobs == 0),
+            ("queue_bytes", self.queue_bytes == 0),
+            ("group_jobs", self.group_jobs == 0),
+            ("group_bytes", self.group_bytes == 0),
+            ("commit_bytes", self.commit_bytes == 0),
+            ("history_revisions", self.history_revisions == 0),
+            ("feed_bytes", self.feed_bytes == 0),
+            ("engine_retry", self.engine_retry.is_zero()),
+            ("log_idle", self.log_idle.is_zero()),
+        ];
+        match bounds.into_iter().find(|(_, is_zero)| *is_zero) {
+            Some((name, _)) => Err(OpenError::Limit { name }),
+            None => Ok(()),
         }
     }
 }

@@ -34,6 +34,8 @@ macro_rules! counters {
             pub events_pending: u64,
             /// Gauge: bytes of changes that the log has and the engine not yet.
             pub pending_bytes: u64,
+            /// Gauge: 1 if the engine failed and is given nothing more (see [`crate::Store::engine_failure`]), else 0.
+            pub engine_failed: u64,
         }
 
         impl Metrics {

@@ -9,14 +9,14 @@ use kstore_nondet::{Nondet, Rng};
 use tokio::time::Instant;
 
 use crate::alarm::Alarms;
-use crate::checkpoint::{Background, Place};
+use crate::checkpoint::{Background, Place, Stored};
 use crate::codec::manifest::Manifest;
 use crate::codec::record::{LogChange, LogLease, LogRecord};
 use crate::commit::{Commit, LeaseChange};
 use crate::committer::Committer;
 use crate::core::{Core, Visible};
-use crate::disk::Disk;
 use crate::disk::real::{DirLock, RealDisk};
+use crate::disk::{Disk, private};
 use crate::driver::Driver;
 use crate::engine::memory::MemoryEngine;
 use crate::engine::reader::{self, Reader};
@@ -30,7 +30,7 @@ use crate::lease::clock::duration;
 use crate::lease::table::LeaseTable;
 use crate::log::Log;
 use crate::rebuild::{self, Rebuild};
-use crate::room::Room;
+use crate::room::{Room, is_full};
 use crate::threads::Threads;
 use crate::wal::{self, Replayed, Segments, Wal};
 use crate::window::Window;
@@ -39,6 +39,7 @@ use crate::{Config, Durability, EngineKind, KeyValue, LeaseId, Limits, Revision,
 
 /// Opens what `config` describes.
 pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError> {
+    config.limits.check()?;
     let rng = nondet.rng.fork("store");
     if config.durability == Durability::Memory {
         let core = Core::new(empty(), Arc::new(MemoryEngine::default()), identity(&rng), config.limits);
@@ -49,6 +50,7 @@ pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError>
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     disk.create_dir(&dir).map_err(|source| OpenError::Io { path: dir.clone(), source })?;
     let lock = DirLock::take(&dir)?;
+    private::protect(&dir)?;
     let parts = recover(disk, &dir, &config, &rng, None)?;
     parts.start(Some(lock)).map_err(|source| OpenError::Io { path: dir, source })
 }
@@ -123,7 +125,30 @@ fn engine_name(kind: EngineKind) -> &'static str {
     }
 }
 
+/// Recovers what `dir` holds. When the file system is full, the reserve is let go of for it.
 fn recover(
+    disk: Arc<dyn Disk>,
+    dir: &Path,
+    config: &Config,
+    rng: &Rng,
+    engine: Option<OpenEngine<'_>>,
+) -> Result<Parts, OpenError> {
+    loop {
+        let (path, source) = match try_recover(disk.clone(), dir, config, rng, engine) {
+            Err(OpenError::Io { path, source }) if is_full(&source) => (path, source),
+            other => return other,
+        };
+        let room = Room::open(disk.clone(), dir, &config.limits);
+        if room.is_ok_and(|room| room.ran_out()) {
+            tracing::warn!(%source, "there was no space to open the store; the reserve is let go of for it");
+            continue;
+        }
+        let need = config.limits.disk_free_bytes.max(config.limits.first_segment_bytes);
+        return Err(OpenError::NoSpace { dir: dir.to_owned(), path, need, source });
+    }
+}
+
+fn try_recover(
     disk: Arc<dyn Disk>,
     dir: &Path,
     config: &Config,
@@ -142,10 +167,11 @@ fn recover(
     let room = Room::open(disk.clone(), dir, &config.limits).map_err(io(dir))?;
     let segments = Segments::list(disk.clone(), &wal_dir).map_err(io(&wal_dir))?;
     let segments = Arc::new(segments.within(room));
+    segments.remove_unused().map_err(io(&wal_dir))?;
     let found = manifests(&*disk, dir, config, rng, &segments)?;
     let site = Site { disk: &disk, dir: &engine_dir, segments: &segments, config, engine };
     let state = site.load(&found)?;
-    let State { manifest, core, leases, replayed } = state;
+    let State { manifest, core, leases, replayed, backlog } = state;
     let core = Arc::new(core);
     core.set_log(segments.clone());
     let wal = Wal::begin(segments.clone(), manifest.cluster, rng.fork("wal"), &replayed, &config.limits);
@@ -154,12 +180,22 @@ fn recover(
     leases.iter().for_each(|(id, ttl)| core.leases.begin(id, ttl, now + duration(ttl)));
     core.granted.seed(leases.iter());
     let place = Place { disk, dir: dir.to_owned(), segments, engine: config.engine };
-    let known = leases.iter().map(|(id, ttl)| (id.0, ttl)).collect::<Vec<_>>();
-    let background =
-        Background::new(core.clone(), place, manifest, replayed.last_seq, known.into_iter(), replayed.bytes);
+    let background = Background::new(core.clone(), place, manifest, stored(&leases, &replayed, backlog));
     let writer = Writer::new(core.clone(), rng.fork("leases"), Recovered { seq: replayed.last_seq, leases });
     let log = Log::new(core.clone(), wal, config.durability);
     Ok(Parts { core, committer: Committer::new(writer), log, background })
+}
+
+/// How far the engine is after recovery.
+fn stored(leases: &LeaseTable, replayed: &Replayed, backlog: Option<Vec<Arc<Commit>>>) -> Stored {
+    match backlog {
+        Some(backlog) => Stored::AsInManifest { backlog },
+        None => Stored::All {
+            seq: replayed.last_seq,
+            leases: leases.iter().map(|(id, ttl)| (id.0, ttl)).collect(),
+            log_bytes: replayed.bytes,
+        },
+    }
 }
 
 /// The manifests of the directory; a first one is made if it is empty.
@@ -212,6 +248,16 @@ struct State {
     core: Core,
     leases: LeaseTable,
     replayed: Replayed,
+    /// What the engine had no space for, if it had none: everything beyond the manifest.
+    backlog: Option<Vec<Arc<Commit>>>,
+}
+
+/// Whether replay gives the engine what it makes of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Feeding {
+    Now,
+    /// The file system is full. The commits stay in memory; the background gives them to the engine when there is space.
+    Later,
 }
 
 impl Site<'_> {
@@ -231,19 +277,20 @@ impl Site<'_> {
         let complete = self.segments.first_seqs().first().is_none_or(|first| *first == 1);
         let candidates = [Some(&found.newest), found.previous.as_ref(), complete.then_some(&scratch)];
         let mut lost = None;
+        self.remove_unnamed(found)?;
         for base in candidates.into_iter().flatten() {
             if base.seq == 0 && lost.is_some() {
                 self.set_aside()?;
             }
-            match self.load_engine(base) {
-                Ok((core, leases)) => {
-                    let state = self.replay(&found.newest, base, core, leases)?;
+            match self.rebuild(found, base) {
+                Ok(state) => {
                     self.fall_back(found, &state.manifest)?;
                     return Ok(state);
                 }
+                Err(LoadError::Open(error)) => return Err(error),
                 // Not a matter of what the engine holds: another state would fare no better.
-                Err(EngineError::Io(source)) => return Err(OpenError::Io { path: self.dir.clone(), source }),
-                Err(error @ (EngineError::Corrupt(_) | EngineError::Damaged(_))) => {
+                Err(LoadError::Engine(EngineError::Io(source))) => return Err(self.engine_io(source)),
+                Err(LoadError::Engine(error @ (EngineError::Corrupt(_) | EngineError::Damaged(_)))) => {
                     tracing::error!(%error, seq = base.seq, "the history engine cannot be used in this state");
                     lost.get_or_insert(error);
                 }
@@ -251,6 +298,39 @@ impl Site<'_> {
         }
         let detail = lost.map(|error| error.to_string()).unwrap_or_default();
         Err(OpenError::EngineLost { dir: self.dir.clone(), detail })
+    }
+
+    /// Loads one state and replays the log on it. An engine without space is given the reserve's, and after that nothing.
+    fn rebuild(&self, found: &manifest::Found, base: &Manifest) -> Result<State, LoadError> {
+        let mut feeding = Feeding::Now;
+        loop {
+            let (core, leases) = self.load_engine(base)?;
+            match self.replay(&found.newest, base, core, leases, feeding) {
+                Err(LoadError::Engine(error)) if error.is_full() && feeding == Feeding::Now => {
+                    if !self.segments.room().is_some_and(Room::ran_out) {
+                        tracing::warn!(%error, "the history engine has no space; the log alone holds the newest changes");
+                        feeding = Feeding::Later;
+                        // What it did take would leave no space for the log.
+                        self.remove_unnamed(found)?;
+                    }
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Removes what an attempt that failed has left in the engine's directory: no state that counts has it.
+    fn remove_unnamed(&self, found: &manifest::Found) -> Result<(), OpenError> {
+        if self.engine.is_some() || self.config.engine != EngineKind::Segments {
+            return Ok(());
+        }
+        let named = std::iter::once(&found.newest).chain(&found.previous);
+        let named: Vec<_> = named.map(|manifest| &manifest.token[..]).collect();
+        segments::remove_unnamed(&**self.disk, self.dir, &named).map_err(|source| self.engine_io(source))
+    }
+
+    fn engine_io(&self, source: io::Error) -> OpenError {
+        OpenError::Io { path: self.dir.clone(), source }
     }
 
     /// Nothing that the engine has can be used. It is kept for a person to look at; the log is complete.
@@ -305,18 +385,15 @@ impl Site<'_> {
     }
 
     /// The engine is given only what the log has durably: if it has more, the log has lost something.
-    fn not_ahead(&self, core: &Core, replayed: &Replayed) -> Result<(), OpenError> {
-        let newest = core
-            .engine
-            .newest()
-            .map_err(|error| OpenError::EngineLost { dir: self.dir.clone(), detail: error.to_string() })?;
+    fn not_ahead(&self, core: &Core, replayed: &Replayed) -> Result<(), LoadError> {
+        let newest = core.engine.newest()?;
         let current = core.revision();
         match newest.filter(|newest| *newest > current) {
             None => Ok(()),
-            Some(newest) => Err(OpenError::Damaged {
+            Some(newest) => Err(LoadError::Open(OpenError::Damaged {
                 file: self.segments.path(replayed.last_seq + 1),
                 detail: format!("the log ends at revision {current}, but the engine has revision {newest}"),
-            }),
+            })),
         }
     }
 
@@ -327,24 +404,66 @@ impl Site<'_> {
         base: &Manifest,
         core: Core,
         mut leases: LeaseTable,
-    ) -> Result<State, OpenError> {
-        let mut visit = |record: LogRecord<'_>| redo(&core, &mut leases, &record);
-        let replayed = wal::replay(self.segments, newest.cluster, base.seq, &mut visit)?;
+        feeding: Feeding,
+    ) -> Result<State, LoadError> {
+        let (mut backlog, mut refused) = (Vec::new(), None);
+        let mut visit = |record: LogRecord<'_>| {
+            let commit = redo(&core, &mut leases, &record)?;
+            match feeding {
+                Feeding::Now => core.store(std::slice::from_ref(&commit)).map_err(|error| {
+                    let text = error.to_string();
+                    refused = Some(error);
+                    text
+                }),
+                Feeding::Later => {
+                    core.usage.staged(commit.cost());
+                    backlog.push(commit);
+                    Ok(())
+                }
+            }
+        };
+        let replayed = wal::replay(self.segments, newest.cluster, base.seq, &mut visit);
+        if let Some(error) = refused {
+            // Not the log's fault.
+            return Err(LoadError::Engine(error));
+        }
+        let replayed = replayed?;
         if replayed.last_seq < newest.seq {
             let detail = format!("it ends before record {}, which was checkpointed", newest.seq);
-            return Err(OpenError::Damaged { file: self.segments.path(replayed.last_seq + 1), detail });
+            let file = self.segments.path(replayed.last_seq + 1);
+            return Err(LoadError::Open(OpenError::Damaged { file, detail }));
         }
         self.not_ahead(&core, &replayed)?;
         core.deliver();
         core.measure(0);
         // If an older state had to do, the log it needed stays until the next checkpoint.
         let manifest = Manifest { generation: newest.generation, ..base.clone() };
-        Ok(State { manifest, core, leases, replayed })
+        let backlog = (feeding == Feeding::Later).then_some(backlog);
+        Ok(State { manifest, core, leases, replayed, backlog })
     }
 }
 
-/// Publishes a logged commit again and gives it to the engine.
-fn redo(core: &Core, leases: &mut LeaseTable, record: &LogRecord<'_>) -> Result<(), String> {
+/// Why a state cannot be recovered.
+enum LoadError {
+    /// Not for what the engine holds.
+    Open(OpenError),
+    Engine(EngineError),
+}
+
+impl From<OpenError> for LoadError {
+    fn from(error: OpenError) -> Self {
+        Self::Open(error)
+    }
+}
+
+impl From<EngineError> for LoadError {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+/// Publishes a logged commit again.
+fn redo(core: &Core, leases: &mut LeaseTable, record: &LogRecord<'_>) -> Result<Arc<Commit>, String> {
     let (commit, current) = {
         let visible = core.visible();
         (revive(&visible, record)?, visible.revision)
@@ -361,9 +480,8 @@ fn redo(core: &Core, leases: &mut LeaseTable, record: &LogRecord<'_>) -> Result<
     }
     commit.events.iter().for_each(|event| leases.attach(event.key(), event.kv.lease()));
     let commit = Arc::new(commit);
-    let commit = std::slice::from_ref(&commit);
-    core.publish(commit);
-    core.store(commit).map_err(|error| error.to_string())
+    core.publish(std::slice::from_ref(&commit));
+    Ok(commit)
 }
 
 /// The commit that a record logged.

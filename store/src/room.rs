@@ -73,6 +73,21 @@ impl Room {
         self.least
     }
 
+    /// The data directory, if a snapshot of so many bytes of data fits there beside what the store itself needs.
+    pub(crate) fn snapshot_dir(&self, live: u64) -> io::Result<PathBuf> {
+        // The pages of a database and the names of its records take up to half as much again.
+        let need = live.saturating_add(live / 2).saturating_add(self.least);
+        let free = self.free();
+        if free < need {
+            let dir = self.dir.display();
+            let text = format!(
+                "{free} bytes are free in {dir}, and a snapshot needs {need} with what the store keeps free"
+            );
+            return Err(io::Error::new(io::ErrorKind::StorageFull, text));
+        }
+        Ok(self.dir.clone())
+    }
+
     /// Looks how much is free, and whether the reserve is needed or can be laid in again.
     pub(crate) fn survey(&self) {
         let free = self.look();

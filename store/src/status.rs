@@ -18,6 +18,8 @@ pub struct StoreStatus {
     pub quota: Option<u64>,
     /// The alarms that are raised, ascending.
     pub alarms: Vec<Alarm>,
+    /// See [`crate::Store::engine_failure`].
+    pub engine_failure: Option<String>,
 }
 
 /// What a store occupies, in bytes.
@@ -42,6 +44,7 @@ impl StoreStatus {
             size,
             quota: core.limits.quota_bytes,
             alarms: visible.alarms.iter().collect(),
+            engine_failure: core.chores.failure(),
         }
     }
 }

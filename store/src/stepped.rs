@@ -44,7 +44,9 @@ impl Stepped {
             jobs.push(Job { request, bytes: 0, reply });
             answers.push(answer);
         }
-        self.waiting.push_back(std::mem::take(self.committer.evaluate(&mut jobs)));
+        while !jobs.is_empty() {
+            self.waiting.push_back(std::mem::take(self.committer.evaluate(&mut jobs)));
+        }
         answers
     }
 

@@ -1,6 +1,7 @@
 //! The façade: every operation of a store, without its logic.
 
 use std::io::{Seek, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -173,7 +174,7 @@ impl Store {
     pub async fn compact_physical(&self, revision: Revision) -> Result<(), CompactError> {
         let hurry = Hurry::new(self.driver.core().clone());
         self.compact(revision).await?;
-        Ok(hurry.swept(revision).await?)
+        hurry.swept(revision).await
     }
 
     /// Wins back all space that can be won back, which happens by itself too, but only where it is worth it. Nobody waits
@@ -199,6 +200,17 @@ impl Store {
     /// return. Reads and writes files: call it where blocking is allowed.
     pub fn snapshot(&self, to: &mut (impl Write + Seek)) -> Result<SnapshotInfo, SnapshotError> {
         crate::snapshot::snapshot(self.driver.core(), to)
+    }
+
+    /// Where a snapshot's temporary file belongs: in the data directory, whose file system has room for it now; `None` for a store
+    /// in memory. The system's own folder for temporary files is memory on many machines.
+    ///
+    /// # Errors
+    ///
+    /// [`SnapshotError::Write`] if the file could leave the store less than [`crate::Limits::disk_free_bytes`].
+    pub fn snapshot_dir(&self) -> Result<Option<PathBuf>, SnapshotError> {
+        let core = self.driver.core();
+        core.room().map(|room| room.snapshot_dir(self.size().live)).transpose().map_err(SnapshotError::Write)
     }
 
     /// The note of the transaction that made `revision`, if it carried one. Goes with compaction, but not while the
@@ -299,6 +311,12 @@ impl Store {
         }
     }
 
+    /// Why the history engine is given nothing more, if it failed. Nothing is lost and everything is served, but the log grows,
+    /// and at [`crate::Limits::log_budget_bytes`] the store stops: see to the disk and open the store again before that.
+    pub fn engine_failure(&self) -> Option<String> {
+        self.driver.core().chores.failure()
+    }
+
     /// How the store is: where it stands, what it occupies, what is wrong.
     pub fn status(&self) -> StoreStatus {
         StoreStatus::of(self.driver.core())
@@ -324,6 +342,7 @@ impl Store {
             watchers_behind,
             events_pending,
             pending_bytes: core.usage.pending(),
+            engine_failed: u64::from(core.chores.failure().is_some()),
             ..core.metrics.snapshot()
         }
     }

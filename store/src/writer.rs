@@ -118,6 +118,7 @@ impl Writer {
             compacted: self.compacted,
             note,
             fetch: &|key| core.fetch(&visible, key),
+            deletes_max: core.limits.commit_bytes,
             events: Vec::new(),
         };
         let result = run(&mut execution);

@@ -235,6 +235,8 @@ fn a_guaranteed_update_tries_nothing_more_when_the_outcome_is_unknown() {
             tokens: None,
             service_ranges: ServiceRanges::default(),
             local_components: kstore_apiserver::LocalComponents::default(),
+            anonymous: true,
+            connections: kstore_apiserver::limits::CONNECTIONS,
         };
         let api = ApiServer::start(storage.clone(), options, |task| drop(tokio::spawn(task))).await.unwrap();
         let admin = UserInfo::new("kubernetes-admin", ["system:masters"]);

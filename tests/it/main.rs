@@ -35,6 +35,8 @@ mod fencing;
 mod finalizers;
 /// Every call of kstore.v1.
 mod grpc;
+/// Attacks: on permissions, memory, connections and time.
+mod hostile;
 /// kubectl, where it is installed.
 mod kubectl;
 /// What simulated nodes do with pods: how these wait, run their commands and terminate.

@@ -6,7 +6,7 @@ use crate::ground::{Ground, Storage};
 use kstore_api::kind;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::storage::SharedStorage;
-use kstore_apiserver::{ApiServer, InProcess, LocalComponents, Options, ServiceRanges};
+use kstore_apiserver::{ApiServer, InProcess, LocalComponents, Options, ServiceRanges, limits};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
 use kstore_kubelet_sim::{Handle, Simulator};
 use kstore_nondet::Nondet;
@@ -266,6 +266,8 @@ async fn apiserver(
         tokens: None,
         service_ranges,
         local_components,
+        anonymous: true,
+        connections: limits::CONNECTIONS,
     };
     let follow = |task| drop(tasks.spawn(task));
     ApiServer::start(storage, options, follow).await.expect("a store in memory is readable")

@@ -20,6 +20,7 @@ use tonic::transport::{Channel, Endpoint};
 pub struct Https {
     address: String,
     tls: TlsConnector,
+    anonymous: TlsConnector,
 }
 
 impl Https {
@@ -34,14 +35,22 @@ impl Https {
         let chain = CertificateDer::pem_slice_iter(&admin.certificate).collect::<Result<_, _>>();
         let key = PrivateKeyDer::from_pem_slice(&admin.key).expect("the key is PEM");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
+        let trusting = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("ring has the default versions")
-            .with_root_certificates(roots)
+            .with_root_certificates(roots);
+        let anonymous = TlsConnector::from(Arc::new(trusting.clone().with_no_client_auth()));
+        let config = trusting
             .with_client_auth_cert(chain.expect("the certificate is PEM"), key)
             .expect("certificate and key fit");
         let address = kubeconfig.server.strip_prefix("https://").expect("the server speaks https").to_owned();
-        Self { address, tls: TlsConnector::from(Arc::new(config)) }
+        Self { address, tls: TlsConnector::from(Arc::new(config)), anonymous }
+    }
+
+    /// The same server, for a client without a certificate.
+    #[must_use]
+    pub fn without_certificate(&self) -> Self {
+        Self { tls: self.anonymous.clone(), ..self.clone() }
     }
 
     /// An HTTP/2 connection, made once: a second attempt to connect panics.
@@ -57,10 +66,21 @@ impl Https {
     }
 
     async fn connect(&self) -> TlsStream<TcpStream> {
-        let socket = TcpStream::connect(&self.address).await.expect("the server listens");
+        self.try_connect().await.expect("the server listens, and the handshake succeeds")
+    }
+
+    /// A connection on which nothing was said yet.
+    ///
+    /// # Errors
+    /// When the server does not accept it or ends it before the handshake is finished.
+    ///
+    /// # Panics
+    /// When the server's address is none.
+    pub async fn try_connect(&self) -> std::io::Result<TlsStream<TcpStream>> {
+        let socket = TcpStream::connect(&self.address).await?;
         let host = self.address.rsplit_once(':').expect("the address has a port").0.to_owned();
         let name = ServerName::try_from(host).expect("the host is a name or an address");
-        self.tls.connect(name, socket).await.expect("the handshake succeeds")
+        self.tls.connect(name, socket).await
     }
 
     /// Sends a request with a body of JSON and reads the answer.

@@ -5,7 +5,7 @@ use crate::cluster::admin;
 use async_trait::async_trait;
 use kstore_apiserver::storage::Storage as _;
 use kstore_apiserver::storage::etcd::{Config, Dial, Etcd, Url, Wire};
-use kstore_apiserver::{ApiServer, Options, ServiceRanges, StartError};
+use kstore_apiserver::{ApiServer, Options, ServiceRanges, StartError, limits};
 use kstore_client::Client;
 use kstore_etcd::Unlisted;
 use kstore_nondet::Nondet;
@@ -85,6 +85,8 @@ impl OnEtcd {
             tokens: None,
             service_ranges: ServiceRanges::default(),
             local_components: kstore_apiserver::LocalComponents::default(),
+            anonymous: true,
+            connections: limits::CONNECTIONS,
         };
         let follow = |task| drop(tasks.spawn(task));
         match ApiServer::start(storage.clone(), options, follow).await {

@@ -7,7 +7,7 @@ mod container;
 use serde_json::{Map, Value};
 
 use super::PatchError;
-use crate::schema::limits::{MAX_COPY_BYTES, MAX_DEPTH, MAX_JSON_PATCH_OPERATIONS};
+use crate::schema::limits::{MAX_COPY_BYTES, MAX_DEPTH, MAX_JSON_PATCH_OPERATIONS, MAX_SHIFTED_ELEMENTS};
 use container::{KeyError, locate};
 
 /// Applies the operations of `patch`, a JSON array, one after the other.
@@ -24,15 +24,9 @@ pub fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError> {
         )));
     }
     let mut value = current.clone();
-    let mut copied = 0;
+    let mut work = Work::default();
     for operation in operations {
-        copied += operation.apply(&mut value, MAX_COPY_BYTES.saturating_sub(copied)).map_err(|error| match error {
-            OperationError::Unfit(text) => PatchError::Unprocessable(text),
-            OperationError::CopiesTooMuch(bytes) => PatchError::TooLarge(format!(
-                "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {MAX_COPY_BYTES}",
-                copied + bytes
-            )),
-        })?;
+        operation.apply(&mut value, &mut work)?;
     }
     if deeper_than(&value, MAX_DEPTH) {
         return Err(PatchError::Unprocessable("exceeded max depth".to_owned()));
@@ -62,16 +56,41 @@ struct Operation<'p> {
     value: Option<&'p Value>,
 }
 
-/// Why an operation is not carried out.
-enum OperationError {
-    /// It does not fit the object.
-    Unfit(String),
-    /// It would copy so many bytes.
-    CopiesTooMuch(usize),
+/// What the operations of a patch have cost so far.
+#[derive(Default)]
+struct Work {
+    /// Bytes that copies added.
+    copied: usize,
+    /// Elements of lists that moved because one before them came or went.
+    shifted: usize,
 }
 
-fn unfit(text: String) -> OperationError {
-    OperationError::Unfit(text)
+impl Work {
+    fn copy(&mut self, bytes: usize) -> Result<(), PatchError> {
+        self.copied = self.copied.saturating_add(bytes);
+        if self.copied > MAX_COPY_BYTES {
+            return Err(PatchError::TooLarge(format!(
+                "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {MAX_COPY_BYTES}",
+                self.copied
+            )));
+        }
+        Ok(())
+    }
+
+    fn shift(&mut self, elements: usize) -> Result<(), PatchError> {
+        self.shifted = self.shifted.saturating_add(elements);
+        if self.shifted > MAX_SHIFTED_ELEMENTS {
+            return Err(PatchError::TooLarge(format!(
+                "the operations of the JSON patch move more than {MAX_SHIFTED_ELEMENTS} list elements: replace the list as a whole"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// An operation does not fit the object.
+fn unfit(text: String) -> PatchError {
+    PatchError::Unprocessable(text)
 }
 
 impl<'p> Operation<'p> {
@@ -87,35 +106,40 @@ impl<'p> Operation<'p> {
         Ok(Self { op, path: text("path")?, from: text("from")?, value: members.get("value") })
     }
 
-    /// Carries the operation out, and returns the bytes that it copied, at most `copy_limit`.
-    fn apply(&self, document: &mut Value, copy_limit: usize) -> Result<usize, OperationError> {
+    /// Carries the operation out.
+    fn apply(&self, document: &mut Value, work: &mut Work) -> Result<(), PatchError> {
         match self.op {
-            "add" => self.add(document),
-            "remove" => self.remove(document),
-            "replace" => self.replace(document),
-            "move" => self.move_value(document),
-            "test" => self.test(document),
-            "copy" => return self.copy(document, copy_limit),
-            other => Err(format!("Unexpected kind: {other}")),
+            "add" => self.add(document, work),
+            "remove" => self.remove(document, work),
+            "replace" => self.replace(document).map_err(unfit),
+            "move" => self.move_value(document, work),
+            "test" => self.test(document).map_err(unfit),
+            "copy" => self.copy(document, work),
+            other => Err(unfit(format!("Unexpected kind: {other}"))),
         }
-        .map_err(unfit)?;
-        Ok(0)
     }
 
-    fn add(&self, document: &mut Value) -> Result<(), String> {
-        let path = self.path.ok_or("add operation failed to decode path: missing value")?;
-        let (place, key) = locate(document, path).ok_or_else(|| {
-            format!("add operation does not apply: doc is missing path: \"{path}\": missing value")
-        })?;
-        place.add(&key, self.given()).map_err(|why| error_in("add", path, &why))
+    /// A member of the operation that must be there.
+    fn need(member: Option<&'p str>, missing: &str) -> Result<&'p str, PatchError> {
+        member.ok_or_else(|| unfit(missing.to_owned()))
     }
 
-    fn remove(&self, document: &mut Value) -> Result<(), String> {
-        let path = self.path.ok_or("remove operation failed to decode path: missing value")?;
+    fn add(&self, document: &mut Value, work: &mut Work) -> Result<(), PatchError> {
+        let path = Self::need(self.path, "add operation failed to decode path: missing value")?;
         let (place, key) = locate(document, path).ok_or_else(|| {
-            format!("remove operation does not apply: doc is missing path: \"{path}\": missing value")
+            unfit(format!("add operation does not apply: doc is missing path: \"{path}\": missing value"))
         })?;
-        place.remove(&key).map(|_| ()).map_err(|why| error_in("remove", path, &why))
+        work.shift(place.moved_by_add(&key))?;
+        place.add(&key, self.given()).map_err(|why| unfit(error_in("add", path, &why)))
+    }
+
+    fn remove(&self, document: &mut Value, work: &mut Work) -> Result<(), PatchError> {
+        let path = Self::need(self.path, "remove operation failed to decode path: missing value")?;
+        let (place, key) = locate(document, path).ok_or_else(|| {
+            unfit(format!("remove operation does not apply: doc is missing path: \"{path}\": missing value"))
+        })?;
+        work.shift(place.moved_by_remove(&key))?;
+        place.remove(&key).map(|_| ()).map_err(|why| unfit(error_in("remove", path, &why)))
     }
 
     fn replace(&self, document: &mut Value) -> Result<(), String> {
@@ -141,22 +165,25 @@ impl<'p> Operation<'p> {
         place.set(&key, self.given()).map_err(|why| error_in("remove", path, &why))
     }
 
-    fn move_value(&self, document: &mut Value) -> Result<(), String> {
-        let from = self
-            .from
-            .ok_or("move operation failed to decode from: operation, missing from field: missing value")?;
+    fn move_value(&self, document: &mut Value, work: &mut Work) -> Result<(), PatchError> {
+        let missing = "move operation failed to decode from: operation, missing from field: missing value";
+        let from = Self::need(self.from, missing)?;
         let (mut place, key) = locate(document, from).ok_or_else(|| {
-            format!("move operation does not apply: doc is missing from path: {from}: missing value")
+            unfit(format!("move operation does not apply: doc is missing from path: {from}: missing value"))
         })?;
-        place.get(&key).map_err(|why| error_in("move", &key, &why))?;
-        let value = place.remove(&key).map_err(|why| error_in("move", &key, &why))?;
-        let path = self
-            .path
-            .ok_or("move operation failed to decode path: operation missing path field: missing value")?;
+        let unmoved = |why: KeyError| unfit(error_in("move", &key, &why));
+        place.get(&key).map_err(unmoved)?;
+        work.shift(place.moved_by_remove(&key))?;
+        let value = place.remove(&key).map_err(unmoved)?;
+        let missing = "move operation failed to decode path: operation missing path field: missing value";
+        let path = Self::need(self.path, missing)?;
         let (place, key) = locate(document, path).ok_or_else(|| {
-            format!("move operation does not apply: doc is missing destination path: {path}: missing value")
+            unfit(format!(
+                "move operation does not apply: doc is missing destination path: {path}: missing value"
+            ))
         })?;
-        place.add(&key, value).map_err(|why| error_in("move", path, &why))
+        work.shift(place.moved_by_add(&key))?;
+        place.add(&key, value).map_err(|why| unfit(error_in("move", path, &why)))
     }
 
     fn test(&self, document: &mut Value) -> Result<(), String> {
@@ -165,42 +192,37 @@ impl<'p> Operation<'p> {
             .ok_or("test operation failed to decode path: operation missing path field: missing value")?;
         let failed = || Err(format!("testing value {path} failed: test failed"));
         if path.is_empty() {
-            return if *document == self.given() { Ok(()) } else { failed() };
+            return if *document == *self.value.unwrap_or(&Value::Null) { Ok(()) } else { failed() };
         }
         let (mut place, key) = locate(document, path).ok_or_else(|| {
             format!("test operation does not apply: is missing path: {path}: missing value")
         })?;
         let found = place.get(&key).map_err(|why| error_in("test", path, &why))?;
-        if found.cloned().unwrap_or_default() == self.given() { Ok(()) } else { failed() }
+        let found = found.unwrap_or(&Value::Null);
+        if found == self.value.unwrap_or(&Value::Null) { Ok(()) } else { failed() }
     }
 
-    fn copy(&self, document: &mut Value, limit: usize) -> Result<usize, OperationError> {
-        let from = self
-            .from
-            .ok_or("copy operation failed to decode from: operation, missing from field: missing value");
-        let from = from.map_err(|text| unfit(text.to_owned()))?;
+    fn copy(&self, document: &mut Value, work: &mut Work) -> Result<(), PatchError> {
+        let missing = "copy operation failed to decode from: operation, missing from field: missing value";
+        let from = Self::need(self.from, missing)?;
         let (mut place, key) = locate(document, from).ok_or_else(|| {
             unfit(format!("copy operation does not apply: doc is missing from path: {from}: missing value"))
         })?;
         let found =
             place.get(&key).map_err(|why| unfit(format!("error in copy for from: '{from}': {why}")))?;
+        // Before the value is copied: a value that is too large is measured, and copied never.
+        work.copy(found.map_or(0, |value| value.to_string().len()))?;
         let value = found.cloned();
-        let path = self
-            .path
-            .ok_or_else(|| unfit("copy operation failed to decode path: missing value".to_owned()))?;
+        let path = Self::need(self.path, "copy operation failed to decode path: missing value")?;
         let (place, key) = locate(document, path).ok_or_else(|| {
             unfit(format!(
                 "copy operation does not apply: doc is missing destination path: {path}: missing value"
             ))
         })?;
-        let bytes = value.as_ref().map_or(0, |value| value.to_string().len());
-        if bytes > limit {
-            return Err(OperationError::CopiesTooMuch(bytes));
-        }
+        work.shift(place.moved_by_add(&key))?;
         place
             .add(&key, value.unwrap_or_default())
-            .map_err(|why| unfit(format!("error while adding value during copy: {why}")))?;
-        Ok(bytes)
+            .map_err(|why| unfit(format!("error while adding value during copy: {why}")))
     }
 
     /// The value; none is null.

@@ -18,6 +18,8 @@ pub(crate) mod reference;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::PatchError;
@@ -151,14 +153,15 @@ fn merge_member(
 fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Result<(), PatchError> {
     let Some(listed) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let malformed = || bad("invalid patch format of retainKeys");
-    let keys: Vec<&str> = listed.as_array().ok_or_else(malformed)?.iter().filter_map(Value::as_str).collect();
+    let keys: BTreeSet<&str> =
+        listed.as_array().ok_or_else(malformed)?.iter().filter_map(Value::as_str).collect();
     let sets = |(name, value): (&String, &Value)| {
         !value.is_null() && !name.starts_with(DELETE_PREFIX) && !name.starts_with(ORDER_PREFIX)
     };
-    if patch.iter().filter(|entry| sets(*entry)).any(|(name, _)| !keys.contains(&name.as_str())) {
+    if patch.iter().filter(|entry| sets(*entry)).any(|(name, _)| !keys.contains(name.as_str())) {
         return Err(malformed());
     }
-    original.retain(|name, _| keys.contains(&name.as_str()));
+    original.retain(|name, _| keys.contains(name.as_str()));
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::decode::FieldProblem;
-use super::limits::MAX_FIELD_PROBLEMS;
+use super::limits::{MAX_FIELD_PROBLEMS, MAX_SPELLED_BYTES};
 use super::path::{Path, Step};
 
 /// Problems reported for one body at most.
@@ -24,10 +24,15 @@ pub fn duplicate_fields(json: &[u8]) -> Vec<FieldProblem> {
 /// is no problem of its own, and an unknown field that is stated twice is unknown.
 #[must_use]
 pub fn in_document_order(json: &[u8], unknown: Vec<FieldProblem>) -> Vec<FieldProblem> {
-    let mut walk = Walk { path: Path::default(), unknown: unknown.into_iter().collect(), found: Vec::new() };
+    let unknown: BTreeSet<FieldProblem> = unknown.into_iter().collect();
+    let mut walk = Walk { path: Path::default(), unknown, found: Vec::new(), spelled: 0 };
     let mut reader = serde_json::Deserializer::from_slice(json);
     // An error ends the walk; what was found before it stands.
     let _ = Seed(&mut walk).deserialize(&mut reader);
+    // What was not met for want of time or because of the error is a problem all the same.
+    for problem in std::mem::take(&mut walk.unknown) {
+        walk.report(problem);
+    }
     walk.found
 }
 
@@ -35,15 +40,19 @@ struct Walk {
     path: Path,
     unknown: BTreeSet<FieldProblem>,
     found: Vec<FieldProblem>,
+    /// Bytes of paths that were spelled out.
+    spelled: usize,
 }
 
 impl Walk {
     /// Whether the path and one more member name an unknown field, which is then reported.
     fn is_unknown(&mut self, name: &str) -> bool {
-        if self.unknown.is_empty() {
+        if self.unknown.is_empty() || self.spelled > MAX_SPELLED_BYTES {
             return false;
         }
-        let problem = FieldProblem::Unknown(self.path.strict(name));
+        let path = self.path.strict(name);
+        self.spelled += path.len();
+        let problem = FieldProblem::Unknown(path);
         let is_unknown = self.unknown.contains(&problem);
         if is_unknown {
             self.report(problem);
@@ -82,7 +91,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             }
-            if seen.contains(&name) {
+            if seen.contains(&name) && self.0.found.len() < MAX_FIELD_PROBLEMS {
                 let problem = FieldProblem::Duplicate(self.0.path.strict(&name));
                 self.0.report(problem);
             }

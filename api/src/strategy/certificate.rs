@@ -1,8 +1,11 @@
 //! Certificate signing requests: who approves and who signs are different writers of one status.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::copy;
+use crate::distinct::Distinct;
 use crate::object::list;
 
 /// `/approval` writes conditions and nothing else.
@@ -37,22 +40,23 @@ pub(super) fn status_only(new: &mut Value, old: &Value) {
 /// without times stays so, since who signs may not change what the approver wrote.
 pub(super) fn date_conditions(new: &mut Value, old: &Value, now: &str) {
     let stored = list(&old["status"]["conditions"]);
+    let known = Distinct::of(stored);
+    let key = |condition: &Value| [condition["type"].to_string(), condition["status"].to_string()];
+    // Of conditions that share a type and a status the first with a time counts.
+    let dated = stored.iter().rev().filter(|condition| !condition["lastTransitionTime"].is_null());
+    let since: BTreeMap<_, &Value> =
+        dated.map(|condition| (key(condition), &condition["lastTransitionTime"])).collect();
     let conditions = new.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
     for condition in conditions.into_iter().flatten() {
-        if !condition.is_object() || stored.contains(condition) {
+        if !condition.is_object() || known.contains(condition) {
             continue;
         }
         if condition["lastUpdateTime"].is_null() {
             condition["lastUpdateTime"] = json!(now);
         }
         if condition["lastTransitionTime"].is_null() {
-            let same = |other: &&Value| {
-                other["type"] == condition["type"]
-                    && other["status"] == condition["status"]
-                    && !other["lastTransitionTime"].is_null()
-            };
-            let since = stored.iter().find(same).map(|other| other["lastTransitionTime"].clone());
-            condition["lastTransitionTime"] = since.unwrap_or_else(|| json!(now));
+            let since = since.get(&key(condition)).map_or_else(|| json!(now), |since| (*since).clone());
+            condition["lastTransitionTime"] = since;
         }
     }
 }

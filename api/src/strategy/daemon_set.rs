@@ -15,6 +15,6 @@ pub(super) fn prepare_create(object: &mut Value) {
 pub(super) fn prepare_update(new: &mut Value, old: &Value) {
     let stored = meta::annotation(old, TEMPLATE_GENERATION).and_then(|text| text.parse::<i64>().ok());
     let moved = !semantically_equal(&new["spec"]["template"], &old["spec"]["template"]);
-    let next = stored.unwrap_or(1) + i64::from(moved);
+    let next = stored.unwrap_or(1).saturating_add(i64::from(moved));
     meta::set_annotation(new, TEMPLATE_GENERATION, &next.to_string());
 }

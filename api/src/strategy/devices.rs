@@ -1,5 +1,7 @@
 //! Devices: since when they are tainted, and which of them a claim's status may still speak of.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use crate::meta;
@@ -14,12 +16,13 @@ pub(super) fn date_taints(slice: &mut Value) {
 /// Taints that stay keep their time; new ones without a time are as old as the slice, for want of a clock here.
 pub(super) fn keep_dates(new: &mut Value, old: &Value) {
     let devices = list(&old["spec"]["devices"]).iter();
-    let stored: Vec<Value> = devices.flat_map(|device| list(&device["taints"])).cloned().collect();
+    let key = |taint: &Value| [taint["key"].to_string(), taint["effect"].to_string()];
+    // Of taints that share a key and an effect the first counts.
+    let stored = devices.flat_map(|device| list(&device["taints"])).rev();
+    let stored: BTreeMap<_, &Value> = stored.map(|taint| (key(taint), &taint["timeAdded"])).collect();
     let created = meta::creation_timestamp(old).to_owned();
     for taint in taints(new) {
-        let same = |other: &&Value| other["key"] == taint["key"] && other["effect"] == taint["effect"];
-        let since =
-            stored.iter().find(same).map_or(created.clone(), |other| text(&other["timeAdded"]).to_owned());
+        let since = stored.get(&key(taint)).map_or(created.clone(), |added| text(added).to_owned());
         date(taint, &since);
     }
 }
@@ -42,7 +45,7 @@ fn taints(slice: &mut Value) -> impl Iterator<Item = &mut Value> {
 /// report on them.
 pub(super) fn forget_returned(new: &mut Value, old: &Value) {
     let id = |device: &Value| ["driver", "pool", "device", "shareID"].map(|m| text(&device[m]).to_owned());
-    let allocated = |claim: &Value| -> Vec<_> {
+    let allocated = |claim: &Value| -> BTreeSet<_> {
         list(&claim["status"]["allocation"]["devices"]["results"]).iter().map(id).collect()
     };
     let (before, after) = (allocated(old), allocated(new));

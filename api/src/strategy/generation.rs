@@ -15,7 +15,7 @@ pub(super) fn first(resource: &Resource, object: &mut Value) {
 /// The generation of a successor: the stored one, plus one if what the rule watches has changed.
 pub(super) fn next(resource: &Resource, new: &mut Value, old: &Value) {
     let moved = changed(resource.generation, new, old);
-    meta::set_generation(new, meta::generation(old) + i64::from(moved));
+    meta::set_generation(new, meta::generation(old).saturating_add(i64::from(moved)));
 }
 
 fn changed(rule: GenerationRule, new: &Value, old: &Value) -> bool {

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::kind::Resource;
 
-pub(crate) use pod::aggregate;
+pub(crate) use pod::aggregates;
 pub use pod::qos_class;
 
 /// Prepares an object for its creation: `metadata` has been wiped and filled before (`meta::wipe_system_fields`,

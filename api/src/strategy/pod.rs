@@ -1,6 +1,6 @@
 //! Pods: their first status, their quality-of-service class, and the two paths that change a running pod's spec.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
 
@@ -61,29 +61,46 @@ fn merge_keys(term: &mut Value, labels: &Value) {
     }
 }
 
-/// What the containers of a spec need of a resource: those that run side by side together, or the most that the start needs.
-/// Nothing if none of them says.
-pub(crate) fn aggregate(spec: &Value, side: &str, name: &str) -> Option<Quantity> {
+/// What containers need of one resource: side by side, beside those that start, and at most while they start.
+#[derive(Clone, Copy)]
+struct Need {
+    together: Quantity,
+    beside: Quantity,
+    start: Quantity,
+}
+
+/// What the containers of a spec need, by resource: those that run side by side together, or the most that the start needs. A
+/// resource that none of them asks for has no entry.
+pub(crate) fn aggregates<'s>(spec: &'s Value, side: &str) -> BTreeMap<&'s str, Quantity> {
     let zero = Quantity::ZERO;
-    let mut said = false;
-    let mut amount = |container: &Value| {
-        let amount = container["resources"][side][name].as_str().and_then(|text| Quantity::parse(text).ok());
-        said |= amount.is_some();
-        amount.unwrap_or(zero)
-    };
+    let mut needs: BTreeMap<&str, Need> = BTreeMap::new();
     let list = |member: &str| spec[member].as_array().map_or(&[][..], Vec::as_slice);
-    let together = list("containers").iter().map(&mut amount).fold(zero, Quantity::add);
-    let (mut beside, mut start) = (zero, zero);
-    for container in list("initContainers") {
-        let own = amount(container);
-        if container["restartPolicy"] == "Always" {
-            beside = beside.add(own);
-            start = start.max(beside);
-        } else {
-            start = start.max(beside.add(own));
+    let each = |container: &'s Value, add: &mut dyn FnMut(&'s str, Quantity)| {
+        for (name, amount) in container["resources"][side].as_object().into_iter().flatten() {
+            if let Some(amount) = amount.as_str().and_then(|text| Quantity::parse(text).ok()) {
+                add(name, amount);
+            }
         }
+    };
+    let none = Need { together: zero, beside: zero, start: zero };
+    for container in list("containers") {
+        each(container, &mut |name, own| {
+            let need = needs.entry(name).or_insert(none);
+            need.together = need.together.add(own);
+        });
     }
-    said.then(|| together.add(beside).max(start))
+    for container in list("initContainers") {
+        let stays = container["restartPolicy"] == "Always";
+        each(container, &mut |name, own| {
+            let need = needs.entry(name).or_insert(none);
+            let with = need.beside.add(own);
+            need.start = need.start.max(with);
+            if stays {
+                need.beside = with;
+            }
+        });
+    }
+    needs.into_iter().map(|(name, need)| (name, need.together.add(need.beside).max(need.start))).collect()
 }
 
 const COMPUTE: [&str; 2] = ["cpu", "memory"];
@@ -133,10 +150,14 @@ pub(super) fn status_only(new: &mut Value, old: &Value) {
         copy(status, stored, "qosClass");
     }
     keep_generation(status, stored);
-    let mut before: Vec<&Value> = stored["conditions"].as_array().into_iter().flatten().collect();
+    // Each stored condition of a type is matched once, the first one first.
+    let mut before: BTreeMap<String, VecDeque<&Value>> = BTreeMap::new();
+    for condition in stored["conditions"].as_array().into_iter().flatten() {
+        before.entry(condition["type"].to_string()).or_default().push_back(condition);
+    }
     for condition in items(status, "conditions").filter(|condition| condition.is_object()) {
-        if let Some(i) = before.iter().position(|old| old["type"] == condition["type"]) {
-            keep_generation(condition, before.remove(i));
+        if let Some(old) = before.get_mut(&condition["type"].to_string()).and_then(VecDeque::pop_front) {
+            keep_generation(condition, old);
         }
     }
 }

@@ -1,6 +1,11 @@
 //! Services: what was allocated stays when a writer leaves it out, and goes when the type no longer has it.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
+
+use crate::distinct::Distinct;
+use crate::object::list;
 
 /// Addresses, node ports and the health-check port that the successor does not name and still needs.
 pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
@@ -54,9 +59,9 @@ fn drop_unneeded(new: &mut Value, old: &Value, needed: &str, had: &str) {
 }
 
 fn drop_node_ports(new: &mut Value, old: &Value) {
-    let before: Vec<&Value> = old["ports"].as_array().into_iter().flatten().map(|p| &p["nodePort"]).collect();
+    let before = Distinct::of(list(&old["ports"]).iter().map(|port| &port["nodePort"]));
     for port in new.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
-        if before.contains(&&port["nodePort"])
+        if before.contains(&port["nodePort"])
             && let Some(members) = port.as_object_mut()
         {
             members.remove("nodePort");
@@ -90,12 +95,13 @@ fn keep(new: &mut Value, old: &Value, member: &str) {
 }
 
 fn keep_node_ports(new: &mut Value, old: &Value) {
-    let none = Vec::new();
-    let before = old["ports"].as_array().unwrap_or(&none);
+    // Of ports that share a number and a protocol the first counts.
+    let key = |port: &Value| [port["port"].to_string(), port["protocol"].to_string()];
+    let before: BTreeMap<_, &Value> =
+        list(&old["ports"]).iter().rev().map(|port| (key(port), port)).collect();
     let mut ports = new["ports"].take();
     for port in ports.as_array_mut().into_iter().flatten() {
-        let same = |other: &&Value| other["port"] == port["port"] && other["protocol"] == port["protocol"];
-        if let Some(other) = before.iter().find(same) {
+        if let Some(other) = before.get(&key(port)) {
             keep(port, other, "nodePort");
         }
     }

@@ -18,17 +18,23 @@ fn endpoints(object: &Value) -> String {
     if list(&object["subsets"]).is_empty() {
         return NONE.to_owned();
     }
-    let mut all = Vec::new();
+    // Only the endpoints that the cell shows are formatted. The rest, up to addresses times ports, is only counted.
+    let (mut shown, mut count) = (Vec::new(), 0_usize);
     for subset in list(&object["subsets"]) {
-        let addresses = list(&subset["addresses"]).iter().map(|address| of(&address["ip"]));
-        if list(&subset["ports"]).is_empty() {
-            all.extend(addresses.clone().map(str::to_owned));
+        let (addresses, ports) = (list(&subset["addresses"]), list(&subset["ports"]));
+        count = count.saturating_add(addresses.len().saturating_mul(ports.len().max(1)));
+        let ips = addresses.iter().map(|address| of(&address["ip"])).take(SHOWN - shown.len());
+        if ports.is_empty() {
+            shown.extend(ips.clone().map(str::to_owned));
         }
-        for port in list(&subset["ports"]) {
-            all.extend(addresses.clone().map(|ip| host_port(ip, int(&port["port"]))));
+        for port in ports {
+            let left = SHOWN - shown.len();
+            shown.extend(ips.clone().take(left).map(|ip| host_port(ip, int(&port["port"]))));
         }
     }
-    first_of(&all, SHOWN, ",", "")
+    let more = count - shown.len();
+    let shown = join_or(shown, ",", "");
+    if more == 0 { shown } else { format!("{shown} + {more} more...") }
 }
 
 fn host_port(ip: &str, port: i64) -> String {

@@ -1,5 +1,7 @@
 //! The row of a pod. Its status column tells in one word what a person would conclude from all container statuses.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -73,7 +75,7 @@ struct Restarts {
 
 impl Restarts {
     fn add(&mut self, status: &Value) {
-        self.count += int(&status["restartCount"]);
+        self.count = self.count.saturating_add(int(&status["restartCount"]));
         let ended = meta::parse_time(of(&status["lastState"]["terminated"]["finishedAt"]));
         self.last = self.last.max(ended);
     }
@@ -87,6 +89,8 @@ impl Summary {
     fn of(pod: &Value) -> Summary {
         let (spec, status) = (&pod["spec"], &pod["status"]);
         let init = list(&spec["initContainers"]);
+        let sidecars: BTreeSet<&str> =
+            init.iter().filter(|c| is_sidecar(c)).map(|c| c["name"].as_str().unwrap_or_default()).collect();
         let total = list(&spec["containers"]).len() + init.iter().filter(|c| is_sidecar(c)).count();
         let mut word = or(&status["reason"], of(&status["phase"])).to_owned();
         let gated = |c: &Value| c["type"] == "PodScheduled" && c["reason"] == "SchedulingGated";
@@ -98,7 +102,7 @@ impl Summary {
         let mut initializing = None;
         for (i, container) in list(&status["initContainerStatuses"]).iter().enumerate() {
             restarts.add(container);
-            let sidecar = init.iter().any(|c| c["name"] == container["name"] && is_sidecar(c));
+            let sidecar = sidecars.contains(container["name"].as_str().unwrap_or_default());
             if sidecar {
                 sidecar_restarts.add(container);
             }

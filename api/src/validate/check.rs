@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name::{self, Faults};
 use crate::object::{int, is_empty, list, semantically_equal, text};
@@ -235,9 +236,10 @@ pub(super) fn each(path: &Path<'_>, object: &Value, member: &str, mut each: impl
 
 /// Reports values of a member that occur twice in a list.
 pub(super) fn unique(errors: &mut ErrorList, path: &Path<'_>, items: &[Value], member: &str) {
+    let mut seen = Distinct::default();
     for (i, item) in items.iter().enumerate() {
         let value = &item[member];
-        if !text(value).is_empty() && items[..i].iter().any(|earlier| earlier[member] == *value) {
+        if !text(value).is_empty() && !seen.insert(value) {
             errors.duplicate(&path.index(i).child(member), value);
         }
     }

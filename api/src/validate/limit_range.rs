@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::check::{grammar, quantity};
 use super::{pod, resource};
+use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{is_empty, list, text};
@@ -14,10 +15,11 @@ use crate::quantity::{Format, Quantity};
 pub(super) fn content(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec.limits");
     let limits = list(&object["spec"]["limits"]);
+    let mut seen = Distinct::default();
     for (i, limit) in limits.iter().enumerate() {
         let path = path.index(i);
         kind(errors, &path.child("type"), text(&limit["type"]));
-        if limits[..i].iter().any(|earlier| earlier["type"] == limit["type"]) {
+        if !seen.insert(&limit["type"]) {
             errors.duplicate(&path.child("type"), &limit["type"]);
         }
         names(errors, &path, limit);

@@ -1,5 +1,7 @@
 //! What must hold of every object's metadata.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::check::{IMMUTABLE, grammar};
@@ -62,7 +64,8 @@ pub(super) fn update(resource: &Resource, new: &Value, old: &Value, errors: &mut
 }
 
 fn no_new_finalizers(new: &Value, old: &Value, errors: &mut ErrorList) {
-    let fresh = meta::finalizers(new).filter(|f| !meta::finalizers(old).any(|old| old == *f));
+    let stored: BTreeSet<&str> = meta::finalizers(old).collect();
+    let fresh = meta::finalizers(new).filter(|finalizer| !stored.contains(finalizer));
     let fresh: Vec<String> = fresh.map(|finalizer| format!("{finalizer:?}")).collect();
     if !fresh.is_empty() {
         let detail = format!(

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::check::grammar;
 use super::{pod, resource};
+use crate::distinct::Distinct;
 use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
 use crate::name;
 use crate::object::{list, text};
@@ -86,8 +87,8 @@ fn features(object: &Value, errors: &mut ErrorList) {
 pub(super) fn change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let addresses = list(&new["status"]["addresses"]);
     let path = STATUS.child("addresses");
-    for (i, address) in addresses.iter().enumerate().filter(|(i, address)| addresses[..*i].contains(address))
-    {
+    let mut seen = Distinct::default();
+    for (i, address) in addresses.iter().enumerate().filter(|(_, address)| !seen.insert(address)) {
         let value = format!(r#"{{"Type":{},"Address":{}}}"#, address["type"], address["address"]);
         errors.duplicate_raw(&path.index(i), value);
     }

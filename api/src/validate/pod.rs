@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use super::check::{each, grammar, one_of_listed, optional_grammar, unique};
 use super::metadata;
+use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
@@ -168,10 +169,11 @@ fn placement(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     });
     let gates = list(&spec["schedulingGates"]);
     let at = path.child("schedulingGates");
+    let mut seen = Distinct::default();
     for (i, gate) in gates.iter().enumerate() {
         let own = text(&gate["name"]);
         grammar(errors, &at.index(i), own, name::qualified_name(own));
-        if gates[..i].iter().any(|earlier| earlier["name"] == gate["name"]) {
+        if !seen.insert(&gate["name"]) {
             errors.duplicate(&at.index(i), own);
         }
     }

@@ -1,6 +1,6 @@
 //! What must hold of resource quotas: what they bound, and of which objects.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -62,19 +62,29 @@ fn fits(scope: &str, own: &str) -> bool {
     }
 }
 
-/// The bounded resources that a scope does not have.
-fn unfit<'s>(spec: &'s Value, scope: &'s str) -> impl Iterator<Item = &'s String> {
-    let hard = spec["hard"].as_object().into_iter().flat_map(|hard| hard.keys());
-    hard.filter(move |own| resource::is_of_quotas(own) && !fits(scope, own))
+/// How many bounded resources each scope does not have, counted once a scope: quotas may name a scope thousands of times.
+#[derive(Default)]
+struct Unfit<'s>(BTreeMap<&'s str, usize>);
+
+impl<'s> Unfit<'s> {
+    fn count(&mut self, spec: &Value, scope: &'s str) -> usize {
+        let unfit = |own: &&String| resource::is_of_quotas(own) && !fits(scope, own);
+        let count = || spec["hard"].as_object().map_or(0, |hard| hard.keys().filter(unfit).count());
+        *self.0.entry(scope).or_insert_with(count)
+    }
 }
 
 fn scopes(errors: &mut ErrorList, spec: &Value) {
     let (path, scopes) = (SPEC.child("scopes"), list(&spec["scopes"]));
+    let mut unfit = Unfit::default();
     for scope in scopes.iter().map(text) {
+        if errors.is_full() {
+            return;
+        }
         if !SCOPES.contains(&scope) {
             errors.invalid(&path, scopes, "unsupported scope");
         }
-        for _ in unfit(spec, scope) {
+        for _ in 0..unfit.count(spec, scope) {
             errors.invalid(&path, scopes, "unsupported scope applied to resource");
         }
     }
@@ -88,12 +98,16 @@ fn scopes(errors: &mut ErrorList, spec: &Value) {
 fn selector(errors: &mut ErrorList, spec: &Value) {
     let path = SPEC.child("scopeSelector.matchExpressions");
     let expressions = list(&spec["scopeSelector"]["matchExpressions"]);
+    let mut unfit = Unfit::default();
     for expression in expressions {
         let scope = text(&expression["scopeName"]);
+        if errors.is_full() {
+            return;
+        }
         if !SCOPES.contains(&scope) {
             errors.invalid(&path.child("scopeName"), scope, "unsupported scope");
         }
-        for _ in unfit(spec, scope) {
+        for _ in 0..unfit.count(spec, scope) {
             errors.invalid(&path, &spec["scopeSelector"], "unsupported scope applied to resource");
         }
         operator(errors, &path, scope, expression);

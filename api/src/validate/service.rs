@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::check::{IMMUTABLE, grammar, one_of};
 use super::metadata;
+use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::name;
@@ -117,6 +118,7 @@ fn source_ranges(errors: &mut ErrorList, object: &Value, stored: Option<&Value>)
             errors.forbidden(&path, BALANCED);
         }
         let before = stored.map_or(&[][..], |stored| list(&stored["spec"]["loadBalancerSourceRanges"]));
+        let before = Distinct::of(before);
         for (i, range) in ranges.iter().enumerate().filter(|(_, range)| !before.contains(range)) {
             let range = text(range).trim();
             grammar(errors, &path.index(i), range, name::cidr(range));

@@ -14,16 +14,38 @@ use serde_json::Value;
 
 use crate::field::Path;
 use crate::kind::Resource;
+use crate::limits::WARNINGS_MAX;
 use crate::meta;
 use crate::name;
 use crate::object::{int, list, text};
 use crate::validate::check::quantity;
 use crate::validate::resource::is_whole;
 
+/// What has been said so far. Beyond [`WARNINGS_MAX`] the rest is dropped.
+#[derive(Default)]
+struct Warnings(Vec<String>);
+
+impl Warnings {
+    /// Whether further warnings are dropped.
+    fn is_full(&self) -> bool {
+        self.0.len() >= WARNINGS_MAX
+    }
+
+    fn push(&mut self, warning: String) {
+        if !self.is_full() {
+            self.0.push(warning);
+        }
+    }
+
+    fn extend(&mut self, warnings: impl IntoIterator<Item = String>) {
+        warnings.into_iter().for_each(|warning| self.push(warning));
+    }
+}
+
 /// What to say to the writer of an object that is otherwise in order; `old` is what it replaces, if there was something. Pods are only
 /// warned of when they are created, and templates when anything of the specification changes.
 pub fn warnings(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<String> {
-    let mut warnings = Vec::new();
+    let mut warnings = Warnings::default();
     if old.is_none() {
         host_name(resource, meta::name(object), &mut warnings);
     }
@@ -51,7 +73,7 @@ pub fn warnings(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec
         ("", "PersistentVolumeClaim") => volume::claim(object, &mut warnings),
         _ => other::of(resource, object, old, &mut warnings),
     }
-    warnings
+    warnings.0
 }
 
 /// Whether the specification is new, or another one than it was.
@@ -68,7 +90,7 @@ fn is_changed(resource: &Resource, object: &Value, old: Option<&Value>) -> bool 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// Names of pods become host names, which are labels.
-fn host_name(resource: &Resource, own: &str, warnings: &mut Vec<String>) {
+fn host_name(resource: &Resource, own: &str, warnings: &mut Warnings) {
     let used = match (resource.group, resource.kind) {
         ("", "Pod") => "the Pod's hostname",
         ("apps", "Deployment" | "ReplicaSet")
@@ -85,7 +107,7 @@ fn host_name(resource: &Resource, own: &str, warnings: &mut Vec<String>) {
     }
 }
 
-fn stateful_set(spec: &Value, is_new: bool, changed: bool, warnings: &mut Vec<String>) {
+fn stateful_set(spec: &Value, is_new: bool, changed: bool, warnings: &mut Warnings) {
     if changed {
         pod::template(&Path::new("spec.template"), &spec["template"], warnings);
     }
@@ -104,7 +126,7 @@ fn stateful_set(spec: &Value, is_new: bool, changed: bool, warnings: &mut Vec<St
     }
 }
 
-fn cron_job(spec: &Value, is_new: bool, changed: bool, warnings: &mut Vec<String>) {
+fn cron_job(spec: &Value, is_new: bool, changed: bool, warnings: &mut Warnings) {
     if changed {
         job(&Path::new("spec.jobTemplate.spec"), &spec["jobTemplate"]["spec"], warnings);
     }
@@ -121,7 +143,7 @@ fn cron_job(spec: &Value, is_new: bool, changed: bool, warnings: &mut Vec<String
 const MANY_INDEXES: i64 = 100_000;
 const MANY_PODS: i64 = 10_000;
 
-fn job(path: &Path<'_>, spec: &Value, warnings: &mut Vec<String>) {
+fn job(path: &Path<'_>, spec: &Value, warnings: &mut Warnings) {
     let many = int(&spec["completions"]) > MANY_INDEXES && int(&spec["parallelism"]) > MANY_PODS;
     if many && spec["completionMode"] == "Indexed" {
         warnings.push(format!("{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"));
@@ -130,7 +152,7 @@ fn job(path: &Path<'_>, spec: &Value, warnings: &mut Vec<String>) {
 }
 
 /// An amount of bytes that is not whole.
-fn fraction(path: &Path<'_>, amounts: &Value, own: &str, warnings: &mut Vec<String>) {
+fn fraction(path: &Path<'_>, amounts: &Value, own: &str, warnings: &mut Warnings) {
     if let Some(amount) = quantity(&amounts[own]).filter(|amount| !is_whole(*amount)) {
         let path = path.key(own);
         warnings.push(format!("{path}: fractional byte value \"{amount}\" is invalid, must be an integer"));
@@ -138,7 +160,7 @@ fn fraction(path: &Path<'_>, amounts: &Value, own: &str, warnings: &mut Vec<Stri
 }
 
 /// An address that is written in another way than it is printed.
-fn address(path: &Path<'_>, value: &str, warnings: &mut Vec<String>) {
+fn address(path: &Path<'_>, value: &str, warnings: &mut Warnings) {
     if let Ok(IpAddr::V6(six)) = value.parse()
         && six.to_string() != value
     {
@@ -149,7 +171,7 @@ fn address(path: &Path<'_>, value: &str, warnings: &mut Vec<String>) {
 }
 
 /// The same for a block of addresses.
-fn block(path: &Path<'_>, value: &str, warnings: &mut Vec<String>) {
+fn block(path: &Path<'_>, value: &str, warnings: &mut Warnings) {
     let Some((address, bits)) = value.split_once('/') else { return };
     if let Ok(IpAddr::V6(six)) = address.parse()
         && six.to_string() != address
@@ -189,7 +211,7 @@ fn old_label(key: &str) -> Option<&'static str> {
 }
 
 /// Terms by which nodes are chosen; of those that are only preferred, also values that no label has.
-fn node_terms(path: &Path<'_>, term: &Value, values: bool, warnings: &mut Vec<String>) {
+fn node_terms(path: &Path<'_>, term: &Value, values: bool, warnings: &mut Warnings) {
     let path = path.child("matchExpressions");
     for (i, expression) in list(&term["matchExpressions"]).iter().enumerate() {
         let (path, key) = (path.index(i), text(&expression["key"]));

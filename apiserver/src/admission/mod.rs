@@ -2,7 +2,10 @@
 //! all may change the object, later all may refuse it. Synchronous and without effects: a plugin reads the cluster through a
 //! [`Lookup`] and may run several times for one request. Not validation of the object by itself: that is `kstore_api::validate`.
 
+mod certificate_approval;
 mod certificate_requester;
+mod certificate_signing;
+mod certificate_subject_restriction;
 mod default_storage_class;
 mod default_toleration_seconds;
 mod figures;
@@ -92,13 +95,16 @@ trait Plugin: Send + Sync {
 }
 
 /// The plugins, in order, by the names that clients of Kubernetes know.
-const PLUGINS: [(&str, &dyn Plugin); 8] = [
+const PLUGINS: [(&str, &dyn Plugin); 11] = [
     ("NamespaceLifecycle", &namespace_lifecycle::NamespaceLifecycle),
     ("ServiceAccount", &service_account::ServiceAccount),
     ("TaintNodesByCondition", &taint_nodes_by_condition::TaintNodesByCondition),
     ("Priority", &priority::Priority),
     ("DefaultTolerationSeconds", &default_toleration_seconds::DefaultTolerationSeconds),
     ("DefaultStorageClass", &default_storage_class::DefaultStorageClass),
+    ("CertificateApproval", &certificate_approval::CertificateApproval),
+    ("CertificateSigning", &certificate_signing::CertificateSigning),
+    ("CertificateSubjectRestriction", &certificate_subject_restriction::CertificateSubjectRestriction),
     ("CertificateRequester", &certificate_requester::CertificateRequester),
     ("RBACEscalation", &rbac_escalation::RbacEscalation),
 ];

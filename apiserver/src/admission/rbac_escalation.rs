@@ -3,9 +3,11 @@
 
 use super::{Operation, Plugin, Subject};
 use crate::authn::MASTERS;
+use crate::authz::coverage::Coverage;
 use crate::authz::policy::Policy;
 use crate::authz::rule::Rule;
 use crate::authz::{Attributes, Decision, Target};
+use crate::limits::ESCALATION_RULES_SHOWN;
 use crate::lookup::Lookup;
 use kstore_api::object::semantically_equal;
 use kstore_api::status::Status;
@@ -30,29 +32,50 @@ impl Plugin for RbacEscalation {
         {
             return Ok(());
         }
-        let same = |field: &str| old.is_some_and(|old| semantically_equal(&old[field], &new[field]));
+        if old.is_some_and(|old| changes_only_references(new, old)) {
+            return Ok(());
+        }
         // Writing is rare, so the policy is compiled for each: it must be as new as what it decides on.
         let policy = || Policy::compile(cluster);
         match subject.resource.plural {
-            "clusterroles" if !same("rules") || !same("aggregationRule") => {
-                may_write_role(&policy(), subject, new)
-            }
-            "roles" if !same("rules") => may_write_role(&policy(), subject, new),
-            "clusterrolebindings" | "rolebindings" if !same("subjects") || !same("roleRef") => {
-                may_bind(&policy(), subject, new)
-            }
+            "clusterroles" | "roles" => may_write_role(&policy(), subject, new, old),
+            "clusterrolebindings" | "rolebindings" => may_bind(&policy(), subject, new),
             _ => Ok(()),
         }
     }
 }
 
-fn may_write_role(policy: &Policy, subject: &Subject<'_>, role: &Value) -> Result<(), Status> {
+/// Metadata that the garbage collector changes, and what the server itself writes with every change.
+const REFERENCES: [&str; 5] =
+    ["ownerReferences", "finalizers", "selfLink", "managedFields", "resourceVersion"];
+
+/// Whether the two differ in nothing that can grant: no more than what the garbage collector needs to remove an object. Every
+/// other change is judged as a whole, as in Kubernetes: a label can make a role part of an aggregated one.
+fn changes_only_references(new: &Value, old: &Value) -> bool {
+    let same = |new: &Value, old: &Value, free: &[&str]| match (new.as_object(), old.as_object()) {
+        (Some(left), Some(right)) => {
+            let mut members =
+                left.keys().chain(right.keys()).filter(|member| !free.contains(&member.as_str()));
+            members.all(|member| semantically_equal(&new[member], &old[member]))
+        }
+        _ => semantically_equal(new, old),
+    };
+    same(new, old, &["metadata"]) && same(&new["metadata"], &old["metadata"], &REFERENCES)
+}
+
+fn may_write_role(
+    policy: &Policy,
+    subject: &Subject<'_>,
+    role: &Value,
+    old: Option<&Value>,
+) -> Result<(), Status> {
     if allowed(policy, subject, "escalate", subject.resource.plural, subject.name) {
         return Ok(());
     }
     let rules: Vec<Rule> = role["rules"].as_array().into_iter().flatten().map(Rule::from_value).collect();
-    if role["aggregationRule"].is_object() {
-        // What it will contain is not known yet, so that only who holds everything may write it.
+    must_hold(policy, subject, &rules)?;
+    if aggregates(role) || old.is_some_and(aggregates) {
+        // What it will contain, or no longer contains, is not known, so that only who holds everything may write it.
         let all = |text: &str| vec![text.to_owned()];
         let everything = [
             Rule { verbs: all("*"), groups: all("*"), resources: all("*"), ..Rule::default() },
@@ -60,7 +83,11 @@ fn may_write_role(policy: &Policy, subject: &Subject<'_>, role: &Value) -> Resul
         ];
         return must_hold(policy, subject, &everything);
     }
-    must_hold(policy, subject, &rules)
+    Ok(())
+}
+
+fn aggregates(role: &Value) -> bool {
+    role["aggregationRule"].is_object()
 }
 
 fn may_bind(policy: &Policy, subject: &Subject<'_>, binding: &Value) -> Result<(), Status> {
@@ -85,11 +112,18 @@ fn allowed(policy: &Policy, subject: &Subject<'_>, verb: &str, resource: &str, n
     matches!(policy.decide(&Attributes { user: subject.user, verb, target }), Decision::Allow(_))
 }
 
-/// Every atom of every rule is held by the caller, in the namespace that the role or binding is for.
+/// Everything that the rules grant is held by the caller, in the namespace that the role or binding is for.
 fn must_hold(policy: &Policy, subject: &Subject<'_>, wanted: &[Rule]) -> Result<(), Status> {
-    let held: Vec<&Rule> = policy.rules_of(subject.user, subject.namespace).collect();
-    let missing: Vec<&Rule> =
-        wanted.iter().filter(|rule| !rule.atoms().all(|atom| held.iter().any(|h| h.covers(&atom)))).collect();
+    let mut held = Coverage::of(policy.rules_of(subject.user, subject.namespace));
+    let mut missing: Vec<&Rule> = Vec::new();
+    for rule in wanted {
+        if !held.covers(rule).map_err(|error| subject.forbidden(&error.to_string()))? {
+            missing.push(rule);
+        }
+        if missing.len() == ESCALATION_RULES_SHOWN {
+            break;
+        }
+    }
     if missing.is_empty() {
         return Ok(());
     }

@@ -4,6 +4,8 @@ use super::{Admission, Operation, Subject};
 use crate::authn::{MASTERS, UserInfo};
 use crate::authz::bootstrap;
 use crate::testing::MapLookup;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::status::Status;
@@ -28,6 +30,7 @@ struct Case {
     cluster: Vec<Value>,
     user: UserInfo,
     operation: Operation,
+    subresource: &'static str,
     old: Option<Value>,
 }
 
@@ -35,7 +38,8 @@ impl Case {
     fn create(cluster: impl IntoIterator<Item = Value>) -> Self {
         let cluster =
             cluster.into_iter().chain([namespace("a", "Active"), namespace("gone", "Terminating")]).collect();
-        Self { cluster, user: UserInfo::new("admin", [MASTERS]), operation: Operation::Create, old: None }
+        let user = UserInfo::new("admin", [MASTERS]);
+        Self { cluster, user, operation: Operation::Create, subresource: "", old: None }
     }
 
     /// The object after mutation and validation.
@@ -49,7 +53,7 @@ impl Case {
             user: &self.user,
             operation: self.operation,
             resource: row.unwrap(),
-            subresource: "",
+            subresource: self.subresource,
             namespace: &namespace,
             name: &name,
         };
@@ -228,3 +232,148 @@ fn nobody_grants_what_they_do_not_hold() {
     assert_eq!(case.admit(role("*")).unwrap_err().code, 403);
     assert_eq!(case.admit(binds("missing", "bob")).unwrap_err().code, 404);
 }
+
+#[test]
+fn changes_of_labels_and_removed_aggregation_rules_are_judged_as_escalation() {
+    let role = |name: &str, labels: Value, extra: Value| {
+        let mut object = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": { "name": name, "labels": labels } });
+        object.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        object
+    };
+    let patcher = json!({ "rules": [
+        { "verbs": ["get", "patch", "update"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"] },
+        { "verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["pods"] },
+    ] });
+    let binding = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": { "name": "ann" }, "subjects": [{ "kind": "User", "name": "ann" }],
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "patcher" } });
+    let cluster = bootstrap::objects().into_iter().chain([role("patcher", json!({}), patcher), binding]);
+    let mut case = Case { operation: Operation::Update, ..Case::create(cluster) };
+    case.user = UserInfo::new("ann", [""; 0]);
+    let mut change = |old: &Value, new: Value| {
+        case.old = Some(old.clone());
+        case.admit(new).map_err(|status| status.code).map(|_| ())
+    };
+
+    let admin =
+        bootstrap::objects().into_iter().find(|object| meta::name(object) == "cluster-admin").unwrap();
+    let mut labelled = admin.clone();
+    meta::set_label(&mut labelled, "rbac.authorization.k8s.io/aggregate-to-view", "true");
+    assert_eq!(change(&admin, labelled), Err(403), "a label would make it part of `view`");
+    let mut noted = admin.clone();
+    meta::set_annotation(&mut noted, "note", "x");
+    assert_eq!(change(&admin, noted), Err(403), "as in Kubernetes");
+    let mut collected = admin.clone();
+    meta::set_finalizers(&mut collected, ["foregroundDeletion"]);
+    collected["metadata"]["ownerReferences"] = json!([]);
+    collected["metadata"]["resourceVersion"] = json!("7");
+    assert_eq!(change(&admin, collected), Ok(()), "the garbage collector's changes");
+
+    let pods = json!({ "rules": [{ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"] }] });
+    let own = role("own", json!({}), pods.clone());
+    assert_eq!(change(&own, role("own", json!({ "a": "b" }), pods)), Ok(()), "ann holds its rules");
+    let mut gathers = own.clone();
+    gathers["aggregationRule"] = json!({ "clusterRoleSelectors": [{ "matchLabels": { "a": "b" } }] });
+    assert_eq!(change(&own, gathers.clone()), Err(403), "an aggregation rule gathers anything");
+    assert_eq!(change(&gathers, own), Err(403), "and who removes one must hold everything, too");
+}
+
+#[test]
+fn a_small_role_with_a_huge_product_is_judged_at_once() {
+    let letters: Vec<String> = (0..250).map(|n| format!("x{n}")).collect();
+    let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": { "name": "x", "namespace": "a" },
+        "rules": [{ "verbs": letters, "apiGroups": letters, "resources": letters, "resourceNames": letters }] });
+    let mut case = Case::create(bootstrap::objects());
+    case.user = UserInfo::new("ann", [""; 0]);
+    assert_eq!(case.admit(role).unwrap_err().code, 403);
+}
+
+fn signing_request(signer: &str, request: &str) -> Value {
+    json!({ "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": { "name": "r" },
+        "spec": { "signerName": signer, "request": request } })
+}
+
+/// What ann may do with signers.
+fn signers_of_ann(verb: &str, signer: &str) -> [Value; 2] {
+    let rbac = |kind: &str, extra: Value| {
+        let mut object = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": { "name": "x" } });
+        object.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        object
+    };
+    let rule = json!({ "verbs": [verb], "apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "resourceNames": [signer] });
+    let role = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "x" });
+    [
+        rbac("ClusterRole", json!({ "rules": [rule] })),
+        rbac(
+            "ClusterRoleBinding",
+            json!({ "roleRef": role, "subjects": [{ "kind": "User", "name": "ann" }] }),
+        ),
+    ]
+}
+
+#[test]
+fn approving_and_signing_certificates_takes_permission_for_the_signer() {
+    let old = signing_request("a.b/c", DEV_REQUEST);
+    let with = |status: Value| {
+        let mut new = old.clone();
+        new["status"] = status;
+        new
+    };
+    let approved = with(json!({ "conditions": [{ "type": "Approved", "status": "True" }] }));
+    let issued = with(json!({ "certificate": "AAAA" }));
+    let ask = |held: Option<(&str, &str)>, subresource, new: &Value| {
+        let cluster = held.into_iter().flat_map(|(verb, signer)| signers_of_ann(verb, signer));
+        let (user, old) = (UserInfo::new("ann", [""; 0]), Some(old.clone()));
+        let case = Case { user, operation: Operation::Update, subresource, old, ..Case::create(cluster) };
+        case.admit(new.clone()).map(|_| ()).map_err(|status| status.message)
+    };
+    let refused = |verb: &str| {
+        Err(format!(
+            "certificatesigningrequests.certificates.k8s.io \"r\" is forbidden: user not permitted to {verb} requests with signerName \"a.b/c\""
+        ))
+    };
+    for (verb, subresource, new) in [("approve", "approval", &approved), ("sign", "status", &issued)] {
+        assert_eq!(ask(None, subresource, new), refused(verb));
+        for signer in ["a.b/c", "a.b/*"] {
+            assert_eq!(ask(Some((verb, signer)), subresource, new), Ok(()), "{verb} {signer}");
+        }
+        for other in [("get", "a.b/c"), (verb, "a.b/d"), (verb, "a.c/*"), (verb, "a.b")] {
+            assert_eq!(ask(Some(other), subresource, new), refused(verb), "{other:?}");
+        }
+    }
+    assert_eq!(ask(None, "status", &approved), refused("sign"), "conditions are the signer's as well");
+    assert_eq!(ask(None, "status", &with(json!({ "conditions": [] }))), Ok(()), "nothing changed");
+    assert_eq!(ask(None, "", &approved), Ok(()), "other paths write neither");
+}
+
+#[test]
+fn no_client_certificate_is_asked_for_in_the_name_of_masters() {
+    let create = |signer: &str, request: &str| {
+        Case::create([])
+            .admit(signing_request(signer, request))
+            .map(|_| ())
+            .map_err(|status| (status.code, status.message))
+    };
+    let client = "kubernetes.io/kube-apiserver-client";
+    assert_eq!(create(client, DEV_REQUEST), Ok(()));
+    assert_eq!(create("a.b/c", MASTERS_REQUEST), Ok(()), "what others sign proves nothing to the API");
+    let text = "certificatesigningrequests.certificates.k8s.io \"r\" is forbidden: use of kubernetes.io/kube-apiserver-client signer with \
+                system:masters group is not allowed";
+    assert_eq!(create(client, MASTERS_REQUEST), Err((403, text.to_owned())));
+    assert_eq!(create(client, "AAAA").unwrap_err().0, 403);
+    // The same name as a T61String, which is read as any other.
+    let pem = STANDARD.decode(MASTERS_REQUEST).unwrap();
+    let pem = x509_parser::pem::Pem::iter_from_buffer(&pem).next().unwrap().unwrap();
+    let mut der = pem.contents;
+    let at = der.windows(16).position(|bytes| bytes == b"\x0c\x0esystem:masters").unwrap();
+    der[at] = 0x14;
+    let body = STANDARD.encode(der);
+    let other = format!("-----BEGIN CERTIFICATE REQUEST-----\n{body}\n-----END CERTIFICATE REQUEST-----\n");
+    assert_eq!(create(client, &STANDARD.encode(other)).unwrap_err().0, 403);
+}
+
+/// Requests of jane's, of the groups `dev`, and `dev` and `system:masters`, signed with Ed25519.
+const DEV_REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlHY01GQUNBUUF3SFRFTU1Bb0dBMVVFQ2d3RFpHVjJNUTB3Q3dZRFZRUUREQVJxWVc1bE1Db3dCUVlESzJWdwpBeUVBV2lNMWVYWHhoektiekdtUWtPRXNkQm8vZjNKZVVnd1V1RHRpNXJ6QkhOaWdBREFGQmdNclpYQURRUUJSCkdDVXlNNFVoS2ozeVc5dVpzSGNmRHNZSHVLVHVmaXg3Nk1QK1o1WTJGYmhseERvYnhOYTJoMi9tdm1oMUZFUHYKTWZLc3RlRUo2VzErakM1R2RoTU4KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
+const MASTERS_REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlHMU1Ha0NBUUF3TmpFTU1Bb0dBMVVFQ2d3RFpHVjJNUmN3RlFZRFZRUUtEQTV6ZVhOMFpXMDZiV0Z6ZEdWeQpjekVOTUFzR0ExVUVBd3dFYW1GdVpUQXFNQVVHQXl0bGNBTWhBRm9qTlhsMThZY3ltOHhwa0pEaExIUWFQMzl5ClhsSU1GTGc3WXVhOHdSellvQUF3QlFZREsyVndBMEVBejFZVWRjZVh1ckZLcTJ3U1gwSmJESGhpR0tzUGkyTHMKNUM5N3ZyTUZvM0pCT2hSdExUT2dZb3cydHdsQjkyTXV6dmI5aUp6L0g3ZXJFQkpvbWpGTkJ3PT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";

@@ -4,6 +4,7 @@ use super::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, UserInfo};
 use crate::authz::{Attributes, Decision, Target};
 use crate::rest::router::decode;
 use http::HeaderMap;
+use kstore_api::name::{dns1123_label, dns1123_subdomain};
 use kstore_api::status::{Denied, Status};
 
 const USER: &str = "impersonate-user";
@@ -34,7 +35,7 @@ pub fn identity(
             }
         }
     };
-    match user.username.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':')) {
+    match service_account(&user.username) {
         Some((namespace, name)) => check("", "serviceaccounts", "", namespace, name)?,
         None => check("", "users", "", "", &user.username)?,
     }
@@ -51,6 +52,13 @@ pub fn identity(
     }
     complete_groups(&mut user);
     Ok(Some(user))
+}
+
+/// Namespace and name of the service account that a user name means. A name that no service account can have, such as one with a
+/// further colon, is an ordinary user's: permission to impersonate a service account does not cover it.
+fn service_account(username: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = username.strip_prefix(SERVICE_ACCOUNT)?.split_once(':')?;
+    (dns1123_label(namespace).is_empty() && dns1123_subdomain(name).is_empty()).then_some((namespace, name))
 }
 
 /// The identity as the headers say it, before groups that follow from it.
@@ -102,7 +110,7 @@ fn in_go(user: &UserInfo) -> String {
 
 /// Groups that nobody has to ask for: those of a service account without any, and having been authenticated.
 fn complete_groups(user: &mut UserInfo) {
-    let account = user.username.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':'));
+    let account = service_account(&user.username);
     if let (Some((namespace, _)), true) = (account, user.groups.is_empty()) {
         user.groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")];
     }
@@ -150,6 +158,23 @@ mod tests {
         assert_eq!(account.groups, ["system:serviceaccounts", "system:serviceaccounts:ns", AUTHENTICATED]);
         let nobody = identity(&caller, &headers(&[(USER, ANONYMOUS)]), allow).unwrap().unwrap();
         assert_eq!(nobody.groups, [UNAUTHENTICATED]);
+    }
+
+    #[test]
+    fn permission_for_service_accounts_does_not_cover_names_that_no_service_account_can_have() {
+        let caller = UserInfo::new("bob", [""; 0]);
+        let accounts_only = |asked: &Attributes<'_>| match asked.target {
+            Target::Resource { resource: "serviceaccounts", .. } => Decision::Allow(String::new()),
+            _ => Decision::NoOpinion(String::new()),
+        };
+        let account = headers(&[(USER, "system:serviceaccount:ns:sa")]);
+        assert!(identity(&caller, &account, accounts_only).is_ok());
+        for name in ["ns:a:b", "ns:", ":sa", "NS:sa", "n.s:sa", "ns"] {
+            let mut asked = HeaderMap::new();
+            asked.insert(USER, HeaderValue::from_str(&format!("system:serviceaccount:{name}")).unwrap());
+            let refused = identity(&caller, &asked, accounts_only).unwrap_err();
+            assert!(refused.message.contains("cannot impersonate resource \"users\""), "{}", refused.message);
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod x509;
 
 use crate::authz::Authorizer;
 use http::HeaderMap;
+use jiff::Timestamp;
 use kstore_api::status::Status;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -53,6 +54,11 @@ impl UserInfo {
         Self { username: ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()], ..Self::default() }
     }
 
+    /// Whether the caller presented no credentials.
+    pub fn is_anonymous(&self) -> bool {
+        self.username == ANONYMOUS
+    }
+
     /// Whether the caller is a member of `group`.
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|g| g == group)
@@ -66,7 +72,7 @@ pub enum Peer {
     /// A TLS client.
     Tls {
         /// Who its certificate speaks for, if it presented one; found once per connection, not per request.
-        user: Option<Arc<UserInfo>>,
+        certificate: Option<ClientCertificate>,
         /// Where it connected from.
         address: std::net::SocketAddr,
     },
@@ -74,11 +80,29 @@ pub enum Peer {
     InProcess(Arc<UserInfo>),
 }
 
+/// What a client certificate says. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ClientCertificate {
+    /// The user that it authenticates.
+    pub user: Arc<UserInfo>,
+    /// Its end of validity (notAfter). TLS checks it once, when a connection begins, and not when a session is resumed.
+    pub expires: Timestamp,
+}
+
 impl Peer {
     /// A TLS client with its leaf certificate (DER), verified by the handshake against our CA, if it presented one.
     pub fn tls(certificate: Option<&[u8]>, address: std::net::SocketAddr) -> Self {
-        Self::Tls { user: certificate.and_then(x509::identity).map(Into::into), address }
+        Self::Tls { certificate: certificate.and_then(x509::identity), address }
     }
+}
+
+/// What authentication depends on beside the request.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// The time at which credentials must be good.
+    pub now: Timestamp,
+    /// Whether a request without credentials is served as the user `system:anonymous`.
+    pub anonymous: bool,
 }
 
 /// Who is asking. The first mechanism that knows the caller wins: in-process identity, client certificate, bearer token (what came
@@ -86,14 +110,22 @@ impl Peer {
 /// authorization.
 ///
 /// # Errors
-/// 401 if the caller presents a credential that is not good.
+/// 401 if the caller presents a credential that is not good, or none where one is needed.
 pub fn authenticate(
     peer: &Peer,
     bearer: Option<Result<Arc<UserInfo>, Status>>,
+    terms: Terms,
 ) -> Result<Arc<UserInfo>, Status> {
     match peer {
-        Peer::InProcess(user) | Peer::Tls { user: Some(user), .. } => Ok(user.clone()),
-        Peer::Tls { user: None, .. } => bearer.unwrap_or_else(|| Ok(Arc::new(UserInfo::anonymous()))),
+        Peer::InProcess(user) => Ok(user.clone()),
+        Peer::Tls { certificate: Some(certificate), .. } if terms.now < certificate.expires => {
+            Ok(certificate.user.clone())
+        }
+        Peer::Tls { certificate, .. } => match bearer {
+            Some(verdict) => verdict,
+            None if certificate.is_none() && terms.anonymous => Ok(Arc::new(UserInfo::anonymous())),
+            None => Err(Status::unauthorized()),
+        },
     }
 }
 
@@ -107,9 +139,10 @@ pub fn authenticate_peer(
     headers: &HeaderMap,
     bearer: Option<Result<Arc<UserInfo>, Status>>,
     authorizer: &Authorizer,
+    terms: Terms,
 ) -> Result<Arc<UserInfo>, Status> {
     let peer = peer.ok_or_else(|| Status::internal("the connection has no peer"))?;
-    let caller = authenticate(peer, bearer)?;
+    let caller = authenticate(peer, bearer, terms)?;
     let other = impersonation::identity(&caller, headers, |asked| authorizer.decide(asked))?;
     Ok(other.map_or(caller, Arc::new))
 }
@@ -118,13 +151,38 @@ pub fn authenticate_peer(
 mod tests {
     use super::*;
 
+    const NOW: Terms = Terms { now: Timestamp::UNIX_EPOCH, anonymous: true };
+
+    fn peer(expires: Option<i64>) -> Peer {
+        let certificate = expires.map(|seconds| ClientCertificate {
+            user: UserInfo::new("ann", [""; 0]).into(),
+            expires: Timestamp::from_second(seconds).unwrap(),
+        });
+        Peer::Tls { certificate, address: "127.0.0.1:1".parse().unwrap() }
+    }
+
     #[test]
     fn nobody_is_anonymous_but_an_unknown_token_is_refused() {
-        let peer = Peer::Tls { user: None, address: "127.0.0.1:1".parse().unwrap() };
-        assert_eq!(authenticate(&peer, None), Ok(UserInfo::anonymous().into()));
-        assert_eq!(authenticate(&peer, Some(Err(Status::unauthorized()))).unwrap_err().code, 401);
+        assert_eq!(authenticate(&peer(None), None, NOW), Ok(UserInfo::anonymous().into()));
+        let unknown = Some(Err(Status::unauthorized()));
+        assert_eq!(authenticate(&peer(None), unknown.clone(), NOW).unwrap_err().code, 401);
         let local = UserInfo::new("system:kube-scheduler", [""; 0]);
         let inside = Peer::InProcess(local.clone().into());
-        assert_eq!(authenticate(&inside, Some(Err(Status::unauthorized()))), Ok(local.into()));
+        assert_eq!(authenticate(&inside, unknown, NOW), Ok(local.into()));
+    }
+
+    #[test]
+    fn without_anonymous_access_a_caller_without_credentials_is_refused() {
+        let terms = Terms { anonymous: false, ..NOW };
+        assert_eq!(authenticate(&peer(None), None, terms).unwrap_err().code, 401);
+        assert_eq!(authenticate(&peer(Some(1)), None, terms).unwrap().username, "ann");
+    }
+
+    #[test]
+    fn an_expired_certificate_speaks_for_nobody_on_an_open_connection() {
+        assert_eq!(authenticate(&peer(Some(1)), None, NOW).unwrap().username, "ann");
+        assert_eq!(authenticate(&peer(Some(0)), None, NOW).unwrap_err().code, 401);
+        let token = Some(Ok(Arc::new(UserInfo::new("bob", [""; 0]))));
+        assert_eq!(authenticate(&peer(Some(0)), token, NOW).unwrap().username, "bob");
     }
 }

@@ -98,6 +98,12 @@ impl TokenAuthenticator {
         }
     }
 
+    /// When a token with a good signature expires.
+    pub fn expires(&self, token: &str) -> Option<Timestamp> {
+        let verified = self.verify(token).ok()?;
+        Timestamp::from_second(verified.claims.exp).ok()
+    }
+
     fn verify(&self, token: &str) -> Result<Arc<Verified>, Refused> {
         let digest = digest(token);
         if let Some(known) = digest.and_then(|digest| self.verified.get(&digest)) {

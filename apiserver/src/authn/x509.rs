@@ -1,7 +1,8 @@
 //! Client certificates: the name is the common name, the groups are the organizations. The certificate has been verified by the
 //! TLS handshake; nothing here checks a signature.
 
-use super::UserInfo;
+use super::{ClientCertificate, UserInfo};
+use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use x509_parser::certificate::X509Certificate;
@@ -12,8 +13,8 @@ const UID_OID: &str = "1.3.6.1.4.1.57683.2";
 /// Where the fingerprint of the certificate is told to those who audit.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
-/// Who a verified leaf certificate (DER) speaks for; `None` if it cannot be read or names nobody.
-pub fn identity(certificate: &[u8]) -> Option<UserInfo> {
+/// User and end of validity of a verified leaf certificate (DER); `None` if it cannot be read or has no common name.
+pub fn identity(certificate: &[u8]) -> Option<ClientCertificate> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let subject = parsed.subject();
     let name = subject.iter_common_name().next()?.as_str().ok().filter(|name| !name.is_empty())?;
@@ -26,7 +27,9 @@ pub fn identity(certificate: &[u8]) -> Option<UserInfo> {
         .unwrap_or_default()
         .to_owned();
     user.extra.insert(CREDENTIAL_ID.into(), vec![format!("X509SHA256={}", fingerprint(certificate))]);
-    Some(user)
+    // A date beyond the calendar never comes.
+    let expires = Timestamp::from_second(parsed.validity().not_after.timestamp()).unwrap_or(Timestamp::MAX);
+    Some(ClientCertificate { user: user.into(), expires })
 }
 
 fn fingerprint(certificate: &[u8]) -> String {
@@ -55,7 +58,8 @@ mod tests {
     fn common_name_is_the_user_and_organization_the_group() {
         let der =
             certificate(&[(DnType::OrganizationName, MASTERS), (DnType::CommonName, "kubernetes-admin")]);
-        let user = identity(&der).unwrap();
+        let ClientCertificate { user, expires } = identity(&der).unwrap();
+        assert_eq!(expires.to_string(), "4096-01-01T00:00:00Z", "rcgen's default");
         assert_eq!(user.username, "kubernetes-admin");
         assert_eq!(user.groups, [MASTERS, AUTHENTICATED]);
         assert!(user.extra[CREDENTIAL_ID][0].starts_with("X509SHA256="));
@@ -64,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_certificate_without_a_name_is_nobody() {
-        assert_eq!(identity(&certificate(&[(DnType::OrganizationName, MASTERS)])), None);
-        assert_eq!(identity(b"not a certificate"), None);
+        assert!(identity(&certificate(&[(DnType::OrganizationName, MASTERS)])).is_none());
+        assert!(identity(b"not a certificate").is_none());
     }
 }

@@ -263,6 +263,7 @@ const NODE: &[Grant] = &[
 const KUBELET_SIM: &[Grant] = &[
     On("create delete get list patch update watch", "-", "nodes"),
     On("get patch update", "-", "nodes/status pods/status"),
+    On("create", "-", "nodes/tunnel"),
     On("delete get list watch", "-", "pods"),
     On("create patch update", "- events.k8s.io", "events"),
     On(READ, "-", "configmaps persistentvolumeclaims persistentvolumes secrets serviceaccounts services"),

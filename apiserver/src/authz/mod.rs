@@ -3,6 +3,7 @@
 
 pub mod authorizer;
 pub mod bootstrap;
+pub mod coverage;
 pub mod policy;
 pub mod rbac;
 pub mod rule;

@@ -181,20 +181,25 @@ fn own_rules(role: &Value) -> impl Iterator<Item = Rule> + '_ {
 /// Computed here rather than waited for, so that an aggregated role is complete as soon as its parts are.
 fn aggregated(role: &Value, all: &[Arc<Value>]) -> Arc<[Rule]> {
     let mut rules = Vec::new();
-    let mut seen = BTreeSet::new();
-    collect(role, all, &mut seen, &mut rules);
+    collect(role, all, &mut BTreeSet::new(), &mut BTreeSet::new(), &mut rules);
     rules.into()
 }
 
-/// `seen` holds the roles on the way here and before: selectors may form a circle.
-fn collect<'v>(role: &'v Value, all: &'v [Arc<Value>], seen: &mut BTreeSet<&'v str>, rules: &mut Vec<Rule>) {
+/// `seen` holds the roles on the way here and before: selectors may form a circle. `known` holds `rules` as a set.
+fn collect<'v>(
+    role: &'v Value,
+    all: &'v [Arc<Value>],
+    seen: &mut BTreeSet<&'v str>,
+    known: &mut BTreeSet<Rule>,
+    rules: &mut Vec<Rule>,
+) {
     if !seen.insert(meta::name(role)) {
         return;
     }
     match role["aggregationRule"]["clusterRoleSelectors"].as_array() {
         None => {
             for rule in own_rules(role) {
-                if !rules.contains(&rule) {
+                if known.insert(rule.clone()) {
                     rules.push(rule);
                 }
             }
@@ -205,7 +210,7 @@ fn collect<'v>(role: &'v Value, all: &'v [Arc<Value>], seen: &mut BTreeSet<&'v s
             let chosen =
                 |other: &Value| selectors.iter().any(|selector| selector.matches(&meta::labels(other)));
             for part in all.iter().filter(|other| chosen(other)) {
-                collect(part, all, seen, rules);
+                collect(part, all, seen, known, rules);
             }
         }
     }

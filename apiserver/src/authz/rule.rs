@@ -4,7 +4,7 @@ use super::{Attributes, Target};
 use serde_json::{Value, json};
 
 /// A `rbac.authorization.k8s.io/v1 PolicyRule`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rule {
     /// Verbs, or `*`.
     pub verbs: Vec<String>,
@@ -88,6 +88,7 @@ impl Rule {
     /// The rule as the smallest grants it consists of: one verb on one resource (and name) of one group, or on one path.
     pub fn atoms(&self) -> impl Iterator<Item = Rule> + '_ {
         let one = |text: &String| vec![text.clone()];
+        // Lazy throughout: the product of what a rule lists can be far larger than memory.
         self.verbs.iter().flat_map(move |verb| {
             let paths =
                 self.urls.iter().map(move |url| Rule { verbs: one(verb), urls: one(url), ..Rule::default() });
@@ -99,12 +100,12 @@ impl Rule {
                         resources: one(resource),
                         ..Rule::default()
                     };
-                    let named: Vec<Rule> =
-                        self.names.iter().map(|name| Rule { names: one(name), ..base.clone() }).collect();
-                    if named.is_empty() { vec![base] } else { named }
+                    let unnamed = self.names.is_empty().then(|| base.clone());
+                    let named = self.names.iter().map(move |name| Rule { names: one(name), ..base.clone() });
+                    unnamed.into_iter().chain(named)
                 })
             });
-            paths.chain(resources).collect::<Vec<_>>()
+            paths.chain(resources)
         })
     }
 
@@ -142,7 +143,7 @@ fn resource_matches(rule: &str, resource: &str, subresource: &str) -> bool {
     }
 }
 
-fn url_matches(rule: &str, path: &str) -> bool {
+pub(super) fn url_matches(rule: &str, path: &str) -> bool {
     match rule.strip_suffix('*') {
         Some(prefix) => path.starts_with(prefix),
         None => rule == path,

@@ -2,8 +2,9 @@
 //! share the work; they are put together in key order, so that the outcome is the same with one thread and with many. Not the
 //! reading of the storage, and not the changes that come later.
 
-use super::entry::{Entry, Malformed};
+use super::entry::Entry;
 use super::kind::Kind;
+use super::set_aside::Unreadable;
 use super::{resource_of, root};
 use crate::storage::Raw;
 use std::collections::BTreeMap;
@@ -16,23 +17,29 @@ const THREADS: usize = 4;
 /// Objects that are worth a thread of their own.
 const SHARE: usize = 2048;
 
-/// Every stored kind with its objects, as of `revision`. `items` are in key order; keys that are none of ours are left out.
-///
-/// # Errors
-/// The first in key order that is not an object.
-pub(super) fn kinds(items: &[Raw], revision: i64) -> Result<BTreeMap<&'static str, Kind>, Malformed> {
+/// Every stored kind with its objects, as of `revision`, and the values that are not objects, in key order. `items` are in key
+/// order; keys of no kind are left out.
+pub(super) fn kinds(items: &[Raw], revision: i64) -> (BTreeMap<&'static str, Kind>, Vec<Unreadable>) {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS);
     let mut by_root: BTreeMap<&'static str, Vec<Arc<Entry>>> =
         kstore_api::kind::stored().map(|resource| (root(resource), Vec::new())).collect();
+    let mut unreadable = Vec::new();
     for part in parts(items, threads.min(items.len() / SHARE)) {
-        for entry in part? {
+        unreadable.extend(part.unreadable);
+        for entry in part.entries {
             by_root.get_mut(root(entry.resource)).expect("every stored kind has its place").push(entry);
         }
     }
-    Ok(by_root.into_iter().map(|(root, entries)| (root, Kind::of(&entries, revision))).collect())
+    let kinds = by_root.into_iter().map(|(root, entries)| (root, Kind::of(&entries, revision))).collect();
+    (kinds, unreadable)
 }
 
-type Part = Result<Vec<Arc<Entry>>, Malformed>;
+/// The outcome of one thread's share of the items, in their order.
+#[derive(Default)]
+struct Part {
+    entries: Vec<Arc<Entry>>,
+    unreadable: Vec<Unreadable>,
+}
 
 /// What some threads, this one among them, make of a part of the items each; in the order of the items.
 fn parts(items: &[Raw], threads: usize) -> Vec<Part> {
@@ -55,8 +62,14 @@ fn parts(items: &[Raw], threads: usize) -> Vec<Part> {
 }
 
 fn entries(items: &[Raw]) -> Part {
-    let ours = items.iter().filter_map(|raw| Some((resource_of(&raw.key)?, raw)));
-    ours.map(|(resource, raw)| Entry::from_raw(resource, raw).map(Arc::new)).collect()
+    let mut part = Part::default();
+    for (resource, raw) in items.iter().filter_map(|raw| Some((resource_of(&raw.key)?, raw))) {
+        match Entry::from_raw(resource, raw) {
+            Ok(entry) => part.entries.push(Arc::new(entry)),
+            Err(error) => part.unreadable.push(Unreadable::new(raw, &error)),
+        }
+    }
+    part
 }
 
 #[cfg(test)]
@@ -77,7 +90,7 @@ mod tests {
     }
 
     fn names(parts: Vec<Part>) -> Vec<String> {
-        parts.into_iter().flat_map(Result::unwrap).map(|entry| entry.name().to_owned()).collect()
+        parts.into_iter().flat_map(|part| part.entries).map(|entry| entry.name().to_owned()).collect()
     }
 
     #[test]
@@ -88,28 +101,34 @@ mod tests {
         for threads in [0, 2, 3, 4, 2000] {
             assert_eq!(names(parts(&items, threads)), alone, "{threads} threads");
         }
-        assert_eq!(parts(&[], 4).into_iter().map(Result::unwrap).map(|part| part.len()).sum::<usize>(), 0);
+        assert_eq!(parts(&[], 4).into_iter().map(|part| part.entries.len()).sum::<usize>(), 0);
     }
 
     #[test]
-    fn of_several_malformed_objects_the_first_is_told() {
+    fn malformed_values_are_set_aside_and_the_others_are_filled_in() {
         let mut items = many();
         for at in [900, 400] {
             items[at].value = "{".into();
         }
         for threads in [1, 2, 4] {
-            let error = parts(&items, threads).into_iter().find_map(Result::err).unwrap();
-            assert!(error.to_string().contains("p0400"), "{error}");
+            let parts = parts(&items, threads);
+            let unreadable = parts.iter().flat_map(|part| &part.unreadable).map(|value| &value.key[..]);
+            assert_eq!(
+                unreadable.collect::<Vec<_>>(),
+                ["/registry/pods/ns/p0400", "/registry/pods/ns/p0900"]
+            );
+            assert_eq!(names(parts).len(), 998);
         }
     }
 
     #[test]
     fn a_filled_kind_is_as_if_its_objects_had_come_one_by_one() {
         let items = many();
-        let kinds = kinds(&items, 9).unwrap();
+        let (kinds, unreadable) = kinds(&items, 9);
+        assert_eq!(unreadable, []);
         let filled = &kinds["/registry/pods"];
         let mut grown = Kind::of(&[], 9);
-        for entry in entries(&items).unwrap() {
+        for entry in entries(&items).entries {
             grown.insert(&entry);
         }
         let pods = kstore_api::kind::lookup("", "v1", "pods").unwrap();

@@ -7,8 +7,6 @@ use super::filter::{Filter, indexed_field};
 use super::objects::Objects;
 use super::recent::Recent;
 use super::watchers::Watchers;
-use crate::storage::RawEvent;
-use kstore_api::kind::Resource;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -56,24 +54,14 @@ impl Kind {
         }
     }
 
-    /// Brings one event into the contents and returns it as a change; `None` if it changes nothing that is shown.
+    /// Brings the new state of one key into the contents and returns it as a change; `None` if it changes nothing that is shown.
+    /// Without a new state (deleted, or not readable any more) the key goes.
     pub(super) fn change(
         &mut self,
-        resource: &'static Resource,
+        key: &str,
         revision: i64,
-        event: &RawEvent,
+        new: Option<Arc<Entry>>,
     ) -> Option<Arc<Change>> {
-        let key = std::str::from_utf8(&event.key).ok()?;
-        let new = match &event.current {
-            Some(raw) => match Entry::from_raw(resource, raw) {
-                Ok(entry) => Some(Arc::new(entry)),
-                Err(error) => {
-                    tracing::error!(%error, "an object is left out of the watch cache");
-                    return None;
-                }
-            },
-            None => None,
-        };
         let old = match &new {
             Some(entry) => self.insert(entry),
             None => self.remove(key),

@@ -14,6 +14,7 @@ mod message;
 mod objects;
 mod recent;
 mod selection;
+mod set_aside;
 mod turns;
 mod watch;
 mod watchers;
@@ -27,6 +28,7 @@ pub use form::{
 };
 pub use objects::Objects;
 pub use selection::{Selected, Snapshot};
+pub use set_aside::Unreadable;
 pub use watch::{Batch, Watch, WatchEnd, WatchStart};
 pub use watchers::Delivery;
 
@@ -38,6 +40,7 @@ use kstore_api::kind::Resource;
 use parking_lot::RwLock;
 use recent::Retained;
 use serde_json::Value;
+use set_aside::SetAside;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -65,6 +68,7 @@ struct State {
     kinds: BTreeMap<&'static str, Kind>,
     retained: Retained,
     next_listener: u64,
+    set_aside: SetAside,
 }
 
 /// Why the cache could not be filled.
@@ -73,9 +77,6 @@ pub enum FillError {
     /// The storage refused the read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// A stored value is not an object.
-    #[error(transparent)]
-    Malformed(#[from] Malformed),
 }
 
 impl Cache {
@@ -166,6 +167,11 @@ impl Cache {
         self.state.read().kinds.get(root(resource))?.objects().get(key).cloned()
     }
 
+    /// The stored value under a key if it is not a valid object, so that no read shows it.
+    pub fn unreadable(&self, key: &str) -> Option<Arc<Unreadable>> {
+        self.state.read().set_aside.get(key).cloned()
+    }
+
     /// The state of the filter's kind, or of a part in which all that match are; and the revision at which it is the whole
     /// truth. Costs nothing but a reference count; what is done with it holds no lock.
     pub fn snapshot(&self, filter: &Filter) -> Snapshot {
@@ -189,11 +195,13 @@ impl Cache {
     fn apply(&self, batch: &RawBatch, turns: &mut Turns) {
         let _span = tracing::debug_span!("cache", revision = batch.revision).entered();
         let mut state = self.state.write();
-        let State { kinds, retained, .. } = &mut *state;
+        let State { kinds, retained, set_aside, .. } = &mut *state;
         for event in &batch.events {
             let Some(resource) = resource_of(&event.key) else { continue };
+            let Ok(key) = std::str::from_utf8(&event.key) else { continue };
+            let new = set_aside.read(resource, key, event.current.as_ref());
             let kind = kinds.get_mut(root(resource)).expect("every stored kind has its place");
-            if let Some(change) = kind.change(resource, batch.revision, event) {
+            if let Some(change) = kind.change(key, batch.revision, new) {
                 kind.watchers.dispatch(&change, turns);
                 retained.push(kinds, root(resource), change);
             }
@@ -246,11 +254,12 @@ impl State {
     async fn read(storage: &SharedStorage) -> Result<(Self, i64, Box<dyn RawWatch>), FillError> {
         let revision = storage.revision().await?;
         let page = storage.list(ROOT, &crate::storage::prefix_end(ROOT), 0, revision).await?;
-        let kinds = fill::kinds(&page.items, revision)?;
+        let (kinds, unreadable) = fill::kinds(&page.items, revision);
         drop(page);
         // Everything, not only ROOT: the cache must hear of every revision to know how far it has come.
         let watch = storage.watch("", revision).await?;
-        Ok((Self { kinds, retained: Retained::default(), next_listener: 0 }, revision, watch))
+        let set_aside = SetAside::of(unreadable);
+        Ok((Self { kinds, retained: Retained::default(), next_listener: 0, set_aside }, revision, watch))
     }
 
     fn snapshot(&self, filter: &Filter, revision: i64) -> Snapshot {

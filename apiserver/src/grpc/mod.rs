@@ -1,5 +1,6 @@
 //! The gRPC door `kstore.v1`: messages → [`Request`] → pipeline → messages. One verb per file; the contract is in the proto file.
 
+pub(crate) mod authenticate;
 mod bind;
 mod create;
 mod deadline;
@@ -8,20 +9,20 @@ mod get;
 mod list;
 mod patch;
 mod transact;
-mod tunnel;
+pub(crate) mod tunnel;
 mod update;
 mod watch;
 
 use crate::access;
-use crate::authn::UserInfo;
-use crate::error::{timed_out, to_grpc};
+use crate::agent::{check_field_manager, default_field_manager, user_agent};
+use crate::authn::{Peer, UserInfo};
+use crate::error::{invalid_option_of, timed_out, to_grpc};
 use crate::fence::Fence;
 use crate::limits;
 use crate::pipeline::{Answer, Pipeline, Refused, in_version};
 use crate::request::{Action, Books, FieldValidation, Request, Target, WriteOptions};
 use crate::tunnel::Tunnels;
 use bytes::Bytes;
-use http::header::USER_AGENT;
 use kstore_api::kind::{self, Resource};
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
@@ -50,6 +51,10 @@ struct Caller {
     field_manager: String,
     /// How long the caller waits for the answer.
     timeout: Option<Duration>,
+    /// Whether the caller came over the network, and not from within this process.
+    is_remote: bool,
+    /// How long its credentials are still good, if they expire.
+    credentials: Option<Duration>,
 }
 
 impl Grpc {
@@ -62,14 +67,24 @@ impl Grpc {
         let headers: &http::HeaderMap = request.metadata().as_ref();
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         // What a connection put into the request's extensions, tonic has put into the call's.
-        let identified = self.pipeline.authenticate(request.extensions().get(), headers);
-        let identified = tracing::Instrument::instrument(identified, tracing::debug_span!("authn")).await;
-        let user = identified.map_err(|status| to_grpc(&status))?;
+        let user = match request.extensions().get() {
+            Some(authenticate::Authenticated(user)) => user.clone(),
+            None => {
+                let identified = self.pipeline.authenticate(request.extensions().get(), headers);
+                let identified = tracing::Instrument::instrument(identified, tracing::debug_span!("authn"));
+                identified.await.map_err(|status| to_grpc(&status))?
+            }
+        };
         access::authenticated(request.extensions(), &user);
-        let agent = text(USER_AGENT.as_str()).to_owned();
+        let agent = user_agent(headers);
         let field_manager = match text("kstore-field-manager") {
-            "" => agent.split('/').next().unwrap_or_default().to_owned(),
-            manager => manager.to_owned(),
+            "" => default_field_manager(&agent),
+            manager => {
+                check_field_manager(manager).map_err(|problem| {
+                    to_grpc(&invalid_option_of("WriteOptions", "kstore-field-manager", &problem))
+                })?;
+                manager.to_owned()
+            }
         };
         let fence = Fence::of(headers).map_err(|status| to_grpc(&status))?;
         let causes = crate::rest::causes(text("kstore-cause"));
@@ -77,7 +92,10 @@ impl Grpc {
         if timeout.is_some_and(|timeout| timeout.is_zero()) {
             return Err(to_grpc(&timed_out()));
         }
-        Ok(Caller { user, causes, fence, agent, field_manager, timeout })
+        let peer = request.extensions().get();
+        let is_remote = matches!(peer, Some(Peer::Tls { .. }));
+        let credentials = self.pipeline.credentials_last(peer, headers);
+        Ok(Caller { user, causes, fence, agent, field_manager, timeout, is_remote, credentials })
     }
 
     /// Runs a unary request and answers with its object.
@@ -133,7 +151,7 @@ fn object_of(resource: &'static Resource, answer: Answer) -> Result<pb::Object, 
 
 impl Caller {
     fn request(self, target: Target, action: Action) -> Request {
-        let Self { user, agent, causes, fence, field_manager: _, timeout } = self;
+        let Self { user, agent, causes, fence, timeout, .. } = self;
         Request { user, agent, causes, fence, stage: None, timeout, target, action }
     }
 

@@ -1,10 +1,12 @@
 //! Tunnel: whoever runs nodes opens it, and through it the server reaches them.
 
 use super::{Caller, Grpc, Streamed};
+use crate::authn::UserInfo;
 use crate::authz::{Attributes, Decision, Target};
-use crate::error::to_grpc;
+use crate::error::{of_read, to_grpc};
 use crate::limits;
-use crate::tunnel::{Link, Outbox, Tunnels};
+use crate::pipeline::Pipeline;
+use crate::tunnel::{self, Link, Outbox, Tunnels};
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
 use pb::tunnel_up::Message as Up;
@@ -27,32 +29,46 @@ pub(super) async fn serve(
             return Err(to_grpc(&Status::bad_request(text)));
         }
     };
-    may_serve(door, &caller, &nodes.names)?;
+    // Permissions are judged by everything that was answered before the tunnel came.
+    door.pipeline.cache().fresh().await.map_err(|error| to_grpc(&of_read(error)))?;
     let (link, outbox) = Link::new();
-    door.tunnels.serve(&link, nodes.names);
+    claim(door, &caller, &link, nodes.names)?;
     let end = End { tunnels: door.tunnels.clone(), link };
     let stream = messages(door.clone(), caller, up, outbox, end, door.stop.clone());
     Ok(tonic::Response::new(Box::pin(stream)))
 }
 
-/// Reaching a node is a kubelet's business: whoever may update its status may.
-fn may_serve(door: &Grpc, caller: &Caller, names: &[String]) -> Result<(), tonic::Status> {
+/// Claims the nodes for a tunnel, if its caller may serve them all and nobody else does.
+fn claim(door: &Grpc, caller: &Caller, link: &Arc<Link>, names: Vec<String>) -> Result<(), tonic::Status> {
     let authorizer = door.pipeline.authorizer();
-    let asked = |name| {
-        let (group, resource, subresource, namespace) = ("", "nodes", "status", "");
-        let target = Target::Resource { group, resource, subresource, namespace, name };
-        Attributes { user: &caller.user, verb: "update", target }
+    // A tunnel to nowhere needs the permission for all nodes.
+    let refused = match names.is_empty() {
+        true => Some(""),
+        false => door.tunnels.forbidden(&caller.user, &names),
     };
-    if matches!(authorizer.decide(&asked("")), Decision::Allow(_)) {
-        return Ok(());
+    if let Some(name) = refused {
+        authorizer.check(&asked(&caller.user, name)).map_err(|status| to_grpc(&status))?;
+        if !names.is_empty() {
+            let text = format!("user {:?} serves its own node only, not {name:?}", caller.user.username);
+            return Err(tonic::Status::permission_denied(text));
+        }
     }
-    let refused = match names.iter().find_map(|name| authorizer.check(&asked(name)).err()) {
-        Some(refused) => Some(refused),
-        // A tunnel to nowhere is nobody's right.
-        None if names.is_empty() => authorizer.check(&asked("")).err(),
-        None => None,
-    };
-    refused.map_or(Ok(()), |status| Err(to_grpc(&status)))
+    door.tunnels.serve(link, &caller.user, names).map_err(|claimed| {
+        tracing::warn!(user = caller.user.username, %claimed, "a tunnel is refused");
+        tonic::Status::already_exists(claimed.to_string())
+    })
+}
+
+/// The permission to serve a node.
+fn asked<'a>(user: &'a UserInfo, name: &'a str) -> Attributes<'a> {
+    let (resource, subresource) = tunnel::RESOURCE;
+    let target = Target::Resource { group: "", resource, subresource, namespace: "", name };
+    Attributes { user, verb: tunnel::VERB, target }
+}
+
+/// Judges by the permissions of a cluster who may serve which node.
+pub(crate) fn may_serve(pipeline: Arc<Pipeline>) -> impl Fn(&UserInfo, &str) -> bool + Send + Sync {
+    move |user, node| matches!(pipeline.authorizer().decide(&asked(user, node)), Decision::Allow(_))
 }
 
 /// Ends the tunnel with the stream of its messages, however that ends.
@@ -106,11 +122,7 @@ fn receive(
     message: pb::TunnelUp,
 ) -> Result<(), tonic::Status> {
     match message.message {
-        Some(Up::Nodes(nodes)) => {
-            may_serve(door, caller, &nodes.names)?;
-            door.tunnels.serve(link, nodes.names);
-            Ok(())
-        }
+        Some(Up::Nodes(nodes)) => claim(door, caller, link, nodes.names),
         Some(message) => {
             let refused = |violation: crate::tunnel::Violation| Status::bad_request(violation.to_string());
             link.receive(message).map_err(|violation| to_grpc(&refused(violation)))

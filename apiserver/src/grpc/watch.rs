@@ -3,7 +3,7 @@
 use super::list::{bytes_of, filter};
 use super::{Grpc, Streamed, target};
 use crate::cache::{Batch, Delivery, Filter, Watch, WatchEnd, WatchStart};
-use crate::error::{of_watch_end, timed_out, to_grpc};
+use crate::error::{no_such_method, of_read, of_watch_end, timed_out, to_grpc};
 use crate::limits;
 use crate::request::Target;
 use kstore_api::kind::Resource;
@@ -27,18 +27,33 @@ pub(super) async fn serve(
         let text = format!("a watch has 1 to {} selectors", limits::WATCH_SELECTORS);
         return Err(to_grpc(&Status::bad_request(text)));
     }
+    // Permissions are judged by everything that was answered before this call came.
+    door.pipeline.cache().fresh().await.map_err(|error| to_grpc(&of_read(error)))?;
     let mut filters = Vec::with_capacity(message.selectors.len());
     let mut resources = Vec::with_capacity(message.selectors.len());
     for selector in message.selectors {
         let target: Target = target(selector.r#ref)?;
         let checked = door.pipeline.check(&caller.user, "watch", &target, &target.name);
         checked.map_err(|status| to_grpc(&status))?;
+        // The permission for `pods/log` is none for pods: only whole objects can be watched.
+        if !target.subresource.is_empty() || !target.resource.verbs.contains(&"watch") {
+            return Err(to_grpc(&no_such_method()));
+        }
         filters.push(filter(&target, &selector.label_selector, &selector.field_selector)?);
         resources.push(target.resource);
     }
     let watch = begin(door, filters, message.after_revision).await.map_err(|status| to_grpc(&status))?;
-    let ending =
-        Ending { stop: door.stop.clone(), at: caller.timeout.map(|timeout| Instant::now() + timeout) };
+    let now = Instant::now();
+    // As over REST. A component in this process ends with it.
+    let longest = caller
+        .is_remote
+        .then(|| limits::WATCH_TIMEOUT.mul_f64(1.0 + door.pipeline.nondet().rng.unit()))
+        .map(|longest| caller.credentials.map_or(longest, |credentials| longest.min(credentials)));
+    let ending = Ending {
+        stop: door.stop.clone(),
+        timeout: caller.timeout.map(|timeout| now + timeout),
+        longest: longest.map(|longest| now + longest),
+    };
     let stream = batches(watch, resources, message.progress, ending);
     Ok(tonic::Response::new(Box::pin(stream)))
 }
@@ -52,23 +67,28 @@ async fn begin(door: &Grpc, filters: Vec<Filter>, after: i64) -> Result<Watch, S
 struct Ending {
     stop: CancellationToken,
     /// When the time is over that the client named.
-    at: Option<Instant>,
+    timeout: Option<Instant>,
+    /// When the server ends it, or the client's credentials expire: the client resumes from what it saw.
+    longest: Option<Instant>,
 }
 
 impl Ending {
-    /// Waits for the end; what is told then.
-    async fn wait(&self) -> Status {
-        let time_is_over = async {
-            match self.at {
-                Some(at) => sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
+    /// Waits for the end; with what the client is told then, `None` for an end without an error.
+    async fn wait(&self) -> Option<Status> {
         tokio::select! {
             biased;
-            () = self.stop.cancelled() => of_watch_end(&WatchEnd::Closed),
-            () = time_is_over => timed_out(),
+            () = self.stop.cancelled() => Some(of_watch_end(&WatchEnd::Closed)),
+            () = reached(self.timeout) => Some(timed_out()),
+            () = reached(self.longest) => None,
         }
+    }
+}
+
+/// Returns at a time; never without one.
+async fn reached(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -86,7 +106,10 @@ fn batches(
         loop {
             let batch = tokio::select! {
                 biased;
-                status = ending.wait() => Err(status),
+                status = ending.wait() => match status {
+                    Some(status) => Err(status),
+                    None => break,
+                },
                 batch = watch.next() => batch.map_err(|end| of_watch_end(&end)),
                 () = sleep_until(next_progress), if progress => {
                     next_progress = Instant::now() + PROGRESS_INTERVAL;

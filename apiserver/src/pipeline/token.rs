@@ -5,6 +5,7 @@ use crate::authn::service_account::{Unknown, bearer};
 use crate::authn::{self, Peer, UserInfo};
 use crate::decode::{self, Expected};
 use crate::error;
+use crate::limits;
 use crate::request::{Body, GetOptions, Request, WriteOptions};
 use crate::token::request::claims;
 use http::HeaderMap;
@@ -13,6 +14,7 @@ use kstore_api::meta;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 
 impl Pipeline {
@@ -39,12 +41,25 @@ impl Pipeline {
             }
             _ => None,
         };
-        let look = |bearer| authn::authenticate_peer(peer, headers, bearer, &self.authorizer);
+        let terms = authn::Terms { now: self.nondet.clock.now(), anonymous: self.anonymous };
+        let look = |bearer| authn::authenticate_peer(peer, headers, bearer, &self.authorizer, terms);
         match look(bearer.clone()) {
             // Whoever was just allowed to act as another may do so: a refusal counts only once everything answered is seen.
             Err(status) if status.code == 403 && self.cache().fresh().await.is_ok() => look(bearer),
             verdict => verdict,
         }
+    }
+
+    /// How long the credentials of a request are still good; `None` if they do not expire. For watches, which go on for longer than the
+    /// request is judged.
+    pub(crate) fn credentials_last(&self, peer: Option<&Peer>, headers: &HeaderMap) -> Option<Duration> {
+        let expires = match peer? {
+            Peer::InProcess(_) => return None,
+            Peer::Tls { certificate: Some(certificate), .. } => certificate.expires,
+            Peer::Tls { certificate: None, .. } => self.tokens.as_ref()?.expires(&bearer(headers)?)?,
+        };
+        let left = expires.duration_since(self.nondet.clock.now());
+        Some(Duration::try_from(left).unwrap_or_default().min(limits::WATCH_TIMEOUT_MAX))
     }
 
     /// Who a token speaks for, and for which of the audiences it is good.

@@ -47,6 +47,9 @@ impl Pipeline {
     async fn transact_placed(&self, transaction: &Transaction) -> Result<Transacted, Status> {
         let _place = self.in_flight.write_place(&self.metrics).await?;
         if let Some(fence) = &transaction.fence {
+            // A refused fence names the Lease's holder, so only callers who may do what they ask learn it.
+            self.cache().fresh().await.map_err(error::of_read)?;
+            self.authorize_all(transaction)?;
             self.registry.check_fence(fence).await?;
         }
         let mandate = Mandate {
@@ -69,6 +72,19 @@ impl Pipeline {
                 return Ok(Transacted { answers: answers.into_iter().map(settle).collect(), revision });
             }
         }
+    }
+
+    /// May the caller do all of this?
+    fn authorize_all(&self, transaction: &Transaction) -> Result<(), Status> {
+        for (index, step) in transaction.steps.iter().enumerate() {
+            let (target, verb) = match step {
+                Step::Act(target, action) => (target, action.verb()),
+                Step::Check(target, _) => (target, "get"),
+            };
+            let allowed = self.check(&transaction.user, verb, target, &target.name);
+            allowed.map_err(|status| error::of_operation(index, status))?;
+        }
+        Ok(())
     }
 
     async fn stage_all(
@@ -127,10 +143,10 @@ impl Pipeline {
         target: &Target,
         expectation: &Expectation,
     ) -> Result<(), Status> {
-        if !target.resource.is_stored() || target.name.is_empty() {
-            return Err(Status::bad_request("a check names one stored object"));
-        }
         self.check(&transaction.user, "get", target, &target.name)?;
+        if !target.resource.is_stored() || target.name.is_empty() || !target.subresource.is_empty() {
+            return Err(Status::bad_request("a check names one stored object, and no subresource"));
+        }
         let entry = self.registry.expect_staged(target, stage)?;
         let wanted = match (&entry, expectation) {
             (None, Expectation::Absent) => return Ok(()),

@@ -46,6 +46,9 @@ impl Registry {
         dry_run: bool,
         mut admit: impl FnMut(&Value) -> Result<(), Status> + Send,
     ) -> Result<Deleted, Status> {
+        if let Some(deleted) = self.delete_unreadable(target, options, &mandate, dry_run, &mut admit).await? {
+            return Ok(deleted);
+        }
         let now = self.nondet.clock.now_seconds();
         let decide = |current: Option<&Value>| {
             let current = current.ok_or_else(|| super::not_found(target))?;
@@ -191,7 +194,11 @@ fn collection_finalizers(resource: &Resource, current: &Value, options: &DeleteO
     next
 }
 
-fn check_preconditions(target: &Target, current: &Value, options: &DeleteOptions) -> Result<(), Status> {
+pub(super) fn check_preconditions(
+    target: &Target,
+    current: &Value,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
     let uid = current["metadata"]["uid"].as_str().unwrap_or_default();
     if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {
         return Err(error::uid_precondition(target, wanted, uid));

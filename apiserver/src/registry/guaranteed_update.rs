@@ -102,6 +102,10 @@ impl Registry {
                 }
                 step => step,
             };
+            let step = step.map_err(|refused| match self.cache.unreadable(&key) {
+                Some(value) if current.is_none() => super::unreadable::status(&value),
+                _ => refused,
+            });
             match self.attempt(target, current.as_ref(), step?, &mandate, dry_run).await? {
                 Attempt::Done(updated) => return Ok(updated),
                 Attempt::Lost(newer) => {

@@ -127,7 +127,7 @@ impl Registry {
     /// The only object that can match, as it was.
     async fn list_one(&self, options: &ListOptions, key: &str, revision: i64) -> Result<Listed, Status> {
         let read = self.cache.storage().get(key, revision).await.map_err(error::of_read)?;
-        let entry = read.map(|raw| entry_of(options.filter.resource, &raw)).transpose()?;
+        let entry = read.and_then(|raw| entry_of(options.filter.resource, &raw).ok());
         let items = entry.filter(|entry| options.filter.matches(entry)).map(Arc::new);
         Ok(Listed { items: items.into_iter().collect(), ..Listed::empty(revision) })
     }
@@ -155,7 +155,8 @@ impl Registry {
                     listed.remaining = (!filter.selects()).then_some(page.count - read as i64);
                     return Ok(listed);
                 }
-                let entry = shared_entry(filter.resource, raw, now)?;
+                // A value that is no object is left out, as the cache leaves it out.
+                let Ok(entry) = shared_entry(filter.resource, raw, now) else { continue };
                 if filter.matches(&entry) {
                     listed.items.push(entry);
                 }

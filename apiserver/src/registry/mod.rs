@@ -8,6 +8,7 @@ mod guaranteed_update;
 mod list;
 mod service;
 mod stage;
+mod unreadable;
 
 pub use delete::{DeletePlan, Deleted, plan_delete, removed_by_update};
 pub use guaranteed_update::{Next, UpdateEffect, Updated};
@@ -76,13 +77,21 @@ impl Registry {
             return self.get_exact(target, options.exact).await;
         }
         self.not_older_than(options.not_older_than).await?;
-        self.cache.get(target.resource, &target.key()).ok_or_else(|| not_found(target))
+        self.cache.get(target.resource, &target.key()).ok_or_else(|| self.absent(target))
     }
 
     async fn get_exact(&self, target: &Target, revision: i64) -> Result<Arc<Entry>, Status> {
         let read = self.cache.storage().get(&target.key(), revision).await;
         let raw = read.map_err(error::of_read)?.ok_or_else(|| not_found(target))?;
         entry_of(target.resource, &raw).map(Arc::new)
+    }
+
+    /// Why the cache does not show an object: there is none, or its stored value cannot be read.
+    fn absent(&self, target: &Target) -> Status {
+        match self.cache.unreadable(&target.key()) {
+            Some(unreadable) => unreadable::status(&unreadable),
+            None => not_found(target),
+        }
     }
 
     /// Waits until the cache is current; returns the revision at which it is.

@@ -56,6 +56,22 @@ impl Rest {
         self.pipeline.metrics().begin(kind, false).end(code);
     }
 
+    /// May the caller send the body of this request? Allowed by the permissions at hand: the pipeline judges the request by the newest
+    /// ones, after it was read.
+    pub(super) async fn may_write(
+        &self,
+        parts: &Parts,
+        user: &UserInfo,
+        place: &Place,
+    ) -> Result<(), Status> {
+        let verb = router::verb(&parts.method, !place.name.is_empty(), false);
+        match self.pipeline.authorizer().check(&attributes(user, &verb, place, &place.name)) {
+            Ok(()) => Ok(()),
+            // The permission may just have been given.
+            Err(_) => self.may(parts, user, place).await,
+        }
+    }
+
     /// May the caller do this? A refusal counts only once everything that was answered before this request can be seen.
     async fn may(&self, parts: &Parts, user: &UserInfo, place: &Place) -> Result<(), Status> {
         self.pipeline.cache().fresh().await.map_err(crate::error::of_read)?;
@@ -68,18 +84,22 @@ impl Rest {
             Some(selected) if !named && matches!(verb.as_str(), "list" | "watch") => selected,
             _ => place.name.clone(),
         };
-        let own = place.group.is_empty() && place.resource == "namespaces";
-        let target = Target::Resource {
-            group: &place.group,
-            resource: &place.resource,
-            subresource: &place.subresource,
-            // A request about a namespace object is also a request in that namespace.
-            namespace: if own { &place.name } else { &place.namespace },
-            name: &name,
-        };
         let began = Instant::now();
-        let verdict = self.pipeline.authorizer().check(&Attributes { user, verb: &verb, target });
+        let verdict = self.pipeline.authorizer().check(&attributes(user, &verb, place, &name));
         self.pipeline.metrics().authorized(verdict.is_ok(), began.elapsed());
         verdict
     }
+}
+
+fn attributes<'a>(user: &'a UserInfo, verb: &'a str, place: &'a Place, name: &'a str) -> Attributes<'a> {
+    let own = place.group.is_empty() && place.resource == "namespaces";
+    let target = Target::Resource {
+        group: &place.group,
+        resource: &place.resource,
+        subresource: &place.subresource,
+        // A request about a namespace object is also a request in that namespace.
+        namespace: if own { &place.name } else { &place.namespace },
+        name,
+    };
+    Attributes { user, verb, target }
 }

@@ -27,19 +27,21 @@ pub mod openapi;
 pub mod version;
 
 use crate::access;
+use crate::agent::user_agent;
+use crate::anonymous_slots::AnonymousSlots;
 use crate::authn::UserInfo;
+use crate::body_budget::BodyBudget;
 use crate::fence::Fence;
 use crate::limits;
 use crate::pipeline::{Pipeline, measured_as};
 use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
 use crate::tunnel::Tunnels;
 use axum::body::Body as HttpBody;
-use bytes::Bytes;
 use futures::FutureExt as _;
-use http::header::{USER_AGENT, X_CONTENT_TYPE_OPTIONS};
+use http::header::X_CONTENT_TYPE_OPTIONS;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body::Body as _;
 use kstore_api::patch::PatchType;
 use kstore_api::status::Status;
 use query::Query;
@@ -65,6 +67,7 @@ pub struct Rest {
     pipeline: Arc<Pipeline>,
     paths: path::Paths,
     streams: stream::Streams,
+    bodies: BodyBudget,
     stop: CancellationToken,
 }
 
@@ -78,7 +81,13 @@ impl Rest {
         stop: CancellationToken,
     ) -> Self {
         let streams = stream::Streams::new(pipeline.clone(), tunnels, stop.clone());
-        Self { paths: path::Paths::new(pipeline.clone(), &advertised, stop.clone()), pipeline, streams, stop }
+        let paths = path::Paths::new(pipeline.clone(), &advertised, stop.clone());
+        Self { paths, pipeline, streams, bodies: BodyBudget::default(), stop }
+    }
+
+    /// With a budget for request bodies that others share.
+    pub(crate) fn with_body_budget(self, bodies: BodyBudget) -> Self {
+        Self { bodies, ..self }
     }
 
     /// Serves one HTTP request. The connection has put its [`Peer`](crate::authn::Peer) into the extensions. A panic is answered with
@@ -119,6 +128,10 @@ impl Rest {
             }
             Err(status) => return refusal_as(&status, content::of_status(&parts.headers)),
         };
+        let _slot = match AnonymousSlots::enter(&parts.extensions, &user) {
+            Ok(slot) => slot,
+            Err(status) => return refusal_as(&status, content::of_status(&parts.headers)),
+        };
         match router::route(parts.uri.path()) {
             Route::Path => self.paths.serve(&parts, &user).await,
             Route::UnknownGroup(place) => self.refuse_group(&parts, &user, &place).await,
@@ -152,6 +165,12 @@ impl Rest {
         let offer = content::Offer::of(resource, &path.subresource, watches);
         let agreed = content::accepted(&parts.headers, query.pretty(), offer)
             .and_then(|accepted| Ok((accepted, include(accepted, &query)?)));
+        // Who may not write hears that before a byte of the body is read.
+        if !body.is_end_stream() && self.may_write(&parts, &user, &path.place()).await.is_err() {
+            let response = self.refuse(&parts, &user, &path.place(), Status::no_such_route()).await;
+            self.count(operation, &path, response.status().as_u16());
+            return response;
+        }
         let asked = match agreed {
             Ok(agreed) => self.asked(&parts, body, operation, &path, &query).await.and_then(|asked| {
                 let socket = watches.then(|| stream::Handshake::of(&mut parts)).transpose()?.flatten();
@@ -167,6 +186,8 @@ impl Rest {
                 return response;
             }
         };
+        let credentials =
+            watches.then(|| self.pipeline.credentials_last(parts.extensions.get(), &parts.headers)).flatten();
         let request = asked.by(user, path);
         let watch = match &request.action {
             Action::Watch(options) => (options.timeout_seconds, options.bookmarks, options.mark_initial_end),
@@ -179,6 +200,7 @@ impl Rest {
             gzip: content::takes_gzip(&parts.headers),
             watch: watch::Ending {
                 timeout_seconds: watch.0,
+                credentials,
                 bookmarks: watch.1,
                 mark_initial_end: watch.2,
                 stop: self.stop.clone(),
@@ -212,7 +234,7 @@ impl Rest {
         query: &Query,
     ) -> Result<Asked, Status> {
         let headers = &parts.headers;
-        let agent = header(headers, USER_AGENT.as_str()).to_owned();
+        let agent = user_agent(headers);
         let fence = Fence::of(headers)?;
         let resource = path.resource;
         let operation = operation.ok_or_else(crate::error::no_such_method)?;
@@ -227,25 +249,49 @@ impl Rest {
             Operation::Get => Action::Get(query.get_options()?),
             Operation::List => Action::List(query.list_options(filter()?)?),
             Operation::Watch => Action::Watch(query.watch_options(filter()?)?),
-            Operation::Create => Action::Create(read_body(headers, body).await?, options),
-            Operation::Update => Action::Update(read_body(headers, body).await?, options),
+            Operation::Create => Action::Create(self.read_body(headers, body).await?, options),
+            Operation::Update => Action::Update(self.read_body(headers, body).await?, options),
             Operation::Patch => {
                 let patch = content::patch_type(headers)?;
                 check_apply(patch, query)?;
-                Action::Patch(patch, read(body).await?, options)
+                Action::Patch(patch, self.bodies.read(body).await?, options)
             }
             Operation::Delete => {
-                let (delete, options) = delete_options(headers, body, query, options).await?;
+                let (delete, options) = self.delete_options(headers, body, query, options).await?;
                 Action::Delete(delete, options)
             }
             Operation::DeleteCollection => {
                 let list = query.list_options(filter()?)?;
-                let (delete, options) = delete_options(headers, body, query, options).await?;
+                let (delete, options) = self.delete_options(headers, body, query, options).await?;
                 Action::DeleteCollection(list, delete, options)
             }
         };
         let causes = causes(header(headers, CAUSE));
         Ok(Asked { agent, causes, fence, timeout, subresource, action })
+    }
+
+    /// Delete options from the body, or from the query when there is no body.
+    async fn delete_options(
+        &self,
+        headers: &HeaderMap,
+        body: HttpBody,
+        query: &Query,
+        options: WriteOptions,
+    ) -> Result<(DeleteOptions, WriteOptions), Status> {
+        let bytes = self.bodies.read(body).await?;
+        if bytes.is_empty() {
+            return Ok((query.delete_options()?, options));
+        }
+        let format = content::body_format(headers)?;
+        let tree = crate::decode::tree(&Body { format, bytes })?;
+        check_delete_options(&tree)?;
+        let dry_run = options.dry_run || is_dry_run(&tree)?;
+        Ok((delete_options_of(&tree)?, WriteOptions { dry_run, ..options }))
+    }
+
+    async fn read_body(&self, headers: &HeaderMap, body: HttpBody) -> Result<Body, Status> {
+        let format = content::body_format(headers)?;
+        Ok(Body { format, bytes: self.bodies.read(body).await? })
     }
 }
 
@@ -286,21 +332,6 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-async fn read_body(headers: &HeaderMap, body: HttpBody) -> Result<Body, Status> {
-    let format = content::body_format(headers)?;
-    Ok(Body { format, bytes: read(body).await? })
-}
-
-async fn read(body: HttpBody) -> Result<Bytes, Status> {
-    match Limited::new(body, limits::BODY_BYTES).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
-            Err(Status::too_large(&format!("limit is {}", limits::BODY_BYTES)))
-        }
-        Err(error) => Err(Status::bad_request(format!("the request body could not be read: {error}"))),
-    }
-}
-
 /// An apply says who applies; nothing else may be forced.
 fn check_apply(patch: PatchType, query: &Query) -> Result<(), Status> {
     match (patch, query.get("fieldManager"), query.get("force")) {
@@ -314,24 +345,6 @@ fn check_apply(patch: PatchType, query: &Query) -> Result<(), Status> {
             Err(crate::error::invalid_option_of("PatchOptions", "force", problem))
         }
     }
-}
-
-/// Delete options from the body, or from the query when there is no body.
-async fn delete_options(
-    headers: &HeaderMap,
-    body: HttpBody,
-    query: &Query,
-    options: WriteOptions,
-) -> Result<(DeleteOptions, WriteOptions), Status> {
-    let bytes = read(body).await?;
-    if bytes.is_empty() {
-        return Ok((query.delete_options()?, options));
-    }
-    let format = content::body_format(headers)?;
-    let tree = crate::decode::tree(&Body { format, bytes })?;
-    check_delete_options(&tree)?;
-    let dry_run = options.dry_run || is_dry_run(&tree)?;
-    Ok((delete_options_of(&tree)?, WriteOptions { dry_run, ..options }))
 }
 
 /// A body that is something else must not delete: its author meant another request.

@@ -2,6 +2,7 @@
 
 use super::list_query::revision;
 use super::router::decode_query;
+use crate::agent::{check_field_manager, default_field_manager};
 use crate::request::{Books, DeleteOptions, FieldValidation, GetOptions, Propagation, WriteOptions};
 use kstore_api::status::Status;
 
@@ -105,15 +106,11 @@ impl Query {
             }
         };
         let field_manager = match self.get("fieldManager") {
-            "" => agent.split('/').next().unwrap_or_default().to_owned(),
-            manager if manager.len() > 128 => {
-                return Err(refused("fieldManager", "Too long: may not be more than 128 bytes".into()));
+            "" => default_field_manager(agent),
+            manager => {
+                check_field_manager(manager).map_err(|problem| refused("fieldManager", problem))?;
+                manager.to_owned()
             }
-            manager if manager.chars().any(char::is_control) => {
-                let problem = format!("Invalid value: {manager:?}: should only contain printable characters");
-                return Err(refused("fieldManager", problem));
-            }
-            manager => manager.to_owned(),
         };
         Ok(WriteOptions {
             dry_run,

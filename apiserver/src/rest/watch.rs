@@ -33,6 +33,8 @@ pub(super) enum WatchForm {
 pub struct Ending {
     /// Seconds until the server ends it; 0: a default with jitter.
     pub timeout_seconds: u64,
+    /// How long the client's credentials are still good, if they expire: the watch ends then at the latest.
+    pub credentials: Option<Duration>,
     /// Whether bookmarks are sent.
     pub bookmarks: bool,
     /// Whether a bookmark marks the end of the initial state, and the revision that it must have reached.
@@ -95,8 +97,9 @@ fn events(
             let next = tokio::select! {
                 biased;
                 () = stopped.as_mut() => Next::Stop,
-                batch = watch.next() => Next::Batch(batch),
+                // Before the events: a watch that always has some would never hear of its time otherwise.
                 () = alarm.as_mut() => if alarm.deadline() < deadline { Next::Bookmark } else { Next::Timeout },
+                batch = watch.next() => Next::Batch(batch),
             };
             let ends = matches!(next, Next::Timeout);
             if matches!(next, Next::Bookmark) {
@@ -137,10 +140,11 @@ fn events(
 }
 
 fn length(ending: &Ending, nondet: &Nondet) -> Duration {
-    match ending.timeout_seconds {
+    let length = match ending.timeout_seconds {
         0 => limits::WATCH_TIMEOUT.mul_f64(1.0 + nondet.rng.unit()),
-        seconds => Duration::from_secs(seconds),
-    }
+        seconds => Duration::from_secs(seconds).min(limits::WATCH_TIMEOUT_MAX),
+    };
+    ending.credentials.map_or(length, |credentials| length.min(credentials))
 }
 
 struct Encoder {

@@ -1,14 +1,17 @@
 //! One connection over an in-memory pipe, with a router that refuses before it reads.
 
+use super::connection::{Shared, speak};
 use super::*;
 use crate::authn::Peer;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt as _, Full};
+use hyper_util::rt::TokioIo;
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 use tonic::transport::{Channel, Endpoint};
+use tower::ServiceExt as _;
 
 /// Connections for a client, and the ends for the server.
 fn pipes() -> (Endpoint, impl Fn() -> DuplexStream + Send + Clone, mpsc::UnboundedReceiver<DuplexStream>) {
@@ -59,11 +62,12 @@ async fn watches_survive_thousands_of_requests_that_were_refused_before_their_bo
         async move { Ok::<_, Infallible>(TokioIo::new(near)) }
     });
     let channel = endpoint.connect_with_connector_lazy(connect);
+    let place = Connections::new(1).place([127, 0, 0, 1].into()).await;
     let serving = {
-        let (router, stop) = (router.clone(), stop.clone());
+        let shared = Shared { router, grpc: None, stop: stop.clone() };
         tokio::spawn(async move {
             let far = accepted.recv().await.unwrap();
-            let ended = speak(router, peer, far, stop).await;
+            let ended = speak(shared, peer, far, place).await;
             (ended.map_err(|error| error.to_string()), accepted.try_recv().is_ok())
         })
     };

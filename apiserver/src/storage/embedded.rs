@@ -22,11 +22,24 @@ use tokio::time::Instant;
 /// live up to this much longer than asked, as in Kubernetes.
 const LEASE_SHARE: Duration = Duration::from_secs(60);
 
+/// Keys that share one lease at most; the next key begins another. A lease takes all its keys with it in one revision, and a watcher
+/// takes a revision whole: a minute of many events would overrun it. Kubernetes' bound.
+const LEASE_KEYS: usize = 1_000;
+
+/// The lease that new keys of one time to live join.
+struct SharedLease {
+    id: LeaseId,
+    /// When it stops taking keys.
+    until: Instant,
+    /// How many it has taken.
+    keys: usize,
+}
+
 /// The embedded store as a storage.
 pub struct Embedded {
     store: Store,
-    /// By time to live: the lease that new keys join, and when it stops taking them.
-    leases: Mutex<BTreeMap<u64, (LeaseId, Instant)>>,
+    /// By time to live in seconds.
+    leases: Mutex<BTreeMap<u64, SharedLease>>,
 }
 
 impl Embedded {
@@ -40,18 +53,20 @@ impl Embedded {
             return Ok(LeaseId::NONE);
         }
         let now = Instant::now();
-        let shared = self.leases.lock().get(&ttl_seconds).copied();
-        if let Some((lease, until)) = shared
-            && now < until
+        if let Some(shared) = self.leases.lock().get_mut(&ttl_seconds)
+            && now < shared.until
+            && shared.keys < LEASE_KEYS
         {
-            return Ok(lease);
+            shared.keys += 1;
+            return Ok(shared.id);
         }
         let ttl = i64::try_from(ttl_seconds + LEASE_SHARE.as_secs()).unwrap_or(i64::MAX);
         let granted = self.store.lease_grant(ttl, LeaseId::NONE).await.map_err(|error| match error {
             LeaseError::NoSpace => self.no_space(),
             other => CommitError::Failed(other.to_string()),
         })?;
-        self.leases.lock().insert(ttl_seconds, (granted.id, now + LEASE_SHARE));
+        let shared = SharedLease { id: granted.id, until: now + LEASE_SHARE, keys: 1 };
+        self.leases.lock().insert(ttl_seconds, shared);
         Ok(granted.id)
     }
 
@@ -123,9 +138,9 @@ impl Storage for Embedded {
         Ok(Box::new(EmbeddedWatch(watcher)))
     }
 
-    /// The cache closes with the store, and tells.
+    /// The cache closes with the store, and tells. An engine that failed does not stop requests, but will stop the store.
     fn is_healthy(&self) -> bool {
-        true
+        self.store.engine_failure().is_none()
     }
 
     async fn close(&self) {
@@ -240,5 +255,28 @@ mod tests {
         let delete = vec![Write::Delete { key: "/registry/a".into() }];
         let delete = Commit { guards: Vec::new(), writes: delete, note: Vec::new().into() };
         assert!(storage.commit(delete).await.is_ok(), "what makes space goes on");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_that_expire_share_leases_but_no_lease_has_more_than_a_thousand() {
+        const EVENTS: usize = 2_500;
+        let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
+        let storage = Embedded::new(store.clone());
+        for n in 0..EVENTS {
+            let key = format!("/registry/events/ns/{n:05}");
+            let writes = vec![Write::Put { key, value: "{}".into(), ttl_seconds: 3600 }];
+            let done = storage.commit(Commit { guards: Vec::new(), writes, note: Vec::new().into() }).await;
+            assert!(matches!(done, Ok(Outcome::Committed { .. })));
+        }
+        let leases = store.leases().await.unwrap();
+        assert_eq!(leases.len(), EVENTS.div_ceil(LEASE_KEYS));
+        let mut watcher = storage.watch("/registry/events/", store.revision().0).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(3600) + LEASE_SHARE * 2).await;
+        let mut gone = 0;
+        while gone < EVENTS {
+            let batch = watcher.next().await.unwrap().unwrap();
+            assert!(batch.events.len() <= LEASE_KEYS, "{} events in one revision", batch.events.len());
+            gone += batch.events.len();
+        }
     }
 }

@@ -10,17 +10,48 @@ mod window;
 pub use link::{Link, Outbox, Violation};
 pub use stream::{FromNode, NodeStream, Reader, Writer};
 
+use crate::authn::UserInfo;
 use kstore_proto::kstore::v1 as pb;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 
-/// Who reaches which node. One per apiserver; shared by `Arc`.
-#[derive(Default)]
+/// The verb and the resource of the permission to serve nodes through a tunnel; it can be given for nodes by name.
+pub const VERB: &str = "create";
+/// See [`VERB`].
+pub const RESOURCE: (&str, &str) = ("nodes", "tunnel");
+
+/// What a user name of one node begins with. Such a user serves the node of its name and no other, whatever roles say.
+const NODE_USER: &str = "system:node:";
+
+/// Which tunnel reaches which node. One per apiserver; shared by `Arc`.
 pub struct Tunnels {
-    nodes: Mutex<BTreeMap<String, Arc<Link>>>,
+    /// The claims on each node, the one in use last: a node that connects anew replaces its old tunnel, which may not be known to be
+    /// dead yet, and falls back to it.
+    nodes: Mutex<BTreeMap<String, Vec<Claim>>>,
+    /// Whether a user may serve a node now.
+    may_serve: Box<MayServe>,
     tasks: TaskTracker,
+}
+
+/// Judges whether a user may serve the node of this name.
+pub type MayServe = dyn Fn(&UserInfo, &str) -> bool + Send + Sync;
+
+/// A tunnel that says that it reaches a node.
+struct Claim {
+    link: Arc<Link>,
+    user: Arc<UserInfo>,
+}
+
+/// A node is served through another user's tunnel, which keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("node \"{node}\" is served by a tunnel of user \"{owner}\" already")]
+pub struct Claimed {
+    /// The node.
+    pub node: String,
+    /// Whose tunnel serves it.
+    pub owner: String,
 }
 
 /// Why a stream to a node was not opened.
@@ -35,16 +66,44 @@ pub enum OpenError {
 }
 
 impl Tunnels {
-    /// From now on `link` reaches these nodes and no others. Where another tunnel reached one of them, this one replaces it.
-    pub fn serve(&self, link: &Arc<Link>, names: Vec<String>) {
+    /// No tunnels yet. `may_serve` is asked when a tunnel claims a node, and again whenever a stream to the node is opened.
+    pub fn new(may_serve: impl Fn(&UserInfo, &str) -> bool + Send + Sync + 'static) -> Self {
+        Self { nodes: Mutex::default(), may_serve: Box::new(may_serve), tasks: TaskTracker::new() }
+    }
+
+    /// The first of these nodes that `user` may not serve.
+    pub fn forbidden<'n>(&self, user: &UserInfo, names: &'n [String]) -> Option<&'n str> {
+        names.iter().map(String::as_str).find(|name| !self.allows(user, name))
+    }
+
+    fn allows(&self, user: &UserInfo, node: &str) -> bool {
+        user.username.strip_prefix(NODE_USER).is_none_or(|own| own == node) && (self.may_serve)(user, node)
+    }
+
+    /// From now on `link` reaches these nodes and no others. Where another tunnel of the same user reached one of them, this one
+    /// replaces it for as long as it is open. Permissions are the caller's to check first, see [`Tunnels::forbidden`].
+    ///
+    /// # Errors
+    /// When a tunnel of another user, who still may, reaches one of them; nothing has changed then.
+    pub fn serve(&self, link: &Arc<Link>, user: &Arc<UserInfo>, names: Vec<String>) -> Result<(), Claimed> {
         let mut nodes = self.nodes.lock();
-        nodes.retain(|_, other| !Arc::ptr_eq(other, link));
-        nodes.extend(names.into_iter().map(|name| (name, link.clone())));
+        for node in &names {
+            let Some(claims) = nodes.get_mut(node) else { continue };
+            claims.retain(|claim| self.allows(&claim.user, node));
+            if let Some(claim) = claims.iter().find(|claim| claim.user.username != user.username) {
+                return Err(Claimed { node: node.clone(), owner: claim.user.username.clone() });
+            }
+        }
+        withdraw(&mut nodes, link);
+        for name in names {
+            nodes.entry(name).or_default().push(Claim { link: link.clone(), user: user.clone() });
+        }
+        Ok(())
     }
 
     /// The tunnel has ended: nothing is reached through it any more, and its streams end.
     pub fn end(&self, link: &Arc<Link>) {
-        self.serve(link, Vec::new());
+        withdraw(&mut self.nodes.lock(), link);
         link.end();
     }
 
@@ -53,7 +112,13 @@ impl Tunnels {
     /// # Errors
     /// When the node cannot be reached now.
     pub fn open(&self, open: pb::StreamOpen) -> Result<NodeStream, OpenError> {
-        let link = self.nodes.lock().get(&open.node).cloned();
+        let link = {
+            let mut nodes = self.nodes.lock();
+            let claims = nodes.get_mut(&open.node).ok_or(OpenError::NoTunnel)?;
+            // A permission that was taken back ends the claim, not the tunnel, which may reach other nodes.
+            claims.retain(|claim| self.allows(&claim.user, &open.node));
+            claims.last().map(|claim| claim.link.clone())
+        };
         link.ok_or(OpenError::NoTunnel)?.open(open)
     }
 
@@ -66,4 +131,12 @@ impl Tunnels {
     pub fn nodes(&self) -> usize {
         self.nodes.lock().len()
     }
+}
+
+/// Takes back all claims of a tunnel.
+fn withdraw(nodes: &mut BTreeMap<String, Vec<Claim>>, link: &Arc<Link>) {
+    nodes.retain(|_, claims| {
+        claims.retain(|claim| !Arc::ptr_eq(&claim.link, link));
+        !claims.is_empty()
+    });
 }

@@ -12,6 +12,15 @@ fn open(node: &str) -> pb::StreamOpen {
     pb::StreamOpen { node: node.to_owned(), ..Default::default() }
 }
 
+/// Tunnels that everybody may open.
+fn tunnels() -> Tunnels {
+    Tunnels::new(|_, _| true)
+}
+
+fn user(name: &str) -> Arc<UserInfo> {
+    UserInfo::new(name, [""; 0]).into()
+}
+
 fn data(id: u64, bytes: usize) -> Up {
     Up::Data(pb::StreamData { id, channel: 1, data: vec![b'x'; bytes].into(), end: false })
 }
@@ -31,22 +40,58 @@ async fn begun(tunnels: &Tunnels, link: &Link, outbox: &mut Outbox) -> (Reader, 
 
 #[tokio::test]
 async fn the_tunnel_that_named_a_node_last_is_used() {
-    let tunnels = Tunnels::default();
+    let tunnels = tunnels();
     assert_eq!(tunnels.open(open("n")).err(), Some(OpenError::NoTunnel));
     let ((old, mut old_out), (new, mut new_out)) = (Link::new(), Link::new());
-    tunnels.serve(&old, vec!["n".to_owned(), "m".to_owned()]);
-    tunnels.serve(&new, vec!["n".to_owned()]);
+    tunnels.serve(&old, &user("sim"), vec!["n".to_owned(), "m".to_owned()]).unwrap();
+    tunnels.serve(&new, &user("sim"), vec!["n".to_owned()]).unwrap();
     let streams = (tunnels.open(open("n")).unwrap(), tunnels.open(open("m")).unwrap());
     assert_eq!((sent(&mut new_out).len(), sent(&mut old_out).len()), (1, 1));
     drop(streams);
+    tunnels.end(&new);
+    let fallen_back = tunnels.open(open("n")).unwrap();
+    assert_eq!(sent(&mut old_out).len(), 2, "an end and an opening");
+    drop(fallen_back);
     tunnels.end(&old);
-    assert_eq!((tunnels.open(open("m")).err(), tunnels.nodes()), (Some(OpenError::NoTunnel), 1));
+    assert_eq!((tunnels.open(open("m")).err(), tunnels.nodes()), (Some(OpenError::NoTunnel), 0));
+}
+
+#[tokio::test]
+async fn a_node_stays_with_the_user_that_serves_it_while_that_user_may() {
+    let allowed = Arc::new(Mutex::new(true));
+    let tunnels = Tunnels::new({
+        let allowed = allowed.clone();
+        move |user, _| user.username != "first" || *allowed.lock()
+    });
+    let ((first, mut first_out), (second, mut second_out)) = (Link::new(), Link::new());
+    tunnels.serve(&first, &user("first"), vec!["n".to_owned()]).unwrap();
+    let refused = tunnels.serve(&second, &user("second"), vec!["m".to_owned(), "n".to_owned()]);
+    assert_eq!(refused.unwrap_err().owner, "first");
+    assert_eq!(tunnels.open(open("m")).err(), Some(OpenError::NoTunnel), "nothing of it was claimed");
+    drop(tunnels.open(open("n")).unwrap());
+    assert!(!sent(&mut first_out).is_empty());
+    // The permission is taken back.
+    *allowed.lock() = false;
+    assert_eq!(tunnels.open(open("n")).err(), Some(OpenError::NoTunnel));
+    tunnels.serve(&second, &user("second"), vec!["n".to_owned()]).unwrap();
+    let stream = tunnels.open(open("n")).unwrap();
+    assert_eq!((sent(&mut first_out).len(), sent(&mut second_out).len()), (0, 1));
+    drop(stream);
+}
+
+#[test]
+fn the_user_of_a_node_serves_its_own_node_only() {
+    let tunnels = tunnels();
+    let names = ["a".to_owned(), "b".to_owned()];
+    assert_eq!(tunnels.forbidden(&user("system:node:a"), &names), Some("b"));
+    assert_eq!(tunnels.forbidden(&user("system:node:a"), &names[..1]), None);
+    assert_eq!(tunnels.forbidden(&user("sim"), &names), None);
 }
 
 #[tokio::test]
 async fn nobody_sends_more_than_the_reader_has_room_for() {
-    let (tunnels, (link, mut outbox)) = (Tunnels::default(), Link::new());
-    tunnels.serve(&link, vec!["n".to_owned()]);
+    let (tunnels, (link, mut outbox)) = (tunnels(), Link::new());
+    tunnels.serve(&link, &user("sim"), vec!["n".to_owned()]).unwrap();
     let (mut reader, writer, id) = begun(&tunnels, &link, &mut outbox).await;
 
     // Down: as much as the window holds, and not a byte more until the node grants it.
@@ -81,8 +126,8 @@ async fn nobody_sends_more_than_the_reader_has_room_for() {
 
 #[tokio::test]
 async fn a_stream_ends_from_either_side_and_with_its_tunnel() {
-    let (tunnels, (link, mut outbox)) = (Tunnels::default(), Link::new());
-    tunnels.serve(&link, vec!["n".to_owned()]);
+    let (tunnels, (link, mut outbox)) = (tunnels(), Link::new());
+    tunnels.serve(&link, &user("sim"), vec!["n".to_owned()]).unwrap();
 
     let (reader, writer, id) = begun(&tunnels, &link, &mut outbox).await;
     drop(reader);
@@ -109,8 +154,8 @@ async fn a_stream_ends_from_either_side_and_with_its_tunnel() {
 
 #[tokio::test]
 async fn a_tunnel_carries_so_many_streams_and_no_more() {
-    let (tunnels, (link, _outbox)) = (Tunnels::default(), Link::new());
-    tunnels.serve(&link, vec!["n".to_owned()]);
+    let (tunnels, (link, _outbox)) = (tunnels(), Link::new());
+    tunnels.serve(&link, &user("sim"), vec!["n".to_owned()]).unwrap();
     let mut streams: Vec<_> = (0..TUNNEL_STREAMS).map(|_| tunnels.open(open("n")).unwrap()).collect();
     assert_eq!(tunnels.open(open("n")).err(), Some(OpenError::Busy));
     streams.pop();

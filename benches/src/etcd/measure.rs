@@ -98,15 +98,39 @@ pub(super) async fn sample<A: Ask>(
     crowd: Crowd,
     ask: impl Fn(usize) -> A,
 ) -> anyhow::Result<Sample> {
-    let start = Instant::now() + WARM;
-    let end = start + COUNTED;
+    let interval = Interval::from_now();
+    count(server, interval, load::run(server.address, crowd, Some(interval.end), ask)).await
+}
+
+/// The time in which calls are counted.
+#[derive(Clone, Copy)]
+pub(super) struct Interval {
+    start: Instant,
+    /// When clients stop calling.
+    pub(super) end: Instant,
+}
+
+impl Interval {
+    /// Begins after the warm-up.
+    pub(super) fn from_now() -> Self {
+        let start = Instant::now() + WARM;
+        Self { start, end: start + COUNTED }
+    }
+}
+
+/// Rate, latency and processor time of the calls of a load that end within an interval.
+pub(super) async fn count(
+    server: &Server,
+    Interval { start, end }: Interval,
+    calls: impl Future<Output = anyhow::Result<Vec<Call>>>,
+) -> anyhow::Result<Sample> {
     let processor = async {
         tokio::time::sleep_until(start).await;
         let before = server.processor_seconds()?;
         tokio::time::sleep_until(end).await;
         anyhow::Ok(server.processor_seconds()? - before)
     };
-    let (calls, processor) = tokio::try_join!(load::run(server.address, crowd, Some(end), ask), processor)?;
+    let (calls, processor) = tokio::try_join!(calls, processor)?;
     let counted: Vec<Call> = calls.into_iter().filter(|call| (start..end).contains(&call.end)).collect();
     anyhow::ensure!(!counted.is_empty(), "nothing was answered");
     Ok(Sample {

@@ -20,6 +20,7 @@ mod restart;
 mod rewrite;
 mod row;
 mod server;
+mod tonic_client;
 mod watchers;
 mod watching;
 
@@ -101,6 +102,7 @@ fn rows(bench: &Bench) -> Vec<(&'static str, Outcome)> {
         ("get", Box::pin(ranges::one(b()))),
         ("list", Box::pin(ranges::many(b()))),
         ("page", Box::pin(ranges::page(b()))),
+        ("tonic", Box::pin(tonic_client::measure(b()))),
         ("watchers", Box::pin(watchers::measure(b()))),
         ("idle", Box::pin(idle_watchers::measure(b()))),
         ("process", Box::pin(in_process::measure(b()))),

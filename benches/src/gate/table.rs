@@ -16,12 +16,13 @@ pub(super) struct Table {
     commit: String,
     rows: Vec<String>,
     missed: Vec<String>,
+    failed: Vec<String>,
 }
 
 impl Table {
     /// An empty table of what this machine does with this commit.
     pub(super) fn new(machine: String, commit: String) -> Self {
-        Self { machine, commit, rows: Vec::new(), missed: Vec::new() }
+        Self { machine, commit, rows: Vec::new(), missed: Vec::new(), failed: Vec::new() }
     }
 
     /// What stands above the rows.
@@ -40,6 +41,22 @@ impl Table {
         if verdict == Verdict::Missed {
             self.missed.push(format!("{what}: {} instead of {bound}", unit.show(measured)));
         }
+    }
+
+    /// The measurement's result; an error becomes a row that says what failed and why.
+    pub(super) fn succeeded<T>(&mut self, what: &str, measured: anyhow::Result<T>) -> Option<T> {
+        measured
+            .map_err(|error| {
+                // The chain of causes in one line; a backtrace would hide it.
+                println!("| {what} | | | {error:#} | **failed** |");
+                self.failed.push(format!("{what}: {error:#}"));
+            })
+            .ok()
+    }
+
+    /// The measurements that could not be made, with their errors.
+    pub(super) fn failed(&self) -> &[String] {
+        &self.failed
     }
 
     /// The results outside of their bounds.
@@ -71,6 +88,17 @@ fn between_marks(text: &str, table: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anyhow::anyhow;
+
+    #[test]
+    fn a_measurement_that_fails_is_reported_with_its_causes() {
+        let mut table = Table::new(String::new(), String::new());
+        assert_eq!(table.succeeded("one", Ok(1)), Some(1));
+        assert!(table.failed().is_empty());
+        let error = anyhow!("connection refused").context("cannot start the server");
+        assert_eq!(table.succeeded::<u8>("two", Err(error)), None);
+        assert_eq!(table.failed(), ["two: cannot start the server: connection refused"]);
+    }
 
     #[test]
     fn only_what_is_between_the_marks_is_replaced() {

@@ -1,4 +1,5 @@
-//! The numbers of a rollout: surge, unavailability, step sizes, proportional shares. Pure arithmetic on counts.
+//! The numbers of a rollout: surge, unavailability, step sizes, proportional shares. Pure arithmetic on counts, in 64 bits: users
+//! write each of them up to the end of 32.
 
 use crate::portion::{Round, portion};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -54,8 +55,14 @@ pub(crate) fn new_size(bounds: Bounds, total: i32, new: i32) -> i32 {
     if new > bounds.wanted {
         return bounds.wanted;
     }
-    let room = bounds.most() - total;
-    if room <= 0 { new } else { new + room.min(bounds.wanted - new) }
+    let room = i64::from(bounds.most()) - i64::from(total);
+    let missing = i64::from(bounds.wanted) - i64::from(new);
+    if room <= 0 { new } else { narrow(i64::from(new) + room.min(missing)) }
+}
+
+/// The nearest number of 32 bits.
+fn narrow(n: i64) -> i32 {
+    i32::try_from(n).unwrap_or(if n < 0 { i32::MIN } else { i32::MAX })
 }
 
 /// An old ReplicaSet in the arithmetic of scaling down.
@@ -70,26 +77,26 @@ pub(crate) struct Old {
 /// The next sizes of the old ReplicaSets, given oldest first: pods that are not available go first, in all of them; then
 /// available ones, as far as enough stay available. The same order as given.
 pub(crate) fn old_sizes(bounds: Bounds, old: &[Old], new: Old) -> Vec<i32> {
-    let mut sizes: Vec<i32> = old.iter().map(|o| o.spec).collect();
-    let total: i32 = sizes.iter().sum::<i32>() + new.spec;
-    let allowed = total - bounds.least() - (new.spec - new.available);
+    let mut sizes: Vec<i64> = old.iter().map(|o| o.spec.into()).collect();
+    let least = i64::from(bounds.least());
+    let allowed = sizes.iter().sum::<i64>() - least + i64::from(new.available);
     if allowed <= 0 {
-        return sizes;
+        return sizes.into_iter().map(narrow).collect();
     }
     let mut left = allowed;
     for (size, o) in sizes.iter_mut().zip(old) {
-        let step = left.min(o.spec - o.available).max(0);
+        let step = left.min(i64::from(o.spec) - i64::from(o.available)).max(0);
         *size -= step;
         left -= step;
     }
-    let available: i32 = old.iter().map(|o| o.available).sum::<i32>() + new.available;
-    let mut left = (available - bounds.least()).max(0);
+    let available: i64 = old.iter().chain([&new]).map(|o| i64::from(o.available)).sum();
+    let mut left = (available - least).max(0);
     for size in &mut sizes {
         let step = left.min(*size);
         *size -= step;
         left -= step;
     }
-    sizes
+    sizes.into_iter().map(narrow).collect()
 }
 
 /// An active ReplicaSet in proportional scaling.
@@ -106,14 +113,14 @@ pub(crate) struct Share {
 /// it can give. Together they come to what is allowed.
 pub(crate) fn proportional_sizes(bounds: Bounds, sets: &[Share]) -> Vec<i32> {
     let allowed = if bounds.wanted > 0 { bounds.most() } else { 0 };
-    let delta = allowed - sets.iter().map(|s| s.size).sum::<i32>();
+    let delta = i64::from(allowed) - sets.iter().map(|s| i64::from(s.size)).sum::<i64>();
     let mut added = 0;
-    let mut sizes: Vec<i32> = sets
+    let mut sizes: Vec<i64> = sets
         .iter()
         .map(|set| {
             let share = share_of(bounds, *set, delta, added);
             added += share;
-            set.size + share
+            i64::from(set.size) + share
         })
         .collect();
     // Rounding can leave more to take away than the first set has.
@@ -123,19 +130,20 @@ pub(crate) fn proportional_sizes(bounds: Bounds, sets: &[Share]) -> Vec<i32> {
         *size += step;
         left -= step;
     }
-    sizes
+    sizes.into_iter().map(narrow).collect()
 }
 
-fn share_of(bounds: Bounds, set: Share, delta: i32, added: i32) -> i32 {
+fn share_of(bounds: Bounds, set: Share, delta: i64, added: i64) -> i64 {
     if set.size == 0 || delta == added {
         return 0;
     }
+    let size = i64::from(set.size);
     let ideal = if bounds.wanted == 0 || set.most_before <= 0 {
-        -set.size
+        -size
     } else {
         let scaled = f64::from(set.size) * f64::from(bounds.most()) / f64::from(set.most_before);
-        scaled.round() as i32 - set.size
+        scaled.round() as i64 - size
     };
     let left = delta - added;
-    if delta > 0 { ideal.clamp(0, left) } else { ideal.clamp(left.max(-set.size), 0) }
+    if delta > 0 { ideal.clamp(0, left) } else { ideal.clamp(left.max(-size), 0) }
 }

@@ -202,7 +202,7 @@ impl<'a> Rollout<'a> {
     }
 
     fn next_revision(&self) -> i64 {
-        self.old().map(|i| revision_of(self.slots[i].annotations())).max().unwrap_or(0) + 1
+        self.old().map(|i| revision_of(self.slots[i].annotations())).max().unwrap_or(0).saturating_add(1)
     }
 
     /// Makes sure that there is a new set.
@@ -464,7 +464,7 @@ pub(crate) fn collision(d: &Deployment, holder: &ReplicaSet) -> Collision {
     }
     let mut d = d.clone();
     let status = d.status.get_or_insert_default();
-    status.collision_count = Some(status.collision_count.unwrap_or(0) + 1);
+    status.collision_count = Some(status.collision_count.unwrap_or(0).saturating_add(1));
     Collision::Renamed(Box::new(Action::UpdateStatus(Object::Deployment(Box::new(d)))))
 }
 

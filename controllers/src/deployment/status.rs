@@ -35,7 +35,7 @@ pub(crate) fn size(set: &ReplicaSet) -> i32 {
 
 /// The size the sets are to have together.
 pub(crate) fn total_size<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i32 {
-    sets.into_iter().map(size).sum()
+    sets.into_iter().map(size).fold(0, i32::saturating_add)
 }
 
 fn condition<'a>(status: &'a DeploymentStatus, type_: &str) -> Option<&'a DeploymentCondition> {
@@ -121,7 +121,8 @@ pub(crate) fn counted(
     all: &[&ReplicaSet],
     now: Timestamp,
 ) -> DeploymentStatus {
-    let sum = |f: fn(&ReplicaSetStatus) -> i32| all.iter().map(|s| f(&counts(s))).sum::<i32>();
+    let sum =
+        |f: fn(&ReplicaSetStatus) -> i32| all.iter().map(|s| f(&counts(s))).fold(0, i32::saturating_add);
     let some = |n: i32| (n > 0).then_some(n);
     let available = sum(|s| s.available_replicas.unwrap_or(0));
     let mut status = DeploymentStatus {
@@ -130,7 +131,7 @@ pub(crate) fn counted(
         updated_replicas: some(new.map_or(0, |s| counts(s).replicas)),
         ready_replicas: some(sum(|s| s.ready_replicas.unwrap_or(0))),
         available_replicas: some(available),
-        unavailable_replicas: some(total_size(all.iter().copied()) - available),
+        unavailable_replicas: some(total_size(all.iter().copied()).saturating_sub(available)),
         terminating_replicas: Some(sum(|s| s.terminating_replicas.unwrap_or(0))),
         collision_count: before.collision_count,
         conditions: before.conditions.clone(),
@@ -188,7 +189,7 @@ pub(crate) fn judge(
 
 fn moved(before: &DeploymentStatus, after: &DeploymentStatus) -> bool {
     let n = |v: Option<i32>| v.unwrap_or(0);
-    let old = |s: &DeploymentStatus| n(s.replicas) - n(s.updated_replicas);
+    let old = |s: &DeploymentStatus| n(s.replicas).saturating_sub(n(s.updated_replicas));
     n(after.updated_replicas) > n(before.updated_replicas)
         || old(after) < old(before)
         || n(after.ready_replicas) > n(before.ready_replicas)

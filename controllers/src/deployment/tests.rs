@@ -549,3 +549,21 @@ proptest! {
         prop_assert!(next <= wanted.max(new) && (next <= new || old + next <= bounds.most()));
     }
 }
+
+proptest! {
+    #[test]
+    fn replica_counts_up_to_the_end_of_their_type_overflow_nothing(
+        wanted in prop::sample::select(vec![0, 1, i32::MAX - 1, i32::MAX]),
+        surge in prop::sample::select(vec![0, 1, i32::MAX]),
+        sizes in prop::collection::vec(prop::sample::select(vec![0, 1, i32::MAX]), 1..4),
+        available in prop::sample::select(vec![i32::MIN, 0, 1, i32::MAX]),
+    ) {
+        let bounds = Bounds { wanted, surge, unavailable: 0 };
+        let old: Vec<Old> = sizes.iter().map(|spec| Old { spec: *spec, available }).collect();
+        let next = old_sizes(bounds, &old, Old { spec: i32::MAX, available });
+        prop_assert!(next.iter().zip(&sizes).all(|(next, size)| (0..=*size).contains(next)), "{:?}", next);
+        let shares: Vec<Share> = sizes.iter().map(|size| Share { size: *size, most_before: 1 }).collect();
+        prop_assert!(proportional_sizes(bounds, &shares).iter().all(|size| *size >= 0));
+        prop_assert!(new_size(bounds, i32::MAX, sizes[0]) >= 0);
+    }
+}

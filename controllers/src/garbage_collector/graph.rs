@@ -123,7 +123,8 @@ impl Graph {
         let Some((uid, old)) = self.nodes.get_key_value(uid).map(|(u, n)| (Arc::clone(u), n)) else {
             let uid: Uid = uid.into();
             self.link(&uid, &node.owners);
-            let work = self.concerns(&uid, &node);
+            let mut work = self.concerns(&uid, &node);
+            work.extend(self.orphaning(&[], &node.owners));
             self.nodes.insert(uid, node);
             return work;
         };
@@ -138,6 +139,7 @@ impl Graph {
         if old_owners != node.owners {
             self.unlink(&uid, &old_owners);
             self.link(&uid, &node.owners);
+            work.extend(self.orphaning(&old_owners, &node.owners));
         }
         work.extend(self.concerns(&uid, &node));
         self.nodes.insert(uid, node);
@@ -151,6 +153,7 @@ impl Graph {
         let orphans = self.dependents.get(uid).into_iter().flatten().cloned();
         let mut work: Vec<Work> = orphans.map(Work::Collect).collect();
         work.extend(self.released(&node.owners, &[]));
+        work.extend(self.orphaning(&node.owners, &[]));
         work
     }
 
@@ -188,6 +191,20 @@ impl Graph {
             .filter_map(|o| self.nodes.get_key_value(o.uid.as_str()))
             .filter(|(_, owner)| owner.waits_for_dependents())
             .map(|(uid, _)| Work::Collect(Arc::clone(uid)))
+            .collect()
+    }
+
+    /// Owners with the orphan finalizer that gained a dependent by this change of references, or lost their last one: the
+    /// first kind has one more reference to remove, the second may lose its finalizer.
+    fn orphaning(&self, before: &[OwnerReference], after: &[OwnerReference]) -> Vec<Work> {
+        let names = |owners: &[OwnerReference], uid: &str| owners.iter().any(|o| o.uid == uid);
+        let gained = after.iter().filter(|o| !names(before, &o.uid));
+        let lost = before.iter().filter(|o| !names(after, &o.uid) && !self.has_dependents(&o.uid));
+        gained
+            .chain(lost)
+            .filter_map(|o| self.nodes.get_key_value(o.uid.as_str()))
+            .filter(|(_, owner)| owner.orphans_dependents())
+            .map(|(uid, _)| Work::Orphan(Arc::clone(uid)))
             .collect()
     }
 

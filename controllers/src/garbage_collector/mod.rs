@@ -104,10 +104,8 @@ impl Reconcile for Collector {
             Some(Work::Collect(uid)) => self.collect(&uid, &cx.causes).await?,
             None => self.review(),
         };
-        match self.hands.carry_out(&cx, &actions).await.result() {
-            Err(error) if !error.is_not_found() => Err(error.into()),
-            Err(_) | Ok(()) => Ok(Next::Done),
-        }
+        self.hands.carry_out(&cx, &actions).await.result()?;
+        Ok(Next::Done)
     }
 }
 

@@ -7,7 +7,7 @@
 //! confirmed it.
 
 use super::graph::{FOREGROUND, Graph, Node, ORPHAN, Uid, Work};
-use crate::action::{Action, Propagation, Target};
+use crate::action::{Action, PatchKind, Propagation, Target};
 use crate::resource::Resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kstore_informer::Reference;
@@ -151,18 +151,18 @@ fn foreground(graph: &Graph, uid: &Uid, item: &Node) -> Verdict {
     Verdict::Act(vec![], work.collect())
 }
 
-/// Sets the dependents of `uid` free, then lets it go.
+/// One step of orphaning: removes the references of all dependents to `uid`, or its orphan finalizer once no dependent is left.
+///
+/// The two are never planned together. The graph shows a dependent without its reference only after that write is stored, so a
+/// patch that fails keeps the finalizer; the change of the last dependent asks for the next step.
 pub(crate) fn orphan(graph: &Graph, uid: &Uid) -> Vec<Action> {
     let Some(item) = graph.get(uid).filter(|n| n.orphans_dependents()) else { return vec![] };
-    let mut actions: Vec<Action> = graph
-        .dependents(uid)
-        .map(|(dependent, node)| {
-            let stay: Vec<_> = node.owners.iter().filter(|o| *o.uid != **uid).cloned().collect();
-            set_owners(dependent, node, &stay)
-        })
-        .collect();
-    actions.push(drop_finalizer(uid, item, ORPHAN));
-    actions
+    let free = |(dependent, node): (&Uid, &Arc<Node>)| {
+        let stay: Vec<_> = node.owners.iter().filter(|o| *o.uid != **uid).cloned().collect();
+        set_owners(dependent, node, &stay)
+    };
+    let patches: Vec<Action> = graph.dependents(uid).map(free).collect();
+    if patches.is_empty() { vec![drop_finalizer(uid, item, ORPHAN)] } else { patches }
 }
 
 enum Resolved {
@@ -236,7 +236,8 @@ fn drop_finalizer(uid: &Uid, item: &Node, name: &str) -> Action {
 fn patch(uid: &Uid, item: &Node, mut metadata: serde_json::Value) -> Action {
     metadata["uid"] = json!(&**uid);
     metadata["resourceVersion"] = json!(item.resource_version);
-    Action::Patch { target: target(uid, item), status: false, patch: json!({"metadata": metadata}) }
+    let patch = json!({"metadata": metadata});
+    Action::Patch { target: target(uid, item), status: false, kind: PatchKind::Merge, patch }
 }
 
 fn misplaced(uid: &Uid, item: &Node, owner: &OwnerReference) -> Action {

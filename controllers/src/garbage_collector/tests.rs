@@ -1,5 +1,7 @@
 //! The graph and the judgement on it, against tables and against a fixpoint on random worlds of owners.
 
+mod orphaning;
+
 use super::graph::{FOREGROUND, Graph, Node, ORPHAN, Uid, Work};
 use super::plan::{Kinds, OwnerKind, Presence, Verdict, collect, orphan};
 use crate::action::{Action, Propagation};

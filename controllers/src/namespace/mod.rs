@@ -1,5 +1,5 @@
-//! Empties namespaces that are being deleted, and lets them go. `plan` judges; this file lists what is left and has the plan
-//! carried out. It runs when something vanishes from such a namespace, and at the plan's deadline.
+//! Empties namespaces that are being deleted, and lets them go. `plan` judges; this file lists what is left, and has the deletions
+//! and then the plan carried out. It runs when something vanishes from such a namespace, and at the plan's deadline.
 
 mod plan;
 #[cfg(test)]
@@ -7,7 +7,8 @@ mod tests;
 
 use crate::apply::{Hands, gvr};
 use crate::garbage_collector::member::{Member, kinds};
-use crate::resource::Resource;
+use crate::limits::EVENTS_COUNTED;
+use crate::resource::{EVENTS, Resource};
 use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::view::Plain;
 use futures::{FutureExt, StreamExt};
@@ -36,7 +37,8 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
         .workers(WORKERS);
     let hands = cluster.hands("namespace-controller");
     let stop = cluster.stop.clone();
-    let resources = kinds().values().filter(|k| k.namespaced).map(|k| k.resource.clone()).collect();
+    let namespaced = kinds().values().filter(|k| k.namespaced).map(|k| k.resource.clone());
+    let resources = namespaced.chain([EVENTS]).collect();
     work(controller, stop, Namespaces { cluster, hands, resources }).await;
 }
 
@@ -59,26 +61,51 @@ impl Reconcile for Namespaces {
         let Some(ns) = caches.namespaces.get(&cx.key).filter(|ns| is_terminating(ns)) else {
             return Ok(Next::Done);
         };
-        let (contents, failures) = self.list(cx.key.name()).await;
+        let name = cx.key.name();
+        let (mut contents, mut failures) = self.list(name, &self.resources).await;
+        failures.extend(self.delete(&cx, &contents).await);
+        if plan::are_events(&contents) {
+            let (events, unread) = self.list(name, &[EVENTS]).await;
+            contents = events;
+            failures.extend(unread);
+        }
         let seen = Observed { namespace: &ns, contents: &contents, failures: &failures };
         let plan = plan::plan(seen, self.cluster.nondet.clock.now());
         self.hands.carry_out(&cx, &plan.actions).await.result()?;
-        Ok(plan.wake.map_or(Next::Done, Next::Again))
+        match failures.first() {
+            Some(failure) => Err(Trouble::Content(failure.clone())),
+            None => Ok(plan.wake.map_or(Next::Done, Next::Again)),
+        }
     }
 }
 
 impl Namespaces {
-    /// What is left, in a fixed order of kinds, and what could not be listed.
-    async fn list(&self, namespace: &str) -> (Vec<Content>, Vec<String>) {
-        let list = |resource| {
-            let api = self.hands.client.dynamic(gvr(resource));
-            async move { (resource, api.list(namespace, &ListParams::default()).await) }.boxed()
+    /// Deletes what is due of every kind, also if that of another kind fails. Gives the failures in a fixed order of kinds.
+    async fn delete(&self, cx: &Context, contents: &[Content]) -> Vec<String> {
+        let due = plan::deletions(cx.key.name(), contents);
+        let failures = self.hands.carry_out_lists(cx, due.iter().map(|(_, list)| list)).await;
+        failures.iter().map(|(place, error)| plan::failure_of(due[*place].0, error)).collect()
+    }
+
+    /// What is left, in the order of `resources`, and what could not be listed.
+    async fn list(&self, namespace: &str, resources: &[Resource]) -> (Vec<Content>, Vec<String>) {
+        let list = |resource: &Resource| {
+            let (api, resource) = (self.hands.client.dynamic(gvr(resource)), resource.clone());
+            async move {
+                let all = ListParams::default();
+                let items = match resource == EVENTS {
+                    true => api.list_first(namespace, &all, EVENTS_COUNTED).await,
+                    false => api.list(namespace, &all).await.map(|(items, _)| items),
+                };
+                (resource, items)
+            }
+            .boxed()
         };
-        let lists: Vec<_> = self.resources.iter().map(list).collect();
+        let lists: Vec<_> = resources.iter().map(list).collect();
         let mut results = futures::stream::iter(lists).buffered(LISTS);
         let (mut contents, mut failures) = (vec![], vec![]);
         while let Some((resource, result)) = results.next().await {
-            let items = result.map_err(|e| e.to_string()).and_then(|(items, _)| {
+            let items = result.map_err(|e| e.to_string()).and_then(|items| {
                 let read = |item: serde_json::Value| {
                     lenient::from_value::<Plain>(&item).map(|p| p.metadata).map_err(|e| e.to_string())
                 };
@@ -86,8 +113,8 @@ impl Namespaces {
             });
             match items {
                 Ok(items) if items.is_empty() => {}
-                Ok(items) => contents.push(Content { resource: resource.clone(), items }),
-                Err(error) => failures.push(format!("{}.{}: {error}", resource.plural, resource.group)),
+                Ok(items) => contents.push(Content { resource, items }),
+                Err(error) => failures.push(plan::failure_of(&resource, &error)),
             }
         }
         (contents, failures)

@@ -1,7 +1,8 @@
 //! How a namespace that is being deleted is emptied and let go. Pure.
 //!
-//! Pods go first, everything else when they are gone; an object that is on its way out already is waited for. When nothing else is
-//! left, events go, unlisted since there are many and none holds anything up, and then the `kubernetes` finalizer. Until then conditions say what holds it up (True means trouble).
+//! Pods go first, everything else when they are gone; an object that is on its way out already is waited for. A kind that cannot be
+//! listed or deleted keeps no other kind waiting. When nothing is left of any kind, the `kubernetes` finalizer goes. Until then
+//! conditions say what holds the namespace up (True means trouble).
 
 use crate::action::{Action, Object, Plan, Propagation, Target};
 use crate::limits::NAMED_IN_CONDITION;
@@ -34,7 +35,7 @@ pub(crate) struct Observed<'a> {
     pub namespace: &'a Namespace,
     /// What is in it; kinds without objects may be missing.
     pub contents: &'a [Content],
-    /// What could not be listed, and why.
+    /// The kinds that could not be listed or deleted, and why. In the same order each time: another text is another condition.
     pub failures: &'a [String],
 }
 
@@ -43,7 +44,7 @@ pub(crate) fn is_terminating(namespace: &Namespace) -> bool {
     namespace.metadata.deletion_timestamp.is_some()
 }
 
-/// The next writes: deletes first, then the conditions or the finalization.
+/// What follows the deletions: the conditions, or the finalization if nothing was left to delete.
 pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
     let ns = seen.namespace;
     if !is_terminating(ns) {
@@ -59,19 +60,18 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
         return Plan::nothing();
     }
     if !left && seen.failures.is_empty() {
-        return Plan::of(vec![delete_events(ns), finalize(ns)]);
+        return Plan::of(vec![finalize(ns)]);
     }
-    let mut plan = Plan::of(deletions(seen.contents));
-    plan.actions.extend(describe(seen, now));
+    let mut plan = Plan::of(describe(seen, now).into_iter().collect());
     let wait =
         seen.contents.iter().flat_map(|c| &c.items).map(|item| patience(item, now)).max().unwrap_or_default();
     plan.wake_in(wait / 2 + Duration::from_secs(1));
     plan
 }
 
-/// Events of both groups: they are stored as one kind. The server takes no new ones in a namespace that is being deleted.
-fn delete_events(ns: &Namespace) -> Action {
-    Action::DeleteAll { resource: EVENTS, namespace: ns.metadata.name.clone().unwrap_or_default() }
+/// Nothing but events is left: they go at once, so whether they are gone can be seen at once.
+pub(crate) fn are_events(contents: &[Content]) -> bool {
+    contents.iter().all(|c| c.resource == EVENTS)
 }
 
 fn finalize(ns: &Namespace) -> Action {
@@ -82,14 +82,23 @@ fn finalize(ns: &Namespace) -> Action {
     Action::Finalize(Box::new(ns))
 }
 
-/// Only pods while there are any.
-fn deletions(contents: &[Content]) -> Vec<Action> {
+/// The deletions that are due, each kind's a list of its own. Only pods while there are any. Events are deleted all at once: they are
+/// not all listed. Those of both groups are stored as one kind.
+pub(crate) fn deletions<'a>(namespace: &str, contents: &'a [Content]) -> Vec<(&'a Resource, Vec<Action>)> {
     let pods_left = contents.iter().any(|c| c.resource == PODS && !c.items.is_empty());
     let due = contents.iter().filter(|c| !pods_left || c.resource == PODS);
-    due.flat_map(|content| {
-        content.items.iter().filter(|item| !item.deleting()).map(|item| delete(content, item))
-    })
-    .collect()
+    let deletions = |content: &Content| -> Vec<Action> {
+        if content.resource == EVENTS && !content.items.is_empty() {
+            return vec![Action::DeleteAll { resource: EVENTS, namespace: namespace.to_owned() }];
+        }
+        content.items.iter().filter(|item| !item.deleting()).map(|item| delete(content, item)).collect()
+    };
+    due.map(|content| (&content.resource, deletions(content))).filter(|(_, list)| !list.is_empty()).collect()
+}
+
+/// How a kind that could not be listed or deleted is named in a condition.
+pub(crate) fn failure_of(resource: &Resource, error: &impl std::fmt::Display) -> String {
+    format!("{}.{}: {error}", resource.plural, resource.group)
 }
 
 fn delete(content: &Content, item: &Meta) -> Action {

@@ -1,8 +1,8 @@
 //! How namespaces end.
 
-use super::plan::{Content, Observed, plan};
+use super::plan::{Content, Observed, are_events, deletions, failure_of, plan};
 use crate::action::{Action, Object};
-use crate::resource::{CONFIGMAPS, PODS};
+use crate::resource::{CONFIGMAPS, EVENTS, PODS};
 use crate::view::Meta;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
@@ -40,10 +40,7 @@ fn conditions(actions: &[Action]) -> Vec<String> {
 fn a_living_namespace_is_left_alone_and_an_empty_one_is_let_go() {
     assert_eq!(run(&namespace(false), &[], &[]), (vec![], None));
     let (actions, wake) = run(&namespace(true), &[], &[]);
-    let [Action::DeleteAll { resource, namespace }, Action::Finalize(ns)] = &actions[..] else {
-        panic!("{actions:?}")
-    };
-    assert_eq!((&*resource.plural, namespace.as_str()), ("events", "n"), "before the namespace is let go");
+    let [Action::Finalize(ns)] = &actions[..] else { panic!("{actions:?}") };
     assert_eq!((ns.spec.as_ref().unwrap().finalizers.as_deref(), wake), (Some(&[][..]), None));
     assert_eq!(run(ns, &[], &[]), (vec![], None), "once is enough");
 }
@@ -57,16 +54,48 @@ fn pods_go_first_and_with_their_grace() {
     let maps = items(json!([{"name": "m", "namespace": "n", "uid": "3"}]));
     let contents = [Content { resource: CONFIGMAPS, items: maps }, Content { resource: PODS, items: pods }];
     let (actions, wake) = run(&namespace(true), &contents, &[]);
-    let deleted = |actions: &[Action]| -> Vec<String> {
-        let name =
-            |a: &Action| if let Action::Delete { target, .. } = a { Some(target.name.clone()) } else { None };
-        actions.iter().filter_map(name).collect()
+    let deleted = |contents: &[Content]| -> Vec<String> {
+        let name = |action| match action {
+            Action::Delete { target, .. } => target.name,
+            other => panic!("{other:?}"),
+        };
+        deletions("n", contents).into_iter().flat_map(|(_, list)| list).map(name).collect()
     };
-    assert_eq!((deleted(&actions), wake), (vec!["a".to_owned()], Some(16)));
+    assert_eq!((deleted(&contents), wake), (vec!["a".to_owned()], Some(16)));
     let text = "SomeResourcesRemain: Some resources are remaining: configmaps. has 1 resource instances, pods. has 2 resource instances";
     assert_eq!(conditions(&actions), [text]);
-    let (actions, _) = run(&namespace(true), &contents[..1], &[]);
-    assert_eq!(deleted(&actions), ["m"]);
+    assert_eq!(deleted(&contents[..1]), ["m"]);
+}
+
+#[test]
+fn each_kind_is_deleted_by_itself_and_events_without_being_listed() {
+    let one = |name: &str| items(json!([{"name": name, "namespace": "n", "uid": name}]));
+    let contents =
+        [Content { resource: CONFIGMAPS, items: one("m") }, Content { resource: EVENTS, items: one("e") }];
+    let lists = deletions("n", &contents);
+    let [(first, maps), (second, events)] = &lists[..] else { panic!("{lists:?}") };
+    assert_eq!((&*first.plural, &*second.plural), ("configmaps", "events"));
+    assert!(matches!(&maps[..], [Action::Delete { .. }]));
+    let [Action::DeleteAll { resource, namespace: of }] = &events[..] else { panic!("{events:?}") };
+    assert_eq!((resource, of.as_str()), (&EVENTS, "n"));
+    assert!(!are_events(&contents) && are_events(&contents[1..]) && are_events(&[]));
+    let (actions, wake) = run(&namespace(true), &contents[1..], &[]);
+    assert!(
+        !actions.iter().any(|a| matches!(a, Action::Finalize(_))),
+        "a namespace does not go before its events"
+    );
+    assert_eq!(wake, Some(1));
+    let pods = Content { resource: PODS, items: one("p") };
+    assert_eq!(deletions("n", &[contents[1].clone(), pods]).len(), 1, "not while there are pods");
+}
+
+#[test]
+fn a_kind_that_cannot_be_deleted_is_named_in_the_condition() {
+    let failures = [failure_of(&CONFIGMAPS, &"denied by a webhook"), failure_of(&PODS, &"timeout")];
+    let (actions, _) = run(&namespace(true), &[], &failures);
+    let said = conditions(&actions);
+    let text = "ContentDeletionFailed: Failed to delete all resource types, 2 remaining: configmaps.: denied by a webhook, pods.: timeout";
+    assert_eq!(said, [text]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ mod zone;
 
 pub use plan::Patience;
 
-use crate::action::Action;
+use crate::action::Plan;
 use crate::apply::Hands;
 use crate::caches::Held;
 use crate::runner::{Cluster, Reconcile, Trouble, work};
@@ -28,25 +28,27 @@ const WORKERS: usize = 8;
 /// Runs until the cluster stops.
 pub(crate) async fn run(cluster: Arc<Cluster>) {
     let caches = &cluster.caches;
-    let nodes = caches.nodes.clone();
+    let zones: Arc<Mutex<Zones>> = Arc::default();
+    let observed = Arc::clone(&zones);
     let controller = cluster
         .controller("node-lifecycle")
-        .watch_deltas(&caches.nodes, move |delta: &Delta<Obj<Node>>| {
-            let mut keys = vec![delta.object().key()];
-            // One node's turn changes what its zone allows for the others that are not ready.
-            if let Delta::Updated { old, new } = delta
-                && readiness(old) != readiness(new)
-            {
-                let sick = |n: &&Arc<Obj<Node>>| readiness(n) != Readiness::Ready;
-                keys.extend(nodes.list().iter().filter(sick).map(Object::key));
-            }
-            keys
-        })
+        .watch_deltas(&caches.nodes, move |delta: &Delta<Obj<Node>>| concerned(&observed, delta))
         .watch(&caches.leases, |lease: &Lease| [Key::new("", &lease.metadata.name)])
         .workers(WORKERS);
     let hands = cluster.hands("node-controller");
     let stop = cluster.stop.clone();
-    work(controller, stop, Nodes { cluster, hands, memory: Mutex::default() }).await;
+    work(controller, stop, Nodes { cluster, hands, zones, memory: Mutex::default() }).await;
+}
+
+/// The node itself, and those for which its turn changes what their zone allows.
+fn concerned(zones: &Mutex<Zones>, delta: &Delta<Obj<Node>>) -> Vec<Key> {
+    let key = delta.object().key();
+    let node: Option<&Node> = match delta {
+        Delta::Added(node) | Delta::Updated { new: node, .. } | Delta::Resync(node) => Some(node),
+        Delta::Deleted(_) => None,
+    };
+    let others = zones.lock().observe(key.name(), node);
+    std::iter::once(key).chain(others.iter().map(|name| Key::new("", name))).collect()
 }
 
 /// What is remembered between runs.
@@ -60,6 +62,8 @@ struct Memory {
 struct Nodes {
     cluster: Arc<Cluster>,
     hands: Hands,
+    /// As of the changes of nodes that were made into keys.
+    zones: Arc<Mutex<Zones>>,
     memory: Mutex<Memory>,
 }
 
@@ -74,42 +78,42 @@ impl Reconcile for Nodes {
             }
             return Ok(Next::Done);
         };
-        let (actions, wake) = self.judge(name, &node);
-        self.hands.carry_out(&cx, &actions).await.result()?;
+        let plan = self.judge(name, &node);
+        self.hands.carry_out_plan(&cx, &plan).await?;
         if let Some((_, health)) = self.memory.lock().nodes.get_mut(name) {
             health.acted_on(&node);
         }
-        Ok(wake.map_or(Next::Done, Next::Again))
+        Ok(plan.wake.map_or(Next::Done, Next::Again))
     }
 }
 
 impl Nodes {
-    fn judge(&self, name: &str, node: &Node) -> (Vec<Action>, Option<std::time::Duration>) {
+    fn judge(&self, name: &str, node: &Node) -> Plan {
         let caches = &self.cluster.caches;
         let now = self.cluster.nondet.clock.now();
         let lease = caches.leases.get(&Key::new("kube-node-lease", name));
         let renewed = lease.and_then(|l| l.spec.renew_time.as_ref().map(|t| t.0));
         let uid = node.metadata.uid.clone().unwrap_or_default();
-        let (pods, zones) = match readiness(node) {
-            Readiness::Ready => (vec![], Zones::default()),
+        let pods = match readiness(node) {
+            Readiness::Ready => vec![],
             Readiness::NotReady | Readiness::Unknown => {
-                let pods = caches.pods.by(&caches.pods_held, &Held::On(name.to_owned()));
-                (pods, Zones::count(caches.nodes.list().iter().map(|n| &***n)))
+                caches.pods.by(&caches.pods_held, &Held::On(name.to_owned()))
             }
         };
         let mut memory = self.memory.lock();
         let Memory { nodes, limiters } = &mut *memory;
         let known = nodes.remove(name).filter(|(old, _)| *old == uid).map(|(_, health)| health);
-        let mut actions = vec![];
-        if known.is_none() {
-            actions.push(plan::registered(node));
-        }
+        let is_new = known.is_none();
         let health = Health::observe(known, node, renewed, now);
         let limiter = limiters.entry(zone_of(node)).or_default();
+        let zones = self.zones.lock();
         let seen = Observed { node, health: &health, pods: &pods, zones: &zones };
-        let plan = plan::plan(seen, self.cluster.config.patience, limiter, now);
+        let mut plan = plan::plan(seen, self.cluster.config.patience, limiter, now);
+        drop(zones);
         nodes.insert(name.to_owned(), (uid, health));
-        actions.extend(plan.actions);
-        (actions, plan.wake)
+        if is_new {
+            plan.actions.insert(0, plan::registered(node));
+        }
+        plan
     }
 }

@@ -5,7 +5,7 @@
 //! then, when they are seen, taints.
 
 use super::zone::{Limiter, Zones};
-use crate::action::{Action, Plan, Target};
+use crate::action::{Action, PatchKind, Plan, Target};
 use crate::resource::NODES;
 use crate::view::{Pod, elapsed, seconds, subject};
 use jiff::Timestamp;
@@ -121,7 +121,8 @@ pub(crate) struct Observed<'a> {
     pub zones: &'a Zones,
 }
 
-/// The next writes. `limiter` says when another node of the zone may be emptied.
+/// The next writes: those to the node, and for each of its pods a list of its own, so that one pod that changes meanwhile keeps
+/// neither the others nor the taints waiting. `limiter` says when another node of the zone may be emptied.
 pub(crate) fn plan(seen: Observed<'_>, patience: Patience, limiter: &mut Limiter, now: Timestamp) -> Plan {
     let node = seen.node;
     let mut plan = Plan::nothing();
@@ -142,7 +143,7 @@ pub(crate) fn plan(seen: Observed<'_>, patience: Patience, limiter: &mut Limiter
             plan.actions.push(not_ready_event(node));
         }
         if turned || ready == Readiness::Unknown && condition(node, "Ready").is_some() {
-            plan.actions.extend(seen.pods.iter().flat_map(|pod| mark_not_ready(pod, now)));
+            plan.independent.extend(seen.pods.iter().filter_map(|pod| mark_not_ready(pod, now)));
         }
     }
     let have = node.spec.as_ref().and_then(|s| s.taints.clone()).unwrap_or_default();
@@ -193,7 +194,12 @@ fn lost(node: &Node, now: Timestamp) -> Option<Action> {
         "metadata": {"uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version},
         "status": {"conditions": conditions},
     });
-    (conditions != before).then(|| Action::Patch { target: target(node), status: true, patch })
+    (conditions != before).then(|| Action::Patch {
+        target: target(node),
+        status: true,
+        kind: PatchKind::Merge,
+        patch,
+    })
 }
 
 /// Taints that keep new pods away follow the conditions at once. Taints of other keys and effects stay as they are.
@@ -273,25 +279,23 @@ fn set_taints(node: &Node, taints: &[Taint]) -> Action {
         "metadata": {"uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version},
         "spec": {"taints": taints},
     });
-    Action::Patch { target: target(node), status: false, patch }
+    Action::Patch { target: target(node), status: false, kind: PatchKind::Merge, patch }
 }
 
 /// A pod of a node that is not ready is not ready either, whatever its containers do.
-fn mark_not_ready(pod: &Pod, now: Timestamp) -> Vec<Action> {
+fn mark_not_ready(pod: &Pod, now: Timestamp) -> Option<Vec<Action>> {
     let mut conditions = pod.status.conditions.clone();
-    let Some(ready) = conditions.iter_mut().find(|c| c.type_ == "Ready" && c.status == "True") else {
-        return vec![];
-    };
+    let ready = conditions.iter_mut().find(|c| c.type_ == "Ready" && c.status == "True")?;
     ready.status = "False".into();
     ready.last_transition_time = Some(seconds(now));
     let patch = json!({
         "metadata": {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
         "status": {"conditions": conditions},
     });
-    vec![
+    Some(vec![
         Action::warning(pod.subject(), "NodeNotReady", "Node is not ready".into()),
-        Action::Patch { target: pod.target(), status: true, patch },
-    ]
+        Action::Patch { target: pod.target(), status: true, kind: PatchKind::Merge, patch },
+    ])
 }
 
 fn target(node: &Node) -> Target {

@@ -30,6 +30,14 @@ fn pod() -> Arc<Pod> {
     Arc::new(from_value(json!({"metadata": {"name": "p"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})).unwrap())
 }
 
+fn zones<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Zones {
+    let mut zones = Zones::default();
+    for node in nodes {
+        zones.observe(node.metadata.name.as_deref().unwrap(), Some(node));
+    }
+    zones
+}
+
 /// One node among others, and what the controller remembers.
 struct World {
     node: Node,
@@ -56,13 +64,13 @@ impl World {
     fn run(&mut self, seconds: i64) -> Plan {
         let now = at(seconds);
         let mut health = Health::observe(self.health.take(), &self.node, self.renewed, now);
-        let zones = Zones::count(self.others.iter().chain([&self.node]));
+        let zones = zones(self.others.iter().chain([&self.node]));
         let seen = Observed { node: &self.node, health: &health, pods: &self.pods, zones: &zones };
         let plan = plan(seen, Patience::default(), &mut self.limiter, now);
         health.acted_on(&self.node);
         self.health = Some(health);
-        for action in &plan.actions {
-            self.take(action);
+        for action in plan.all_actions() {
+            self.take(&action);
         }
         plan
     }
@@ -187,9 +195,9 @@ fn a_node_that_never_reported_gets_longer() {
 #[test]
 fn a_zone_is_emptied_no_faster_than_its_state_allows() {
     let zone = |ready: usize, down: usize| {
-        let nodes: Vec<Node> =
-            (0..ready + down).map(|i| node("n", if i < ready { "True" } else { "Unknown" })).collect();
-        Zones::count(nodes.iter())
+        let status = |i| if i < ready { "True" } else { "Unknown" };
+        let nodes: Vec<Node> = (0..ready + down).map(|i| node(&format!("n{i}"), status(i))).collect();
+        zones(&nodes)
     };
     let any = node("n", "Unknown");
     let table = [(3, 1, 0.1), (1, 2, 0.1), (2, 3, 0.0), (3, 3, 0.1), (30, 40, 0.01), (0, 5, 0.1)];
@@ -201,4 +209,37 @@ fn a_zone_is_emptied_no_faster_than_its_state_allows() {
     assert_eq!(limiter.take(0.1, at(4)).unwrap_err().unwrap().as_secs(), 6);
     assert_eq!(limiter.take(0.1, at(10)), Ok(()));
     assert_eq!(limiter.take(0.0, at(100)), Err(None));
+}
+
+#[test]
+fn the_failure_of_a_thousand_nodes_makes_others_run_again_only_when_their_rate_changes() {
+    let mut zones = Zones::default();
+    let name = |i: usize| format!("n{i:04}");
+    for i in 0..1_000 {
+        assert_eq!(zones.observe(&name(i), Some(&node(&name(i), "True"))), [""; 0]);
+    }
+    let mut woken = 0;
+    for i in 0..1_000 {
+        let lost = node(&name(i), "Unknown");
+        woken += zones.observe(&name(i), Some(&lost)).len();
+        assert_eq!(zones.observe(&name(i), Some(&lost)), [""; 0], "the same again is no change");
+    }
+    assert_eq!(woken, 550 + 1_000, "once when much of the zone is down, once when all of it is");
+    assert!(zones.all_down());
+    assert_eq!(zones.observe("n0000", Some(&node("n0000", "True"))).len(), 999, "the first is back");
+    for i in 0..1_000 {
+        drop(zones.observe(&name(i), None));
+    }
+    assert_eq!(zones, Zones::default(), "nodes that are gone leave nothing behind");
+}
+
+#[test]
+fn a_pod_that_changed_meanwhile_keeps_neither_other_pods_nor_taints_waiting() {
+    let mut w = World::new();
+    w.run(0);
+    w.pods = vec![pod(), pod()];
+    w.set_ready("False", 5);
+    let plan = w.run(5);
+    assert_eq!(plan.independent.len(), 2, "a list for each pod");
+    assert!(plan.actions.iter().any(|a| matches!(a, Action::Patch { target, .. } if target.name == "a")));
 }

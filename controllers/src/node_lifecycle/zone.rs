@@ -4,7 +4,7 @@ use super::plan::{Readiness, readiness};
 use crate::view::elapsed;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Nodes per second that are emptied in a zone in normal state.
@@ -16,15 +16,25 @@ const LARGE: usize = 50;
 /// Much of a zone is down from this share on, if it is more than two nodes.
 const MUCH_PERCENT: usize = 55;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Count {
+/// The nodes of one zone that count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Zone {
+    /// How many are ready.
     ready: usize,
-    down: usize,
+    /// The names of the others.
+    down: BTreeSet<String>,
 }
 
-/// How many nodes are ready and down, per zone.
+/// Which nodes are ready and down, per zone. Kept up to date node by node: when a thousand nodes fail, each of them changes the
+/// counts once and reads them many times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Zones(BTreeMap<String, Count>);
+pub(crate) struct Zones {
+    zones: BTreeMap<String, Zone>,
+    /// The zone of each node that counts, and whether it is counted as ready.
+    nodes: BTreeMap<String, (String, bool)>,
+    /// Ready nodes of all zones.
+    ready: usize,
+}
 
 /// The name of a node's zone; empty without labels.
 pub(crate) fn zone_of(node: &Node) -> String {
@@ -35,40 +45,95 @@ pub(crate) fn zone_of(node: &Node) -> String {
     }
 }
 
-impl Zones {
-    /// Counts. Nodes labeled to be left out are.
-    pub(crate) fn count<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Self {
-        let mut zones = Self::default();
-        let excluded = |n: &Node| {
-            n.metadata
-                .labels
-                .as_ref()
-                .is_some_and(|l| l.contains_key("node.kubernetes.io/exclude-disruption"))
-        };
-        for node in nodes.into_iter().filter(|n| !excluded(n)) {
-            let count = zones.0.entry(zone_of(node)).or_default();
-            match readiness(node) {
-                Readiness::Ready => count.ready += 1,
-                Readiness::NotReady | Readiness::Unknown => count.down += 1,
-            }
-        }
-        zones
-    }
-
-    /// No node anywhere is ready: more likely it is us who cannot see.
-    pub(crate) fn all_down(&self) -> bool {
-        self.0.values().all(|c| c.ready == 0)
-    }
-
-    /// Nodes per second that may be emptied in the zone of `node`.
-    pub(crate) fn rate_of(&self, node: &Node) -> f64 {
-        let Count { ready, down } = self.0.get(&zone_of(node)).copied().unwrap_or_default();
+impl Zone {
+    fn rate(&self) -> f64 {
+        let (ready, down) = (self.ready, self.down.len());
         let partial = ready > 0 && down > 2 && down * 100 >= (ready + down) * MUCH_PERCENT;
         match partial {
             false => NORMAL_RATE,
             true if ready + down > LARGE => CAREFUL_RATE,
             true => 0.0,
         }
+    }
+}
+
+impl Zones {
+    /// Takes note of the state of a node; `None` for one that is gone. A node labeled to be left out counts nowhere.
+    ///
+    /// Gives the nodes that are down and may now be emptied at another rate than before: few changes of a node change that.
+    pub(crate) fn observe(&mut self, name: &str, node: Option<&Node>) -> Vec<String> {
+        let excluded = |node: &Node| {
+            let labels = node.metadata.labels.as_ref();
+            labels.is_some_and(|l| l.contains_key("node.kubernetes.io/exclude-disruption"))
+        };
+        let new = node.filter(|node| !excluded(node));
+        let new = new.map(|node| (zone_of(node), readiness(node) == Readiness::Ready));
+        let old = self.nodes.get(name).cloned();
+        if old == new {
+            return vec![];
+        }
+        let mut changed: Vec<String> = old.iter().chain(&new).map(|(zone, _)| zone.clone()).collect();
+        changed.dedup();
+        let before = (self.all_down(), self.rates(&changed));
+        self.forget(name, old);
+        self.count(name, new);
+        let (all_down, rates) = (self.all_down(), self.rates(&changed));
+        let turned: Vec<&str> = match before.0 == all_down {
+            false => self.zones.keys().map(String::as_str).collect(),
+            true => {
+                let rates = before.1.iter().zip(&rates);
+                changed
+                    .iter()
+                    .zip(rates)
+                    .filter(|(_, (a, b))| a != b)
+                    .map(|(zone, _)| zone.as_str())
+                    .collect()
+            }
+        };
+        turned
+            .into_iter()
+            .filter_map(|zone| self.zones.get(zone))
+            .flat_map(|zone| &zone.down)
+            .cloned()
+            .collect()
+    }
+
+    fn forget(&mut self, name: &str, old: Option<(String, bool)>) {
+        let Some((zone, ready)) = old else { return };
+        self.nodes.remove(name);
+        self.ready -= usize::from(ready);
+        if let Some(counted) = self.zones.get_mut(&zone) {
+            counted.ready -= usize::from(ready);
+            counted.down.remove(name);
+            if *counted == Zone::default() {
+                self.zones.remove(&zone);
+            }
+        }
+    }
+
+    fn count(&mut self, name: &str, new: Option<(String, bool)>) {
+        let Some((zone, ready)) = new else { return };
+        let counted = self.zones.entry(zone.clone()).or_default();
+        counted.ready += usize::from(ready);
+        if !ready {
+            counted.down.insert(name.to_owned());
+        }
+        self.ready += usize::from(ready);
+        self.nodes.insert(name.to_owned(), (zone, ready));
+    }
+
+    fn rates(&self, zones: &[String]) -> Vec<f64> {
+        zones.iter().map(|zone| self.zones.get(zone).map_or(NORMAL_RATE, Zone::rate)).collect()
+    }
+
+    /// No node anywhere is ready: more likely it is us who cannot see.
+    pub(crate) fn all_down(&self) -> bool {
+        self.ready == 0
+    }
+
+    /// Nodes per second that may be emptied in the zone of `node`.
+    pub(crate) fn rate_of(&self, node: &Node) -> f64 {
+        self.zones.get(&zone_of(node)).map_or(NORMAL_RATE, Zone::rate)
     }
 }
 

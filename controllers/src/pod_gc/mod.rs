@@ -79,7 +79,7 @@ impl Reconcile for PodGc {
         {
             return Ok(Next::Again(wait));
         }
-        let (actions, wake) = {
+        let plan = {
             let pods = caches.pods.list();
             let nodes = caches.nodes.list();
             let nodes: BTreeMap<&str, &Node> =
@@ -88,7 +88,7 @@ impl Reconcile for PodGc {
             memory.last = Some(now);
             plan::plan(Observed { pods: &pods, nodes: &nodes }, &mut memory.missing, now)
         };
-        self.hands.carry_out(&cx, &actions).await.result()?;
-        Ok(wake.map_or(Next::Done, Next::Again))
+        self.hands.carry_out_plan(&cx, &plan).await?;
+        Ok(plan.wake.map_or(Next::Done, Next::Again))
     }
 }

@@ -1,6 +1,6 @@
 //! Which pods nobody else will ever remove. Pure.
 
-use crate::action::{Action, Propagation};
+use crate::action::{Action, Plan, Propagation};
 use crate::disruption_target;
 use crate::limits::{NODE_QUARANTINE, SWEEP_INTERVAL, TERMINATED_PODS};
 use crate::view::{Pod, elapsed};
@@ -24,40 +24,37 @@ pub(crate) struct Observed<'a> {
     pub nodes: &'a BTreeMap<&'a str, &'a Node>,
 }
 
-/// Pods to be removed by force, and when to look again. `missing` remembers since when nodes are missing.
+/// The removals by force, each pod's a list of its own, and when to look again. `missing` remembers since when nodes are missing.
 ///
 /// Removed are: terminated pods above the limit, oldest first (evicted ones before others); pods of nodes that have been
 /// missing for long enough; pods being deleted that were never scheduled; pods being deleted on a node that is not ready
 /// and taken out of service.
-pub(crate) fn plan(
-    seen: Observed<'_>,
-    missing: &mut Missing,
-    now: Timestamp,
-) -> (Vec<Action>, Option<Duration>) {
-    let mut actions = excess(seen.pods, now);
+pub(crate) fn plan(seen: Observed<'_>, missing: &mut Missing, now: Timestamp) -> Plan {
+    let mut removals = excess(seen.pods, now);
     note_missing(seen, missing, now);
     let mut wake: Option<Duration> = None;
     for pod in seen.pods {
         let node = pod.spec.node_name.as_str();
         if node.is_empty() {
             if pod.terminating() {
-                actions.extend(remove(pod, None, now));
+                removals.push(remove(pod, None, now));
             }
         } else if let Some(since) = missing.get(node) {
             let left = NODE_QUARANTINE.saturating_sub(elapsed(*since, now));
             if left.is_zero() {
-                actions.extend(remove(pod, Some("PodGC: node no longer exists"), now));
+                removals.push(remove(pod, Some("PodGC: node no longer exists"), now));
             } else {
                 wake = Some(wake.map_or(left, |w| w.min(left)));
             }
         } else if pod.metadata.deleting() && seen.nodes.get(node).is_some_and(|n| is_out_of_service(n)) {
-            actions.extend(remove(pod, None, now));
+            removals.push(remove(pod, None, now));
         }
     }
-    (actions, wake.map(|w| w.max(Duration::from_millis(1)).min(SWEEP_INTERVAL * 2)))
+    let wake = wake.map(|w| w.max(Duration::from_millis(1)).min(SWEEP_INTERVAL * 2));
+    Plan { independent: removals, wake, ..Plan::nothing() }
 }
 
-fn excess(pods: &[Arc<Pod>], now: Timestamp) -> Vec<Action> {
+fn excess(pods: &[Arc<Pod>], now: Timestamp) -> Vec<Vec<Action>> {
     let mut ended: Vec<&Arc<Pod>> =
         pods.iter().filter(|p| p.status.phase.is_terminal() && !p.metadata.deleting()).collect();
     let excess = ended.len().saturating_sub(TERMINATED_PODS);
@@ -68,7 +65,7 @@ fn excess(pods: &[Arc<Pod>], now: Timestamp) -> Vec<Action> {
         let age = |p: &Pod| (p.metadata.creation_timestamp.as_ref().map(|t| t.0), p.metadata.name.clone());
         age(a).cmp(&age(b))
     });
-    ended.into_iter().take(excess).flat_map(|p| remove(p, None, now)).collect()
+    ended.into_iter().take(excess).map(|p| remove(p, None, now)).collect()
 }
 
 fn note_missing(seen: Observed<'_>, missing: &mut Missing, now: Timestamp) {

@@ -28,12 +28,12 @@ fn sweep(pods: &[Arc<Pod>], nodes: &[Node], missing: &mut Missing, at: i64) -> (
     let now = START.checked_add(SignedDuration::from_secs(at)).unwrap();
     let nodes: BTreeMap<&str, &Node> =
         nodes.iter().map(|n| (n.metadata.name.as_deref().unwrap(), n)).collect();
-    let (actions, wake) = plan(Observed { pods, nodes: &nodes }, missing, now);
-    let deleted = actions.iter().filter_map(|a| match a {
-        Action::Delete { target, force: true, .. } => Some(target.name.clone()),
-        _ => None,
+    let plan = plan(Observed { pods, nodes: &nodes }, missing, now);
+    let deleted = plan.independent.iter().map(|removal| match removal.last() {
+        Some(Action::Delete { target, force: true, .. }) => target.name.clone(),
+        other => panic!("{other:?}"),
     });
-    (deleted.collect(), wake.map(|w| w.as_secs()))
+    (deleted.collect(), plan.wake.map(|w| w.as_secs()))
 }
 
 #[test]
@@ -55,9 +55,10 @@ fn a_swept_pod_is_marked_failed_before_it_goes() {
     let pods = [pod("b", "n2", "Running", false)];
     let mut missing = Missing::from([("n2".to_owned(), START)]);
     let now = START.checked_add(SignedDuration::from_secs(60)).unwrap();
-    let (actions, _) = plan(Observed { pods: &pods, nodes: &BTreeMap::new() }, &mut missing, now);
-    let [Action::Patch { patch, status: true, .. }, Action::Delete { .. }] = &actions[..] else {
-        panic!("{actions:?}")
+    let plan = plan(Observed { pods: &pods, nodes: &BTreeMap::new() }, &mut missing, now);
+    let [removal] = &plan.independent[..] else { panic!("{plan:?}") };
+    let [Action::Patch { patch, status: true, .. }, Action::Delete { .. }] = &removal[..] else {
+        panic!("{removal:?}")
     };
     assert_eq!(patch["status"]["phase"], "Failed");
     assert_eq!(patch["status"]["conditions"][0]["reason"], "DeletionByPodGC");

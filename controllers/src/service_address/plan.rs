@@ -91,7 +91,7 @@ fn forgotten(seen: Observed<'_>, record: &Address, now: Timestamp) -> Plan {
         let since = record.metadata.creation_timestamp.as_ref().map_or(now, |made| made.0);
         let left = ADDRESS_GRACE.saturating_sub(elapsed(since, now));
         if !left.is_zero() {
-            return Plan { actions: vec![], wake: Some(left) };
+            return Plan { wake: Some(left), ..Plan::nothing() };
         }
         ("IPAddressNotAllocated", format!("{of_service} appears to have leaked: cleaning up"))
     };

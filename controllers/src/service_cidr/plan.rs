@@ -1,6 +1,6 @@
 //! What becomes of a network of services. Pure.
 
-use crate::action::{Action, Plan, Target};
+use crate::action::{Action, PatchKind, Plan, Target};
 use crate::limits::NETWORK_GRACE;
 use crate::resource::SERVICECIDRS;
 use crate::view::{elapsed, seconds};
@@ -43,7 +43,7 @@ pub(crate) fn plan(seen: Observed<'_>, now: Timestamp) -> Plan {
     }
     let left = NETWORK_GRACE.saturating_sub(elapsed(deleted.0, now));
     if !left.is_zero() {
-        return Plan { actions: vec![], wake: Some(left) };
+        return Plan { wake: Some(left), ..Plan::nothing() };
     }
     let others: Vec<&str> = finalizers(seen.cidr).filter(|name| *name != FINALIZER).collect();
     Plan::of(vec![finalize(seen.cidr, &others)])
@@ -116,5 +116,5 @@ fn patch(cidr: &ServiceCIDR, status: bool, patch: Value) -> Action {
         uid: cidr.metadata.uid.clone().unwrap_or_default(),
         resource_version: None,
     };
-    Action::Patch { target, status, patch }
+    Action::Patch { target, status, kind: PatchKind::Merge, patch }
 }

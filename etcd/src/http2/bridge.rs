@@ -104,7 +104,7 @@ async fn pass(service: Service, request: Request<RequestBody>, id: u32, parts: P
             Ok(data) => {
                 let cost = data.len().min(ANSWER_BYTES) as u32;
                 let permit = room.clone().acquire_many_owned(cost).await.ok();
-                if parts.send((id, Part::Data(data, permit))).await.is_err() {
+                if parts.send((id, Part::Data(data, [permit, None]))).await.is_err() {
                     return;
                 }
             }

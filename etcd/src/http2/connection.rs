@@ -1,7 +1,10 @@
 //! One connection: reads frames, begins and answers what they ask for, writes. One task does all of it, so that the answers to
 //! what came together go out together.
 
-use std::collections::VecDeque;
+mod liveness;
+mod windows;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
@@ -21,14 +24,13 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::{Code, Status};
 
 use super::bridge::{Bridge, Parts, TooMuch};
+use super::budget::Held;
 use super::call::{self, Answered, Begun, Method};
 use super::calm::Calm;
-use super::frame::{
-    self, HEAD, Head, Kind, PAYLOAD_BYTES, PAYLOAD_MAX, PREFACE, Reason, Setting, WINDOW, WINDOW_MAX,
-};
+use super::frame::{self, HEAD, Head, Kind, PAYLOAD_BYTES, PREFACE, Reason, Setting, WINDOW};
 use super::hpack::Decoder;
 use super::opening::{Opened, Opening};
-use super::outbox::{Outbox, Pumped};
+use super::outbox::{Outbox, Pumped, Refusable};
 use super::stream::{Block, Part, Request, Stream, Tail};
 use super::watch;
 use crate::calls::Place;
@@ -41,7 +43,8 @@ use crate::limits;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Broken(Reason);
 
-type Finished = (u32, Method, Result<Answered, Status>);
+/// A write that is done, and what its reads hold until it is answered.
+type Finished = (u32, Method, Result<Answered, Status>, Held);
 
 /// See the module.
 pub(super) struct Connection<T> {
@@ -68,12 +71,16 @@ pub(super) struct Connection<T> {
     /// Looks whether the client is there.
     alarm: Pin<Box<Sleep>>,
     asked: bool,
+    /// Since when requests of calls are incomplete, by stream: the first is the oldest.
+    incomplete: BTreeMap<u32, Instant>,
+    /// What the client had taken when it last took some of the answers that wait for it, as far as it was looked at, and when that was.
+    waiting: Option<(u64, Instant)>,
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     /// A connection whose preface, and perhaps more, is in `inbox`.
     pub(super) fn new(io: T, inbox: BytesMut, service: Service, stop: CancellationToken) -> Self {
-        let mut outbox = Outbox::default();
+        let mut outbox = Outbox::new(service.budget.clone());
         frame::settings(
             &mut outbox.bytes,
             &[
@@ -102,6 +109,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             heard: Instant::now(),
             alarm: Box::pin(tokio::time::sleep(limits::PING_AFTER)),
             asked: false,
+            incomplete: BTreeMap::new(),
+            waiting: None,
         }
     }
 
@@ -122,6 +131,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 return Poll::Ready(Ok(()));
             }
             let busy = self.is_busy();
+            let overdrawn = self.outbox.share.is_overdrawn();
             self.poll_writes(cx);
             self.poll_parts(cx);
             let full = self.outbox.is_full();
@@ -132,7 +142,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             // A client that does not take its answers, or has many writes under way, is not asked for more.
             let stays_full = self.outbox.is_full() && written.is_pending();
             let stays_busy = !full && self.is_busy();
-            if !stays_full && !stays_busy && (busy || full || self.outbox.is_full()) {
+            let repaid = overdrawn && !self.outbox.share.is_overdrawn();
+            if !stays_full && (repaid || (!stays_busy && (busy || full || self.outbox.is_full()))) {
                 // What was left undone for want of room can be done now.
                 continue;
             }
@@ -163,9 +174,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     fn poll_writes(&mut self, cx: &mut Context<'_>) {
         while !self.writes.is_empty()
             && !self.outbox.is_full()
-            && let Poll::Ready(Some((id, method, answer))) = self.writes.poll_next_unpin(cx)
+            // Results refer to what the store has; written, they would be copies for which there is no room.
+            && !self.outbox.share.is_overdrawn()
+            && let Poll::Ready(Some((id, method, answer, held))) = self.writes.poll_next_unpin(cx)
         {
             self.answer(id, method, answer);
+            drop(held);
         }
     }
 
@@ -212,22 +226,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         Poll::Ready(Ok(read))
     }
 
-    /// Asks a client that has been silent; ready if it did not answer.
-    fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while self.alarm.as_mut().poll(cx).is_ready() {
-            let due = self.heard + limits::PING_AFTER;
-            if Instant::now() < due {
-                self.alarm.as_mut().reset(due);
-            } else if self.asked {
-                return Poll::Ready(());
-            } else {
-                self.asked = true;
-                frame::ping(&mut self.outbox.bytes, b"kstore\0\0", false);
-                self.alarm.as_mut().reset(Instant::now() + limits::PING_TIMEOUT);
-                cx.waker().wake_by_ref();
-            }
-        }
-        Poll::Pending
+    /// Forgets a stream; whether there was one.
+    fn forget(&mut self, id: u32) -> bool {
+        self.incomplete.remove(&id);
+        self.streams.remove(&id).is_some()
     }
 
     /// Takes all frames that are complete, and that there is room for the answers of.
@@ -258,7 +260,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             Kind::Continuation => self.continuation(head, &payload),
             Kind::Data => self.data(head, payload),
             Kind::Reset if self.is_idle(head.stream) => Err(Broken(Reason::Protocol)),
-            Kind::Reset if self.streams.remove(&head.stream).is_some() => self.bothered(),
+            Kind::Reset if self.forget(head.stream) => self.bothered(),
             Kind::Reset => Ok(()),
             Kind::Settings => self.settings(head, &payload),
             Kind::Ping => {
@@ -329,6 +331,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         let request = match opening.finish() {
             Opened::Call(method) => {
                 self.service.calls.began(method.place());
+                if !complete {
+                    self.incomplete.insert(id, Instant::now());
+                }
                 Request::Call(method, BytesMut::new(), None)
             }
             Opened::Watch => {
@@ -389,6 +394,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             return Err(Broken(Reason::StreamClosed));
         }
         stream.complete |= last;
+        if last {
+            self.incomplete.remove(&id);
+        }
         match &mut stream.request {
             Request::Taken => {}
             Request::Other(bridge) => {
@@ -429,18 +437,21 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
 
     /// Begins a call; what its body holds it holds until the call is done.
     fn call(&mut self, id: u32, method: Method, body: Bytes, held: Option<OwnedSemaphorePermit>) {
-        if self.outbox.is_overdrawn() {
+        if self.outbox.share.is_overdrawn() {
             return self.answer(id, method, Err(TOO_MANY_REQUESTS.into()));
         }
         let begun = call::check(&body).and_then(|()| call::begin(&self.service.node, method, body));
         match begun {
             Ok(Begun::Answered(answered)) => self.answer(id, method, Ok(answered)),
             Ok(Begun::Write(txn, single)) => {
+                let Some(scans) = self.outbox.share.hold_scans(&txn) else {
+                    return self.answer(id, method, Err(TOO_MANY_REQUESTS.into()));
+                };
                 let write = call::write(self.service.node.clone(), txn, single);
                 self.writes.push(Box::pin(async move {
                     let answer = write.await;
                     drop(held);
-                    (id, method, answer)
+                    (id, method, answer, scans)
                 }));
             }
             Err(status) => self.answer(id, method, Err(status)),
@@ -448,16 +459,18 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
     }
 
     fn answer(&mut self, id: u32, method: Method, answer: Result<Answered, Status>) {
-        self.service.calls.ended(method.place(), answer.as_ref().map_or_else(Status::code, |_| Code::Ok));
-        let (revision, result) = match answer {
-            Ok(answered) => answered,
-            Err(status) => return self.refuse(id, status),
-        };
-        // The client may have given up.
-        let Some(stream) = self.streams.get_mut(&id) else { return };
-        let header = self.service.node.header(revision).unwrap_or_default();
-        let pumped = self.outbox.answer(id, stream, &Answer { header, result: &result });
-        self.pumped(id, pumped);
+        let pumped = answer.and_then(|(revision, result)| {
+            // The client may have given up.
+            let Some(stream) = self.streams.get_mut(&id) else { return Ok(Pumped::Open) };
+            let header = self.service.node.header(revision).unwrap_or_default();
+            let refusable = if method == Method::Range { Refusable::Yes } else { Refusable::No };
+            self.outbox.answer(id, stream, &Answer { header, result: &result }, refusable)
+        });
+        self.service.calls.ended(method.place(), pumped.as_ref().map_or_else(Status::code, |_| Code::Ok));
+        match pumped {
+            Ok(pumped) => self.pumped(id, pumped),
+            Err(status) => self.refuse(id, status),
+        }
     }
 
     fn refuse(&mut self, id: u32, status: Status) {
@@ -470,7 +483,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
 
     /// Ends a stream at once for what the client did with it.
     fn cut(&mut self, id: u32, reason: Reason) -> Result<(), Broken> {
-        self.streams.remove(&id);
+        self.forget(id);
         frame::reset(&mut self.outbox.bytes, id, reason);
         self.bothered()
     }
@@ -487,7 +500,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             Pumped::Open => {}
             Pumped::Blocked => self.await_turn(id),
             Pumped::Done => {
-                self.streams.remove(&id);
+                self.forget(id);
             }
         }
     }
@@ -517,73 +530,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
                 self.pump(id);
             }
         }
-    }
-
-    fn settings(&mut self, head: Head, payload: &[u8]) -> Result<(), Broken> {
-        if head.is_ack() {
-            return Ok(());
-        }
-        let mut window = None;
-        for (setting, value) in frame::read_settings(payload) {
-            match setting {
-                Setting::HeaderTable => self.outbox.encoder.resize(value),
-                Setting::MaxFrame if !(PAYLOAD_BYTES as u32..=PAYLOAD_MAX).contains(&value) => {
-                    return Err(Broken(Reason::Protocol));
-                }
-                Setting::MaxFrame => self.outbox.resize_frames(value),
-                Setting::InitialWindow if i64::from(value) > WINDOW_MAX => {
-                    return Err(Broken(Reason::FlowControl));
-                }
-                // Only the last one counts: each of them would cost a look at every stream.
-                Setting::InitialWindow => window = Some(i64::from(value)),
-                Setting::Push if value > 1 => return Err(Broken(Reason::Protocol)),
-                Setting::Push | Setting::MaxStreams | Setting::MaxHeaderList => {}
-            }
-        }
-        frame::settings_ack(&mut self.outbox.bytes);
-        self.bothered()?;
-        window.map_or(Ok(()), |window| self.resize_windows(window))
-    }
-
-    /// The difference holds for open streams too; their windows may become negative.
-    fn resize_windows(&mut self, initial: i64) -> Result<(), Broken> {
-        let more = initial - std::mem::replace(&mut self.outbox.initial, initial);
-        self.streams.values_mut().for_each(|stream| stream.window += more);
-        if self.streams.values().any(|stream| stream.window > WINDOW_MAX) {
-            return Err(Broken(Reason::FlowControl));
-        }
-        let waits = |stream: &Stream| stream.window > 0 && !stream.in_turn && !stream.waiting.is_empty();
-        let mut waiting: Vec<u32> =
-            self.streams.iter().filter(|(_, stream)| waits(stream)).map(|(id, _)| *id).collect();
-        waiting.sort_unstable();
-        waiting.into_iter().for_each(|id| self.pump(id));
-        Ok(())
-    }
-
-    fn window_update(&mut self, head: Head, payload: &[u8]) -> Result<(), Broken> {
-        let bytes = payload.first_chunk().copied().ok_or(Broken(Reason::FrameSize))?;
-        let more = i64::from(u32::from_be_bytes(bytes) & (WINDOW_MAX as u32));
-        if head.stream == 0 {
-            if more == 0 {
-                return Err(Broken(Reason::Protocol));
-            }
-            if !self.outbox.widen(more) {
-                return Err(Broken(Reason::FlowControl));
-            }
-            self.pump_blocked();
-        } else if self.is_idle(head.stream) {
-            return Err(Broken(Reason::Protocol));
-        } else if let Some(stream) = self.streams.get_mut(&head.stream) {
-            stream.window += more;
-            if more == 0 {
-                return self.cut(head.stream, Reason::Protocol);
-            }
-            if stream.window > WINDOW_MAX {
-                return self.cut(head.stream, Reason::FlowControl);
-            }
-            self.pump(head.stream);
-        }
-        Ok(())
     }
 }
 

@@ -3,12 +3,16 @@
 
 use axum::Router;
 use kstore_nondet::Nondet;
-use kstore_store::{Config, Store};
+use kstore_proto::etcd::etcdserverpb::{RangeRequest, RequestOp, TxnRequest, request_op};
+use kstore_store::{Config, Op, Store, Txn};
 use proptest::prelude::*;
+use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
 use crate::calls::Calls;
+use crate::http2::Budget;
+use crate::http2::frame::WINDOW_MAX;
 use crate::node::Node;
 
 /// What a client does about answers.
@@ -21,7 +25,7 @@ enum Reads {
 async fn service() -> Service {
     let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
     let node = Node::new(store, "http://here", CancellationToken::new());
-    Service { node, router: Router::new(), calls: Calls::default() }
+    Service { node, router: Router::new(), calls: Calls::default(), budget: Budget::default() }
 }
 
 async fn act(mut io: DuplexStream, sent: &[u8], reads: Reads) {
@@ -234,9 +238,201 @@ async fn who_takes_no_answers_gets_no_further_ones() {
     let (_io, end) = duplex(1 << 20);
     let mut connection =
         Connection::new(end, BytesMut::from(&puts(1)[..]), service().await, CancellationToken::new());
-    let all = connection.outbox.untaken.clone().try_acquire_many_owned(limits::UNTAKEN_BYTES as u32).unwrap();
+    let all = connection.outbox.share.hold(usize::MAX).unwrap();
     connection.take_frames().unwrap();
     assert!(connection.writes.is_empty() && connection.streams.is_empty(), "refused at once");
     drop(all);
-    assert!(!connection.outbox.is_overdrawn());
+    assert!(!connection.outbox.share.is_overdrawn());
+}
+
+/// The values that [`large_service`] stores, and the bytes of each.
+const VALUES: usize = 12;
+const VALUE_BYTES: usize = 1 << 20;
+
+/// Over a store of several MiB.
+async fn large_service() -> Service {
+    let service = service().await;
+    for n in 0..VALUES {
+        let put = Op::put(vec![b'k', n as u8], vec![7; VALUE_BYTES]);
+        service.node.store.txn(Txn::of(vec![put])).await.unwrap();
+    }
+    service
+}
+
+/// A call in one piece.
+fn call_of(stream: u32, path: &str, message: &impl Message) -> Vec<u8> {
+    let message = message.encode_to_vec();
+    let body = [&[0][..], &(message.len() as u32).to_be_bytes(), &message].concat();
+    [raw(1, 4, stream, &block(path)), raw(0, 1, stream, &body)].concat()
+}
+
+fn all_keys() -> RangeRequest {
+    RangeRequest { key: vec![0].into(), range_end: vec![0].into(), ..RangeRequest::default() }
+}
+
+const RANGE: &str = "/etcdserverpb.KV/Range";
+const TXN: &str = "/etcdserverpb.KV/Txn";
+
+/// Says that the client takes as much as it may say.
+fn widest_windows() -> Vec<u8> {
+    let settings = [&[0, 4][..], &(WINDOW_MAX as u32).to_be_bytes()].concat();
+    let more = (WINDOW_MAX - WINDOW) as u32;
+    [raw(4, 0, 0, &settings), raw(8, 0, 0, &more.to_be_bytes())].concat()
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_answers_are_framed_as_they_go_whatever_the_client_says_it_takes() {
+    let mut sent = widest_windows();
+    for n in 0..4 {
+        sent.extend(call_of(2 * n + 1, RANGE, &all_keys()));
+    }
+    let (mut io, end) = duplex(1 << 16);
+    let mut connection =
+        Connection::new(end, BytesMut::from(&sent[..]), large_service().await, CancellationToken::new());
+    let (all, mut sink) = (4 * VALUES * VALUE_BYTES, tokio::io::sink());
+    let served = poll_fn(|cx| {
+        let polled = connection.poll(cx);
+        check(&connection);
+        if connection.outbox.framed as usize >= all { Poll::Ready(Ok(())) } else { polled }
+    });
+    tokio::select! {
+        biased;
+        served = served => served.unwrap(),
+        _ = tokio::io::copy(&mut io, &mut sink) => unreachable!("the connection does not end before"),
+    }
+    assert!(connection.outbox.framed as usize >= all);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_that_have_no_room_for_their_answers_are_refused() {
+    let sent: Vec<u8> = (0..10).flat_map(|n| call_of(2 * n + 1, RANGE, &all_keys())).collect();
+    let (_io, end) = duplex(1 << 16);
+    let mut connection =
+        Connection::new(end, BytesMut::from(&sent[..]), large_service().await, CancellationToken::new());
+    let room = 2 * VALUES * VALUE_BYTES + VALUE_BYTES;
+    let held = connection.outbox.share.hold(limits::UNTAKEN_BYTES_PER_CONNECTION - room);
+    connection.take_frames().unwrap();
+    assert_eq!(
+        (held.is_some(), connection.streams.len()),
+        (true, 2),
+        "the others have heard that there is no room"
+    );
+    let waits = |part: &Part| if let Part::Data(bytes, _) = part { bytes.len() } else { 0 };
+    let waiting: usize =
+        connection.streams.values().flat_map(|stream| stream.waiting.iter().map(waits)).sum();
+    assert!(waiting <= room);
+}
+
+fn txn_of(reads: usize) -> TxnRequest {
+    let read = RequestOp { request: Some(request_op::Request::RequestRange(all_keys())) };
+    TxnRequest { success: vec![read; reads], ..TxnRequest::default() }
+}
+
+/// Lets a connection and the store do what they can.
+async fn settle(connection: &mut Connection<DuplexStream>) {
+    for _ in 0..50 {
+        poll_fn(|cx| {
+            let _ = connection.poll(cx);
+            Poll::Ready(())
+        })
+        .await;
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn transactions_that_read_many_keys_are_bounded_and_their_results_wait_for_room() {
+    let sent: Vec<u8> = (0..1_000).flat_map(|n| call_of(2 * n + 1, TXN, &txn_of(2))).collect();
+    let (io, end) = duplex(1 << 20);
+    let mut connection =
+        Connection::new(end, BytesMut::from(&sent[..]), large_service().await, CancellationToken::new());
+    connection.take_frames().unwrap();
+    let begun = limits::SCANS_PER_CONNECTION / 2;
+    assert_eq!(
+        (connection.writes.len(), connection.streams.len()),
+        (begun, begun),
+        "the others were refused"
+    );
+    let all = connection.outbox.share.hold(usize::MAX);
+    assert!(all.is_some());
+    settle(&mut connection).await;
+    assert_eq!((connection.writes.len(), connection.outbox.framed), (begun, 0), "no result was written out");
+    drop(all);
+    settle(&mut connection).await;
+    let written = begun - connection.writes.len();
+    let most = limits::UNTAKEN_BYTES_PER_CONNECTION / (2 * VALUES * VALUE_BYTES) + 1;
+    assert!((1..=most).contains(&written), "{written} of at most {most}");
+    drop(io);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_request_does_not_come_is_refused_after_its_time() {
+    let sent = [raw(1, 4, 1, &block(PUT)), raw(0, 0, 1, &[0, 0, 0])].concat();
+    let (_io, end) = duplex(1 << 16);
+    let mut connection =
+        Connection::new(end, BytesMut::from(&sent[..]), service().await, CancellationToken::new());
+    let mut after = async |time| {
+        let _ = tokio::time::timeout(time, poll_fn(|cx| connection.poll(cx))).await;
+        (connection.streams.len(), connection.incomplete.len(), connection.bodies.available_permits())
+    };
+    assert_eq!(after(limits::REQUEST_TIME / 2).await, (1, 1, limits::BODY_BYTES - 3));
+    assert_eq!(after(limits::REQUEST_TIME).await, (0, 0, limits::BODY_BYTES));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_answers_pings_and_takes_no_answers_is_cut() {
+    let (mut io, end) = duplex(1 << 16);
+    let sent = call_of(1, RANGE, &all_keys());
+    let mut connection =
+        Connection::new(end, BytesMut::from(&sent[..]), large_service().await, CancellationToken::new());
+    let client = async {
+        let (mut read, mut write) = tokio::io::split(&mut io);
+        let answers = async {
+            while write.write_all(&raw(6, 1, 0, &[0; 8])).await.is_ok() {
+                tokio::time::sleep(std::time::Duration::from_secs(20)).await;
+            }
+        };
+        let mut sink = tokio::io::sink();
+        let _ = tokio::join!(answers, tokio::io::copy(&mut read, &mut sink));
+        std::future::pending::<()>().await;
+    };
+    let served = tokio::time::timeout(3 * limits::STALLED_AFTER, poll_fn(|cx| connection.poll(cx)));
+    tokio::select! {
+        biased;
+        served = served => assert!(served.is_ok(), "the connection ends"),
+        () = client => unreachable!("the client waits for the end"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_takes_its_answers_slowly_is_not_cut() {
+    let (mut io, end) = duplex(1 << 12);
+    let sent = [widest_windows(), call_of(1, RANGE, &all_keys())].concat();
+    let mut connection =
+        Connection::new(end, BytesMut::from(&sent[..]), large_service().await, CancellationToken::new());
+    let client = async {
+        let (mut read, mut write) = tokio::io::split(&mut io);
+        let mut piece = [0; 1 << 10];
+        // A hundred bytes a second, and no word but the answers to pings.
+        while read.read_exact(&mut piece).await.is_ok()
+            && write.write_all(&raw(6, 1, 0, &[0; 8])).await.is_ok()
+        {
+            tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        _ = poll_fn(|cx| connection.poll(cx)) => panic!("the connection was cut"),
+        () = client => panic!("the connection was cut"),
+        () = tokio::time::sleep(10 * limits::STALLED_AFTER) => {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_vanished_is_noticed_within_minutes() {
+    let (_io, end) = duplex(1 << 16);
+    let mut connection = Connection::new(end, BytesMut::new(), service().await, CancellationToken::new());
+    let most = limits::PING_AFTER + limits::PING_TIMEOUT + std::time::Duration::from_secs(1);
+    assert!(most < std::time::Duration::from_secs(120));
+    assert!(tokio::time::timeout(most, poll_fn(|cx| connection.poll(cx))).await.is_ok());
 }

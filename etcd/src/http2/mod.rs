@@ -2,11 +2,12 @@
 //! answered on the connection's task, from the stored bytes straight into frames; all other requests go through the router,
 //! each in a task of its own. A general server library spends several times what the store does on such a call.
 //!
-//! `frame`, `hpack`, `huffman` and `reply` are the formats, `stream`, `outbox` and `calm` what is under way, all without I/O;
+//! `frame`, `hpack`, `huffman` and `reply` are the formats, `stream`, `outbox`, `budget` and `calm` what is under way, all without I/O;
 //! `connection` moves bytes and decides; `opening` looks at requests; `call` answers, `watch` streams,
 //! `bridge` passes on.
 
 mod bridge;
+mod budget;
 mod call;
 mod calm;
 mod connection;
@@ -28,6 +29,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::Service;
+pub(crate) use budget::Budget;
 use connection::Connection;
 use frame::PREFACE;
 

@@ -1,15 +1,15 @@
 //! The sending end of a connection: frames in order, as far as the client's windows and our own bound allow. No I/O.
 
-use std::sync::Arc;
+use tonic::Status;
 
-use tokio::sync::Semaphore;
-
+use super::budget::{Budget, Share};
 use super::call::PREFIX;
 use super::frame::{self, PAYLOAD_BYTES, Reason, WINDOW, WINDOW_MAX};
 use super::reply::Encoder;
 use super::stream::{Part, Stream, Tail};
 use crate::codec::{Answer, Sink};
-use crate::limits::{OUTBOX_BYTES, UNTAKEN_BYTES};
+use crate::error::TOO_MANY_REQUESTS;
+use crate::limits::{ANSWER_MAX, OUTBOX_BYTES};
 
 /// See the module.
 #[derive(Debug)]
@@ -24,8 +24,10 @@ pub(super) struct Outbox {
     pub(super) initial: i64,
     /// The largest payload it takes.
     payload: usize,
-    /// Bytes that answers which the client does not take may still have.
-    pub(super) untaken: Arc<Semaphore>,
+    /// What answers that the client does not take may still hold.
+    pub(super) share: Share,
+    /// Bytes of data that went into frames so far.
+    pub(super) framed: u64,
 }
 
 /// What became of what waits on a stream.
@@ -39,8 +41,24 @@ pub(super) enum Pumped {
     Done,
 }
 
+/// Whether a call can still be refused when it turns out that there is no room for its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusable {
+    /// It changed nothing.
+    Yes,
+    /// It changed something: the client must hear what.
+    No,
+}
+
 impl Default for Outbox {
     fn default() -> Self {
+        Self::new(Budget::default())
+    }
+}
+
+impl Outbox {
+    /// An empty outbox of a connection with a share of this budget.
+    pub(super) fn new(budget: Budget) -> Self {
         Self {
             bytes: Vec::new(),
             sent: 0,
@@ -48,15 +66,20 @@ impl Default for Outbox {
             window: WINDOW,
             initial: WINDOW,
             payload: PAYLOAD_BYTES,
-            untaken: Arc::new(Semaphore::new(UNTAKEN_BYTES)),
+            share: Share::of(budget),
+            framed: 0,
         }
     }
-}
 
-impl Outbox {
     /// What has not gone yet.
     pub(super) fn unsent(&self) -> &[u8] {
         &self.bytes[self.sent..]
+    }
+
+    /// About how many bytes of data the client has taken so far: whether it grows says whether the client takes any. Frames other than
+    /// data that wait make it smaller for a while.
+    pub(super) fn taken(&self) -> u64 {
+        self.framed.saturating_sub(self.unsent().len() as u64)
     }
 
     /// So many bytes have gone.
@@ -80,11 +103,6 @@ impl Outbox {
         self.window > 0 && !self.is_full()
     }
 
-    /// Whether the client leaves so much untaken that no more calls should be begun.
-    pub(super) fn is_overdrawn(&self) -> bool {
-        self.untaken.available_permits() == 0
-    }
-
     /// Whether nothing more should be put in before some has gone.
     pub(super) fn is_full(&self) -> bool {
         self.bytes.len() - self.sent >= OUTBOX_BYTES
@@ -101,15 +119,36 @@ impl Outbox {
         self.window <= WINDOW_MAX
     }
 
-    /// The whole answer to a call, at once if there is room for it.
-    pub(super) fn answer(&mut self, id: u32, stream: &mut Stream, answer: &Answer<'_>) -> Pumped {
+    /// The whole answer to a call, at once if there is room for it. A large one is cut into frames as they go: the outbox never holds
+    /// much more than [`OUTBOX_BYTES`], however much the client says that it takes.
+    ///
+    /// # Errors
+    /// The answer is too large, or the client leaves so much untaken that it has no room; nothing was sent.
+    pub(super) fn answer(
+        &mut self,
+        id: u32,
+        stream: &mut Stream,
+        answer: &Answer<'_>,
+        refusable: Refusable,
+    ) -> Result<Pumped, Status> {
         let message = answer.size();
+        let length = u32::try_from(message).ok().filter(|_| message <= ANSWER_MAX).ok_or_else(|| {
+            let text = format!("grpc: trying to send message larger than max ({message} vs. {ANSWER_MAX})");
+            Status::resource_exhausted(text)
+        })?;
         let size = PREFIX + message;
+        let prefix = [&[0], &length.to_be_bytes()[..]].concat();
+        let at_once = size <= OUTBOX_BYTES && (size as i64) <= self.window.min(stream.window);
+        let held = match refusable {
+            _ if at_once => [None, None],
+            Refusable::Yes => self.share.hold(size).ok_or_else(|| Status::from(TOO_MANY_REQUESTS))?,
+            Refusable::No => self.share.hold_what_is_left(size),
+        };
         frame::headers(&mut self.bytes, id, false, |block| self.encoder.accepted(block));
-        let prefix = [&[0], &(message as u32).to_be_bytes()[..]].concat();
-        if (size as i64) <= self.window.min(stream.window) {
+        if at_once {
             self.window -= size as i64;
             stream.window -= size as i64;
+            self.framed += size as u64;
             let mut framed =
                 Framed { out: &mut self.bytes, stream: id, rest: size, room: 0, payload: self.payload };
             framed.put(&prefix);
@@ -119,11 +158,9 @@ impl Outbox {
             let mut body = Vec::with_capacity(size);
             body.put(&prefix);
             answer.write(&mut body);
-            let cost = size.min(self.untaken.available_permits()) as u32;
-            let held = self.untaken.clone().try_acquire_many_owned(cost).ok();
             stream.waiting.extend([Part::Data(body.into(), held), Part::Tail(Tail::Ok)]);
         }
-        self.pump(id, stream)
+        Ok(self.pump(id, stream))
     }
 
     /// Sends what waits on a stream, as far as it may go.
@@ -148,6 +185,7 @@ impl Outbox {
                         let part = data.split_to(data.len().min(most as usize));
                         self.window -= part.len() as i64;
                         stream.window -= part.len() as i64;
+                        self.framed += part.len() as u64;
                         frame::data(&mut self.bytes, id, part.len());
                         self.bytes.extend_from_slice(&part);
                     }
@@ -242,7 +280,7 @@ mod tests {
     fn data_waits_for_the_windows_of_stream_and_connection() {
         let mut outbox = Outbox::default();
         let mut stream = Stream::new(Request::Taken, true, 10);
-        stream.waiting.push_back(Part::Data(Bytes::from(vec![7; 100_000]), None));
+        stream.waiting.push_back(Part::Data(Bytes::from(vec![7; 100_000]), [None, None]));
         stream.waiting.push_back(Part::Tail(Tail::Bare));
         assert_eq!(outbox.pump(1, &mut stream), Pumped::Blocked);
         assert_eq!(data(&outbox.bytes, 1).0.len(), 10);
@@ -271,7 +309,7 @@ mod tests {
         let mut outbox = Outbox::default();
         assert!(outbox.widen(1 << 30));
         let mut stream = Stream::new(Request::Taken, true, 1 << 30);
-        stream.waiting.push_back(Part::Data(Bytes::from(vec![7; 3 * OUTBOX_BYTES]), None));
+        stream.waiting.push_back(Part::Data(Bytes::from(vec![7; 3 * OUTBOX_BYTES]), [None, None]));
         assert_eq!(outbox.pump(1, &mut stream), Pumped::Blocked);
         assert!(outbox.is_full() && outbox.unsent().len() < 2 * OUTBOX_BYTES);
         outbox.advance(outbox.unsent().len());

@@ -8,6 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
 
 use super::bridge::Bridge;
+use super::budget::Held;
 use super::call::Method;
 
 /// See the module.
@@ -49,7 +50,7 @@ pub(super) enum Part {
     /// Before all data.
     Head(StatusCode, HeaderMap),
     /// Bytes, and what they hold until they have gone out.
-    Data(Bytes, Option<OwnedSemaphorePermit>),
+    Data(Bytes, Held),
     /// The end.
     Tail(Tail),
 }

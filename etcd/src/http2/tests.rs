@@ -12,6 +12,7 @@ use super::frame::{self, HEAD, Head, Kind, PREFACE, Setting};
 use super::{Spoken, listen};
 use crate::calls::Calls;
 use crate::connection::Service;
+use crate::http2::Budget;
 use crate::node::Node;
 
 /// A client's end.
@@ -37,7 +38,8 @@ impl Client {
         let store = Store::open(Config::memory(), Nondet::real()).await.unwrap();
         let stop = CancellationToken::new();
         let node = Node::new(store, "http://here", stop.clone());
-        let service = Service { node, router: Router::new(), calls: Calls::default() };
+        let service =
+            Service { node, router: Router::new(), calls: Calls::default(), budget: Budget::default() };
         let (io, end) = duplex(1 << 20);
         let server = {
             let stop = stop.clone();

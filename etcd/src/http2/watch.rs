@@ -44,7 +44,7 @@ async fn serve(mut session: Session, id: u32, parts: Parts) {
 async fn data(bytes: Bytes, room: &Arc<Semaphore>) -> Part {
     let cost = bytes.len().min(ANSWER_BYTES) as u32;
     let held = room.clone().acquire_many_owned(cost).await.ok();
-    Part::Data(bytes, held)
+    Part::Data(bytes, [held, None])
 }
 
 /// The messages of a body.

@@ -1,6 +1,14 @@
 //! [`Feed`]: the changes of one informer, made into keys for the queue; and the gate that opens when all first states are queued.
+//!
+//! A feed reads every change and merges none. A run may see in the cache what the feed has not read yet: an object that came and
+//! goes before the feed reads either, or that had another owner in between. Merged, such changes would be none, and what the run
+//! concluded from that state would never be looked at again. The queue merges the keys.
 
-use std::time::Duration;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::{FutureExt, future::BoxFuture};
 use tokio::{
@@ -9,12 +17,16 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::Controller;
+use super::{Controller, figures::Figures};
 use crate::{
-    Add, Causes, Delta, Informer, Key, NotSynced, Object, Priority, Queue, Revisions, Status, Subscription,
-    limits::{INITIAL_PRIORITY, SYNC_WARNING},
+    Add, Causes, Delivery, Delta, Informer, Key, NotSynced, Object, Overflow, Priority, Queue, Revisions,
+    Status, Subscription,
+    limits::{FEED_CHANGES, INITIAL_PRIORITY, SYNC_WARNING},
     not_synced,
 };
+
+/// How feeds read. The source waits for them: they wait for nothing themselves.
+const EVERY_CHANGE: Delivery = Delivery::Lossless { capacity: FEED_CHANGES, overflow: Overflow::SlowSource };
 
 /// Everything about one informer, before the controller runs.
 pub(super) struct Feed {
@@ -25,7 +37,8 @@ pub(super) struct Feed {
 }
 
 /// Feeds the queue, and says when the first state is in it.
-type Pump = Box<dyn FnOnce(Queue<Key>, oneshot::Sender<()>) -> BoxFuture<'static, ()> + Send + Sync>;
+type Pump =
+    Box<dyn FnOnce(Queue<Key>, Arc<Figures>, oneshot::Sender<()>) -> BoxFuture<'static, ()> + Send + Sync>;
 
 impl Feed {
     pub(super) fn new<T, I>(
@@ -36,12 +49,16 @@ impl Feed {
         T: Object,
         I: IntoIterator<Item = Key> + 'static,
     {
-        let (subscription, source) = (informer.subscribe(), informer.clone());
+        let (read, source) = (informer.clone(), informer.clone());
         Self {
             informer: informer.name().to_owned(),
             revisions: informer.revisions(),
             status: Box::new(move || source.status()),
-            pump: Box::new(move |queue, first| pump(subscription, queue, first, keys).boxed()),
+            // It subscribes when it runs: before, nobody would read what waits for it.
+            pump: Box::new(move |queue, figures, first| {
+                let keys = contained(keys, figures);
+                pump(read.subscribe_with(EVERY_CHANGE), queue, first, keys).boxed()
+            }),
         }
     }
 
@@ -53,10 +70,12 @@ impl Feed {
         tasks: &TaskTracker,
     ) -> Gate {
         let (first, opened) = oneshot::channel();
-        let (queue, stop) = (controller.queue.clone(), stop.clone());
+        let (queue, figures, stop) = (controller.queue.clone(), controller.figures.clone(), stop.clone());
         let (name, informer) = (controller.name.clone(), self.informer.clone());
         tasks.spawn(async move {
-            if stop.run_until_cancelled((self.pump)(queue, first)).await.is_some() && !stop.is_cancelled() {
+            if stop.run_until_cancelled((self.pump)(queue, figures, first)).await.is_some()
+                && !stop.is_cancelled()
+            {
                 tracing::warn!(controller = %name, informer, "the informer has ended");
             }
         });
@@ -116,6 +135,25 @@ impl Gate {
     }
 }
 
+/// The keys of a change, or none if the function panics: its panic costs the runs for that one change, and no other.
+fn contained<T, I>(
+    keys: impl Fn(&Delta<T>) -> I + Send + Sync,
+    figures: Arc<Figures>,
+) -> impl Fn(&Delta<T>) -> Vec<Key> + Send + Sync
+where
+    T: Object,
+    I: IntoIterator<Item = Key>,
+{
+    move |delta| {
+        let made = catch_unwind(AssertUnwindSafe(|| keys(delta).into_iter().collect()));
+        made.unwrap_or_else(|_| {
+            figures.feed_panicked();
+            tracing::error!(object = %delta.object().key(), "panicked making keys of a change; none are queued");
+            Vec::new()
+        })
+    }
+}
+
 async fn pump<T, I>(
     mut subscription: Subscription<T>,
     queue: Queue<Key>,
@@ -129,8 +167,7 @@ async fn pump<T, I>(
         let causes = Causes::one(delta.object().revision());
         for key in keys(delta) {
             let span = tracing::debug_span!("queue", %key, %causes);
-            let add =
-                Add { priority, causes: causes.clone(), urgent: is_urgent(delta, &key), ..Add::default() };
+            let add = Add { priority, causes: causes.clone(), ..Add::default() };
             span.in_scope(|| queue.add_with(key, add));
         }
     };
@@ -147,15 +184,4 @@ async fn pump<T, I>(
             enqueue(&delta, Priority::default());
         }
     }
-}
-
-/// Whether a change is worth a run although the runs before failed: the key's own object is new or gone, or somebody wants
-/// something else of it. Changes of others, and of what controllers write into its status, may well be what the failures made.
-fn is_urgent<T: Object>(delta: &Delta<T>, key: &Key) -> bool {
-    *key == delta.object().key()
-        && match delta {
-            Delta::Added(_) | Delta::Deleted(_) => true,
-            Delta::Updated { old, new } => old.generation() != new.generation(),
-            Delta::Resync(_) => false,
-        }
 }

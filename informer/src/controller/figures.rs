@@ -26,6 +26,11 @@ const STALE: Metric = Metric::counter(
     "Runs that began although a cache did not show the writes of the run before",
 );
 
+const FEED_PANICS: Metric = Metric::counter(
+    "informer_feed_panics_total",
+    "Changes of which no keys were made because the function that makes them panicked",
+);
+
 /// What became of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Result {
@@ -69,6 +74,7 @@ pub(super) struct Figures {
 struct Counts {
     results: [u64; Result::ALL.len()],
     stale: u64,
+    feed_panics: u64,
     active: usize,
     workers: usize,
     time: Histogram,
@@ -79,6 +85,7 @@ impl Figures {
         let counts = Counts {
             results: [0; Result::ALL.len()],
             stale: 0,
+            feed_panics: 0,
             active: 0,
             workers: 0,
             time: Histogram::new(Histogram::RECONCILE),
@@ -88,6 +95,11 @@ impl Figures {
 
     pub(super) fn workers(&self, workers: usize) {
         self.counts.lock().workers = workers;
+    }
+
+    /// The function that makes keys of changes panicked.
+    pub(super) fn feed_panicked(&self) {
+        self.counts.lock().feed_panics += 1;
     }
 
     /// A run begins.
@@ -132,6 +144,7 @@ impl Collect for Figures {
         into.add(&PANICS, &labels, count(Result::Panic));
         into.add(&TIMEOUTS, &labels, count(Result::Timeout));
         into.add(&STALE, &labels, counts.stale as f64);
+        into.add(&FEED_PANICS, &labels, counts.feed_panics as f64);
         into.add(&ACTIVE, &labels, counts.active as f64);
         into.add(&WORKERS, &labels, counts.workers as f64);
         into.distribution(&TIME, &labels, &counts.time);

@@ -37,6 +37,9 @@ use crate::{
 /// - Revisions are the server's `resourceVersion`s. They are comparable with nothing else ([`Revisions::Own`]) unless
 ///   [`KubeSource::domain`] says so. Should one be no number, the source counts for itself from then on; a server that is
 ///   known for that is declared with [`KubeSource::opaque`], so that nobody tries to wait for its revisions.
+/// - Several objects may share a revision where a server commits them together, and the network may cut such a revision. What
+///   came is shown at once; a watch that breaks is resumed after the last revision that is known to be complete
+///   ([`Capabilities::splits_revisions`]).
 /// - An object that comes to match the selectors is put, one that leaves them is gone.
 /// - Objects that cannot be read are reported by name, and hide nothing else.
 ///
@@ -266,6 +269,7 @@ impl<T: Object> ListerWatcher for KubeSource<T> {
             paging: true,
             exact_list: true,
             progress_every: self.progress_every,
+            splits_revisions: true,
             revisions: match self.decoder.versions.is_opaque() {
                 true => Revisions::Opaque,
                 false => self.revisions.clone(),

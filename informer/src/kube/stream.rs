@@ -1,4 +1,5 @@
-//! The body of a watch as frames: one batch for what each chunk of the network ended.
+//! The body of a watch as frames: one batch for what each chunk of the network ended. A revision that several objects share may
+//! be split over chunks.
 
 use std::sync::{
     Arc,

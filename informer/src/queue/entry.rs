@@ -25,14 +25,14 @@ pub(super) struct Entry {
 pub(super) enum Place {
     Ready,
     Waiting(Timer),
-    /// With what was added since it began.
-    Running(Asked),
+    /// With the earliest time that was added since it began.
+    Running(Option<Instant>),
     Parked(Box<Parked>),
 }
 
 impl Place {
     /// Running, and nothing was added yet.
-    pub(super) const RUNNING: Self = Self::Running(Asked { plain: None, urgent: None });
+    pub(super) const RUNNING: Self = Self::Running(None);
 }
 
 /// A run that is over, whose verdict waits for a ticket or this time.
@@ -46,36 +46,17 @@ pub(super) struct Ended {
     pub(super) run: Run,
     pub(super) verdict: Verdict,
     pub(super) started: Instant,
-    /// What was added since.
-    pub(super) asked: Asked,
+    /// The earliest time that was added since the run began.
+    pub(super) added: Option<Instant>,
 }
 
 /// Failures that count since the last success.
 #[derive(Clone, Copy)]
 pub(super) struct Failing {
     pub(super) count: u32,
-    /// End of the newest back-off. A run that starts before it was made by an urgent add, and its failure does not count:
-    /// an outage must not drive the wait to its cap by being noticed often.
+    /// End of the newest back-off. A run that starts before it was made by an add, and its failure does not count: an outage
+    /// must not drive the wait to its cap by being noticed often.
     pub(super) until: Instant,
-}
-
-/// When a key is to run again after the run under way: the earliest of the wishes, those apart that a back-off does not
-/// hold.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Asked {
-    pub(super) plain: Option<Instant>,
-    pub(super) urgent: Option<Instant>,
-}
-
-impl Asked {
-    pub(super) fn note(&mut self, due: Instant, urgent: bool) {
-        let wish = if urgent { &mut self.urgent } else { &mut self.plain };
-        *wish = Some(wish.map_or(due, |other| other.min(due)));
-    }
-
-    pub(super) fn earliest(self) -> Option<Instant> {
-        earlier(self.plain, self.urgent)
-    }
 }
 
 /// The earlier of two times, of which either may be missing.
@@ -93,8 +74,8 @@ impl Entry {
         match &self.place {
             Place::Ready => Some(self.since),
             Place::Waiting(timer) => Some(timer.at),
-            Place::Running(asked) => asked.earliest(),
-            Place::Parked(parked) => parked.ended.asked.earliest(),
+            Place::Running(added) => *added,
+            Place::Parked(parked) => parked.ended.added,
         }
     }
 

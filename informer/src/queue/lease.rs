@@ -10,9 +10,9 @@ use crate::{Causes, Key};
 pub enum Verdict {
     /// It succeeded: failures are forgotten.
     Done,
-    /// It failed: the key runs again after its back-off. What was added meanwhile waits with it, unless it is urgent.
+    /// It failed: the key runs again after its back-off, or at once if it was added since the run began.
     Retry,
-    /// It failed, and knows how long to wait instead of the back-off.
+    /// It failed, and knows how long to wait instead of the back-off. An add makes it run earlier, too.
     RetryIn(Duration),
     /// It succeeded and wants another run after this time, or earlier if something else makes one. That run has the causes
     /// and the priority of this one, too.

@@ -129,9 +129,6 @@ pub struct Add {
     pub causes: Causes,
     /// Not before this long from now. An earlier wish of the same key wins.
     pub after: Option<Duration>,
-    /// Also while the key waits because it failed. Other adds of such a key wait with it, so that an outage which makes
-    /// many events does not become a storm of runs.
-    pub urgent: bool,
     /// Not before the overall rate allows it.
     pub rate_limited: bool,
 }

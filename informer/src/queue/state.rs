@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{
     Add, Backoff, Priority, QueueMetrics, QueueOptions, QueueStats,
-    entry::{Entry, Place},
+    entry::{Entry, Place, earlier},
     metrics::Decades,
     rate::Reservations,
     ready::Ready,
@@ -152,15 +152,17 @@ impl<K: Eq + Hash + Clone> State<K> {
         entry.join(add.priority, add.causes);
         match &mut entry.place {
             Place::Waiting(timer) => {
-                let held = entry.failing.as_ref().filter(|_| !add.urgent);
-                let (timer, due) = (*timer, held.map_or(due, |failing| due.max(failing.until)));
+                // Also if it waits because it failed: what is new may be what it failed for want of.
+                let timer = *timer;
                 if due < timer.at {
                     self.timers.cancel(timer);
                     self.place(at, due, now);
                 }
             }
-            Place::Running(asked) => asked.note(due, add.urgent),
-            Place::Parked(parked) => parked.ended.asked.note(due, add.urgent),
+            Place::Running(added) => *added = earlier(*added, Some(due)),
+            Place::Parked(parked) => {
+                parked.ended.added = earlier(parked.ended.added, Some(due));
+            }
             Place::Ready => {}
         }
     }

@@ -188,22 +188,47 @@ async fn failures_double_the_wait_and_success_forgets_them() {
     assert_eq!(queue.next().await.unwrap().attempt(), 0);
 }
 
-/// Q9: a plain add of a failing key waits with it, before the failed run ends as well as after.
+/// Q9: an add of a failing key runs at once, whether it comes before the failed run ends, while the key is parked, or during the
+/// back-off; the back-off neither grows nor starts over by that.
 #[tokio::test(start_paused = true)]
-async fn an_event_does_not_cut_the_back_off_of_a_failing_key() {
+async fn an_add_runs_a_failing_key_at_once_and_leaves_its_back_off_as_it_was() {
     let queue = Queue::new(Rng::seeded(1));
+    let at_once = || queue.next().now_or_never().flatten().expect("at once");
     queue.add("a", Causes::one(Revision(1)));
-    for _ in 0..9 {
+    for _ in 0..30 {
         queue.next().await.unwrap().retry();
     }
-    let lease = queue.next().await.unwrap();
-    queue.add("a", Causes::one(Revision(2)));
+    queue.next().await.unwrap().retry();
     let failed = Instant::now();
-    lease.retry();
+    queue.add("a", Causes::one(Revision(2)));
+    let early = at_once();
+    assert_eq!((early.attempt(), early.causes().to_string().as_str()), (31, "1,2"));
     queue.add("a", Causes::one(Revision(3)));
-    let lease = queue.next().await.unwrap();
-    assert!(failed.elapsed() >= Duration::from_millis(5 << 9).mul_f64(0.8), "{:?}", failed.elapsed());
-    assert_eq!(lease.causes().to_string(), "1,2,3");
+    early.retry();
+    let early = at_once();
+    assert_eq!((early.attempt(), early.causes().to_string().as_str()), (31, "1,2,3"));
+    let ticket = early.park(Verdict::RetryIn(Duration::from_secs(500)), Duration::from_secs(10));
+    queue.add("a", Causes::one(Revision(4)));
+    assert!(queue.next().now_or_never().is_none(), "a parked key waits for its write");
+    drop(ticket);
+    let early = at_once();
+    assert_eq!(early.causes().to_string(), "1,2,3,4");
+    early.retry();
+    queue.add_after("a", Duration::from_secs(3));
+    let start = Instant::now();
+    let early = queue.next().await.unwrap();
+    assert_eq!(
+        start.elapsed(),
+        Duration::from_secs(3),
+        "a time that comes before the end of the back-off counts, too"
+    );
+    early.retry();
+    drop(queue.next().await.unwrap());
+    assert_eq!(
+        failed.elapsed(),
+        Duration::from_secs(500),
+        "the server's wait still counts from the run that was told it"
+    );
 }
 
 /// Q11: at the deadline nothing runs any more, and the caller is told what was left.

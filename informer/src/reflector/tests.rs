@@ -208,3 +208,42 @@ fn what_is_not_supported_is_not_asked_for_again() {
         "no tight loop"
     );
 }
+
+/// R16: what came of the newest revision may not be all of it, unless a higher one or a progress says so.
+#[test]
+fn a_source_that_splits_revisions_is_resumed_after_the_newest_complete_one() {
+    let resumed_after = |splits_revisions, items: &[&[Frame<Sample>]]| {
+        let mut walk =
+            Walk::able(&Capabilities { streaming_list: true, splits_revisions, ..Capabilities::default() });
+        walk.step(Input::Begin);
+        walk.step(Input::Opened(Ok(())));
+        walk.step(Input::Frames(Ok(vec![put("a", 4), done(10)])));
+        for item in items {
+            let item = item.iter().map(|frame| match frame {
+                Frame::Put(object) => put(object.key().name(), object.revision().0),
+                other => Frame::Progress { revision: other.revision(), initial_done: false },
+            });
+            walk.step(Input::Frames(Ok(item.collect())));
+        }
+        match walk.after_wait(Input::Frames(Err(SourceError::Unreachable("cut".into())))).0 {
+            Next::Watch(Start::After(revision)) => revision.0,
+            other => panic!("{other:?}"),
+        }
+    };
+    let progress = |revision| Frame::Progress { revision: Revision(revision), initial_done: false };
+    assert_eq!(
+        resumed_after(false, &[&[put("a", 12)]]),
+        12,
+        "a source that does not split is taken at its word"
+    );
+    assert_eq!(resumed_after(true, &[]), 10);
+    assert_eq!(resumed_after(true, &[&[put("a", 12)], &[put("b", 12)]]), 10);
+    assert_eq!(resumed_after(true, &[&[put("a", 12)], &[put("b", 12), put("c", 13)]]), 12);
+    assert_eq!(resumed_after(true, &[&[put("a", 12), put("b", 13)], &[put("c", 14)]]), 13);
+    assert_eq!(resumed_after(true, &[&[put("a", 12), progress(12)]]), 12);
+    assert_eq!(
+        resumed_after(true, &[&[put("a", 12)], &[progress(11)]]),
+        11,
+        "a bookmark of the past completes no more"
+    );
+}

@@ -144,7 +144,33 @@ async fn a_lossless_subscription_gets_every_change_in_order() {
     assert_eq!(numbers(&deltas), [1, 2, 3, 4, 5, 5, 6]);
     assert!(matches!(deltas[5], Delta::Deleted(_)) && matches!(deltas[6], Delta::Added(_)));
     let kinds = merged.next().await.unwrap();
-    assert!(matches!(kinds.as_slice(), [Delta::Deleted(_), Delta::Added(_)]));
+    assert!(matches!(kinds.as_slice(), [Delta::Updated { .. }, Delta::Deleted(_), Delta::Added(_)]));
+}
+
+/// H9: an update that is merged with the deletion after it is told before it, with the state that was told last.
+#[tokio::test(start_paused = true)]
+async fn an_update_before_a_deletion_is_told_so_that_the_earlier_owner_hears_of_it() {
+    let store = FakeStore::new();
+    let (owners, kind) = (store.kind::<Sample>("owners"), store.kind::<Sample>("samples"));
+    let (a, b) = (owners.put(Sample::new("", "a")), owners.put(Sample::new("", "b")));
+    kind.put(Sample::new("", "moves").owned_by(&*a));
+    kind.put(Sample::new("", "stays").owned_by(&*a));
+    let (informer, _stop) = synced(&kind).await;
+    let mut merged = informer.subscribe();
+    assert_eq!(merged.try_next().len(), 2);
+    kind.put(Sample::new("", "moves").owned_by(&*b));
+    // In a batch of its own: the two are merged by the backlog.
+    informer.wait_for(store.revision()).await.unwrap();
+    kind.delete(&Key::new("", "moves")).unwrap();
+    kind.delete(&Key::new("", "stays")).unwrap();
+    informer.wait_for(store.revision()).await.unwrap();
+    let owner = |object: &Arc<Sample>| object.controller().map(|(_, key)| key.name().to_owned()).unwrap();
+    match merged.next().await.unwrap().as_slice() {
+        [Delta::Updated { old, new }, Delta::Deleted(last), Delta::Deleted(other)] => {
+            assert_eq!([owner(old), owner(new), owner(last), owner(other)], ["a", "b", "b", "a"]);
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// H6: a full subscription stops the source from being read, and nothing is lost.

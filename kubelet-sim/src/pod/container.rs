@@ -167,7 +167,7 @@ impl Container {
 
     /// The number that the next run has, counted from zero.
     pub fn next_run(&self) -> u32 {
-        if self.ever_started { self.restarts + 1 } else { 0 }
+        if self.ever_started { self.restarts.saturating_add(1) } else { 0 }
     }
 
     /// When something about it changes without anything happening to it.

@@ -280,6 +280,9 @@ fn annotations() -> impl Strategy<Value = Vec<(String, String)>> {
         (0..3u32).prop_map(|n| ("image-pull", format!("{n}s,fail={n}"))),
         (0..40u32).prop_map(|n| ("stop", format!("{n}s"))),
         Just(("started-after", "never".to_owned())),
+        Just(("create-seconds", "1e19".to_owned())),
+        Just(("start-seconds", "18446744073709551615".to_owned())),
+        Just(("unready", "1e19,1e19".to_owned())),
     ];
     prop::collection::vec((key, pair), 0..5).prop_map(|all| {
         all.into_iter().map(|(c, (k, v))| (format!("kubelet-sim.kstore.io/{c}{k}"), v)).collect()

@@ -164,7 +164,7 @@ impl SimRuntime {
         let script = behavior::script(&pod.metadata.annotations, &spec.name);
         let create = script.create.unwrap_or(self.delays.create).draw(&self.rng(pod, "create", index, run));
         let start = script.start.unwrap_or(self.delays.start).draw(&self.rng(pod, "start", index, run));
-        let at = later(now, create + start);
+        let at = later(later(now, create), start);
         let id = format!("sim://{}", image::hex64(&[&pod.metadata.uid, &spec.name, &run.to_string()]));
         let health = self.health(pod, &script, index, run);
         self.schedule(pod, Slot::Container(index), at, Event::Started { container: index, id, health });

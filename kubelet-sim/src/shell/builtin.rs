@@ -3,6 +3,7 @@
 
 use super::disk::Content;
 use super::{Step, World, tar, text, tools};
+use crate::limits::LONGEST_DELAY;
 use std::time::Duration;
 
 /// What a program did.
@@ -135,12 +136,11 @@ fn sleep(arguments: &[String]) -> Outcome {
         };
         Duration::try_from_secs_f64(digits.parse::<f64>().ok()? * unit).ok()
     };
-    let longest = Duration::from_secs(10 * 365 * 86400);
     match arguments.iter().map(seconds).collect::<Option<Vec<_>>>() {
         Some(all) if !all.is_empty() => {
             let sum = all.into_iter().fold(Duration::ZERO, |sum, one| sum.saturating_add(one));
             // "infinity" in tokio's eyes is shorter than in a shell's.
-            Outcome { then: vec![Step::Sleep(sum.min(longest))], ..Outcome::default() }
+            Outcome { then: vec![Step::Sleep(sum.min(LONGEST_DELAY))], ..Outcome::default() }
         }
         Some(_) => Outcome::fail(1, "sleep: missing operand\n".to_owned()),
         None => Outcome::fail(1, format!("sleep: invalid number '{}'\n", arguments.join(" "))),

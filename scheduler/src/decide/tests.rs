@@ -152,3 +152,22 @@ fn an_empty_cluster_has_its_own_message() {
     let expected = Answer::Nowhere { message: "no nodes available to schedule pods".to_owned() };
     assert_eq!((answer(&decision.outcome), decision.next_start), (expected, 0));
 }
+
+#[test]
+fn a_node_is_schedulable_again_after_pods_with_the_largest_requests_left() {
+    let (mut cache, mut snapshot) = (Cache::default(), Snapshot::default());
+    cache.set_node(node("n", json!({})));
+    let huge: Vec<_> =
+        ["a", "b", "c"].iter().map(|name| on(&cpu_pod(name, "9223372036854775807"), "n")).collect();
+    huge.iter().for_each(|pod| assert!(cache.set_pod(Arc::clone(pod), &Arc::from("n")).is_none()));
+    let mut outcome = |cache: &Cache| {
+        snapshot.update(cache);
+        decide(&snapshot, &cpu_pod("p", "4"), Terms { start: 0, tie: 0, percentage: 0 }).outcome
+    };
+    assert!(matches!(outcome(&cache), Outcome::Unfit(_)));
+    huge.iter().for_each(|pod| assert!(cache.remove_pod(&pod.uid).is_some()));
+    assert!(matches!(outcome(&cache), Outcome::Fits(_)));
+    let another =
+        decide(&snapshot, &cpu_pod("p", "4001m"), Terms { start: 0, tie: 0, percentage: 0 }).outcome;
+    assert!(matches!(another, Outcome::Unfit(_)), "and offers no more than it has");
+}

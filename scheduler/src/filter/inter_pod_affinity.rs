@@ -1,10 +1,11 @@
 //! InterPodAffinity (required terms): near whom the pod must be, whom it keeps away from, and who keeps away from it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::cache::NodeState;
-use crate::companions::{AffinityTerm, Labels, Namespaces};
+use crate::companions::{AffinityTerm, Namespaces};
 use crate::event::ClusterEvent;
+use crate::filter::Change;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 
@@ -28,8 +29,39 @@ pub enum Unwelcome {
     Shunned,
 }
 
-/// A node label and its value: all nodes that have it.
-type Domain = (String, String);
+/// Domains by the key and the value of a node label, and how many reasons there are for each.
+#[derive(Debug, Default)]
+struct Domains(BTreeMap<String, BTreeMap<String, i64>>);
+
+impl Domains {
+    fn count(&mut self, node: &NodeInfo, key: &str, change: Change) {
+        let Some(value) = node.labels.get(key) else { return };
+        let values = self.0.entry(key.to_owned()).or_default();
+        let count = change.of(values.get(value).copied().unwrap_or(0));
+        if count > 0 {
+            values.insert(value.clone(), count);
+        } else {
+            values.remove(value);
+        }
+        if values.is_empty() {
+            self.0.remove(key);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether the node is in the domain of this key that a reason names.
+    fn has(&self, node: &NodeInfo, key: &str) -> bool {
+        let values = self.0.get(key);
+        values.zip(node.labels.get(key)).is_some_and(|(values, value)| values.contains_key(value))
+    }
+
+    fn has_any(&self, node: &NodeInfo) -> bool {
+        self.0.keys().any(|key| self.has(node, key))
+    }
+}
 
 /// Who is where, as far as it concerns one pod.
 #[derive(Debug, Default)]
@@ -37,13 +69,13 @@ pub struct Neighbours {
     /// The label keys near which someone wanted must be.
     wanted_keys: Vec<String>,
     /// Where pods are that satisfy all wanted terms at once.
-    wanted: BTreeSet<Domain>,
-    /// Whether the pod may be the first of its kind, since it satisfies its own terms and nobody else does.
-    may_be_first: bool,
+    wanted: Domains,
+    /// Whether the pod satisfies its own terms, so that it may be the first of its kind.
+    wants_itself: bool,
     /// Where pods are that it keeps away from.
-    shuns: BTreeSet<Domain>,
+    shuns: Domains,
     /// Where pods are that keep away from it.
-    shunned: BTreeSet<Domain>,
+    shunned: Domains,
 }
 
 /// Looks at all nodes; costs nothing when neither the pod nor anyone on a node (`anyone_shuns`) has required terms.
@@ -53,37 +85,46 @@ pub fn look<'a>(
     anyone_shuns: bool,
     namespaces: &Namespaces,
 ) -> Neighbours {
-    let mut found = Neighbours::default();
     let terms = &pod.companions;
-    if anyone_shuns {
-        let shunning = nodes.clone().filter(|node| node.shunning_pods() > 0);
-        for (node, other) in shunning.flat_map(|node| node.pods().iter().map(move |other| (node, other))) {
-            let means_me = |t: &&AffinityTerm| t.means(pod.key.namespace(), &pod.labels, namespaces);
-            mark(&mut found.shunned, node.info(), other.companions.shunned.iter().filter(means_me));
-        }
-    }
-    if terms.is_empty() {
-        return found;
-    }
-    for (node, other) in nodes.flat_map(|node| node.pods().iter().map(move |other| (node, other))) {
-        let means = |t: &AffinityTerm| t.means(other.key.namespace(), &other.labels, namespaces);
-        if !terms.wanted.is_empty() && terms.wanted.iter().all(means) {
-            mark(&mut found.wanted, node.info(), terms.wanted.iter());
-        }
-        mark(&mut found.shuns, node.info(), terms.shunned.iter().filter(|t| means(t)));
-    }
-    found.wanted_keys = terms.wanted.iter().map(|t| t.topology_key.clone()).collect();
     let own = |t: &AffinityTerm| t.means(pod.key.namespace(), &pod.labels, namespaces);
-    found.may_be_first = found.wanted.is_empty() && terms.wanted.iter().all(own);
+    let mut found = Neighbours {
+        wanted_keys: terms.wanted.iter().map(|t| t.topology_key.clone()).collect(),
+        wants_itself: terms.wanted.iter().all(own),
+        ..Neighbours::default()
+    };
+    let concerns = |node: &&NodeState| !terms.is_empty() || (anyone_shuns && node.shunning_pods() > 0);
+    for node in nodes.filter(concerns) {
+        for other in node.pods() {
+            found.adjust(pod, node.info(), other, Change::Comes, namespaces);
+        }
+    }
     found
 }
 
-fn mark<'a>(domains: &mut BTreeSet<Domain>, node: &NodeInfo, terms: impl Iterator<Item = &'a AffinityTerm>) {
-    domains.extend(terms.filter_map(|term| domain(&node.labels, &term.topology_key)));
-}
-
-fn domain(labels: &Labels, key: &str) -> Option<Domain> {
-    labels.get(key).map(|value| (key.to_owned(), value.clone()))
+impl Neighbours {
+    /// Accounts for a change of `other` on `node`.
+    pub(super) fn adjust(
+        &mut self,
+        pod: &PodInfo,
+        node: &NodeInfo,
+        other: &PodInfo,
+        change: Change,
+        namespaces: &Namespaces,
+    ) {
+        for term in &other.companions.shunned {
+            if term.means(pod.key.namespace(), &pod.labels, namespaces) {
+                self.shunned.count(node, &term.topology_key, change);
+            }
+        }
+        let terms = &pod.companions;
+        let means = |t: &AffinityTerm| t.means(other.key.namespace(), &other.labels, namespaces);
+        if !terms.wanted.is_empty() && terms.wanted.iter().all(means) {
+            terms.wanted.iter().for_each(|term| self.wanted.count(node, &term.topology_key, change));
+        }
+        for term in terms.shunned.iter().filter(|term| means(term)) {
+            self.shuns.count(node, &term.topology_key, change);
+        }
+    }
 }
 
 /// Whether the node may take the pod whose neighbours were looked at.
@@ -92,17 +133,15 @@ fn domain(labels: &Labels, key: &str) -> Option<Domain> {
 /// Why not.
 pub fn check(neighbours: &Neighbours, node: &NodeInfo) -> Result<(), Unwelcome> {
     let n = neighbours;
-    let in_any =
-        |domains: &BTreeSet<Domain>| domains.iter().any(|(key, value)| node.labels.get(key) == Some(value));
-    let near = |key: &String| domain(&node.labels, key).is_some_and(|d| n.wanted.contains(&d));
     let placeable = n.wanted_keys.iter().all(|key| node.labels.contains_key(key));
-    if !(placeable && (n.may_be_first || n.wanted_keys.iter().all(near))) {
+    let may_be_first = n.wants_itself && n.wanted.is_empty();
+    if !(placeable && (may_be_first || n.wanted_keys.iter().all(|key| n.wanted.has(node, key)))) {
         return Err(Unwelcome::Lonely);
     }
-    if in_any(&n.shuns) {
+    if n.shuns.has_any(node) {
         return Err(Unwelcome::Shuns);
     }
-    if in_any(&n.shunned) {
+    if n.shunned.has_any(node) {
         return Err(Unwelcome::Shunned);
     }
     Ok(())

@@ -14,6 +14,7 @@ pub mod volume_binding;
 use crate::cache::NodeState;
 use crate::companions::Namespaces;
 use crate::event::ClusterEvent;
+use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 use inter_pod_affinity::{Neighbours, Unwelcome};
 use node_resources_fit::Shortage;
@@ -193,6 +194,40 @@ impl Surroundings {
     ) -> Self {
         let counts = pod_topology_spread::count(pod, nodes.clone());
         Self { counts, neighbours: inter_pod_affinity::look(pod, nodes, anyone_shuns, namespaces) }
+    }
+}
+
+/// What happens to a pod on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is added.
+    Comes,
+    /// It is removed.
+    Leaves,
+}
+
+impl Change {
+    /// A count after the change of one of the things that it counts.
+    fn of(self, count: i64) -> i64 {
+        match self {
+            Self::Comes => count + 1,
+            Self::Leaves => count - 1,
+        }
+    }
+}
+
+impl Surroundings {
+    /// Accounts for a change of `other` on `node`, as if these were the surroundings of `pod` after it.
+    pub fn adjust(
+        &mut self,
+        pod: &PodInfo,
+        node: &NodeInfo,
+        other: &PodInfo,
+        change: Change,
+        namespaces: &Namespaces,
+    ) {
+        self.counts.adjust(pod, node, other, change);
+        self.neighbours.adjust(pod, node, other, change, namespaces);
     }
 }
 

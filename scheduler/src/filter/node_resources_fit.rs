@@ -6,7 +6,7 @@ use crate::cache::NodeState;
 use crate::event::ClusterEvent;
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
-use crate::resources::Resources;
+use crate::resources::RequestedTotal;
 
 /// What does not suffice on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,13 +52,13 @@ pub fn check(pod: &PodInfo, node: &NodeState) -> Result<(), Shortage> {
     fit(pod, node.info(), node.pod_count(), node.requested())
 }
 
-fn fit(pod: &PodInfo, node: &NodeInfo, pods: i64, taken: &Resources) -> Result<(), Shortage> {
+fn fit(pod: &PodInfo, node: &NodeInfo, pods: i64, taken: &RequestedTotal) -> Result<(), Shortage> {
     let (wanted, all) = (&pod.requests, &node.allocatable);
     let mut short = Shortage { too_many_pods: pods + 1 > node.allowed_pods, ..Shortage::default() };
     if !wanted.is_nothing() {
-        let mut lacks = |wanted: i64, all: i64, taken: i64| {
+        let mut lacks = |wanted: i64, all: i64, taken: i128| {
             short.beyond_allocatable |= wanted > 0 && wanted > all;
-            wanted > 0 && wanted > all - taken
+            wanted > 0 && i128::from(wanted) + taken > i128::from(all)
         };
         short.cpu = lacks(wanted.milli_cpu, all.milli_cpu, taken.milli_cpu);
         short.memory = lacks(wanted.memory, all.memory, taken.memory);
@@ -76,7 +76,7 @@ fn fit(pod: &PodInfo, node: &NodeInfo, pods: i64, taken: &Resources) -> Result<(
 /// A pod that leaves always helps. A node helps if the pod would fit on it empty, and if it is new or has more than before
 /// of something the pod asks for.
 pub fn may_help(pod: &PodInfo, event: ClusterEvent<'_>) -> bool {
-    let fits_empty = |node| fit(pod, node, 0, &Resources::default()).is_ok();
+    let fits_empty = |node| fit(pod, node, 0, &RequestedTotal::default()).is_ok();
     match event {
         ClusterEvent::PodFreed(_) => true,
         ClusterEvent::NodeRemoved(_) | ClusterEvent::PodPlaced(_) => false,

@@ -1,11 +1,12 @@
 //! PodTopologySpread (DoNotSchedule): placing the pod must not make a domain exceed the emptiest by more than allowed.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use crate::cache::NodeState;
 use crate::companions::Spread;
 use crate::event::ClusterEvent;
-use crate::filter::taint_toleration;
+use crate::filter::{Change, taint_toleration};
 use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 
@@ -25,10 +26,36 @@ pub struct Counts {
 struct Counted {
     key: String,
     max_skew: i64,
+    min_domains: i64,
     /// Whether the pod is of its own like.
     own: i64,
+    /// How many of the pod's like are in each domain.
     domains: BTreeMap<String, i64>,
-    emptiest: i64,
+    /// How many domains have so many.
+    sizes: BTreeMap<i64, usize>,
+}
+
+impl Counted {
+    fn set(&mut self, domain: &str, count: impl FnOnce(i64) -> i64) {
+        let before = self.domains.get(domain).copied();
+        let after = count(before.unwrap_or(0));
+        if let Some(before) = before
+            && let Entry::Occupied(mut size) = self.sizes.entry(before)
+        {
+            *size.get_mut() -= 1;
+            if *size.get() == 0 {
+                size.remove();
+            }
+        }
+        *self.sizes.entry(after).or_default() += 1;
+        self.domains.insert(domain.to_owned(), after);
+    }
+
+    /// How many are in the emptiest domain; with too few domains, as if one of them were empty.
+    fn emptiest(&self) -> i64 {
+        let enough = i64::try_from(self.domains.len()).is_ok_and(|domains| domains >= self.min_domains);
+        self.sizes.keys().next().copied().filter(|_| enough).unwrap_or(0)
+    }
 }
 
 /// Why a node was refused.
@@ -42,36 +69,38 @@ pub enum Uneven {
 
 /// Counts the pod's like over all nodes; costs nothing for a pod without constraints.
 pub fn count<'a>(pod: &PodInfo, nodes: impl Iterator<Item = &'a NodeState> + Clone) -> Counts {
-    let counted = pod.spread.iter().map(|spread| Counted {
-        key: spread.topology_key.clone(),
-        max_skew: spread.max_skew,
-        own: i64::from(spread.counts(&pod.labels)),
-        domains: domains(pod, spread, nodes.clone()),
-        emptiest: 0,
-    });
-    let mut constraints: Vec<Counted> = counted.collect();
-    for (counted, spread) in constraints.iter_mut().zip(&pod.spread) {
-        if counted.domains.len() as i64 >= spread.min_domains {
-            counted.emptiest = counted.domains.values().copied().min().unwrap_or(0);
+    let counted = pod.spread.iter().map(|spread| {
+        let mut counted = Counted {
+            key: spread.topology_key.clone(),
+            max_skew: spread.max_skew,
+            min_domains: spread.min_domains,
+            own: i64::from(spread.counts(&pod.labels)),
+            domains: BTreeMap::new(),
+            sizes: BTreeMap::new(),
+        };
+        for node in nodes.clone().filter(|node| takes_part(pod, spread, node.info())) {
+            let like = node.pods().iter().filter(|other| is_like(pod, spread, other)).count();
+            counted.set(&node.info().labels[&spread.topology_key], |count| count + like as i64);
         }
-    }
-    Counts { constraints }
+        counted
+    });
+    Counts { constraints: counted.collect() }
 }
 
-fn domains<'a>(
-    pod: &PodInfo,
-    spread: &Spread,
-    nodes: impl Iterator<Item = &'a NodeState>,
-) -> BTreeMap<String, i64> {
-    let mut domains = BTreeMap::new();
-    for node in nodes.filter(|node| takes_part(pod, spread, node.info())) {
-        let like = node.pods().iter().filter(|other| {
-            !other.deleting && other.key.namespace() == pod.key.namespace() && spread.counts(&other.labels)
-        });
-        let domain = node.info().labels[&spread.topology_key].clone();
-        *domains.entry(domain).or_insert(0) += like.count() as i64;
+/// Whether `other` counts as one of the pod's like.
+fn is_like(pod: &PodInfo, spread: &Spread, other: &PodInfo) -> bool {
+    !other.deleting && other.key.namespace() == pod.key.namespace() && spread.counts(&other.labels)
+}
+
+impl Counts {
+    /// Accounts for a change of `other` on `node`.
+    pub(super) fn adjust(&mut self, pod: &PodInfo, node: &NodeInfo, other: &PodInfo, change: Change) {
+        for (counted, spread) in self.constraints.iter_mut().zip(&pod.spread) {
+            if is_like(pod, spread, other) && takes_part(pod, spread, node) {
+                counted.set(&node.labels[&spread.topology_key], |count| change.of(count));
+            }
+        }
     }
-    domains
 }
 
 /// Nodes count that are in a domain of every constraint and that the pod could otherwise choose, as far as it says.
@@ -93,7 +122,7 @@ pub fn check(counts: &Counts, node: &NodeInfo) -> Result<(), Uneven> {
     for c in &counts.constraints {
         let domain = node.labels.get(&c.key).ok_or(Uneven::NoDomain)?;
         let there = c.domains.get(domain).copied().unwrap_or(0);
-        if there + c.own - c.emptiest > c.max_skew {
+        if there + c.own - c.emptiest() > c.max_skew {
             return Err(Uneven::TooMany);
         }
     }

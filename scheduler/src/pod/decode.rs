@@ -218,8 +218,8 @@ impl ContainerDoc {
     }
 
     /// What the container asks for, where `fill` stands for what it does not mention.
-    fn requests(&self, fill: NonZero) -> Resources {
-        let mut sum = Resources::of(fill.milli_cpu, fill.memory);
+    fn requests(&self, fill: &Resources) -> Resources {
+        let mut sum = fill.clone();
         if let Some(requests) = self.resources.as_ref().and_then(|r| r.requests.as_ref()) {
             set_all(&mut sum, requests);
         }
@@ -240,14 +240,14 @@ fn set_all(resources: &mut Resources, amounts: &Amounts) {
 
 impl SpecDoc {
     fn requests(&self) -> (Resources, NonZero) {
-        let actual = self.total(NonZero::default());
-        let filled = self.total(NonZero { milli_cpu: DEFAULT_MILLI_CPU, memory: DEFAULT_MEMORY });
-        (actual, NonZero { milli_cpu: filled.milli_cpu, memory: filled.memory })
+        let actual = self.total(&Resources::default());
+        let filled = self.total(&Resources::of(DEFAULT_MILLI_CPU, DEFAULT_MEMORY));
+        (actual, NonZero { milli_cpu: filled.milli_cpu.into(), memory: filled.memory.into() })
     }
 
     /// The greater of what the containers need together and what any moment of initialisation needs (an init container
     /// beside the sidecars started before it); requests stated for the whole pod replace that; overhead comes on top.
-    fn total(&self, fill: NonZero) -> Resources {
+    fn total(&self, fill: &Resources) -> Resources {
         let mut running = Resources::default();
         for container in self.containers.iter().flatten() {
             running.add(&container.requests(fill));
@@ -366,7 +366,10 @@ mod tests {
 
     #[test]
     fn requests_are_the_greatest_need_of_any_moment() {
-        let nonzero = |milli_cpu, containers| NonZero { milli_cpu, memory: containers * DEFAULT_MEMORY };
+        let nonzero = |milli_cpu, containers: i128| NonZero {
+            milli_cpu,
+            memory: containers * i128::from(DEFAULT_MEMORY),
+        };
         let cases = [
             (
                 serde_json::json!({ "containers": [container("100m"), container("1")] }),

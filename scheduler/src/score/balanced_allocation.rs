@@ -13,16 +13,19 @@ pub fn skips(pod: &PodInfo) -> bool {
 /// 50 to 100.
 pub fn score(pod: &PodInfo, node: &NodeState) -> i64 {
     let (all, taken) = (&node.info().allocatable, node.requested());
-    let balance = |cpu, memory| balance([(cpu, all.milli_cpu), (memory, all.memory)]);
+    let balance = |cpu, memory| balance([(cpu, all.milli_cpu.into()), (memory, all.memory.into())]);
     let before = balance(taken.milli_cpu, taken.memory);
-    let after = balance(taken.milli_cpu + pod.requests.milli_cpu, taken.memory + pod.requests.memory);
+    let after = balance(
+        taken.milli_cpu + i128::from(pod.requests.milli_cpu),
+        taken.memory + i128::from(pod.requests.memory),
+    );
     let half = MAX_NODE_SCORE / 2;
     half + (half + after - before) / 2
 }
 
 /// 100 less the standard deviation, in per cent, of the used shares: for two shares, half their distance.
-fn balance(parts: [(i64, i64); 2]) -> i64 {
-    let share = |(taken, all): (i64, i64)| (all != 0).then(|| (taken as f64 / all as f64).min(1.0));
+fn balance(parts: [(i128, i128); 2]) -> i64 {
+    let share = |(taken, all): (i128, i128)| (all != 0).then(|| (taken as f64 / all as f64).min(1.0));
     let deviation = match parts.map(share) {
         [Some(a), Some(b)] => ((a - b) / 2.0).abs(),
         [None, _] | [_, None] => 0.0,

@@ -9,8 +9,8 @@ use crate::pod::PodInfo;
 pub fn score(pod: &PodInfo, node: &NodeState) -> i64 {
     let (all, taken) = (&node.info().allocatable, node.nonzero());
     let parts = [
-        (taken.milli_cpu + pod.nonzero.milli_cpu, all.milli_cpu),
-        (taken.memory + pod.nonzero.memory, all.memory),
+        (taken.milli_cpu + pod.nonzero.milli_cpu, i128::from(all.milli_cpu)),
+        (taken.memory + pod.nonzero.memory, i128::from(all.memory)),
     ];
     let counted = parts.iter().filter(|(_, all)| *all > 0);
     let (sum, count) =
@@ -18,6 +18,20 @@ pub fn score(pod: &PodInfo, node: &NodeState) -> i64 {
     if count == 0 { 0 } else { sum / count }
 }
 
-fn free_percent(taken: i64, all: i64) -> i64 {
-    if taken > all { 0 } else { (all - taken) * MAX_NODE_SCORE / all }
+/// 0 to 100. Computed with 128 bits: a node may offer so much that a hundred times as much does not fit into 64.
+fn free_percent(taken: i128, all: i128) -> i64 {
+    let percent = (all - taken) * i128::from(MAX_NODE_SCORE) / all;
+    i64::try_from(percent.max(0)).map_or(MAX_NODE_SCORE, |percent| percent.min(MAX_NODE_SCORE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_free_share_of_the_largest_node_is_computed_without_overflow() {
+        let all = i128::from(i64::MAX);
+        assert_eq!([0, all / 2, all, 2 * all].map(|taken| free_percent(taken, all)), [100, 50, 0, 0]);
+        assert_eq!([0, 3, 4, 5].map(|taken| free_percent(taken, 4)), [100, 25, 0, 0]);
+    }
 }

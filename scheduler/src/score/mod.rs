@@ -68,7 +68,9 @@ impl Scorer {
 fn scaled(mut scores: Vec<i64>) -> Vec<i64> {
     let max = scores.iter().copied().max().unwrap_or(0);
     if max > 0 {
-        scores.iter_mut().for_each(|score| *score = MAX_NODE_SCORE * *score / max);
+        // No more than 100 each, whatever the scores: the quotient fits.
+        let percent = |score: i64| i128::from(MAX_NODE_SCORE) * i128::from(score) / i128::from(max);
+        scores.iter_mut().for_each(|score| *score = percent(*score) as i64);
     }
     scores
 }
@@ -87,6 +89,7 @@ mod tests {
     fn scaling_makes_the_highest_a_hundred_and_keeps_zeros() {
         assert_eq!(scaled(vec![1, 3, 0]), [33, 100, 0]);
         assert_eq!(scaled(vec![0, 0]), [0, 0]);
+        assert_eq!(scaled(vec![i64::MAX, 0]), [100, 0]);
         assert_eq!(reversed(scaled(vec![1, 3, 0])), [67, 0, 100]);
         assert_eq!(reversed(scaled(vec![0, 0])), [100, 100]);
     }

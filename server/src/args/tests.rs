@@ -11,7 +11,8 @@ fn without_flags_everything_runs_here_on_disk() {
     let config = config("kstore-server").unwrap();
     assert_eq!(config.nodes, 3);
     assert_eq!(config.loops.len(), 3);
-    let Api::Here { storage, listen, etcd, quota, history, service_ranges, write_kubeconfig } = config.api
+    let Api::Here { storage, listen, etcd, quota, history, service_ranges, anonymous, write_kubeconfig } =
+        config.api
     else {
         panic!("no apiserver")
     };
@@ -21,6 +22,7 @@ fn without_flags_everything_runs_here_on_disk() {
     assert_eq!(history, History::For(Duration::from_secs(300)));
     assert_eq!((write_kubeconfig, etcd, quota), (None, None, Quota::Default));
     assert_eq!(service_ranges.cidrs(), ["10.96.0.0/12"]);
+    assert!(anonymous);
 }
 
 #[test]
@@ -192,4 +194,16 @@ fn the_log_format_may_stand_before_or_after_a_subcommand() {
     assert_eq!(format("kstore-server"), LogFormat::Text);
     assert_eq!(format("kstore-server --log-format json"), LogFormat::Json);
     assert_eq!(format("kstore-server run --log-format json -- true"), LogFormat::Json);
+}
+
+#[test]
+fn anonymous_access_is_a_choice_of_the_apiserver() {
+    for (flag, expected) in
+        [("kstore-server --anonymous-auth=false", false), ("kstore-server --anonymous-auth", true)]
+    {
+        let Api::Here { anonymous, .. } = config(flag).unwrap().api else { panic!("no apiserver") };
+        assert_eq!(anonymous, expected, "{flag}");
+    }
+    let elsewhere = config("kstore-server --components scheduler --kubeconfig f --anonymous-auth=false");
+    assert_eq!(elsewhere, Err(UsageError::NeedsApiserver("--anonymous-auth")));
 }

@@ -1,6 +1,8 @@
 //! The seam to the file system: every file of log, manifest and our own engine goes through it, so that a simulated disk
 //! can lose, tear and refuse what a real one may. What an operation promises before a sync is written here, and no more.
+//! Who may read the files is in `private`.
 
+pub(crate) mod private;
 pub(crate) mod real;
 #[cfg(any(test, feature = "fuzzing"))]
 #[cfg_attr(not(test), expect(dead_code, reason = "fuzzers need a part of it"))]

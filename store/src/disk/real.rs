@@ -2,11 +2,11 @@
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Disk, File};
+use super::{Disk, File, private};
 use crate::error::OpenError;
 
 /// The operating system's files.
@@ -33,12 +33,15 @@ impl Disk for RealDisk {
         if let Some(parent) = parent {
             self.create_dir(parent)?;
         }
-        fs::create_dir(dir)?;
+        private::make_dir(dir)?;
         self.sync_dir(parent.unwrap_or(Path::new(".")))
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true).mode(private::FILE_MODE);
+        let file = options.open(path)?;
+        private::protect_file(&file)?;
         Ok(Arc::new(RealFile(file)))
     }
 
@@ -128,8 +131,9 @@ impl DirLock {
     pub(crate) fn take(dir: &Path) -> Result<Self, OpenError> {
         let path = dir.join(LOCK);
         let io = |source| OpenError::Io { path: path.clone(), source };
-        let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = options.map_err(io)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(private::FILE_MODE);
+        let mut file = options.open(&path).map_err(io)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(locked_by(dir, &mut file)),

@@ -14,6 +14,8 @@ use parking_lot::{Mutex, RwLock};
 use super::{Engine, EngineError, EngineSize, Record, RecordKind, Scan};
 use crate::Revision;
 use crate::commit::RecordKey;
+use crate::disk::real::RealDisk;
+use crate::disk::{Disk, private};
 
 /// Memory for sled's page cache. The newest versions are in our index; this is for history.
 const CACHE_BYTES: u64 = 64 << 20;
@@ -30,6 +32,34 @@ pub(crate) struct SledEngine {
     /// None once closed.
     open: RwLock<Option<Open>>,
     seals: Mutex<u64>,
+    content: Mutex<Content>,
+}
+
+/// What the database holds. Counted here: the size of its files never shrinks, so that a quota on it could never be met again.
+#[derive(Debug, Default)]
+struct Content {
+    /// Bytes of records, without what frames them.
+    live: u64,
+    /// The newest record ever put: what comes after it is new, and need not be looked up.
+    newest: Option<RecordKey>,
+}
+
+impl Content {
+    /// Reads everything once.
+    fn count(db: &sled::Db) -> Result<Self, EngineError> {
+        let mut content = Self::default();
+        for found in db.range(encode_key(RecordKey::new(Revision(0), 0))..) {
+            let (key, value) = found.map_err(failed)?;
+            content.live += body_len(&value);
+            content.newest = decode_key(&key).max(content.newest);
+        }
+        Ok(content)
+    }
+}
+
+/// The bytes of a stored value's record.
+fn body_len(value: &[u8]) -> u64 {
+    value.len().saturating_sub(HEADER) as u64
 }
 
 /// The database and its main file.
@@ -118,8 +148,9 @@ impl SledEngine {
         if seals < wanted {
             return Err(EngineError::Corrupt(format!("it is at seal {seals}, but {wanted} was confirmed")));
         }
+        let content = Mutex::new(Content::count(&db)?);
         let open = RwLock::new(Some(Open { db, main: Arc::new(main) }));
-        Ok(Self { dir: dir.to_owned(), open, seals: Mutex::new(seals) })
+        Ok(Self { dir: dir.to_owned(), open, seals: Mutex::new(seals), content })
     }
 
     fn opened(&self) -> Result<Open, EngineError> {
@@ -133,14 +164,16 @@ impl SledEngine {
 
 /// Opens the database, and before it its main file: a descriptor that is opened later could miss an error.
 fn open_files(dir: &Path) -> Result<(File, sled::Db), EngineError> {
-    fs::create_dir_all(dir)?;
+    RealDisk.create_dir(dir)?;
     let path = dir.join("db");
     let main = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     let config = sled::Config::new().path(dir).cache_capacity(CACHE_BYTES).flush_every_ms(None);
     // What it cannot read it may report, or panic.
     let opened = catch_unwind(AssertUnwindSafe(|| config.open()));
     let opened = opened.map_err(|_| EngineError::Corrupt("sled panicked when it was opened".to_owned()))?;
-    Ok((main, opened.map_err(failed)?))
+    let opened = opened.map_err(failed)?;
+    private::set_modes(dir)?;
+    Ok((main, opened))
 }
 
 /// Syncs a directory with everything below it.
@@ -158,11 +191,21 @@ fn sync_tree(dir: &Path) -> io::Result<()> {
 
 impl Engine for SledEngine {
     fn put(&self, records: &[Record]) -> Result<(), EngineError> {
-        let mut batch = sled::Batch::default();
+        let (db, mut content) = (self.opened()?.db, self.content.lock());
+        let (mut batch, mut live, mut newest) = (sled::Batch::default(), content.live, content.newest);
         for record in records {
+            if newest.is_some_and(|newest| record.key <= newest)
+                && let Some(before) = db.get(encode_key(record.key)).map_err(failed)?
+            {
+                live = live.saturating_sub(body_len(&before));
+            }
+            live += record.bytes.len() as u64;
+            newest = newest.max(Some(record.key));
             batch.insert(&encode_key(record.key), encode_value(record));
         }
-        self.opened()?.db.apply_batch(batch).map_err(failed)
+        db.apply_batch(batch).map_err(failed)?;
+        *content = Content { live, newest };
+        Ok(())
     }
 
     fn remove(&self, keys: &[RecordKey]) -> Result<(), EngineError> {
@@ -170,9 +213,17 @@ impl Engine for SledEngine {
             return Ok(());
         }
         // One batch: a deletion never goes without the versions it hides.
-        let mut batch = sled::Batch::default();
-        keys.iter().for_each(|key| batch.remove(&encode_key(*key)));
-        self.opened()?.db.apply_batch(batch).map_err(failed)
+        let (db, mut content) = (self.opened()?.db, self.content.lock());
+        let (mut batch, mut removed) = (sled::Batch::default(), 0);
+        for key in keys.iter().map(|key| encode_key(*key)) {
+            if let Some(value) = db.get(key).map_err(failed)? {
+                removed += body_len(&value);
+                batch.remove(&key);
+            }
+        }
+        db.apply_batch(batch).map_err(failed)?;
+        content.live = content.live.saturating_sub(removed);
+        Ok(())
     }
 
     fn get(&self, key: RecordKey) -> Result<Option<Bytes>, EngineError> {
@@ -224,6 +275,7 @@ impl Engine for SledEngine {
         db.insert(SEAL_KEY, next.to_le_bytes().as_slice()).map_err(failed)?;
         db.flush().map_err(failed)?;
         main.sync_all()?;
+        private::set_modes(&self.dir)?;
         sync_tree(&self.dir)?;
         *seals = next;
         Ok(Bytes::copy_from_slice(&next.to_le_bytes()))
@@ -240,7 +292,7 @@ impl Engine for SledEngine {
 
     fn size(&self) -> EngineSize {
         let allocated = self.opened().ok().and_then(|open| open.db.size_on_disk().ok()).unwrap_or(0);
-        EngineSize { allocated, live: allocated }
+        EngineSize { allocated, live: self.content.lock().live }
     }
 
     /// On return the database can be opened again.
@@ -250,6 +302,9 @@ impl Engine for SledEngine {
         // sled's own threads may hold the database a moment longer, and its lock with it.
         if let Err(error) = main.lock().and_then(|()| main.unlock()) {
             tracing::warn!(%error, "sled's lock cannot be waited for");
+        }
+        if let Err(error) = private::set_modes(&self.dir) {
+            tracing::warn!(%error, "the modes of sled's files cannot be set");
         }
     }
 }

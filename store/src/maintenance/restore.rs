@@ -14,8 +14,8 @@ use super::contents::{self, Contents, HIGHEST};
 use super::site;
 use super::snapshot_file::{SnapshotFile, SnapshotFileError};
 use crate::codec::manifest::Manifest;
-use crate::disk::Disk;
 use crate::disk::real::{DirLock, RealDisk};
+use crate::disk::{Disk, private};
 use crate::engine::{Engine, EngineError, Record};
 use crate::error::OpenError;
 use crate::wal::{Replayed, Segments, Wal};
@@ -95,6 +95,7 @@ pub fn restore(request: &Restore, rng: &Rng, progress: &mut Progress<'_>) -> Res
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     disk.create_dir(&request.dir).map_err(|source| write_error(&request.dir, source))?;
     let _lock = DirLock::take(&request.dir)?;
+    private::protect(&request.dir)?;
     restore_from(&disk, &snapshot, request, rng, progress)
 }
 

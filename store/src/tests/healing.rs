@@ -83,6 +83,38 @@ fn a_damaged_record_is_healed_while_the_log_has_it() {
     });
 }
 
+/// A read of damaged history is the one part of a transaction that can fail on the disk, so it comes before the first change.
+#[test]
+fn a_transaction_whose_historical_read_fails_changes_nothing() {
+    block_on(async {
+        let disk = SimDisk::default();
+        let store = open(&disk, 4 << 10);
+        fill(&store).await;
+        damage(&disk, 3);
+        let (revision, old) = (store.revision(), || Op::Range(Range::key("k").at(Revision(3))));
+        let nested = |op| Op::Txn(Txn::of(vec![op]));
+        let lease = store.lease_grant(100, crate::LeaseId::NONE).await.unwrap().id;
+        let put = Op::Put(crate::Put { lease, ..crate::Put::new("new", "v") });
+        for ops in [
+            vec![put.clone(), Op::delete("k"), old()],
+            vec![put.clone(), nested(old())],
+            vec![nested(put.clone()), old(), Op::put("newer", "v")],
+        ] {
+            let refused = store.txn(Txn::of(ops)).await;
+            let damaged = RangeError::Damaged { revision: Revision(3) };
+            assert_eq!(refused, Err(crate::TxnError::Range(damaged)));
+            assert_eq!((store.revision(), store.get("new").unwrap()), (revision, None));
+            while store.alarms().is_empty() {
+                tokio::task::yield_now().await;
+            }
+            store.alarm_disarm(Alarm::Corrupt).await.unwrap();
+        }
+        assert_eq!(store.revision(), revision);
+        assert_eq!(store.lease_time_to_live(lease, true).await.unwrap().keys.len(), 0);
+        assert_eq!(store.range(&Range::new(crate::KeyRange::all())).unwrap().count, 1);
+    });
+}
+
 #[test]
 fn a_damaged_record_without_a_copy_is_not_served_and_raises_the_alarm() {
     block_on(async {

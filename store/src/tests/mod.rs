@@ -15,6 +15,7 @@ mod healing;
 mod leases;
 pub(crate) mod model;
 mod pipeline;
+mod private;
 mod process;
 mod quota;
 mod regressions;

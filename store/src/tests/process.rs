@@ -9,8 +9,8 @@ use kstore_nondet::{Nondet, Rng};
 use super::conformance::{block_on_real, tiny};
 use crate::disk::sim::{Fault, Policy, SimDisk};
 use crate::{
-    Config, EngineKind, KeyRange, Limits, Op, OpenError, Range, RangeError, Revision, Stopped, Store, Txn,
-    TxnError, WatchError, WatchRequest,
+    CompactError, Config, DefragmentError, EngineKind, KeyRange, Limits, Op, OpenError, Range, RangeError,
+    Revision, Stopped, Store, Txn, TxnError, WatchError, WatchRequest,
 };
 
 fn put(key: impl Into<bytes::Bytes>) -> Txn {
@@ -49,6 +49,39 @@ fn another_engine_and_foreign_files_are_told_apart() {
         assert!(matches!(refused, Some(OpenError::Damaged { .. })), "{refused:?}");
         let nowhere = Config { dir: None, ..Config::durable("") };
         assert!(matches!(Store::open(nowhere, Nondet::real()).await.err(), Some(OpenError::NoDirectory)));
+    });
+}
+
+#[test]
+fn bounds_of_zero_with_which_a_store_would_hang_are_refused_by_name() {
+    type Change = fn(&mut Limits);
+    let zero = |set: Change| {
+        let mut limits = Limits::default();
+        set(&mut limits);
+        limits
+    };
+    let table: [(&str, Change); 9] = [
+        ("queue_jobs", |limits| limits.queue_jobs = 0),
+        ("queue_bytes", |limits| limits.queue_bytes = 0),
+        ("group_jobs", |limits| limits.group_jobs = 0),
+        ("group_bytes", |limits| limits.group_bytes = 0),
+        ("commit_bytes", |limits| limits.commit_bytes = 0),
+        ("history_revisions", |limits| limits.history_revisions = 0),
+        ("feed_bytes", |limits| limits.feed_bytes = 0),
+        ("engine_retry", |limits| limits.engine_retry = Duration::ZERO),
+        ("log_idle", |limits| limits.log_idle = Duration::ZERO),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    block_on_real(async {
+        for (expected, set) in table {
+            for config in [Config::memory(), Config::durable(dir.path())] {
+                let refused = Store::open(Config { limits: zero(set), ..config }, Nondet::real()).await.err();
+                assert!(
+                    matches!(refused, Some(OpenError::Limit { name }) if name == expected),
+                    "{expected}: {refused:?}"
+                );
+            }
+        }
     });
 }
 
@@ -112,6 +145,48 @@ fn a_failed_sync_stops_the_store_for_everyone() {
         let store = Store::open_threads(Arc::new(disk), &config, &Rng::seeded(2)).unwrap();
         assert_eq!(store.revision(), Revision(2));
         store.close().await;
+    });
+}
+
+/// One failed write of the engine: the log holds everything, so the store goes on, and says so wherever somebody looks.
+#[test]
+fn a_store_whose_engine_failed_serves_and_says_so_and_answers_those_who_wait_for_the_engine() {
+    block_on_real(async {
+        let mut failures = 0;
+        for at in 0..12 {
+            let disk = SimDisk::default();
+            let config = tiny(Config::durable("/data"), 0);
+            let store = Store::open_stepped(Arc::new(disk.clone()), &config, &Rng::seeded(1)).unwrap();
+            store.txn(put("before")).await.unwrap();
+            assert_eq!((store.engine_failure(), store.metrics().engine_failed), (None, 0));
+            disk.set_fault(Some(Fault::ErrorAt(disk.ops() + at)));
+            let written = store.put("k", vec![7; 5_000]).await;
+            disk.set_fault(None);
+            let Some(reason) = store.engine_failure() else { continue };
+            assert_eq!(written.map(|revision| revision.0), Ok(3));
+            failures += 1;
+            assert!(reason.contains("the disk failed") && reason.contains("restart"), "{reason}");
+            assert_eq!(store.metrics().engine_failed, 1);
+            assert_eq!(store.status().engine_failure.as_ref(), Some(&reason));
+            assert_eq!(store.alarms(), [], "writes go on");
+            assert_eq!(store.put("k", "2").await.unwrap().0, 4);
+            assert_eq!(store.range(&Range::key("k").at(Revision(3))).unwrap().kvs.len(), 1);
+
+            let wait = Duration::from_secs(30);
+            let defragmented = tokio::time::timeout(wait, store.defragment()).await.unwrap();
+            assert_eq!(defragmented, Err(DefragmentError::Engine(reason)));
+            let compacted = tokio::time::timeout(wait, store.compact_physical(Revision(4))).await.unwrap();
+            assert_eq!(compacted, Err(CompactError::NotRemoved));
+            assert_eq!(store.compacted(), Revision(4), "the compaction itself is done");
+            store.close().await;
+
+            let store = Store::open_stepped(Arc::new(disk), &config, &Rng::seeded(2)).unwrap();
+            assert_eq!((store.engine_failure(), store.revision()), (None, Revision(4)));
+            store.compact_physical(Revision(4)).await.unwrap_err();
+            store.defragment().await.unwrap();
+            store.close().await;
+        }
+        assert!(failures > 0, "the engine failed");
     });
 }
 

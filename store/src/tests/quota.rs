@@ -215,3 +215,105 @@ fn what_is_used_is_the_same_after_a_restart() {
         });
     }
 }
+
+/// A deletion of everything would be one commit of any size; etcd's clients know "request is too large" and delete in parts.
+#[test]
+fn a_deletion_of_more_than_fits_into_a_commit_is_refused_and_smaller_ranges_are_not() {
+    block_on(async {
+        let mut config = Config::memory();
+        config.limits.commit_bytes = 50 * (crate::event::Event::COST + 4);
+        let store = Store::open(config, Nondet::simulated(1)).await.unwrap();
+        for at in 0..80 {
+            store.put(format!("k{at:03}"), "v").await.unwrap();
+        }
+        let current = store.revision();
+        let half = || delete(KeyRange::between("k000", "k040"));
+        let rest = || delete(KeyRange::between("k040", "k080"));
+        assert_eq!(
+            store.txn(Txn::of(vec![Op::put("a", "1"), delete(KeyRange::all())])).await,
+            Err(TxnError::TooLarge)
+        );
+        assert_eq!(
+            store.txn(Txn::of(vec![half(), Op::Txn(Txn::of(vec![rest()]))])).await,
+            Err(TxnError::TooLarge)
+        );
+        assert_eq!(store.delete_range(KeyRange::prefix("k")).await, Err(TxnError::TooLarge));
+        let state = || store.range(&Range::new(KeyRange::all())).unwrap().count;
+        assert_eq!((store.revision(), state()), (current, 80), "nothing was done");
+        store.txn(Txn::of(vec![half()])).await.unwrap();
+        assert_eq!(store.delete_range(KeyRange::all()).await, Ok(40));
+        assert_eq!(state(), 0);
+    });
+}
+
+#[test]
+fn requests_whose_changes_are_large_do_not_share_one_write_of_the_log() {
+    block_on(async {
+        let disk = crate::disk::sim::SimDisk::default();
+        let mut config = Config::durable("/data");
+        config.limits.commit_bytes = 4_000;
+        let open = || {
+            Store::open_stepped(std::sync::Arc::new(disk.clone()), &config, &kstore_nondet::Rng::seeded(1))
+        };
+        let store = open().unwrap();
+        let request =
+            |at: usize| crate::request::Request::Txn(Txn::of(vec![Op::put(format!("{at}"), vec![7; 1_000])]));
+        let groups = store.metrics().groups;
+        let answers = store.driver().submit_group((0..16).map(request).collect()).unwrap();
+        assert_eq!((answers.len(), store.revision().0), (16, 17));
+        let groups = store.metrics().groups - groups;
+        assert!((4..=6).contains(&groups), "{groups} writes");
+        store.close().await;
+        assert_eq!(open().unwrap().revision().0, 17);
+    });
+}
+
+/// sled's files never shrink, so what counts is what they hold.
+#[test]
+fn with_sled_a_quota_that_was_reached_is_met_again_after_deleting_and_compacting_also_after_a_crash() {
+    use crate::tests::conformance::block_on_real;
+    let dir = tempfile::tempdir().unwrap();
+    let (data, copy) = (dir.path().join("data"), dir.path().join("copy"));
+    let config = |dir: &std::path::Path| {
+        let mut config = Config { engine: EngineKind::Sled, ..Config::durable(dir) };
+        config.limits = Limits { quota_bytes: Some(400_000), checkpoint_bytes: 64 << 10, ..config.limits };
+        config
+    };
+    block_on_real(async {
+        let store = Store::open(config(&data), Nondet::real()).await.unwrap();
+        let written = fill(&store, 4_000).await;
+        assert!((50..100).contains(&written), "{written} writes of 4 kB");
+        // The process is killed here: what its files hold is opened elsewhere.
+        copy_tree(&data, &copy);
+        let copied = Store::open(config(&copy), Nondet::real()).await.unwrap();
+        for store in [store, copied] {
+            assert_eq!(store.alarms(), [Alarm::NoSpace]);
+            assert_eq!(put(&store, "k", 4_000).await, Err(TxnError::NoSpace));
+            store.delete_range(KeyRange::all()).await.unwrap();
+            store.compact_physical(store.revision()).await.unwrap();
+            let size = store.size();
+            assert!(size.live < 100_000, "{size:?}");
+            store.alarm_disarm(Alarm::NoSpace).await.unwrap();
+            for _ in 0..20 {
+                put(&store, "k", 4_000).await.unwrap();
+            }
+            assert_eq!(store.alarms(), []);
+            let live = store.size().live;
+            store.close().await;
+            assert!(live > 80_000, "{live} bytes");
+        }
+        let counted = Store::open(config(&data), Nondet::real()).await.unwrap().size().live;
+        assert!((80_000..200_000).contains(&counted), "a start counts the same: {counted}");
+    });
+}
+
+fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_dir() {
+            copy_tree(&entry.path(), &to.join(entry.file_name()));
+        } else {
+            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+}

@@ -239,6 +239,82 @@ fn an_engine_without_room_falls_behind_and_catches_up() {
     });
 }
 
+#[test]
+fn a_store_whose_engine_has_no_space_opens_with_what_the_log_has_and_catches_up_later() {
+    block_on(async {
+        let disk = SimDisk::default();
+        let mut config = config(0, 0);
+        config.limits.first_segment_bytes = 256 << 10;
+        let store = open(&disk, &config);
+        put(&store, "first".to_owned(), 500).await.unwrap();
+        let lease = store.lease_grant(100, crate::LeaseId::NONE).await.unwrap().id;
+        disk.set_capacity(Some(disk.used()));
+        put(&store, "second".to_owned(), 50_000).await.unwrap();
+        let _ = store.alarm_disarm(Alarm::NoSpace).await;
+        put(&store, "third".to_owned(), 50_000).await.unwrap();
+        let (expected, revision) = (state(&store), store.revision());
+
+        // The process is killed; the next start has room for a log file, but not for what the engine lacks.
+        let disk = disk.crash(Policy::Nothing, 1);
+        for seed in 0..3 {
+            disk.set_capacity(Some(disk.used() + (60 << 10)));
+            let store = open(&disk, &config);
+            assert_eq!((state(&store), store.alarms()), (expected.clone(), vec![Alarm::NoSpace]), "{seed}");
+            let past = Range::new(KeyRange::all()).at(Revision(revision.0 - 1));
+            assert_eq!(store.range(&past).unwrap().kvs.len(), 2);
+            let waiting = store.driver().core().usage.pending();
+            assert!(seed > 0 || waiting > 100_000, "{waiting} bytes wait");
+            assert_eq!(store.leases().await.unwrap(), [lease]);
+            std::mem::forget(store);
+        }
+        disk.set_capacity(None);
+        let store = open(&disk, &config);
+        assert_eq!(store.driver().core().usage.pending(), 0);
+        store.alarm_disarm(Alarm::NoSpace).await.unwrap();
+        put(&store, "fourth".to_owned(), 1).await.unwrap();
+        store.lease_revoke(lease).await.unwrap();
+        store.close().await;
+        let store = open(&disk, &config);
+        assert_eq!((state(&store).len(), store.leases().await.unwrap().len()), (4, 0));
+    });
+}
+
+#[test]
+fn a_start_on_a_full_disk_uses_the_reserve() {
+    block_on(async {
+        let disk = SimDisk::default();
+        let config = config(0, 24 << 10);
+        let store = open(&disk, &config);
+        for at in 0..40 {
+            put(&store, format!("{at:04}"), 500).await.unwrap();
+        }
+        let expected = state(&store);
+        assert!(has_reserve(&disk));
+        let disk = disk.crash(Policy::Nothing, 1);
+        disk.set_capacity(Some(disk.used()));
+        let store = open(&disk, &config);
+        assert_eq!((has_reserve(&disk), state(&store)), (false, expected));
+        assert_eq!(store.alarms(), [Alarm::NoSpace]);
+        delete_all(&store).await;
+    });
+}
+
+#[test]
+fn a_snapshot_goes_to_the_data_directory_and_only_if_there_is_room_for_it() {
+    block_on(async {
+        let disk = SimDisk::default();
+        let config = config(100 << 10, 10 << 10);
+        let store = open(&disk, &config);
+        put(&store, "k".to_owned(), 20_000).await.unwrap();
+        assert_eq!(store.snapshot_dir().unwrap().as_deref(), Some(Path::new(DIR)));
+        disk.set_capacity(Some(disk.used() + (110 << 10)));
+        let refused = store.snapshot_dir().unwrap_err().to_string();
+        assert!(refused.contains("/data") && refused.contains("needs"), "{refused}");
+        let memory = Store::open(Config::memory(), kstore_nondet::Nondet::simulated(1)).await.unwrap();
+        assert_eq!(memory.snapshot_dir().unwrap(), None);
+    });
+}
+
 /// What is written while any one operation of the disk finds no space.
 async fn story(store: &Store) -> Vec<String> {
     let mut acknowledged = Vec::new();

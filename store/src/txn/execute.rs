@@ -1,5 +1,6 @@
 //! Evaluates a transaction on staged state and collects its effects. No clock, no queue, no disk.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,13 +9,13 @@ use super::compare::{Path, decide};
 use super::{Delete, DeleteResult, Op, OpResult, Put, PutResult, Txn, TxnResult};
 use crate::commit::RecordKey;
 use crate::event::{Event, EventKind};
-use crate::index::{Index, Version};
+use crate::index::{Found, Index, Version};
 use crate::kv::Stamp;
 use crate::lease::table::LeaseTable;
 use crate::range::{Range, RangeResult};
 use crate::staged::{Overlay, Staged};
-use crate::view::{self, Pick};
-use crate::{KeyRange, KeyValue, RangeError, Revision, TxnError};
+use crate::view::{self, Pick, Selection};
+use crate::{End, KeyRange, KeyValue, RangeError, Revision, TxnError};
 
 /// Fetches an old version.
 pub(crate) type Fetch<'a> = &'a dyn Fn(RecordKey) -> Result<Arc<KeyValue>, RangeError>;
@@ -29,15 +30,24 @@ pub(crate) struct Execution<'a> {
     pub(crate) compacted: Revision,
     pub(crate) note: Option<Bytes>,
     pub(crate) fetch: Fetch<'a>,
+    /// Bytes of the changes that deletions may make.
+    pub(crate) deletes_max: usize,
     pub(crate) events: Vec<Arc<Event>>,
 }
+
+/// The answers of historical reads on the path taken, in the order of their operations, made before the first change. An old
+/// version may have to come from the disk, which can fail: then nothing of the transaction may be done yet.
+type Historical = VecDeque<(Selection, Vec<Arc<KeyValue>>)>;
 
 impl Execution<'_> {
     /// Does a transaction that passed `check`. On an error nothing was changed.
     pub(crate) fn txn(&mut self, txn: &Txn) -> Result<TxnResult, TxnError> {
         let path = decide(txn, self.staged());
         self.check(txn, &path)?;
-        self.run(txn, &path)
+        let mut historical = self.read_historical(txn, &path)?;
+        let result = self.run(txn, &path, &mut historical);
+        debug_assert!(historical.is_empty(), "each historical read has one operation");
+        Ok(result)
     }
 
     /// Deletes keys, as a lease does when it ends.
@@ -61,7 +71,7 @@ impl Execution<'_> {
         if self.events.is_empty() { self.base } else { self.own() }
     }
 
-    /// What can go wrong on the path taken; after this nothing can. What would be said of a put is said before what would be
+    /// What can go wrong on the path taken, apart from the disk. What would be said of a put is said before what would be
     /// said of a read.
     fn check(&self, txn: &Txn, path: &Path) -> Result<(), TxnError> {
         Self::on_path(txn, path, &mut |op| match op {
@@ -71,7 +81,30 @@ impl Execution<'_> {
         Self::on_path(txn, path, &mut |op| match op {
             Op::Range(range) => self.check_range(range),
             Op::Put(_) | Op::Delete(_) | Op::Txn(_) => Ok(()),
+        })?;
+        let mut deletes = 0;
+        Self::on_path(txn, path, &mut |op| match op {
+            Op::Delete(delete) => {
+                deletes += self.deletion_bytes(&delete.keys);
+                if deletes > self.deletes_max { Err(TxnError::TooLarge) } else { Ok(()) }
+            }
+            Op::Range(_) | Op::Put(_) | Op::Txn(_) => Ok(()),
         })
+    }
+
+    /// Roughly the bytes of changes that a deletion of these keys makes, as they are before the transaction: its own puts are
+    /// bounded by the size of a request.
+    fn deletion_bytes(&self, keys: &KeyRange) -> usize {
+        if keys.end == End::Single {
+            return 0;
+        }
+        let mut bytes = 0;
+        self.staged().visit(keys, Revision(i64::MAX), |found| {
+            if let Found::Newest(kv) = found {
+                bytes += kv.key().len() + Event::COST;
+            }
+        });
+        bytes
     }
 
     /// Each operation on the path taken, in order.
@@ -108,27 +141,23 @@ impl Execution<'_> {
         if keeps && self.staged().live(&put.key).is_none() { Err(TxnError::KeyNotFound) } else { Ok(()) }
     }
 
-    fn run(&mut self, txn: &Txn, path: &Path) -> Result<TxnResult, TxnError> {
-        let ops = txn.branch(path);
-        let mut responses = Vec::with_capacity(ops.len());
-        let mut nested = path.nested.iter();
-        for op in ops {
-            responses.push(match op {
-                Op::Range(range) => OpResult::Range(self.range(range).map_err(TxnError::Range)?),
-                Op::Put(put) => OpResult::Put(self.put(put)),
-                Op::Delete(delete) => OpResult::Delete(self.delete(delete)),
-                Op::Txn(inner) => {
-                    let path = nested.next().expect("there is a path for each nested transaction");
-                    OpResult::Txn(self.run(inner, path)?)
-                }
-            });
-        }
-        Ok(TxnResult { succeeded: path.succeeded, revision: self.now(), responses })
+    /// Reads everything old that the path taken asks for. The transaction's own changes are newer than any such revision, so
+    /// the answers are the same before them.
+    fn read_historical(&self, txn: &Txn, path: &Path) -> Result<Historical, TxnError> {
+        let mut historical = Historical::new();
+        Self::on_path(txn, path, &mut |op| {
+            if let Op::Range(range) = op
+                && is_historical(range)
+            {
+                historical.push_back(self.select(range, range.revision).map_err(TxnError::Range)?);
+            }
+            Ok(())
+        })?;
+        Ok(historical)
     }
 
-    /// A read sees this transaction's own changes, unless it asks for a revision.
-    fn range(&self, range: &Range) -> Result<RangeResult, RangeError> {
-        let at = if range.revision.0 == 0 { self.own() } else { range.revision };
+    /// Selects what a read sees at a revision, and fetches what is not at hand.
+    fn select(&self, range: &Range, at: Revision) -> Result<(Selection, Vec<Arc<KeyValue>>), RangeError> {
         let mut selection = view::select_staged(self.staged(), range, at);
         let picks = std::mem::take(&mut selection.picks);
         let kvs = picks.into_iter().map(|pick| match pick {
@@ -136,7 +165,36 @@ impl Execution<'_> {
             Pick::Stored(key) => (self.fetch)(key),
         });
         let kvs = kvs.collect::<Result<_, _>>()?;
-        Ok(view::finish(range, self.now(), &selection, kvs))
+        Ok((selection, kvs))
+    }
+
+    /// Does the operations of the path taken. Cannot fail: everything that can was done before.
+    fn run(&mut self, txn: &Txn, path: &Path, historical: &mut Historical) -> TxnResult {
+        let ops = txn.branch(path);
+        let mut responses = Vec::with_capacity(ops.len());
+        let mut nested = path.nested.iter();
+        for op in ops {
+            responses.push(match op {
+                Op::Range(range) => OpResult::Range(self.range(range, historical)),
+                Op::Put(put) => OpResult::Put(self.put(put)),
+                Op::Delete(delete) => OpResult::Delete(self.delete(delete)),
+                Op::Txn(inner) => {
+                    let path = nested.next().expect("there is a path for each nested transaction");
+                    OpResult::Txn(self.run(inner, path, historical))
+                }
+            });
+        }
+        TxnResult { succeeded: path.succeeded, revision: self.now(), responses }
+    }
+
+    /// A read sees this transaction's own changes, unless it asks for a revision.
+    fn range(&self, range: &Range, historical: &mut Historical) -> RangeResult {
+        let (selection, kvs) = if is_historical(range) {
+            historical.pop_front().expect("historical reads were made in the order of their operations")
+        } else {
+            self.select(range, self.own()).expect("the newest versions are in memory")
+        };
+        view::finish(range, self.now(), &selection, kvs)
     }
 
     fn put(&mut self, put: &Put) -> PutResult {
@@ -196,4 +254,9 @@ impl Execution<'_> {
         self.overlay.push(Version { kv: kv.clone(), main, sub, dead: kind == EventKind::Delete });
         self.events.push(Arc::new(Event { kind, kv, prev_kv, note: self.note.clone() }));
     }
+}
+
+/// Whether a read names the revision to read at, instead of seeing the transaction's own changes.
+fn is_historical(range: &Range) -> bool {
+    range.revision.0 != 0
 }

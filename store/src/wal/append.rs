@@ -49,7 +49,6 @@ impl Wal {
         replayed: &Replayed,
         limits: &Limits,
     ) -> io::Result<Self> {
-        segments.remove_unused()?;
         let (noted_seq, chain) = replayed.confirmed;
         let epoch = rng.next_u64();
         let header = SegmentHeader::new(cluster, epoch, noted_seq + 1, chain);

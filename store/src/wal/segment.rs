@@ -117,9 +117,13 @@ impl Segments {
         };
         let mut start = header.encode();
         start.extend_from_slice(content);
-        file.write_at(0, &start)?;
-        file.sync()?;
-        self.disk.rename(&path, &self.path(header.first_seq))?;
+        let begun = file.write_at(0, &start).and_then(|()| file.sync());
+        let named = begun.and_then(|()| self.disk.rename(&path, &self.path(header.first_seq)));
+        if let Err(error) = named {
+            drop(file);
+            self.discard(&path);
+            return Err(error);
+        }
         self.disk.sync_dir(&self.dir)?;
         let mut inner = self.inner.lock();
         if inner.first_seqs.last() != Some(&header.first_seq) {
@@ -154,11 +158,16 @@ impl Segments {
             Ok(()) => Ok(Unused { path, file, size }),
             Err(error) => {
                 drop(file);
-                if let Err(error) = self.disk.remove(&path) {
-                    tracing::warn!(%error, "a file that was to become the log's next one stays");
-                }
+                self.discard(&path);
                 Err(error)
             }
+        }
+    }
+
+    /// Gives the space of a file back that will not become a segment.
+    fn discard(&self, path: &Path) {
+        if let Err(error) = self.disk.remove(path) {
+            tracing::warn!(%error, "a file that was to become the log's next one stays until the next start");
         }
     }
 

@@ -126,6 +126,8 @@ fn contest<T>(seed: u64, test: impl AsyncFnOnce(&Contest) -> T) -> T {
             tokens: None,
             service_ranges: ServiceRanges::default(),
             local_components: kstore_apiserver::LocalComponents::default(),
+            anonymous: true,
+            connections: kstore_apiserver::limits::CONNECTIONS,
         };
         let api = ApiServer::start(storage.clone(), options, |task| drop(tokio::spawn(task))).await.unwrap();
         let client = Client::over(api.in_process(UserInfo::new("root", ["system:masters"])), "test");

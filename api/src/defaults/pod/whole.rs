@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::defaults::{default, make};
 use crate::object::is_empty;
 use crate::quantity::Quantity;
-use crate::strategy::aggregate;
+use crate::strategy::aggregates;
 
 const HUGE_PAGES: &str = "hugepages-";
 
@@ -38,15 +38,7 @@ pub(super) fn resources(spec: &mut Value) {
 }
 
 /// What the containers need together, by resource.
-fn sums(spec: &Value, side: &str) -> std::vec::IntoIter<(String, Quantity)> {
-    let mut names: Vec<String> = ["containers", "initContainers"]
-        .into_iter()
-        .flat_map(|list| spec[list].as_array().into_iter().flatten())
-        .flat_map(|container| container["resources"][side].as_object().into_iter().flatten())
-        .map(|(name, _)| name.clone())
-        .collect();
-    names.sort_unstable();
-    names.dedup();
-    let sums = names.into_iter().filter_map(|name| aggregate(spec, side, &name).map(|sum| (name, sum)));
-    sums.collect::<Vec<_>>().into_iter()
+fn sums(spec: &Value, side: &str) -> impl Iterator<Item = (String, Quantity)> + use<> {
+    let sums: Vec<_> = aggregates(spec, side).into_iter().map(|(name, sum)| (name.to_owned(), sum)).collect();
+    sums.into_iter()
 }

@@ -1,6 +1,8 @@
 //! The way from client-side to server-side kubectl apply: the annotation in which the former keeps what it applied last lets the
 //! latter take those fields over, and the latter keeps it up to date, so that there is a way back.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::walk;
@@ -24,7 +26,7 @@ pub(super) fn left_over(
     Some(conflicts.iter().filter(|conflict| !allowed.contains(&conflict.path)).cloned().collect())
 }
 
-fn still_as_applied(live: &Value, object: ObjectType<'_>) -> Option<Vec<String>> {
+fn still_as_applied(live: &Value, object: ObjectType<'_>) -> Option<BTreeSet<String>> {
     let text = live["metadata"]["annotations"][ANNOTATION].as_str()?;
     let last: Value = serde_json::from_str(text).ok()?;
     let same_version = |api_version: &str| match object {
@@ -35,7 +37,14 @@ fn still_as_applied(live: &Value, object: ObjectType<'_>) -> Option<Vec<String>>
     let node = Node::root(object);
     let difference = walk::compare(&last, live, node);
     let fields = walk::fields(&last, node);
-    Some(fields.difference(&difference.changed()).difference(&difference.removed).paths())
+    Some(
+        fields
+            .difference(&difference.changed())
+            .difference(&difference.removed)
+            .paths()
+            .into_iter()
+            .collect(),
+    )
 }
 
 /// Writes the configuration into the annotation, where there is one. Beyond the bound on annotations it goes altogether.

@@ -84,10 +84,23 @@ impl Fields {
     }
 
     /// Whether a difference can concern them at all.
-    fn may_meet(&self, heads: &[&String]) -> bool {
+    fn may_meet(&self, parts: &[&FieldSet]) -> bool {
         match self {
-            Self::Text(text) => heads.iter().any(|head| text.get(head).is_some()),
+            Self::Text(text) => {
+                let mut heads = text.as_object().into_iter().flat_map(|fields| fields.keys());
+                heads.any(|head| parts.iter().any(|part| part.has_head(head)))
+            }
             Self::Set(_) => true,
+        }
+    }
+
+    /// Adds fields in place: gathering thousands of entries must not copy what was gathered for each.
+    fn extend(&mut self, other: &Self) {
+        if let Self::Text(_) = self {
+            *self = Self::Set(self.set().into_owned());
+        }
+        if let Self::Set(set) = self {
+            set.extend(&other.set());
         }
     }
 
@@ -119,8 +132,7 @@ impl Holding {
     /// Gives up what has changed hands or is gone.
     pub(super) fn lose(&mut self, difference: &Difference, node: Node<'_>) {
         let parts = [&difference.added, &difference.modified, &difference.removed];
-        let heads: Vec<&String> = parts.iter().flat_map(|part| part.heads()).collect();
-        if !self.fields.may_meet(&heads) {
+        if !self.fields.may_meet(&parts) {
             return;
         }
         let held = self.fields.settled(node);
@@ -130,8 +142,7 @@ impl Holding {
 
     /// The fields that got another value.
     pub(super) fn conflicts(&self, changed: &FieldSet, node: Node<'_>) -> FieldSet {
-        let heads: Vec<&String> = changed.heads().collect();
-        if !self.fields.may_meet(&heads) {
+        if !self.fields.may_meet(&[changed]) {
             return FieldSet::default();
         }
         self.fields.settled(node).intersection(changed)
@@ -217,7 +228,7 @@ impl Managed {
             };
             let gathered = self.0.remove(&bucket).or_else(|| self.0.remove(earlier));
             if let (Some(mut gathered), Some(holding)) = (gathered, self.0.remove(&owner)) {
-                gathered.fields = Fields::Set(gathered.fields.set().union(&holding.fields.set()));
+                gathered.fields.extend(&holding.fields);
                 gathered.time = holding.time;
                 self.0.insert(bucket, gathered);
                 count -= 1;

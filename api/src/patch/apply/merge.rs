@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde_json::{Map, Value};
 
 use super::node::{Node, View};
+use super::path::{Path, Problems};
 use super::set::readable;
 use super::walk::element;
-use crate::schema::limits::MAX_FIELD_PROBLEMS;
 
 /// The object with the configuration laid over it.
 pub(super) fn merge(live: &Value, config: &Value, node: Node<'_>) -> Value {
@@ -115,23 +115,23 @@ pub(super) fn restore(object: &mut Value, config: &Value, node: Node<'_>) {
 ///
 /// All violations, with their places. For custom resources: `typed` knows built-in types better.
 pub(super) fn check(config: &Value, node: Node<'_>) -> Vec<String> {
-    let mut found = Vec::new();
-    check_at(config, node, "", &mut found);
-    found
+    let mut found = Problems::default();
+    check_at(config, node, &Path::ROOT, &mut found);
+    found.into_texts()
 }
 
-fn check_at(config: &Value, node: Node<'_>, path: &str, found: &mut Vec<String>) {
-    if found.len() >= MAX_FIELD_PROBLEMS {
+fn check_at(config: &Value, node: Node<'_>, path: &Path<'_>, found: &mut Problems) {
+    if found.is_full() {
         return;
     }
     match (node.view([Some(config), None]), config) {
         (View::Map, Value::Object(map)) => {
             for (name, value) in map {
-                let path = format!("{path}.{name}");
+                let path = path.member(name);
                 if node.declares(name) {
                     check_at(value, node.member(name).0, &path, found);
                 } else {
-                    found.push(format!("{path}: field not declared in schema"));
+                    found.push(format_args!("{path}: field not declared in schema"));
                 }
             }
         }
@@ -140,17 +140,17 @@ fn check_at(config: &Value, node: Node<'_>, path: &str, found: &mut Vec<String>)
     }
 }
 
-fn check_items(items: &[Value], node: Node<'_>, path: &str, found: &mut Vec<String>) {
+fn check_items(items: &[Value], node: Node<'_>, path: &Path<'_>, found: &mut Problems) {
     let mut seen = BTreeSet::new();
     for (at, item) in items.iter().enumerate() {
         let id = match node.identity(item) {
             Ok(id) => id,
-            Err(text) => return found.push(format!("{path}: element {at}: {text}")),
+            Err(text) => return found.push(format_args!("{path}: element {at}: {text}")),
         };
         let shown = readable(&id);
         if !seen.insert(id) {
-            found.push(format!("{path}: duplicate entries for key {shown}"));
+            found.push(format_args!("{path}: duplicate entries for key {shown}"));
         }
-        check_at(item, node.item(), &format!("{path}{shown}"), found);
+        check_at(item, node.item(), &path.element(&shown), found);
     }
 }

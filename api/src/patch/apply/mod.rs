@@ -271,7 +271,15 @@ struct Versions<'a> {
     object: ObjectType<'a>,
     api_version: &'a str,
     reset: Reset,
-    found: BTreeMap<String, Option<(Difference, ObjectType<'a>)>>,
+    found: BTreeMap<String, Option<Compared<'a>>>,
+}
+
+/// How the object changed in one version.
+struct Compared<'a> {
+    difference: Difference,
+    /// [`Difference::changed`], made once for all entries of the version.
+    changed: FieldSet,
+    object: ObjectType<'a>,
 }
 
 impl<'a> Versions<'a> {
@@ -282,17 +290,20 @@ impl<'a> Versions<'a> {
 
     /// In the version of the request.
     fn own(&mut self) -> &Difference {
-        self.of(self.api_version).expect("an object is of its own version").0
+        &self.of(self.api_version).expect("an object is of its own version").difference
     }
 
-    /// With the type in that version; `None` if the kind has no such version.
-    fn of(&mut self, api_version: &str) -> Option<(&Difference, Node<'a>)> {
+    /// In that version; `None` if the kind has no such version.
+    fn of(&mut self, api_version: &str) -> Option<&Compared<'a>> {
+        let api_version = self.object.version_of(api_version, self.api_version);
         if !self.found.contains_key(api_version) {
-            let found = self.compared(api_version);
-            let found = found.map(|(d, object)| (d.filtered(|set| self.reset.filter(set)), object));
+            let found = self.compared(api_version).map(|(difference, object)| {
+                let difference = difference.filtered(|set| self.reset.filter(set));
+                Compared { changed: difference.changed(), difference, object }
+            });
             self.found.insert(api_version.to_owned(), found);
         }
-        self.found[api_version].as_ref().map(|(difference, object)| (difference, Node::root(*object)))
+        self.found[api_version].as_ref()
     }
 
     fn compared(&self, api_version: &str) -> Option<(Difference, ObjectType<'a>)> {
@@ -349,8 +360,8 @@ fn settle(versions: &mut Versions<'_>, managed: &mut Managed, force: bool) -> Re
     if !force {
         let mut conflicts = Vec::new();
         for (owner, holding) in &managed.0 {
-            let Some((difference, node)) = versions.of(&holding.api_version) else { continue };
-            let paths = holding.conflicts(&difference.changed(), node).paths();
+            let Some(compared) = versions.of(&holding.api_version) else { continue };
+            let paths = holding.conflicts(&compared.changed, Node::root(compared.object)).paths();
             conflicts.extend(paths.into_iter().map(|path| Conflict { owner: owner.to_string(), path }));
         }
         if !conflicts.is_empty() {
@@ -358,8 +369,8 @@ fn settle(versions: &mut Versions<'_>, managed: &mut Managed, force: bool) -> Re
         }
     }
     for holding in managed.0.values_mut() {
-        if let Some((difference, node)) = versions.of(&holding.api_version) {
-            holding.lose(difference, node);
+        if let Some(compared) = versions.of(&holding.api_version) {
+            holding.lose(&compared.difference, Node::root(compared.object));
         }
     }
     managed.settle();

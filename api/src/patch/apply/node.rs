@@ -20,6 +20,15 @@ pub enum ObjectType<'a> {
 }
 
 impl<'a> ObjectType<'a> {
+    /// The version by which fields of an entry that speaks `api_version` are looked up, where `own` is that of the request. Versions
+    /// of a custom resource name their fields alike, and an entry may state any.
+    pub(super) fn version_of<'s>(self, api_version: &'s str, own: &'s str) -> &'s str {
+        match self {
+            Self::BuiltIn(_) => api_version,
+            Self::Custom(_) => own,
+        }
+    }
+
     /// An object of this type in another version of its kind; `None` if there is no such version.
     ///
     /// Versions of a custom resource are taken to name their fields alike.

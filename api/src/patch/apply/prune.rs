@@ -24,7 +24,7 @@ pub(super) struct Pruning<'a> {
 impl Pruning<'_> {
     /// The object without what is to go; `None` if that is nothing.
     pub(super) fn pruned<'h>(&self, others: impl Iterator<Item = &'h Holding>) -> Option<Value> {
-        let last_version = self.last.api_version.as_str();
+        let last_version = self.object.version_of(&self.last.api_version, self.api_version);
         let last = self.last.fields.set();
         if last_version == self.api_version && last.difference(self.now).is_empty() {
             return None;
@@ -35,7 +35,8 @@ impl Pruning<'_> {
         let mut owned: BTreeMap<&str, FieldSet> = BTreeMap::new();
         owned.insert(self.api_version, self.now.clone());
         for holding in others {
-            owned.entry(&holding.api_version).or_default().extend(&holding.fields.set());
+            let version = self.object.version_of(&holding.api_version, self.api_version);
+            owned.entry(version).or_default().extend(&holding.fields.set());
         }
         let mut pruned = without(&merged, &last, node);
         // First in the version in which something was taken away: what a conversion needs must be back by then.

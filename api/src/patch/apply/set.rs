@@ -34,6 +34,20 @@ impl FieldSet {
         }
     }
 
+    /// Adds an element with what is below it. An element that is neither a member nor has members below it is left out.
+    pub(super) fn put(&mut self, element: String, member: bool, below: FieldSet) {
+        if member || !below.is_empty() {
+            self.0.insert(element, Entry { member, below });
+        }
+    }
+
+    /// As [`Self::put`]; copies the element only if it is added.
+    pub(super) fn put_new(&mut self, element: &str, member: bool, below: FieldSet) {
+        if member || !below.is_empty() {
+            self.put(element.to_owned(), member, below);
+        }
+    }
+
     /// The set of these paths, members separated by dots.
     pub(super) fn of_names(paths: &[&str]) -> Self {
         let mut set = Self::default();
@@ -63,9 +77,9 @@ impl FieldSet {
         self.0.get(element).map(|entry| &entry.below).filter(|below| !below.is_empty())
     }
 
-    /// The first elements of all paths.
-    pub(super) fn heads(&self) -> impl Iterator<Item = &String> {
-        self.0.keys()
+    /// Whether some path begins with this element.
+    pub(super) fn has_head(&self, element: &str) -> bool {
+        self.0.contains_key(element)
     }
 
     pub(super) fn union(&self, other: &Self) -> Self {

@@ -49,8 +49,7 @@ fn owns(fields: &Value, path: &[&str]) -> bool {
 }
 
 fn member<'f>(fields: &'f Value, name: &str) -> Option<&'f Value> {
-    let mut members = fields.as_object()?.iter();
-    members.find(|(key, _)| key.strip_prefix("f:") == Some(name)).map(|(_, below)| below)
+    fields.as_object()?.get(&format!("f:{name}"))
 }
 
 /// As [`Managed::entries`](super::managed::Managed::entries) orders them.

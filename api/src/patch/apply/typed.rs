@@ -7,67 +7,69 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::node::Node;
+use super::path::{Path, Problems};
 use super::set::readable;
 use crate::patch::strategic::in_go;
-use crate::schema::limits::MAX_FIELD_PROBLEMS;
 use crate::schema::{Elem, Field, Shape, Type};
 
 /// Everything that is wrong with a configuration of a type of the field table, each with its place.
 pub(super) fn check(config: &Value, ty: &'static Type) -> Vec<String> {
-    let mut found = Vec::new();
-    of_struct(config, ty, "", &mut found);
-    found
+    let mut found = Problems::default();
+    of_struct(config, ty, &Path::ROOT, &mut found);
+    found.into_texts()
 }
 
-fn of_struct(value: &Value, ty: &'static Type, path: &str, found: &mut Vec<String>) {
+fn of_struct(value: &Value, ty: &'static Type, path: &Path<'_>, found: &mut Problems) {
     let Some(map) = expect(value.as_object(), "map", value, path, found) else { return };
     for (name, value) in map {
-        let path = format!("{path}.{name}");
-        if found.len() >= MAX_FIELD_PROBLEMS {
+        if found.is_full() {
             return;
         }
+        let path = &path.member(name);
         match ty.field(name) {
-            Some(field) => of_field(value, field, &path, found),
-            None => found.push(format!("{path}: field not declared in schema")),
+            Some(field) => of_field(value, field, path, found),
+            None => found.push(format_args!("{path}: field not declared in schema")),
         }
     }
 }
 
-fn of_field(value: &Value, field: &'static Field, path: &str, found: &mut Vec<String>) {
+fn of_field(value: &Value, field: &'static Field, path: &Path<'_>, found: &mut Problems) {
     match field.shape {
         Shape::One => of_elem(value, field.elem, path, found),
         Shape::List => of_list(value, field, path, found),
         Shape::Map => {
             let Some(map) = expect(value.as_object(), "map", value, path, found) else { return };
             for (key, value) in map {
-                of_elem(value, field.elem, &format!("{path}.{key}"), found);
+                of_elem(value, field.elem, &path.member(key), found);
             }
         }
     }
 }
 
-fn of_list(value: &Value, field: &'static Field, path: &str, found: &mut Vec<String>) {
+fn of_list(value: &Value, field: &'static Field, path: &Path<'_>, found: &mut Problems) {
     let Some(items) = expect(value.as_array(), "list", value, path, found) else { return };
     let node = Node::of_field(field);
     let known = matches!(node, Node::Keyed(_) | Node::Scalars);
     let mut seen = BTreeSet::new();
     for (at, item) in items.iter().enumerate() {
-        let place = match node.identity(item) {
+        if found.is_full() {
+            return;
+        }
+        match node.identity(item) {
             Ok(id) if known => {
                 let place = readable(&id);
                 if !seen.insert(id) {
-                    found.push(format!("{path}: duplicate entries for key {place}"));
+                    found.push(format_args!("{path}: duplicate entries for key {place}"));
                 }
-                place
+                of_elem(item, field.elem, &path.element(&place), found);
             }
-            Err(text) if known => return found.push(format!("{path}: element {at}: {text}")),
-            Ok(_) | Err(_) => format!("[{at}]"),
-        };
-        of_elem(item, field.elem, &format!("{path}{place}"), found);
+            Err(text) if known => return found.push(format_args!("{path}: element {at}: {text}")),
+            Ok(_) | Err(_) => of_elem(item, field.elem, &path.index(at), found),
+        }
     }
 }
 
-fn of_elem(value: &Value, elem: Elem, path: &str, found: &mut Vec<String>) {
+fn of_elem(value: &Value, elem: Elem, path: &Path<'_>, found: &mut Problems) {
     let problem = match elem {
         _ if value.is_null() => None,
         Elem::Struct(id) => return of_struct(value, id.get(), path, found),
@@ -90,13 +92,15 @@ fn of_elem(value: &Value, elem: Elem, path: &str, found: &mut Vec<String>) {
         | Elem::SchemaOrBool
         | Elem::SchemaOrStrings => None,
     };
-    found.extend(problem.map(|problem| format!("{path}: expected {problem}")));
+    if let Some(problem) = problem {
+        found.push(format_args!("{path}: expected {problem}"));
+    }
 }
 
 /// A map or a list; null is an empty one.
-fn expect<T>(is: Option<T>, what: &str, value: &Value, path: &str, found: &mut Vec<String>) -> Option<T> {
+fn expect<T>(is: Option<T>, what: &str, value: &Value, path: &Path<'_>, found: &mut Problems) -> Option<T> {
     if is.is_none() && !value.is_null() {
-        found.push(format!("{path}: expected {what}, got &{{{}}}", in_go(value)));
+        found.push(format_args!("{path}: expected {what}, got &{{{}}}", in_go(value)));
     }
     is
 }

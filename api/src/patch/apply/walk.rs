@@ -5,42 +5,38 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::node::{Node, View};
-use super::path::Path;
 use super::set::FieldSet;
 
 /// All fields of a value.
 pub(super) fn fields(value: &Value, node: Node<'_>) -> FieldSet {
-    let mut set = FieldSet::default();
-    collect(value, node, &Path::ROOT, &mut set);
-    set
+    collect(value, node).1
 }
 
-fn collect(value: &Value, node: Node<'_>, path: &Path<'_>, set: &mut FieldSet) {
+/// Whether the value is a field itself, and the fields below it. Sets are put together from below: spelling out the path of each field
+/// from the root would copy a long key as often as there are fields below it.
+fn collect(value: &Value, node: Node<'_>) -> (bool, FieldSet) {
+    let mut set = FieldSet::default();
     match (node.view([Some(value), None]), value) {
-        (View::Leaf, _) => set.insert(&path.spelled()),
+        (View::Leaf, _) => return (true, set),
         (View::Map, Value::Object(map)) => {
             for (name, value) in map {
                 let (below, named) = node.member(name);
-                let path = path.member(name);
-                collect(value, below, &path, set);
+                let (own, fields) = collect(value, below);
                 let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
-                if empty || !named {
-                    set.insert(&path.spelled());
-                }
+                set.put(format!("f:{name}"), own || empty || !named, fields);
             }
         }
         (View::List, Value::Array(items)) => {
             for (id, items) in by_identity(Some(items), node) {
-                let path = path.element(&id);
                 // Elements that share an identity have one owner together.
-                if let [item] = items[..] {
-                    collect(item, node.item(), &path, set);
-                }
-                set.insert(&path.spelled());
+                let fields =
+                    if let [item] = items[..] { collect(item, node.item()).1 } else { FieldSet::default() };
+                set.put(id, true, fields);
             }
         }
         (View::Map | View::List, _) => {}
     }
+    (false, set)
 }
 
 /// How one value became another.
@@ -69,55 +65,54 @@ impl Difference {
 
 /// Compares two objects as Go prints them: members that are always there are there, stated or not.
 pub(super) fn compare(before: &Value, after: &Value, node: Node<'_>) -> Difference {
-    let mut difference = Difference::default();
-    compare_at(Some(before), Some(after), node, &Path::ROOT, &mut difference);
-    difference
+    compare_at(Some(before), Some(after), node).below
 }
 
-fn compare_at(
-    before: Option<&Value>,
-    after: Option<&Value>,
-    node: Node<'_>,
-    path: &Path<'_>,
-    out: &mut Difference,
-) {
+/// How one value became another, and whether that changed the field itself.
+#[derive(Debug, Default)]
+struct Changes {
+    added: bool,
+    modified: bool,
+    removed: bool,
+    below: Difference,
+}
+
+impl Changes {
+    /// Changes of the field itself.
+    fn own(before: Option<&Value>, after: Option<&Value>) -> Self {
+        let (added, removed) = (before.is_none() && after.is_some(), before.is_some() && after.is_none());
+        Self { added, removed, ..Self::default() }
+    }
+
+    /// Adds the changes of a member or an element.
+    fn put(&mut self, element: &str, changes: Changes) {
+        let Self { below, .. } = self;
+        below.added.put_new(element, changes.added, changes.below.added);
+        below.modified.put_new(element, changes.modified, changes.below.modified);
+        below.removed.put_new(element, changes.removed, changes.below.removed);
+    }
+}
+
+fn compare_at(before: Option<&Value>, after: Option<&Value>, node: Node<'_>) -> Changes {
     // Most of two states of an object is the same; what is needs no walk.
     if before == after {
-        return;
+        return Changes::default();
     }
+    let mut changes = Changes::own(before, after);
     let view = node.view([before, after]);
     if view == View::Leaf || (is_empty(before, node) && is_empty(after, node)) {
-        leaf(before, after, path, out);
-        return;
+        changes.modified = before.is_some() && after.is_some();
+        return changes;
     }
     match view {
-        View::Map => compare_maps(before, after, node, path, out),
-        View::List => compare_lists(before, after, node, path, out),
+        View::Map => compare_maps(before, after, node, &mut changes),
+        View::List => compare_lists(before, after, node, &mut changes),
         View::Leaf => {}
     }
-    match (before, after) {
-        (None, Some(_)) => out.added.insert(&path.spelled()),
-        (Some(_), None) => out.removed.insert(&path.spelled()),
-        (Some(_), Some(_)) | (None, None) => {}
-    }
+    changes
 }
 
-fn leaf(before: Option<&Value>, after: Option<&Value>, path: &Path<'_>, out: &mut Difference) {
-    match (before, after) {
-        (None, Some(_)) => out.added.insert(&path.spelled()),
-        (Some(_), None) => out.removed.insert(&path.spelled()),
-        (Some(_), Some(_)) => out.modified.insert(&path.spelled()),
-        (None, None) => {}
-    }
-}
-
-fn compare_maps(
-    before: Option<&Value>,
-    after: Option<&Value>,
-    node: Node<'_>,
-    path: &Path<'_>,
-    out: &mut Difference,
-) {
+fn compare_maps(before: Option<&Value>, after: Option<&Value>, node: Node<'_>, out: &mut Changes) {
     let (before, after) = (before.and_then(Value::as_object), after.and_then(Value::as_object));
     let mut names: BTreeSet<&str> = BTreeSet::new();
     for map in [before, after].into_iter().flatten() {
@@ -131,7 +126,7 @@ fn compare_maps(
     }
     for name in names {
         let (a, b) = (member(before, name, node), member(after, name, node));
-        compare_at(a, b, node.member(name).0, &path.member(name), out);
+        out.put(&format!("f:{name}"), compare_at(a, b, node.member(name).0));
     }
 }
 
@@ -141,34 +136,20 @@ fn member<'v>(whole: Option<&'v Map<String, Value>>, name: &str, node: Node<'_>)
     map.get(name).or_else(|| node.unstated(name))
 }
 
-fn compare_lists(
-    before: Option<&Value>,
-    after: Option<&Value>,
-    node: Node<'_>,
-    path: &Path<'_>,
-    out: &mut Difference,
-) {
+fn compare_lists(before: Option<&Value>, after: Option<&Value>, node: Node<'_>, out: &mut Changes) {
     let [before, after] = [before, after].map(|list| by_identity(list.and_then(Value::as_array), node));
     for id in before.keys().chain(after.keys()).collect::<BTreeSet<_>>() {
         let [a, b] = [&before, &after].map(|list| list.get(id).map_or(&[][..], Vec::as_slice));
-        let path = path.element(id);
-        let item = |a: &[&Value], b: &[&Value], out: &mut Difference| {
-            compare_at(a.first().copied(), b.first().copied(), node.item(), &path, out);
-        };
+        let item =
+            |a: &[&Value], b: &[&Value]| compare_at(a.first().copied(), b.first().copied(), node.item());
         // Elements that share an identity have one owner together; a lone one has owners of its own.
-        match (a, b) {
-            ([] | [_], [] | [_]) => item(a, b, out),
-            ([_, _, ..], [_, _, ..]) if a != b => out.modified.insert(&path.spelled()),
-            ([_, _, ..], [_, _, ..]) => {}
-            ([_, _, ..], b) => {
-                item(&[], b, out);
-                out.removed.insert(&path.spelled());
-            }
-            (a, [_, _, ..]) => {
-                item(a, &[], out);
-                out.added.insert(&path.spelled());
-            }
-        }
+        let changes = match (a, b) {
+            ([] | [_], [] | [_]) => item(a, b),
+            ([_, _, ..], [_, _, ..]) => Changes { modified: a != b, ..Changes::default() },
+            ([_, _, ..], b) => Changes { removed: true, ..item(&[], b) },
+            (a, [_, _, ..]) => Changes { added: true, ..item(a, &[]) },
+        };
+        out.put(id, changes);
     }
 }
 

@@ -86,6 +86,25 @@ impl<'v> Container<'v> {
         Ok(())
     }
 
+    /// Elements that move when one comes before them.
+    pub(super) fn moved_by_add(&self, key: &str) -> usize {
+        match self {
+            Self::List(list) if key != "-" => {
+                let at = number(key).and_then(|index| within(index, list.len() + 1).ok());
+                at.map_or(0, |at| list.len() - at)
+            }
+            Self::Map(_) | Self::List(_) => 0,
+        }
+    }
+
+    /// Elements that move when one before them goes.
+    pub(super) fn moved_by_remove(&self, key: &str) -> usize {
+        match self {
+            Self::List(list) => existing(key, list.len()).map_or(0, |at| list.len() - at - 1),
+            Self::Map(_) => 0,
+        }
+    }
+
     /// Takes out what is at a key.
     pub(super) fn remove(self, key: &str) -> Result<Value, KeyError> {
         match self {

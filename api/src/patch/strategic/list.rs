@@ -8,7 +8,9 @@ use super::{
     DIRECTIVE, PatchError, Shaped, bad_type, go_type, in_go, merge_map, unclassified, unknown_directive,
     without_directives,
 };
+use crate::distinct::Distinct;
 use crate::schema::Field;
+use crate::schema::limits::MAX_REPEATED_ELEMENTS;
 
 /// Identity of an element inside its list: the JSON text of the merge key's value, or of the scalar itself.
 type Identity = String;
@@ -60,6 +62,7 @@ pub(super) fn merge_in_order(
 /// Removes the scalars of `$deleteFromPrimitiveList`.
 pub(super) fn delete_scalars(list: Option<&mut Value>, gone: &Value) {
     if let (Some(Value::Array(items)), Value::Array(gone)) = (list, gone) {
+        let gone = Distinct::of(gone);
         items.retain(|item| !gone.contains(item));
     }
 }
@@ -104,9 +107,17 @@ fn merge_by_key(
         index.entry(id.clone()).or_insert(at);
     }
     let mut order = Vec::with_capacity(special.rest.len());
+    let mut repeats: BTreeMap<Identity, usize> = BTreeMap::new();
     for item in special.rest {
         let id = key_of(&item, key)?;
         order.push(id.clone());
+        let times = repeats.entry(id.clone()).or_default();
+        *times += 1;
+        if *times > MAX_REPEATED_ELEMENTS {
+            return Err(PatchError::TooLarge(format!(
+                "a list of the patch names the element with {key} {id} more than {MAX_REPEATED_ELEMENTS} times"
+            )));
+        }
         match index.get(&id) {
             Some(&at) => {
                 let current = merged[at].as_object_mut().map(std::mem::take).unwrap_or_default();

@@ -3,10 +3,13 @@
 
 mod pem;
 
+use std::collections::BTreeSet;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
+use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::limits::{CERTIFICATE_SECONDS_MIN, LABEL_MAX, SUBDOMAIN_MAX};
 use crate::name;
@@ -78,19 +81,22 @@ fn usages(errors: &mut ErrorList, usages: &[Value], old: Option<&Value>) {
     }
     let stored = old.map_or(&[][..], |old| list(&old["spec"]["usages"]));
     let unknown = |usage: &&Value| !USAGES.contains(&text(usage));
+    let (repeats, knows) = (repeats(stored), !stored.iter().any(|usage| unknown(&usage)));
+    let mut seen = Distinct::default();
     for (i, usage) in usages.iter().enumerate() {
         // Requests from times with other rules stay acceptable.
-        if unknown(&usage) && !stored.iter().any(|usage| unknown(&usage)) {
+        if unknown(&usage) && knows {
             errors.not_supported(&path.index(i), text(usage), &USAGES);
         }
-        if usages[..i].contains(usage) && !repeats(stored) {
+        if !seen.insert(usage) && !repeats {
             errors.duplicate(&path.index(i), usage);
         }
     }
 }
 
 fn repeats(items: &[Value]) -> bool {
-    items.iter().enumerate().any(|(i, item)| items[..i].contains(item))
+    let mut seen = Distinct::default();
+    items.iter().any(|item| !seen.insert(item))
 }
 
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
@@ -142,6 +148,9 @@ fn conditions(errors: &mut ErrorList, object: &Value, old: Option<&Value>) {
     let conditions = list(&object["status"]["conditions"]);
     let both = |object: &Value| DECISIONS.iter().all(|kind| !of_type(object, kind).is_empty());
     let tolerated = old.is_some_and(both);
+    let mut seen = Distinct::default();
+    // Decisions of the conditions before; there are two.
+    let mut decided: BTreeSet<&str> = BTreeSet::new();
     for (i, condition) in conditions.iter().enumerate() {
         let (path, kind) = (CONDITIONS.index(i), text(&condition["type"]));
         if kind.is_empty() {
@@ -155,15 +164,14 @@ fn conditions(errors: &mut ErrorList, object: &Value, old: Option<&Value>) {
             }
             _ => {}
         }
-        let contrary = |earlier: &Value| {
-            DECISIONS.contains(&kind)
-                && DECISIONS.contains(&text(&earlier["type"]))
-                && earlier["type"] != kind
-        };
-        if !tolerated && conditions[..i].iter().any(contrary) {
+        let is_decision = DECISIONS.contains(&kind);
+        if !tolerated && is_decision && decided.iter().any(|earlier| *earlier != kind) {
             errors.invalid(&CONDITIONS, kind, "Approved and Denied conditions are mutually exclusive");
         }
-        if conditions[..i].iter().any(|earlier| earlier["type"] == kind) {
+        if is_decision {
+            decided.insert(kind);
+        }
+        if !seen.insert(&condition["type"]) {
             errors.duplicate(&path.child("type"), kind);
         }
     }

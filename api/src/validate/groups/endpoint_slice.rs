@@ -69,10 +69,11 @@ fn hint(
         errors.too_many(&path.child(member), items.len(), ENDPOINT_HINTS_MAX);
         return;
     }
+    let mut seen = BTreeSet::new();
     for (i, own) in items.iter().map(|item| text(&item["name"])).enumerate() {
         let path = path.child(member);
         let path = path.index(i);
-        if items[..i].iter().any(|earlier| text(&earlier["name"]) == own) {
+        if !seen.insert(own) {
             errors.duplicate(&path.child("name"), own);
         }
         grammar(errors, &path.child("name"), own, grammar_of(own));

@@ -1,5 +1,7 @@
 //! What must hold of flow schemas and priority levels. The two that every cluster needs have fixed contents ([`mandatory`]).
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::field::{ErrorList, Path};
@@ -295,9 +297,10 @@ fn hash_bits(queues: i64, hand: i64) -> f64 {
 /// Conditions have types, each its own.
 pub(super) fn status(object: &Value, errors: &mut ErrorList) {
     let (path, conditions) = (Path::new("status.conditions"), list(&object["status"]["conditions"]));
+    let mut seen = BTreeSet::new();
     for (i, condition) in conditions.iter().enumerate() {
         let (at, kind) = (path.index(i), text(&condition["type"]));
-        if conditions[..i].iter().any(|earlier| text(&earlier["type"]) == kind) {
+        if !seen.insert(kind) {
             errors.duplicate(&at.child("type"), kind);
         }
         required(errors, &at.child("type"), &condition["type"]);

@@ -1,5 +1,7 @@
 //! What must hold of network policies.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::address::{self, parse_block};
@@ -70,7 +72,7 @@ fn port(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     }
 }
 
-fn peer(errors: &mut ErrorList, path: &Path<'_>, peer: &Value, known: &[&str]) {
+fn peer(errors: &mut ErrorList, path: &Path<'_>, peer: &Value, known: &BTreeSet<&str>) {
     let selectors = ["podSelector", "namespaceSelector"];
     let chosen = selectors.iter().any(|member| !peer[*member].is_null());
     for member in selectors {
@@ -88,7 +90,7 @@ fn peer(errors: &mut ErrorList, path: &Path<'_>, peer: &Value, known: &[&str]) {
 }
 
 /// A block and what is cut out of it. What the stored policy says somewhere already stays acceptable.
-fn ip_block(errors: &mut ErrorList, path: &Path<'_>, block: &Value, known: &[&str]) {
+fn ip_block(errors: &mut ErrorList, path: &Path<'_>, block: &Value, known: &BTreeSet<&str>) {
     let own = text(&block["cidr"]);
     if own.is_empty() {
         errors.required(&path.child("cidr"), "");
@@ -109,12 +111,12 @@ fn ip_block(errors: &mut ErrorList, path: &Path<'_>, block: &Value, known: &[&st
 }
 
 /// All blocks a policy speaks of.
-fn blocks(policy: &Value) -> Vec<&str> {
-    let mut all = Vec::new();
+fn blocks(policy: &Value) -> BTreeSet<&str> {
+    let mut all = BTreeSet::new();
     for (rules, peers) in [("ingress", "from"), ("egress", "to")] {
         for rule in list(&policy["spec"][rules]) {
             for block in list(&rule[peers]).iter().map(|peer| &peer["ipBlock"]) {
-                all.push(text(&block["cidr"]));
+                all.insert(text(&block["cidr"]));
                 all.extend(list(&block["except"]).iter().map(text));
             }
         }

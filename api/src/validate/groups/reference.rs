@@ -1,12 +1,15 @@
 //! Checks of names by which objects of many groups refer to others, and of the conditions they carry. Each appends what is wrong to
 //! the list it is given.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
+use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::limits::{CONDITION_MESSAGE_MAX, CONDITION_REASON_MAX, DRIVER_NAME_MAX};
 use crate::name;
-use crate::object::{int, list, text};
+use crate::object::{int, text};
 use crate::validate::check::{each, grammar, required_grammar};
 
 /// A text that must be there and fit into a path, such as a kind or the name of any object.
@@ -53,8 +56,9 @@ pub(super) fn fully_qualified(errors: &mut ErrorList, path: &Path<'_>, own: &str
 
 /// Reports items of a list of texts that were there before.
 pub(super) fn unique_texts(errors: &mut ErrorList, path: &Path<'_>, items: &[Value]) {
+    let mut seen = Distinct::default();
     for (i, item) in items.iter().enumerate() {
-        if items[..i].contains(item) {
+        if !seen.insert(item) {
             errors.duplicate(&path.index(i), item);
         }
     }
@@ -62,11 +66,10 @@ pub(super) fn unique_texts(errors: &mut ErrorList, path: &Path<'_>, items: &[Val
 
 /// The `conditions` below a path: types unique, everything said that must be said.
 pub(super) fn conditions(errors: &mut ErrorList, path: &Path<'_>, owner: &Value) {
-    let all = list(&owner["conditions"]);
+    let mut seen = BTreeSet::new();
     each(path, owner, "conditions", |path, condition| {
         let kind = text(&condition["type"]);
-        if all.iter().take_while(|other| !std::ptr::eq(*other, condition)).any(|other| other["type"] == kind)
-        {
+        if !seen.insert(kind.to_owned()) {
             errors.duplicate(&path.child("type"), kind);
         }
         label_key(errors, &path.child("type"), &condition["type"]);

@@ -1,5 +1,7 @@
 //! What must hold of priority classes and runtime classes.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::field::{ErrorList, Path};
@@ -59,8 +61,9 @@ pub(super) fn runtime_class(object: &Value, errors: &mut ErrorList) {
     let tolerations = list(&scheduling["tolerations"]);
     let key =
         |toleration: &Value| ["key", "operator", "value", "effect"].map(|m| text(&toleration[m]).to_owned());
+    let mut seen = BTreeSet::new();
     for (i, toleration) in tolerations.iter().enumerate() {
-        if tolerations[..i].iter().any(|earlier| key(earlier) == key(toleration)) {
+        if !seen.insert(key(toleration)) {
             errors.duplicate(&path.child("tolerations").index(i), toleration);
         }
     }

@@ -1,8 +1,11 @@
 //! What must hold of storage classes, CSI drivers, nodes and capacities, volume attachments and attributes classes.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use super::reference::{driver, label_key};
+use crate::distinct::{Distinct, meaning};
 use crate::field::{ErrorList, Path};
 use crate::limits::{
     CSI_NODE_ID_MAX, STORAGE_PARAMETERS_BYTES_MAX, STORAGE_PARAMETERS_MAX, VOLUME_ERROR_MAX,
@@ -55,10 +58,11 @@ fn parameters(errors: &mut ErrorList, parameters: &Value) {
 }
 
 fn topologies(errors: &mut ErrorList, object: &Value) {
-    let terms = list(&object["allowedTopologies"]);
+    let mut terms = BTreeSet::new();
     each(&Path::ROOT, object, "allowedTopologies", |path, term| {
         let expressions = list(&term["matchLabelExpressions"]);
         let at = path.child("matchLabelExpressions");
+        let mut keys = Distinct::default();
         for (i, expression) in expressions.iter().enumerate() {
             let path = at.index(i);
             if list(&expression["values"]).is_empty() {
@@ -66,12 +70,11 @@ fn topologies(errors: &mut ErrorList, object: &Value) {
             }
             super::reference::unique_texts(errors, &path.child("values"), list(&expression["values"]));
             label_key(errors, &path.child("key"), &expression["key"]);
-            if expressions[..i].iter().any(|earlier| earlier["key"] == expression["key"]) {
+            if !keys.insert(&expression["key"]) {
                 errors.duplicate(&path.child("key"), &expression["key"]);
             }
         }
-        let earlier = terms.iter().take_while(|other| !std::ptr::eq(*other, term));
-        if earlier.into_iter().any(|other| semantically_equal(other, term)) {
+        if !terms.insert(meaning(term, &[])) {
             errors.duplicate(&at, "");
         }
     });
@@ -118,12 +121,12 @@ pub(super) fn csi_driver(object: &Value, errors: &mut ErrorList) {
 }
 
 fn token_requests(errors: &mut ErrorList, spec: &Value) {
-    let requests = list(&spec["tokenRequests"]);
+    let (requests, mut seen) = (list(&spec["tokenRequests"]), BTreeSet::new());
     for (i, request) in requests.iter().enumerate() {
         let path = SPEC.child("tokenRequests");
         let path = path.index(i);
         let audience = text(&request["audience"]);
-        if requests[..i].iter().any(|earlier| text(&earlier["audience"]) == audience) {
+        if !seen.insert(audience) {
             errors.duplicate(&path.child("audience"), audience);
             continue;
         }
@@ -147,7 +150,7 @@ pub(super) fn csi_driver_change(new: &Value, old: &Value, errors: &mut ErrorList
 }
 
 pub(super) fn csi_node(object: &Value, errors: &mut ErrorList) {
-    let drivers = list(&object["spec"]["drivers"]);
+    let mut names = BTreeSet::new();
     each(&SPEC, &object["spec"], "drivers", |path, value| {
         driver(errors, &path.child("name"), &value["name"]);
         let (at, id) = (path.child("nodeID"), text(&value["nodeID"]));
@@ -156,16 +159,15 @@ pub(super) fn csi_node(object: &Value, errors: &mut ErrorList) {
             errors.invalid(&at, id, format!("must be {CSI_NODE_ID_MAX} characters or less"));
         }
         none_negative(errors, &path.child("allocatable"), &value["allocatable"], &["count"]);
-        let earlier = drivers.iter().take_while(|other| !std::ptr::eq(*other, value));
-        if earlier.into_iter().any(|other| other["name"] == value["name"]) {
+        if !names.insert(text(&value["name"]).to_owned()) {
             errors.duplicate(&path.child("name"), &value["name"]);
         }
-        let keys = list(&value["topologyKeys"]);
-        for (i, key) in keys.iter().enumerate() {
+        let (keys, mut seen) = (list(&value["topologyKeys"]), Distinct::default());
+        for key in keys {
             if text(key).is_empty() {
                 errors.required(path, "");
             }
-            if keys[..i].contains(key) {
+            if !seen.insert(key) {
                 errors.duplicate(path, key);
             }
             label_key(errors, path, key);
@@ -182,10 +184,21 @@ pub(super) fn csi_node_change(new: &Value, old: &Value, errors: &mut ErrorList) 
         }
         driver
     };
-    for stored in list(&old["spec"]["drivers"]) {
-        let same = list(&new["spec"]["drivers"]).iter().filter(|driver| driver["name"] == stored["name"]);
-        for driver in same.map(fixed).filter(|driver| !semantically_equal(driver, &fixed(stored))) {
-            errors.invalid(&SPEC.child("drivers"), &driver, IMMUTABLE);
+    // How often each meaning is stored under a name: a driver was changed once for each that it differs from.
+    let mut stored: BTreeMap<&str, (usize, BTreeMap<String, usize>)> = BTreeMap::new();
+    for driver in list(&old["spec"]["drivers"]) {
+        let (count, meanings) = stored.entry(text(&driver["name"])).or_default();
+        *count += 1;
+        *meanings.entry(meaning(driver, &["allocatable"])).or_default() += 1;
+    }
+    for driver in list(&new["spec"]["drivers"]) {
+        let Some((count, meanings)) = stored.get(text(&driver["name"])) else { continue };
+        let same = meanings.get(&meaning(driver, &["allocatable"])).copied().unwrap_or_default();
+        for _ in 0..count - same {
+            if errors.is_full() {
+                return;
+            }
+            errors.invalid(&SPEC.child("drivers"), &fixed(driver), IMMUTABLE);
         }
     }
 }

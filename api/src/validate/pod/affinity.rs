@@ -1,7 +1,10 @@
 //! What must hold of the nodes and of the neighbours that a pod wants.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
+use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
@@ -143,6 +146,7 @@ pub(super) fn label_keys(errors: &mut ErrorList, path: &Path<'_>, term: &Value) 
         }
     }
     said_twice(errors, path, selector, wanted);
+    let unwanted = Distinct::of(unwanted);
     for (i, key) in wanted.iter().enumerate().filter(|(_, key)| unwanted.contains(key)) {
         let path = path.child("matchLabelKeys");
         errors.invalid(&path.index(i), key, "exists in both matchLabelKeys and mismatchLabelKeys");
@@ -151,11 +155,11 @@ pub(super) fn label_keys(errors: &mut ErrorList, path: &Path<'_>, term: &Value) 
 
 /// One expression about a wanted key is the merged one; a second is the author's.
 fn said_twice(errors: &mut ErrorList, path: &Path<'_>, selector: &Value, wanted: &[Value]) {
-    let expressions = list(&selector["matchExpressions"]);
-    for (n, key) in expressions.iter().map(|expression| &expression["key"]).enumerate() {
-        let before = !selector["matchLabels"][text(key)].is_null()
-            || expressions[..n].iter().any(|earlier| earlier["key"] == *key);
-        if let Some(i) = wanted.iter().rposition(|wanted| wanted == key).filter(|_| before) {
+    let last: BTreeMap<&str, usize> = wanted.iter().enumerate().map(|(i, key)| (text(key), i)).collect();
+    let mut seen = Distinct::default();
+    for key in list(&selector["matchExpressions"]).iter().map(|expression| &expression["key"]) {
+        let before = !seen.insert(key) || !selector["matchLabels"][text(key)].is_null();
+        if let Some(i) = last.get(text(key)).copied().filter(|_| before) {
             errors.invalid(&path.index(i), key, "exists in both matchLabelKeys and labelSelector");
         }
     }

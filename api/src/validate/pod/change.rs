@@ -1,9 +1,12 @@
 //! What of a pod may change: next to nothing. A pod is replaced, not altered.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::{ANNOTATIONS, SPEC, annotation, toleration};
 use crate::diff;
+use crate::distinct::{Distinct, meaning};
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, semantically_equal, text};
@@ -95,8 +98,9 @@ fn deadline(errors: &mut ErrorList, spec: &Value, stored: &Value) -> Result<(), 
 fn tolerations(errors: &mut ErrorList, spec: &Value, stored: &Value) {
     let path = SPEC.child("tolerations");
     let now = list(&spec["tolerations"]);
-    let alike = |a: &Value, b: &Value| equal_except(a, b, &["tolerationSeconds"]);
-    if list(&stored["tolerations"]).iter().any(|before| !now.iter().any(|now| alike(now, before))) {
+    let key = |toleration: &Value| meaning(toleration, &["tolerationSeconds"]);
+    let kept: BTreeSet<String> = now.iter().map(key).collect();
+    if list(&stored["tolerations"]).iter().any(|before| !kept.contains(&key(before))) {
         errors.forbidden(&path, "existing toleration can not be modified except its tolerationSeconds");
     } else {
         toleration::tolerations(errors, &path, &spec["tolerations"]);
@@ -104,9 +108,10 @@ fn tolerations(errors: &mut ErrorList, spec: &Value, stored: &Value) {
 }
 
 fn gates(errors: &mut ErrorList, spec: &Value, stored: &Value) {
-    let (path, before) = (SPEC.child("schedulingGates"), list(&stored["schedulingGates"]));
+    let path = SPEC.child("schedulingGates");
+    let before = Distinct::of(list(&stored["schedulingGates"]).iter().map(|gate| &gate["name"]));
     for (i, gate) in list(&spec["schedulingGates"]).iter().enumerate() {
-        if !before.iter().any(|old| old["name"] == gate["name"]) {
+        if !before.contains(&gate["name"]) {
             let own = text(&gate["name"]);
             let detail = format!("only deletion is allowed, but found new scheduling gate '{own}'");
             errors.forbidden(&path.index(i).child("name"), detail);

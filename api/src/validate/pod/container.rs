@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::containers::Surroundings;
 use super::{resources, security};
+use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
@@ -72,9 +73,10 @@ fn ports(errors: &mut ErrorList, path: &Path<'_>, ports: &[Value]) {
 /// What happens to a container when its amounts change. Messages point at the list, not at its items.
 fn resize_policy(errors: &mut ErrorList, path: &Path<'_>, container: &Value, pod: &Surroundings<'_>) {
     let policies = list(&container["resizePolicy"]);
+    let mut seen = Distinct::default();
     for (i, policy) in policies.iter().enumerate() {
         let (resource, restart) = (&policy["resourceName"], &policy["restartPolicy"]);
-        if policies[..i].iter().any(|earlier| earlier["resourceName"] == *resource) {
+        if !seen.insert(resource) {
             errors.duplicate(&path.index(i), resource);
         }
         one_of(errors, path, resource, &["cpu", "memory"]);

@@ -118,8 +118,12 @@ pub(in crate::validate) fn container_name(errors: &mut ErrorList, path: &Path<'_
 
 /// Names of a pod's claims that a container uses, each once, whole or by request.
 fn claims(errors: &mut ErrorList, path: &Path<'_>, claims: &[Value], pod_claims: &BTreeSet<&str>) {
-    let mut used = BTreeSet::new();
+    // Names of claims used whole, of requests within claims, and of the claims that those requests belong to.
+    let (mut used, mut in_part) = (BTreeSet::new(), BTreeSet::new());
     for (i, claim) in claims.iter().enumerate() {
+        if errors.is_full() {
+            return;
+        }
         let (path, own, request) = (path.index(i), text(&claim["name"]), text(&claim["request"]));
         if own.is_empty() {
             errors.required(&path, "");
@@ -129,14 +133,12 @@ fn claims(errors: &mut ErrorList, path: &Path<'_>, claims: &[Value], pod_claims:
             grammar(errors, &path.child("request"), request, name::dns1123_label(request));
         }
         let key = if request.is_empty() { own.to_owned() } else { format!("{own}/{request}") };
-        let whole_and_part = |used: &BTreeSet<String>| {
-            request.is_empty() && used.iter().any(|other| other.split('/').next() == Some(own))
-        };
-        if used.contains(own) || whole_and_part(&used) {
+        if used.contains(own) || (request.is_empty() && in_part.contains(own)) {
             errors.duplicate(&path, own);
         } else if !used.insert(key.clone()) {
             errors.duplicate(&path, &key);
         }
+        in_part.extend(key.split('/').next().map(str::to_owned));
         if !pod_claims.contains(own) {
             let mut detail = "must be one of the names in pod.spec.resourceClaims".to_owned();
             if pod_claims.is_empty() {

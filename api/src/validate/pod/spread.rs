@@ -1,5 +1,7 @@
 //! What must hold of how a pod and its like are spread.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::affinity::label_keys;
@@ -13,25 +15,30 @@ const ACTIONS: [&str; 2] = ["DoNotSchedule", "ScheduleAnyway"];
 pub(super) fn constraints(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let path = path.child("topologySpreadConstraints");
     let constraints = list(&spec["topologySpreadConstraints"]);
+    let last: BTreeMap<_, usize> =
+        constraints.iter().enumerate().map(|(i, each)| (identity(each), i)).collect();
     for (i, constraint) in constraints.iter().enumerate() {
-        one(errors, &path.index(i), constraint, &constraints[i + 1..]);
+        one(errors, &path.index(i), constraint, last[&identity(constraint)] > i);
     }
 }
 
-fn one(errors: &mut ErrorList, path: &Path<'_>, constraint: &Value, rest: &[Value]) {
+/// What only one constraint may say: what is spread over, and what happens where it cannot be.
+fn identity(constraint: &Value) -> (&str, &str) {
+    (text(&constraint["topologyKey"]), text(&constraint["whenUnsatisfiable"]))
+}
+
+fn one(errors: &mut ErrorList, path: &Path<'_>, constraint: &Value, comes_again: bool) {
     if int(&constraint["maxSkew"]) <= 0 {
         errors.invalid(&path.child("maxSkew"), &int(&constraint["maxSkew"]), NOT_POSITIVE);
     }
-    let (key, action) = (text(&constraint["topologyKey"]), text(&constraint["whenUnsatisfiable"]));
+    let (key, action) = identity(constraint);
     if key.is_empty() {
         errors.required(&path.child("topologyKey"), "can not be empty");
     }
     if !ACTIONS.contains(&action) {
         errors.not_supported(&path.child("whenUnsatisfiable"), action, &ACTIONS);
     }
-    let same =
-        |other: &Value| text(&other["topologyKey"]) == key && text(&other["whenUnsatisfiable"]) == action;
-    if rest.iter().any(same) {
+    if comes_again {
         let path = path.child("{topologyKey, whenUnsatisfiable}");
         errors.duplicate(&path, &format!("{{{key}, {action}}}"));
     }

@@ -1,8 +1,11 @@
 //! `/status` of a pod: what nodes and controllers say about it must not contradict what was said before.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::{ANNOTATIONS, annotation};
+use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, semantically_equal, text};
@@ -65,9 +68,9 @@ fn transitions(errors: &mut ErrorList, status: &Value, stored: &Value, spec: &Va
     let lists = [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")];
     if !restarts_all(spec) {
         for (statuses, containers) in lists {
+            let by_name = first_by_name(&spec[containers]);
             ended(errors, &STATUS.child(statuses), (&status[statuses], &stored[statuses]), |own, code| {
-                let container = list(&spec[containers]).iter().find(|container| container["name"] == own);
-                container.is_some_and(|container| starts_again(container, spec, code))
+                by_name.get(own).is_some_and(|container| starts_again(container, spec, code))
             });
         }
     }
@@ -82,15 +85,22 @@ fn ended(
     (now, before): (&Value, &Value),
     may_start: impl Fn(&str, i64) -> bool,
 ) {
+    let by_name = first_by_name(now);
     for (i, old) in list(before).iter().enumerate() {
         let ended = &old["state"]["terminated"];
-        let Some(new) = list(now).iter().find(|new| new["name"] == old["name"]) else { continue };
+        let Some(new) = by_name.get(text(&old["name"])) else { continue };
         let lives = !ended.is_null() && new["state"]["terminated"].is_null();
         if lives && !may_start(text(&old["name"]), int(&ended["exitCode"])) {
             let path = path.index(i);
             errors.forbidden(&path.child("state"), "may not be transitioned to non-terminated state");
         }
     }
+}
+
+/// The first item of each name.
+fn first_by_name(items: &Value) -> BTreeMap<&str, &Value> {
+    // Later items first, so that the first of a name is the one that stays.
+    list(items).iter().rev().map(|item| (text(&item["name"]), item)).collect()
 }
 
 /// Whether some rule starts all containers of a pod again.
@@ -126,13 +136,15 @@ fn is_met(rule: &Value, code: i64) -> bool {
 fn claims(errors: &mut ErrorList, status: &Value, spec: &Value) {
     let path = STATUS.child("resourceClaimStatuses");
     let statuses = list(&status["resourceClaimStatuses"]);
+    let entries = Distinct::of(list(&spec["resourceClaims"]).iter().map(|entry| &entry["name"]));
+    let mut seen = Distinct::default();
     for (i, claim) in statuses.iter().enumerate() {
         let (path, own) = (path.index(i), text(&claim["name"]));
-        if !list(&spec["resourceClaims"]).iter().any(|entry| entry["name"] == claim["name"]) {
+        if !entries.contains(&claim["name"]) {
             let detail = "must match the name of an entry in `spec.resourceClaims`";
             errors.invalid(&path.child("name"), own, detail);
         }
-        if statuses[..i].iter().any(|earlier| earlier["name"] == claim["name"]) {
+        if !seen.insert(&claim["name"]) {
             errors.duplicate(&path.child("name"), own);
         }
         if let Some(made) = claim["resourceClaimName"].as_str() {
@@ -144,9 +156,10 @@ fn claims(errors: &mut ErrorList, status: &Value, spec: &Value) {
 /// Addresses: well-formed unless they were there before, and one of each family.
 fn addresses(errors: &mut ErrorList, member: &str, status: &Value, stored: &Value) {
     let (path, all) = (STATUS.child(member), list(&status[member]));
+    let before = Distinct::of(list(&stored[member]).iter().map(|address| &address["ip"]));
     for (i, address) in all.iter().enumerate() {
         let ip = text(&address["ip"]);
-        if !list(&stored[member]).iter().any(|before| before["ip"] == address["ip"]) {
+        if !before.contains(&address["ip"]) {
             grammar(errors, &path.index(i), ip, name::ip(ip));
         }
     }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::{SPEC, is_headless};
+use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
@@ -32,11 +33,12 @@ pub(super) fn addresses(errors: &mut ErrorList, spec: &Value, before: &Value) {
 
 fn families(errors: &mut ErrorList, spec: &Value) {
     let (path, families) = (SPEC.child("ipFamilies"), list(&spec["ipFamilies"]));
+    let mut seen = Distinct::default();
     for (i, family) in families.iter().enumerate() {
         if !["IPv4", "IPv6"].contains(&text(family)) {
             errors.not_supported(&path.index(i), text(family), &["IPv4", "IPv6"]);
         }
-        if families[..i].contains(family) {
+        if !seen.insert(family) {
             errors.duplicate(&path.index(i), family);
         }
     }
@@ -50,6 +52,7 @@ fn families(errors: &mut ErrorList, spec: &Value) {
 
 fn well_formed(errors: &mut ErrorList, path: &Path<'_>, all: &[Value], before: &[Value]) -> bool {
     let mut good = true;
+    let before = Distinct::of(before);
     for (i, ip) in all.iter().enumerate() {
         if i == 0 && ip == "None" {
             if all.len() > 1 {
@@ -91,9 +94,10 @@ fn fitting(errors: &mut ErrorList, path: &Path<'_>, all: &[Value], families: &[V
 /// Addresses from outside that nodes take as the service's.
 pub(super) fn external(errors: &mut ErrorList, spec: &Value, before: &Value) {
     let path = SPEC.child("externalIPs");
+    let before = Distinct::of(list(&before["externalIPs"]));
     for (i, ip) in list(&spec["externalIPs"]).iter().enumerate() {
         let path = path.index(i);
-        let faults = if list(&before["externalIPs"]).contains(ip) { Vec::new() } else { name::ip(text(ip)) };
+        let faults = if before.contains(ip) { Vec::new() } else { name::ip(text(ip)) };
         if faults.is_empty() {
             grammar(errors, &path, text(ip), special(text(ip)));
         } else {

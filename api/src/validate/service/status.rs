@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{list, text};
@@ -15,10 +16,11 @@ pub(in crate::validate) fn status(new: &Value, old: &Value, errors: &mut ErrorLi
         return;
     }
     let before = list(&old["status"]["loadBalancer"]["ingress"]);
+    let before = Distinct::of(before.iter().map(|place| &place["ip"]));
     for (i, place) in ingress.iter().enumerate() {
         let path = path.index(i);
         let (ip, host) = (text(&place["ip"]), text(&place["hostname"]));
-        if !ip.is_empty() && !before.iter().any(|before| before["ip"] == place["ip"]) {
+        if !ip.is_empty() && !before.contains(&place["ip"]) {
             grammar(errors, &path.child("ip"), ip, name::ip(ip));
         }
         mode(errors, &path.child("ipMode"), &place["ipMode"], ip);

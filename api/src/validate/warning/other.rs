@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::{address, block, old_label};
+use super::{Warnings, address, block, old_label};
 use crate::field::Path;
 use crate::kind::Resource;
 use crate::meta;
 use crate::object::{list, text};
 
-pub(super) fn of(resource: &Resource, object: &Value, old: Option<&Value>, warnings: &mut Vec<String>) {
+pub(super) fn of(resource: &Resource, object: &Value, old: Option<&Value>, warnings: &mut Warnings) {
     match (resource.group, resource.kind) {
         ("", "Node") => node(&object["spec"], warnings),
         ("", "ServiceAccount") => account(object, old, warnings),
@@ -24,7 +24,7 @@ pub(super) fn of(resource: &Resource, object: &Value, old: Option<&Value>, warni
     }
 }
 
-fn node(spec: &Value, warnings: &mut Vec<String>) {
+fn node(spec: &Value, warnings: &mut Warnings) {
     if !spec["configSource"].is_null() {
         warnings.push("spec.configSource: the feature is removed".to_owned());
     }
@@ -39,7 +39,7 @@ fn node(spec: &Value, warnings: &mut Vec<String>) {
 
 const MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
 
-fn account(object: &Value, old: Option<&Value>, warnings: &mut Vec<String>) {
+fn account(object: &Value, old: Option<&Value>, warnings: &mut Warnings) {
     let had = old.is_some_and(|old| meta::annotation(old, MOUNTABLE).is_some());
     if !had && meta::annotation(object, MOUNTABLE).is_some() {
         warnings.push(format!(
@@ -51,7 +51,7 @@ fn account(object: &Value, old: Option<&Value>, warnings: &mut Vec<String>) {
 /// Controllers write addresses as they are.
 const CAREFUL: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
-fn slice(object: &Value, warnings: &mut Vec<String>) {
+fn slice(object: &Value, warnings: &mut Warnings) {
     let by = meta::label(object, "endpointslice.kubernetes.io/managed-by");
     if by.is_some_and(|by| CAREFUL.contains(&by)) {
         return;
@@ -66,7 +66,7 @@ fn slice(object: &Value, warnings: &mut Vec<String>) {
     }
 }
 
-fn ingress(object: &Value, warnings: &mut Vec<String>) {
+fn ingress(object: &Value, warnings: &mut Warnings) {
     let named = object["spec"]["ingressClassName"].is_string();
     if !named && meta::annotation(object, "kubernetes.io/ingress.class").is_some() {
         warnings.push(
@@ -76,7 +76,7 @@ fn ingress(object: &Value, warnings: &mut Vec<String>) {
     }
 }
 
-fn policy(spec: &Value, warnings: &mut Vec<String>) {
+fn policy(spec: &Value, warnings: &mut Warnings) {
     for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
         for (i, rule) in list(&spec[direction]).iter().enumerate() {
             for (j, peer) in list(&rule[peers]).iter().enumerate().filter(|(_, p)| p["ipBlock"].is_object()) {
@@ -91,13 +91,13 @@ fn policy(spec: &Value, warnings: &mut Vec<String>) {
     }
 }
 
-fn runtime_class(object: &Value, warnings: &mut Vec<String>) {
+fn runtime_class(object: &Value, warnings: &mut Warnings) {
     let labels = object["scheduling"]["nodeSelector"].as_object();
     let said = labels.into_iter().flatten().filter_map(|(key, _)| old_label(key));
     warnings.extend(said.map(|said| format!("scheduling.nodeSelector: {said}")));
 }
 
-fn devices(driver: &str, warnings: &mut Vec<String>) {
+fn devices(driver: &str, warnings: &mut Warnings) {
     if driver != driver.to_lowercase() {
         warnings.push(format!(
             "spec.driver: driver names should be lowercase; {driver:?} contains uppercase characters"
@@ -105,7 +105,7 @@ fn devices(driver: &str, warnings: &mut Vec<String>) {
     }
 }
 
-fn driver(spec: &Value, old: Option<&Value>, warnings: &mut Vec<String>) {
+fn driver(spec: &Value, old: Option<&Value>, warnings: &mut Warnings) {
     let wanted = list(&spec["tokenRequests"]);
     let same = old.is_some_and(|old| list(&old["spec"]["tokenRequests"]) == wanted);
     if !wanted.is_empty() && !same && spec["serviceAccountTokenInSecrets"].is_null() {
@@ -117,7 +117,7 @@ fn driver(spec: &Value, old: Option<&Value>, warnings: &mut Vec<String>) {
     }
 }
 
-fn capacity(selector: &Value, warnings: &mut Vec<String>) {
+fn capacity(selector: &Value, warnings: &mut Warnings) {
     for (i, expression) in list(&selector["matchExpressions"]).iter().enumerate() {
         let key = text(&expression["key"]);
         if let Some(said) = old_label(key) {
@@ -131,7 +131,7 @@ fn capacity(selector: &Value, warnings: &mut Vec<String>) {
     }
 }
 
-fn class(object: &Value, warnings: &mut Vec<String>) {
+fn class(object: &Value, warnings: &mut Warnings) {
     for (i, topology) in list(&object["allowedTopologies"]).iter().enumerate() {
         for (j, expression) in list(&topology["matchLabelExpressions"]).iter().enumerate() {
             if let Some(said) = old_label(text(&expression["key"])) {

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{address, fraction, node_terms, old_label, port, volume};
+use super::{Warnings, address, fraction, node_terms, old_label, port, volume};
 use crate::field::Path;
 use crate::object::{int, list, text};
 
 /// A pod, or a template: what has metadata and a spec.
-pub(super) fn template(path: &Path<'_>, template: &Value, warnings: &mut Vec<String>) {
+pub(super) fn template(path: &Path<'_>, template: &Value, warnings: &mut Warnings) {
     let (metadata, spec) = (&template["metadata"], &template["spec"]);
     let at = path.child("spec");
     nodes(&at, spec, warnings);
@@ -47,7 +47,7 @@ pub(super) fn template(path: &Path<'_>, template: &Value, warnings: &mut Vec<Str
     }
 }
 
-fn nodes(path: &Path<'_>, spec: &Value, warnings: &mut Vec<String>) {
+fn nodes(path: &Path<'_>, spec: &Value, warnings: &mut Warnings) {
     let at = path.child("nodeSelector");
     for key in spec["nodeSelector"].as_object().into_iter().flat_map(|selector| selector.keys()) {
         warnings.extend(old_label(key).map(|said| format!("{}: {said}", at.key(key))));
@@ -75,14 +75,14 @@ fn nodes(path: &Path<'_>, spec: &Value, warnings: &mut Vec<String>) {
     }
 }
 
-fn no_selector(path: &Path<'_>, term: &Value, warnings: &mut Vec<String>) {
+fn no_selector(path: &Path<'_>, term: &Value, warnings: &mut Warnings) {
     if term["labelSelector"].is_null() {
         let path = path.child("labelSelector");
         warnings.push(format!("{path}: a null labelSelector results in matching no pod"));
     }
 }
 
-fn neighbours(path: &Path<'_>, affinity: &Value, warnings: &mut Vec<String>) {
+fn neighbours(path: &Path<'_>, affinity: &Value, warnings: &mut Warnings) {
     for side in ["podAffinity", "podAntiAffinity"] {
         let path = path.child(side);
         let required = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -111,7 +111,7 @@ const OLD_ANNOTATIONS: [(&str, &str); 3] = [
     ),
 ];
 
-fn annotations(path: &Path<'_>, annotations: &Value, warnings: &mut Vec<String>) {
+fn annotations(path: &Path<'_>, annotations: &Value, warnings: &mut Warnings) {
     for (old, said) in OLD_ANNOTATIONS {
         if !annotations[old].is_null() {
             warnings.push(format!("{}: {said}", path.key(old)));
@@ -124,7 +124,7 @@ fn twice(
     path: &Path<'_>,
     spec: &Value,
     (list_name, member, said): (&str, &str, &str),
-    warnings: &mut Vec<String>,
+    warnings: &mut Warnings,
 ) {
     let (path, mut seen) = (path.child(list_name), BTreeSet::new());
     for (i, item) in list(&spec[list_name]).iter().enumerate() {
@@ -136,7 +136,7 @@ fn twice(
     }
 }
 
-fn container(path: &Path<'_>, container: &Value, warnings: &mut Vec<String>) {
+fn container(path: &Path<'_>, container: &Value, warnings: &mut Warnings) {
     for own in ["memory", "ephemeral-storage"] {
         for side in ["limits", "requests"] {
             let at = path.child("resources");

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::Warnings;
 use crate::field::Path;
+use crate::limits::WARNINGS_MAX;
 use crate::object::{int, list, text};
 
 /// A port that was seen, and where.
@@ -14,8 +16,49 @@ struct Seen<'p> {
     ip: &'p str,
 }
 
-pub(super) fn across(path: &Path<'_>, spec: &Value, warnings: &mut Vec<String>) {
-    let mut numbers: BTreeMap<(i64, &str), Vec<Seen<'_>>> = BTreeMap::new();
+/// The ports of one number and protocol, in order, with those that can be in the way of another by what they claim of the host.
+/// Each of them costs a warning where it is looked at, so that all of it ends with the bound of warnings.
+#[derive(Default)]
+struct SameNumber<'p> {
+    all: Vec<Seen<'p>>,
+    /// Without a port of the host.
+    open: Vec<usize>,
+    /// By port and address of the host.
+    claimed: BTreeMap<(i64, &'p str), Vec<usize>>,
+}
+
+impl<'p> SameNumber<'p> {
+    fn insert(&mut self, seen: Seen<'p>) {
+        let at = self.all.len();
+        if seen.host == 0 {
+            self.open.push(at);
+        }
+        self.claimed.entry((seen.host, seen.ip)).or_default().push(at);
+        self.all.push(seen);
+    }
+
+    /// The ports, in order, that are the same as this one, overlap with it, or may be meant for the same address.
+    fn in_the_way(&self, host: i64, ip: &str) -> Vec<&Seen<'p>> {
+        if host == 0 {
+            return self.all.iter().take(WARNINGS_MAX).collect();
+        }
+        let (first, last) = if ip.is_empty() { (ip, None) } else { ("", Some(ip)) };
+        let mut found: Vec<usize> = self.open.iter().copied().take(WARNINGS_MAX).collect();
+        if let Some(last) = last {
+            for ip in [first, last] {
+                found.extend(self.claimed.get(&(host, ip)).into_iter().flatten().take(WARNINGS_MAX));
+            }
+        } else {
+            let same_host = self.claimed.range((host, "")..).take_while(|((other, _), _)| *other == host);
+            found.extend(same_host.flat_map(|(_, places)| places).take(WARNINGS_MAX));
+        }
+        found.sort_unstable();
+        found.into_iter().map(|at| &self.all[at]).collect()
+    }
+}
+
+pub(super) fn across(path: &Path<'_>, spec: &Value, warnings: &mut Warnings) {
+    let mut numbers: BTreeMap<(i64, &str), SameNumber<'_>> = BTreeMap::new();
     each(path, spec, |at, port| {
         let (own, protocol) = (int(&port["containerPort"]), text(&port["protocol"]));
         let (host, ip) = (int(&port["hostPort"]), text(&port["hostIP"]));
@@ -25,20 +68,21 @@ pub(super) fn across(path: &Path<'_>, spec: &Value, warnings: &mut Vec<String>) 
                 "{at}: hostIP set without hostPort: {{Name:{name} HostPort:0 ContainerPort:{own} Protocol:{protocol} HostIP:{ip}}}"
             ));
         }
+        if warnings.is_full() {
+            return;
+        }
         let others = numbers.entry((own, protocol)).or_default();
-        for other in others.iter() {
+        for other in others.in_the_way(host, ip) {
             let said = if ip == other.ip && host == other.host {
                 "duplicate"
             } else if host == 0 || other.host == 0 {
                 "overlapping"
-            } else if host == other.host && ip.is_empty() != other.ip.is_empty() {
-                "dangerously ambiguous"
             } else {
-                continue;
+                "dangerously ambiguous"
             };
             warnings.push(format!("{at}: {said} port definition with {}", other.at));
         }
-        others.push(Seen { at, host, ip });
+        others.insert(Seen { at, host, ip });
     });
     let mut names: BTreeMap<&str, String> = BTreeMap::new();
     each(path, spec, |at, port| {

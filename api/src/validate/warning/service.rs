@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::address;
+use super::{Warnings, address};
 use crate::field::Path;
 use crate::meta;
 use crate::object::{list, text};
 
 const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 
-pub(super) fn service(object: &Value, warnings: &mut Vec<String>) {
+pub(super) fn service(object: &Value, warnings: &mut Warnings) {
     let (spec, at) = (&object["spec"], Path::new("spec"));
     let mut say = |text: &str| warnings.push(text.to_owned());
     if meta::annotation(object, HINTS).is_some() {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{fraction, node_terms};
+use super::{Warnings, fraction, node_terms};
 use crate::field::Path;
 use crate::meta;
 use crate::object::list;
@@ -20,7 +20,7 @@ const OLD: [(&str, &str, &str); 9] = [
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-fn places(path: &Path<'_>, volume: &Value, warnings: &mut Vec<String>) {
+fn places(path: &Path<'_>, volume: &Value, warnings: &mut Warnings) {
     for (member, shown, said) in OLD {
         if !volume[member].is_null() {
             warnings.push(format!("{}: {said}", path.child(shown)));
@@ -28,7 +28,7 @@ fn places(path: &Path<'_>, volume: &Value, warnings: &mut Vec<String>) {
     }
 }
 
-pub(super) fn of_pod(path: &Path<'_>, spec: &Value, warnings: &mut Vec<String>) {
+pub(super) fn of_pod(path: &Path<'_>, spec: &Value, warnings: &mut Warnings) {
     let path = path.child("volumes");
     for (i, volume) in list(&spec["volumes"]).iter().enumerate() {
         let path = path.index(i);
@@ -38,7 +38,7 @@ pub(super) fn of_pod(path: &Path<'_>, spec: &Value, warnings: &mut Vec<String>) 
     }
 }
 
-pub(super) fn volume(object: &Value, warnings: &mut Vec<String>) {
+pub(super) fn volume(object: &Value, warnings: &mut Warnings) {
     let (path, spec) = (Path::new("spec"), &object["spec"]);
     if spec["persistentVolumeReclaimPolicy"] == "Recycle" {
         warnings.push("spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.".to_owned());
@@ -52,7 +52,7 @@ pub(super) fn volume(object: &Value, warnings: &mut Vec<String>) {
 
 const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
-pub(super) fn claim(object: &Value, warnings: &mut Vec<String>) {
+pub(super) fn claim(object: &Value, warnings: &mut Warnings) {
     if meta::annotation(object, OLD_CLASS).is_some() {
         warnings.push(format!(
             "metadata.annotations[{OLD_CLASS}]: deprecated since v1.8; use \"storageClassName\" attribute instead"
@@ -61,7 +61,7 @@ pub(super) fn claim(object: &Value, warnings: &mut Vec<String>) {
     claim_spec(&Path::new("spec"), &object["spec"], warnings);
 }
 
-pub(super) fn claim_spec(path: &Path<'_>, spec: &Value, warnings: &mut Vec<String>) {
+pub(super) fn claim_spec(path: &Path<'_>, spec: &Value, warnings: &mut Warnings) {
     let path = path.child("resources");
     for side in ["requests", "limits"] {
         fraction(&path.child(side), &spec["resources"][side], "storage", warnings);

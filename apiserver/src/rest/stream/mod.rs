@@ -136,15 +136,15 @@ impl Streams {
         };
         self.pipeline.cache().fresh().await.map_err(of_read)?;
         self.pipeline.check(user, verb, &target, &target.name)?;
+        if which != Which::Log && verb != "create" {
+            // A WebSocket begins with a GET, and any upgrade may be asked for with one; the stream itself is no reading.
+            self.pipeline.check(user, "create", &target, &target.name)?;
+        }
         let query = Query::parse(parts.uri.query());
         if which != Which::Log && !query.get("dryRun").is_empty() {
             return Err(Status::bad_request("dryRun is not supported"));
         }
         let upgrade = Upgrade::of(&mut parts)?;
-        if which != Which::Log && matches!(upgrade, Some(Upgrade::WebSocket(_))) {
-            // A WebSocket begins with a GET, but what goes through it is no reading.
-            self.pipeline.check(user, "create", &target, &target.name)?;
-        }
         let asked = Asked { target, query: &query };
         match (which, upgrade) {
             (Which::Log, Some(Upgrade::WebSocket(handshake))) => self.log_socket(&asked, handshake).await,

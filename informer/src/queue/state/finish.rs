@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{Mode, Run, State, later};
 use crate::queue::{
     Verdict,
-    entry::{Asked, Ended, Failing, Parked, Place, earlier},
+    entry::{Ended, Failing, Parked, Place, earlier},
     slots::At,
     timers::Timer,
 };
@@ -74,26 +74,26 @@ impl<K: Eq + Hash + Clone> State<K> {
         self.stats.running -= 1;
         self.slots.unlink(&mut self.running, run.at);
         let entry = self.entry(run.at);
-        let asked = if let Place::Running(asked) = entry.place { asked } else { Asked::default() };
+        let added = if let Place::Running(added) = entry.place { added } else { None };
         let started = entry.since;
         self.work_duration.record(now.saturating_duration_since(started));
-        Ended { run, verdict, started, asked }
+        Ended { run, verdict, started, added }
     }
 
     /// Does with a key that is in no place what the verdict and the adds since then want.
     fn conclude(&mut self, ended: Ended, now: Instant) {
-        let Ended { run, verdict, started, asked } = ended;
+        let Ended { run, verdict, started, added } = ended;
         let at = run.at;
         let due = match verdict {
-            Verdict::Done => asked.earliest(),
+            Verdict::Done => added,
             Verdict::Again(delay) => {
-                self.inherit(run, asked.earliest());
-                earlier(asked.earliest(), Some(later(now, delay)))
+                self.inherit(run, added);
+                earlier(added, Some(later(now, delay)))
             }
             Verdict::Retry | Verdict::RetryIn(_) => {
                 self.stats.retries += 1;
-                self.inherit(run, asked.earliest());
-                earlier(asked.urgent, Some(self.fail(at, verdict, started, now)))
+                self.inherit(run, added);
+                earlier(added, Some(self.fail(at, verdict, started, now)))
             }
         };
         if matches!(verdict, Verdict::Done | Verdict::Again(_)) {
@@ -107,9 +107,9 @@ impl<K: Eq + Hash + Clone> State<K> {
     }
 
     /// What led to a run leads to the one that it asks for, which matters as much.
-    fn inherit(&mut self, run: Run, asked: Option<Instant>) {
+    fn inherit(&mut self, run: Run, added: Option<Instant>) {
         self.stats.requeues += 1;
-        self.stats.merged += u64::from(asked.is_some());
+        self.stats.merged += u64::from(added.is_some());
         self.entry(run.at).join(run.priority, run.causes);
     }
 

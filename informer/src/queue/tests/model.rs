@@ -19,7 +19,7 @@ const BURST: u64 = 2;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Add { key: u8, priority: i32, after: Option<u64>, urgent: bool, rate_limited: bool },
+    Add { key: u8, priority: i32, after: Option<u64>, rate_limited: bool },
     Take,
     Conclude { lease: usize, verdict: Verdict },
     Cancel { lease: usize },
@@ -39,16 +39,10 @@ fn verdict() -> impl Strategy<Value = Verdict> {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let add = (
-        0u8..6,
-        0i32..4,
-        prop::option::weighted(0.3, 0u64..100),
-        prop::bool::weighted(0.2),
-        prop::bool::weighted(0.2),
-    );
+    let add = (0u8..6, 0i32..4, prop::option::weighted(0.3, 0u64..100), prop::bool::weighted(0.2));
     prop_oneof![
-        6 => add.prop_map(|(key, priority, after, urgent, rate_limited)|
-            Op::Add { key, priority: priority / 2 * 5 - 1, after, urgent, rate_limited }),
+        6 => add.prop_map(|(key, priority, after, rate_limited)|
+            Op::Add { key, priority: priority / 2 * 5 - 1, after, rate_limited }),
         5 => Just(Op::Take),
         4 => (0usize..4, verdict()).prop_map(|(lease, verdict)| Op::Conclude { lease, verdict }),
         1 => (0usize..4).prop_map(|lease| Op::Cancel { lease }),
@@ -88,8 +82,8 @@ struct Known {
     priority: i32,
     causes: BTreeSet<u64>,
     stale: bool,
-    /// Wishes since the run began, and whether they are urgent.
-    asked: Vec<(u64, bool)>,
+    /// Times that were added since the run began.
+    asked: Vec<u64>,
     failures: u32,
     until: Option<u64>,
 }
@@ -184,14 +178,14 @@ impl Model {
         self.rate.map_or(0, |next| next.saturating_sub(INTERVAL * (BURST - 1))).max(self.now)
     }
 
-    fn add(&mut self, key: u8, priority: i32, after: Option<u64>, urgent: bool, rate_limited: bool) {
+    fn add(&mut self, key: u8, priority: i32, after: Option<u64>, rate_limited: bool) {
         self.stats.adds += 1;
         self.revision += 1;
         let (revision, now) = (self.revision, self.now);
         let planned = self.keys.get(&key).and_then(|known| match known.place {
             Place::Ready => Some(0),
             Place::Waiting(until, _) => Some(until),
-            Place::Running | Place::Parked { .. } => known.asked.iter().map(|(at, _)| *at).min(),
+            Place::Running | Place::Parked { .. } => known.asked.iter().copied().min(),
         });
         let mut due = now + after.unwrap_or(0);
         if rate_limited {
@@ -226,16 +220,13 @@ impl Model {
             }
             Place::Waiting(until, _) => {
                 known.priority = known.priority.max(priority);
-                if let Some(backoff) = known.until.filter(|_| !urgent) {
-                    due = due.max(backoff);
-                }
                 if due < until {
                     self.place(key, due, now);
                 }
             }
             Place::Running | Place::Parked { .. } => {
                 known.priority = known.priority.max(priority);
-                known.asked.push((due, urgent));
+                known.asked.push(due);
             }
         }
     }
@@ -293,19 +284,17 @@ impl Model {
 
     fn conclude(&mut self, run: Run, verdict: Verdict, now: u64) {
         let key = run.key;
-        let asked = self.known(key).asked.clone();
-        let all = asked.iter().map(|(at, _)| *at).min();
-        let urgent = asked.iter().filter(|(_, urgent)| *urgent).map(|(at, _)| *at).min();
+        let asked = self.known(key).asked.iter().copied().min();
         if verdict != Verdict::Done {
             self.stats.requeues += 1;
-            self.stats.merged += u64::from(all.is_some());
+            self.stats.merged += u64::from(asked.is_some());
             let known = self.known(key);
             known.causes.extend(run.causes.iter().copied());
             known.priority = known.priority.max(run.priority);
         }
         let due = match verdict {
-            Verdict::Done => all,
-            Verdict::Again(delay) => all.into_iter().chain([now + delay.as_millis() as u64]).min(),
+            Verdict::Done => asked,
+            Verdict::Again(delay) => asked.into_iter().chain([now + delay.as_millis() as u64]).min(),
             Verdict::Retry | Verdict::RetryIn(_) => {
                 self.stats.retries += 1;
                 let room = self.reserve_at(now);
@@ -318,7 +307,7 @@ impl Model {
                 };
                 known.failures += u32::from(!early);
                 known.until = Some(backoff.max(room));
-                known.until.into_iter().chain(urgent).min()
+                known.until.into_iter().chain(asked).min()
             }
         };
         if matches!(verdict, Verdict::Done | Verdict::Again(_)) {
@@ -399,12 +388,11 @@ impl Pair {
 
     async fn apply(&mut self, op: &Op) {
         match op.clone() {
-            Op::Add { key, priority, after, urgent, rate_limited } => {
-                self.model.add(key, priority, after, urgent, rate_limited);
+            Op::Add { key, priority, after, rate_limited } => {
+                self.model.add(key, priority, after, rate_limited);
                 let causes = Causes::one(Revision(self.model.revision));
                 let after = after.map(Duration::from_millis);
-                self.queue
-                    .add_with(key, Add { priority: Priority(priority), causes, after, urgent, rate_limited });
+                self.queue.add_with(key, Add { priority: Priority(priority), causes, after, rate_limited });
             }
             Op::Take => self.take(),
             Op::Conclude { lease, verdict } if lease < self.leases.len() => {

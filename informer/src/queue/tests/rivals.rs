@@ -22,14 +22,14 @@ async fn client_go_double_run_a_waiting_key_that_is_added_runs_once_and_not_agai
 /// Q9: the back-off explosion of client-go (kubernetes/kubernetes#132805): events that run a key again during its back-off
 /// drove the wait to its cap within an outage of a minute.
 #[tokio::test(start_paused = true)]
-async fn client_go_back_off_explosion_an_urgent_run_during_the_back_off_does_not_count() {
+async fn client_go_back_off_explosion_an_early_run_during_the_back_off_does_not_count() {
     let queue = Queue::new(Rng::seeded(1));
     queue.add("a", Causes::none());
     for _ in 0..10 {
         queue.next().await.unwrap().retry();
     }
     for _ in 0..50 {
-        queue.add_with("a", Add { urgent: true, ..Add::default() });
+        queue.add("a", Causes::none());
         let lease = queue.next().now_or_never().flatten().expect("at once");
         assert_eq!(lease.attempt(), 10);
         lease.retry();

@@ -76,6 +76,24 @@ pub(crate) fn set_aside(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     disk.sync_dir(dir)
 }
 
+/// Removes files that none of these tokens names: what an attempt to open left, whose state never counted. Tokens that cannot be
+/// read may name any file, so then all stay.
+pub(crate) fn remove_unnamed(disk: &dyn Disk, dir: &Path, tokens: &[&[u8]]) -> io::Result<()> {
+    let mut named = BTreeSet::new();
+    for token in tokens.iter().filter(|token| !token.is_empty()) {
+        let Ok(list) = history::decode_list(token) else { return Ok(()) };
+        named.extend(list.files.iter().map(|(number, _)| *number));
+    }
+    let names = disk.list(dir)?;
+    let unnamed = names.iter().filter(|name| number(name).is_some_and(|number| !named.contains(&number)));
+    let mut removed = false;
+    for name in unnamed {
+        disk.remove(&dir.join(name))?;
+        removed = true;
+    }
+    if removed { disk.sync_dir(dir) } else { Ok(()) }
+}
+
 impl Files {
     /// Opens the files of a list; also says which number is free. Others in the directory are retired: an older token may
     /// still name them.

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
-pub(crate) use self::files::set_aside;
 use self::files::{Files, Tail};
 pub(crate) use self::files::{name as file_name, number as file_number};
+pub(crate) use self::files::{remove_unnamed, set_aside};
 use self::places::Places;
 use super::reader::Reader;
 use super::{Engine, EngineError, EngineSize, Record, Scan};

@@ -3,11 +3,13 @@
 //! observed is there, nothing is half there, nothing goes back.
 //!
 //! `workload` is what is done, `machine` what it is done on and the judge, `exhaustive` the enumeration; `lives` are random
-//! histories of several crashes, `damage` is about bytes that rot, `engine` about engines that break their word.
+//! histories of several crashes, `reopening` is about disks that fail or are full during recovery, `damage` about bytes that rot,
+//! `engine` about engines that break their word.
 
 mod damage;
 mod engine;
 mod exhaustive;
 mod lives;
 mod machine;
+mod reopening;
 mod workload;

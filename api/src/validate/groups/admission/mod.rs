@@ -5,6 +5,8 @@ mod policy;
 mod rule;
 mod webhook;
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::reference::conditions;
@@ -50,6 +52,7 @@ fn match_conditions(errors: &mut ErrorList, path: &Path<'_>, owner: &Value) {
     if conditions.len() > MATCH_CONDITIONS_MAX {
         errors.too_many(&path.child("matchConditions"), conditions.len(), MATCH_CONDITIONS_MAX);
     }
+    let mut seen = BTreeSet::new();
     for (i, condition) in conditions.iter().enumerate() {
         let path = path.child("matchConditions");
         let path = path.index(i);
@@ -62,7 +65,7 @@ fn match_conditions(errors: &mut ErrorList, path: &Path<'_>, owner: &Value) {
             continue;
         }
         grammar(errors, &path.child("name"), own, name::qualified_name(own));
-        if conditions[..i].iter().any(|earlier| earlier["name"] == own) {
+        if !seen.insert(own) {
             errors.duplicate(&path.child("name"), own);
         }
     }

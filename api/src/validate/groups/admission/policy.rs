@@ -1,5 +1,7 @@
 //! Validating and mutating admission policies, and their bindings.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::rule::{match_resources, only_mutable};
@@ -150,6 +152,7 @@ fn audit_annotations(errors: &mut ErrorList, object: &Value) {
         let detail = format!("must not have more than {AUDIT_ANNOTATIONS_MAX} auditAnnotations");
         errors.invalid(&path, annotations, detail);
     }
+    let mut seen = BTreeSet::new();
     for (i, annotation) in annotations.iter().enumerate() {
         let (path, key) = (path.index(i), text(&annotation["key"]));
         let whole = format!("{}/{key}", meta::name(object));
@@ -160,7 +163,7 @@ fn audit_annotations(errors: &mut ErrorList, object: &Value) {
         } else if text(&annotation["valueExpression"]).trim().len() > AUDIT_EXPRESSION_MAX {
             errors.required(&at, format!("must not exceed {AUDIT_EXPRESSION_MAX} bytes in length"));
         }
-        if annotations[..i].iter().any(|earlier| text(&earlier["key"]) == key) {
+        if !seen.insert(key) {
             errors.duplicate(&path.child("key"), key);
         }
     }

@@ -1,5 +1,7 @@
 //! Which requests a webhook or policy is about: operations, groups, versions, resources.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::field::{ErrorList, Path};
@@ -54,7 +56,7 @@ fn resources(errors: &mut ErrorList, path: &Path<'_>, resources: &[Value]) {
     if resources.is_empty() {
         errors.required(path, "");
     }
-    let (mut whole, mut every, mut plain) = (Vec::new(), Vec::new(), false);
+    let (mut whole, mut every, mut plain) = (BTreeSet::new(), BTreeSet::new(), false);
     for (i, own) in resources.iter().map(text).enumerate() {
         if own.is_empty() {
             errors.required(&path.index(i), "");

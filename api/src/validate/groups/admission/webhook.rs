@@ -1,8 +1,11 @@
 //! Webhook configurations: what is called when, and where it is.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::{match_conditions, rule::rule};
+use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::name;
 use crate::object::{int, list, text};
@@ -26,26 +29,23 @@ impl Demands {
         let hooks = old.map_or(&[][..], |old| list(&old["webhooks"]));
         let versions = |hook: &Value| list(&hook["admissionReviewVersions"]).to_vec();
         let known = |version: &Value| VERSIONS.contains(&text(version));
+        let mut seen = Distinct::default();
         Demands {
             harmless: hooks.iter().all(|hook| HARMLESS.contains(&text(&hook["sideEffects"]))),
             known_version: hooks.iter().map(versions).all(|all| all.is_empty() || all.iter().any(known)),
-            unique: !hooks
-                .iter()
-                .enumerate()
-                .any(|(i, hook)| hooks[..i].iter().any(|earlier| earlier["name"] == hook["name"])),
+            unique: hooks.iter().all(|hook| seen.insert(&hook["name"])),
         }
     }
 }
 
 pub(super) fn configuration(kind: &str, object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let demands = Demands::of(old);
-    let hooks = list(&object["webhooks"]);
+    let mut seen = BTreeSet::new();
     each(&Path::ROOT, object, "webhooks", |path, hook| {
         webhook(errors, path, hook, &demands, kind.starts_with("Mutating"));
         versions(errors, &path.child("admissionReviewVersions"), hook, &demands);
-        let earlier = hooks.iter().take_while(|other| !std::ptr::eq(*other, hook));
         let own = text(&hook["name"]);
-        if demands.unique && !own.is_empty() && earlier.into_iter().any(|other| other["name"] == own) {
+        if !own.is_empty() && !seen.insert(own.to_owned()) && demands.unique {
             errors.duplicate(&path.child("name"), own);
         }
     });
@@ -90,8 +90,9 @@ fn versions(errors: &mut ErrorList, path: &Path<'_>, hook: &Value, demands: &Dem
     if versions.is_empty() {
         return errors.required(path, format!("must specify one of {}", VERSIONS.join(", ")));
     }
+    let mut seen = BTreeSet::new();
     for (i, own) in versions.iter().map(text).enumerate() {
-        if versions[..i].iter().any(|earlier| earlier == own) {
+        if !seen.insert(own) {
             errors.invalid(&path.index(i), own, "duplicate version");
         } else {
             grammar(errors, &path.index(i), own, name::dns1035_label(own));

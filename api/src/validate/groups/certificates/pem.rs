@@ -4,6 +4,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::limits::PEM_BROKEN_MAX;
+
 const BEGIN: &str = "-----BEGIN ";
 const DASHES: &str = "-----";
 
@@ -16,11 +18,11 @@ pub(super) struct Block<'t> {
     pub(super) has_headers: bool,
 }
 
-/// The blocks of a text, in order.
+/// The blocks of a text, in order, until [`PEM_BROKEN_MAX`] broken ones were passed over.
 pub(super) fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
-    let mut rest = text;
+    let (mut rest, mut broken) = (text, 0);
     std::iter::from_fn(move || {
-        loop {
+        while broken < PEM_BROKEN_MAX {
             let at = starts(rest)?;
             let after = &rest[at + BEGIN.len()..];
             match block(after) {
@@ -28,9 +30,13 @@ pub(super) fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
                     rest = left;
                     return Some(found);
                 }
-                None => rest = after,
+                None => {
+                    rest = after;
+                    broken += 1;
+                }
             }
         }
+        None
     })
 }
 

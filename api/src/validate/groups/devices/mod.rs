@@ -8,6 +8,7 @@ mod status;
 use serde_json::Value;
 
 use super::reference::{driver, unique_texts};
+use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::limits::{
     DEVICE_CONFIGS_MAX, DEVICE_EXPRESSION_MAX, DEVICE_ID_MAX, DEVICE_PARAMETERS_MAX, DEVICE_SELECTORS_MAX,
@@ -101,8 +102,9 @@ fn configuration(errors: &mut ErrorList, path: &Path<'_>, config: &Value) {
 
 /// Reports names of items that an earlier item has.
 fn unique_names(errors: &mut ErrorList, path: &Path<'_>, items: &[Value], member: &str) {
+    let mut seen = Distinct::default();
     for (i, item) in items.iter().enumerate() {
-        if items[..i].iter().any(|earlier| earlier[member] == item[member]) {
+        if !seen.insert(&item[member]) {
             errors.duplicate(&path.index(i), text(&item[member]));
         }
     }
@@ -167,7 +169,8 @@ fn binding_conditions(errors: &mut ErrorList, path: &Path<'_>, owner: &Value) {
     let [at, fatal_at] = members.map(|member| path.child(member));
     unique_texts(errors, &at, wanted);
     unique_texts(errors, &fatal_at, fatal);
-    for (i, condition) in fatal.iter().enumerate().filter(|(_, condition)| wanted.contains(condition)) {
+    let both = Distinct::of(wanted);
+    for (i, condition) in fatal.iter().enumerate().filter(|(_, condition)| both.contains(condition)) {
         let detail = "bindingFailureConditions must not overlap with bindingConditions";
         errors.invalid(&fatal_at.index(i), condition, detail);
     }

@@ -1,5 +1,7 @@
 //! What a driver publishes about the devices of a pool.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::{EFFECTS, at_most, binding_conditions, pool_name, qualified, unique_names};
@@ -34,8 +36,11 @@ pub(super) fn spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     if at_most(errors, &SPEC.child("devices"), devices.len(), most) {
         let each_has_nodes = spec["perDeviceNodeSelection"] == true;
         let stored = old.map_or(&[][..], |old| list(&old["spec"]["devices"]));
+        // Of devices that share a name the first is the one that was stored.
+        let stored: BTreeMap<&str, &Value> =
+            stored.iter().rev().map(|device| (text(&device["name"]), device)).collect();
         each(&SPEC, spec, "devices", |path, value| {
-            let before = stored.iter().find(|other| other["name"] == value["name"]);
+            let before = stored.get(text(&value["name"])).copied();
             device(errors, path, value, before, each_has_nodes);
         });
         unique_names(errors, &SPEC.child("devices"), devices, "name");

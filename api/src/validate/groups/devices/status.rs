@@ -1,8 +1,11 @@
 //! What the scheduler and drivers may say about a claim.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::{at_most, binding_conditions, claim, configuration, pool_name};
+use crate::distinct::Distinct;
 use crate::field::{ErrorList, Path};
 use crate::limits::{CLAIM_CONSUMERS_MAX, DEVICE_CONFIGS_MAX, DEVICE_REQUESTS_MAX};
 use crate::meta;
@@ -26,8 +29,14 @@ pub(in crate::validate::groups) fn status(object: &Value, old: &Value, errors: &
         });
         super::unique_names(errors, &at, consumers, "uid");
     }
-    each(&STATUS, status, "devices", |path, device| reported(errors, path, device, status));
-    let known = list(&stored["reservedFor"]);
+    let results = list(&status["allocation"]["devices"]["results"]);
+    let (allocated_devices, mut seen): (BTreeSet<_>, _) =
+        (results.iter().map(identity).collect(), BTreeSet::new());
+    for (i, device) in list(&status["devices"]).iter().enumerate() {
+        let (path, own) = (STATUS.child("devices"), identity(device));
+        reported(errors, &path.index(i), device, (allocated_devices.contains(&own), seen.insert(own)));
+    }
+    let known = Distinct::of(list(&stored["reservedFor"]));
     if !consumers.is_empty() && status["allocation"].is_null() {
         errors.forbidden(&at, "may not be specified when `allocated` is not set");
     } else if meta::is_being_deleted(object) && consumers.iter().any(|consumer| !known.contains(consumer)) {
@@ -56,16 +65,19 @@ fn device(errors: &mut ErrorList, path: &Path<'_>, device: &Value) {
     grammar(errors, &path.child("device"), own, name::dns1123_label(own));
 }
 
-fn reported(errors: &mut ErrorList, path: &Path<'_>, reported: &Value, status: &Value) {
+fn reported(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    reported: &Value,
+    (is_allocated, is_first): (bool, bool),
+) {
     device(errors, path, reported);
-    let results = list(&status["allocation"]["devices"]["results"]);
-    if !results.iter().any(|result| identity(result) == identity(reported)) {
+    if !is_allocated {
         let own = identity(reported);
         let own = own.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
         errors.invalid(path, &own, "must be an allocated device in the claim");
     }
-    let earlier = list(&status["devices"]).iter().take_while(|other| !std::ptr::eq(*other, reported));
-    if earlier.into_iter().any(|other| identity(other) == identity(reported)) {
+    if !is_first {
         errors.duplicate(path, &identity(reported).join("/"));
     }
     conditions(errors, path, reported);

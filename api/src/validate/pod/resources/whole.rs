@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::requirements;
 use crate::field::{ErrorList, Path};
 use crate::object::list;
-use crate::strategy::aggregate;
+use crate::strategy::aggregates;
 use crate::validate::check::quantity;
 use crate::validate::resource;
 
@@ -40,8 +40,9 @@ fn pod_name(errors: &mut ErrorList, path: &Path<'_>, own: &str) {
 }
 
 fn requests_suffice(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
+    let needed = aggregates(spec, "requests");
     for (own, amount) in spec["resources"]["requests"].as_object().into_iter().flatten() {
-        let (Some(whole), Some(needed)) = (quantity(amount), aggregate(spec, "requests", own)) else {
+        let (Some(whole), Some(needed)) = (quantity(amount), needed.get(own.as_str()).copied()) else {
             continue;
         };
         if needed > whole {
@@ -52,12 +53,12 @@ fn requests_suffice(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
 }
 
 fn limits_hold(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
-    let limits = &spec["resources"]["limits"];
+    let (limits, needed) = (&spec["resources"]["limits"], aggregates(spec, "limits"));
     for (own, amount) in limits.as_object().into_iter().flatten() {
         let Some(whole) = quantity(amount).filter(|_| own.starts_with(resource::HUGE_PAGES)) else {
             continue;
         };
-        if let Some(needed) = aggregate(spec, "limits", own).filter(|needed| *needed > whole) {
+        if let Some(needed) = needed.get(own.as_str()).filter(|needed| **needed > whole) {
             let detail = format!("must be greater than or equal to aggregate container limits of {needed}");
             errors.invalid(&path.child("limits").key(own), &whole.to_string(), detail);
         }

@@ -1,0 +1,54 @@
+//! Who decides on a certificate request may approve for its signer: the verb `approve` on the resource `signers`, by the signer's name
+//! or for all signers of its domain. Whether they may write `/approval` at all was asked before.
+
+use super::{Operation, Plugin, Subject};
+use crate::authz::policy::Policy;
+use crate::authz::{Attributes, Target};
+use crate::lookup::Lookup;
+use kstore_api::object::text;
+use kstore_api::status::Status;
+use serde_json::Value;
+
+const GROUP: &str = "certificates.k8s.io";
+const REQUESTS: &str = "certificatesigningrequests";
+
+pub(super) struct CertificateApproval;
+
+impl Plugin for CertificateApproval {
+    fn validate(
+        &self,
+        cluster: &dyn Lookup,
+        subject: &Subject<'_>,
+        new: Option<&Value>,
+        _old: Option<&Value>,
+    ) -> Result<(), Status> {
+        let Some(new) = new.filter(|_| is_update_of(subject, "approval")) else { return Ok(()) };
+        let signer = text(&new["spec"]["signerName"]);
+        if may(cluster, subject, "approve", signer) {
+            return Ok(());
+        }
+        Err(subject.forbidden(&format!("user not permitted to approve requests with signerName {signer:?}")))
+    }
+}
+
+/// Whether the subject is a change of certificate requests through this subresource.
+pub(super) fn is_update_of(subject: &Subject<'_>, subresource: &str) -> bool {
+    subject.operation == Operation::Update
+        && (subject.resource.group, subject.resource.plural) == (GROUP, REQUESTS)
+        && subject.subresource == subresource
+}
+
+/// Whether the caller may do this for the signer, or for all signers of its domain (`domain/*`).
+pub(super) fn may(cluster: &dyn Lookup, subject: &Subject<'_>, verb: &str, signer: &str) -> bool {
+    if subject.user.is_in(crate::authn::MASTERS) {
+        return true;
+    }
+    // Decisions are rare, so the policy is compiled for each, as new as what it decides on.
+    let policy = Policy::compile(cluster);
+    let domain = signer.split('/').next().unwrap_or_default();
+    [signer, &format!("{domain}/*")].into_iter().any(|name| {
+        let target =
+            Target::Resource { group: GROUP, resource: "signers", subresource: "", namespace: "", name };
+        policy.allows(&Attributes { user: subject.user, verb, target })
+    })
+}

@@ -1,0 +1,60 @@
+//! No certificate for clients of the API makes its owner one of `system:masters`: what that group may do no role can take away again.
+
+use super::{Operation, Plugin, Subject};
+use crate::authn::MASTERS;
+use crate::lookup::Lookup;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kstore_api::object::text;
+use kstore_api::status::Status;
+use serde_json::Value;
+use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::pem::Pem;
+use x509_parser::prelude::FromDer as _;
+
+/// The signer whose certificates the API takes as proof of a user and its groups.
+const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+
+pub(super) struct CertificateSubjectRestriction;
+
+impl Plugin for CertificateSubjectRestriction {
+    fn validate(
+        &self,
+        _cluster: &dyn Lookup,
+        subject: &Subject<'_>,
+        new: Option<&Value>,
+        _old: Option<&Value>,
+    ) -> Result<(), Status> {
+        let Some(new) = new else { return Ok(()) };
+        if !subject.is("certificates.k8s.io", "certificatesigningrequests")
+            || subject.operation != Operation::Create
+            || new["spec"]["signerName"] != CLIENT_SIGNER
+        {
+            return Ok(());
+        }
+        let Some(organizations) = organizations(text(&new["spec"]["request"])) else {
+            return Err(subject.forbidden("failed to parse CSR: PEM block type must be CERTIFICATE REQUEST"));
+        };
+        if organizations.iter().any(|organization| organization == MASTERS) {
+            let text = format!("use of {CLIENT_SIGNER} signer with system:masters group is not allowed");
+            return Err(subject.forbidden(&text));
+        }
+        Ok(())
+    }
+}
+
+/// The organizations that a request names, whatever type of string it writes them in; `None` if it is no request.
+fn organizations(encoded: &str) -> Option<Vec<String>> {
+    let text = STANDARD.decode(encoded).ok()?;
+    let block =
+        Pem::iter_from_buffer(&text).next()?.ok().filter(|block| block.label == "CERTIFICATE REQUEST")?;
+    let (_, request) = X509CertificationRequest::from_der(&block.contents).ok()?;
+    let named = request.certification_request_info.subject.iter_organization();
+    let texts = named.flat_map(|attribute| {
+        let bytes = attribute.attr_value().data;
+        // Strings of one byte and of two bytes a character.
+        let wide = bytes.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
+        [String::from_utf8_lossy(bytes).into_owned(), String::from_utf16_lossy(&wide.collect::<Vec<_>>())]
+    });
+    Some(texts.collect())
+}

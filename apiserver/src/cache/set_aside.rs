@@ -1,0 +1,164 @@
+//! Stored values that are not valid objects: which they are and why. Only another writer of the storage (an etcd client) can leave
+//! one. The cache does not show such a key, as if the object were deleted, and serves everything else. A client that asks for the
+//! object by name learns what is wrong, and may delete it.
+
+use super::entry::{Entry, Malformed};
+use crate::storage::Raw;
+use kstore_api::kind::Resource;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A stored value that cannot be read as an object of its kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The storage key.
+    pub key: String,
+    /// The revision that wrote the value: what a deletion of exactly this value expects.
+    pub revision: i64,
+    /// The revision at which the key came into being.
+    pub created: i64,
+    /// What is wrong with the value.
+    pub reason: String,
+}
+
+impl Unreadable {
+    pub(super) fn new(raw: &Raw, error: &Malformed) -> Self {
+        Self {
+            key: String::from_utf8_lossy(&raw.key).into_owned(),
+            revision: raw.revision,
+            created: raw.created,
+            reason: error.to_string(),
+        }
+    }
+}
+
+/// All unreadable values by key. Holds no values, so that it is small beside the storage that does.
+#[derive(Default)]
+pub(super) struct SetAside(BTreeMap<String, Arc<Unreadable>>);
+
+impl SetAside {
+    /// Of values found when everything was read.
+    pub(super) fn of(found: Vec<Unreadable>) -> Self {
+        found.iter().for_each(report);
+        Self(found.into_iter().map(|value| (value.key.clone(), Arc::new(value))).collect())
+    }
+
+    /// Reads the new value of a key, or sets it aside. `None` for a value that was deleted or cannot be read.
+    pub(super) fn read(
+        &mut self,
+        resource: &'static Resource,
+        key: &str,
+        value: Option<&Raw>,
+    ) -> Option<Arc<Entry>> {
+        let read =
+            value.map(|raw| Entry::from_raw(resource, raw).map_err(|error| Unreadable::new(raw, &error)));
+        match read {
+            Some(Err(unreadable)) => {
+                report(&unreadable);
+                self.0.insert(key.to_owned(), Arc::new(unreadable));
+                None
+            }
+            read => {
+                if self.0.remove(key).is_some() {
+                    tracing::info!(key, "the unreadable value is gone");
+                }
+                read.and_then(Result::ok).map(Arc::new)
+            }
+        }
+    }
+
+    /// The unreadable value under a key, if that is what is stored there.
+    pub(super) fn get(&self, key: &str) -> Option<&Arc<Unreadable>> {
+        self.0.get(key)
+    }
+}
+
+fn report(value: &Unreadable) {
+    let Unreadable { key, revision, reason, .. } = value;
+    tracing::error!(
+        key,
+        revision,
+        "{reason}; the object is not served until it is deleted or a valid one is stored under its key"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Cache, Filter, Watch, WatchStart};
+    use super::*;
+    use crate::storage::embedded::Embedded;
+    use kstore_api::kind;
+    use kstore_nondet::Nondet;
+    use kstore_store::{Config, Store};
+
+    fn config_maps() -> &'static Resource {
+        kind::lookup("", "v1", "configmaps").unwrap()
+    }
+
+    fn key(name: &str) -> String {
+        config_maps().storage_key("ns", name)
+    }
+
+    fn valid(name: &str) -> String {
+        format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"ns"}}}}"#)
+    }
+
+    async fn store() -> Store {
+        Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap()
+    }
+
+    async fn cache(store: &Store) -> Arc<Cache> {
+        let (cache, follow) = Cache::fill(Arc::new(Embedded::new(store.clone())), |_| {}).await.unwrap();
+        tokio::spawn(follow);
+        cache
+    }
+
+    fn names(cache: &Cache) -> Vec<String> {
+        let (found, _) = cache.scan(&Filter::all(config_maps()));
+        found.iter().map(|entry| entry.name().to_owned()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_malformed_value_is_not_served_as_the_state_before_it() {
+        let store = store().await;
+        store.put(key("a"), valid("a")).await.unwrap();
+        store.put(key("b"), valid("b")).await.unwrap();
+        let cache = cache(&store).await;
+        let filters = vec![Filter::all(config_maps())];
+        let mut watch = Watch::start(cache.clone(), filters, WatchStart::State).await.unwrap();
+        watch.initial();
+
+        let broken = store.put(key("a"), "{ this is no JSON").await.unwrap();
+        cache.reached(broken.0).await;
+        assert_eq!(names(&cache), ["b"]);
+        let unreadable = cache.unreadable(&key("a")).unwrap();
+        assert_eq!((unreadable.revision, unreadable.created), (broken.0, 2));
+        assert!(unreadable.reason.contains("/registry/configmaps/ns/a"), "{unreadable:?}");
+        let seen = watch.next().await.unwrap();
+        assert!(!seen.deliveries[0].seen.is_put(), "watchers see it go");
+
+        let whole = store.put(key("a"), valid("a")).await.unwrap();
+        cache.reached(whole.0).await;
+        assert_eq!((names(&cache), cache.unreadable(&key("a"))), (vec!["a".into(), "b".into()], None));
+        let seen = watch.next().await.unwrap();
+        assert!(seen.deliveries[0].change.old.is_none() && seen.deliveries[0].seen.is_put(), "and come back");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_serves_everything_beside_a_malformed_value() {
+        let store = store().await;
+        store.put(key("a"), valid("a")).await.unwrap();
+        store.put(key("b"), &b"k8s\x00\xff"[..]).await.unwrap();
+        store.put(key("c"), valid("c")).await.unwrap();
+        store.put(key("d"), "").await.unwrap();
+        let cache = cache(&store).await;
+        assert_eq!(names(&cache), ["a", "c"]);
+        for name in ["b", "d"] {
+            assert!(cache.unreadable(&key(name)).is_some(), "{name}");
+        }
+        assert_eq!(cache.unreadable(&key("a")), None);
+        store.delete(key("b")).await.unwrap();
+        cache.fresh().await.unwrap();
+        assert_eq!(cache.unreadable(&key("b")), None);
+    }
+}

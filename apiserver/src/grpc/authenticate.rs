@@ -1,0 +1,154 @@
+//! What happens to a gRPC call of a network client before tonic reads its message: the caller is authenticated, and the message is
+//! read within the same budget and time limit as a REST body. Whether the caller may do what the message says is decided after it was
+//! decoded, by the pipeline.
+
+use super::Grpc;
+use crate::anonymous_slots::AnonymousSlots;
+use crate::authn::UserInfo;
+use crate::body_budget::BodyBudget;
+use crate::error::to_grpc;
+use crate::limits;
+use axum::Router;
+use axum::body::Body;
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{Request, Response};
+use http_body::{Frame, SizeHint};
+use kstore_api::status::Status;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Sleep, sleep};
+use tower::ServiceExt as _;
+
+/// The call whose message stream lives as long as a node is connected.
+const TUNNEL: &str = "/kstore.v1.Kstore/Tunnel";
+
+/// Whether a request is a gRPC call.
+pub(crate) fn is_call<B>(request: &Request<B>) -> bool {
+    let content_type = request.headers().get(CONTENT_TYPE);
+    content_type.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// The caller of a gRPC call, found before its message was read: an extension of the request.
+#[derive(Clone, Debug)]
+pub(super) struct Authenticated(pub(super) Arc<UserInfo>);
+
+/// Authenticates the callers of gRPC calls that come over the network, and bounds their messages. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct CallAuthenticator {
+    grpc: Grpc,
+    budget: BodyBudget,
+}
+
+impl CallAuthenticator {
+    /// For the calls of a front end; `budget` is what REST bodies come out of, too.
+    pub(crate) fn new(grpc: Grpc, budget: BodyBudget) -> Self {
+        Self { grpc, budget }
+    }
+
+    /// Serves a call, or refuses its caller.
+    pub(crate) async fn serve<B>(
+        self,
+        request: Request<B>,
+        router: Router,
+    ) -> Result<Response<Body>, Infallible>
+    where
+        B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
+        B::Error: Into<axum::BoxError>,
+    {
+        let (mut parts, body) = request.into_parts();
+        let found = self.grpc.pipeline.authenticate(parts.extensions.get(), &parts.headers).await;
+        let user = match found {
+            Ok(user) => user,
+            Err(status) => return Ok(refusal(&status)),
+        };
+        let _slot = match AnonymousSlots::enter(&parts.extensions, &user) {
+            Ok(slot) => slot,
+            Err(status) => return Ok(refusal(&status)),
+        };
+        let limit = match user.is_anonymous() {
+            true => limits::ANONYMOUS_MESSAGE_BYTES,
+            false => limits::BODY_BYTES + limits::GRPC_OVERHEAD_BYTES,
+        };
+        let is_endless = parts.uri.path() == TUNNEL;
+        parts.extensions.insert(Authenticated(user));
+        if is_endless {
+            return router.oneshot(Request::from_parts(parts, body)).await;
+        }
+        let body = CallBody {
+            inner: body,
+            budget: self.budget,
+            limit,
+            read: 0,
+            reserved: None,
+            deadline: Box::pin(sleep(limits::BODY_TIME)),
+        };
+        router.oneshot(Request::from_parts(parts, body)).await
+    }
+}
+
+fn refusal(status: &Status) -> Response<Body> {
+    to_grpc(status).into_http::<Body>()
+}
+
+/// The message of a call with one message. Its bytes are reserved from the budget as they arrive, until tonic has decoded them.
+struct CallBody<B> {
+    inner: B,
+    budget: BodyBudget,
+    /// The longest message.
+    limit: usize,
+    read: usize,
+    reserved: Option<OwnedSemaphorePermit>,
+    deadline: Pin<Box<Sleep>>,
+}
+
+impl<B> http_body::Body for CallBody<B>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+    B::Error: Into<axum::BoxError>,
+{
+    type Data = Bytes;
+    type Error = axum::BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
+        let this = &mut *self;
+        let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(context) else {
+            ready!(this.deadline.as_mut().poll(context));
+            let text = format!("the message did not arrive within {} s", limits::BODY_TIME.as_secs());
+            return Poll::Ready(Some(Err(tonic::Status::deadline_exceeded(text).into())));
+        };
+        if let Some(Ok(frame)) = &frame {
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            this.read += bytes;
+            if this.read > this.limit {
+                let text = format!("a message of this caller has at most {} bytes", this.limit);
+                return Poll::Ready(Some(Err(tonic::Status::resource_exhausted(text).into())));
+            }
+            match this.budget.try_reserve(bytes) {
+                Ok(more) => match &mut this.reserved {
+                    Some(reserved) => reserved.merge(more),
+                    None => this.reserved = Some(more),
+                },
+                Err(busy) => {
+                    let status = tonic::Status::resource_exhausted(busy.to_string());
+                    return Poll::Ready(Some(Err(status.into())));
+                }
+            }
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

@@ -1,0 +1,42 @@
+//! How often a repeated message may be logged. Not a limit on requests.
+
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Lets a message through at most once in an interval, and counts those that it holds back.
+#[derive(Debug)]
+pub(crate) struct RateLimited {
+    interval: Duration,
+    latest: Option<Instant>,
+    held_back: u64,
+}
+
+impl RateLimited {
+    /// One message in each `interval`.
+    pub(crate) fn every(interval: Duration) -> Self {
+        Self { interval, latest: None, held_back: 0 }
+    }
+
+    /// Whether a message may be logged now: how many were held back since the last one, or `None`.
+    pub(crate) fn allow(&mut self) -> Option<u64> {
+        if self.latest.is_some_and(|latest| latest.elapsed() < self.interval) {
+            self.held_back += 1;
+            return None;
+        }
+        self.latest = Some(Instant::now());
+        Some(std::mem::take(&mut self.held_back))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_message_in_each_interval_and_the_count_of_the_others() {
+        let mut limited = RateLimited::every(Duration::from_secs(10));
+        assert_eq!([limited.allow(), limited.allow(), limited.allow()], [Some(0), None, None]);
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert_eq!([limited.allow(), limited.allow()], [Some(2), None]);
+    }
+}

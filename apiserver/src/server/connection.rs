@@ -1,0 +1,230 @@
+//! One connection: TLS handshake, HTTP/1.1 or HTTP/2, and its end: when the client leaves, is silent for too long, gives way to
+//! another connection, or the server stops. What a request means is the router's business.
+
+use super::activity::{Activity, InFlight};
+use super::connections::Place;
+use crate::access::AccessRecord;
+use crate::anonymous_slots::AnonymousSlots;
+use crate::authn::Peer;
+use crate::grpc::authenticate::{CallAuthenticator, is_call};
+use crate::limits;
+use crate::unread_body::DiscardingBody;
+use axum::Router;
+use axum::body::{Body, Bytes};
+use futures::future::Either;
+use http::{Request, Response, StatusCode};
+use http_body::{Frame, SizeHint};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+
+/// What every connection of a listener shares. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) router: Router,
+    /// For gRPC calls; without it they are requests like others.
+    pub(super) grpc: Option<CallAuthenticator>,
+    pub(super) stop: CancellationToken,
+}
+
+/// `None`: the client does not speak TLS, or not in time.
+pub(super) async fn handshake(
+    acceptor: TlsAcceptor,
+    socket: TcpStream,
+    address: SocketAddr,
+) -> Option<TlsStream<TcpStream>> {
+    // Small answers must not wait for more.
+    let _ = socket.set_nodelay(true);
+    match tokio::time::timeout(limits::HANDSHAKE, acceptor.accept(socket)).await {
+        Ok(Ok(tls)) => return Some(tls),
+        Ok(Err(error)) => tracing::debug!(%error, %address, "TLS handshake failed"),
+        Err(_) => tracing::debug!(%address, "TLS handshake timed out"),
+    }
+    None
+}
+
+/// Serves a connection after its handshake until it ends.
+pub(super) async fn serve(shared: Shared, tls: TlsStream<TcpStream>, address: SocketAddr, place: Place) {
+    let certificate = tls.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    let peer = Peer::tls(certificate.map(AsRef::as_ref), address);
+    if let Err(error) = speak(shared, peer, tls, place).await {
+        tracing::debug!(%error, %address, "the connection ended");
+    }
+}
+
+/// Serves HTTP/1.1 or HTTP/2 on one connection until its client or the server ends it.
+pub(super) async fn speak<T>(
+    shared: Shared,
+    peer: Peer,
+    socket: T,
+    place: Place,
+) -> Result<(), axum::BoxError>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let activity = place.activity.clone();
+    let Shared { router, grpc, stop } = shared;
+    let (served, stopped) = (activity.clone(), stop.clone());
+    let slots = AnonymousSlots::of(&peer);
+    let service = tower::service_fn(move |mut request: Request<hyper::body::Incoming>| {
+        let in_flight = served.begin();
+        let record = AccessRecord::begin(&peer, &mut request);
+        let (mut parts, body) = request.into_parts();
+        parts.extensions.insert(peer.clone());
+        if let Some(slots) = &slots {
+            parts.extensions.insert(slots.clone());
+        }
+        let body = DiscardingBody::new(&parts.headers, body, stopped.clone());
+        let request = Request::from_parts(parts, body);
+        let answering = match grpc.clone().filter(|_| is_call(&request)) {
+            Some(grpc) => Either::Left(grpc.serve(request, router.clone())),
+            None => Either::Right(router.clone().oneshot(request)),
+        };
+        let activity = served.clone();
+        async move {
+            let response = answering.await.unwrap_or_else(|never| match never {});
+            Ok::<_, Infallible>(finished(response, record, in_flight, &activity))
+        }
+    });
+    let mut http = auto::Builder::new(TokioExecutor::new());
+    http.http2()
+        .max_concurrent_streams(limits::STREAMS)
+        .max_pending_accept_reset_streams(Some(limits::PENDING_RESETS))
+        .keep_alive_interval(Some(limits::PING_INTERVAL))
+        .keep_alive_timeout(limits::PING_TIMEOUT)
+        .timer(TokioTimer::new());
+    http.http1().header_read_timeout(limits::FIRST_REQUEST).timer(TokioTimer::new());
+    let socket = PlacedSocket { socket, _place: place };
+    let serving =
+        http.serve_connection_with_upgrades(TokioIo::new(socket), TowerToHyperService::new(service));
+    let mut serving = std::pin::pin!(serving);
+    let graceful = tokio::select! {
+        biased;
+        ended = serving.as_mut() => return ended,
+        () = stop.cancelled() => true,
+        () = activity.evicted.cancelled() => false,
+        // A first request may be on its way when the time is over; one that comes later opens a new connection.
+        () = activity.idle_for_too_long() => true,
+    };
+    if !graceful {
+        return Ok(());
+    }
+    serving.as_mut().graceful_shutdown();
+    tokio::select! {
+        biased;
+        ended = serving.as_mut() => ended,
+        // A client that is silent does not answer a goodbye either. When the server stops, the listener cuts what is left.
+        () = drained(&activity), if !stop.is_cancelled() => Ok(()),
+        () = activity.evicted.cancelled() => Ok(()),
+    }
+}
+
+/// Returns [`limits::CONNECTION_FAREWELL`] after the last request was answered.
+async fn drained(activity: &Activity) {
+    loop {
+        tokio::time::sleep(limits::CONNECTION_FAREWELL).await;
+        if activity.idle_since().is_some_and(|(_, since)| since.elapsed() >= limits::CONNECTION_FAREWELL) {
+            return;
+        }
+    }
+}
+
+/// The answer, whose end is the end of its request and of its line in the access log.
+fn finished(
+    response: Response<Body>,
+    record: Option<AccessRecord>,
+    in_flight: InFlight,
+    activity: &Activity,
+) -> Response<InFlightBody> {
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        activity.upgraded();
+    }
+    let response = match record {
+        Some(record) => record.answered(response),
+        None => response,
+    };
+    response.map(|inner| InFlightBody { inner, _in_flight: in_flight })
+}
+
+/// The body of an answer; its request is in flight until it is dropped.
+struct InFlightBody {
+    inner: Body,
+    _in_flight: InFlight,
+}
+
+impl http_body::Body for InFlightBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.inner).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// A socket that keeps its place among the open connections, also after an upgrade has taken it away from HTTP.
+struct PlacedSocket<T> {
+    socket: T,
+    _place: Place,
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for PlacedSocket<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_read(context, buffer)
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for PlacedSocket<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}

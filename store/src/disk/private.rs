@@ -1,0 +1,161 @@
+//! Permissions of the data directory: only its owner may read what the store keeps, whatever the umask of the process that made
+//! it. New files and directories get these modes; [`protect`] brings those of an older version, or of another tool, to them.
+
+use std::fs::{self, File, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use crate::error::OpenError;
+
+/// Mode of every file that the store makes.
+pub(crate) const FILE_MODE: u32 = 0o600;
+/// Mode of every directory that the store makes.
+pub(crate) const DIR_MODE: u32 = 0o700;
+
+/// The bits of a mode that give anything to others than the owner.
+const OTHERS: u32 = 0o077;
+/// The bits of a mode that let others than the owner add and remove names.
+const OTHERS_WRITE: u32 = 0o022;
+/// The bit of a directory that several users share, as `/tmp`.
+const SHARED: u32 = 0o1000;
+
+/// Subdirectories that belong to a data directory. A directory with others in it serves more than the store.
+const OWN_DIRECTORIES: [&str; 4] = ["wal", "engine", "pki", "lost+found"];
+
+/// Gives a file that was just opened or made its mode: the umask may have taken bits away, an older file may have more.
+pub(crate) fn protect_file(file: &File) -> io::Result<()> {
+    if mode(&file.metadata()?) == FILE_MODE {
+        return Ok(());
+    }
+    file.set_permissions(Permissions::from_mode(FILE_MODE))
+}
+
+/// Makes one directory with its mode.
+pub(crate) fn make_dir(dir: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(DIR_MODE).create(dir)?;
+    // The umask may have taken bits from the owner too.
+    fs::set_permissions(dir, Permissions::from_mode(DIR_MODE))
+}
+
+/// Takes from other users what they may do with a data directory and what the store has in it.
+///
+/// # Errors
+///
+/// [`OpenError::Exposed`] if the directory is one that users share, or if the modes cannot be changed.
+pub(crate) fn protect(dir: &Path) -> Result<(), OpenError> {
+    let found = read_metadata(dir)?;
+    if found.mode() & SHARED != 0 {
+        return Err(exposed(dir, &found, "several users share it".to_owned()));
+    }
+    if !serves_others(dir)? {
+        tighten(dir, DIR_MODE)?;
+    } else if found.mode() & OTHERS_WRITE != 0 {
+        return Err(exposed(dir, &found, "it holds directories that are not the store's".to_owned()));
+    }
+    for below in [dir.join("wal"), dir.join("engine")] {
+        if below.is_dir() {
+            protect_tree(&below)?;
+        }
+    }
+    protect_files(dir)
+}
+
+/// Takes from other users what they may do with a directory and everything below it.
+pub(crate) fn protect_tree(dir: &Path) -> Result<(), OpenError> {
+    tighten(dir, DIR_MODE)?;
+    protect_files(dir)?;
+    for entry in read_dir(dir)? {
+        if entry.is_dir {
+            protect_tree(&entry.path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives a directory and everything below it the store's modes. For files that a library makes with the modes of the umask.
+pub(crate) fn set_modes(dir: &Path) -> io::Result<()> {
+    set_mode(dir, DIR_MODE)?;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            set_modes(&entry.path())?;
+        } else if kind.is_file() {
+            set_mode(&entry.path(), FILE_MODE)?;
+        }
+    }
+    Ok(())
+}
+
+/// Sets a mode. A file that is removed meanwhile needs none.
+fn set_mode(path: &Path, wanted: u32) -> io::Result<()> {
+    let set = || {
+        if mode(&fs::metadata(path)?) == wanted {
+            return Ok(());
+        }
+        fs::set_permissions(path, Permissions::from_mode(wanted))
+    };
+    match set() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// The files in a directory, links left out: what they point to may belong to something else.
+fn protect_files(dir: &Path) -> Result<(), OpenError> {
+    read_dir(dir)?
+        .into_iter()
+        .filter(|entry| entry.is_file)
+        .try_for_each(|entry| tighten(&entry.path, FILE_MODE))
+}
+
+/// Sets the mode if others than the owner have any rights.
+fn tighten(path: &Path, wanted: u32) -> Result<(), OpenError> {
+    let found = read_metadata(path)?;
+    if found.mode() & OTHERS == 0 {
+        return Ok(());
+    }
+    let before = format!("{:04o}", mode(&found));
+    tracing::warn!(path = %path.display(), before, "other users had access to stored data; the store takes it away");
+    fs::set_permissions(path, Permissions::from_mode(wanted))
+        .map_err(|error| exposed(path, &found, format!("that cannot be changed ({error})")))
+}
+
+/// Whether the directory holds directories that have nothing to do with a store.
+fn serves_others(dir: &Path) -> Result<bool, OpenError> {
+    let is_foreign =
+        |entry: Entry| entry.is_dir && !OWN_DIRECTORIES.iter().any(|own| entry.path.ends_with(own));
+    Ok(read_dir(dir)?.into_iter().any(is_foreign))
+}
+
+struct Entry {
+    path: std::path::PathBuf,
+    is_dir: bool,
+    is_file: bool,
+}
+
+fn read_dir(dir: &Path) -> Result<Vec<Entry>, OpenError> {
+    let read = || {
+        fs::read_dir(dir)?
+            .map(|entry| {
+                let entry = entry?;
+                let kind = entry.file_type()?;
+                Ok(Entry { path: entry.path(), is_dir: kind.is_dir(), is_file: kind.is_file() })
+            })
+            .collect::<io::Result<_>>()
+    };
+    read().map_err(|source| OpenError::Io { path: dir.to_owned(), source })
+}
+
+fn read_metadata(path: &Path) -> Result<Metadata, OpenError> {
+    fs::metadata(path).map_err(|source| OpenError::Io { path: path.to_owned(), source })
+}
+
+fn mode(found: &Metadata) -> u32 {
+    found.mode() & 0o7777
+}
+
+fn exposed(path: &Path, found: &Metadata, detail: String) -> OpenError {
+    OpenError::Exposed { path: path.to_owned(), mode: mode(found), detail }
+}

@@ -1,0 +1,127 @@
+//! A disk that fails, or has no space, while a store is opened after a crash. The start may be refused, but only with what is
+//! really the matter; and once the disk works again, everything that was answered or observed is there.
+
+use std::path::Path;
+
+use super::machine::{Life, Machine, Setup};
+use super::workload::{Step, churn, everything};
+use crate::OpenError;
+use crate::disk::sim::{Fault, Policy};
+use crate::engine::stub::Malice;
+use crate::tests::conformance::block_on;
+use crate::tests::model::Model;
+
+/// Every fifth crash of the workload: recovery from a crash beside it does the same.
+const STRIDE: usize = 5;
+
+fn operations(machine: &Machine, steps: &[Step]) -> u64 {
+    assert!(machine.run(steps, Model::new()).whole);
+    machine.disk.ops()
+}
+
+/// The crashes of a workload with a machine that has to recover from each, and what it had answered before.
+fn crashed(setup: Setup, steps: &[Step]) -> impl Iterator<Item = (Machine, Life)> + '_ {
+    let all = operations(&setup.machine(), steps);
+    (0..=all).step_by(STRIDE).map(move |op| crash_at(setup, steps, op))
+}
+
+fn crash_at(setup: Setup, steps: &[Step], op: u64) -> (Machine, Life) {
+    let machine = setup.failing(Fault::CrashAt(op));
+    let life = machine.run(steps, Model::new());
+    (machine.crash(Policy::Everything, op), life)
+}
+
+/// A machine in the same state, apart from the first.
+fn copy(machine: &Machine) -> Machine {
+    machine.crash(Policy::Everything, 1)
+}
+
+/// Opens with one fault at each operation of the start.
+fn failures_of_recovery(setup: Setup, steps: &[Step]) {
+    let mut all = 0;
+    block_on(async { all = operations(&setup.machine(), steps) });
+    for op in (0..=all).step_by(STRIDE) {
+        // A runtime for each: the tasks of the stores, and with them their memory, end with it.
+        block_on(async {
+            let (crashed, life) = crash_at(setup, steps, op);
+            recover_with_faults(setup, steps, &crashed, &life).await;
+        });
+    }
+}
+
+async fn recover_with_faults(setup: Setup, steps: &[Step], crashed: &Machine, life: &Life) {
+    for (way, fault) in [(0, Fault::ErrorAt as fn(u64) -> Fault), (1, Fault::NoSpaceAt), (2, Fault::ShortAt)]
+    {
+        for at in 0.. {
+            let machine = copy(crashed);
+            machine.disk.set_fault(Some(fault(at)));
+            let opened = machine.open(3);
+            let is_over = machine.disk.ops() <= at;
+            match opened.as_ref().err() {
+                None | Some(OpenError::Io { .. } | OpenError::NoSpace { .. }) => {}
+                Some(error) => panic!("{setup:?}: {:?} of the start: {error}", fault(at)),
+            }
+            drop(opened);
+            // The process ends, or the machine with it.
+            for policy in [None, Some(Policy::Nothing)].into_iter().skip(way % 2) {
+                let after = policy.map_or_else(|| machine.clone(), |policy| machine.crash(policy, at));
+                after.disk.set_fault(None);
+                let judged = after.judge(steps, &Model::new(), life).await;
+                if let Err(error) = judged {
+                    panic!("{setup:?}: {:?} of the start, then {policy:?}: {error}", fault(at));
+                }
+            }
+            if is_over {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_fails_while_a_store_is_opened_is_not_taken_for_damage() {
+    failures_of_recovery(Setup::OFTEN, &everything());
+    failures_of_recovery(Setup::SELDOM, &churn());
+    failures_of_recovery(Setup::Stub(Malice::default()), &everything());
+}
+
+/// Bytes of all files below the store's directory.
+fn bytes(machine: &Machine) -> usize {
+    let dirs = ["/data", "/data/wal", "/data/engine"];
+    dirs.iter().flat_map(|dir| machine.disk.files(Path::new(dir))).map(|(_, len)| len).sum()
+}
+
+#[test]
+fn a_full_disk_refuses_a_start_without_using_more_space_and_loses_nothing() {
+    block_on(async {
+        let (mut refused, mut opened) = (0, 0);
+        for (crashed, life) in crashed(Setup::SELDOM, &everything()) {
+            for room in [0, 1 << 10, 20 << 10] {
+                let machine = copy(&crashed);
+                machine.disk.set_capacity(Some(machine.disk.used() + room));
+                for _ in 0..4 {
+                    match machine.open(5) {
+                        Ok(store) => {
+                            opened += 1;
+                            drop(store);
+                        }
+                        Err(OpenError::NoSpace { dir, .. }) => {
+                            assert_eq!(dir, Path::new("/data"));
+                            refused += 1;
+                        }
+                        Err(error) => panic!("with {room} bytes: {error}"),
+                    }
+                }
+                let before = bytes(&machine);
+                for _ in 0..4 {
+                    drop(machine.open(6));
+                }
+                assert!(bytes(&machine) <= before, "starts that fail leave nothing behind");
+                machine.disk.set_capacity(None);
+                let judged = machine.judge(&everything(), &Model::new(), &life).await;
+                judged.unwrap_or_else(|error| panic!("{error}")).goes_on().await.unwrap();
+            }
+        }
+        assert!(refused > 20 && opened > 20, "{refused} starts were refused, {opened} were not");
+    });
+}

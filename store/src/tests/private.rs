@@ -1,0 +1,118 @@
+//! Permissions of everything that a store leaves in a real directory. Secrets are stored as plain bytes, so no other user of the
+//! machine may read the files.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use kstore_nondet::{Nondet, Rng};
+
+use super::conformance::block_on_real;
+use crate::maintenance::{self, Restore};
+use crate::{Config, EngineKind, OpenError, Store};
+
+fn config(dir: &Path, engine: EngineKind) -> Config {
+    Config { engine, ..Config::durable(dir) }
+}
+
+async fn open(config: &Config) -> Result<Store, OpenError> {
+    Store::open(config.clone(), Nondet::real()).await
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+/// A path and everything below it.
+fn tree(path: &Path) -> Vec<PathBuf> {
+    let mut all = vec![path.to_owned()];
+    if path.is_dir() {
+        all.extend(fs::read_dir(path).unwrap().flat_map(|entry| tree(&entry.unwrap().path())));
+    }
+    all
+}
+
+#[track_caller]
+fn assert_private(root: &Path) {
+    for path in tree(root) {
+        let wanted = if path.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode(&path), wanted, "{} has mode {:o}", path.display(), mode(&path));
+    }
+}
+
+#[test]
+fn stored_files_are_readable_by_their_owner_only_whatever_the_umask() {
+    let root = tempfile::tempdir().unwrap();
+    let before = rustix::process::umask(rustix::fs::Mode::empty());
+    block_on_real(async {
+        for (engine, name) in [(EngineKind::Segments, "segments"), (EngineKind::Sled, "sled")] {
+            let config = config(&root.path().join(name).join("data"), engine);
+            let store = open(&config).await.unwrap();
+            store.put("secret", vec![7; 100_000]).await.unwrap();
+            let snapshot = root.path().join(format!("{name}.db"));
+            let (of, to) = (store.clone(), snapshot.clone());
+            tokio::task::spawn_blocking(move || maintenance::snapshot_to_file(&of, &to))
+                .await
+                .unwrap()
+                .unwrap();
+            store.close().await;
+            let restored = root.path().join(format!("{name}-restored"));
+            let request = Restore { snapshot, dir: restored, engine, unchecked: false, bump: 0 };
+            maintenance::restore(&request, &Rng::seeded(1), &mut |_, _| ()).unwrap();
+        }
+    });
+    rustix::process::umask(before);
+    for made in tree(root.path()).iter().skip(1) {
+        assert_private(made);
+    }
+}
+
+#[test]
+fn files_that_other_users_could_read_are_tightened_at_the_next_start() {
+    let root = tempfile::tempdir().unwrap();
+    block_on_real(async {
+        for (engine, name) in [(EngineKind::Segments, "segments"), (EngineKind::Sled, "sled")] {
+            let dir = root.path().join(name);
+            let config = config(&dir, engine);
+            let store = open(&config).await.unwrap();
+            store.put("secret", "value").await.unwrap();
+            store.close().await;
+            for path in tree(&dir) {
+                set_mode(&path, if path.is_dir() { 0o755 } else { 0o644 });
+            }
+            let store = open(&config).await.unwrap();
+            assert_private(&dir);
+            assert_eq!(store.get("secret").unwrap().unwrap().value(), b"value");
+            store.close().await;
+        }
+    });
+}
+
+#[test]
+fn a_directory_that_users_share_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on_real(async {
+        let config = config(dir.path(), EngineKind::Segments);
+        set_mode(dir.path(), 0o1777);
+        let refused = open(&config).await.err();
+        assert!(matches!(refused, Some(OpenError::Exposed { mode: 0o1777, .. })), "{refused:?}");
+        let text = refused.unwrap().to_string();
+        assert!(text.contains("mode 1777") && text.contains("chmod -R go="), "{text}");
+
+        // Another user's directories beside the store's: a mode that others cannot write with stays as it is.
+        fs::create_dir(dir.path().join("photos")).unwrap();
+        set_mode(dir.path(), 0o777);
+        assert!(matches!(open(&config).await.err(), Some(OpenError::Exposed { .. })));
+        set_mode(dir.path(), 0o755);
+        let store = open(&config).await.unwrap();
+        store.close().await;
+        assert_eq!(mode(dir.path()), 0o755);
+        assert_private(&dir.path().join("wal"));
+        assert_private(&dir.path().join("engine"));
+        assert_private(&dir.path().join("MANIFEST"));
+    });
+}

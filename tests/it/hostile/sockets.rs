@@ -1,0 +1,100 @@
+//! Connections that say nothing, half of something, or too much: against the program itself, over TLS.
+
+use crate::SERVER;
+use kstore_client::Kubeconfig;
+use kstore_tests::{Https, Launch, Server};
+use std::process::Command;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+
+/// Files that the program may have open in the test for few files.
+const FILES: u32 = 256;
+
+/// Connections of the attacker: more than the program may have open.
+const SILENT: usize = 400;
+
+fn https(server: &Server) -> Https {
+    Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap())
+}
+
+/// The program with a limit of open files.
+fn with_few_files(dir: &std::path::Path) -> Server {
+    let script = dir.join("few-files.sh");
+    std::fs::write(&script, format!("#!/bin/sh\nulimit -Hn {FILES}\nexec {SERVER} \"$@\"\n")).unwrap();
+    assert!(Command::new("chmod").arg("+x").arg(&script).status().unwrap().success());
+    Launch::on_disk(script.to_str().unwrap(), dir).start().unwrap()
+}
+
+#[tokio::test]
+async fn silent_connections_beyond_the_limit_of_files_lock_nobody_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = with_few_files(dir.path());
+    let address = server.address().strip_prefix("https://").unwrap().to_owned();
+    let https = https(&server);
+    let mut silent = Vec::new();
+    for n in 0..SILENT {
+        // Every other one finishes its handshake and says half of an HTTP/2 preface.
+        if n % 2 == 0 {
+            silent.push(Box::new(TcpStream::connect(&address).await.unwrap()) as Box<dyn std::any::Any>);
+        } else if let Ok(Ok(mut tls)) = timeout(Duration::from_secs(5), https.try_connect()).await {
+            let _ = tls.write_all(b"PRI * HT").await;
+            silent.push(Box::new(tls));
+        }
+    }
+    for n in 0..20 {
+        let body = format!(r#"{{"metadata":{{"name":"m-{n}"}}}}"#);
+        let path = "/api/v1/namespaces/default/configmaps";
+        let reply = timeout(Duration::from_secs(10), https.call("POST", path, &body)).await.unwrap();
+        assert_eq!(reply.code, 201, "{}", reply.text("/message"));
+    }
+    drop(silent);
+}
+
+#[tokio::test]
+async fn a_connection_that_says_nothing_is_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Launch::in_memory(SERVER, dir.path()).args(&["--nodes", "0"]).start().unwrap();
+    let https = https(&server);
+    // After the handshake: nothing, half a preface, half a head.
+    let mut waiting = tokio::task::JoinSet::new();
+    for said in [&b""[..], b"PRI * HTTP/2.0\r\n", b"GET /version HTTP/1.1\r\nHost: a\r\n"] {
+        let mut tls = https.try_connect().await.unwrap();
+        tls.write_all(said).await.unwrap();
+        waiting.spawn(async move {
+            let began = Instant::now();
+            let mut rest = Vec::new();
+            let _ = tls.read_to_end(&mut rest).await;
+            began.elapsed()
+        });
+    }
+    let bound = Duration::from_secs(60);
+    let all = timeout(bound, waiting.join_all()).await.expect("all of them are closed within a minute");
+    assert!(all.iter().all(|took| *took >= Duration::from_secs(5)), "{all:?}");
+}
+
+#[tokio::test]
+async fn without_permission_no_byte_of_a_body_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Launch::in_memory(SERVER, dir.path()).args(&["--nodes", "0"]).start().unwrap();
+    let mut tls = https(&server).without_certificate().try_connect().await.unwrap();
+    let head = "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: a\r\n\
+                Content-Type: application/json\r\nContent-Length: 3000000\r\n\r\n{";
+    tls.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    timeout(Duration::from_secs(10), tls.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 403");
+}
+
+#[tokio::test]
+async fn without_anonymous_access_nothing_is_served_without_credentials() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--nodes", "0", "--anonymous-auth=false"];
+    let server = Launch::in_memory(SERVER, dir.path()).args(&flags).start().unwrap();
+    let https = https(&server);
+    for path in ["/version", "/healthz", "/api/v1/pods"] {
+        assert_eq!(https.without_certificate().call("GET", path, "").await.code, 401, "{path}");
+        assert_eq!(https.call("GET", path, "").await.code, 200, "{path}");
+    }
+}
