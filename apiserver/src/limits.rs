@@ -79,9 +79,6 @@ pub const TRANSACTION_KEYS: usize = 128;
 /// Tries to find a free generated name. Kubernetes: 8.
 pub const GENERATE_NAME_ATTEMPTS: usize = 8;
 
-/// Objects of one `DELETE collection` that are read at a time.
-pub const DELETE_COLLECTION_PAGE: i64 = 10_000;
-
 /// Causes that one write may name; more are cut. See the informer's cause sets.
 pub const CAUSES: usize = 16;
 

@@ -2,8 +2,7 @@
 
 use super::{Answer, ObjectAnswer, Pipeline};
 use crate::admission::{Operation, Subject};
-use crate::limits;
-use crate::registry::{Deleted, Listed};
+use crate::registry::Deleted;
 use crate::request::{DeleteOptions, ListOptions, Request, Target, WriteOptions};
 use kstore_api::status::Status;
 use serde_json::Value;
@@ -37,35 +36,21 @@ impl Pipeline {
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         warnings.extend(warning(request, delete));
-        let mut page = list.clone();
-        if page.limit == 0 {
-            page.limit = limits::DELETE_COLLECTION_PAGE;
-        }
-        let mut all: Option<Listed> = None;
-        loop {
-            let listed = self.registry.list(&page).await?;
-            for entry in &listed.items {
-                let target = Target {
-                    namespace: entry.namespace().to_owned(),
-                    name: entry.name().to_owned(),
-                    ..request.target.clone()
-                };
-                match self.delete_one(request, &target, delete, options).await {
-                    Ok(_) => {}
-                    Err(status) if status.code == 404 => {}
-                    Err(status) => return Err(status),
-                }
-            }
-            page.continue_token.clone_from(&listed.continue_token);
-            let done = page.continue_token.is_empty() || list.limit > 0;
-            match &mut all {
-                Some(all) => all.items.extend(listed.items),
-                None => all = Some(listed),
-            }
-            if done {
-                return Ok(Answer::List(all.expect("at least one page was read")));
+        // All that matches is one list, not pages of a revision: on a slow disk, deletions outlast a short history.
+        let listed = self.registry.list(list).await?;
+        for entry in &listed.items {
+            let target = Target {
+                namespace: entry.namespace().to_owned(),
+                name: entry.name().to_owned(),
+                ..request.target.clone()
+            };
+            match self.delete_one(request, &target, delete, options).await {
+                Ok(_) => {}
+                Err(status) if status.code == 404 => {}
+                Err(status) => return Err(status),
             }
         }
+        Ok(Answer::List(listed))
     }
 
     /// Deletes one object, whoever asked for it.

@@ -308,3 +308,31 @@ fn a_collection_is_deleted_by_selector_and_page_until_something_refuses() {
         assert_eq!(held[0]["metadata"]["finalizers"], json!(["foregroundDeletion"]), "options hold for each");
     });
 }
+
+/// More objects than fitted a page of the collection once, of which the second was then refused with 410.
+#[test]
+fn a_large_collection_is_deleted_though_history_is_compacted_meanwhile() {
+    const MANY: usize = 10_050;
+    simulate(Setup::api_alone(), async |cluster| {
+        let create = async |at: usize| {
+            for name in (at..MANY).step_by(64).map(|n| format!("c-{n:05}")) {
+                cluster.create(manifests::config_map(&name, "1")).await;
+            }
+        };
+        futures::future::join_all((0..64).map(create)).await;
+        let compact = async {
+            loop {
+                tokio::task::yield_now().await;
+                // Refused when nothing was written since.
+                let _ = cluster.store().compact(cluster.store().revision()).await;
+            }
+        };
+        let gone = tokio::select! {
+            gone = send(cluster, "DELETE", CONFIG_MAPS, &Value::Null) => gone,
+            () = compact => unreachable!("it goes on for ever"),
+        };
+        assert_eq!(gone.code, 200, "{}", gone.text("/message"));
+        assert_eq!(gone.json()["items"].as_array().map(Vec::len), Some(MANY));
+        assert!(cluster.list("configmaps", "default").await.is_empty());
+    });
+}
