@@ -100,9 +100,9 @@ pub const ESCALATION_STEPS: usize = 4_000_000;
 /// Rules that a refused escalation names: a screen for people. The comparison ends with the last of them.
 pub const ESCALATION_RULES_SHOWN: usize = 100;
 
-/// Bytes of provenance that `explain` keeps at hand: about 40,000 writes of pods, 50,000 of objects that are created and deleted.
-/// Older writes are still in the store but not in the tree. In bytes, since it is what an idle server still holds of a busy day.
-pub const TRACE_BYTES: usize = 8 * 1024 * 1024;
+/// Bytes of provenance that `explain` keeps at hand: 150,000 writes of pods, 60,000 of objects that are created and deleted. Older
+/// writes are still in the store but not in the tree. In bytes, since it is what an idle server still holds of a busy day.
+pub const TRACE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Revisions of history that are read at a time, newest first, until there are more than are kept. Large enough that what a stretch
 /// costs to begin does not count.

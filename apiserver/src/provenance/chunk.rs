@@ -1,0 +1,237 @@
+//! Some thousand records behind each other in one allocation, each string once, so that what is remembered for long leaves no holes
+//! between what is not. Not which chunks are kept: see `log`.
+
+use super::record::{Effect, Record};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Bytes after which a chunk is full. Large enough that the strings repeated in each chunk do not count, small enough that the
+/// log forgets in small steps.
+pub(super) const CHUNK_BYTES: usize = 64 * 1024;
+
+/// A full chunk: records in the order of their revisions.
+#[derive(Clone, Debug)]
+pub(super) struct Chunk(Arc<[u8]>);
+
+/// The chunk that records are added to.
+#[derive(Debug, Default)]
+pub(super) struct Builder {
+    bytes: Vec<u8>,
+    /// The number of each storage key, in the order in which they came.
+    keys: BTreeMap<Box<str>, u32>,
+    /// The number of each writer: user, agent, verb.
+    writers: BTreeMap<[Box<str>; 3], u32>,
+    last: Last,
+}
+
+/// What the numbers of the next record are relative to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    revision: i64,
+    time_us: i64,
+}
+
+/// A string, or strings, written out where they come first and named by their number from then on.
+#[derive(bincode::Encode, bincode::BorrowDecode)]
+enum Named<T> {
+    New(T),
+    Known(u32),
+}
+
+/// A record as its bytes say it.
+#[derive(bincode::Encode, bincode::BorrowDecode)]
+struct Stored<'c> {
+    /// Since the record before.
+    revisions: i64,
+    /// Since the record before.
+    microseconds: i64,
+    writer: Named<Writer<'c>>,
+    /// How many revisions before the record's each of them is.
+    causes: Vec<i64>,
+    keys: Vec<(Named<&'c str>, Effect)>,
+}
+
+/// Who wrote, and how: the same few combinations occur again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, bincode::Encode, bincode::BorrowDecode)]
+pub(super) struct Writer<'c> {
+    pub(super) user: &'c str,
+    pub(super) agent: &'c str,
+    pub(super) verb: &'c str,
+}
+
+/// A record that is read out of a chunk.
+#[derive(Clone, Debug)]
+pub(super) struct Write<'c> {
+    pub(super) revision: i64,
+    pub(super) time_us: i64,
+    pub(super) writer: Writer<'c>,
+    /// Earlier revisions only: others are no causes.
+    pub(super) causes: Vec<i64>,
+    /// Storage keys, at least one.
+    pub(super) keys: Vec<(&'c str, Effect)>,
+}
+
+impl Builder {
+    /// Adds a record that is newer than all others of the chunk.
+    pub(super) fn push(&mut self, record: &Record) {
+        let note = &record.note;
+        let last =
+            std::mem::replace(&mut self.last, Last { revision: record.revision, time_us: note.time_us });
+        let writer = [&*note.user, &*note.agent, &*note.verb].map(Box::from);
+        let next = number(self.writers.len());
+        let writer = match *self.writers.entry(writer).or_insert(next) {
+            known if known < next => Named::Known(known),
+            _ => Named::New(Writer { user: &note.user, agent: &note.agent, verb: &note.verb }),
+        };
+        let mut keys = Vec::with_capacity(record.keys.len());
+        for (key, effect) in &record.keys {
+            let key = match self.keys.get(&**key) {
+                Some(known) => Named::Known(*known),
+                None => {
+                    self.keys.insert(key.as_str().into(), number(self.keys.len()));
+                    Named::New(key.as_str())
+                }
+            };
+            keys.push((key, *effect));
+        }
+        let earlier = note.causes.iter().filter(|cause| **cause < record.revision);
+        let stored = Stored {
+            revisions: record.revision.wrapping_sub(last.revision),
+            microseconds: note.time_us.wrapping_sub(last.time_us),
+            writer,
+            causes: earlier.map(|cause| record.revision.wrapping_sub(*cause)).collect(),
+            keys,
+        };
+        if self.bytes.capacity() == 0 {
+            self.bytes.reserve_exact(CHUNK_BYTES);
+        }
+        bincode::encode_into_std_write(stored, &mut self.bytes, bincode::config::standard())
+            .expect("encoding into memory does not fail");
+    }
+
+    /// Whether the next record should begin a new chunk.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes.len() >= CHUNK_BYTES
+    }
+
+    /// What it holds, in bytes.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The chunk that the records make. `None` if there are none.
+    pub(super) fn seal(self) -> Option<Chunk> {
+        (!self.bytes.is_empty()).then(|| Chunk(self.bytes.into()))
+    }
+
+    /// A chunk of what there is so far.
+    pub(super) fn snapshot(&self) -> Option<Chunk> {
+        (!self.bytes.is_empty()).then(|| Chunk(self.bytes.as_slice().into()))
+    }
+}
+
+fn number(len: usize) -> u32 {
+    u32::try_from(len).expect("a chunk has fewer strings than bytes")
+}
+
+impl Chunk {
+    /// What it holds, in bytes.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Its records, in the order of their revisions.
+    pub(super) fn writes(&self) -> Writes<'_> {
+        Writes { rest: &self.0, keys: Vec::new(), writers: Vec::new(), last: Last::default() }
+    }
+}
+
+/// The records of a chunk.
+pub(super) struct Writes<'c> {
+    rest: &'c [u8],
+    keys: Vec<&'c str>,
+    writers: Vec<Writer<'c>>,
+    last: Last,
+}
+
+/// What a number stands for; remembers what is new.
+fn resolve<T: Copy>(named: Named<T>, known: &mut Vec<T>) -> Option<T> {
+    match named {
+        Named::New(new) => {
+            known.push(new);
+            Some(new)
+        }
+        Named::Known(number) => known.get(number as usize).copied(),
+    }
+}
+
+impl<'c> Iterator for Writes<'c> {
+    type Item = Write<'c>;
+
+    fn next(&mut self) -> Option<Write<'c>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let read = bincode::borrow_decode_from_slice(self.rest, bincode::config::standard());
+        let (stored, length): (Stored<'c>, usize) = read.expect("a chunk holds what was encoded");
+        self.rest = &self.rest[length..];
+        self.last.revision = self.last.revision.wrapping_add(stored.revisions);
+        self.last.time_us = self.last.time_us.wrapping_add(stored.microseconds);
+        let Last { revision, time_us } = self.last;
+        let keys = stored.keys.into_iter();
+        let keys = keys.filter_map(|(key, effect)| Some((resolve(key, &mut self.keys)?, effect))).collect();
+        let writer =
+            resolve(stored.writer, &mut self.writers).expect("a writer is named after it was written out");
+        let causes = stored.causes.into_iter().map(|before| revision.wrapping_sub(before)).collect();
+        Some(Write { revision, time_us, writer, causes, keys })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provenance::Note;
+    use proptest::prelude::*;
+
+    fn records() -> impl Strategy<Value = Vec<Record>> {
+        let text = || prop_oneof![Just(String::new()), "[a-c]{1,2}", "\\PC{0,20}"];
+        let effect = prop_oneof![Just(Effect::Created), Just(Effect::Updated), Just(Effect::Deleted)];
+        let keys = prop::collection::vec((text(), effect), 1..4);
+        let causes = prop::collection::vec(prop_oneof![0..100_i64, any::<i64>()], 0..4);
+        let one = (1..50_i64, keys, text(), text(), causes, any::<i64>());
+        prop::collection::vec(one, 0..60).prop_map(|all| {
+            let mut revision = 1;
+            let records = all.into_iter().map(|(step, keys, user, agent, causes, time_us)| {
+                revision += step;
+                let note = Note { user, agent, verb: "update/status".to_owned(), causes, time_us };
+                Record { revision, keys, note }
+            });
+            records.collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_what_was_added_without_causes_that_are_not_earlier(records in records()) {
+            let mut builder = Builder::default();
+            records.iter().for_each(|record| builder.push(record));
+            let chunk = builder.snapshot();
+            let read: Vec<Record> = chunk.iter().flat_map(Chunk::writes).map(|write| Record {
+                revision: write.revision,
+                keys: write.keys.into_iter().map(|(key, effect)| (key.to_owned(), effect)).collect(),
+                note: Note {
+                    user: write.writer.user.to_owned(),
+                    agent: write.writer.agent.to_owned(),
+                    verb: write.writer.verb.to_owned(),
+                    causes: write.causes,
+                    time_us: write.time_us,
+                },
+            }).collect();
+            let mut expected = records;
+            for record in &mut expected {
+                record.note.causes.retain(|cause| *cause < record.revision);
+            }
+            prop_assert_eq!(read, expected);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! One commit as `explain` remembers it: its note and the keys that it wrote. Not how it is kept: see `chunk`.
+
+use super::Note;
+use crate::cache::resource_of;
+use crate::storage::{RawBatch, RawEvent};
+use serde::Serialize;
+
+/// What a write did to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, bincode::Encode, bincode::Decode)]
+#[serde(rename_all = "lowercase")]
+pub enum Effect {
+    /// It came into being.
+    Created,
+    /// It changed.
+    Updated,
+    /// It went away.
+    Deleted,
+}
+
+/// One commit that wrote objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) revision: i64,
+    /// Storage keys, at least one.
+    pub(super) keys: Vec<(String, Effect)>,
+    pub(super) note: Note,
+}
+
+impl Record {
+    /// The record of a commit. `None` for one that explains nothing: without a note, or of heartbeats (leases) and events alone,
+    /// which would push out what does explain.
+    pub(super) fn of(batch: &RawBatch) -> Option<Self> {
+        let note = batch.note.as_deref().and_then(Note::decode)?;
+        let keys: Vec<_> = batch.events.iter().filter_map(effect_of).collect();
+        (!keys.is_empty()).then_some(Self { revision: batch.revision, keys, note })
+    }
+}
+
+fn effect_of(event: &RawEvent) -> Option<(String, Effect)> {
+    let resource = resource_of(&event.key)?;
+    if matches!(resource.plural, "leases" | "events") {
+        return None;
+    }
+    let effect = match &event.current {
+        None => Effect::Deleted,
+        Some(raw) if raw.created == raw.revision => Effect::Created,
+        Some(_) => Effect::Updated,
+    };
+    Some((String::from_utf8_lossy(&event.key).into_owned(), effect))
+}

@@ -1,0 +1,171 @@
+//! The tree of what followed from the writes to one object: one pass over what is remembered, since causes are earlier than what
+//! they cause. Not the memory itself: see `log`.
+
+use super::chunk::{Chunk, Write};
+use super::record::Effect;
+use crate::cache::resource_of;
+use crate::limits;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A write in the tree of what followed from it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TraceNode {
+    /// The revision of the write.
+    pub revision: i64,
+    /// When, RFC 3339 with microseconds.
+    pub time: String,
+    /// What changed: `pods/default/web-1`.
+    pub object: String,
+    /// How.
+    pub effect: Effect,
+    /// The API verb that did it.
+    pub verb: String,
+    /// Who.
+    pub user: String,
+    /// With which program.
+    pub agent: String,
+    /// The revisions that the writer named as causes.
+    pub causes: Vec<i64>,
+    /// What followed, by revision. A write with several causes is shown once, under the latest of them that is in the tree.
+    pub children: Vec<TraceNode>,
+    /// More followed, deeper than [`limits::TRACE_DEPTH`]; trace an object of this write to see it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+/// The writes to one object (by storage key) that nothing in its own tree caused, each with all that followed from it; oldest
+/// first. Empty when nothing is remembered.
+pub(super) fn trace(chunks: &[Chunk], key: &str) -> Vec<TraceNode> {
+    let tree = Tree::of(chunks, key);
+    tree.roots.iter().filter_map(|root| tree.node(*root, Some(key), limits::TRACE_DEPTH)).collect()
+}
+
+/// What followed from the writes to one object.
+#[derive(Default)]
+struct Tree<'c> {
+    /// All of them, by revision.
+    writes: BTreeMap<i64, Write<'c>>,
+    /// The writes to the object that have no cause in the tree.
+    roots: Vec<i64>,
+    /// What is shown under a write.
+    children: BTreeMap<i64, Vec<i64>>,
+}
+
+impl<'c> Tree<'c> {
+    fn of(chunks: &'c [Chunk], key: &str) -> Self {
+        let mut tree = Self::default();
+        for write in chunks.iter().flat_map(Chunk::writes) {
+            let causes = write.causes.iter().copied();
+            match causes.filter(|cause| tree.writes.contains_key(cause)).max() {
+                Some(parent) => tree.children.entry(parent).or_default().push(write.revision),
+                None if write.keys.iter().any(|(written, _)| *written == key) => {
+                    tree.roots.push(write.revision)
+                }
+                None => continue,
+            }
+            tree.writes.insert(write.revision, write);
+        }
+        tree
+    }
+
+    fn node(&self, revision: i64, key: Option<&str>, depth: usize) -> Option<TraceNode> {
+        let write = self.writes.get(&revision)?;
+        let (object, effect) = match key {
+            Some(key) => write.keys.iter().find(|(written, _)| *written == key)?,
+            None => write.keys.first()?,
+        };
+        let followed = self.children.get(&revision).map_or(&[][..], Vec::as_slice);
+        let truncated = depth == 0 && !followed.is_empty();
+        let children = match depth {
+            0 => Vec::new(),
+            _ => followed.iter().filter_map(|effect| self.node(*effect, None, depth - 1)).collect(),
+        };
+        let time = jiff::Timestamp::from_microsecond(write.time_us).unwrap_or_default();
+        Some(TraceNode {
+            revision,
+            time: format!("{time:.6}"),
+            object: api_name(object),
+            effect: *effect,
+            verb: write.writer.verb.to_owned(),
+            user: write.writer.user.to_owned(),
+            agent: write.writer.agent.to_owned(),
+            causes: write.causes.clone(),
+            children,
+            truncated,
+        })
+    }
+}
+
+/// The name by which the API knows the object of a storage key: plural, namespace if it has one, and name, such as
+/// `services/default/web`; with the group behind the plural where that alone would mean another kind.
+fn api_name(key: &str) -> String {
+    let parsed = resource_of(key.as_bytes()).and_then(|resource| Some((resource, resource.parse_key(key)?)));
+    let Some((resource, (namespace, name))) = parsed else {
+        return key.trim_start_matches(crate::cache::ROOT).to_owned();
+    };
+    let first = kstore_api::kind::stored().find(|other| other.plural == resource.plural);
+    let kind = match first {
+        Some(first) if first.group != resource.group => resource.qualified(),
+        _ => resource.plural.to_owned(),
+    };
+    if namespace.is_empty() { format!("{kind}/{name}") } else { format!("{kind}/{namespace}/{name}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::Record;
+    use super::super::{Note, Provenance};
+    use super::*;
+
+    fn record(revision: i64, key: &str, causes: &[i64]) -> Record {
+        let text = |s: &str| s.to_owned();
+        let causes = causes.to_vec();
+        let note = Note { user: text("u"), agent: text("a"), verb: text("create"), causes, time_us: 0 };
+        Record { revision, keys: vec![(text(key), Effect::Created)], note }
+    }
+
+    #[test]
+    fn objects_are_named_as_the_api_names_them() {
+        for (key, name) in [
+            ("/registry/minions/node-1", "nodes/node-1"),
+            ("/registry/services/specs/ns/web", "services/ns/web"),
+            ("/registry/services/endpoints/ns/web", "endpoints/ns/web"),
+            ("/registry/pods/ns/web-1", "pods/ns/web-1"),
+            ("/registry/deployments/ns/web", "deployments/ns/web"),
+            ("/registry/unknown/ns/x", "unknown/ns/x"),
+        ] {
+            assert_eq!(api_name(key), name, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_long_chain_is_cut_and_says_so() {
+        let log = Provenance::default();
+        for revision in 2..200 {
+            log.0.write().insert(&record(revision, &format!("k{revision}"), &[revision - 1]));
+        }
+        let mut node = &log.trace("k2")[0];
+        let mut depth = 0;
+        while let Some(child) = node.children.first() {
+            (node, depth) = (child, depth + 1);
+        }
+        assert_eq!((depth, node.truncated), (limits::TRACE_DEPTH, true));
+    }
+
+    #[test]
+    fn a_trace_is_a_tree_in_which_each_write_occurs_once_under_its_latest_cause() {
+        let log = Provenance::default();
+        for r in [record(2, "d", &[]), record(3, "rs", &[2]), record(4, "pod", &[3]), record(5, "d", &[3, 4])]
+        {
+            log.0.write().insert(&r);
+        }
+        let trace = log.trace("d");
+        assert_eq!(trace.len(), 1);
+        let chain =
+            (trace[0].revision, trace[0].children[0].revision, trace[0].children[0].children[0].revision);
+        assert_eq!(chain, (2, 3, 4));
+        assert_eq!(trace[0].children[0].children[0].children[0].revision, 5);
+    }
+}
