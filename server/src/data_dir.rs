@@ -2,8 +2,9 @@
 //! `pki`'s.
 
 use anyhow::{Context, bail};
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A directory that no other process of ours uses as long as this value lives; the system releases it with the process,
@@ -18,7 +19,9 @@ impl DataDir {
     /// Makes the directory if needed and takes it.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
-        fs::create_dir_all(path).with_context(|| format!("cannot create the data directory {shown}"))?;
+        // The modes that the store demands; one that exists already is the store's to judge.
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.with_context(|| format!("cannot create the data directory {shown}"))?;
         let path =
             fs::canonicalize(path).with_context(|| format!("cannot use the data directory {shown}"))?;
         let lock_path = path.join("server.lock");
@@ -27,6 +30,7 @@ impl DataDir {
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(0o600)
             .open(&lock_path)
             .with_context(|| format!("cannot write in the data directory {shown}"))?;
         match lock.try_lock() {
@@ -68,5 +72,16 @@ mod tests {
         assert!(refused.contains(&format!("in use by process {}", std::process::id())), "{refused}");
         drop(first);
         DataDir::open(dir.path()).unwrap();
+    }
+
+    /// A first start warned that other users had access to a directory that it had just made.
+    #[test]
+    fn a_new_directory_and_its_lock_are_of_their_owner_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("data");
+        let held = DataDir::open(&path).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(&held.path().join("server.lock"))), (0o700, 0o600));
     }
 }
