@@ -2,7 +2,7 @@
 //! for anything. History is kept for ten seconds, since it is a promise how long it stays: what is left is what was not given back.
 
 use crate::binary::Binary;
-use crate::limits::{CALM, CHURNS, CONNECTIONS, SETTLE};
+use crate::limits::{CALM, CHURNS, SETTLE};
 use crate::process::{Server, Storage};
 use crate::usage::resident_mebibytes;
 use crate::writes::{CONFIG_MAPS, together};
@@ -24,7 +24,7 @@ pub(crate) async fn memory(binary: &Binary, storage: Storage) -> anyhow::Result<
     let resident = || resident_mebibytes(server.id()?);
     let idle = resident()?;
     for _ in 0..CHURNS {
-        together(&server, CONNECTIONS).await?;
+        together(&server, "c", None).await?;
         server.connect().await?.delete(CONFIG_MAPS).await?;
     }
     let busy = resident()?;

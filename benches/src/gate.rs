@@ -90,6 +90,10 @@ async fn cluster(binary: &Binary, table: &mut Table) {
         let Some(rate) = table.succeeded(&what, writes::rate(binary, storage).await) else { continue };
         table.add(Quantity::new(what, Unit::PerSecond, Limit::at_least(aim, aim / 3.0)), rate);
     }
+    let what = "creates with a service account's token, beside those with a certificate";
+    if let Some(ratio) = table.succeeded(what, writes::with_token(binary).await) {
+        table.add(Quantity::new(what, Unit::Times, Limit::at_least(0.9, 0.6)), ratio);
+    }
     let what = "GET of one object, 64 connections";
     if let Some(rate) = table.succeeded(what, get::rate(binary).await) {
         table.add(Quantity::new(what, Unit::PerSecond, Limit::at_least(13_500.0, 4_500.0)), rate);

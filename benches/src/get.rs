@@ -1,6 +1,7 @@
 //! One object read again and again over TLS: by one client, and by 64 at a time, each on a connection of its own; by an admin with a
 //! certificate, and by a service account with a token.
 
+use crate::account;
 use crate::binary::Binary;
 use crate::connection::{Connection, alone};
 use crate::figure::Figure;
@@ -8,9 +9,7 @@ use crate::limits::{CONNECTIONS, REPEAT};
 use crate::process::{Server, Storage};
 use crate::spread::Spread;
 use crate::usage::processor_seconds;
-use anyhow::{Context, ensure};
-use bytes::Bytes;
-use serde_json::{Value, json};
+use anyhow::ensure;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -21,7 +20,7 @@ const OBJECT: &str = "/api/v1/namespaces/default";
 pub(crate) async fn measure(binary: Binary) -> anyhow::Result<Vec<Figure>> {
     let server = Server::start_with(&binary, Storage::Memory, &["--components", "apiserver"]).await?;
     let mut figures = Vec::new();
-    let token = token(&server).await?;
+    let token = account::token(&server).await?;
     for (connections, token) in [(1, None), (CONNECTIONS, None), (CONNECTIONS, Some(token.as_str()))] {
         let (started, before) = (Instant::now(), processor_seconds(server.id()?)?);
         let latencies = match connections {
@@ -56,36 +55,11 @@ pub(crate) async fn rate(binary: &Binary) -> anyhow::Result<f64> {
     Ok(rate)
 }
 
-/// The token of a service account that may do everything.
-async fn token(server: &Server) -> anyhow::Result<String> {
-    const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
-    const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
-    let mut connection = server.connect().await?;
-    let mut create = async |path: &str, object: Value| {
-        let answer = connection.create(path, Bytes::from(object.to_string())).await?;
-        anyhow::Ok(serde_json::from_slice::<Value>(&answer)?)
-    };
-    let metadata = json!({"name": "bench"});
-    create(ACCOUNTS, json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})).await?;
-    let role =
-        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"});
-    let subjects = json!([{"kind": "ServiceAccount", "namespace": "default", "name": "bench"}]);
-    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": metadata, "roleRef": role, "subjects": subjects});
-    create(BINDINGS, binding).await?;
-    let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
-    let answer = create(&format!("{ACCOUNTS}/bench/token"), request).await?;
-    Ok(answer["status"]["token"].as_str().context("no token in the answer")?.to_owned())
-}
-
 /// So many clients at a time, all with the token if there is one.
 async fn together(server: &Server, connections: usize, token: Option<&str>) -> anyhow::Result<Vec<Duration>> {
     let mut clients = JoinSet::new();
     for _ in 0..connections {
-        clients.spawn(read(match token {
-            Some(token) => Connection::open_with_token(&server.kubeconfig, token).await?,
-            None => server.connect().await?,
-        }));
+        clients.spawn(read(server.connect_with(token).await?));
     }
     let mut latencies = Vec::new();
     while let Some(client) = clients.join_next().await {

@@ -5,6 +5,7 @@
 //! command line: `cargo bench -p kstore-benches --bench figures -- startup idle`. [`etcd`] sets the store
 //! beside a real etcd; `informer` a cache in this process beside kube-rs's; [`gate`] holds the headline results to bounds.
 
+mod account;
 mod binary;
 mod churn;
 mod connection;

@@ -23,6 +23,9 @@ pub(crate) const CHURNS: usize = 4;
 /// The time after which a server should have given back what a busy time took.
 pub(crate) const CALM: Duration = Duration::from_secs(60);
 
+/// Turns of two rates that are compared with each other.
+pub(crate) const TURNS: usize = 2;
+
 /// How long requests are repeated for a rate or a latency.
 pub(crate) const REPEAT: Duration = Duration::from_secs(3);
 

@@ -100,6 +100,14 @@ impl Server {
         Connection::open(&self.kubeconfig).await
     }
 
+    /// A connection with the token, or with the admin's certificate if there is none.
+    pub(crate) async fn connect_with(&self, token: Option<&str>) -> anyhow::Result<Connection> {
+        match token {
+            Some(token) => Connection::open_with_token(&self.kubeconfig, token).await,
+            None => self.connect().await,
+        }
+    }
+
     /// The kubeconfig as a file.
     pub(crate) fn kubeconfig_path(&self) -> PathBuf {
         self.dir.path().join("kubeconfig")

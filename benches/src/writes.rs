@@ -1,10 +1,11 @@
 //! ConfigMaps of 1 KiB created over TLS: how many per second with one client that waits for each answer, and with 64 of them.
 //! On disk an answered create has been synced, so that one client sees the disk's latency and 64 share its syncs.
 
+use crate::account;
 use crate::binary::Binary;
 use crate::connection::{Connection, alone};
 use crate::figure::Figure;
-use crate::limits::{CONNECTIONS, REPEAT, VALUE_BYTES};
+use crate::limits::{CONNECTIONS, REPEAT, TURNS, VALUE_BYTES};
 use crate::process::{Server, Storage};
 use crate::spread::Spread;
 use bytes::Bytes;
@@ -43,7 +44,7 @@ async fn one(server: &Server, place: &str) -> anyhow::Result<Figure> {
 
 async fn many(server: &Server, place: &str) -> anyhow::Result<Figure> {
     let started = Instant::now();
-    let latencies = together(server, CONNECTIONS).await?;
+    let latencies = together(server, "many", None).await?;
     Ok(figure(&format!("{CONNECTIONS} connections"), place, latencies, started.elapsed()))
 }
 
@@ -57,17 +58,35 @@ fn figure(clients: &str, place: &str, latencies: Vec<Duration>, took: Duration) 
 pub(crate) async fn rate(binary: &Binary, storage: Storage) -> anyhow::Result<f64> {
     let server = Server::start(binary, storage).await?;
     let started = Instant::now();
-    let created = together(&server, CONNECTIONS).await?.len();
+    let created = together(&server, "c", None).await?.len();
     let rate = created as f64 / started.elapsed().as_secs_f64();
     server.kill().await?;
     Ok(rate)
 }
 
-/// So many clients at a time.
-pub(crate) async fn together(server: &Server, connections: usize) -> anyhow::Result<Vec<Duration>> {
+/// How many creates with a service account's token there are for each with a certificate: both in turns on one server, with
+/// [`CONNECTIONS`] clients.
+pub(crate) async fn with_token(binary: &Binary) -> anyhow::Result<f64> {
+    let server = Server::start(binary, Storage::Memory).await?;
+    let token = account::token(&server).await?;
+    let (mut by_certificate, mut by_token) = (0, 0);
+    for turn in 0..TURNS {
+        by_certificate += together(&server, &format!("certificate{turn}"), None).await?.len();
+        by_token += together(&server, &format!("token{turn}"), Some(&token)).await?.len();
+    }
+    server.kill().await?;
+    Ok(by_token as f64 / by_certificate as f64)
+}
+
+/// Creates by [`CONNECTIONS`] clients at a time, all with the token if there is one.
+pub(crate) async fn together(
+    server: &Server,
+    prefix: &str,
+    token: Option<&str>,
+) -> anyhow::Result<Vec<Duration>> {
     let mut clients = JoinSet::new();
-    for client in 0..connections {
-        clients.spawn(create(server.connect().await?, format!("c{connections}-{client}")));
+    for client in 0..CONNECTIONS {
+        clients.spawn(create(server.connect_with(token).await?, format!("{prefix}-{client}")));
     }
     let mut latencies = Vec::new();
     while let Some(client) = clients.join_next().await {

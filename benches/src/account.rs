@@ -1,0 +1,28 @@
+//! A service account that may do everything, for measurements of what its token costs beside a certificate.
+
+use crate::process::Server;
+use anyhow::Context;
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+/// The token of a service account that may do everything.
+pub(crate) async fn token(server: &Server) -> anyhow::Result<String> {
+    const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+    const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    let mut connection = server.connect().await?;
+    let mut create = async |path: &str, object: Value| {
+        let answer = connection.create(path, Bytes::from(object.to_string())).await?;
+        anyhow::Ok(serde_json::from_slice::<Value>(&answer)?)
+    };
+    let metadata = json!({"name": "bench"});
+    create(ACCOUNTS, json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})).await?;
+    let role =
+        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"});
+    let subjects = json!([{"kind": "ServiceAccount", "namespace": "default", "name": "bench"}]);
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": metadata, "roleRef": role, "subjects": subjects});
+    create(BINDINGS, binding).await?;
+    let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let answer = create(&format!("{ACCOUNTS}/bench/token"), request).await?;
+    Ok(answer["status"]["token"].as_str().context("no token in the answer")?.to_owned())
+}
