@@ -51,6 +51,8 @@ mod scale;
 mod source_contract;
 /// Deployments, pods, scheduling, garbage collection, namespaces: what the loops make of objects together.
 mod story;
+/// Components that panic and are started again.
+mod supervision;
 /// House rules, read from the source tree.
 mod tidy;
 /// The way of one request, hop by hop.

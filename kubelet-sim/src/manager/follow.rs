@@ -8,12 +8,11 @@ use crate::pod::source::{SourceKey, SourceKind, SourceState};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret};
 use kstore_api::lenient;
 use kstore_client::{Client, WatchParams};
-use kstore_informer::{Builder, Informer, Key, Object, Revision};
+use kstore_informer::{Builder, Informer, Key, Object, Revision, TaskGroup};
 use kstore_nondet::Rng;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// What the API says of an object.
@@ -26,35 +25,27 @@ pub(super) struct Followers {
     reports: mpsc::Sender<Report>,
     /// Each watch ends when its guard is dropped.
     guards: BTreeMap<SourceKey, DropGuard>,
-    tasks: JoinSet<()>,
+    tasks: TaskGroup,
 }
 
 impl Followers {
-    /// No watches yet, and where they report.
-    pub(super) fn new(client: Client, rng: Rng) -> (Self, mpsc::Receiver<Report>) {
+    /// No watches yet, and where they report. Watches are tasks of `tasks`.
+    pub(super) fn new(client: Client, rng: Rng, tasks: TaskGroup) -> (Self, mpsc::Receiver<Report>) {
         let (reports, received) = mpsc::channel(SOURCE_QUEUE);
-        (Self { client, rng, reports, guards: BTreeMap::new(), tasks: JoinSet::new() }, received)
+        (Self { client, rng, reports, guards: BTreeMap::new(), tasks }, received)
     }
 
     /// Begins or ends a watch.
-    pub(super) fn obey(&mut self, order: SourceOrder, stop: &CancellationToken) {
-        // Those that ended are let go here: there are never more of them than watches were begun since.
-        while self.tasks.try_join_next().is_some() {}
+    pub(super) fn obey(&mut self, order: SourceOrder) {
         match order {
             SourceOrder::Follow(key) => {
-                let stop = stop.child_token();
+                let stop = self.tasks.stop().child_token();
                 let task = follow(&self.client, &self.rng, key.clone(), self.reports.clone(), &stop);
                 self.tasks.spawn(task);
                 self.guards.insert(key, stop.drop_guard());
             }
             SourceOrder::Leave(key) => drop(self.guards.remove(&key)),
         }
-    }
-
-    /// Ends all watches.
-    pub(super) async fn shutdown(mut self) {
-        self.guards.clear();
-        self.tasks.shutdown().await;
     }
 }
 
