@@ -10,7 +10,6 @@ use kstore_proto::etcd::etcdserverpb::{
 };
 use kstore_store::Store;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
@@ -18,6 +17,7 @@ use crate::calls::{self, Calls};
 use crate::connection::{self, Service};
 use crate::http2::Budget;
 use crate::limits::{self, MESSAGE_BYTES};
+use crate::listener::Listener;
 use crate::node::Node;
 use crate::pages::{self, Pages};
 
@@ -46,12 +46,12 @@ impl Options {
 // Boxed, so that the code of the future is generated in this crate and not in every program that serves.
 pub fn serve(
     store: Store,
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     options: Options,
     stop: CancellationToken,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     let service = service(store, &options.advertised, &stop);
-    Box::pin(connection::accept(listener, options.tls, options.connections, service, stop))
+    Box::pin(connection::accept(listener.into(), options.tls, options.connections, service, stop))
 }
 
 /// The etcd v3 API of a store without a listener: for clients who bring their own connections, such as pipes within the

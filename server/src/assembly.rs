@@ -23,6 +23,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -97,7 +98,7 @@ pub(crate) async fn everything(
             let embedded = Arc::new(Embedded::new(store.clone()));
             let api = start_apiserver(embedded, options, follow).await?;
             if let Some(door) = parts.etcd {
-                open_etcd(doors, &store, door, &metrics)?;
+                open_etcd(doors, &store, door, &metrics);
             }
             keep_store(core, store, *history, &parts.nondet, &metrics);
             api
@@ -191,7 +192,7 @@ pub(crate) async fn store_only(parts: Parts<'_>, core: &Phase, doors: &Phase) ->
     let Api::Store { storage, quota, history, .. } = &parts.config.api else { unreachable!("a store alone") };
     let store = open_store(store_config(storage, *quota, parts.data_dir.as_deref()), &parts.nondet).await?;
     let metrics = Registry::new();
-    open_etcd(doors, &store, parts.etcd.context("a store alone has the etcd API")?, &metrics)?;
+    open_etcd(doors, &store, parts.etcd.context("a store alone has the etcd API")?, &metrics);
     keep_store(core, store, *history, &parts.nondet, &metrics);
     Ok(())
 }
@@ -216,18 +217,18 @@ fn serve_api(
     Ok(())
 }
 
-fn open_etcd(doors: &Phase, store: &Store, door: OpenDoor, metrics: &Registry) -> anyhow::Result<()> {
+fn open_etcd(doors: &Phase, store: &Store, door: OpenDoor, metrics: &Registry) {
     info!(url = door.options.advertised, "etcd API listening");
-    let (store, options, mut listeners) = (store.clone(), door.options, Rebindable::new(door.listener)?);
+    let (store, options, listener) = (store.clone(), door.options, Arc::new(Mutex::new(door.listener)));
     doors.supervise("etcd", metrics, move |tasks| {
-        let (store, options, listener) = (store.clone(), options.clone(), listeners.next());
+        let (store, options, listener) = (store.clone(), options.clone(), Arc::clone(&listener));
         async move {
-            if let Some(listener) = listener.await {
+            let bound = listener.lock().await.next().await;
+            if let Some(listener) = bound {
                 kstore_etcd::serve(store, listener, options, tasks.stop().clone()).await;
             }
         }
     });
-    Ok(())
 }
 
 /// Compacts the store as long as `core` lives, and closes it at its end.

@@ -27,6 +27,8 @@ mod etcd_faults;
 mod etcd_members;
 /// The tests of the API on the other storages.
 mod etcd_rerun;
+/// The etcd API on a Unix socket.
+mod etcd_socket;
 /// Apiservers on a real etcd, where one is installed.
 mod etcd_storage;
 /// Writes of deposed leaders, at both doors.
