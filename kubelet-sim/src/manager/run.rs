@@ -180,7 +180,8 @@ impl Edge {
             },
             Some(done) = self.writes.join_next() => self.settle(done),
             Some((key, state)) = self.reports.recv() => {
-                self.manager.observe_source(key, state, self.nondet.clock.now());
+                let is_awaited = self.manager.observe_source(key.clone(), state, self.nondet.clock.now());
+                self.followers.pace(&key, is_awaited);
             }
             Some(deltas) = self.nodes.next() => self.manager.observe_nodes(deltas),
             Some(deltas) = self.pods.next() => {
