@@ -127,6 +127,37 @@ fn nodes_read_secrets_by_name_alone_and_pods_start_soon_after_theirs_exists() {
 }
 
 #[test]
+fn a_node_that_another_user_serves_gets_an_event_until_it_is_served_by_its_own() {
+    simulate(Setup::seed(6), async |cluster| {
+        let told = async || {
+            let events = cluster.list("events", "default").await;
+            let of_node = events.into_iter().filter(|event| event["involvedObject"]["kind"] == "Node");
+            of_node.filter(|event| event["reason"] == "TunnelRefused").collect::<Vec<_>>()
+        };
+        // The nodes are served by their own until then.
+        cluster.create(pod("web", json!({"containers": [{"name": "c", "image": "i"}]}))).await;
+        wait_for(cluster, "web", "it runs", |pod| pod["status"]["phase"] == "Running").await;
+        assert!(told().await.is_empty());
+        cluster.nodes().stop_node("node-1").await.unwrap();
+        let claim = async || cluster.client().tunnel(vec!["node-1".to_owned()]).await.is_ok();
+        cluster.wait_until("the node's own tunnel lets go of it", claim).await;
+        let others = cluster.client().tunnel(vec!["node-1".to_owned()]).await.unwrap();
+        cluster.nodes().resume_node("node-1").await.unwrap();
+        cluster.wait_until("the refusal is an event", async || !told().await.is_empty()).await;
+        let event = told().await.remove(0);
+        assert_eq!((&event["involvedObject"]["name"], &event["type"]), (&json!("node-1"), &json!("Warning")));
+        let message = event["message"].as_str().unwrap();
+        assert!(message.contains("is served by a tunnel of user \"kubernetes-admin\" already"), "{message}");
+        drop(others);
+        let logs = async || {
+            let path = "/api/v1/namespaces/default/pods/web/log";
+            cluster.rest().call("GET", path, "").await.code == 200
+        };
+        cluster.wait_until("the nodes are reached again", logs).await;
+    });
+}
+
+#[test]
 fn a_pod_whose_claim_does_not_exist_is_unschedulable_and_runs_once_it_does() {
     simulate(Setup::seed(3), async |cluster| {
         let volume = json!({"name": "data", "persistentVolumeClaim": {"claimName": "data"}});

@@ -177,6 +177,7 @@ impl Edge {
             Some(word) = self.words.recv() => match word {
                 Word::Look(look) => self.show(look),
                 Word::Exit(exit) => self.manager.exited(&exit, self.nondet.clock.now()),
+                Word::Refused(why) => self.manager.tunnel_refused(&why),
             },
             Some(done) = self.writes.join_next() => self.settle(done),
             Some((key, state)) = self.reports.recv() => {
