@@ -27,6 +27,7 @@ mod snapshot;
 mod watch;
 
 pub use listener::Listener;
+pub use metrics::MoreMetrics;
 pub use serve::{Options, Unlisted, serve};
 
 #[cfg(test)]

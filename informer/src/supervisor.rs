@@ -110,7 +110,7 @@ where
 async fn overdue(tasks: &TaskGroup, stop: &CancellationToken) {
     tasks.stop().cancelled().await;
     if stop.is_cancelled() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
     sleep(GENERATION_GRACE).await;
 }

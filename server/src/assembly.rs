@@ -14,6 +14,7 @@ use kstore_apiserver::storage::{SharedStorage, Storage as _};
 use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{ApiServer, LocalComponents, Options, StartError};
 use kstore_client::{Client, Kubeconfig};
+use kstore_etcd::MoreMetrics;
 use kstore_informer::metrics::Registry;
 use kstore_nondet::Nondet;
 use kstore_store::{EngineKind, Store};
@@ -192,7 +193,10 @@ pub(crate) async fn store_only(parts: Parts<'_>, core: &Phase, doors: &Phase) ->
     let Api::Store { storage, quota, history, .. } = &parts.config.api else { unreachable!("a store alone") };
     let store = open_store(store_config(storage, *quota, parts.data_dir.as_deref()), &parts.nondet).await?;
     let metrics = Registry::new();
-    open_etcd(doors, &store, parts.etcd.context("a store alone has the etcd API")?, &metrics);
+    let mut door = parts.etcd.context("a store alone has the etcd API")?;
+    let shown = metrics.clone();
+    door.options.more_metrics = MoreMetrics::new(move |page| shown.render(page));
+    open_etcd(doors, &store, door, &metrics);
     keep_store(core, store, *history, &parts.nondet, &metrics);
     Ok(())
 }

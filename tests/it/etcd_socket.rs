@@ -7,6 +7,8 @@ use kstore_proto::etcd::etcdserverpb::kv_client::KvClient;
 use kstore_tests::Launch;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tonic::transport::Endpoint;
 
@@ -60,6 +62,37 @@ async fn the_etcd_socket_is_its_owners_alone_and_goes_with_the_server() {
     assert!(!socket.exists(), "removed at the end");
     let log = std::fs::read_to_string(dir.path().join("server.log")).unwrap();
     assert!(!log.contains("Secrets included"), "{log}");
+}
+
+/// The page `/metrics` of the socket.
+async fn metrics(socket: &Path) -> std::io::Result<String> {
+    let mut connection = UnixStream::connect(socket).await?;
+    connection.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await?;
+    let mut page = String::new();
+    connection.read_to_string(&mut page).await?;
+    Ok(page)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_alone_on_a_socket_shows_how_often_its_parts_were_restarted() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("etcd.sock");
+    let url = format!("unix://{}", socket.display());
+    let alone = ["--components", "store", "--in-memory", "--history", "5m", "--etcd-listen", &url];
+    let _server = Launch::new(SERVER, dir.path()).args(&alone).start_silent();
+    let ready = async {
+        loop {
+            match metrics(&socket).await {
+                Ok(page) => return page,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    };
+    let page = tokio::time::timeout(Duration::from_secs(30), ready).await.unwrap();
+    for component in ["etcd", "retention"] {
+        let line = format!("kstore_component_restarts_total{{component=\"{component}\"}} 0\n");
+        assert!(page.contains(&line), "{line}{page}");
+    }
 }
 
 #[test]

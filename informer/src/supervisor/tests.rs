@@ -146,7 +146,7 @@ async fn what_does_not_end_after_a_panic_is_dropped() {
                 let stubborn = Alive::new(&alive);
                 tasks.spawn(async move {
                     let _stubborn = stubborn;
-                    std::future::pending().await
+                    std::future::pending::<()>().await;
                 });
                 panic!("a bug");
             }
