@@ -16,11 +16,9 @@ use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kstore_client::{Client, Obj, WatchParams};
 use kstore_informer::metrics::Registry;
-use kstore_informer::{Builder, Context, Index, Informer, ListerWatcher, Revision};
+use kstore_informer::{Builder, Context, Index, Informer, ListerWatcher, Revision, TaskGroup};
 use kstore_nondet::Nondet;
 use std::net::IpAddr;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 /// Where an object is found by those who may control it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,8 +65,7 @@ pub(crate) struct Caches {
 
 /// Spawns what drives the informers, where the runner waits for it.
 struct Spawner<'a> {
-    tasks: &'a TaskTracker,
-    stop: &'a CancellationToken,
+    tasks: &'a TaskGroup,
     nondet: &'a Nondet,
     metrics: &'a Registry,
 }
@@ -76,7 +73,7 @@ struct Spawner<'a> {
 impl Spawner<'_> {
     fn start<S: ListerWatcher>(&self, name: &str, builder: Builder<S>) -> Informer<S::Obj> {
         let builder = builder.name(name).rng(&self.nondet.rng).metrics(self.metrics);
-        let (informer, driver) = builder.build(self.stop);
+        let (informer, driver) = builder.build(self.tasks.stop());
         self.tasks.spawn(driver);
         informer
     }
@@ -84,14 +81,8 @@ impl Spawner<'_> {
 
 impl Caches {
     /// Starts all informers as tasks of `tasks`.
-    pub(crate) fn start(
-        client: &Client,
-        nondet: &Nondet,
-        metrics: &Registry,
-        tasks: &TaskTracker,
-        stop: &CancellationToken,
-    ) -> Self {
-        let spawner = Spawner { tasks, stop, nondet, metrics };
+    pub(crate) fn start(client: &Client, nondet: &Nondet, metrics: &Registry, tasks: &TaskGroup) -> Self {
+        let spawner = Spawner { tasks, nondet, metrics };
         let multi = client.multi();
         let all = WatchParams::default;
         let named = |name: &str| WatchParams::default().fields(&format!("metadata.name={name}"));

@@ -9,12 +9,11 @@ use crate::{
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
-use kstore_informer::{Action, Context, Controller, CutError, Failure, Recorder};
+use kstore_informer::{Action, Context, Controller, CutError, Failure, Recorder, Supervisor, TaskGroup};
 use kstore_nondet::Nondet;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 /// What the controllers must be told about their cluster.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +34,7 @@ pub(crate) struct Cluster {
     pub nondet: Nondet,
     pub config: Config,
     pub stop: CancellationToken,
-    tasks: TaskTracker,
+    tasks: TaskGroup,
 }
 
 impl Cluster {
@@ -98,6 +97,9 @@ pub(crate) async fn work(controller: Controller, stop: CancellationToken, me: im
 
 /// Runs all controllers until `stop` is cancelled. All of their tasks have ended when this returns.
 ///
+/// If one of their tasks panics, all are ended and started again, with new caches, after a back-off; the restarts are counted.
+/// A panic of a reconcile is none of these: its key is tried again.
+///
 /// The controllers are clients like any other: `client` may lead into this process or over the network. Each writes under
 /// its own name (`deployment-controller`, …) and says which revisions led to its writes.
 // Boxed, so that the code of the future is generated in this crate and not in every program that runs it.
@@ -107,15 +109,16 @@ pub fn run(
     config: Config,
     stop: CancellationToken,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    Box::pin(run_all(client, nondet, config, stop))
+    let supervisor = Supervisor::new("controllers", &config.metrics);
+    Box::pin(
+        supervisor.run(stop, move |tasks| run_all(client.clone(), nondet.clone(), config.clone(), tasks)),
+    )
 }
 
-async fn run_all(client: Client, nondet: Nondet, config: Config, stop: CancellationToken) {
-    let stop = stop.child_token();
-    // Also when this future is dropped, nothing goes on.
-    let _guard = stop.clone().drop_guard();
-    let tasks = TaskTracker::new();
-    let caches = Caches::start(&client.agent("controllers"), &nondet, &config.metrics, &tasks, &stop);
+/// One generation of all controllers.
+async fn run_all(client: Client, nondet: Nondet, config: Config, tasks: TaskGroup) {
+    let stop = tasks.stop().clone();
+    let caches = Caches::start(&client.agent("controllers"), &nondet, &config.metrics, &tasks);
     let caches = Arc::new(caches);
     let cluster =
         Arc::new(Cluster { client, caches, nondet, config, stop: stop.clone(), tasks: tasks.clone() });
@@ -133,8 +136,6 @@ async fn run_all(client: Client, nondet: Nondet, config: Config, stop: Cancellat
     tasks.spawn(service_address::run(Arc::clone(&cluster)));
     drop(cluster);
     stop.cancelled().await;
-    tasks.close();
-    tasks.wait().await;
 }
 
 #[cfg(test)]

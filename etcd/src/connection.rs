@@ -11,7 +11,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use crate::calls::Calls;
 use crate::http2::{self, Budget, Http2, Rewound, Spoken};
 use crate::limits;
+use crate::listener::{Listener, Socket};
 use crate::node::Node;
 
 /// What is served on every connection.
@@ -37,7 +37,7 @@ pub(crate) struct Service {
 
 /// Accepts connections until `stop` is cancelled, then lets open calls end.
 pub(crate) async fn accept(
-    listener: TcpListener,
+    listener: Listener,
     tls: Option<Arc<rustls::ServerConfig>>,
     connections: usize,
     service: Service,
@@ -57,7 +57,7 @@ pub(crate) async fn accept(
             next = next => next,
         };
         match accepted {
-            Ok((socket, _)) => {
+            Ok(socket) => {
                 let serving = open(socket, tls.clone(), service.clone(), stop.clone());
                 open_connections.spawn(async move {
                     serving.await;
@@ -77,9 +77,21 @@ pub(crate) async fn accept(
     }
 }
 
-async fn open(socket: TcpStream, tls: Option<TlsAcceptor>, service: Service, stop: CancellationToken) {
-    // Small answers must not wait for more.
-    let _ = socket.set_nodelay(true);
+async fn open(socket: Socket, tls: Option<TlsAcceptor>, service: Service, stop: CancellationToken) {
+    match socket {
+        Socket::Tcp(socket) => {
+            // Small answers must not wait for more.
+            let _ = socket.set_nodelay(true);
+            decrypt(socket, tls, service, stop).await;
+        }
+        Socket::Unix(socket) => decrypt(socket, tls, service, stop).await,
+    }
+}
+
+async fn decrypt<T>(socket: T, tls: Option<TlsAcceptor>, service: Service, stop: CancellationToken)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let Some(tls) = tls else { return speak(socket, service, stop).await };
     match tokio::time::timeout(limits::HANDSHAKE, tls.accept(socket)).await {
         Ok(Ok(socket)) => speak(socket, service, stop).await,

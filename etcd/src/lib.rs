@@ -16,6 +16,7 @@ mod http2;
 mod kv;
 mod lease;
 mod limits;
+mod listener;
 mod maintenance;
 mod metrics;
 mod node;
@@ -25,6 +26,8 @@ mod serve;
 mod snapshot;
 mod watch;
 
+pub use listener::Listener;
+pub use metrics::MoreMetrics;
 pub use serve::{Options, Unlisted, serve};
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Figures in Prometheus' text format, under the names by which etcd's dashboards and tools look for them. What etcd counts
 //! and kstore has not is left out. Not the counting: that is the store's and `calls`'.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::{self, Display, Write as _};
+use std::sync::Arc;
 
 use kstore_store::{Histogram, MetricsSnapshot, Revision, StoreStatus};
 use tonic::Code;
@@ -48,8 +49,31 @@ impl Page {
     }
 }
 
+/// Metrics of the program around the server: a function that appends them to the page, in the text format 0.0.4.
+#[derive(Clone)]
+pub struct MoreMetrics(Arc<dyn Fn(&mut String) + Send + Sync>);
+
+impl MoreMetrics {
+    /// Metrics that `append` writes.
+    pub fn new(append: impl Fn(&mut String) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(append))
+    }
+}
+
+impl Default for MoreMetrics {
+    fn default() -> Self {
+        Self::new(|_| {})
+    }
+}
+
+impl fmt::Debug for MoreMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MoreMetrics")
+    }
+}
+
 /// The page.
-pub(crate) fn text(node: &Node, calls: &Calls) -> String {
+pub(crate) fn text(node: &Node, calls: &Calls, more: &MoreMetrics) -> String {
     let mut page = Page::default();
     let (status, metrics) = (node.store.status(), node.store.metrics());
     member(&mut page, node);
@@ -60,6 +84,7 @@ pub(crate) fn text(node: &Node, calls: &Calls) -> String {
     leases(&mut page, &metrics);
     grpc(&mut page, &calls.counts());
     process(&mut page);
+    (more.0)(&mut page.0);
     page.0
 }
 

@@ -10,7 +10,7 @@ use axum::routing::{MethodRouter, get};
 use kstore_store::{Alarm, Range};
 
 use crate::calls::Calls;
-use crate::metrics;
+use crate::metrics::{self, MoreMetrics};
 use crate::node::{CLUSTER_VERSION, Node, VERSION};
 
 /// What the pages tell about.
@@ -18,6 +18,7 @@ use crate::node::{CLUSTER_VERSION, Node, VERSION};
 pub(crate) struct Pages {
     pub(crate) node: Node,
     pub(crate) calls: Calls,
+    pub(crate) more_metrics: MoreMetrics,
 }
 
 /// One thing that must be so.
@@ -73,7 +74,7 @@ async fn version() -> Response {
 }
 
 async fn counters(State(pages): State<Pages>) -> Response {
-    let text = metrics::text(&pages.node, &pages.calls);
+    let text = metrics::text(&pages.node, &pages.calls, &pages.more_metrics);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 

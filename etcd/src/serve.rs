@@ -10,7 +10,6 @@ use kstore_proto::etcd::etcdserverpb::{
 };
 use kstore_store::Store;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
@@ -18,6 +17,8 @@ use crate::calls::{self, Calls};
 use crate::connection::{self, Service};
 use crate::http2::Budget;
 use crate::limits::{self, MESSAGE_BYTES};
+use crate::listener::Listener;
+use crate::metrics::MoreMetrics;
 use crate::node::Node;
 use crate::pages::{self, Pages};
 
@@ -32,12 +33,15 @@ pub struct Options {
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// Connections that may be open at a time, if that is fewer than the server's own bound: well below the limit of open files.
     pub connections: usize,
+    /// What the page `/metrics` shows beside the server's own.
+    pub more_metrics: MoreMetrics,
 }
 
 impl Options {
     /// In plain text, at this URL.
     pub fn plain(advertised: impl Into<String>) -> Self {
-        Self { advertised: advertised.into(), tls: None, connections: limits::CONNECTIONS }
+        let (tls, more_metrics) = (None, MoreMetrics::default());
+        Self { advertised: advertised.into(), tls, connections: limits::CONNECTIONS, more_metrics }
     }
 }
 
@@ -46,12 +50,12 @@ impl Options {
 // Boxed, so that the code of the future is generated in this crate and not in every program that serves.
 pub fn serve(
     store: Store,
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     options: Options,
     stop: CancellationToken,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    let service = service(store, &options.advertised, &stop);
-    Box::pin(connection::accept(listener, options.tls, options.connections, service, stop))
+    let service = service(store, &options.advertised, options.more_metrics, &stop);
+    Box::pin(connection::accept(listener.into(), options.tls, options.connections, service, stop))
 }
 
 /// The etcd v3 API of a store without a listener: for clients who bring their own connections, such as pipes within the
@@ -65,7 +69,7 @@ pub struct Unlisted {
 impl Unlisted {
     /// Serves until `stop` is cancelled; told to clients as being at `advertised`.
     pub fn new(store: Store, advertised: &str, stop: CancellationToken) -> Self {
-        Self { service: service(store, advertised, &stop), stop }
+        Self { service: service(store, advertised, MoreMetrics::default(), &stop), stop }
     }
 
     /// Serves one connection to its end.
@@ -77,14 +81,14 @@ impl Unlisted {
     }
 }
 
-fn service(store: Store, advertised: &str, stop: &CancellationToken) -> Service {
+fn service(store: Store, advertised: &str, more: MoreMetrics, stop: &CancellationToken) -> Service {
     let node = Node::new(store, advertised, stop.clone());
     let calls = Calls::default();
-    let router = router(&node, &calls);
+    let router = router(&node, &calls, more);
     Service { node, router, calls, budget: Budget::default() }
 }
 
-fn router(node: &Node, calls: &Calls) -> Router {
+fn router(node: &Node, calls: &Calls, more_metrics: MoreMetrics) -> Router {
     let (reporter, health) = tonic_health::server::health_reporter();
     // A fresh reporter says SERVING for the whole server: true as long as connections are accepted.
     drop(reporter);
@@ -95,6 +99,6 @@ fn router(node: &Node, calls: &Calls) -> Router {
         .add_service(AuthServer::new(node.clone()).max_decoding_message_size(MESSAGE_BYTES))
         .add_service(health)
         .into_axum_router()
-        .merge(pages::pages(Pages { node: node.clone(), calls: calls.clone() }))
+        .merge(pages::pages(Pages { node: node.clone(), calls: calls.clone(), more_metrics }))
         .fallback(calls::unknown)
 }

@@ -13,10 +13,10 @@ mod worker;
 use std::{future::Future, sync::Arc, time::Duration};
 
 use tokio::time::timeout;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Delta, Environment, Informer, Key, NotSynced, Object, Queue, QueueOptions,
+    Delta, Environment, Informer, Key, NotSynced, Object, Queue, QueueOptions, TaskGroup,
     limits::{DEFAULT_WORKERS, STOP_GRACE, SYNC_TIMEOUT},
     metrics::Registry,
 };
@@ -200,33 +200,38 @@ impl Controller {
     ///
     /// # Errors
     /// When a watched cache does not get its first state, in time or at all. No run has begun then.
+    ///
+    /// # Panics
+    /// When one of its own tasks panics, after the others have ended. A panic of `reconcile` is not one: its run is repeated.
     pub async fn run<F, Fut, E>(mut self, stop: CancellationToken, reconcile: F) -> Result<(), NotSynced>
     where
         F: Fn(Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Action, E>> + Send + 'static,
         E: IntoFailure + Send + 'static,
     {
-        let tasks = TaskTracker::new();
+        let tasks = TaskGroup::new(&stop);
         let end =
             End { queue: self.queue.clone(), dropped: CancellationToken::new(), fed: stop.child_token() };
         let comparable = feed::are_comparable(&self.feeds);
         let feeds = std::mem::take(&mut self.feeds);
         let gates: Vec<_> = feeds.into_iter().map(|feed| feed.start(&self, &end.fed, &tasks)).collect();
         self.figures.workers(self.workers);
-        let started = stop.run_until_cancelled(feed::pass(&self.name, gates, self.sync_timeout)).await;
+        let started =
+            tasks.stop().run_until_cancelled(feed::pass(&self.name, gates, self.sync_timeout)).await;
         if let Some(Ok(())) = started {
             let worker = Arc::new(Worker::new(&self, end.dropped.clone(), comparable, reconcile));
             for _ in 0..self.workers {
                 tasks.spawn(worker.clone().work());
             }
-            stop.cancelled().await;
+            tasks.stop().cancelled().await;
         }
         self.finish(end, &tasks).await;
+        tasks.resume_panic();
         // A stop that comes together with the end of an informer is a stop.
         if stop.is_cancelled() { Ok(()) } else { started.unwrap_or(Ok(())) }
     }
 
-    async fn finish(&self, end: End, tasks: &TaskTracker) {
+    async fn finish(&self, end: End, tasks: &TaskGroup) {
         end.fed.cancel();
         if let Some(deadline) = self.drain {
             let left = self.queue.drain(deadline).await;
@@ -235,7 +240,6 @@ impl Controller {
             }
         }
         self.queue.close();
-        tasks.close();
         if timeout(self.grace, tasks.wait()).await.is_err() {
             end.dropped.cancel();
             tasks.wait().await;

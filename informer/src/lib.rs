@@ -48,7 +48,9 @@ mod source;
 mod status;
 mod subscription;
 mod subscription_synced;
+mod supervisor;
 mod table;
+mod task_group;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod view;
@@ -92,6 +94,8 @@ pub use source::{DynListerWatcher, Map};
 pub use status::Status;
 pub use subscription::{HandlerPanicked, Subscription};
 pub use subscription_synced::SubscriptionSynced;
+pub use supervisor::Supervisor;
+pub use task_group::TaskGroup;
 pub use view::View;
 
 /// The example of the README is a test, too.

@@ -55,6 +55,22 @@ pub const REGRESSIONS_BEFORE_RESET: u32 = 4;
 /// up. With the back-off, the cache follows a new world after about half a minute.
 pub const REGRESSION_PATIENCE: Duration = Duration::from_secs(10);
 
+/// First wait of a component that panicked, before it starts again: short, because most panics come from one odd moment and do
+/// not come back.
+pub const RESTART_BACKOFF_BASE: Duration = Duration::from_millis(500);
+
+/// Longest wait before a component that panics again and again is restarted. Each start costs the server a list of all that it
+/// watches; once a minute, nobody else notices.
+pub const RESTART_BACKOFF_CAP: Duration = Duration::from_secs(60);
+
+/// A component that ran for this long before it panicked waits for [`RESTART_BACKOFF_BASE`] again, as a container does after
+/// ten minutes.
+pub const RESTART_BACKOFF_RESET: Duration = Duration::from_secs(600);
+
+/// How long the other tasks of a component that panicked may take to end by themselves. Then they are dropped: longer than
+/// [`STOP_GRACE`] and [`RECORDER_FLUSH`] together.
+pub const GENERATION_GRACE: Duration = Duration::from_secs(5);
+
 /// First wait of a failed key; doubles with each further failure.
 pub const RETRY_BASE: Duration = Duration::from_millis(5);
 

@@ -43,6 +43,16 @@ pub(crate) const RECONCILE_INTERVAL: Duration = Duration::from_secs(10);
 pub(crate) const FAULT_QUEUE: usize = 64;
 /// Reports about objects that pods refer to, waiting for the manager. Their watches wait when it is full.
 pub(crate) const SOURCE_QUEUE: usize = 64;
+/// Secrets that are asked for at once, over all nodes. A node that starts with thousands of pods asks for theirs in turns.
+pub(crate) const SECRET_GETS: usize = 32;
+/// First wait before a Secret that a pod waits for is asked for again, as upstream's for a volume that cannot be mounted; doubles
+/// up to [`SECRET_RETRY_MAX`].
+pub(crate) const SECRET_RETRY_BASE: Duration = Duration::from_millis(500);
+/// The longest wait between two looks at a Secret that a pod waits for. Shorter than upstream's two minutes: people who try
+/// things watch, and a missing Secret costs the server one get.
+pub(crate) const SECRET_RETRY_MAX: Duration = Duration::from_secs(5);
+/// A Secret for which no pod waits is asked for again after this time, or when one more pod refers to it; upstream's.
+pub(crate) const SECRET_REFRESH: Duration = Duration::from_secs(60);
 /// Images that a node reports in its status, largest first; upstream's default.
 pub(crate) const IMAGES_REPORTED: usize = 50;
 

@@ -9,10 +9,10 @@ use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
 use kstore_informer::metrics::Registry;
 use kstore_informer::{
-    Builder, Delta, EventType, Informer, ListerWatcher, Object, Occurrence, Recorder, Reference, Subscription,
+    Builder, Delta, EventType, Informer, ListerWatcher, Object, Occurrence, Recorder, Reference,
+    Subscription, Supervisor, TaskGroup,
 };
 use kstore_nondet::{Clock, Nondet};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::bind::{Done, Writes};
@@ -50,7 +50,8 @@ impl Default for Config {
 }
 
 /// Places pods until `stop` is cancelled. When it returns, all its tasks have ended; binds that were under way may or may
-/// not have happened, which the next scheduler sees for itself.
+/// not have happened, which the next scheduler sees for itself. If one of its tasks panics, it starts again with new caches after
+/// a back-off; the restarts are counted.
 // Boxed, so that the code of the future is generated in this crate and not in every program that runs it.
 pub fn run(
     client: Client,
@@ -58,20 +59,20 @@ pub fn run(
     config: Config,
     stop: CancellationToken,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    Box::pin(schedule(client, nondet, config, stop))
+    let (client, supervisor) = (client.agent(AGENT), Supervisor::new("scheduler", &config.metrics));
+    Box::pin(
+        supervisor.run(stop, move |tasks| schedule(client.clone(), nondet.clone(), config.clone(), tasks)),
+    )
 }
 
-async fn schedule(client: Client, nondet: Nondet, config: Config, stop: CancellationToken) {
-    // The tasks end with this future however it ends, and also when only the caller drops it.
-    let stop = stop.child_token();
-    let _end = stop.clone().drop_guard();
-    let client = client.agent(AGENT);
-    let mut tasks = JoinSet::new();
+/// One generation of the scheduler.
+async fn schedule(client: Client, nondet: Nondet, config: Config, tasks: TaskGroup) {
+    let stop = tasks.stop();
 
     // On one stream: the order between kinds is the server's.
     let multi = client.multi();
     let all = WatchParams::default;
-    let mut caches = Caches { tasks: &mut tasks, nondet: &nondet, config: &config, stop: &stop };
+    let caches = Caches { tasks: &tasks, nondet: &nondet, config: &config };
     let namespaces = multi.project::<Namespace, _, _>(all(), namespace::decode);
     let namespaces = caches.start("scheduler-namespaces", namespaces);
     let claims = multi.project::<PersistentVolumeClaim, _, _>(all(), claim::decode);
@@ -79,7 +80,7 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, stop: Cancella
     let nodes = caches.start("scheduler-nodes", multi.project::<Node, _, _>(all(), node::decode));
     let pods = caches.start("scheduler-pods", multi.project::<Pod, _, _>(all(), pod::decode));
     let sink = ClientSink::new(&client);
-    let (recorder, driver) = Recorder::build(sink, &config.scheduler_name, &nondet, &stop);
+    let (recorder, driver) = Recorder::build(sink, &config.scheduler_name, &nondet, stop);
     recorder.metrics(&config.metrics);
     tasks.spawn(driver);
 
@@ -99,27 +100,26 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, stop: Cancella
             recorder,
             clock: nondet.clock,
         };
-        edge.run(&stop).await;
+        edge.run(stop).await;
     } else {
         // Its driver waits for further events, up to a bound, while a handle is left.
         drop(recorder);
+        // An informer ends without a first state at the stop only, or by a panic, which leads to it.
+        stop.cancelled().await;
     }
-    stop.cancel();
-    while tasks.join_next().await.is_some() {}
 }
 
 /// Starts informers.
 struct Caches<'a> {
-    tasks: &'a mut JoinSet<()>,
+    tasks: &'a TaskGroup,
     nondet: &'a Nondet,
     config: &'a Config,
-    stop: &'a CancellationToken,
 }
 
 impl Caches<'_> {
-    fn start<S: ListerWatcher>(&mut self, name: &str, source: S) -> Informer<S::Obj> {
+    fn start<S: ListerWatcher>(&self, name: &str, source: S) -> Informer<S::Obj> {
         let builder = Builder::new(source).name(name).rng(&self.nondet.rng).metrics(&self.config.metrics);
-        let (informer, driver) = builder.build(self.stop);
+        let (informer, driver) = builder.build(self.tasks.stop());
         self.tasks.spawn(driver);
         informer
     }

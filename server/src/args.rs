@@ -7,7 +7,7 @@ mod external;
 mod number;
 mod store;
 
-pub use etcd::{EtcdDoor, EtcdTls};
+pub use etcd::{EtcdAddress, EtcdDoor, EtcdTls};
 pub use explain::{ExplainArgs, ExplainOutput};
 pub use external::ExternalEtcd;
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
@@ -402,7 +402,9 @@ pub enum UsageError {
     )]
     StoreAlone,
     /// A store that nobody can reach.
-    #[error("--components store needs --etcd-listen ADDR, for example 127.0.0.1:2379")]
+    #[error(
+        "--components store needs --etcd-listen ADDR, for example 127.0.0.1:2379 or unix:///path/to.sock"
+    )]
     NoEtcdListen,
     /// A flag of the etcd API without one.
     #[error("{0} only makes sense with --etcd-listen")]

@@ -2,6 +2,7 @@
 
 use crate::args::{Api, Component, Config, Durability, Engine, ExternalEtcd, History, Quota, Storage};
 use crate::etcd_door::OpenDoor;
+use crate::listen::Rebindable;
 use crate::phase::Phase;
 use crate::telemetry::millis;
 use crate::{external, retention, wiring};
@@ -13,6 +14,7 @@ use kstore_apiserver::storage::{SharedStorage, Storage as _};
 use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{ApiServer, LocalComponents, Options, StartError};
 use kstore_client::{Client, Kubeconfig};
+use kstore_etcd::MoreMetrics;
 use kstore_informer::metrics::Registry;
 use kstore_nondet::Nondet;
 use kstore_store::{EngineKind, Store};
@@ -22,6 +24,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -82,6 +85,7 @@ pub(crate) async fn everything(
         anonymous: *anonymous,
         connections: door.connections,
     };
+    let metrics = Registry::new();
     // The follower ends when the storage closes, which `core` does at its end; if it ends before, the server must not go on.
     let follow = |task| core.spawn("watch-cache", task);
     let api = match storage {
@@ -95,23 +99,22 @@ pub(crate) async fn everything(
             let embedded = Arc::new(Embedded::new(store.clone()));
             let api = start_apiserver(embedded, options, follow).await?;
             if let Some(door) = parts.etcd {
-                open_etcd(doors, &store, door);
+                open_etcd(doors, &store, door, &metrics);
             }
-            keep_store(core, store, *history, &parts.nondet);
+            keep_store(core, store, *history, &parts.nondet, &metrics);
             api
         }
     };
     info!(address = %door.listener.local_addr()?, "apiserver listening");
-    let server = api.clone();
-    doors.spawn("identity", api.keep_identity(hostname()));
-    doors.spawn("apiserver", async move { server.serve(door.listener, door.tls).await });
+    let identity = api.clone();
+    doors.supervise("identity", &metrics, move |_| identity.keep_identity(hostname()));
+    serve_api(doors, &api, door.listener, door.tls, &metrics)?;
     let client = |component| {
         let who = wiring::identity(component);
         let user = UserInfo::new(who.user, who.group);
         let door = api.in_process(user);
         Client::over(door.clone(), who.file).with_feed(move |request| door.watch(request))
     };
-    let metrics = Registry::new();
     let loops = Loops {
         config: parts.config,
         nondet: parts.nondet,
@@ -189,19 +192,52 @@ fn unreachable_etcd(etcd: &ExternalEtcd) -> String {
 pub(crate) async fn store_only(parts: Parts<'_>, core: &Phase, doors: &Phase) -> anyhow::Result<()> {
     let Api::Store { storage, quota, history, .. } = &parts.config.api else { unreachable!("a store alone") };
     let store = open_store(store_config(storage, *quota, parts.data_dir.as_deref()), &parts.nondet).await?;
-    open_etcd(doors, &store, parts.etcd.context("a store alone has the etcd API")?);
-    keep_store(core, store, *history, &parts.nondet);
+    let metrics = Registry::new();
+    let mut door = parts.etcd.context("a store alone has the etcd API")?;
+    let shown = metrics.clone();
+    door.options.more_metrics = MoreMetrics::new(move |page| shown.render(page));
+    open_etcd(doors, &store, door, &metrics);
+    keep_store(core, store, *history, &parts.nondet, &metrics);
     Ok(())
 }
 
-fn open_etcd(doors: &Phase, store: &Store, door: OpenDoor) {
+/// Serves the Kubernetes API and kstore's own on the one port.
+fn serve_api(
+    doors: &Phase,
+    api: &ApiServer,
+    listener: TcpListener,
+    tls: Arc<ServerConfig>,
+    metrics: &Registry,
+) -> anyhow::Result<()> {
+    let (api, mut listeners) = (api.clone(), Rebindable::new(listener)?);
+    doors.supervise("apiserver", metrics, move |_| {
+        let (api, tls, listener) = (api.clone(), tls.clone(), listeners.next());
+        async move {
+            if let Some(listener) = listener.await {
+                api.serve(listener, tls).await;
+            }
+        }
+    });
+    Ok(())
+}
+
+fn open_etcd(doors: &Phase, store: &Store, door: OpenDoor, metrics: &Registry) {
     info!(url = door.options.advertised, "etcd API listening");
-    doors.spawn("etcd", kstore_etcd::serve(store.clone(), door.listener, door.options, doors.stop()));
+    let (store, options, listener) = (store.clone(), door.options, Arc::new(Mutex::new(door.listener)));
+    doors.supervise("etcd", metrics, move |tasks| {
+        let (store, options, listener) = (store.clone(), options.clone(), Arc::clone(&listener));
+        async move {
+            let bound = listener.lock().await.next().await;
+            if let Some(listener) = bound {
+                kstore_etcd::serve(store, listener, options, tasks.stop().clone()).await;
+            }
+        }
+    });
 }
 
 /// Compacts the store as long as `core` lives, and closes it at its end.
-fn keep_store(core: &Phase, store: Store, history: History, nondet: &Nondet) {
-    start_retention(core, &store, history, nondet);
+fn keep_store(core: &Phase, store: Store, history: History, nondet: &Nondet, metrics: &Registry) {
+    start_retention(core, &store, history, nondet, metrics);
     let stop = core.stop();
     core.spawn("store", async move {
         stop.cancelled().await;
@@ -268,9 +304,12 @@ impl Loops<'_> {
     }
 }
 
-fn start_retention(core: &Phase, store: &Store, history: History, nondet: &Nondet) {
+fn start_retention(core: &Phase, store: &Store, history: History, nondet: &Nondet, metrics: &Registry) {
     if history != History::All {
-        core.spawn("retention", retention::run(store.clone(), history, nondet.clock, core.stop()));
+        let (store, clock) = (store.clone(), nondet.clock);
+        core.supervise("retention", metrics, move |tasks| {
+            retention::run(store.clone(), history, clock, tasks.stop().clone())
+        });
     }
 }
 

@@ -1,16 +1,17 @@
 //! Opening the etcd API: the listener, its certificates, and the URL that clients are told. Not serving: that is `etcd`'s.
 
-use crate::args::{EtcdDoor, EtcdTls};
-use crate::listen;
+use crate::args::{EtcdAddress, EtcdDoor, EtcdTls, ListenAddress};
+use crate::listen::{self, Rebindable};
+use crate::socket_file::SocketFile;
 use anyhow::{Context, anyhow, bail};
-use kstore_etcd::Options;
+use kstore_etcd::{Listener, Options};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use std::path::Path;
 use std::sync::Arc;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 
 const FLAG: &str = "--etcd-listen";
 
@@ -18,16 +19,86 @@ const FLAG: &str = "--etcd-listen";
 #[derive(Debug)]
 pub(crate) struct OpenDoor {
     /// Already bound.
-    pub listener: TcpListener,
+    pub listener: BoundListener,
     /// How to serve.
     pub options: Options,
+}
+
+/// The listener of the etcd API, which can be bound again.
+#[derive(Debug)]
+pub(crate) enum BoundListener {
+    /// At an address.
+    Tcp(Rebindable),
+    /// On a socket file, with the listener for the first generation.
+    Unix(Arc<SocketFile>, Option<UnixListener>),
+}
+
+impl BoundListener {
+    /// The socket file, which is to be removed at the end.
+    pub(crate) fn socket_file(&self) -> Option<Arc<SocketFile>> {
+        match self {
+            Self::Tcp(_) => None,
+            Self::Unix(file, _) => Some(Arc::clone(file)),
+        }
+    }
+
+    /// The listener for the next generation of the server; none, with a line in the log, if it cannot be bound again.
+    pub(crate) async fn next(&mut self) -> Option<Listener> {
+        match self {
+            Self::Tcp(listener) => listener.next().await.map(Listener::Tcp),
+            Self::Unix(file, first) => {
+                let next = first.take().map_or_else(|| bind_unix(file), Ok);
+                next.inspect_err(|error| tracing::error!("cannot listen again: {error:#}"))
+                    .ok()
+                    .map(Listener::Unix)
+            }
+        }
+    }
+}
+
+fn bind_unix(file: &SocketFile) -> anyhow::Result<UnixListener> {
+    Ok(UnixListener::from_std(file.bind()?)?)
 }
 
 /// Binds and reads the certificates. Whoever may come from another machine must show a certificate, unless the flags say
 /// otherwise.
 pub(crate) async fn open(door: &EtcdDoor) -> anyhow::Result<OpenDoor> {
+    match &door.listen {
+        EtcdAddress::Tcp(address) => open_tcp(door, address).await,
+        EtcdAddress::Unix(path) => open_unix(door, path),
+    }
+}
+
+/// Says what a listener without client certificates means beside an apiserver, whose authorization it passes by.
+pub(crate) fn warn_beside_apiserver(door: &EtcdDoor) {
+    let is_certified = door.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
+    if let EtcdAddress::Tcp(address) = &door.listen
+        && !is_certified
+    {
+        tracing::warn!(
+            address = format!("{}:{}", address.host, address.port),
+            "every user of this machine can read and write everything through {FLAG}, Secrets included: use {FLAG} \
+             unix:///path/to.sock, or ask for client certificates with --etcd-trusted-ca-file"
+        );
+    }
+}
+
+fn open_unix(door: &EtcdDoor, path: &Path) -> anyhow::Result<OpenDoor> {
+    if door.tls.is_some() {
+        bail!(
+            "--etcd-cert-file is for TCP; who may open the socket of {FLAG} is decided by the mode of its file"
+        );
+    }
+    let file = SocketFile::new(path);
+    let listener = bind_unix(&file).with_context(|| format!("see {FLAG}"))?;
+    let advertised = door.advertise.clone().unwrap_or_else(|| format!("unix://{}", path.display()));
+    let listener = BoundListener::Unix(Arc::new(file), Some(listener));
+    Ok(OpenDoor { listener, options: Options::plain(advertised) })
+}
+
+async fn open_tcp(door: &EtcdDoor, listen: &ListenAddress) -> anyhow::Result<OpenDoor> {
     let tls = door.tls.as_ref().map(tls).transpose()?;
-    let listener = listen::bind(&door.listen, FLAG).await?;
+    let listener = listen::bind(listen, FLAG).await?;
     let address = listener.local_addr().context("the listener has no address")?;
     let known = door.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
     if !address.ip().is_loopback() && !known && !door.anyone {
@@ -40,18 +111,19 @@ pub(crate) async fn open(door: &EtcdDoor) -> anyhow::Result<OpenDoor> {
     }
     let advertised = match &door.advertise {
         Some(url) => url.clone(),
-        None => advertised(door, &listener)?,
+        None => advertised(listen, door.tls.is_some(), &listener)?,
     };
+    let listener = BoundListener::Tcp(Rebindable::new(listener)?);
     Ok(OpenDoor { listener, options: Options { tls, ..Options::plain(advertised) } })
 }
 
 /// The name that was asked for, since certificates are made out for names; for a wildcard, this machine.
-fn advertised(door: &EtcdDoor, listener: &TcpListener) -> anyhow::Result<String> {
-    let scheme = if door.tls.is_some() { "https" } else { "http" };
+fn advertised(listen: &ListenAddress, is_tls: bool, listener: &TcpListener) -> anyhow::Result<String> {
+    let scheme = if is_tls { "https" } else { "http" };
     let address = listen::reachable(listener)?;
-    let is_name = !door.listen.host.is_empty() && door.listen.host.parse::<std::net::IpAddr>().is_err();
+    let is_name = !listen.host.is_empty() && listen.host.parse::<std::net::IpAddr>().is_err();
     if is_name {
-        return Ok(format!("{scheme}://{}:{}", door.listen.host, address.port()));
+        return Ok(format!("{scheme}://{}:{}", listen.host, address.port()));
     }
     Ok(format!("{scheme}://{address}"))
 }
@@ -102,6 +174,32 @@ mod tests {
         EtcdDoor { listen: listen.parse().unwrap(), advertise: None, tls: None, anyone: false }
     }
 
+    async fn tcp(open: &mut OpenDoor) -> TcpListener {
+        match open.listener.next().await {
+            Some(Listener::Tcp(listener)) => listener,
+            other => panic!("not on TCP: {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_socket_file_is_told_as_its_url_and_bound_again_for_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("etcd.sock");
+        let mut open = super::open(&door(&format!("unix://{}", path.display()))).await.unwrap();
+        assert_eq!(open.options.advertised, format!("unix://{}", path.display()));
+        for _ in 0..2 {
+            let listener = open.listener.next().await;
+            assert!(matches!(listener, Some(Listener::Unix(_))), "{listener:?}");
+            std::os::unix::net::UnixStream::connect(&path).unwrap();
+        }
+        let files = Files::make();
+        let with_tls =
+            EtcdDoor { tls: Some(files.tls(false)), ..door(&format!("unix://{}", path.display())) };
+        assert!(
+            super::open(&with_tls).await.unwrap_err().to_string().contains("--etcd-cert-file is for TCP")
+        );
+    }
+
     #[tokio::test]
     async fn what_is_open_to_everybody_is_bound_to_loopback_unless_that_is_wanted() {
         assert!(open(&door("127.0.0.1:0")).await.is_ok());
@@ -117,8 +215,8 @@ mod tests {
             (":0", "http://127.0.0.1:"),
             ("localhost:0", "http://localhost:"),
         ] {
-            let open = open(&EtcdDoor { anyone: true, ..door(listen) }).await.unwrap();
-            let port = open.listener.local_addr().unwrap().port();
+            let mut open = open(&EtcdDoor { anyone: true, ..door(listen) }).await.unwrap();
+            let port = tcp(&mut open).await.local_addr().unwrap().port();
             assert_eq!(open.options.advertised, format!("{expected}{port}"));
         }
         let url = Some("http://db.example:2379".to_owned());
@@ -184,12 +282,13 @@ mod tests {
         let files = Files::make();
         for clients in [false, true] {
             let door = EtcdDoor { tls: Some(files.tls(clients)), ..door("127.0.0.1:0") };
-            let open = open(&door).await.unwrap();
+            let mut open = open(&door).await.unwrap();
             assert!(open.options.advertised.starts_with("https://127.0.0.1:"));
-            let address = open.listener.local_addr().unwrap();
+            let listener = tcp(&mut open).await;
+            let address = listener.local_addr().unwrap();
             let store = Store::open(kstore_store::Config::memory(), Nondet::real()).await.unwrap();
             let stop = CancellationToken::new();
-            tokio::spawn(kstore_etcd::serve(store, open.listener, open.options, stop.clone()));
+            tokio::spawn(kstore_etcd::serve(store, listener, open.options, stop.clone()));
             let known = files.version(&address, true).await.unwrap();
             assert!(known.starts_with("HTTP/1.1 200") && known.contains("etcdserver"), "{known}");
             assert_eq!(files.version(&address, false).await.is_ok(), !clients, "without a certificate");

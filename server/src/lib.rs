@@ -18,6 +18,7 @@ mod ready;
 mod retention;
 mod run;
 mod shutdown;
+mod socket_file;
 mod store_cmd;
 mod telemetry;
 mod tls;

@@ -1,4 +1,4 @@
-//! Opening the port, and naming it for clients. Not accepting: that is the apiserver's.
+//! Opening the port, also again for a task that is restarted, and naming it for clients. Not accepting: that is the apiserver's.
 
 use crate::args::ListenAddress;
 use anyhow::{Context, anyhow};
@@ -34,9 +34,52 @@ pub(crate) fn reachable(listener: &TcpListener) -> anyhow::Result<SocketAddr> {
     Ok(address)
 }
 
+/// The listener of a task that may be restarted. The first generation gets the socket that is bound already; it is gone with
+/// that generation, and each later one binds the same address again.
+#[derive(Debug)]
+pub(crate) struct Rebindable {
+    address: SocketAddr,
+    bound: Option<TcpListener>,
+}
+
+impl Rebindable {
+    /// Of a listener that is bound.
+    pub(crate) fn new(bound: TcpListener) -> anyhow::Result<Self> {
+        let address = bound.local_addr().context("the listener has no address")?;
+        Ok(Self { address, bound: Some(bound) })
+    }
+
+    /// The listener for the next generation; none, with a line in the log, if the address cannot be bound.
+    pub(crate) fn next(&mut self) -> impl Future<Output = Option<TcpListener>> + Send + use<> {
+        let (bound, address) = (self.bound.take(), self.address);
+        async move {
+            if bound.is_some() {
+                return bound;
+            }
+            let again = TcpListener::bind(address).await;
+            again.inspect_err(|error| tracing::error!(%address, %error, "cannot listen again")).ok()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_restarted_task_listens_at_the_address_of_the_first() {
+        let first = bind(&"127.0.0.1:0".parse().unwrap(), "--listen").await.unwrap();
+        let mut listeners = Rebindable::new(first).unwrap();
+        let first = listeners.next().await.unwrap();
+        let address = first.local_addr().unwrap();
+        let client = tokio::net::TcpStream::connect(address).await.unwrap();
+        let served = first.accept().await.unwrap();
+        assert!(listeners.next().await.is_none(), "the first generation has it");
+        // Connections of the first generation do not keep the address.
+        drop(first);
+        assert_eq!(listeners.next().await.unwrap().local_addr().unwrap(), address);
+        drop((client, served));
+    }
 
     #[tokio::test]
     async fn a_taken_port_is_said_so_and_a_wildcard_is_reached_on_loopback() {

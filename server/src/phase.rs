@@ -1,6 +1,8 @@
 //! Tasks that end together. A cluster is a few phases, ended one after the other: doors, loops, core. Not what the tasks do.
 
 use crate::telemetry::millis;
+use kstore_informer::metrics::Registry;
+use kstore_informer::{Supervisor, TaskGroup};
 use parking_lot::Mutex;
 use std::future::Future;
 use std::sync::Arc;
@@ -43,6 +45,18 @@ impl Phase {
             future.await;
         });
         tokio::spawn(guard);
+    }
+
+    /// Runs a task that is started again by `start` if it panics or ends unasked. Restarts are counted in `metrics`.
+    pub(crate) fn supervise<F>(
+        &self,
+        task: &'static str,
+        metrics: &Registry,
+        start: impl FnMut(TaskGroup) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.spawn(task, Supervisor::new(task, metrics).run(self.stop(), start));
     }
 
     /// Asks all tasks to end and waits for them, until `deadline` at most.
@@ -93,6 +107,30 @@ mod tests {
         phase.end(before + Duration::from_secs(2)).await;
         assert_eq!(before.elapsed(), Duration::from_secs(2));
         assert!(!failed.is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_supervised_task_that_panics_is_no_failure() {
+        let (failed, metrics) = (CancellationToken::new(), Registry::new());
+        let phase = Phase::new("doors", &failed);
+        let (told, mut generations) = tokio::sync::mpsc::channel(2);
+        let mut generation = 0;
+        phase.supervise("clumsy", &metrics, move |tasks| {
+            generation += 1;
+            let (told, generation) = (told.clone(), generation);
+            async move {
+                told.send(generation).await.unwrap();
+                assert_ne!(generation, 1, "the first one meets a bug");
+                tasks.stop().cancelled().await;
+            }
+        });
+        assert_eq!((generations.recv().await, generations.recv().await), (Some(1), Some(2)));
+        let mut page = String::new();
+        metrics.render(&mut page);
+        assert!(page.contains("kstore_component_restarts_total{component=\"clumsy\"} 1\n"), "{page}");
+        assert!(!failed.is_cancelled());
+        phase.end(Instant::now() + Duration::from_secs(2)).await;
+        assert!(generations.recv().await.is_none(), "the task is gone");
     }
 
     #[tokio::test]

@@ -12,6 +12,7 @@ use crate::phase::Phase;
 use crate::pki::{self, Identity, Pki};
 use crate::ready::Ready;
 use crate::shutdown::{GRACE, Signals};
+use crate::socket_file::SocketFile;
 use crate::telemetry::millis;
 use crate::{kubeconfig, listen, tls};
 use anyhow::{Context, bail};
@@ -81,6 +82,8 @@ pub(crate) struct Cluster {
     core: Phase,
     admin_kubeconfig: String,
     ready: Option<Ready>,
+    /// The socket of the etcd API, if it has one.
+    etcd_socket: Option<Arc<SocketFile>>,
     // Held until the end: the data directory for us alone, and the kubeconfig that is nowhere on disk.
     _data_dir: Option<DataDir>,
     _memory_file: Option<MemoryFile>,
@@ -96,6 +99,7 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
         failed,
         admin_kubeconfig: String::new(),
         ready: None,
+        etcd_socket: None,
         _data_dir: None,
         _memory_file: None,
     };
@@ -109,9 +113,13 @@ pub(crate) async fn start(config: &Config) -> anyhow::Result<Cluster> {
         Api::Store { storage, etcd, .. } => cluster.start_store(config, nondet, storage, etcd).await?,
         Api::Here { etcd, .. } => {
             let mut etcd = match etcd {
-                Some(door) => Some(etcd_door::open(door).await?),
+                Some(door) => {
+                    etcd_door::warn_beside_apiserver(door);
+                    Some(etcd_door::open(door).await?)
+                }
                 None => None,
             };
+            cluster.etcd_socket = etcd.as_ref().and_then(|door| door.listener.socket_file());
             // Two listeners share the files of the process.
             let connections = open_files::raise() / if etcd.is_some() { 2 } else { 1 };
             if let Some(door) = &mut etcd {
@@ -135,6 +143,7 @@ impl Cluster {
         let data_dir = data_dir(storage)?;
         let mut door = etcd_door::open(door).await?;
         door.options.connections = open_files::raise();
+        self.etcd_socket = door.listener.socket_file();
         let url = door.options.advertised.clone();
         let data_path = data_dir.as_ref().map(|d| d.path().to_owned());
         let ca_pem = String::new();
@@ -208,6 +217,9 @@ impl Cluster {
     pub(crate) async fn stop(&self) {
         let deadline = Instant::now() + GRACE;
         self.doors.end(deadline).await;
+        if let Some(socket) = &self.etcd_socket {
+            socket.remove();
+        }
         self.loops.end(deadline).await;
         self.core.end(deadline).await;
         info!("stopped");

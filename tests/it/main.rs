@@ -27,6 +27,8 @@ mod etcd_faults;
 mod etcd_members;
 /// The tests of the API on the other storages.
 mod etcd_rerun;
+/// The etcd API on a Unix socket.
+mod etcd_socket;
 /// Apiservers on a real etcd, where one is installed.
 mod etcd_storage;
 /// Writes of deposed leaders, at both doors.
@@ -51,6 +53,8 @@ mod scale;
 mod source_contract;
 /// Deployments, pods, scheduling, garbage collection, namespaces: what the loops make of objects together.
 mod story;
+/// Components that panic and are started again.
+mod supervision;
 /// House rules, read from the source tree.
 mod tidy;
 /// The way of one request, hop by hop.

@@ -1,9 +1,11 @@
 //! What simulated nodes do with pods, from a client through apiserver, scheduler and nodes and back: how pods wait for what they
 //! refer to, run their commands, and terminate.
 
+use kstore_apiserver::authn::UserInfo;
 use kstore_client::DeleteParams;
 use kstore_tests::{Cluster, Setup, simulate};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 fn pod(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
@@ -82,6 +84,76 @@ fn a_pod_waits_for_the_config_map_of_its_volume_and_the_secret_of_its_environmen
         wait_for(cluster, "web", "it waits for the key", |pod| waits(pod, missing)).await;
         cluster.merge("secrets", "keys", json!({"stringData": {"a": "b"}})).await;
         wait_for(cluster, "web", "it runs", |pod| pod["status"]["phase"] == "Running").await;
+    });
+}
+
+#[test]
+fn nodes_read_secrets_by_name_alone_and_pods_start_soon_after_theirs_exists() {
+    simulate(Setup::seed(5), async |cluster| {
+        let nodes = ("system:kstore:kubelet-sim", "system:nodes");
+        for (verb, name, allowed) in [("get", "keys", true), ("list", "", false), ("watch", "", false)] {
+            let asked = json!({"verb": verb, "resource": "secrets", "namespace": "default", "name": name});
+            let review = json!({"spec": {"user": nodes.0, "groups": [nodes.1], "resourceAttributes": asked}});
+            let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+            let answer = cluster.rest().call("POST", path, review.to_string()).await.json();
+            assert_eq!(answer["status"]["allowed"], allowed, "{verb}: {answer}");
+        }
+        let listed = cluster.rest_as(UserInfo::new(nodes.0, [nodes.1]));
+        assert_eq!(listed.call("GET", "/api/v1/secrets", "").await.code, 403);
+        assert_eq!(listed.call("GET", "/api/v1/secrets?watch=1", "").await.code, 403);
+
+        let env = json!([{"secretRef": {"name": "keys"}}]);
+        let spec = json!({"containers": [{"name": "c", "image": "i", "envFrom": env}]});
+        let waits = |pod: &Value| state(pod)["waiting"]["message"] == "secret \"keys\" not found";
+        let runs = |pod: &Value| pod["status"]["phase"] == "Running";
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}});
+        cluster.create(pod("first", spec.clone())).await;
+        wait_for(cluster, "first", "it waits for the secret", waits).await;
+        // Long enough that a node which waits longer each time would be far behind.
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let before = cluster.nondet().clock.now();
+        cluster.create(secret.clone()).await;
+        wait_for(cluster, "first", "it runs", runs).await;
+        let took = cluster.nondet().clock.now().duration_since(before).as_millis();
+        assert!(took <= 6_000, "{took} ms");
+
+        // A Secret that is gone starts no further pod, also if another pod on the nodes had it.
+        cluster.delete("secrets", "keys", DeleteParams::default()).await;
+        cluster.create(pod("second", spec)).await;
+        wait_for(cluster, "second", "it waits for the secret", waits).await;
+        cluster.create(secret).await;
+        wait_for(cluster, "second", "it runs", runs).await;
+    });
+}
+
+#[test]
+fn a_node_that_another_user_serves_gets_an_event_until_it_is_served_by_its_own() {
+    simulate(Setup::seed(6), async |cluster| {
+        let told = async || {
+            let events = cluster.list("events", "default").await;
+            let of_node = events.into_iter().filter(|event| event["involvedObject"]["kind"] == "Node");
+            of_node.filter(|event| event["reason"] == "TunnelRefused").collect::<Vec<_>>()
+        };
+        // The nodes are served by their own until then.
+        cluster.create(pod("web", json!({"containers": [{"name": "c", "image": "i"}]}))).await;
+        wait_for(cluster, "web", "it runs", |pod| pod["status"]["phase"] == "Running").await;
+        assert!(told().await.is_empty());
+        cluster.nodes().stop_node("node-1").await.unwrap();
+        let claim = async || cluster.client().tunnel(vec!["node-1".to_owned()]).await.is_ok();
+        cluster.wait_until("the node's own tunnel lets go of it", claim).await;
+        let others = cluster.client().tunnel(vec!["node-1".to_owned()]).await.unwrap();
+        cluster.nodes().resume_node("node-1").await.unwrap();
+        cluster.wait_until("the refusal is an event", async || !told().await.is_empty()).await;
+        let event = told().await.remove(0);
+        assert_eq!((&event["involvedObject"]["name"], &event["type"]), (&json!("node-1"), &json!("Warning")));
+        let message = event["message"].as_str().unwrap();
+        assert!(message.contains("is served by a tunnel of user \"kubernetes-admin\" already"), "{message}");
+        drop(others);
+        let logs = async || {
+            let path = "/api/v1/namespaces/default/pods/web/log";
+            cluster.rest().call("GET", path, "").await.code == 200
+        };
+        cluster.wait_until("the nodes are reached again", logs).await;
     });
 }
 

@@ -3,16 +3,22 @@
 
 use crate::Rest;
 use crate::ground::{Ground, Storage};
+use crate::panics_once::PanicsOnce;
 use kstore_api::kind;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::storage::SharedStorage;
 use kstore_apiserver::{ApiServer, InProcess, LocalComponents, Options, ServiceRanges, limits};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
+use kstore_informer::{Supervisor, TaskGroup};
 use kstore_kubelet_sim::{Handle, Simulator};
 use kstore_nondet::Nondet;
 use serde_json::Value;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+/// When the controllers panic: within the rest of the others after their panics, which is half a second.
+const PANIC_AFTER: Duration = Duration::from_millis(300);
 
 /// What to simulate.
 #[derive(Clone, Debug)]
@@ -27,6 +33,8 @@ pub struct Setup {
     pub storage: Storage,
     /// The networks of services.
     pub service_ranges: ServiceRanges,
+    /// The scheduler panics at its first bind, the simulated nodes at their first patch, and the controllers while both rest.
+    pub panics: bool,
 }
 
 /// Which loops run beside the apiserver.
@@ -42,7 +50,8 @@ impl Setup {
     /// Everything, with three nodes.
     pub fn seed(seed: u64) -> Self {
         let (kubelets, storage) = (kstore_kubelet_sim::Config::default(), Storage::asked_for());
-        Self { seed, loops: Loops::All, kubelets, storage, service_ranges: ServiceRanges::default() }
+        let service_ranges = ServiceRanges::default();
+        Self { seed, loops: Loops::All, kubelets, storage, service_ranges, panics: false }
     }
 
     /// The API alone.
@@ -61,6 +70,13 @@ impl Setup {
     #[must_use]
     pub fn service_ranges(mut self, ranges: &str) -> Self {
         self.service_ranges = ranges.parse().expect("ranges that a cluster can have");
+        self
+    }
+
+    /// With a panic in each loop.
+    #[must_use]
+    pub fn panics(mut self) -> Self {
+        self.panics = true;
         self
     }
 
@@ -108,11 +124,14 @@ impl Cluster {
         };
         let api = apiserver(ground.storage(), (setup.service_ranges, local), &nondet, &stop, &tasks).await;
         let user = |name: &str, group: Option<&str>| UserInfo::new(name, group);
-        let client = |user, agent| {
+        let client_panicking = |user, agent, method: Option<&'static str>| {
             let door = api.in_process(user);
-            Client::over(door.clone(), agent).with_feed(move |request| door.watch(request))
+            let service = PanicsOnce::new(door.clone(), method.filter(|_| setup.panics));
+            Client::over(service, agent).with_feed(move |request| door.watch(request))
         };
-        let kubelet = client(user("system:kstore:kubelet-sim", Some("system:nodes")), "kubelet-sim");
+        let client = |user, agent| client_panicking(user, agent, None);
+        let kubelet = user("system:kstore:kubelet-sim", Some("system:nodes"));
+        let kubelet = client_panicking(kubelet, "kubelet-sim", Some("Patch"));
         // One page for all loops.
         let metrics = setup.kubelets.metrics.clone();
         let (simulator, nodes) = Simulator::new(kubelet, nondet.clone(), setup.kubelets);
@@ -124,8 +143,18 @@ impl Cluster {
                 metrics: metrics.clone(),
                 ..Default::default()
             };
-            tasks.spawn(kstore_controllers::run(controllers, nondet.clone(), config, stop.clone()));
-            let scheduler = client(user("system:kube-scheduler", None), "scheduler");
+            let (random, panics) = (nondet.clone(), setup.panics);
+            let run = move |stop| {
+                kstore_controllers::run(controllers.clone(), random.clone(), config.clone(), stop)
+            };
+            if panics {
+                let supervisor = Supervisor::new("panicking-controllers", &metrics);
+                tasks.spawn(supervisor.run(stop.clone(), with_panic(run)));
+            } else {
+                tasks.spawn(run(stop.clone()));
+            }
+            let scheduler = user("system:kube-scheduler", None);
+            let scheduler = client_panicking(scheduler, "scheduler", Some("Bind"));
             let config = kstore_scheduler::Config { metrics, ..Default::default() };
             tasks.spawn(kstore_scheduler::run(scheduler, nondet.clone(), config, stop.clone()));
             tasks.spawn(simulator.run(stop.clone()));
@@ -247,6 +276,20 @@ impl Cluster {
     /// Deletes an object in namespace `default`.
     pub async fn delete(&self, plural: &str, name: &str, params: DeleteParams) {
         self.resource(plural).delete("default", name, &params).await.expect("the deletion is accepted");
+    }
+}
+
+/// The generations of a component with one more task, which panics in the first of them while pods are being started.
+fn with_panic<F>(run: impl Fn(CancellationToken) -> F) -> impl FnMut(TaskGroup) -> F {
+    let mut is_first = true;
+    move |tasks| {
+        if std::mem::take(&mut is_first) {
+            tasks.spawn(async {
+                tokio::time::sleep(PANIC_AFTER).await;
+                panic!("a bug that the controllers meet once");
+            });
+        }
+        run(tasks.stop().clone())
     }
 }
 

@@ -11,6 +11,7 @@ mod line;
 pub mod manifests;
 mod middleman;
 mod on_etcd;
+mod panics_once;
 mod relay;
 mod rest;
 mod server;

@@ -259,14 +259,17 @@ const NODE: &[Grant] = &[
     On(READ, "node.k8s.io", "runtimeclasses"),
 ];
 
-/// What a kubelet does, for all simulated nodes at once.
+/// What a kubelet does, for all simulated nodes at once: they are one user, whose Secrets are those that pods on any simulated node
+/// refer to. It reads them by name, and can neither list nor watch them. That it reads no other one whose name it knows takes an
+/// authorizer that looks at pods (upstream's Node authorizer) and a user for each node; there is none.
 const KUBELET_SIM: &[Grant] = &[
     On("create delete get list patch update watch", "-", "nodes"),
     On("get patch update", "-", "nodes/status pods/status"),
     On("create", "-", "nodes/tunnel"),
     On("delete get list watch", "-", "pods"),
     On("create patch update", "- events.k8s.io", "events"),
-    On(READ, "-", "configmaps persistentvolumeclaims persistentvolumes secrets serviceaccounts services"),
+    On(READ, "-", "configmaps persistentvolumeclaims persistentvolumes serviceaccounts services"),
+    On("get", "-", "secrets"),
     On("create delete get list patch update watch", "coordination.k8s.io", "leases"),
     On("create delete get patch update", "storage.k8s.io", "csinodes"),
     On(READ, "node.k8s.io", "runtimeclasses"),

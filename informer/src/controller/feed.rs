@@ -15,12 +15,12 @@ use tokio::{
     sync::oneshot,
     time::{Instant, timeout_at},
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 use super::{Controller, figures::Figures};
 use crate::{
     Add, Causes, Delivery, Delta, Informer, Key, NotSynced, Object, Overflow, Priority, Queue, Revisions,
-    Status, Subscription,
+    Status, Subscription, TaskGroup,
     limits::{FEED_CHANGES, INITIAL_PRIORITY, SYNC_WARNING},
     not_synced,
 };
@@ -63,12 +63,7 @@ impl Feed {
     }
 
     /// Starts the task that feeds the queue; gives back what the workers have to wait for.
-    pub(super) fn start(
-        self,
-        controller: &Controller,
-        stop: &CancellationToken,
-        tasks: &TaskTracker,
-    ) -> Gate {
+    pub(super) fn start(self, controller: &Controller, stop: &CancellationToken, tasks: &TaskGroup) -> Gate {
         let (first, opened) = oneshot::channel();
         let (queue, figures, stop) = (controller.queue.clone(), controller.figures.clone(), stop.clone());
         let (name, informer) = (controller.name.clone(), self.informer.clone());

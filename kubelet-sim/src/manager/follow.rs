@@ -1,19 +1,20 @@
 //! Watches of the objects that pods refer to: one of a single object for each, as a kubelet has them, as long as a pod on a
-//! simulated node refers to it. No judgement.
+//! simulated node refers to it. Secrets are not watched but asked for, see `secrets`. No judgement.
 
+use super::secrets::{Pace, SecretPoll};
 use super::sources::SourceOrder;
-use crate::limits::SOURCE_QUEUE;
+use crate::limits::{SECRET_GETS, SOURCE_QUEUE};
 use crate::pod::Keys;
 use crate::pod::source::{SourceKey, SourceKind, SourceState};
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use kstore_api::lenient;
-use kstore_client::{Client, WatchParams};
-use kstore_informer::{Builder, Informer, Key, Object, Revision};
+use kstore_client::{Api, Client, Kind, WatchParams};
+use kstore_informer::{Builder, Informer, Key, Object, Revision, TaskGroup};
 use kstore_nondet::Rng;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use std::sync::Arc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// What the API says of an object.
@@ -24,58 +25,93 @@ pub(super) struct Followers {
     client: Client,
     rng: Rng,
     reports: mpsc::Sender<Report>,
-    /// Each watch ends when its guard is dropped.
-    guards: BTreeMap<SourceKey, DropGuard>,
-    tasks: JoinSet<()>,
+    followed: BTreeMap<SourceKey, Followed>,
+    tasks: TaskGroup,
+    /// Bounds the Secrets that are asked for at once.
+    gets: Arc<Semaphore>,
+}
+
+/// An object that is watched or asked for until this is dropped.
+struct Followed {
+    _guard: DropGuard,
+    /// How a Secret is asked for.
+    pace: Option<Arc<Pace>>,
 }
 
 impl Followers {
-    /// No watches yet, and where they report.
-    pub(super) fn new(client: Client, rng: Rng) -> (Self, mpsc::Receiver<Report>) {
+    /// No watches yet, and where they report. Watches are tasks of `tasks`.
+    pub(super) fn new(client: Client, rng: Rng, tasks: TaskGroup) -> (Self, mpsc::Receiver<Report>) {
         let (reports, received) = mpsc::channel(SOURCE_QUEUE);
-        (Self { client, rng, reports, guards: BTreeMap::new(), tasks: JoinSet::new() }, received)
+        let gets = Arc::new(Semaphore::new(SECRET_GETS));
+        (Self { client, rng, reports, followed: BTreeMap::new(), tasks, gets }, received)
     }
 
     /// Begins or ends a watch.
-    pub(super) fn obey(&mut self, order: SourceOrder, stop: &CancellationToken) {
-        // Those that ended are let go here: there are never more of them than watches were begun since.
-        while self.tasks.try_join_next().is_some() {}
+    pub(super) fn obey(&mut self, order: SourceOrder) {
         match order {
             SourceOrder::Follow(key) => {
-                let stop = stop.child_token();
-                let task = follow(&self.client, &self.rng, key.clone(), self.reports.clone(), &stop);
-                self.tasks.spawn(task);
-                self.guards.insert(key, stop.drop_guard());
+                let stop = self.tasks.stop().child_token();
+                let pace = match key.kind {
+                    SourceKind::Secret => Some(self.poll(key.clone(), &stop)),
+                    SourceKind::ConfigMap => {
+                        self.watch(self.client.api::<ConfigMap>(), key.clone(), &stop);
+                        None
+                    }
+                    SourceKind::Claim => {
+                        self.watch(self.client.api::<PersistentVolumeClaim>(), key.clone(), &stop);
+                        None
+                    }
+                };
+                self.followed.insert(key, Followed { _guard: stop.drop_guard(), pace });
             }
-            SourceOrder::Leave(key) => drop(self.guards.remove(&key)),
+            SourceOrder::Refresh(key) => {
+                if let Some(pace) = self.pace_of(&key) {
+                    pace.refresh();
+                }
+            }
+            SourceOrder::Leave(key) => drop(self.followed.remove(&key)),
         }
     }
 
-    /// Ends all watches.
-    pub(super) async fn shutdown(mut self) {
-        self.guards.clear();
-        self.tasks.shutdown().await;
+    /// Says whether a pod waits for the object. Only Secrets are asked for more often then; the others are watched.
+    pub(super) fn pace(&self, key: &SourceKey, is_awaited: bool) {
+        if let Some(pace) = self.pace_of(key) {
+            pace.set_awaited(is_awaited);
+        }
     }
-}
 
-/// Watches one object until `stop`.
-fn follow(
-    client: &Client,
-    rng: &Rng,
-    key: SourceKey,
-    reports: mpsc::Sender<Report>,
-    stop: &CancellationToken,
-) -> impl Future<Output = ()> + Send + use<> {
-    let params = WatchParams::default().ns(&key.namespace).name(&key.name);
-    let source = match key.kind {
-        SourceKind::ConfigMap => client.api::<ConfigMap>().project(params, SourceRecord::decode),
-        SourceKind::Secret => client.api::<Secret>().project(params, SourceRecord::decode),
-        SourceKind::Claim => client.api::<PersistentVolumeClaim>().project(params, SourceRecord::decode),
-    };
-    let name = format!("kubelet {} {}/{}", key.kind.resource(), key.namespace, key.name);
-    let (informer, driver) = Builder::new(source).name(&name).rng(rng).build(stop);
-    async move {
-        tokio::join!(driver, report(key, informer, reports));
+    fn pace_of(&self, key: &SourceKey) -> Option<&Arc<Pace>> {
+        self.followed.get(key)?.pace.as_ref()
+    }
+
+    /// Asks for a Secret until `stop`.
+    fn poll(&self, key: SourceKey, stop: &CancellationToken) -> Arc<Pace> {
+        let pace = Arc::new(Pace::new());
+        let polling = SecretPoll {
+            client: self.client.clone(),
+            rng: self.rng.fork(&key.name),
+            key,
+            pace: Arc::clone(&pace),
+            gets: Arc::clone(&self.gets),
+            reports: self.reports.clone(),
+        };
+        let stop = stop.clone();
+        self.tasks.spawn(async move {
+            stop.run_until_cancelled(polling.run()).await;
+        });
+        pace
+    }
+
+    /// Watches one object until `stop`.
+    fn watch<K: Kind>(&self, api: Api<K>, key: SourceKey, stop: &CancellationToken) {
+        let params = WatchParams::default().ns(&key.namespace).name(&key.name);
+        let source = api.project(params, SourceRecord::decode);
+        let name = format!("kubelet {} {}/{}", key.kind.resource(), key.namespace, key.name);
+        let (informer, driver) = Builder::new(source).name(&name).rng(&self.rng).build(stop);
+        let reports = self.reports.clone();
+        self.tasks.spawn(async move {
+            tokio::join!(driver, report(key, informer, reports));
+        });
     }
 }
 

@@ -7,6 +7,7 @@ mod nodes;
 mod pods;
 pub(crate) mod record;
 pub(crate) mod run;
+mod secrets;
 pub(crate) mod sources;
 #[cfg(test)]
 mod tests;

@@ -91,6 +91,11 @@ impl PodEntry {
         machine.is_some_and(|under_way| under_way.id == run)
     }
 
+    /// Whether it may wait for an object that it refers to.
+    pub(super) fn awaits_sources(&self) -> bool {
+        self.machine.as_ref().is_some_and(Pod::awaits_sources)
+    }
+
     pub(super) fn object(&self) -> &PodObject {
         &self.record.pod
     }

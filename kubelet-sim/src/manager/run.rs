@@ -13,11 +13,14 @@ use crate::time::between;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
-use kstore_informer::{Builder, Causes, EventType, Recorder, Reference, Subscription};
+use kstore_informer::{
+    Builder, Causes, EventType, Informer, ListerWatcher, Recorder, Reference, Subscription, Supervisor,
+    TaskGroup,
+};
 use kstore_nondet::Nondet;
 use std::pin::Pin;
 use std::sync::Arc;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, OwnedMutexGuard, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -36,39 +39,49 @@ pub struct Simulator {
     client: Client,
     nondet: Nondet,
     config: Config,
-    orders: mpsc::Receiver<Order>,
+    /// Held by the present generation.
+    orders: Arc<Mutex<mpsc::Receiver<Order>>>,
 }
 
 impl Simulator {
     /// The nodes of `config`, and a handle that inflicts faults on them once they run.
     pub fn new(client: Client, nondet: Nondet, config: Config) -> (Self, Handle) {
         let (handle, orders) = Handle::new();
+        let orders = Arc::new(Mutex::new(orders));
         (Self { client: client.agent(AGENT), nondet, config, orders }, handle)
     }
 
-    /// Runs the nodes until `stop` is cancelled; then it stops its tasks and returns.
+    /// Runs the nodes until `stop` is cancelled; then it stops its tasks and returns. If one of the tasks panics, all start again
+    /// from what the API shows, after a back-off; the restarts are counted. Nodes that were stopped run then.
     // Boxed, so that the code of the future is generated in this crate and not in every program that runs it.
     pub fn run(self, stop: CancellationToken) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(self.simulate(stop))
+        let supervisor = Supervisor::new("kubelet-sim", &self.config.metrics);
+        Box::pin(supervisor.run(stop, move |tasks| self.generation().simulate(tasks)))
     }
 
-    async fn simulate(self, stop: CancellationToken) {
-        let stop = stop.child_token();
-        // Ends the informers and the recorder with this future, however it ends.
-        let _ending = stop.clone().drop_guard();
-        let pods = self.client.api::<Pod>();
+    /// What one generation is made from.
+    fn generation(&self) -> Self {
+        let Self { client, nondet, config, orders } = self;
+        let (client, nondet, config) = (client.clone(), nondet.clone(), config.clone());
+        Self { client, nondet, config, orders: Arc::clone(orders) }
+    }
+
+    /// Starts an informer as one of `tasks`.
+    fn informer<S: ListerWatcher>(&self, name: &str, source: S, tasks: &TaskGroup) -> Informer<S::Obj> {
+        let builder = Builder::new(source).name(name).rng(&self.nondet.rng).metrics(&self.config.metrics);
+        let (informer, driver) = builder.build(tasks.stop());
+        tasks.spawn(driver);
+        informer
+    }
+
+    async fn simulate(self, tasks: TaskGroup) {
+        let stop = tasks.stop();
+        let orders = Arc::clone(&self.orders).lock_owned().await;
         let bound = WatchParams::default().fields("spec.nodeName!=");
-        let pods = Builder::new(pods.project(bound, PodRecord::decode))
-            .name("kubelet-pods")
-            .rng(&self.nondet.rng)
-            .metrics(&self.config.metrics)
-            .spawn(&stop);
+        let pods = self.client.api::<Pod>().project(bound, PodRecord::decode);
+        let pods = self.informer("kubelet-pods", pods, &tasks);
         let nodes = self.client.api::<Node>().project(WatchParams::default(), NodeRecord::decode);
-        let nodes = Builder::new(nodes)
-            .name("kubelet-nodes")
-            .rng(&self.nondet.rng)
-            .metrics(&self.config.metrics)
-            .spawn(&stop);
+        let nodes = self.informer("kubelet-nodes", nodes, &tasks);
         if nodes.synced().await.is_err() || stop.is_cancelled() {
             return;
         }
@@ -78,9 +91,9 @@ impl Simulator {
         let serving = Arc::new(Latest::new(manager.serving()));
         let (streams, words) =
             Streams::new(self.client.clone(), self.nondet.clock, rng.fork("tunnel"), serving.clone());
-        let (followers, reports) = Followers::new(self.client.clone(), rng.fork("sources"));
+        let (followers, reports) = Followers::new(self.client.clone(), rng.fork("sources"), tasks.clone());
         let sink = ClientSink::new(&self.client);
-        let (recorder, writing) = Recorder::build(sink, AGENT, &self.nondet, &stop);
+        let (recorder, writing) = Recorder::build(sink, AGENT, &self.nondet, stop);
         recorder.metrics(&metrics);
         let edge = Edge {
             recorder,
@@ -89,7 +102,7 @@ impl Simulator {
             manager,
             pods: pods.subscribe(),
             nodes: nodes.subscribe(),
-            orders: self.orders,
+            orders,
             serving,
             words,
             followers,
@@ -99,7 +112,7 @@ impl Simulator {
             writes: JoinSet::new(),
         };
         // The last events are written before this returns.
-        tokio::join!(edge.run(&stop), writing, streams.run(&stop));
+        tokio::join!(edge.run(stop), writing, streams.run(stop));
     }
 }
 
@@ -113,7 +126,7 @@ struct Edge {
     recorder: Recorder,
     pods: Subscription<PodRecord>,
     nodes: Subscription<NodeRecord>,
-    orders: mpsc::Receiver<Order>,
+    orders: OwnedMutexGuard<mpsc::Receiver<Order>>,
     /// The nodes that answer.
     serving: Arc<Latest<Vec<String>>>,
     words: mpsc::Receiver<Word>,
@@ -135,19 +148,22 @@ impl Edge {
                 record(&self.recorder, notice);
             }
             for order in self.manager.take_source_orders() {
-                self.followers.obey(order, stop);
+                self.followers.obey(order);
             }
             for (feed, launch) in self.manager.take_launches() {
                 self.programs.spawn(self.streams.clone().run_program(feed, launch));
             }
-            while self.programs.try_join_next().is_some() {}
+            while let Some(done) = self.programs.try_join_next() {
+                if let Err(error) = done {
+                    tracing::error!(%error, "a command of a simulated container failed");
+                }
+            }
             for batch in batches(self.manager.next_writes(now)) {
                 self.writes.spawn(apply_batch(self.client.clone(), batch));
             }
             self.wait(stop, now).await;
         }
         self.writes.shutdown().await;
-        self.followers.shutdown().await;
         self.programs.shutdown().await;
     }
 
@@ -161,10 +177,12 @@ impl Edge {
             Some(word) = self.words.recv() => match word {
                 Word::Look(look) => self.show(look),
                 Word::Exit(exit) => self.manager.exited(&exit, self.nondet.clock.now()),
+                Word::Refused(why) => self.manager.tunnel_refused(&why),
             },
             Some(done) = self.writes.join_next() => self.settle(done),
             Some((key, state)) = self.reports.recv() => {
-                self.manager.observe_source(key, state, self.nondet.clock.now());
+                let is_awaited = self.manager.observe_source(key.clone(), state, self.nondet.clock.now());
+                self.followers.pace(&key, is_awaited);
             }
             Some(deltas) = self.nodes.next() => self.manager.observe_nodes(deltas),
             Some(deltas) = self.pods.next() => {

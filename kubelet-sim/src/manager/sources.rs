@@ -1,10 +1,11 @@
 //! Which pods refer to which ConfigMaps, Secrets and claims, and what the API says of these. A pod that refers to nothing
-//! costs nothing here. Synchronous; `follow` watches the objects.
+//! costs nothing here. Synchronous; `follow` watches the objects, and `secrets` asks for Secrets.
 
 use super::Manager;
+use super::pods::PodEntry;
 use crate::pod::Input;
 use crate::pod::needs;
-use crate::pod::source::{SourceKey, SourceState, Sources};
+use crate::pod::source::{SourceKey, SourceKind, SourceState, Sources};
 use jiff::Timestamp;
 use kstore_informer::Key;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,8 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What is to be done about an object that pods refer to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SourceOrder {
-    /// The first pod refers to it: watch it.
+    /// The first pod refers to it: watch it, or ask for it.
     Follow(SourceKey),
+    /// One more pod refers to a Secret, which must not start with what was read for another one: ask for it again.
+    Refresh(SourceKey),
     /// No pod refers to it any more: stop.
     Leave(SourceKey),
 }
@@ -33,6 +36,9 @@ impl References {
             let pods = self.pods.entry(key.clone()).or_default();
             if pods.is_empty() {
                 self.orders.push(SourceOrder::Follow(key.clone()));
+            } else if key.kind == SourceKind::Secret {
+                self.sources.remove(key);
+                self.orders.push(SourceOrder::Refresh(key.clone()));
             }
             pods.insert(pod.clone());
         }
@@ -68,18 +74,19 @@ impl Manager {
         }
     }
 
-    /// Takes what the API says of an object, and steps the pods that refer to it if that is news.
-    pub(crate) fn observe_source(&mut self, source: SourceKey, state: SourceState, now: Timestamp) {
-        let Some(pods) = self.references.pods.get(&source).cloned() else { return };
-        if !self.references.sources.set(source, state) {
-            return;
-        }
-        for key in pods {
-            let node = self.pods.get(&key).and_then(|entry| self.nodes.get(entry.node()));
-            if node.is_some_and(|node| !node.stopped()) {
-                self.step_pod(&key, Input::Observed, now);
+    /// Takes what the API says of an object, and steps the pods that refer to it if that is news. True if one of them may still
+    /// wait for it.
+    pub(crate) fn observe_source(&mut self, source: SourceKey, state: SourceState, now: Timestamp) -> bool {
+        let Some(pods) = self.references.pods.get(&source).cloned() else { return false };
+        if self.references.sources.set(source, state) {
+            for key in &pods {
+                let node = self.pods.get(key).and_then(|entry| self.nodes.get(entry.node()));
+                if node.is_some_and(|node| !node.stopped()) {
+                    self.step_pod(key, Input::Observed, now);
+                }
             }
         }
+        pods.iter().filter_map(|key| self.pods.get(key)).any(PodEntry::awaits_sources)
     }
 
     /// What is to be watched, and what no longer, since the last call.

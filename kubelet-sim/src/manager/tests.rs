@@ -340,6 +340,34 @@ fn what_pods_refer_to_is_watched_once_and_only_while_a_pod_refers_to_it() {
 }
 
 #[test]
+fn a_secret_is_read_anew_for_each_pod_and_often_while_one_waits_for_it() {
+    let mut world = World::new(Config { nodes: 1, ..Config::default() });
+    let key = SourceKey { kind: SourceKind::Secret, namespace: "default".into(), name: "keys".into() };
+    let create = |world: &mut World, name: &str| {
+        let env = json!([{"secretRef": {"name": "keys"}}]);
+        let pod = world.api.put(json!({
+            "metadata": {"name": name, "namespace": "default", "uid": name, "generation": 1},
+            "spec": {"nodeName": "node-0", "containers": [{"name": "c", "image": "nginx:1", "envFrom": env}]},
+        }));
+        world.api.pods.insert(name.to_owned(), pod);
+        world.show(name);
+        world.settle();
+    };
+    create(&mut world, "a");
+    assert_eq!(world.manager.take_source_orders(), [SourceOrder::Follow(key.clone())]);
+    let is_awaited = world.manager.observe_source(key.clone(), SourceState::Missing, world.now);
+    assert!(is_awaited, "the pod waits for it");
+    let is_awaited = world.manager.observe_source(key.clone(), SourceState::Present([].into()), world.now);
+    assert!(!is_awaited, "the pod starts");
+    world.settle();
+    create(&mut world, "b");
+    assert_eq!(world.manager.take_source_orders(), [SourceOrder::Refresh(key.clone())]);
+    let last = (0, "pod b Pending");
+    assert_eq!(world.pod_log().last(), Some(&last), "what was read for another pod starts none");
+    assert!(world.manager.observe_source(key, SourceState::Missing, world.now), "it is gone by now");
+}
+
+#[test]
 fn a_conflict_is_written_again_on_the_newer_object_and_keeps_what_others_wrote() {
     let mut world = World::new(Config::default());
     world.create("p", "node-0", json!({"kubelet-sim.kstore.io/ready-after": "5"}));

@@ -1,12 +1,12 @@
 //! What streams see of the manager's pods: the newest state of each pod that one of them follows.
 
-use super::Manager;
+use super::{Manager, Notice, Regarding};
 use crate::program::{self, Program};
 use crate::runtime::Runtime as _;
 use crate::stream::{Exit, Feed, Latest, Launch};
 use jiff::Timestamp;
 use kstore_client::StreamRequest;
-use kstore_informer::Key;
+use kstore_informer::{Key, Revision};
 use std::sync::Arc;
 
 impl Manager {
@@ -14,6 +14,22 @@ impl Manager {
     pub(crate) fn serving(&self) -> Vec<String> {
         let answering = self.nodes.iter().filter(|(_, node)| !node.stopped());
         answering.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Tells that the server refuses the tunnel. It refuses all nodes because of one, which it names in quotes.
+    pub(crate) fn tunnel_refused(&mut self, why: &str) {
+        let is_named = |node: &&String| why.contains(&format!("\"{node}\""));
+        let Some(node) = self.nodes.keys().find(is_named).or_else(|| self.nodes.keys().next()) else {
+            return;
+        };
+        self.notices.push(Notice {
+            node: node.clone(),
+            regarding: Regarding::Node,
+            warning: true,
+            reason: "TunnelRefused",
+            message: format!("logs, exec, attach and port-forward do not reach the simulated nodes: {why}"),
+            cause: Revision(0),
+        });
     }
 
     /// The pod that a stream is about, now and later; `None` if it is not here.

@@ -33,6 +33,15 @@ pub struct Pod {
     pub started_at: Timestamp,
 }
 
+impl Pod {
+    /// Whether it may wait for an object that it refers to.
+    pub fn awaits_sources(&self) -> bool {
+        let is_uncreated =
+            |container: &Container| matches!(container.phase, container::Phase::ConfigError(_));
+        matches!(self.stage, Stage::Admitted | Stage::Mounting(_)) || self.containers.iter().any(is_uncreated)
+    }
+}
+
 /// How far a pod is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {

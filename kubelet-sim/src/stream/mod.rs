@@ -69,6 +69,8 @@ pub(crate) struct Exit {
 pub(crate) enum Word {
     Look(Look),
     Exit(Exit),
+    /// The server refuses the tunnel, for the reason in this text.
+    Refused(String),
 }
 
 /// What the streams of all nodes have in common. Cheap to clone.
@@ -117,6 +119,11 @@ impl Streams {
             };
             let Some(error) = ended else { return };
             tracing::debug!(%error, "no tunnel to the server");
+            // Other errors pass, or are told by the writes of the nodes, which meet them too.
+            if error.is_already_exists() || error.is_forbidden() {
+                // The manager may have ended.
+                let _ = self.words.send(Word::Refused(error.to_string())).await;
+            }
             let pause = wait.mul_f64(0.5 + self.rng.unit() / 2.0);
             wait = wait.saturating_mul(2).min(TUNNEL_RETRY_MAX);
             tokio::select! {

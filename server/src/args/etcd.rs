@@ -3,13 +3,15 @@
 use super::{ETCD_API, ListenAddress, UsageError};
 use clap::Args;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Flags of the etcd API.
 #[derive(Debug, Args)]
 pub(super) struct EtcdArgs {
-    /// Serve the etcd v3 API on ADDR; on loopback only, unless clients must show certificates
+    /// Serve the etcd v3 API on a Unix socket for the user of this process alone (unix:///path/to.sock, recommended beside an
+    /// apiserver), or on HOST:PORT; on loopback only, unless clients must show certificates
     #[arg(long, value_name = "ADDR", help_heading = ETCD_API)]
-    etcd_listen: Option<ListenAddress>,
+    etcd_listen: Option<EtcdAddress>,
     /// Client URL that the etcd API reports [default: from --etcd-listen]
     #[arg(long, value_name = "URL", value_parser = url, help_heading = ETCD_API)]
     etcd_advertise: Option<String>,
@@ -30,11 +32,34 @@ pub(super) struct EtcdArgs {
     etcd_allow_anyone: bool,
 }
 
+/// Where the etcd API listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EtcdAddress {
+    /// At an address of this machine.
+    Tcp(ListenAddress),
+    /// On a socket file with this absolute path.
+    Unix(PathBuf),
+}
+
+impl FromStr for EtcdAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("unix://") {
+            None => text.parse().map(Self::Tcp),
+            Some(path) if path.starts_with('/') && !path.ends_with('/') => Ok(Self::Unix(path.into())),
+            Some(_) => {
+                Err("expected unix:// and an absolute path, for example unix:///run/kstore/etcd.sock".into())
+            }
+        }
+    }
+}
+
 /// Where and to whom the etcd API is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdDoor {
     /// Where it listens.
-    pub listen: ListenAddress,
+    pub listen: EtcdAddress,
     /// The URL told to clients, if it is not where it listens.
     pub advertise: Option<String>,
     /// With what it is encrypted, if it is.

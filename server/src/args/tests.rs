@@ -42,9 +42,18 @@ fn loops_alone_need_a_kubeconfig_and_refuse_what_belongs_to_the_apiserver() {
 fn the_store_alone_is_an_etcd_that_keeps_all_history() {
     let alone = config("kstore-server --components store --etcd-listen :2379 --in-memory").unwrap();
     let Api::Store { storage, etcd, quota, history } = alone.api else { panic!("no store") };
-    assert_eq!((storage, history, etcd.listen.port), (Storage::Memory, History::All, 2379));
+    assert_eq!(
+        (storage, history, etcd.listen),
+        (Storage::Memory, History::All, EtcdAddress::Tcp(":2379".parse().unwrap()))
+    );
     assert_eq!((etcd.tls, etcd.advertise, etcd.anyone), (None, None, false));
     assert_eq!(quota, Quota::Default);
+    let socket = config("kstore-server --components store --etcd-listen unix:///run/etcd.sock").unwrap();
+    let Api::Store { etcd, .. } = socket.api else { panic!("no store") };
+    assert_eq!(etcd.listen, EtcdAddress::Unix("/run/etcd.sock".into()));
+    for wrong in ["unix://etcd.sock", "unix:///", "unix://", "unix:/etcd.sock"] {
+        assert!(wrong.parse::<EtcdAddress>().is_err(), "{wrong}");
+    }
     for (text, expected) in [("0", Quota::Default), ("-1", Quota::None), ("4096", Quota::Bytes(4096))] {
         let line = format!("kstore-server --components store --etcd-listen :0 --quota-bytes {text}");
         let Api::Store { quota, .. } = config(&line).unwrap().api else { panic!("no store") };

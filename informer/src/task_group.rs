@@ -1,0 +1,92 @@
+//! [`TaskGroup`]: tasks that end together, also when one of them panics. It starts nothing again: that is the supervisor's.
+
+use std::{
+    any::Any,
+    future::Future,
+    panic::{AssertUnwindSafe, resume_unwind},
+    sync::Arc,
+};
+
+use futures::FutureExt;
+use parking_lot::Mutex;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// What a panic carried.
+pub(crate) type Payload = Box<dyn Any + Send>;
+
+/// Tasks that end together. A panic of one of them cancels [`TaskGroup::stop`], so that no task goes on beside one that is
+/// gone. Clones are the same group.
+#[derive(Clone)]
+pub struct TaskGroup {
+    stop: CancellationToken,
+    /// Drops tasks that do not end by themselves.
+    dropped: CancellationToken,
+    tasks: TaskTracker,
+    /// The payload of the first panic.
+    panic: Arc<Mutex<Option<Payload>>>,
+}
+
+impl TaskGroup {
+    /// A group without tasks, which ends when `stop` is cancelled or a task panics.
+    pub fn new(stop: &CancellationToken) -> Self {
+        Self {
+            stop: stop.child_token(),
+            dropped: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            panic: Arc::default(),
+        }
+    }
+
+    /// The signal to end that each task of the group must watch.
+    pub fn stop(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// Runs a task of the group on the current runtime.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let group = self.clone();
+        self.tasks.spawn(async move {
+            let task = AssertUnwindSafe(task).catch_unwind();
+            if let Some(Err(payload)) = group.dropped.run_until_cancelled(task).await {
+                group.panicked(payload);
+            }
+        });
+    }
+
+    /// Ends the group because of a panic. The first panic is the cause; later ones may be its consequences.
+    pub(crate) fn panicked(&self, payload: Payload) {
+        self.panic.lock().get_or_insert(payload);
+        self.stop.cancel();
+    }
+
+    /// The first panic, if a task panicked.
+    pub(crate) fn take_panic(&self) -> Option<Payload> {
+        self.panic.lock().take()
+    }
+
+    /// Panics as the first task that panicked did.
+    pub(crate) fn resume_panic(&self) {
+        if let Some(payload) = self.take_panic() {
+            resume_unwind(payload);
+        }
+    }
+
+    /// Waits until all tasks have ended. Does not ask them to.
+    pub(crate) async fn wait(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Drops the tasks that have not ended, and returns when they are gone.
+    pub(crate) async fn drop_tasks(&self) {
+        self.dropped.cancel();
+        self.wait().await;
+    }
+}
+
+/// The text of a panic.
+pub(crate) fn message(payload: &Payload) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a panic without a message")
+}

@@ -1,0 +1,92 @@
+//! Secrets that pods refer to, asked for one by one: who may watch Secrets can read all of them, and a node needs those of its pods
+//! alone. A Secret is asked for again soon while a pod waits for it, else as rarely as a kubelet with its cache does. No judgement.
+
+use super::follow::Report;
+use crate::limits::{SECRET_REFRESH, SECRET_RETRY_BASE, SECRET_RETRY_MAX};
+use crate::pod::source::{SourceKey, SourceState};
+use crate::stream::Latest;
+use k8s_openapi::api::core::v1::Secret;
+use kstore_client::{ApiError, Client};
+use kstore_nondet::Rng;
+use std::sync::Arc;
+use tokio::sync::{Semaphore, mpsc};
+
+/// How often a Secret is asked for. Each change of it asks at once.
+pub(super) struct Pace(Latest<bool>);
+
+impl Pace {
+    /// No pod is known to wait.
+    pub(super) fn new() -> Self {
+        Self(Latest::new(false))
+    }
+
+    /// Whether a pod waits for the Secret.
+    pub(super) fn set_awaited(&self, is_awaited: bool) {
+        if *self.0.get().1 != is_awaited {
+            self.0.set(is_awaited);
+        }
+    }
+
+    /// Asks for the Secret now.
+    pub(super) fn refresh(&self) {
+        let (_, is_awaited) = self.0.get();
+        self.0.set(*is_awaited);
+    }
+}
+
+/// Asks for one Secret.
+pub(super) struct SecretPoll {
+    pub(super) client: Client,
+    pub(super) key: SourceKey,
+    pub(super) pace: Arc<Pace>,
+    /// Bounds the Secrets that are asked for at once.
+    pub(super) gets: Arc<Semaphore>,
+    pub(super) rng: Rng,
+    pub(super) reports: mpsc::Sender<Report>,
+}
+
+impl SecretPoll {
+    /// Reports the Secret's state again and again, until nobody takes the reports.
+    pub(super) async fn run(self) {
+        let mut retry = SECRET_RETRY_BASE;
+        loop {
+            let (seen, is_awaited) = self.pace.0.get();
+            let asked = {
+                let _permit = self.gets.acquire().await;
+                self.get().await
+            };
+            let is_answered = asked.is_ok();
+            match asked {
+                Ok(state) => {
+                    if self.reports.send((self.key.clone(), state)).await.is_err() {
+                        return;
+                    }
+                }
+                Err(error) => tracing::debug!(secret = ?self.key, %error, "a Secret could not be read"),
+            }
+            let wait = if *is_awaited || !is_answered {
+                let wait = retry;
+                retry = retry.saturating_mul(2).min(SECRET_RETRY_MAX);
+                wait
+            } else {
+                SECRET_REFRESH
+            };
+            // With jitter, so that Secrets that were first asked for together are not asked for together for ever.
+            let wait = wait.mul_f64(0.75 + self.rng.unit() / 4.0);
+            tokio::select! {
+                biased;
+                _ = self.pace.0.after(seen) => retry = SECRET_RETRY_BASE,
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    async fn get(&self) -> Result<SourceState, ApiError> {
+        let SourceKey { namespace, name, .. } = &self.key;
+        match self.client.api::<Secret>().get(namespace, name).await {
+            Ok(secret) => Ok(SourceState::Present(secret.data.unwrap_or_default().into_keys().collect())),
+            Err(error) if error.is_not_found() => Ok(SourceState::Missing),
+            Err(error) => Err(error),
+        }
+    }
+}

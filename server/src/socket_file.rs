@@ -1,0 +1,205 @@
+//! [`SocketFile`]: a Unix socket that only our own user may connect to, from the moment at which it can be found. Not who is served
+//! on it.
+
+use anyhow::{Context, anyhow, bail};
+use parking_lot::Mutex;
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Names that are tried for the private directory: one can be left over from a process that was killed, many cannot.
+const TRIES: u32 = 16;
+
+/// A socket file at a path, removed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    /// Device and inode of the newest file.
+    made: Mutex<Option<(u64, u64)>>,
+}
+
+impl SocketFile {
+    /// A file that does not exist before [`SocketFile::bind`].
+    pub(crate) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), made: Mutex::default() }
+    }
+
+    /// Removes the file, if it still is the one that was made here.
+    pub(crate) fn remove(&self) {
+        let Some(made) = self.made.lock().take() else { return };
+        let is_ours = |metadata: fs::Metadata| (metadata.dev(), metadata.ino()) == made;
+        if fs::symlink_metadata(&self.path).is_ok_and(is_ours)
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "the socket could not be removed");
+        }
+    }
+
+    /// Listens at the path. A socket that nobody listens on any more is replaced.
+    ///
+    /// The socket is made in a directory that only our user may enter, and gets its final name when its mode is set: a mode that is
+    /// set after the socket can be found, or a umask, which all threads share, would let others in for a moment.
+    pub(crate) fn bind(&self) -> anyhow::Result<UnixListener> {
+        let path = &self.path;
+        let parent = path.parent().context("a socket has a directory")?;
+        let private = PrivateDir::make(parent)
+            .with_context(|| format!("cannot make a socket in the directory {}", parent.display()))?;
+        let (socket, old) = (private.0.join("s"), private.0.join("o"));
+        let listener = UnixListener::bind(&socket).map_err(|error| match error.kind() {
+            ErrorKind::InvalidInput => anyhow!("the path {} is too long for a socket", path.display()),
+            _ => anyhow!(error).context(format!("cannot listen on {}", path.display())),
+        })?;
+        fs::set_permissions(&socket, Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)?;
+        let metadata = fs::metadata(&socket)?;
+        // A link, and not a rename, which would replace the socket of another process that was just made.
+        while let Err(error) = fs::hard_link(&socket, path) {
+            if error.kind() != ErrorKind::AlreadyExists {
+                return Err(error).with_context(|| format!("cannot make the socket {}", path.display()));
+            }
+            make_way(path, &old)?;
+        }
+        *self.made.lock() = Some((metadata.dev(), metadata.ino()));
+        Ok(listener)
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// Removes a socket that nobody listens on. It is moved to `old` first and asked again there: what is removed is then what was
+/// asked, and not the socket that another process has made meanwhile.
+fn make_way(path: &Path, old: &Path) -> anyhow::Result<()> {
+    refuse_living(path, path)?;
+    match fs::rename(path, old) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => {
+            return Err(error)
+                .with_context(|| format!("cannot replace the unused socket {}", path.display()));
+        }
+    }
+    if let Err(refusal) = refuse_living(old, path) {
+        fs::hard_link(old, path).with_context(|| format!("{refusal}, and could not be put back"))?;
+        return Err(refusal);
+    }
+    tracing::info!(path = %path.display(), "a socket that nobody listens on is replaced");
+    fs::remove_file(old).with_context(|| format!("cannot remove {}", old.display()))
+}
+
+/// Fails if the file is no socket, or somebody listens on it. `shown` is the name that people know.
+fn refuse_living(path: &Path, shown: &Path) -> anyhow::Result<()> {
+    let shown = shown.display();
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() => {}
+        Ok(_) => bail!("{shown} exists and is not a socket; choose another path"),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).with_context(|| format!("cannot look at {shown}")),
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => bail!("another process listens on {shown}; stop it or choose another path"),
+        Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) => Ok(()),
+        // A listener whose queue is full is alive, and a socket that we may not open is somebody else's.
+        Err(error) => Err(error).with_context(|| format!("cannot tell whether {shown} is in use")),
+    }
+}
+
+/// A directory for our user alone, removed with what is in it. Its name is short, since paths of sockets must be.
+struct PrivateDir(PathBuf);
+
+impl PrivateDir {
+    fn make(parent: &Path) -> io::Result<Self> {
+        let mut attempt = 0;
+        loop {
+            let path = parent.join(format!(".{}.{attempt}", std::process::id()));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Self(path)),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && attempt < TRIES => attempt += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for PrivateDir {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            tracing::warn!(path = %self.0.display(), %error, "a directory could not be removed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_socket_is_its_owners_alone_and_goes_with_its_handle() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = SocketFile::new(&dir.path().join("etcd.sock"));
+        let listener = file.bind().unwrap();
+        assert_eq!(fs::metadata(&file.path).unwrap().mode() & 0o7777, 0o600);
+        assert_eq!(names(dir.path()), ["etcd.sock"], "the private directory is gone");
+        UnixStream::connect(&file.path).unwrap();
+        drop((listener, file));
+        assert!(names(dir.path()).is_empty());
+    }
+
+    #[test]
+    fn a_socket_without_a_listener_is_replaced_and_a_living_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("etcd.sock");
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists(), "a dead socket stays");
+        let first = SocketFile::new(&path);
+        let listener = first.bind().unwrap();
+        let second = SocketFile::new(&path);
+        let refusal = format!("{:#}", second.bind().unwrap_err());
+        assert!(refusal.contains("another process listens on"), "{refusal}");
+        drop(second);
+        UnixStream::connect(&path).unwrap();
+        // A restart of what listened.
+        drop(listener);
+        let again = first.bind().unwrap();
+        UnixStream::connect(&path).unwrap();
+        drop((again, first));
+        assert!(names(dir.path()).is_empty());
+    }
+
+    #[test]
+    fn other_files_stay_and_a_successors_socket_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("etcd.sock");
+        fs::write(&path, "precious").unwrap();
+        let file = SocketFile::new(&path);
+        assert!(file.bind().unwrap_err().to_string().contains("is not a socket"));
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+        fs::remove_file(&path).unwrap();
+        drop(file.bind().unwrap());
+        let successor = SocketFile::new(&path);
+        let _listener = successor.bind().unwrap();
+        drop(file);
+        UnixStream::connect(&path).unwrap();
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_says_why() {
+        let dir = tempfile::tempdir().unwrap();
+        let none = SocketFile::new(&dir.path().join("none/etcd.sock")).bind().unwrap_err();
+        assert!(format!("{none:#}").contains("cannot make a socket in the directory"), "{none:#}");
+        let long = dir.path().join("d".repeat(100));
+        fs::create_dir(&long).unwrap();
+        let long = SocketFile::new(&long.join("etcd.sock")).bind().unwrap_err();
+        assert!(format!("{long:#}").contains("too long for a socket"), "{long:#}");
+    }
+}
