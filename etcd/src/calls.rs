@@ -1,5 +1,6 @@
 //! What is true of every gRPC call whatever its service: which calls there are, how many began and how they ended, and what
-//! is refused before a service sees it. Not a service, and not HTTP's other pages (see `pages`).
+//! is refused before a service sees it; and the access log: a line at INFO for each unary call when it ends, and for each stream
+//! when it begins. Not a service, and not HTTP's other pages (see `pages`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +9,9 @@ use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, Request};
+use tokio::time::Instant;
 use tonic::{Code, Status};
+use tracing::Level;
 
 use crate::error;
 
@@ -85,6 +88,10 @@ struct Count {
 #[derive(Clone, Debug)]
 pub(crate) struct Calls(Arc<[Count]>);
 
+/// When a call began, if its end is to be logged: while nobody reads the log, a call pays for one comparison.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Started(Option<Instant>);
+
 /// A line of [`Calls::counts`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Line {
@@ -122,27 +129,37 @@ impl Calls {
         let Some(at) = Place::of(request.uri().path()) else {
             return infallible(tower::ServiceExt::oneshot(router, request).await);
         };
-        self.began(at);
+        let started = self.began(at);
         let response = match refusal(request.headers()) {
             Some(status) => status.into_http::<Body>(),
             None => recode_oversized(infallible(tower::ServiceExt::oneshot(router, request).await)),
         };
         match response.headers().get("grpc-status") {
-            Some(code) => self.ended(at, Code::from_bytes(code.as_bytes())),
-            None if METHODS[at.0].1 == Kind::Unary => self.ended(at, Code::Ok),
+            Some(code) => self.ended(at, Code::from_bytes(code.as_bytes()), started),
+            None if METHODS[at.0].1 == Kind::Unary => self.ended(at, Code::Ok, started),
             None => {}
         }
         response
     }
 
     /// A call of this method began.
-    pub(crate) fn began(&self, Place(at): Place) {
+    pub(crate) fn began(&self, Place(at): Place) -> Started {
         self.0[at].started.fetch_add(1, Ordering::Relaxed);
+        let (path, kind) = METHODS[at];
+        if kind != Kind::Unary {
+            tracing::info!(path, "stream");
+        }
+        Started(tracing::enabled!(Level::INFO).then(Instant::now))
     }
 
     /// It was answered.
-    pub(crate) fn ended(&self, Place(at): Place, code: Code) {
+    pub(crate) fn ended(&self, Place(at): Place, code: Code, Started(began): Started) {
         self.0[at].handled[code as usize].fetch_add(1, Ordering::Relaxed);
+        if let Some(began) = began {
+            let (path, grpc_code, ms) =
+                (METHODS[at].0, code as i32, began.elapsed().as_micros() as f64 / 1e3);
+            tracing::info!(path, grpc_code, ms, "request");
+        }
     }
 
     /// What was counted so far, zeros left out.

@@ -103,3 +103,18 @@ fn an_etcd_port_for_every_local_user_beside_an_apiserver_is_warned_of() {
     assert!(log.contains("Secrets included") && log.contains("unix:///path/to.sock"), "{log}");
     assert!(server.terminate().success());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_of_the_etcd_api_are_in_the_access_log_if_it_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("etcd.sock");
+    let url = format!("unix://{}", socket.display());
+    let args =
+        ["RUST_LOG=info", SERVER, "--listen", "127.0.0.1:0", "--in-memory", "--components", "apiserver"];
+    let server = Launch::new("env", dir.path()).args(&args).args(&["--etcd-listen", &url]).start().unwrap();
+    assert!(keys(&socket).await.unwrap() > 0);
+    assert!(server.terminate().success());
+    let log = std::fs::read_to_string(dir.path().join("server.log")).unwrap();
+    let line = log.lines().find(|line| line.contains("/etcdserverpb.KV/Range"));
+    assert!(line.is_some_and(|line| line.contains("grpc_code=0") && line.contains("ms=")), "{log}");
+}

@@ -33,7 +33,7 @@ use super::opening::{Opened, Opening};
 use super::outbox::{Outbox, Pumped, Refusable};
 use super::stream::{Block, Part, Request, Stream, Tail};
 use super::watch;
-use crate::calls::Place;
+use crate::calls::{Place, Started};
 use crate::codec::Answer;
 use crate::connection::Service;
 use crate::error::TOO_MANY_REQUESTS;
@@ -328,35 +328,37 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
         if self.stop.is_none() || self.streams.len() >= limits::STREAMS {
             return self.cut(id, Reason::RefusedStream);
         }
+        let mut started = Started::default();
         let request = match opening.finish() {
             Opened::Call(method) => {
-                self.service.calls.began(method.place());
+                started = self.service.calls.began(method.place());
                 if !complete {
                     self.incomplete.insert(id, Instant::now());
                 }
                 Request::Call(method, BytesMut::new(), None)
             }
             Opened::Watch => {
-                Place::of(watch::PATH).inspect(|place| self.service.calls.began(*place));
+                Place::of(watch::PATH).map(|place| self.service.calls.began(place));
                 Request::Other(watch::open(self.service.node.clone(), complete, id, &self.parts.0))
             }
             Opened::Other(request) => {
                 Request::Other(Bridge::open(&self.service, *request, complete, id, &self.parts.0))
             }
             Opened::Refused(method, status) => {
-                self.service.calls.began(method.place());
-                self.begin(id, Request::Taken, complete);
+                let started = self.service.calls.began(method.place());
+                self.begin(id, Request::Taken, complete, started);
                 self.answer(id, method, Err(status));
                 return Ok(());
             }
             Opened::Bad => return self.cut(id, Reason::Protocol),
         };
-        self.begin(id, request, complete);
+        self.begin(id, request, complete, started);
         if complete { self.body(id, Bytes::new(), true) } else { Ok(()) }
     }
 
-    fn begin(&mut self, id: u32, request: Request, complete: bool) {
-        self.streams.insert(id, Stream::new(request, complete, self.outbox.initial));
+    fn begin(&mut self, id: u32, request: Request, complete: bool, started: Started) {
+        let stream = Stream::new(request, complete, self.outbox.initial);
+        self.streams.insert(id, Stream { started, ..stream });
     }
 
     /// Nothing in them matters, but they end the body.
@@ -466,7 +468,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Connection<T> {
             let refusable = if method == Method::Range { Refusable::Yes } else { Refusable::No };
             self.outbox.answer(id, stream, &Answer { header, result: &result }, refusable)
         });
-        self.service.calls.ended(method.place(), pumped.as_ref().map_or_else(Status::code, |_| Code::Ok));
+        let code = pumped.as_ref().map_or_else(Status::code, |_| Code::Ok);
+        let started = self.streams.get(&id).map_or_else(Started::default, |stream| stream.started);
+        self.service.calls.ended(method.place(), code, started);
         match pumped {
             Ok(pumped) => self.pumped(id, pumped),
             Err(status) => self.refuse(id, status),

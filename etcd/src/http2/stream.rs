@@ -10,6 +10,7 @@ use tonic::Status;
 use super::bridge::Bridge;
 use super::budget::Held;
 use super::call::Method;
+use crate::calls::Started;
 
 /// See the module.
 pub(super) struct Stream {
@@ -22,6 +23,8 @@ pub(super) struct Stream {
     pub(super) waiting: VecDeque<Part>,
     /// It has its turn when there is room on the connection.
     pub(super) in_turn: bool,
+    /// For the access log.
+    pub(super) started: Started,
 }
 
 /// Headers that go on in further frames.
@@ -73,6 +76,13 @@ pub(super) enum Tail {
 
 impl Stream {
     pub(super) fn new(request: Request, complete: bool, window: i64) -> Self {
-        Self { request, complete, window, waiting: VecDeque::new(), in_turn: false }
+        Self {
+            request,
+            complete,
+            window,
+            waiting: VecDeque::new(),
+            in_turn: false,
+            started: Started::default(),
+        }
     }
 }
