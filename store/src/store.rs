@@ -19,9 +19,9 @@ use crate::metrics::MetricsSnapshot;
 use crate::request::{Answer, Request};
 use crate::watch::{WatchRequest, Watcher};
 use crate::{
-    Alarm, Config, Delete, HashKv, KeyRange, KeyValue, LEASE_TTL_MAX_SECONDS, LeaseId, NoSpaceReason, Op,
-    OpResult, Range, RangeResult, Revision, SnapshotError, SnapshotInfo, StoreSize, StoreStatus, Txn,
-    TxnResult, recover, txn,
+    Alarm, Config, DamagedRecord, Delete, HashKv, KeyRange, KeyValue, LEASE_TTL_MAX_SECONDS, LeaseId,
+    NoSpaceReason, Op, OpResult, Range, RangeResult, Revision, SnapshotError, SnapshotInfo, StoreSize,
+    StoreStatus, Txn, TxnResult, recover, txn,
 };
 
 /// A handle on an open store. Cheap to clone; the store closes when the last handle is dropped, or by [`Store::close`].
@@ -77,7 +77,6 @@ impl Store {
     fn start(driver: Driver) -> Self {
         let driver = Arc::new(driver);
         tokio::spawn(crate::lease::expire::run(driver.core().clone(), Arc::downgrade(&driver)));
-        tokio::spawn(crate::damage::run(driver.core().clone(), Arc::downgrade(&driver)));
         tokio::spawn(crate::release::run(driver.core().limits.clone(), Arc::downgrade(&driver)));
         Self { driver }
     }
@@ -311,6 +310,12 @@ impl Store {
         }
     }
 
+    /// The stored records that are damaged and of which no copy is left, by revision; empty if all is well. At most a few
+    /// thousand are listed.
+    pub fn damage(&self) -> Vec<DamagedRecord> {
+        self.driver.core().healing.damage()
+    }
+
     /// Why the history engine is given nothing more, if it failed. Nothing is lost and everything is served, but the log grows,
     /// and at [`crate::Limits::log_budget_bytes`] the store stops: see to the disk and open the store again before that.
     pub fn engine_failure(&self) -> Option<String> {
@@ -343,6 +348,8 @@ impl Store {
             events_pending,
             pending_bytes: core.usage.pending(),
             engine_failed: u64::from(core.chores.failure().is_some()),
+            records_healed: core.healing.healed.get(),
+            records_damaged: core.healing.damaged(),
             ..core.metrics.snapshot()
         }
     }
