@@ -61,6 +61,7 @@ mod status;
 #[cfg(test)]
 mod stepped;
 mod store;
+mod tasks;
 mod threads;
 mod txn;
 mod view;

@@ -267,7 +267,10 @@ impl Writer {
         let revision = self.revision;
         if self.core.leases.renew(id, now).is_none() && self.core.leases.deadline(id).is_some() {
             self.expire(id, now)?;
-            return Err(LeaseError::NotFound(id));
+            if !self.leases.contains(id) {
+                return Err(LeaseError::NotFound(id));
+            }
+            // Another renewal came between the two looks at the clock: the lease lives.
         }
         Ok(LeaseRenewed { ttl, revision })
     }

@@ -243,3 +243,45 @@ fn a_keep_alive_is_never_ahead_of_the_revocation_that_follows_it() {
         }
     });
 }
+
+/// The tasks of a store ended with the runtime that had opened it: leases then lived for ever.
+#[test]
+fn leases_end_also_when_the_runtime_that_opened_the_store_is_gone() {
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let first = runtime();
+    let opened = first.block_on(async {
+        let store = store().await;
+        store.lease_grant(10, ID).await.unwrap();
+        attach(&store, "k", ID).await;
+        store
+    });
+    drop(first);
+    runtime().block_on(async {
+        assert_eq!(keys(&opened), [b"k"]);
+        for _ in 0..2 {
+            opened.lease_grant(10, LeaseId(10)).await.unwrap();
+            attach(&opened, "other", LeaseId(10)).await;
+            sleep(Duration::from_secs(60)).await;
+            assert_eq!(keys(&opened), Vec::<Vec<u8>>::new());
+        }
+    });
+}
+
+/// Its grant began to count when it was asked for, and the renewal that was answered meanwhile was forgotten.
+#[test]
+fn a_renewal_that_overtakes_the_grant_counts_from_its_answer() {
+    block_on(async {
+        let disk = Arc::new(SimDisk::default());
+        let store = Store::open_stepped(disk, &tiny(Config::durable("/d"), 0), &Rng::seeded(1)).unwrap();
+        let grant = Request::Grant { id: ID, ttl: 10, now: Instant::now() };
+        let granted = store.driver().evaluate_group(vec![grant]).unwrap();
+        tokio::time::advance(Duration::from_secs(8)).await;
+        assert_eq!(store.lease_keep_alive(ID).await.unwrap().ttl, 10);
+        drop(granted);
+        sleep(Duration::from_secs(9)).await;
+        assert_eq!(store.leases().await.unwrap(), [ID], "it lives ten seconds from the renewal on");
+        sleep(Duration::from_secs(2)).await;
+        assert_eq!(store.leases().await.unwrap(), []);
+    });
+}
