@@ -13,7 +13,8 @@ pub struct Limits {
     pub request_bytes: usize,
     /// Bytes of the changes that the deletions of one transaction make, and of a group of requests: what is logged, published and
     /// delivered in one piece, and held in memory several times on the way. A transaction that would delete more (at 64 MiB, about
-    /// half a million keys) is refused as too large, as etcd refuses requests that are: delete smaller ranges.
+    /// half a million keys) is refused as too large, as etcd refuses requests that are: delete smaller ranges. The keys of a lease that
+    /// ends are deleted in several revisions then.
     pub commit_bytes: usize,
     /// Requests that wait for the writer. At the bound a request is refused as busy, so that memory stays bounded when
     /// the disk stalls.

@@ -254,10 +254,17 @@ impl Store {
     }
 
     /// Ends a lease and deletes its keys in one revision, which is returned (the current one if it had no keys).
+    ///
+    /// Keys whose deletions are more than [`crate::Limits::commit_bytes`] go in several revisions, in the order of the keys; the
+    /// last one is returned. Meanwhile the lease can neither be renewed nor get keys. If the future is dropped or the store
+    /// crashes half-way, the rest goes when the lease's time is over. What expires goes in the same way.
     pub async fn lease_revoke(&self, id: LeaseId) -> Result<Revision, LeaseError> {
-        match self.submit(Request::Revoke(id), 0).await? {
-            Answer::Revoke(result) => result,
-            other => unreachable!("a lease revocation was answered with {other:?}"),
+        loop {
+            match self.submit(Request::Revoke(id), 0).await? {
+                Answer::Revoke(result) => return result,
+                Answer::RevokedInPart => {}
+                other => unreachable!("a lease revocation was answered with {other:?}"),
+            }
         }
     }
 

@@ -285,3 +285,60 @@ fn a_renewal_that_overtakes_the_grant_counts_from_its_answer() {
         assert_eq!(store.leases().await.unwrap(), []);
     });
 }
+
+/// All keys of a lease went in one commit, whatever its size.
+#[test]
+fn a_lease_with_more_keys_than_a_commit_holds_ends_in_several_revisions() {
+    let mut config = Config::memory();
+    config.limits.commit_bytes = 10 * (crate::event::Event::COST + 8);
+    block_on(async {
+        for revoke in [true, false] {
+            let store = Store::open(config.clone(), Nondet::simulated(1)).await.unwrap();
+            store.lease_grant(10, ID).await.unwrap();
+            for at in 0..95 {
+                let put = Put { lease: ID, ..Put::new(format!("key {at:04}"), "v") };
+                store.txn(Txn::of(vec![Op::Put(put)])).await.unwrap();
+            }
+            store.put("stays", "v").await.unwrap();
+            let before = store.revision();
+            let mut watcher = store.watch(WatchRequest::new(KeyRange::all())).unwrap();
+            if revoke {
+                assert_eq!(store.lease_revoke(ID).await.unwrap(), store.revision());
+            } else {
+                sleep(Duration::from_secs(11)).await;
+            }
+            assert_eq!((store.revision().0 - before.0, keys(&store)), (10, vec![b"stays".to_vec()]));
+            let mut deleted = Vec::new();
+            while let Some(Ok(batch)) = watcher.try_next() {
+                assert!(batch.events.len() <= 10, "a commit is bounded");
+                deleted.extend(batch.events.iter().map(|event| event.key().to_vec()));
+            }
+            assert_eq!((deleted.len(), deleted.is_sorted()), (95, true));
+            let metrics = store.metrics();
+            assert_eq!((metrics.leases_revoked, metrics.leases_expired), (1, u64::from(!revoke)));
+            assert_eq!(store.lease_keep_alive(ID).await, Err(LeaseError::NotFound(ID)));
+        }
+    });
+}
+
+#[test]
+fn a_lease_whose_end_has_begun_gets_no_keys_and_no_time() {
+    let mut config = Config::memory();
+    config.limits.commit_bytes = 1;
+    block_on(async {
+        let store = Store::open(config, Nondet::simulated(1)).await.unwrap();
+        store.lease_grant(10, ID).await.unwrap();
+        for key in ["a", "b", "c", "d"] {
+            attach(&store, key, ID).await;
+        }
+        let part = store.driver().submit(Request::Revoke(ID), 0).await.unwrap();
+        assert!(matches!(part, Answer::RevokedInPart));
+        let put = Op::Put(Put { lease: ID, ..Put::new("e", "v") });
+        assert_eq!(store.txn(Txn::of(vec![put])).await, Err(TxnError::LeaseNotFound(ID)));
+        assert_eq!(store.lease_keep_alive(ID).await, Err(LeaseError::NotFound(ID)));
+        assert_eq!(store.lease_grant(10, ID).await, Err(LeaseError::Exists(ID)));
+        // Nobody asks any more: its time ends it.
+        sleep(Duration::from_secs(11)).await;
+        assert_eq!((keys(&store).len(), store.leases().await.unwrap()), (0, vec![]));
+    });
+}
