@@ -14,7 +14,7 @@ use crate::commit::{Commit, LeaseChange};
 use crate::compact::Sweeper;
 use crate::core::Core;
 use crate::disk::Disk;
-use crate::engine::EngineError;
+use crate::engine::{EngineError, Scrubbed, Tidied};
 use crate::manifest;
 use crate::pace;
 use crate::room::{Room, is_full};
@@ -44,6 +44,10 @@ pub(crate) struct Background {
     untrusted: bool,
     /// See [`Background::take_backlog`].
     backlog: Vec<Arc<Commit>>,
+    /// When the engine's files are read on, in search of damage.
+    next_scrub: Instant,
+    /// When the pass through the files that is under way began.
+    scrub_began: Instant,
 }
 
 /// How far the engine is.
@@ -105,7 +109,12 @@ impl Background {
         let mut sweeper = Sweeper::new(Revision(manifest.swept));
         sweeper.want(fed.compacted);
         let leases = leases.into_iter().collect();
+        // Opening has read everything.
+        let scrub_began = Instant::now();
+        let next_scrub = scrub_began + core.limits.scrub_interval;
         Self {
+            next_scrub,
+            scrub_began,
             core,
             disk,
             dir,
@@ -250,6 +259,9 @@ impl Background {
 
     /// One bounded step of what is not urgent; says whether there is more to do.
     pub(crate) fn work(&mut self) -> Result<bool, EngineError> {
+        if !self.core.healing.confine()? {
+            self.core.cannot_confine();
+        }
         match self.sweep() {
             Err(error) if error.is_full() => return Ok(self.core.ran_out() || self.make_room()?),
             Err(error) => return Err(error),
@@ -261,15 +273,25 @@ impl Background {
         }
         let wish = self.core.chores.wanted();
         match (self.core.engine.tidy(), wish) {
-            (Ok(true), _) => {
+            (Ok(Tidied::More), _) => {
                 if self.core.is_short() {
                     // What was copied stands there twice until then.
                     self.forget_old_states()?;
                 }
                 return Ok(true);
             }
-            (Ok(false), None) => return self.release(),
-            (Ok(false), Some(wish)) => {
+            (Ok(Tidied::Damaged(_)), wish) => {
+                self.core.cannot_confine();
+                let reason = "stored data is damaged".to_owned();
+                wish.into_iter().for_each(|wish| self.core.chores.answer(wish, Err(reason.clone())));
+            }
+            (Ok(Tidied::Idle), None) if self.core.healing.take_unsealed() => {
+                // A crash would bring the damage back.
+                self.seal()?;
+                return Ok(true);
+            }
+            (Ok(Tidied::Idle), None) => return self.release(),
+            (Ok(Tidied::Idle), Some(wish)) => {
                 self.forget_old_states()?;
                 self.core.chores.answer(wish, Ok(()));
             }
@@ -283,6 +305,54 @@ impl Background {
             }
         }
         Ok(false)
+    }
+
+    /// When [`Background::scrub`] has something to do.
+    pub(crate) fn next_scrub(&self) -> Instant {
+        self.next_scrub
+    }
+
+    /// Reads the engine's files on, if it is time for it, at a rate at which a pass takes [`crate::Limits::scrub_pass`], and one
+    /// of little data rests for the remainder of that; says whether damage was found, which is dealt with next.
+    pub(crate) fn scrub(&mut self) -> Result<bool, EngineError> {
+        let now = Instant::now();
+        if now < self.next_scrub {
+            return Ok(false);
+        }
+        let limits = &self.core.limits;
+        let bytes = pace::scrub_bytes(limits, self.core.engine.size().allocated);
+        let scrubbed = self.core.engine.scrub(bytes).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the engine's files cannot be searched for damage; this is tried again");
+            Scrubbed::default()
+        });
+        if scrubbed.damaged {
+            // Where there is some, there may be more, and copies do not stay for ever.
+            return Ok(true);
+        }
+        self.next_scrub = now + limits.scrub_interval;
+        if scrubbed.complete {
+            self.next_scrub = self.next_scrub.max(self.scrub_began + limits.scrub_pass);
+            self.scrub_began = self.next_scrub;
+        }
+        Ok(false)
+    }
+
+    /// Before the last checkpoint: deals with damage that is known, so that the next start does not meet it.
+    pub(crate) fn settle_damage(&mut self) -> Result<(), EngineError> {
+        /// Files that are copied at most: a close must not take for ever.
+        const FILES: usize = 64;
+        if !self.core.healing.confine()? {
+            self.core.cannot_confine();
+        }
+        if !self.core.healing.take_unsealed() {
+            return Ok(());
+        }
+        for _ in 0..FILES {
+            if self.core.engine.tidy()? != Tidied::More {
+                break;
+            }
+        }
+        self.seal()
     }
 
     /// One step of removing what was compacted.

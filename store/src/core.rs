@@ -69,7 +69,7 @@ pub(crate) struct Core {
     /// The engine has every revision up to this one.
     stored: AtomicI64,
     state: AtomicU8,
-    /// Somebody read damaged data, and no alarm was raised yet.
+    /// Damage was met that could not be confined, and no alarm was raised yet.
     damaged: AtomicBool,
     /// Whose turn it is to hand out what was published.
     delivering: Mutex<()>,
@@ -100,8 +100,8 @@ const FAILED: u8 = 2;
 impl Core {
     pub(crate) fn new(visible: Visible, engine: Arc<dyn Engine>, cluster: u64, limits: Limits) -> Self {
         let revision = visible.revision;
-        let healing = Arc::new(Healing::new(engine));
         let feed = Arc::new(Feed::new(limits.feed_batch_bytes, limits.feed_bytes));
+        let healing = Arc::new(Healing::new(engine, feed.clone()));
         Self {
             hub: Hub::new(revision, &limits),
             visible: RwLock::new(visible),
@@ -186,6 +186,11 @@ impl Core {
         self.visible.read()
     }
 
+    /// The same for a thread that may hold it already.
+    pub(crate) fn visible_again(&self) -> parking_lot::RwLockReadGuard<'_, Visible> {
+        self.visible.read_recursive()
+    }
+
     pub(crate) fn visible_mut(&self) -> parking_lot::RwLockWriteGuard<'_, Visible> {
         self.visible.write()
     }
@@ -209,7 +214,6 @@ impl Core {
         self.refuse();
         self.hub.end(Ending::Closed);
         self.leases.changed.notify_one();
-        self.healing.lost.notify_one();
         self.chores.ring();
     }
 
@@ -220,16 +224,20 @@ impl Core {
         }
         self.hub.end(Ending::Failed);
         self.leases.changed.notify_one();
-        self.healing.lost.notify_one();
         self.chores.ring();
     }
 
-    /// Notes what reading from the engine met. If that was damage, the background raises the alarm.
+    /// Notes what reading from the engine met. If that was damage to more than single records, the background raises the alarm.
     pub(crate) fn met(&self, error: &EngineError) {
-        if matches!(error, EngineError::Damaged(_) | EngineError::Corrupt(_)) {
-            self.damaged.store(true, Ordering::Release);
-            self.feed.nudge();
+        if matches!(error, EngineError::Corrupt(_)) {
+            self.cannot_confine();
         }
+    }
+
+    /// There is damage that cannot be confined to single records: the background raises the alarm.
+    pub(crate) fn cannot_confine(&self) {
+        self.damaged.store(true, Ordering::Release);
+        self.feed.nudge();
     }
 
     /// Whether damage was met since the last time this was asked.

@@ -49,8 +49,8 @@ pub enum OpenError {
     },
     /// The history engine cannot be used and the log no longer reaches back far enough to rebuild it.
     #[error(
-        "the history engine in {} cannot be used ({detail}) and the log begins too late to rebuild it: \
-         restore from a backup", dir.display()
+        "the history engine in {} cannot be used ({detail}) and the log begins too late to rebuild it: restore from a \
+         backup, or save what can be read with `kstore-server store salvage FILE` and restore that", dir.display()
     )]
     EngineLost {
         /// The engine's directory.
@@ -133,8 +133,10 @@ pub enum RangeError {
         /// Where the store is.
         current: Revision,
     },
-    /// A stored version did not check when it was read back. It is not served.
-    #[error("a stored version of revision {revision} is damaged")]
+    /// A stored version did not check when it was read back, and no copy of it is left. It is not served; everything else is.
+    #[error(
+        "a stored version of revision {revision} is damaged and no copy of it is left: read at another revision;          compacting past its key's next version ends this"
+    )]
     Damaged {
         /// The revision of the version.
         revision: Revision,
@@ -202,8 +204,10 @@ pub enum WatchError {
         /// The oldest revision a watch can start at.
         compacted: Revision,
     },
-    /// A stored event did not check when it was read back.
-    #[error("a stored event of revision {revision} is damaged")]
+    /// A stored event did not check when it was read back, and no copy of it is left: list, and watch from there.
+    #[error(
+        "a stored event of revision {revision} is damaged and no copy of it is left: list, and watch from there"
+    )]
     Damaged {
         /// The revision.
         revision: Revision,

@@ -67,13 +67,13 @@ impl Keeper {
         self.backlog_bytes += work.commits.iter().map(|commit| commit.cost() as u64).sum::<u64>();
         self.backlog.extend(work.commits);
         self.prepare |= work.prepare;
-        if self.core.damage_was_met() {
-            self.alarm_change = Some(AlarmChange::Raise(Alarm::Corrupt));
-        }
         let wait = match self.retry {
             Some(retry) if !work.closed && Instant::now() < retry => Wait::Until(retry),
             Some(_) | None => self.attempt(work.closed),
         };
+        if self.core.damage_was_met() {
+            self.alarm_change = Some(AlarmChange::Raise(Alarm::Corrupt));
+        }
         if self.alarm_change.is_none() {
             self.alarm_change = self.core.room().and_then(Room::take_wish);
         }
@@ -127,7 +127,10 @@ impl Keeper {
         }
         match self.try_work(last) {
             Ok(true) => Wait::Not,
-            Ok(false) => self.retry.map_or(Wait::Long, Wait::Until),
+            Ok(false) => {
+                let scrub = self.background.next_scrub();
+                Wait::Until(self.retry.map_or(scrub, |retry| retry.min(scrub)))
+            }
             Err(error) => {
                 self.refused(&error, "the history engine refuses");
                 self.retry.map_or(Wait::Long, Wait::Until)
@@ -140,10 +143,11 @@ impl Keeper {
         self.backlog.clear();
         self.backlog_bytes = 0;
         if last {
+            self.background.settle_damage()?;
             return self.background.checkpoint().map(|()| false);
         }
         self.background.checkpoint_if_due()?;
-        self.background.work()
+        Ok(self.background.work()? || self.background.scrub()?)
     }
 
     /// The next log file is not needed yet: until it is, the log stays in the one it has.

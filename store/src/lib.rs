@@ -49,6 +49,7 @@ mod queue;
 mod quota;
 mod range;
 mod rebuild;
+mod recall;
 mod recover;
 mod release;
 mod request;
@@ -60,6 +61,7 @@ mod status;
 #[cfg(test)]
 mod stepped;
 mod store;
+mod tasks;
 mod threads;
 mod txn;
 mod view;
@@ -70,6 +72,7 @@ mod writer;
 
 pub use alarm::{Alarm, NoSpaceReason};
 pub use config::{Config, Durability, EngineKind};
+pub use damage::DamagedRecord;
 pub use error::{
     AlarmError, CompactError, DefragmentError, LeaseError, OpenError, RangeError, Stopped, TxnError,
     WatchError,

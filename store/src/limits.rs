@@ -13,7 +13,8 @@ pub struct Limits {
     pub request_bytes: usize,
     /// Bytes of the changes that the deletions of one transaction make, and of a group of requests: what is logged, published and
     /// delivered in one piece, and held in memory several times on the way. A transaction that would delete more (at 64 MiB, about
-    /// half a million keys) is refused as too large, as etcd refuses requests that are: delete smaller ranges.
+    /// half a million keys) is refused as too large, as etcd refuses requests that are: delete smaller ranges. The keys of a lease that
+    /// ends are deleted in several revisions then.
     pub commit_bytes: usize,
     /// Requests that wait for the writer. At the bound a request is refused as busy, so that memory stays bounded when
     /// the disk stalls.
@@ -68,6 +69,12 @@ pub struct Limits {
     /// Size of a file that keeps space in reserve, to be let go of when the file system is full, so that deletions,
     /// compaction and a checkpoint can finish. Zero keeps none.
     pub reserve_bytes: u64,
+    /// How often the engine's files are read on in search of damage, while a copy may still be there.
+    pub scrub_interval: Duration,
+    /// Bytes that are read then at least; more if a pass would take longer than [`Limits::scrub_pass`].
+    pub scrub_bytes: u64,
+    /// How long a pass through all files takes at most, and how long after its beginning the next one begins at the earliest.
+    pub scrub_pass: Duration,
     /// Leases that may exist. They live in memory and in every checkpoint.
     pub leases: usize,
     /// The smallest time a lease may ask for; less is raised to it. etcd's floor with its default election timeout.
@@ -106,6 +113,9 @@ impl Default for Limits {
             quota_bytes: Some(2 << 30),
             disk_free_bytes: 256 << 20,
             reserve_bytes: 64 << 20,
+            scrub_interval: Duration::from_secs(60),
+            scrub_bytes: 1 << 20,
+            scrub_pass: Duration::from_secs(24 * 60 * 60),
             leases: 1_000_000,
             lease_ttl_min: Duration::from_secs(2),
         }
@@ -129,6 +139,7 @@ impl Limits {
             ("feed_bytes", self.feed_bytes == 0),
             ("engine_retry", self.engine_retry.is_zero()),
             ("log_idle", self.log_idle.is_zero()),
+            ("scrub_interval", self.scrub_interval.is_zero()),
         ];
         match bounds.into_iter().find(|(_, is_zero)| *is_zero) {
             Some((name, _)) => Err(OpenError::Limit { name }),

@@ -36,6 +36,10 @@ macro_rules! counters {
             pub pending_bytes: u64,
             /// Gauge: 1 if the engine failed and is given nothing more (see [`crate::Store::engine_failure`]), else 0.
             pub engine_failed: u64,
+            /// Damaged records of the history that were put right from a copy.
+            pub records_healed: u64,
+            /// Gauge: damaged records of which no copy is left (see [`crate::Store::damage`]).
+            pub records_damaged: u64,
         }
 
         impl Metrics {
@@ -102,7 +106,7 @@ impl Counter {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
-    fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -21,9 +21,24 @@ pub(crate) fn is_worth_sealing(limits: &Limits, live: u64, retired: u64) -> bool
     retired > checkpoint_bytes(limits, live)
 }
 
+/// Bytes of the engine's files that are searched for damage at once, if there are so many in all.
+pub(crate) fn scrub_bytes(limits: &Limits, allocated: u64) -> u64 {
+    let turns = limits.scrub_pass.as_millis() / limits.scrub_interval.as_millis().max(1);
+    let share = u128::from(allocated) / turns.max(1) + 1;
+    u64::try_from(share).unwrap_or(u64::MAX).max(limits.scrub_bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pass_through_the_files_takes_no_longer_than_its_bound() {
+        let limits = Limits::default();
+        assert_eq!(scrub_bytes(&limits, 1 << 20), limits.scrub_bytes);
+        let (bytes, turns) = (100 << 30, limits.scrub_pass.as_secs() / limits.scrub_interval.as_secs());
+        assert!(scrub_bytes(&limits, bytes) * turns >= bytes);
+    }
 
     #[test]
     fn log_and_waste_follow_what_is_wanted_between_bounds() {

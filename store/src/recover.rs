@@ -1,6 +1,7 @@
 //! Opening a store: from nothing, or from what the last one left. Manifest, engine, log, in this order; each step can be
 //! repeated if a crash interrupts it.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -174,6 +175,7 @@ fn try_recover(
     let State { manifest, core, leases, replayed, backlog } = state;
     let core = Arc::new(core);
     core.set_log(segments.clone());
+    core.healing.set_memory(Arc::downgrade(&core));
     let wal = Wal::begin(segments.clone(), manifest.cluster, rng.fork("wal"), &replayed, &config.limits);
     let wal = wal.map_err(io(&wal_dir))?;
     let now = Instant::now();
@@ -361,7 +363,9 @@ impl Site<'_> {
             (Some(open), _) => open(token)?,
             (None, EngineKind::Segments) => {
                 let disk = self.disk.clone();
-                return Ok(Arc::new(SegmentsEngine::open_reading(disk, self.dir, token, limits, reader)?));
+                let find = |key| wal::find(self.segments, &BTreeSet::from([key])).remove(&key);
+                let opened = SegmentsEngine::open_reading(disk, self.dir, token, limits, &find, reader)?;
+                return Ok(Arc::new(opened));
             }
             (None, EngineKind::Sled) => Arc::new(SledEngine::open(&self.dir.join("sled"), token)?),
             (None, EngineKind::Memory) => Arc::new(MemoryEngine::default()),

@@ -38,6 +38,8 @@ pub(crate) enum Answer {
     Grant(Result<LeaseGranted, LeaseError>),
     /// Also to `Expire`.
     Revoke(Result<Revision, LeaseError>),
+    /// The lease has more keys than one commit may delete. Some are deleted; asking again deletes the next ones.
+    RevokedInPart,
     KeepAlive(Result<LeaseRenewed, LeaseError>),
     /// Time to live and keys.
     Inspect(Result<(i64, Vec<Bytes>, Revision), LeaseError>),

@@ -16,18 +16,20 @@ use crate::error::{
 };
 use crate::lease::{LeaseGranted, LeaseRenewed, LeaseStatus};
 use crate::metrics::MetricsSnapshot;
-use crate::request::{Answer, Request};
+use crate::request::{Answer, Refused, Request};
+use crate::tasks::Tasks;
 use crate::watch::{WatchRequest, Watcher};
 use crate::{
-    Alarm, Config, Delete, HashKv, KeyRange, KeyValue, LEASE_TTL_MAX_SECONDS, LeaseId, NoSpaceReason, Op,
-    OpResult, Range, RangeResult, Revision, SnapshotError, SnapshotInfo, StoreSize, StoreStatus, Txn,
-    TxnResult, recover, txn,
+    Alarm, Config, DamagedRecord, Delete, HashKv, KeyRange, KeyValue, LEASE_TTL_MAX_SECONDS, LeaseId,
+    NoSpaceReason, Op, OpResult, Range, RangeResult, Revision, SnapshotError, SnapshotInfo, StoreSize,
+    StoreStatus, Txn, TxnResult, recover, txn,
 };
 
 /// A handle on an open store. Cheap to clone; the store closes when the last handle is dropped, or by [`Store::close`].
 #[derive(Clone)]
 pub struct Store {
     driver: Arc<Driver>,
+    tasks: Arc<Tasks>,
 }
 
 impl std::fmt::Debug for Store {
@@ -38,7 +40,8 @@ impl std::fmt::Debug for Store {
 
 impl Store {
     /// Opens the store that `config` describes, making it if the directory is empty. On return it is recovered, locked
-    /// against other processes, and serves. Call it inside a tokio runtime: leases expire on its timer.
+    /// against other processes, and serves. Call it inside a tokio runtime: leases expire on its timer. When that runtime ends
+    /// before the store, they do on the timer of the next one in which the store is asked to read, watch or change something.
     pub async fn open(config: Config, nondet: Nondet) -> Result<Self, OpenError> {
         Ok(Self::start(recover::open(config, &nondet)?))
     }
@@ -75,11 +78,21 @@ impl Store {
     }
 
     fn start(driver: Driver) -> Self {
-        let driver = Arc::new(driver);
-        tokio::spawn(crate::lease::expire::run(driver.core().clone(), Arc::downgrade(&driver)));
-        tokio::spawn(crate::damage::run(driver.core().clone(), Arc::downgrade(&driver)));
-        tokio::spawn(crate::release::run(driver.core().limits.clone(), Arc::downgrade(&driver)));
-        Self { driver }
+        let store = Self { driver: Arc::new(driver), tasks: Arc::default() };
+        store.keep_tasks();
+        store
+    }
+
+    /// Starts the tasks of the store in the caller's runtime, if they do not run: the runtime that had them may be gone.
+    fn keep_tasks(&self) {
+        let driver = &self.driver;
+        self.tasks.expiry.keep(|| crate::lease::expire::run(driver.core().clone(), Arc::downgrade(driver)));
+        self.tasks.release.keep(|| crate::release::run(driver.core().limits.clone(), Arc::downgrade(driver)));
+    }
+
+    async fn submit(&self, request: Request, bytes: usize) -> Result<Answer, Refused> {
+        self.keep_tasks();
+        self.driver.submit(request, bytes).await
     }
 
     #[cfg(test)]
@@ -99,6 +112,7 @@ impl Store {
 
     /// Reads keys at one revision. Never waits for a writer or the disk, except to fetch old versions.
     pub fn range(&self, request: &Range) -> Result<RangeResult, RangeError> {
+        self.keep_tasks();
         self.driver.core().range(request)
     }
 
@@ -106,7 +120,7 @@ impl Store {
     /// take the transaction back.
     pub async fn txn(&self, txn: Txn) -> Result<TxnResult, TxnError> {
         let bytes = txn::check::check(&txn, &self.driver.core().limits)?;
-        match self.driver.submit(Request::Txn(txn), bytes).await? {
+        match self.submit(Request::Txn(txn), bytes).await? {
             Answer::Txn(result) => result,
             other => unreachable!("a transaction was answered with {other:?}"),
         }
@@ -157,13 +171,14 @@ impl Store {
     /// Begins a watch. Everything from its start on is delivered, in order, once, whole revisions at a time; a start that
     /// has been compacted is reported by the first [`Watcher::next`].
     pub fn watch(&self, request: WatchRequest) -> Result<Watcher, WatchError> {
+        self.keep_tasks();
         Watcher::new(self.driver.core().clone(), request)
     }
 
     /// Gives up what only reads below `revision` could see. Takes effect for reads and watches on return; space comes back
     /// in the background.
     pub async fn compact(&self, revision: Revision) -> Result<(), CompactError> {
-        match self.driver.submit(Request::Compact(revision), 0).await? {
+        match self.submit(Request::Compact(revision), 0).await? {
             Answer::Compact(result) => result,
             other => unreachable!("a compaction was answered with {other:?}"),
         }
@@ -226,7 +241,7 @@ impl Store {
         }
         let core = self.driver.core();
         let ttl = ttl.max(core.limits.lease_ttl_min.as_secs() as i64);
-        match self.driver.submit(Request::Grant { id, ttl, now: Instant::now() }, 0).await? {
+        match self.submit(Request::Grant { id, ttl, now: Instant::now() }, 0).await? {
             Answer::Grant(result) => {
                 // Counted from the answer, not from the question: a lease never ends early.
                 if let Ok(granted) = &result {
@@ -239,10 +254,17 @@ impl Store {
     }
 
     /// Ends a lease and deletes its keys in one revision, which is returned (the current one if it had no keys).
+    ///
+    /// Keys whose deletions are more than [`crate::Limits::commit_bytes`] go in several revisions, in the order of the keys; the
+    /// last one is returned. Meanwhile the lease can neither be renewed nor get keys. If the future is dropped or the store
+    /// crashes half-way, the rest goes when the lease's time is over. What expires goes in the same way.
     pub async fn lease_revoke(&self, id: LeaseId) -> Result<Revision, LeaseError> {
-        match self.driver.submit(Request::Revoke(id), 0).await? {
-            Answer::Revoke(result) => result,
-            other => unreachable!("a lease revocation was answered with {other:?}"),
+        loop {
+            match self.submit(Request::Revoke(id), 0).await? {
+                Answer::Revoke(result) => return result,
+                Answer::RevokedInPart => {}
+                other => unreachable!("a lease revocation was answered with {other:?}"),
+            }
         }
     }
 
@@ -254,8 +276,11 @@ impl Store {
         let (now, revision) = (Instant::now(), core.revision());
         let renewed = match core.leases.renew(id, now) {
             Some(ttl) => Ok(LeaseRenewed { ttl, revision }),
-            None => match self.driver.submit(Request::KeepAlive { id, now }, 0).await? {
-                Answer::KeepAlive(result) => result,
+            None => match self.submit(Request::KeepAlive { id, now }, 0).await? {
+                Answer::KeepAlive(result) => result.and_then(|renewed| {
+                    // The grant was not published when the writer judged, so the lease began with the time of the grant.
+                    core.leases.renew(id, Instant::now()).map(|_| renewed).ok_or(LeaseError::NotFound(id))
+                }),
                 other => unreachable!("a keep-alive was answered with {other:?}"),
             },
         };
@@ -264,8 +289,7 @@ impl Store {
 
     /// What is known of a lease, with its keys if `keys`.
     pub async fn lease_time_to_live(&self, id: LeaseId, keys: bool) -> Result<LeaseStatus, LeaseError> {
-        let (granted_ttl, keys, revision) = match self.driver.submit(Request::Inspect { id, keys }, 0).await?
-        {
+        let (granted_ttl, keys, revision) = match self.submit(Request::Inspect { id, keys }, 0).await? {
             Answer::Inspect(result) => result?,
             other => unreachable!("a question about a lease was answered with {other:?}"),
         };
@@ -276,7 +300,7 @@ impl Store {
 
     /// All leases, by id.
     pub async fn leases(&self) -> Result<Vec<LeaseId>, LeaseError> {
-        match self.driver.submit(Request::List, 0).await? {
+        match self.submit(Request::List, 0).await? {
             Answer::List(leases) => Ok(leases),
             other => unreachable!("a question about leases was answered with {other:?}"),
         }
@@ -305,10 +329,16 @@ impl Store {
     }
 
     async fn change_alarms(&self, change: AlarmChange) -> Result<bool, AlarmError> {
-        match self.driver.submit(Request::Alarm(change), 0).await? {
+        match self.submit(Request::Alarm(change), 0).await? {
             Answer::Alarm(changed) => Ok(changed),
             other => unreachable!("an alarm was answered with {other:?}"),
         }
+    }
+
+    /// The stored records that are damaged and of which no copy is left, by revision; empty if all is well. At most a few
+    /// thousand are listed.
+    pub fn damage(&self) -> Vec<DamagedRecord> {
+        self.driver.core().healing.damage()
     }
 
     /// Why the history engine is given nothing more, if it failed. Nothing is lost and everything is served, but the log grows,
@@ -343,6 +373,8 @@ impl Store {
             events_pending,
             pending_bytes: core.usage.pending(),
             engine_failed: u64::from(core.chores.failure().is_some()),
+            records_healed: core.healing.healed.get(),
+            records_damaged: core.healing.damaged(),
             ..core.metrics.snapshot()
         }
     }

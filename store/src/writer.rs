@@ -71,8 +71,12 @@ impl Writer {
         match request {
             Request::Txn(txn) => Answer::Txn(self.txn(txn)),
             Request::Grant { id, ttl, now } => Answer::Grant(self.grant(*id, *ttl, *now)),
-            Request::Revoke(id) => Answer::Revoke(self.revoke(*id)),
-            Request::Expire { id, now } => Answer::Revoke(self.expire(*id, *now)),
+            Request::Revoke(id) => {
+                self.revoke(*id).map_or_else(|error| Answer::Revoke(Err(error)), Answer::from)
+            }
+            Request::Expire { id, now } => {
+                self.expire(*id, *now).map_or_else(|error| Answer::Revoke(Err(error)), Answer::from)
+            }
             Request::KeepAlive { id, now } => Answer::KeepAlive(self.keep_alive(*id, *now)),
             Request::Inspect { id, keys } => Answer::Inspect(self.inspect(*id, *keys)),
             Request::List => Answer::List(self.leases.iter().map(|(id, _)| id).collect()),
@@ -232,7 +236,9 @@ impl Writer {
         }
     }
 
-    fn revoke(&mut self, id: LeaseId) -> Result<Revision, LeaseError> {
+    /// Ends a lease. Deletes no more of its keys than one commit may hold: who asks must ask again until it is over. Meanwhile
+    /// the lease cannot be renewed, and nothing is attached to it. A crash in between leaves it with the keys that it still has.
+    fn revoke(&mut self, id: LeaseId) -> Result<Revoked, LeaseError> {
         if self.is_corrupt() {
             return Err(LeaseError::Corrupt);
         }
@@ -240,21 +246,26 @@ impl Writer {
             return Err(LeaseError::NotFound(id));
         }
         self.core.leases.end(id);
-        self.core.metrics.leases_revoked.add(1);
-        let keys = self.leases.keys(id);
+        self.leases.begin_end(id);
+        let (keys, all) = self.leases.keys_within(id, self.core.limits.commit_bytes);
         let ((), events) = self.evaluate(None, |execution| execution.delete_keys(keys));
+        if !all {
+            self.stage(events, Commit::default());
+            return Ok(Revoked::InPart);
+        }
+        self.core.metrics.leases_revoked.add(1);
         self.leases.remove(id);
         self.stage(events, Commit { leases: vec![LeaseChange::Gone(id)], ..Commit::default() });
-        Ok(self.revision)
+        Ok(Revoked::Whole(self.revision))
     }
 
     /// A lease that was renewed while its expiry waited in the queue lives on.
-    fn expire(&mut self, id: LeaseId, now: Instant) -> Result<Revision, LeaseError> {
+    fn expire(&mut self, id: LeaseId, now: Instant) -> Result<Revoked, LeaseError> {
         if !self.is_corrupt() && self.leases.contains(id) && !self.core.leases.end_if_over(id, now) {
-            return Ok(self.revision);
+            return Ok(Revoked::Whole(self.revision));
         }
         let revoked = self.revoke(id);
-        if revoked.is_ok() {
+        if matches!(revoked, Ok(Revoked::Whole(_))) {
             self.core.metrics.leases_expired.add(1);
         }
         revoked
@@ -267,7 +278,10 @@ impl Writer {
         let revision = self.revision;
         if self.core.leases.renew(id, now).is_none() && self.core.leases.deadline(id).is_some() {
             self.expire(id, now)?;
-            return Err(LeaseError::NotFound(id));
+            if !self.leases.lives(id) {
+                return Err(LeaseError::NotFound(id));
+            }
+            // Another renewal came between the two looks at the clock: the lease lives.
         }
         Ok(LeaseRenewed { ttl, revision })
     }
@@ -292,5 +306,23 @@ impl Writer {
         tracing::info!(revision = %requested, %current, "history compacted");
         self.stage(Vec::new(), Commit { compacted: Some(requested), ..Commit::default() });
         Ok(())
+    }
+}
+
+/// How far the end of a lease is.
+#[derive(Clone, Copy, Debug)]
+enum Revoked {
+    /// All its keys are deleted, the last in this revision.
+    Whole(Revision),
+    /// Some are not.
+    InPart,
+}
+
+impl From<Revoked> for Answer {
+    fn from(revoked: Revoked) -> Self {
+        match revoked {
+            Revoked::Whole(revision) => Self::Revoke(Ok(revision)),
+            Revoked::InPart => Self::RevokedInPart,
+        }
     }
 }

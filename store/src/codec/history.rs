@@ -34,18 +34,64 @@ pub(crate) enum Entry<'a> {
     Record(RecordKind, RecordKey, &'a [u8]),
     /// The keys of records that are no longer wanted, wherever they stand.
     Removed(&'a [u8]),
+    /// In place of a record that was damaged beyond repair.
+    StandIn(StandIn<'a>),
+}
+
+/// What replaces a record whose bytes are lost: its name, so that no read takes an older record for it, and where the
+/// damaged bytes are, so that the next start does not trip over them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StandIn<'a> {
+    pub(crate) kind: RecordKind,
+    pub(crate) key: RecordKey,
+    /// The file with the damaged bytes.
+    pub(crate) file: u32,
+    pub(crate) offset: u32,
+    pub(crate) len: u32,
+    /// A version's key and revision, encoded as a version without value; of a note, nothing.
+    pub(crate) name: &'a [u8],
 }
 
 const REMOVED: u8 = 3;
+const STAND_IN: u8 = 4;
+
+/// What a stand-in says before the name: the kind of the record, then file, offset and length of the damaged bytes.
+const STAND_IN_FIELDS: usize = 13;
 
 /// Appends a record.
 pub(crate) fn put(out: &mut Vec<u8>, kind: RecordKind, key: RecordKey, bytes: &[u8]) {
-    let kind = match kind {
+    append(out, kind_code(kind), key, bytes);
+}
+
+fn kind_code(kind: RecordKind) -> u8 {
+    match kind {
         RecordKind::Put => 0,
         RecordKind::Delete => 1,
         RecordKind::Note => 2,
-    };
-    append(out, kind, key, bytes);
+    }
+}
+
+fn kind_of(code: u8) -> Option<RecordKind> {
+    [RecordKind::Put, RecordKind::Delete, RecordKind::Note].into_iter().find(|kind| kind_code(*kind) == code)
+}
+
+/// Appends a stand-in.
+pub(crate) fn put_stand_in(out: &mut Vec<u8>, stand_in: &StandIn<'_>) {
+    let mut bytes = Vec::with_capacity(STAND_IN_FIELDS + stand_in.name.len());
+    bytes.push(kind_code(stand_in.kind));
+    for number in [stand_in.file, stand_in.offset, stand_in.len] {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    bytes.extend_from_slice(stand_in.name);
+    append(out, STAND_IN, stand_in.key, &bytes);
+}
+
+fn stand_in(key: RecordKey, body: &[u8]) -> Option<StandIn<'_>> {
+    let (fields, name) = body.split_at_checked(STAND_IN_FIELDS)?;
+    let (kind, numbers) = fields.split_first()?;
+    let mut numbers = numbers.chunks_exact(4).map(|n| u32::from_le_bytes(n.try_into().expect("four bytes")));
+    let (file, offset, len) = (numbers.next()?, numbers.next()?, numbers.next()?);
+    Some(StandIn { kind: kind_of(*kind)?, key, file, offset, len, name })
 }
 
 /// Appends the keys of records that are no longer wanted.
@@ -98,13 +144,86 @@ pub(crate) fn read(bytes: &[u8]) -> Option<(Entry<'_>, usize)> {
     }
     let key = RecordKey::new(Revision(fields.main), fields.sub);
     let entry = match fields.kind {
-        0 => Entry::Record(RecordKind::Put, key, body),
-        1 => Entry::Record(RecordKind::Delete, key, body),
-        2 => Entry::Record(RecordKind::Note, key, body),
         REMOVED => Entry::Removed(body),
-        _ => return None,
+        STAND_IN => Entry::StandIn(stand_in(key, body)?),
+        code => Entry::Record(kind_of(code)?, key, body),
     };
     Some((entry, RECORD_HEADER + body.len()))
+}
+
+/// The entry that `bytes` begins with as it was written, if one flipped bit is all that is wrong with it.
+///
+/// The checksum names the bit: no two single bits of an entry below 512 MiB change a CRC-32 alike. More damage than one bit
+/// passes for one bit with a probability of (bits of the entry) / 2^32.
+pub(crate) fn correct(bytes: &[u8]) -> Option<Vec<u8>> {
+    let header = bytes.get(..HEADER)?;
+    let stored = u32::from_le_bytes(*bytes.get(HEADER..)?.first_chunk()?);
+    let len = u32::from_le_bytes(*header.get(LEN_FIELD..)?.first_chunk()?);
+    let whole = |len: u32| bytes.get(..RECORD_HEADER.checked_add(len as usize)?);
+    let mut found = Vec::new();
+    if let Some(entry) = whole(len) {
+        found.extend(correct_in_place(entry, stored));
+    }
+    for bit in 0..u32::BITS {
+        let Some(entry) = whole(len ^ (1 << bit)) else { continue };
+        let mut entry_header: [u8; HEADER] = header.try_into().ok()?;
+        entry_header[LEN_FIELD + (bit / 8) as usize] ^= 1 << (bit % 8);
+        if checksum(&entry_header, &entry[RECORD_HEADER..]) == stored {
+            found.push([&entry_header[..], &entry[HEADER..]].concat());
+        }
+    }
+    let entry = found.pop().filter(|_| found.is_empty())?;
+    read(&entry).is_some_and(|(_, len)| len == entry.len()).then_some(entry)
+}
+
+/// Where in the header the length is; the header's last field.
+const LEN_FIELD: usize = HEADER - 4;
+
+/// The same for an entry whose length is right.
+fn correct_in_place(entry: &[u8], stored: u32) -> Option<Vec<u8>> {
+    let (header, body) = (&entry[..HEADER], &entry[RECORD_HEADER..]);
+    let difference = checksum(header, body) ^ stored;
+    let mut entry = entry.to_vec();
+    if difference.is_power_of_two() {
+        let flipped = (stored ^ difference).to_le_bytes();
+        entry[HEADER..RECORD_HEADER].copy_from_slice(&flipped);
+        return Some(entry);
+    }
+    let (byte, mask) = flipped_bit(difference, HEADER + body.len())?;
+    let at = match byte {
+        byte if byte < LEN_FIELD => byte,
+        // A wrong length would have meant other bytes.
+        byte if byte < HEADER => return None,
+        byte => byte + RECORD_HEADER - HEADER,
+    };
+    entry[at] ^= mask;
+    Some(entry)
+}
+
+/// Which one bit of `len` bytes changes their CRC-32 by `difference`: the byte, and the bit in it.
+fn flipped_bit(difference: u32, len: usize) -> Option<(usize, u8)> {
+    const POLYNOMIAL: u32 = 0xedb8_8320;
+    // What flipping the last bit changes; each earlier one is a step further through the register.
+    let mut change = POLYNOMIAL;
+    for byte in (0..len).rev() {
+        for bit in (0..8).rev() {
+            if change == difference {
+                return Some((byte, 1 << bit));
+            }
+            change = if change & 1 == 1 { (change >> 1) ^ POLYNOMIAL } else { change >> 1 };
+        }
+    }
+    None
+}
+
+/// The bytes of an entry that a copy of its record allows to be written anew: those that the copy encodes to, if the stored
+/// checksum or the stored body is the copy's. None if the copy must be of another record, as a damaged name makes it.
+pub(crate) fn restored(damaged: &[u8], kind: RecordKind, key: RecordKey, bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut entry = Vec::with_capacity(RECORD_HEADER + bytes.len());
+    put(&mut entry, kind, key, bytes);
+    let damaged = damaged.get(..entry.len())?;
+    let same = |part: std::ops::Range<usize>| damaged[part.clone()] == entry[part];
+    (same(HEADER..RECORD_HEADER) || same(RECORD_HEADER..entry.len())).then_some(entry)
 }
 
 /// What the entry that `bytes` begins with says of itself, unchecked: a record's name, and how long it is. None if no
@@ -165,5 +284,45 @@ mod tests {
             assert_eq!(read(&damaged), None, "byte {at}");
             assert_eq!(read(&bytes[..at]), None, "cut at {at}");
         }
+    }
+
+    #[test]
+    fn one_flipped_bit_anywhere_in_an_entry_is_found_and_two_are_not_taken_for_one() {
+        let key = RecordKey::new(Revision(77), 3);
+        let stand_in = StandIn { kind: RecordKind::Put, key, file: 1, offset: 2, len: 3, name: b"name" };
+        let mut records = vec![Vec::new(); 4];
+        put(&mut records[0], RecordKind::Put, key, &[0x5a; 300]);
+        put_removed(&mut records[1], &[key, RecordKey::note(Revision(2))]);
+        put_stand_in(&mut records[2], &stand_in);
+        put(&mut records[3], RecordKind::Delete, key, b"");
+        assert_eq!(read(&records[2]), Some((Entry::StandIn(stand_in), records[2].len())));
+        for entry in &records {
+            let behind = [&entry[..], &records[0]].concat();
+            for bit in 0..entry.len() * 8 {
+                let mut damaged = behind.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(correct(&damaged).as_ref(), Some(entry), "bit {bit}");
+                let other = (bit * 7 + 13) % (entry.len() * 8);
+                if other != bit {
+                    damaged[other / 8] ^= 1 << (other % 8);
+                    assert_eq!(correct(&damaged), None, "bits {bit} and {other}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_copy_replaces_damaged_bytes_only_if_checksum_or_body_are_its_own() {
+        let (key, other) = (RecordKey::new(Revision(7), 0), RecordKey::new(Revision(8), 0));
+        let mut entry = Vec::new();
+        put(&mut entry, RecordKind::Put, key, b"a body");
+        let whole = entry.clone();
+        entry[RECORD_HEADER + 2] ^= 0xff;
+        assert_eq!(restored(&entry, RecordKind::Put, key, b"a body"), Some(whole.clone()));
+        assert_eq!(restored(&entry, RecordKind::Put, other, b"a body"), None);
+        entry.clone_from(&whole);
+        entry[HEADER] ^= 0xff;
+        assert_eq!(restored(&entry, RecordKind::Put, key, b"a body"), Some(whole));
+        assert_eq!(restored(&entry, RecordKind::Put, key, b"a different one"), None);
     }
 }

@@ -15,8 +15,29 @@ use std::sync::Arc;
 
 /// A file system. Names survive a crash only after [`Disk::sync_dir`].
 pub(crate) trait Disk: Send + Sync + Debug {
-    /// Makes a directory, and those above it; durable on return.
-    fn create_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Makes a directory, and those above it; durable on return, also if it is there already: whoever made it may have crashed
+    /// before its name was durable.
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let existed = self.is_dir(dir);
+        if !existed {
+            parent.map_or(Ok(()), |parent| self.create_dir(parent))?;
+            self.make_dir(dir)?;
+        } else if parent.is_none() && dir.has_root() {
+            return Ok(());
+        }
+        match self.sync_dir(parent.unwrap_or(Path::new("."))) {
+            // Somebody else made it for us, where we may not look.
+            Err(error) if existed && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Whether there is such a directory.
+    fn is_dir(&self, dir: &Path) -> bool;
+
+    /// Makes a directory in one that exists.
+    fn make_dir(&self, dir: &Path) -> io::Result<()>;
 
     /// Makes an empty file, replacing one of that name.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
@@ -94,4 +115,104 @@ pub(crate) fn write_zeros<F: File + ?Sized>(file: &F, bytes: u64) -> io::Result<
         at += piece;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::PathBuf;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// Directories, of which names survive a crash only when the directory above was synced.
+    #[derive(Debug, Default)]
+    struct Dirs(Mutex<State>);
+
+    #[derive(Debug, Default)]
+    struct State {
+        made: BTreeSet<PathBuf>,
+        durable: BTreeSet<PathBuf>,
+        /// Syncs that are done before one fails.
+        syncs: Option<usize>,
+    }
+
+    impl Dirs {
+        fn crash(&self) {
+            let mut state = self.0.lock();
+            // A directory is gone with the one that it is in.
+            let durable = &state.durable;
+            let is_kept =
+                |dir: &&PathBuf| dir.ancestors().all(|dir| dir == Path::new("/") || durable.contains(dir));
+            state.made = state.made.iter().filter(is_kept).cloned().collect();
+        }
+    }
+
+    impl Disk for Dirs {
+        fn is_dir(&self, dir: &Path) -> bool {
+            dir == Path::new("/") || self.0.lock().made.contains(dir)
+        }
+
+        fn make_dir(&self, dir: &Path) -> io::Result<()> {
+            self.0.lock().made.insert(dir.to_owned());
+            Ok(())
+        }
+
+        fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+            let mut state = self.0.lock();
+            if let Some(syncs) = &mut state.syncs {
+                *syncs = syncs.checked_sub(1).ok_or(io::Error::other("the disk fails"))?;
+            }
+            let inside: Vec<_> =
+                state.made.iter().filter(|made| made.parent() == Some(dir)).cloned().collect();
+            state.durable.extend(inside);
+            Ok(())
+        }
+
+        fn create(&self, _: &Path) -> io::Result<Arc<dyn File>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn open(&self, _: &Path) -> io::Result<Arc<dyn File>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn list(&self, _: &Path) -> io::Result<Vec<String>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn remove(&self, _: &Path) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn free_space(&self, _: &Path) -> io::Result<u64> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    /// A directory that the process before made, but did not live to sync, was taken for durable.
+    #[test]
+    fn a_directory_is_durable_when_it_was_made_whatever_became_of_earlier_attempts() {
+        let dir = Path::new("/a/b/c");
+        for syncs in 0..3 {
+            for crashes in [false, true] {
+                let disk = Dirs::default();
+                disk.0.lock().syncs = Some(syncs);
+                assert!(disk.create_dir(dir).is_err(), "{syncs}");
+                disk.0.lock().syncs = None;
+                if crashes {
+                    disk.crash();
+                }
+                disk.create_dir(dir).unwrap();
+                disk.crash();
+                assert!(disk.is_dir(dir), "after {syncs} syncs");
+                disk.create_dir(dir).unwrap();
+            }
+        }
+    }
 }

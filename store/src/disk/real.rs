@@ -25,16 +25,12 @@ impl RealDisk {
 }
 
 impl Disk for RealDisk {
-    fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        if dir.is_dir() {
-            return Ok(());
-        }
-        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
-        if let Some(parent) = parent {
-            self.create_dir(parent)?;
-        }
-        private::make_dir(dir)?;
-        self.sync_dir(parent.unwrap_or(Path::new(".")))
+    fn is_dir(&self, dir: &Path) -> bool {
+        dir.is_dir()
+    }
+
+    fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        private::make_dir(dir)
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {

@@ -1,34 +1,70 @@
-//! An engine whose damaged records are taken from the log, as long as that has a copy, and put right. What cannot be healed
-//! is not served; whoever waits on [`Healing::lost`] learns of it.
+//! An engine whose damaged records are put right while a copy is known: in memory, in the log, or in the record itself when
+//! one flipped bit is all that is wrong. A record of which no copy is left is reported, and quarantined by the background:
+//! reads of it are refused, everything else goes on.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 
-use super::{Engine, EngineError, EngineSize, Record, Scan};
-use crate::Revision;
+use super::{Engine, EngineError, EngineSize, LostRecord, Record, Scan, Scrubbed, Tidied};
 use crate::commit::RecordKey;
+use crate::core::Core;
+use crate::damage::DamagedRecord;
+use crate::feed::Feed;
+use crate::metrics::Counter;
+use crate::recall::Known;
 use crate::wal::{self, Segments};
+use crate::{KeyValue, Revision};
 
-/// Records that are remembered as lost, so that the log is not searched again for each read of one.
+/// Lost records that are remembered, so that the log is not searched again for each read of one, and reported. More are
+/// refused all the same.
 const REMEMBERED: usize = 4_096;
+
+/// Records that are logged one by one when they are healed; the metric counts all.
+const LOGGED: u64 = 100;
 
 /// See the module.
 pub(crate) struct Healing {
     inner: Arc<dyn Engine>,
     log: OnceLock<Arc<Segments>>,
-    /// Locked while the log is searched: once, not once per reader.
-    known_lost: Mutex<BTreeSet<RecordKey>>,
-    /// A record was asked for that no copy is left of.
-    pub(crate) lost: Notify,
+    memory: OnceLock<Weak<Core>>,
+    /// Told when a record is lost: the background quarantines it.
+    feed: Arc<Feed>,
+    /// Locked while copies are looked for: once, not once per reader.
+    lost: Mutex<Lost>,
+    /// Damage was dealt with, and a crash would undo that.
+    unsealed: AtomicBool,
+    /// Records that were put right.
+    pub(crate) healed: Counter,
+}
+
+/// Records of which no copy is left.
+#[derive(Default)]
+struct Lost {
+    known: BTreeMap<RecordKey, DamagedRecord>,
+    /// Those that the background has not seen.
+    fresh: BTreeSet<RecordKey>,
 }
 
 impl Healing {
-    pub(crate) fn new(inner: Arc<dyn Engine>) -> Self {
-        Self { inner, log: OnceLock::new(), known_lost: Mutex::default(), lost: Notify::new() }
+    pub(crate) fn new(inner: Arc<dyn Engine>, feed: Arc<Feed>) -> Self {
+        let quarantined = inner.quarantined().into_iter().take(REMEMBERED);
+        let known = quarantined.map(|lost| (lost.key, DamagedRecord::of(&lost))).collect();
+        let healed = Counter::default();
+        healed.add(inner.mended());
+        Self {
+            inner,
+            log: OnceLock::new(),
+            memory: OnceLock::new(),
+            feed,
+            lost: Mutex::new(Lost { known, fresh: BTreeSet::new() }),
+            unsealed: AtomicBool::new(false),
+            healed,
+        }
     }
 
     /// Where copies are.
@@ -36,24 +72,126 @@ impl Healing {
         self.log.set(segments).expect("a store has one log");
     }
 
-    /// The log's copy of a damaged record, which then takes its place; the damage if there is none.
-    fn heal(&self, key: RecordKey) -> Result<Record, EngineError> {
-        let mut known_lost = self.known_lost.lock();
-        let known = known_lost.contains(&key);
-        let copy = self.log.get().filter(|_| !known).and_then(|log| wal::find(log, key));
-        let Some(record) = copy else {
-            tracing::error!(revision = key.main.0, "a record is damaged, and the log has no copy of it");
-            if known_lost.len() < REMEMBERED {
-                known_lost.insert(key);
+    /// Where else copies are.
+    pub(crate) fn set_memory(&self, core: Weak<Core>) {
+        self.memory.set(core).expect("a store has one core");
+    }
+
+    /// The records that were lost and are still wanted, by revision.
+    pub(crate) fn damage(&self) -> Vec<DamagedRecord> {
+        self.lost.lock().known.values().cloned().collect()
+    }
+
+    /// How many those are.
+    pub(crate) fn damaged(&self) -> u64 {
+        self.lost.lock().known.len() as u64
+    }
+
+    /// Whether damage was dealt with since this was last asked.
+    pub(crate) fn take_unsealed(&self) -> bool {
+        self.unsealed.swap(false, Ordering::AcqRel)
+    }
+
+    /// What memory knows of records.
+    fn recall(&self, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, Known> {
+        let core = self.memory.get().and_then(Weak::upgrade);
+        core.map(|core| core.recall(keys)).unwrap_or_default()
+    }
+
+    /// Copies of damaged records, as far as there are any; and what memory knows of the others.
+    fn copies(
+        &self,
+        keys: &BTreeSet<RecordKey>,
+    ) -> (BTreeMap<RecordKey, Record>, BTreeMap<RecordKey, Record>) {
+        let (mut copies, mut names) = (BTreeMap::new(), BTreeMap::new());
+        for (key, known) in self.recall(keys) {
+            match known {
+                Known::Whole(record) => copies.insert(key, record),
+                Known::Named(record) => names.insert(key, record),
+            };
+        }
+        let missing: BTreeSet<_> = keys.iter().filter(|key| !copies.contains_key(key)).copied().collect();
+        if let Some(log) = self.log.get().filter(|_| !missing.is_empty()) {
+            copies.extend(wal::find(log, &missing));
+        }
+        for key in missing {
+            if !copies.contains_key(&key)
+                && let Ok(Some(record)) = self.inner.correct(key)
+            {
+                copies.insert(key, record);
             }
-            self.lost.notify_one();
+        }
+        (copies, names)
+    }
+
+    fn was_healed(&self, key: RecordKey) {
+        self.healed.add(1);
+        if self.healed.get() <= LOGGED {
+            tracing::warn!(revision = key.main.0, "a damaged record of the history was healed from a copy");
+        }
+    }
+
+    /// Remembers a lost record; once.
+    fn report(&self, lost: &mut Lost, key: RecordKey, name: Option<&Record>) {
+        if lost.known.contains_key(&key) || lost.known.len() >= REMEMBERED {
+            return;
+        }
+        let (file, offset) = self.inner.locate(key).unwrap_or((PathBuf::new(), 0));
+        let name = name.map(|record| record.bytes.clone()).unwrap_or_default();
+        let record = DamagedRecord::of(&LostRecord { key, name, file, offset });
+        tracing::error!(%record, "a record of the history is damaged, and no copy of it is left: it is not served");
+        lost.known.insert(key, record);
+    }
+
+    /// The copy of a damaged record, which then takes its place; the damage if there is none. From any thread.
+    fn heal(&self, key: RecordKey) -> Result<Record, EngineError> {
+        let mut lost = self.lost.lock();
+        if lost.known.contains_key(&key) {
+            return Err(EngineError::Damaged(key));
+        }
+        let (mut copies, names) = self.copies(&BTreeSet::from([key]));
+        let Some(record) = copies.remove(&key) else {
+            self.report(&mut lost, key, names.get(&key));
+            lost.fresh.insert(key);
+            drop(lost);
+            self.feed.nudge();
             return Err(EngineError::Damaged(key));
         };
         match self.inner.repair(&record) {
-            Ok(()) => tracing::warn!(revision = key.main.0, "a damaged record was healed from the log"),
+            Ok(()) => self.was_healed(key),
             Err(error) => tracing::warn!(%error, revision = key.main.0, "a damaged record stays as it is"),
         }
         Ok(record)
+    }
+
+    /// Quarantines what readers met and no copy is left of; says whether all of it could be. From the thread that feeds.
+    pub(crate) fn confine(&self) -> Result<bool, EngineError> {
+        let fresh = std::mem::take(&mut self.lost.lock().fresh);
+        if fresh.is_empty() {
+            return Ok(true);
+        }
+        self.replace(&fresh).inspect_err(|_| self.lost.lock().fresh.extend(fresh))
+    }
+
+    /// Replaces damaged records in the engine: by their copies, or by what names them. Says whether that could be done.
+    fn replace(&self, keys: &BTreeSet<RecordKey>) -> Result<bool, EngineError> {
+        let (copies, names) = self.copies(keys);
+        let mut confined = true;
+        for key in keys {
+            if let Some(record) = copies.get(key) {
+                self.inner.rewrite(record)?;
+                self.was_healed(*key);
+                self.lost.lock().known.remove(key);
+                continue;
+            }
+            self.report(&mut self.lost.lock(), *key, names.get(key));
+            match names.get(key) {
+                Some(name) => confined &= self.inner.quarantine(name)?,
+                None => self.inner.leave_damaged(*key),
+            }
+        }
+        self.unsealed.store(true, Ordering::Release);
+        Ok(confined)
     }
 }
 
@@ -63,7 +201,12 @@ impl Engine for Healing {
     }
 
     fn remove(&self, keys: &[RecordKey]) -> Result<(), EngineError> {
-        self.inner.remove(keys)
+        self.inner.remove(keys)?;
+        let mut lost = self.lost.lock();
+        if !lost.known.is_empty() {
+            keys.iter().for_each(|key| drop(lost.known.remove(key)));
+        }
+        Ok(())
     }
 
     fn get(&self, key: RecordKey) -> Result<Option<Bytes>, EngineError> {
@@ -107,8 +250,23 @@ impl Engine for Healing {
         self.inner.sealed()
     }
 
-    fn tidy(&self) -> Result<bool, EngineError> {
-        self.inner.tidy()
+    /// Damage that holds the step up is dealt with, so that it never does so for long.
+    fn tidy(&self) -> Result<Tidied, EngineError> {
+        match self.inner.tidy()? {
+            Tidied::Damaged(keys) => {
+                let keys: BTreeSet<_> = keys.into_iter().collect();
+                if self.replace(&keys)? {
+                    Ok(Tidied::More)
+                } else {
+                    Ok(Tidied::Damaged(keys.into_iter().collect()))
+                }
+            }
+            other => Ok(other),
+        }
+    }
+
+    fn scrub(&self, bytes: u64) -> Result<Scrubbed, EngineError> {
+        self.inner.scrub(bytes)
     }
 
     fn retired(&self) -> u64 {
@@ -121,5 +279,18 @@ impl Engine for Healing {
 
     fn close(&self) {
         self.inner.close();
+    }
+}
+
+impl DamagedRecord {
+    fn of(lost: &LostRecord) -> Self {
+        let kv = KeyValue::decode(lost.name.clone()).filter(|kv| !kv.key().is_empty());
+        Self {
+            key: kv.map(|kv| kv.key_bytes()),
+            revision: lost.key.main,
+            is_note: lost.key.is_note(),
+            file: lost.file.clone(),
+            offset: lost.offset,
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use parking_lot::RwLock;
 
-use super::{Engine, EngineError, EngineSize, Record, RecordKind, Scan};
+use super::{Engine, EngineError, EngineSize, Record, RecordKind, Scan, Tidied};
 use crate::Revision;
 use crate::commit::RecordKey;
 
@@ -72,8 +72,8 @@ impl Engine for MemoryEngine {
         Ok(())
     }
 
-    fn tidy(&self) -> Result<bool, EngineError> {
-        Ok(false)
+    fn tidy(&self) -> Result<Tidied, EngineError> {
+        Ok(Tidied::Idle)
     }
 
     fn size(&self) -> EngineSize {

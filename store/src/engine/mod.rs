@@ -12,6 +12,7 @@ pub(crate) mod stub;
 mod tests;
 
 use std::io;
+use std::path::PathBuf;
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -53,6 +54,36 @@ pub(crate) struct EngineSize {
     pub(crate) allocated: u64,
     /// Bytes of records that are wanted.
     pub(crate) live: u64,
+}
+
+/// A record that was damaged beyond repair, and where its bytes were.
+#[derive(Clone, Debug)]
+pub(crate) struct LostRecord {
+    pub(crate) key: RecordKey,
+    /// A version's key and revision, encoded as a version without value; of a note, nothing.
+    pub(crate) name: Bytes,
+    pub(crate) file: PathBuf,
+    pub(crate) offset: u64,
+}
+
+/// What a step of winning back space came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Tidied {
+    /// There is nothing more to do.
+    Idle,
+    /// There is more to do.
+    More,
+    /// These records do not check, and hold the step up until they are rewritten, quarantined or left.
+    Damaged(Vec<RecordKey>),
+}
+
+/// What a step of scrubbing came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Scrubbed {
+    /// The pass over all files is complete.
+    pub(crate) complete: bool,
+    /// Something does not check; [`Engine::tidy`] sees to it.
+    pub(crate) damaged: bool,
 }
 
 /// Why an engine did not do something.
@@ -110,8 +141,47 @@ pub(crate) trait Engine: Send + Sync {
     /// The manifest with the newest token is durable: what only tokens before the last two need can go.
     fn sealed(&self) -> Result<(), EngineError>;
 
-    /// One bounded step of winning back space; says whether there is more to do.
-    fn tidy(&self) -> Result<bool, EngineError>;
+    /// One bounded step of winning back space.
+    fn tidy(&self) -> Result<Tidied, EngineError>;
+
+    /// The record as it was written, if it can be read after all, or one flipped bit is all that is wrong with it.
+    fn correct(&self, _key: RecordKey) -> Result<Option<Record>, EngineError> {
+        Ok(None)
+    }
+
+    /// Writes a damaged record anew, in another place. From the thread that feeds, as the next three are.
+    fn rewrite(&self, record: &Record) -> Result<(), EngineError> {
+        self.repair(record)
+    }
+
+    /// Puts what names a damaged record in its place, for good: it is reported as damaged wherever it is read, and holds up
+    /// nothing. `record` has the name for its bytes (see [`LostRecord::name`]). False if this engine cannot.
+    fn quarantine(&self, _record: &Record) -> Result<bool, EngineError> {
+        Ok(false)
+    }
+
+    /// A damaged record that nobody knows, as those are that are about to be removed: its file is left as it is until then.
+    fn leave_damaged(&self, _key: RecordKey) {}
+
+    /// Reads on through the files, about so many bytes, to find damage before a reader does.
+    fn scrub(&self, _bytes: u64) -> Result<Scrubbed, EngineError> {
+        Ok(Scrubbed { complete: true, damaged: false })
+    }
+
+    /// The records that are quarantined.
+    fn quarantined(&self) -> Vec<LostRecord> {
+        Vec::new()
+    }
+
+    /// In which file and where in it a record is.
+    fn locate(&self, _key: RecordKey) -> Option<(PathBuf, u64)> {
+        None
+    }
+
+    /// Entries that were put right when it was opened.
+    fn mended(&self) -> u64 {
+        0
+    }
 
     /// Bytes on disk that go with the next seals, whether anything changes or not.
     fn retired(&self) -> u64 {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
-use super::{Engine, EngineError, EngineSize, Record, RecordKind, Scan};
+use super::{Engine, EngineError, EngineSize, Record, RecordKind, Scan, Tidied};
 use crate::Revision;
 use crate::commit::RecordKey;
 use crate::disk::real::RealDisk;
@@ -285,9 +285,9 @@ impl Engine for SledEngine {
         Ok(())
     }
 
-    fn tidy(&self) -> Result<bool, EngineError> {
+    fn tidy(&self) -> Result<Tidied, EngineError> {
         // sled reuses its space, but gives none back.
-        Ok(false)
+        Ok(Tidied::Idle)
     }
 
     fn size(&self) -> EngineSize {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use kstore_nondet::Rng;
 use parking_lot::Mutex;
 
-use super::{Engine, EngineError, EngineSize, Record, Scan};
+use super::{Engine, EngineError, EngineSize, Record, Scan, Tidied};
 use crate::Revision;
 use crate::commit::RecordKey;
 use crate::disk::Disk;
@@ -223,8 +223,8 @@ impl Engine for StubEngine {
         Ok(())
     }
 
-    fn tidy(&self) -> Result<bool, EngineError> {
-        Ok(false)
+    fn tidy(&self) -> Result<Tidied, EngineError> {
+        Ok(Tidied::Idle)
     }
 
     fn size(&self) -> EngineSize {

@@ -11,7 +11,7 @@ use proptest::prelude::{Strategy, any, prop_oneof, proptest};
 use super::memory::MemoryEngine;
 use super::segments::SegmentsEngine;
 use super::sled::SledEngine;
-use super::{Engine, Record, RecordKind};
+use super::{Engine, Record, RecordKind, Tidied};
 use crate::commit::RecordKey;
 use crate::disk::Disk;
 use crate::disk::sim::{Policy, SimDisk};
@@ -117,7 +117,7 @@ fn run<S: Site>(mut site: S, actions: Vec<Action>) {
                 engine.remove(&keys).unwrap();
                 keys.iter().for_each(|key| drop(model.remove(key)));
             }
-            Action::Tidy => while engine.tidy().unwrap() {},
+            Action::Tidy => while engine.tidy().unwrap() == Tidied::More {},
             Action::Seal => {
                 token = Some(engine.seal().unwrap());
                 engine.sealed().unwrap();
@@ -178,7 +178,7 @@ fn segments_win_space_back() {
         if main > 20 {
             engine.remove(&[RecordKey::new(Revision(main - 20), 0)]).unwrap();
         }
-        while engine.tidy().unwrap() {}
+        while engine.tidy().unwrap() == Tidied::More {}
         if main % 10 == 0 {
             engine.seal().unwrap();
             engine.sealed().unwrap();

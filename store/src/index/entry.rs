@@ -172,6 +172,13 @@ impl Entry {
         kept
     }
 
+    /// The names of all versions that are kept, ascending, each with whether it is a deletion.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (RecordKey, bool)> + '_ {
+        let Version { main, sub, dead, .. } = self.newest;
+        let marks = self.older().iter().copied().chain([Mark { main, sub, dead }]);
+        marks.map(|mark| (RecordKey::new(mark.main, mark.sub), mark.dead))
+    }
+
     /// The revisions of all versions that are kept.
     pub(crate) fn revisions(&self) -> impl Iterator<Item = Revision> + '_ {
         self.older().iter().map(|mark| mark.main).chain([self.newest.main])

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use crate::LeaseId;
+use crate::event::Event;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -18,11 +19,24 @@ pub(crate) struct LeaseTable {
 struct Lease {
     ttl: i64,
     keys: BTreeSet<Bytes>,
+    /// Its end was decided, and some of its keys are deleted already.
+    ending: bool,
 }
 
 impl LeaseTable {
+    /// Whether there is such a lease, and its end has not begun: keys may be attached to it.
+    pub(crate) fn lives(&self, id: LeaseId) -> bool {
+        self.leases.get(&id).is_some_and(|lease| !lease.ending)
+    }
+
+    /// Whether there is such a lease, perhaps one that is ending.
     pub(crate) fn contains(&self, id: LeaseId) -> bool {
         self.leases.contains_key(&id)
+    }
+
+    /// The lease's end begins: nothing is attached to it any more.
+    pub(crate) fn begin_end(&mut self, id: LeaseId) {
+        self.leases.entry(id).and_modify(|lease| lease.ending = true);
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -30,7 +44,8 @@ impl LeaseTable {
     }
 
     pub(crate) fn grant(&mut self, id: LeaseId, ttl: i64) {
-        self.leases.entry(id).or_insert_with(|| Lease { ttl, keys: BTreeSet::new() }).ttl = ttl;
+        self.leases.entry(id).or_insert_with(|| Lease { ttl, keys: BTreeSet::new(), ending: false }).ttl =
+            ttl;
     }
 
     /// Forgets a lease. Its keys, if any are left, hang on nothing.
@@ -48,6 +63,19 @@ impl LeaseTable {
     /// The keys of a lease, in order.
     pub(crate) fn keys(&self, id: LeaseId) -> Vec<Bytes> {
         self.leases.get(&id).map_or_else(Vec::new, |lease| lease.keys.iter().cloned().collect())
+    }
+
+    /// The first keys of a lease whose deletion makes changes of about `most` bytes, at least one; and whether those are all.
+    pub(crate) fn keys_within(&self, id: LeaseId, most: usize) -> (Vec<Bytes>, bool) {
+        let (mut keys, mut bytes) = (Vec::new(), 0);
+        for key in self.leases.get(&id).into_iter().flat_map(|lease| &lease.keys) {
+            bytes += key.len() + Event::COST;
+            if bytes > most && !keys.is_empty() {
+                return (keys, false);
+            }
+            keys.push(key.clone());
+        }
+        (keys, true)
     }
 
     /// All leases with their times to live.

@@ -147,6 +147,12 @@ impl Found {
                 Entry::Record(_, key, _) => {
                     self.records.insert(key, Located::File(file, offset as u64, len as u32));
                 }
+                Entry::StandIn(stand_in) => {
+                    self.records.remove(&stand_in.key);
+                    self.damaged.push(stand_in.key);
+                    let what = format!("the record of revision {} is lost to damage", stand_in.key.main);
+                    problems.add(path, Some(offset as u64), what);
+                }
                 Entry::Removed(keys) => history::removed_keys(keys).for_each(|key| {
                     self.records.remove(&key);
                 }),

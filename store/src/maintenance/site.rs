@@ -42,7 +42,7 @@ pub(super) fn new_engine(
         EngineKind::Segments => {
             let mut nothing = Reader { prepare: |_| Ok(Vec::new()), take: &mut |_, _| () };
             let limits = Limits::default();
-            Arc::new(SegmentsEngine::open_reading(disk.clone(), dir, None, &limits, &mut nothing)?)
+            Arc::new(SegmentsEngine::open_reading(disk.clone(), dir, None, &limits, &|_| None, &mut nothing)?)
         }
         EngineKind::Sled => Arc::new(SledEngine::open(&sled_dir(dir), None)?),
         EngineKind::Memory => Arc::new(MemoryEngine::default()),

@@ -243,3 +243,102 @@ fn a_keep_alive_is_never_ahead_of_the_revocation_that_follows_it() {
         }
     });
 }
+
+/// The tasks of a store ended with the runtime that had opened it: leases then lived for ever.
+#[test]
+fn leases_end_also_when_the_runtime_that_opened_the_store_is_gone() {
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let first = runtime();
+    let opened = first.block_on(async {
+        let store = store().await;
+        store.lease_grant(10, ID).await.unwrap();
+        attach(&store, "k", ID).await;
+        store
+    });
+    drop(first);
+    runtime().block_on(async {
+        assert_eq!(keys(&opened), [b"k"]);
+        for _ in 0..2 {
+            opened.lease_grant(10, LeaseId(10)).await.unwrap();
+            attach(&opened, "other", LeaseId(10)).await;
+            sleep(Duration::from_secs(60)).await;
+            assert_eq!(keys(&opened), Vec::<Vec<u8>>::new());
+        }
+    });
+}
+
+/// Its grant began to count when it was asked for, and the renewal that was answered meanwhile was forgotten.
+#[test]
+fn a_renewal_that_overtakes_the_grant_counts_from_its_answer() {
+    block_on(async {
+        let disk = Arc::new(SimDisk::default());
+        let store = Store::open_stepped(disk, &tiny(Config::durable("/d"), 0), &Rng::seeded(1)).unwrap();
+        let grant = Request::Grant { id: ID, ttl: 10, now: Instant::now() };
+        let granted = store.driver().evaluate_group(vec![grant]).unwrap();
+        tokio::time::advance(Duration::from_secs(8)).await;
+        assert_eq!(store.lease_keep_alive(ID).await.unwrap().ttl, 10);
+        drop(granted);
+        sleep(Duration::from_secs(9)).await;
+        assert_eq!(store.leases().await.unwrap(), [ID], "it lives ten seconds from the renewal on");
+        sleep(Duration::from_secs(2)).await;
+        assert_eq!(store.leases().await.unwrap(), []);
+    });
+}
+
+/// All keys of a lease went in one commit, whatever its size.
+#[test]
+fn a_lease_with_more_keys_than_a_commit_holds_ends_in_several_revisions() {
+    let mut config = Config::memory();
+    config.limits.commit_bytes = 10 * (crate::event::Event::COST + 8);
+    block_on(async {
+        for revoke in [true, false] {
+            let store = Store::open(config.clone(), Nondet::simulated(1)).await.unwrap();
+            store.lease_grant(10, ID).await.unwrap();
+            for at in 0..95 {
+                let put = Put { lease: ID, ..Put::new(format!("key {at:04}"), "v") };
+                store.txn(Txn::of(vec![Op::Put(put)])).await.unwrap();
+            }
+            store.put("stays", "v").await.unwrap();
+            let before = store.revision();
+            let mut watcher = store.watch(WatchRequest::new(KeyRange::all())).unwrap();
+            if revoke {
+                assert_eq!(store.lease_revoke(ID).await.unwrap(), store.revision());
+            } else {
+                sleep(Duration::from_secs(11)).await;
+            }
+            assert_eq!((store.revision().0 - before.0, keys(&store)), (10, vec![b"stays".to_vec()]));
+            let mut deleted = Vec::new();
+            while let Some(Ok(batch)) = watcher.try_next() {
+                assert!(batch.events.len() <= 10, "a commit is bounded");
+                deleted.extend(batch.events.iter().map(|event| event.key().to_vec()));
+            }
+            assert_eq!((deleted.len(), deleted.is_sorted()), (95, true));
+            let metrics = store.metrics();
+            assert_eq!((metrics.leases_revoked, metrics.leases_expired), (1, u64::from(!revoke)));
+            assert_eq!(store.lease_keep_alive(ID).await, Err(LeaseError::NotFound(ID)));
+        }
+    });
+}
+
+#[test]
+fn a_lease_whose_end_has_begun_gets_no_keys_and_no_time() {
+    let mut config = Config::memory();
+    config.limits.commit_bytes = 1;
+    block_on(async {
+        let store = Store::open(config, Nondet::simulated(1)).await.unwrap();
+        store.lease_grant(10, ID).await.unwrap();
+        for key in ["a", "b", "c", "d"] {
+            attach(&store, key, ID).await;
+        }
+        let part = store.driver().submit(Request::Revoke(ID), 0).await.unwrap();
+        assert!(matches!(part, Answer::RevokedInPart));
+        let put = Op::Put(Put { lease: ID, ..Put::new("e", "v") });
+        assert_eq!(store.txn(Txn::of(vec![put])).await, Err(TxnError::LeaseNotFound(ID)));
+        assert_eq!(store.lease_keep_alive(ID).await, Err(LeaseError::NotFound(ID)));
+        assert_eq!(store.lease_grant(10, ID).await, Err(LeaseError::Exists(ID)));
+        // Nobody asks any more: its time ends it.
+        sleep(Duration::from_secs(11)).await;
+        assert_eq!((keys(&store).len(), store.leases().await.unwrap()), (0, vec![]));
+    });
+}

@@ -1,9 +1,13 @@
 //! Watches: what comes, when, and what does not.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Context;
 
 use futures::FutureExt;
+use futures::task::ArcWake;
 use kstore_nondet::Nondet;
+use parking_lot::Mutex;
 
 use super::conformance::block_on;
 use crate::{
@@ -268,5 +272,31 @@ fn watches_end_with_their_store_and_an_empty_range_is_refused() {
         let (first, second) = waiting.await.unwrap();
         assert!(first.is_none_or(|batch| batch.is_ok()) && second.is_none());
         assert_eq!(store.watch(all()).err(), Some(WatchError::Stopped(Stopped)));
+    });
+}
+
+/// A waker may run anything at once, also what asks the hub.
+#[test]
+fn watchers_are_woken_when_the_hub_is_unlocked() {
+    struct Asking(Store, Mutex<Vec<bool>>);
+    impl ArcWake for Asking {
+        fn wake_by_ref(woken: &Arc<Self>) {
+            woken.1.lock().push(woken.0.driver().core().hub.is_locked());
+        }
+    }
+    block_on(async {
+        let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
+        let woken = Arc::new(Asking(store.clone(), Mutex::default()));
+        let mut watcher = store.watch(WatchRequest::new(KeyRange::all())).unwrap();
+        let mut wait = || {
+            let waker = futures::task::waker(woken.clone());
+            let mut next = pin!(watcher.next());
+            next.as_mut().poll(&mut Context::from_waker(&waker)).is_pending()
+        };
+        assert!(wait());
+        store.put("k", "v").await.unwrap();
+        assert!(!wait() && wait());
+        store.close().await;
+        assert_eq!(*woken.1.lock(), [false, false]);
     });
 }

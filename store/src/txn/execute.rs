@@ -134,7 +134,7 @@ impl Execution<'_> {
     }
 
     fn check_put(&self, put: &Put) -> Result<(), TxnError> {
-        if !put.lease.is_none() && !self.leases.contains(put.lease) {
+        if !put.lease.is_none() && !self.leases.lives(put.lease) {
             return Err(TxnError::LeaseNotFound(put.lease));
         }
         let keeps = put.ignore_value || put.ignore_lease;

@@ -1,5 +1,7 @@
-//! Looking one record up in the log, which may be written and shortened meanwhile: the copy from which a damaged record is
+//! Looking records up in the log, which may be written and shortened meanwhile: the copies from which damaged records are
 //! healed. What is found was checked; what is not may still be there.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
@@ -11,24 +13,32 @@ use crate::commit::RecordKey;
 use crate::disk::read_all;
 use crate::engine::{Record, RecordKind};
 
-/// The record of that name, newest files first. Reads whole files: for the rare case.
-pub(crate) fn find(segments: &Segments, key: RecordKey) -> Option<Record> {
-    segments.first_seqs().into_iter().rev().find_map(|first| {
+/// The records of those names, as far as they are there. Reads whole files: for the rare case.
+pub(crate) fn find(segments: &Segments, keys: &BTreeSet<RecordKey>) -> BTreeMap<RecordKey, Record> {
+    let mut found = BTreeMap::new();
+    for first in segments.first_seqs().into_iter().rev() {
+        if found.len() == keys.len() {
+            break;
+        }
         // It may be gone by now.
-        let bytes = read_all(&*segments.open(first).ok()?).ok()?;
-        find_in(&bytes, key)
-    })
+        let Ok(bytes) = segments.open(first).and_then(|file| read_all(&*file)) else { continue };
+        find_in(&bytes, keys, &mut found);
+    }
+    found
 }
 
-fn find_in(bytes: &[u8], key: RecordKey) -> Option<Record> {
+fn find_in(bytes: &[u8], keys: &BTreeSet<RecordKey>, found: &mut BTreeMap<RecordKey, Record>) -> Option<()> {
     let header = SegmentHeader::decode(bytes)?;
     let mut offset = SEGMENT_HEADER;
     while let Some(group) = decode_group(bytes, offset, header.epoch) {
         let mut rest = group.payload;
         for _ in 0..group.header.count {
             let (record, len) = record::decode(rest).ok()?;
-            if let Some(found) = part(&record, key) {
-                return Some(found);
+            let main = Revision(record.revision);
+            for key in keys.range(RecordKey::new(main, 0)..=RecordKey::note(main)) {
+                if let Some(copy) = part(&record, *key) {
+                    found.insert(*key, copy);
+                }
             }
             rest = &rest[len..];
         }

@@ -6,7 +6,7 @@ use super::Batch;
 use super::slot::{self, Slot};
 use crate::commit::RecordKey;
 use crate::core::{Core, Visible};
-use crate::engine::{Record, RecordKind};
+use crate::engine::{EngineError, Record, RecordKind};
 use crate::event::{Event, EventKind};
 use crate::{KeyValue, Revision, WatchError};
 
@@ -34,7 +34,10 @@ pub(crate) fn read(core: &Core, slot: &Slot, from: Revision) -> Result<Past, Wat
     let scan = scanned.map_err(|error| {
         tracing::error!(%error, from = from.0, "history cannot be read from the engine");
         core.met(&error);
-        WatchError::Damaged { revision: from }
+        match error {
+            EngineError::Damaged(key) => WatchError::Damaged { revision: key.main },
+            EngineError::Corrupt(_) | EngineError::Io(_) => WatchError::Damaged { revision: from },
+        }
     })?;
     let batches = batches(core, slot, scan.records)?;
     // What compaction took away meanwhile would look as if it had never been.

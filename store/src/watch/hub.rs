@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::task::Waker;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -115,35 +116,49 @@ impl Hub {
         }
     }
 
+    /// Whether a thread has the hub locked now.
+    #[cfg(test)]
+    pub(crate) fn is_locked(&self) -> bool {
+        self.inner.is_locked()
+    }
+
     /// Puts the events of consecutive commits into the queues of the watchers that want them. One caller at a time.
     pub(crate) fn deliver(&self, commits: &[Arc<Commit>], metrics: &Metrics) {
         let _span = tracing::debug_span!("hub", commits = commits.len()).entered();
-        let mut inner = self.inner.lock();
+        let (mut inner, mut wakers) = (self.inner.lock(), Vec::new());
         for commit in commits {
             debug_assert_eq!(commit.revision, inner.delivered.next(), "revisions are delivered in order");
-            inner.deliver(commit, metrics);
+            inner.deliver(commit, metrics, &mut wakers);
             inner.delivered = commit.revision;
         }
-        self.advanced(inner);
+        self.advanced(inner, wakers);
     }
 
     /// The commits up to `upto` are no longer at hand: every live watcher must read them from history.
     pub(crate) fn skip_to(&self, upto: Revision, metrics: &Metrics) {
-        let mut inner = self.inner.lock();
+        let (mut inner, mut wakers) = (self.inner.lock(), Vec::new());
         let delivered = inner.delivered;
-        inner.interests.visit_all(|slot| metrics.watchers_lagged.add(u64::from(slot.skip(delivered))));
+        inner.interests.visit_all(|slot| {
+            if slot.skip(delivered) {
+                metrics.watchers_lagged.add(1);
+                slot.take_waker(&mut wakers);
+            }
+        });
         inner.delivered = upto;
-        self.advanced(inner);
+        self.advanced(inner, wakers);
     }
 
-    fn advanced(&self, mut inner: parking_lot::MutexGuard<'_, Inner>) {
+    /// More was delivered: wakes those for whom it was, and those who asked for it, when nothing is locked any more.
+    fn advanced(&self, mut inner: parking_lot::MutexGuard<'_, Inner>, mut wakers: Vec<Waker>) {
         let delivered = inner.delivered;
         self.delivered.store(delivered.0, Ordering::Release);
         while let Some(asking) = inner.asking.first_entry()
             && asking.key().0 <= delivered
         {
-            asking.remove().waker.wake();
+            asking.remove().take_waker(&mut wakers);
         }
+        drop(inner);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Lets the watcher answer, and wakes it for that, when everything up to `revision` has been delivered, but not before
@@ -156,6 +171,7 @@ impl Hub {
             inner.asking.remove(&(before, slot.id));
         }
         if revision <= inner.delivered {
+            drop(inner);
             slot.waker.wake();
         } else {
             inner.asking.insert((revision, slot.id), slot.clone());
@@ -164,12 +180,16 @@ impl Hub {
 
     /// Nothing more comes.
     pub(crate) fn end(&self, ending: Ending) {
-        let mut inner = self.inner.lock();
+        let (mut inner, mut wakers) = (self.inner.lock(), Vec::new());
         if inner.ended.is_none() || ending == Ending::Failed {
             inner.ended = Some(ending);
-            inner.interests.visit_all(|slot| slot.end(ending));
+            inner.interests.visit_all(|slot| {
+                slot.end(ending);
+                slot.take_waker(&mut wakers);
+            });
         }
         drop(inner);
+        wakers.into_iter().for_each(Waker::wake);
         self.stop();
     }
 
@@ -200,14 +220,15 @@ impl Hub {
 }
 
 impl Inner {
-    fn deliver(&self, commit: &Commit, metrics: &Metrics) {
-        let count = |slot: &Slot, batch: Batch| {
+    fn deliver(&self, commit: &Commit, metrics: &Metrics, wakers: &mut Vec<Waker>) {
+        let mut count = |slot: &Slot, batch: Batch| {
             let events = batch.events.len() as u64;
             match slot.offer(batch) {
                 Offer::Queued => metrics.events_delivered.add(events),
                 Offer::Lagged => metrics.watchers_lagged.add(1),
-                Offer::Ignored => {}
+                Offer::Ignored => return,
             }
+            slot.take_waker(wakers);
         };
         if let [event] = &commit.events[..] {
             self.interests.visit(event.key(), |slot| {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::Waker;
 
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
@@ -93,7 +94,13 @@ impl Slot {
         }
     }
 
-    /// Puts a batch into the queue, or notes that the watcher fell behind; says which. Wakes it.
+    /// Takes the waker of a watcher that waits, to be woken when the hub is unlocked again: who is woken may call the hub.
+    pub(crate) fn take_waker(&self, wakers: &mut Vec<Waker>) {
+        wakers.extend(self.waker.take());
+    }
+
+    /// Puts a batch into the queue, or notes that the watcher fell behind; says which. Unless it was ignored, the watcher must
+    /// be woken.
     pub(crate) fn offer(&self, batch: Batch) -> Offer {
         let mut queue = self.queue.lock();
         let Mode::Live(from) = queue.mode else { return Offer::Ignored };
@@ -112,23 +119,20 @@ impl Slot {
             Offer::Queued
         };
         drop(queue);
-        self.waker.wake();
         outcome
     }
 
-    /// The hub skipped revisions up to `upto`: the watcher must read them from history.
+    /// The hub skipped revisions up to `upto`: the watcher must read them from history, if this says so, and must be woken.
     pub(crate) fn skip(&self, delivered: Revision) -> bool {
         let mut queue = self.queue.lock();
         let Mode::Live(from) = queue.mode else { return false };
         queue.mode = Mode::Behind(from.max(delivered.next()));
-        drop(queue);
-        self.waker.wake();
         true
     }
 
+    /// Nothing more comes. The watcher must be woken.
     pub(crate) fn end(&self, ending: Ending) {
         self.queue.lock().mode = Mode::Ended(ending);
-        self.waker.wake();
     }
 }
 

@@ -118,7 +118,16 @@ impl SimDisk {
 }
 
 impl Disk for SimDisk {
+    /// At once, and durable.
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        self.make_dir(dir)
+    }
+
+    fn is_dir(&self, dir: &Path) -> bool {
+        self.0.lock().dirs.contains_key(dir)
+    }
+
+    fn make_dir(&self, dir: &Path) -> io::Result<()> {
         let mut world = self.0.lock();
         world.step(Operation::on(Verb::CreateDir, dir))?;
         world.dirs.entry(dir.to_owned()).or_default();

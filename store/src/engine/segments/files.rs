@@ -119,14 +119,37 @@ impl Files {
         Ok((Self { disk, dir, open, unsynced, names_unsynced: false, retired, live: 0 }, next))
     }
 
-    /// The bytes of a file that count.
-    pub(super) fn read_whole(&self, number: u32, len: u64) -> Result<Vec<u8>, EngineError> {
+    /// The bytes of a file that count, as far as they are there.
+    pub(super) fn read(&self, number: u32, len: u64) -> Result<Vec<u8>, EngineError> {
         let mut bytes = vec![0; usize::try_from(len).map_err(io::Error::other)?];
         let read = read_full(&*self.file(number), 0, &mut bytes)?;
-        if read < bytes.len() || !bytes.starts_with(FILE_HEADER) {
-            return Err(EngineError::Corrupt(format!("{} is not whole", name(number))));
-        }
+        bytes.truncate(read);
         Ok(bytes)
+    }
+
+    /// The bytes of a file that count, all of them.
+    pub(super) fn read_whole(&self, number: u32, len: u64) -> Result<Vec<u8>, EngineError> {
+        let bytes = self.read(number, len)?;
+        if bytes.len() as u64 == len {
+            Ok(bytes)
+        } else {
+            Err(EngineError::Corrupt(format!("{} is cut off at byte {}", name(number), bytes.len())))
+        }
+    }
+
+    /// The path of a file.
+    pub(super) fn path(&self, number: u32) -> PathBuf {
+        self.dir.join(name(number))
+    }
+
+    /// Whether the file is one of this state's.
+    pub(super) fn is_open(&self, number: u32) -> bool {
+        self.open.contains_key(&number)
+    }
+
+    /// The length of a file of this state.
+    pub(super) fn len(&self, number: u32) -> u64 {
+        self.open.get(&number).map_or(0, |state| state.len)
     }
 
     pub(super) fn file(&self, number: u32) -> Arc<dyn File> {
@@ -239,14 +262,22 @@ impl Files {
     }
 }
 
-/// Visits the entries of a file's bytes.
+/// Visits the entries of a file's bytes, but not those that are to be passed over.
 pub(super) fn walk<'a>(
     number: u32,
     bytes: &'a [u8],
+    passed: &BTreeMap<usize, usize>,
     mut visit: impl FnMut(Entry<'a>, Place),
 ) -> Result<(), EngineError> {
+    if !bytes.starts_with(FILE_HEADER) {
+        return Err(EngineError::Corrupt(format!("{} is not a file of the engine", name(number))));
+    }
     let mut offset = FILE_HEADER.len();
     while offset < bytes.len() {
+        if let Some(len) = passed.get(&offset) {
+            offset += len;
+            continue;
+        }
         let Some((entry, len)) = history::read(&bytes[offset..]) else {
             return Err(EngineError::Corrupt(format!("{} does not check at byte {offset}", name(number))));
         };
@@ -341,6 +372,11 @@ impl Tail {
             inner.write().files.grown(open.number, open.offset);
         }
         Ok(())
+    }
+
+    /// Finishes the file being written, if it is that one: what is written next stands in another.
+    pub(super) fn leave(&mut self, number: u32, inner: &RwLock<Inner>) -> Result<(), EngineError> {
+        if self.number() == Some(number) { self.finish(inner) } else { Ok(()) }
     }
 
     fn finish(&mut self, inner: &RwLock<Inner>) -> Result<(), EngineError> {

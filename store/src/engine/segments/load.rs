@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::thread;
 
 use super::files::{Files, walk};
+use super::mend::{FindCopy, Mended, Replaced, mend};
 use super::places::{Places, Row};
-use super::{EngineError, Place, Removal};
+use super::{EngineError, Lost, Place, Removal};
 use crate::codec::history::{self, Entry, FileList};
 use crate::commit::RecordKey;
 use crate::engine::reader::{Met, Prepare, Prepared, Reader};
@@ -25,17 +26,27 @@ pub(super) struct Loaded {
     pub(super) removed: BTreeMap<RecordKey, Removal>,
     /// Records that are no longer wanted where they will be met from now on, with the file that says so.
     gone: BTreeMap<RecordKey, u32>,
+    /// Damaged bytes that stand-ins replace.
+    pub(super) replaced: Replaced,
+    /// Stand-ins with the places where they are.
+    stand_ins: Vec<(RecordKey, Place, Lost)>,
+    /// Entries that were put right.
+    pub(super) mended: u64,
 }
 
 /// What stands in some files, in order.
+#[derive(Default)]
 struct Part {
     seen: Vec<Seen>,
     prepared: Prepared,
+    mended: u64,
 }
 
 enum Seen {
     Record(RecordKey, Place),
     Removed(Vec<RecordKey>, u32),
+    /// The record before is a stand-in.
+    StandIn(RecordKey, Place, Lost),
 }
 
 impl Loaded {
@@ -43,6 +54,13 @@ impl Loaded {
         // Oldest first: of a record that stands in two places the newer one counts.
         self.rows.reverse();
         Places::of(std::mem::take(&mut self.rows))
+    }
+
+    /// The records that stand-ins replace, once the places are known.
+    pub(super) fn lost(&mut self, places: &Places) -> BTreeMap<RecordKey, Lost> {
+        let stand_ins = std::mem::take(&mut self.stand_ins).into_iter();
+        let wanted = stand_ins.filter(|(key, place, _)| places.get(*key) == Some(*place));
+        wanted.map(|(key, _, lost)| (key, lost)).collect()
     }
 
     /// Says whether the record is wanted.
@@ -59,6 +77,7 @@ impl Loaded {
     }
 
     fn take(&mut self, part: Part, reader: &mut Reader<'_>) {
+        self.mended += part.mended;
         let records = part.seen.iter().filter(|seen| matches!(seen, Seen::Record(..))).count();
         let (mut wanted, mut at) = (vec![true; records], records);
         for seen in part.seen.into_iter().rev() {
@@ -72,21 +91,30 @@ impl Loaded {
                     at -= 1;
                     wanted[at] = self.meet(key, place);
                 }
+                Seen::StandIn(key, place, lost) => {
+                    self.replaced.insert((lost.place.file, lost.place.offset), lost.place.len);
+                    self.stand_ins.push((key, place, lost));
+                }
             }
         }
         (reader.take)(part.prepared, &|at| wanted[at as usize]);
     }
 }
 
-/// Reads all files of a list.
-pub(super) fn load(files: &Files, list: &FileList, reader: &mut Reader<'_>) -> Result<Loaded, EngineError> {
+/// Reads all files of a list, and mends what does not check; `find` has the log's copies.
+pub(super) fn load(
+    files: &Files,
+    list: &FileList,
+    find: FindCopy<'_>,
+    reader: &mut Reader<'_>,
+) -> Result<Loaded, EngineError> {
     let mut loaded = Loaded::default();
     let prepare = reader.prepare;
     let threads = thread::available_parallelism().map_or(1, usize::from).min(AT_ONCE);
     let runs = runs(&list.files);
     if threads == 1 || runs.len() == 1 {
         for run in runs {
-            loaded.take(read(files, run, prepare)?, reader);
+            loaded.take_run(files, run, find, read(files, run, prepare), reader)?;
         }
         return Ok(loaded);
     }
@@ -94,25 +122,53 @@ pub(super) fn load(files: &Files, list: &FileList, reader: &mut Reader<'_>) -> R
         let mut parts = VecDeque::new();
         for run in runs {
             if parts.len() == threads {
-                loaded.take(wait(&mut parts)?, reader);
+                let (run, read) = wait(&mut parts);
+                loaded.take_run(files, run, find, read, reader)?;
             }
             let builder = thread::Builder::new().name("kstore-load".to_owned());
             match builder.spawn_scoped(scope, move || read(files, run, prepare)) {
-                Ok(handle) => parts.push_back(handle),
+                Ok(handle) => parts.push_back((run, handle)),
                 // No more threads: then without.
                 Err(_) => {
                     while !parts.is_empty() {
-                        loaded.take(wait(&mut parts)?, reader);
+                        let (run, read) = wait(&mut parts);
+                        loaded.take_run(files, run, find, read, reader)?;
                     }
-                    loaded.take(read(files, run, prepare)?, reader);
+                    loaded.take_run(files, run, find, read(files, run, prepare), reader)?;
                 }
             }
         }
         while !parts.is_empty() {
-            loaded.take(wait(&mut parts)?, reader);
+            let (run, read) = wait(&mut parts);
+            loaded.take_run(files, run, find, read, reader)?;
         }
         Ok(loaded)
     })
+}
+
+impl Loaded {
+    /// Takes what was read of a run. If that failed for damage, reads it again file by file, newest first, so that the
+    /// stand-ins of newer files are known, and mends.
+    fn take_run(
+        &mut self,
+        files: &Files,
+        run: &[(u32, u64)],
+        find: FindCopy<'_>,
+        read: Result<Part, EngineError>,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), EngineError> {
+        match read {
+            Ok(part) => self.take(part, reader),
+            Err(EngineError::Corrupt(_)) => {
+                for (number, len) in run.iter().rev() {
+                    let part = read_mending(files, *number, *len, find, &self.replaced, reader.prepare)?;
+                    self.take(part, reader);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
 }
 
 /// Neighbouring files that are read together, newest first: enough of them that what they hold goes into the index in long
@@ -135,18 +191,63 @@ fn runs(mut files: &[(u32, u64)]) -> Vec<&[(u32, u64)]> {
 
 type Handle<'a> = thread::ScopedJoinHandle<'a, Result<Part, EngineError>>;
 
+type Run<'a> = &'a [(u32, u64)];
+
 /// The oldest of those that are being read.
-fn wait(parts: &mut VecDeque<Handle<'_>>) -> Result<Part, EngineError> {
-    let oldest = parts.pop_front().expect("something is being read");
-    oldest.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+fn wait<'a>(parts: &mut VecDeque<(Run<'a>, Handle<'_>)>) -> (Run<'a>, Result<Part, EngineError>) {
+    let (run, oldest) = parts.pop_front().expect("something is being read");
+    (run, oldest.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
 }
 
 fn read(files: &Files, run: &[(u32, u64)], prepare: Prepare) -> Result<Part, EngineError> {
-    let bytes = run.iter().map(|(number, len)| files.read_whole(*number, *len));
-    let bytes = bytes.collect::<Result<Vec<_>, _>>()?;
+    let bytes = run.iter().map(|(number, len)| Ok((*number, files.read_whole(*number, *len)?)));
+    let bytes = bytes.collect::<Result<Vec<_>, EngineError>>()?;
+    let bytes = bytes.iter().map(|(number, bytes)| (*number, &bytes[..]));
+    part(bytes, &BTreeMap::new(), prepare)
+}
+
+/// Reads one file, mending it; what was mended is written where it stands.
+fn read_mending(
+    files: &Files,
+    number: u32,
+    len: u64,
+    find: FindCopy<'_>,
+    replaced: &Replaced,
+    prepare: Prepare,
+) -> Result<Part, EngineError> {
+    let mut bytes = files.read_whole(number, len)?;
+    let Mended { written, passed } = mend(number, &mut bytes, find, replaced)?;
+    let part = part([(number, &bytes[..])].into_iter(), &passed, prepare)?;
+    let file = files.file(number);
+    for place in &written {
+        let from = place.offset as usize;
+        // The same bytes in the same place: every token that names the file still does.
+        match file.write_at(from as u64, &bytes[from..from + place.len as usize]) {
+            Ok(()) => tracing::warn!(
+                file = %files.path(number).display(), offset = place.offset, "damage in a file of the engine was mended"
+            ),
+            Err(error) => tracing::warn!(
+                %error, file = %files.path(number).display(), offset = place.offset,
+                "damage in a file of the engine can be mended only in memory"
+            ),
+        }
+    }
+    if !written.is_empty()
+        && let Err(error) = file.sync()
+    {
+        tracing::warn!(%error, file = %files.path(number).display(), "what was mended may not be durable");
+    }
+    Ok(Part { mended: written.len() as u64, ..part })
+}
+
+fn part<'a>(
+    files: impl Iterator<Item = (u32, &'a [u8])>,
+    passed: &BTreeMap<usize, usize>,
+    prepare: Prepare,
+) -> Result<Part, EngineError> {
     let (mut seen, mut met) = (Vec::new(), Vec::new());
-    for ((number, _), bytes) in run.iter().zip(&bytes) {
-        walk(*number, bytes, |entry, place| match entry {
+    for (number, bytes) in files {
+        walk(number, bytes, passed, |entry, place| match entry {
             Entry::Record(kind, key, bytes) => {
                 seen.push(Seen::Record(key, place));
                 met.push(Met { key, kind, bytes });
@@ -154,8 +255,13 @@ fn read(files: &Files, run: &[(u32, u64)], prepare: Prepare) -> Result<Part, Eng
             Entry::Removed(keys) => {
                 seen.push(Seen::Removed(history::removed_keys(keys).collect(), place.file));
             }
+            Entry::StandIn(stand_in) => {
+                seen.push(Seen::Record(stand_in.key, place));
+                met.push(Met { key: stand_in.key, kind: stand_in.kind, bytes: stand_in.name });
+                seen.push(Seen::StandIn(stand_in.key, place, Lost::of(&stand_in)));
+            }
         })?;
     }
     let prepared = prepare(&met)?;
-    Ok(Part { seen, prepared })
+    Ok(Part { seen, prepared, mended: 0 })
 }

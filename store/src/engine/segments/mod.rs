@@ -6,11 +6,13 @@
 
 mod files;
 mod load;
+mod mend;
 mod places;
+mod scrub;
 mod tidy;
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -19,10 +21,12 @@ use parking_lot::{Mutex, RwLock};
 use self::files::{Files, Tail};
 pub(crate) use self::files::{name as file_name, number as file_number};
 pub(crate) use self::files::{remove_unnamed, set_aside};
+pub(crate) use self::mend::FindCopy;
 use self::places::Places;
+use self::tidy::Step;
 use super::reader::Reader;
-use super::{Engine, EngineError, EngineSize, Record, Scan};
-use crate::codec::history::{self, Entry, FileList, RECORD_HEADER};
+use super::{Engine, EngineError, EngineSize, LostRecord, Record, Scan, Scrubbed, Tidied};
+use crate::codec::history::{self, Entry, FileList, RECORD_HEADER, StandIn};
 use crate::commit::RecordKey;
 use crate::disk::{Disk, File, read_full};
 use crate::{Limits, Revision};
@@ -32,6 +36,9 @@ pub(crate) struct SegmentsEngine {
     inner: RwLock<Inner>,
     /// What only the feeding thread touches; locked before `inner`.
     tail: Mutex<Tail>,
+    scrub: Mutex<scrub::Cursor>,
+    /// Entries that were put right when the engine was opened.
+    mended: u64,
 }
 
 struct Inner {
@@ -39,6 +46,28 @@ struct Inner {
     /// Records that are no longer wanted but still stand in a file: their removal must be remembered as long as they do.
     removed: BTreeMap<RecordKey, Removal>,
     files: Files,
+    /// Records of which only stand-ins are left.
+    lost: BTreeMap<RecordKey, Lost>,
+    /// Files in which something does not check: to be copied first.
+    damaged: BTreeSet<u32>,
+    /// Files that cannot be copied before a record that they hold is removed.
+    blocked: BTreeSet<u32>,
+}
+
+/// What a stand-in says of the record that it replaces.
+#[derive(Clone, Debug)]
+struct Lost {
+    /// The damaged bytes.
+    place: Place,
+    /// See [`StandIn::name`].
+    name: Bytes,
+}
+
+impl Lost {
+    fn of(stand_in: &StandIn<'_>) -> Self {
+        let StandIn { file, offset, len, name, .. } = *stand_in;
+        Self { place: Place { file, offset, len }, name: Bytes::copy_from_slice(name) }
+    }
 }
 
 /// A record that is no longer wanted but still stands in a file.
@@ -63,12 +92,14 @@ struct Place {
 const RUN: usize = 1 << 20;
 
 impl SegmentsEngine {
-    /// Opens the state that `token` names; without one, a new engine. `dir` exists. All records go to `reader`.
+    /// Opens the state that `token` names; without one, a new engine. `dir` exists. All records go to `reader`. Damage is
+    /// mended as far as that is possible, with the copies that `find` finds.
     pub(crate) fn open_reading(
         disk: Arc<dyn Disk>,
         dir: &Path,
         token: Option<&[u8]>,
         limits: &Limits,
+        find: FindCopy<'_>,
         reader: &mut Reader<'_>,
     ) -> Result<Self, EngineError> {
         let list = match token {
@@ -78,13 +109,19 @@ impl SegmentsEngine {
             None => FileList::default(),
         };
         let (mut files, next) = Files::open(disk, dir, &list)?;
-        let mut loaded = load::load(&files, &list, reader)?;
+        let mut loaded = load::load(&files, &list, find, reader)?;
         let places = loaded.places();
+        let lost = loaded.lost(&places);
+        let damaged: BTreeSet<_> = loaded.replaced.keys().map(|(file, _)| *file).collect();
+        // A number that a stand-in names is not given to another file.
+        let next = damaged.last().map_or(next, |last| next.max(last + 1));
+        let damaged = damaged.into_iter().filter(|file| files.is_open(*file)).collect();
         places.iter().for_each(|row| files.grow_live(row.place()));
         loaded.removed.values().for_each(|removal| files.grow_marks(removal.marked));
-        let inner = Inner { places, removed: loaded.removed, files };
+        let (removed, blocked) = (loaded.removed, BTreeSet::new());
+        let inner = Inner { places, removed, files, lost, damaged, blocked };
         let tail = Mutex::new(Tail::new(next, limits.engine_file_bytes));
-        Ok(Self { inner: RwLock::new(inner), tail })
+        Ok(Self { inner: RwLock::new(inner), tail, scrub: Mutex::default(), mended: loaded.mended })
     }
 
     /// The same for a test that reads for itself.
@@ -96,7 +133,27 @@ impl SegmentsEngine {
         limits: &Limits,
     ) -> Result<Self, EngineError> {
         let mut reader = Reader { prepare: |_| Ok(Vec::new()), take: &mut |_, _| () };
-        Self::open_reading(disk, dir, token, limits, &mut reader)
+        Self::open_reading(disk, dir, token, limits, &|_| None, &mut reader)
+    }
+
+    /// A record's place and file.
+    fn find(&self, key: RecordKey) -> Option<(Place, Arc<dyn File>)> {
+        let inner = self.inner.read();
+        let place = inner.places.get(key)?;
+        Some((place, inner.files.file(place.file)))
+    }
+
+    /// Puts an entry behind all others, in another file than `not_in`.
+    fn append(
+        &self,
+        tail: &mut Tail,
+        not_in: u32,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<Place, EngineError> {
+        tail.leave(not_in, &self.inner)?;
+        let place = tail.append(&self.inner, encode)?;
+        tail.flush(&self.inner)?;
+        Ok(place)
     }
 }
 
@@ -113,6 +170,8 @@ impl Inner {
     fn forget(&mut self, key: RecordKey, marked: u32) {
         let Some(place) = self.places.remove(key) else { return };
         self.files.shrink_live(place);
+        self.lost.remove(&key);
+        self.blocked.remove(&place.file);
         self.remember(key, Removal { stands: place.file, marked });
     }
 
@@ -169,11 +228,7 @@ impl Engine for SegmentsEngine {
     }
 
     fn get(&self, key: RecordKey) -> Result<Option<Bytes>, EngineError> {
-        let (place, file) = {
-            let inner = self.inner.read();
-            let Some(place) = inner.places.get(key) else { return Ok(None) };
-            (place, inner.files.file(place.file))
-        };
+        let Some((place, file)) = self.find(key) else { return Ok(None) };
         read_record(&*file, key, place).map(|record| Some(record.bytes))
     }
 
@@ -204,11 +259,7 @@ impl Engine for SegmentsEngine {
     }
 
     fn repair(&self, record: &Record) -> Result<(), EngineError> {
-        let (place, file) = {
-            let inner = self.inner.read();
-            let Some(place) = inner.places.get(record.key) else { return Ok(()) };
-            (place, inner.files.file(place.file))
-        };
+        let Some((place, file)) = self.find(record.key) else { return Ok(()) };
         let mut bytes = Vec::with_capacity(place.len as usize);
         history::put(&mut bytes, record.kind, record.key, &record.bytes);
         if bytes.len() != place.len as usize {
@@ -238,9 +289,84 @@ impl Engine for SegmentsEngine {
         self.inner.write().files.remove_retired()
     }
 
-    fn tidy(&self) -> Result<bool, EngineError> {
+    fn tidy(&self) -> Result<Tidied, EngineError> {
         let mut tail = self.tail.lock();
-        tidy::step(&self.inner, &mut tail)
+        Ok(match tidy::step(&self.inner, &mut tail)? {
+            Step::Idle => Tidied::Idle,
+            Step::Copied { more: true } => Tidied::More,
+            Step::Copied { more: false } => Tidied::Idle,
+            Step::Damaged(keys) => Tidied::Damaged(keys),
+        })
+    }
+
+    fn correct(&self, key: RecordKey) -> Result<Option<Record>, EngineError> {
+        let Some((place, file)) = self.find(key) else { return Ok(None) };
+        let mut bytes = vec![0; place.len as usize];
+        let read = read_full(&*file, u64::from(place.offset), &mut bytes)?;
+        // It may have been the reading that failed.
+        let read_now = check(&bytes[..read], key);
+        Ok(read_now.or_else(|| {
+            let corrected = history::correct(&bytes[..read])?;
+            check(&corrected, key).filter(|_| corrected.len() == place.len as usize)
+        }))
+    }
+
+    fn rewrite(&self, record: &Record) -> Result<(), EngineError> {
+        let mut tail = self.tail.lock();
+        let Some((old, _)) = self.find(record.key) else { return Ok(()) };
+        let place = self.append(&mut tail, old.file, |out| {
+            history::put(out, record.kind, record.key, &record.bytes);
+        })?;
+        let mut inner = self.inner.write();
+        inner.insert(record.key, place);
+        inner.damaged.insert(old.file);
+        Ok(())
+    }
+
+    fn quarantine(&self, record: &Record) -> Result<bool, EngineError> {
+        let mut tail = self.tail.lock();
+        let known = self.inner.read().lost.contains_key(&record.key);
+        let Some((old, _)) = self.find(record.key).filter(|_| !known) else { return Ok(true) };
+        let Place { file, offset, len } = old;
+        let stand_in = StandIn { kind: record.kind, key: record.key, file, offset, len, name: &record.bytes };
+        let place = self.append(&mut tail, file, |out| history::put_stand_in(out, &stand_in))?;
+        let mut inner = self.inner.write();
+        inner.insert(record.key, place);
+        inner.lost.insert(record.key, Lost::of(&stand_in));
+        inner.damaged.insert(file);
+        Ok(true)
+    }
+
+    fn leave_damaged(&self, key: RecordKey) {
+        let mut inner = self.inner.write();
+        if let Some(place) = inner.places.get(key) {
+            inner.blocked.insert(place.file);
+        }
+    }
+
+    fn quarantined(&self) -> Vec<LostRecord> {
+        let inner = self.inner.read();
+        let lost = inner.lost.iter().map(|(key, lost)| LostRecord {
+            key: *key,
+            name: lost.name.clone(),
+            file: inner.files.path(lost.place.file),
+            offset: u64::from(lost.place.offset),
+        });
+        lost.collect()
+    }
+
+    fn locate(&self, key: RecordKey) -> Option<(PathBuf, u64)> {
+        let inner = self.inner.read();
+        let place = inner.lost.get(&key).map(|lost| lost.place).or_else(|| inner.places.get(key))?;
+        Some((inner.files.path(place.file), u64::from(place.offset)))
+    }
+
+    fn mended(&self) -> u64 {
+        self.mended
+    }
+
+    fn scrub(&self, bytes: u64) -> Result<Scrubbed, EngineError> {
+        scrub::step(&self.inner, &mut self.tail.lock(), &mut self.scrub.lock(), bytes)
     }
 
     fn retired(&self) -> u64 {
@@ -292,7 +418,7 @@ fn check(bytes: &[u8], expected: RecordKey) -> Option<Record> {
         (Entry::Record(kind, key, body), _) if key == expected => {
             Some(Record { key, kind, bytes: Bytes::copy_from_slice(body) })
         }
-        (Entry::Record(..) | Entry::Removed(_), _) => None,
+        (Entry::Record(..) | Entry::Removed(_) | Entry::StandIn(_), _) => None,
     }
 }
 

@@ -1,12 +1,14 @@
 //! Winning back space: copies what is still wanted out of one file into the newest, then retires the file.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use parking_lot::RwLock;
 
 use super::files::{Finished, Tail, file_bytes, walk};
 use super::{EngineError, Inner, Place, Removal};
 use crate::codec::history::{self, Entry};
 use crate::commit::RecordKey;
-use crate::engine::RecordKind;
 
 /// A file that holds less than half of what it could in wanted bytes is worth copying: each byte is then written at most
 /// about twice in all.
@@ -17,9 +19,14 @@ fn wasteful(file: &Finished) -> bool {
 /// Every start begins a file, and a store that grows outgrows its small ones; more than so many are joined.
 const SMALL_FILES: usize = 8;
 
-/// The file to copy next, and whether there are more.
+/// The file to copy next, and whether there are more. Files with damage first: an entry that does not check must be out of
+/// the files before what replaces it is.
 fn choose(inner: &Inner, tail: &Tail) -> Option<(Finished, bool)> {
-    let finished: Vec<_> = inner.files.finished(tail.number()).collect();
+    let usable = |file: &Finished| !inner.blocked.contains(&file.number);
+    let finished: Vec<_> = inner.files.finished(tail.number()).filter(usable).collect();
+    if let Some(file) = finished.iter().find(|file| inner.damaged.contains(&file.number)) {
+        return Some((*file, true));
+    }
     let mut wasted: Vec<_> = finished.iter().filter(|file| wasteful(file)).collect();
     wasted.sort_unstable_by_key(|file| file.wanted * 1_000 / file.len);
     if let Some(file) = wasted.first() {
@@ -41,24 +48,48 @@ const MARKS: usize = 1_024;
 /// What of a file goes on.
 #[derive(Default)]
 struct Kept<'a> {
-    records: Vec<(RecordKind, RecordKey, &'a [u8])>,
+    /// Entries of records, as they stand.
+    records: Vec<(RecordKey, Cow<'a, [u8]>)>,
     /// Removals of records, with the files where those stand.
     removed: Vec<(RecordKey, u32)>,
     /// Records whose removal need not be remembered once the file is gone.
     gone: Vec<RecordKey>,
+    /// Wanted records that do not check and cannot be corrected.
+    damaged: Vec<RecordKey>,
 }
 
-/// Copies one file; says whether another is worth it.
-pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<bool, EngineError> {
-    let (number, bytes, more) = {
+/// What a step came to.
+pub(super) enum Step {
+    /// Nothing is worth copying.
+    Idle,
+    /// A file was copied and retired; whether another is worth it.
+    Copied { more: bool },
+    /// A file holds wanted records that do not check. It stays until they are replaced.
+    Damaged(Vec<RecordKey>),
+}
+
+/// Copies one file.
+pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<Step, EngineError> {
+    let (file, bytes, more) = {
         let inner = inner.read();
-        let Some((file, more)) = choose(&inner, tail) else { return Ok(false) };
-        (file.number, inner.files.read_whole(file.number, file.len)?, more)
+        let Some((file, more)) = choose(&inner, tail) else { return Ok(Step::Idle) };
+        (file, inner.files.read(file.number, file.len)?, more)
     };
-    let kept = sort(&inner.read(), number, &bytes)?;
+    let number = file.number;
+    let sorted = sort(&inner.read(), number, &bytes);
+    let kept = match sorted {
+        Ok(kept) if bytes.len() as u64 == file.len => kept,
+        Ok(_) | Err(_) => {
+            inner.write().damaged.insert(number);
+            salvage(&inner.read(), number, &bytes)
+        }
+    };
+    if !kept.damaged.is_empty() {
+        return Ok(Step::Damaged(kept.damaged));
+    }
     let mut places = Vec::with_capacity(kept.records.len());
-    for (kind, key, body) in &kept.records {
-        places.push((*key, tail.append(inner, |out| history::put(out, *kind, *key, body))?));
+    for (key, entry) in &kept.records {
+        places.push((*key, tail.append(inner, |out| out.extend_from_slice(entry))?));
     }
     let mut marks = Vec::new();
     for (keys, stands) in
@@ -81,25 +112,74 @@ pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<bool, Engin
     });
     let mut inner = inner.write();
     kept.gone.into_iter().for_each(|key| inner.forgive(key));
+    inner.damaged.remove(&number);
     inner.files.retire(number);
-    Ok(more)
+    Ok(Step::Copied { more })
 }
 
 /// Decides what of a file goes on: records that are wanted and stand here, and removals of records that stand elsewhere.
 fn sort<'a>(inner: &Inner, number: u32, bytes: &'a [u8]) -> Result<Kept<'a>, EngineError> {
     let mut kept = Kept::default();
-    walk(number, bytes, |entry, place: Place| match entry {
-        Entry::Record(kind, key, body) => {
-            if inner.places.get(key) == Some(place) {
-                kept.records.push((kind, key, body));
-            } else if inner.removed.get(&key).is_some_and(|removal| removal.stands == number) {
-                kept.gone.push(key);
-            }
+    let mut record = |key: RecordKey, place: Place| {
+        if inner.places.get(key) == Some(place) {
+            let from = place.offset as usize;
+            kept.records.push((key, bytes[from..from + place.len as usize].into()));
+        } else if inner.removed.get(&key).is_some_and(|removal| removal.stands == number) {
+            kept.gone.push(key);
         }
-        Entry::Removed(keys) => kept.removed.extend(history::removed_keys(keys).filter_map(|key| {
+    };
+    let mut removed = Vec::new();
+    walk(number, bytes, &BTreeMap::new(), |entry, place: Place| match entry {
+        Entry::Record(_, key, _) => record(key, place),
+        Entry::StandIn(stand_in) => record(stand_in.key, place),
+        Entry::Removed(keys) => removed.extend(history::removed_keys(keys).filter_map(|key| {
             let removal = inner.removed.get(&key)?;
             (removal.marked == number && removal.stands != number).then_some((key, removal.stands))
         })),
     })?;
+    kept.removed = removed;
     Ok(kept)
+}
+
+/// The same for a file in which something does not check, from what is known of it. Visits every record that there is.
+fn salvage<'a>(inner: &Inner, number: u32, bytes: &'a [u8]) -> Kept<'a> {
+    let mut kept = Kept::default();
+    for row in inner.places.iter().filter(|row| row.place().file == number) {
+        let (key, from, len) = (row.key(), row.place().offset as usize, row.place().len as usize);
+        let entry = bytes.get(from..from + len).unwrap_or_default();
+        match whole(entry, key) {
+            Some(entry) => kept.records.push((key, entry)),
+            None => kept.damaged.push(key),
+        }
+    }
+    kept.damaged.truncate(DAMAGED);
+    for (key, removal) in &inner.removed {
+        match (removal.stands == number, removal.marked == number) {
+            (true, _) => kept.gone.push(*key),
+            (false, true) => kept.removed.push((*key, removal.stands)),
+            (false, false) => {}
+        }
+    }
+    kept
+}
+
+/// Damaged records that are named at once: what replaces them is looked for together.
+const DAMAGED: usize = 4_096;
+
+/// The entry of a record, corrected if one bit of it was flipped.
+fn whole(entry: &[u8], key: RecordKey) -> Option<Cow<'_, [u8]>> {
+    if is_of(entry, key) {
+        return Some(entry.into());
+    }
+    let corrected = history::correct(entry).filter(|corrected| corrected.len() == entry.len())?;
+    is_of(&corrected, key).then_some(corrected.into())
+}
+
+/// Whether an entry checks and is that record or its stand-in.
+pub(super) fn is_of(entry: &[u8], key: RecordKey) -> bool {
+    match history::read(entry) {
+        Some((Entry::Record(_, found, _), _)) => found == key,
+        Some((Entry::StandIn(stand_in), _)) => stand_in.key == key,
+        Some((Entry::Removed(_), _)) | None => false,
+    }
 }

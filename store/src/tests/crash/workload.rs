@@ -143,6 +143,10 @@ pub(super) fn is_done(answer: &Answer) -> bool {
         Answer::Compact(result) => result.is_ok(),
         Answer::Grant(result) => result.is_ok(),
         Answer::Revoke(result) => result.is_ok(),
-        Answer::KeepAlive(_) | Answer::Inspect(_) | Answer::List(_) | Answer::Alarm(_) => false,
+        Answer::RevokedInPart
+        | Answer::KeepAlive(_)
+        | Answer::Inspect(_)
+        | Answer::List(_)
+        | Answer::Alarm(_) => false,
     }
 }

@@ -1,0 +1,75 @@
+//! Mending a file's bytes when entries in it do not check: one flipped bit is corrected, a record of which the log has a copy
+//! is written anew, one that a stand-in replaces is passed over. Anything else is left: nothing says what the bytes were.
+
+use std::collections::BTreeMap;
+
+use super::files::name;
+use super::{EngineError, Place};
+use crate::codec::history::{self, FILE_HEADER};
+use crate::commit::RecordKey;
+use crate::engine::Record;
+
+/// Finds the log's copy of a record. Called on any thread.
+pub(crate) type FindCopy<'a> = &'a (dyn Fn(RecordKey) -> Option<Record> + Sync);
+
+/// Damaged bytes that a stand-in replaces, by file and offset, with their length.
+pub(super) type Replaced = BTreeMap<(u32, u32), u32>;
+
+/// What mending came to.
+#[derive(Debug, Default)]
+pub(super) struct Mended {
+    /// Where in the file bytes were put right.
+    pub(super) written: Vec<Place>,
+    /// Bytes to pass over: offsets with lengths.
+    pub(super) passed: BTreeMap<usize, usize>,
+}
+
+/// Puts the bytes of a file right.
+///
+/// # Errors
+///
+/// The first place that cannot be mended.
+pub(super) fn mend(
+    number: u32,
+    bytes: &mut [u8],
+    find: FindCopy<'_>,
+    replaced: &Replaced,
+) -> Result<Mended, EngineError> {
+    let mut mended = Mended::default();
+    let header = FILE_HEADER.len();
+    if !bytes.starts_with(FILE_HEADER) {
+        let off = bytes.iter().zip(FILE_HEADER).map(|(is, was)| (is ^ was).count_ones()).sum::<u32>();
+        if off > 1 || bytes.len() < header {
+            return Err(EngineError::Corrupt(format!("{} is not a file of the engine", name(number))));
+        }
+        bytes[..header].copy_from_slice(FILE_HEADER);
+        mended.written.push(Place { file: number, offset: 0, len: header as u32 });
+    }
+    let mut offset = header;
+    while offset < bytes.len() {
+        if let Some((_, len)) = history::read(&bytes[offset..]) {
+            offset += len;
+        } else if let Some(len) = replaced.get(&(number, offset as u32)) {
+            mended.passed.insert(offset, *len as usize);
+            offset += *len as usize;
+        } else if let Some(entry) = written(&bytes[offset..], find) {
+            bytes[offset..offset + entry.len()].copy_from_slice(&entry);
+            mended.written.push(Place { file: number, offset: offset as u32, len: entry.len() as u32 });
+            offset += entry.len();
+        } else {
+            let detail = format!("{} is damaged at byte {offset}, and the log has no copy", name(number));
+            return Err(EngineError::Corrupt(detail));
+        }
+    }
+    Ok(mended)
+}
+
+/// The entry that `bytes` began with when it was written, if that can be told.
+fn written(bytes: &[u8], find: FindCopy<'_>) -> Option<Vec<u8>> {
+    let copied = || {
+        let (key, _) = history::peek(bytes)?;
+        let copy = find(key)?;
+        history::restored(bytes, copy.kind, copy.key, &copy.bytes)
+    };
+    copied().or_else(|| history::correct(bytes))
+}

@@ -1,0 +1,104 @@
+//! Reading the engine's files in the background, to find damage before a reader does, while a copy may still be there.
+
+use parking_lot::RwLock;
+
+use super::files::Tail;
+use super::{EngineError, Inner};
+use crate::codec::history::{self, FILE_HEADER};
+use crate::disk::read_full;
+use crate::engine::Scrubbed;
+
+/// How far a pass is: the file, and the offset in it.
+#[derive(Debug, Default)]
+pub(super) struct Cursor {
+    file: u32,
+    offset: u64,
+}
+
+/// Checks the entries of about so many bytes from the cursor on, at least one. A file with damage is marked, and passed over:
+/// whoever copies it meets the rest of the damage. If it is the one being written, it is finished, so that it can be copied.
+pub(super) fn step(
+    inner: &RwLock<Inner>,
+    tail: &mut Tail,
+    cursor: &mut Cursor,
+    mut bytes: u64,
+) -> Result<Scrubbed, EngineError> {
+    let mut scrubbed = Scrubbed::default();
+    while bytes > 0 {
+        let Some(file) = next(&inner.read(), cursor) else {
+            *cursor = Cursor::default();
+            return Ok(Scrubbed { complete: true, ..scrubbed });
+        };
+        match check(inner, file, cursor.offset, bytes)? {
+            Some((read, at_end)) => {
+                bytes = bytes.saturating_sub(read);
+                *cursor = Cursor { file, offset: cursor.offset + read };
+                if at_end {
+                    *cursor = Cursor { file: file + 1, offset: 0 };
+                }
+            }
+            None => {
+                tail.leave(file, inner)?;
+                inner.write().damaged.insert(file);
+                scrubbed.damaged = true;
+                *cursor = Cursor { file: file + 1, offset: 0 };
+                return Ok(scrubbed);
+            }
+        }
+    }
+    Ok(scrubbed)
+}
+
+/// The file to read on in; the cursor then is in it.
+fn next(inner: &Inner, cursor: &mut Cursor) -> Option<u32> {
+    let mut finished = inner.files.finished(None).map(|file| file.number).filter(|file| {
+        // What is known to be damaged is being copied, or waits for it.
+        *file >= cursor.file && !inner.damaged.contains(file)
+    });
+    let file = finished.next()?;
+    if file > cursor.file {
+        *cursor = Cursor { file, offset: 0 };
+    }
+    Some(file)
+}
+
+/// Checks whole entries from `offset` on; says how many bytes those are, and whether the file ends there. None at damage.
+fn check(
+    inner: &RwLock<Inner>,
+    number: u32,
+    offset: u64,
+    bytes: u64,
+) -> Result<Option<(u64, bool)>, EngineError> {
+    let (file, len) = {
+        let inner = inner.read();
+        (inner.files.file(number), inner.files.len(number))
+    };
+    let mut wanted = bytes.max(FILE_HEADER.len() as u64).min(len - offset);
+    loop {
+        let mut part = vec![0; usize::try_from(wanted).map_err(std::io::Error::other)?];
+        let read = read_full(&*file, offset, &mut part)?;
+        if (read as u64) < wanted {
+            return Ok(None);
+        }
+        let mut at = 0;
+        if offset == 0 {
+            if !part.starts_with(FILE_HEADER) {
+                return Ok(None);
+            }
+            at = FILE_HEADER.len();
+        }
+        let begin = at;
+        while let Some((_, len)) = history::read(&part[at..]) {
+            at += len;
+        }
+        let at_end = offset + at as u64 == len;
+        if at_end || at > begin {
+            return Ok(Some((at as u64, at_end)));
+        }
+        // Not one entry: it is longer than what was read, or does not check.
+        if offset + wanted == len {
+            return Ok(None);
+        }
+        wanted = (wanted * 2).min(len - offset);
+    }
+}
