@@ -72,8 +72,8 @@ pub const WRITE_TIMEOUT: Duration = Duration::from_secs(34);
 /// Operations of one transaction; more are refused. An etcd takes 128 of its own, and most of ours become one of those.
 pub const TRANSACTION_OPERATIONS: usize = 128;
 
-/// Keys that one transaction may guard or write, with what belongs to its objects (addresses, ports) and its fence. An etcd
-/// takes 128 in its default configuration.
+/// Keys that one transaction may guard or write, with what belongs to its objects (addresses, ports), the namespaces in which it
+/// creates some, and its fence. An etcd takes 128 in its default configuration.
 pub const TRANSACTION_KEYS: usize = 128;
 
 /// Tries to find a free generated name. Kubernetes: 8.
