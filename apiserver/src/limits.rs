@@ -134,8 +134,8 @@ pub const READS_IN_FLIGHT: usize = 400;
 /// serves more of them at once, and its own components write in parallel.
 pub const WRITES_IN_FLIGHT: usize = 400;
 
-/// A request with a body of this length or more is served aside from the threads that serve others: decoding and checking it takes
-/// milliseconds in one piece. Objects of clusters are rarely as large.
+/// A request whose body and stored object have this length or more is served aside from the threads that serve others: decoding and
+/// checking takes milliseconds in one piece. Objects of clusters are rarely as large.
 pub const HEAVY_BYTES: usize = 128 * 1024;
 
 /// Such requests that are served at a time. More would share the processors with all others without being done sooner.
