@@ -72,8 +72,8 @@ pub const WRITE_TIMEOUT: Duration = Duration::from_secs(34);
 /// Operations of one transaction; more are refused. An etcd takes 128 of its own, and most of ours become one of those.
 pub const TRANSACTION_OPERATIONS: usize = 128;
 
-/// Keys that one transaction may guard or write, with what belongs to its objects (addresses, ports) and its fence. An etcd
-/// takes 128 in its default configuration.
+/// Keys that one transaction may guard or write, with what belongs to its objects (addresses, ports), the namespaces in which it
+/// creates some, and its fence. An etcd takes 128 in its default configuration.
 pub const TRANSACTION_KEYS: usize = 128;
 
 /// Tries to find a free generated name. Kubernetes: 8.
@@ -131,8 +131,8 @@ pub const READS_IN_FLIGHT: usize = 400;
 /// serves more of them at once, and its own components write in parallel.
 pub const WRITES_IN_FLIGHT: usize = 400;
 
-/// A request with a body of this length or more is served aside from the threads that serve others: decoding and checking it takes
-/// milliseconds in one piece. Objects of clusters are rarely as large.
+/// A request whose body and stored object have this length or more is served aside from the threads that serve others: decoding and
+/// checking takes milliseconds in one piece. Objects of clusters are rarely as large.
 pub const HEAVY_BYTES: usize = 128 * 1024;
 
 /// Such requests that are served at a time. More would share the processors with all others without being done sooner.

@@ -151,11 +151,12 @@ impl ApiServer {
     /// Both doors for a component in this process. It is `user` to authentication's eyes; everything after that is as for
     /// anybody else.
     pub fn in_process(&self, user: UserInfo) -> InProcess {
-        InProcess {
-            router: self.router.clone(),
-            grpc: self.grpc.clone(),
-            peer: Peer::InProcess(Arc::new(user)),
-        }
+        self.for_peer(Peer::InProcess(Arc::new(user)))
+    }
+
+    /// Both doors for the client at the other end of a connection that the embedder has accepted and authenticated itself.
+    pub fn for_peer(&self, peer: Peer) -> InProcess {
+        InProcess { router: self.router.clone(), grpc: self.grpc.clone(), peer }
     }
 
     /// The pipeline, for embedders that need no encoding.

@@ -1,9 +1,14 @@
 //! Logging to standard error, steered by RUST_LOG; warnings only if that is unset. Not metrics: those are the apiserver's.
 
+mod peer_warnings;
+
 use clap::ValueEnum;
+use peer_warnings::PeerWarnings;
 use std::io::IsTerminal as _;
 use tokio::time::Instant;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// How log lines are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -18,14 +23,14 @@ pub enum LogFormat {
 /// Starts logging for the whole process. A second call does nothing, so that tests may call it freely.
 pub(crate) fn init(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         // Colours are for terminals; a file would show their codes.
         .with_ansi(std::io::stderr().is_terminal());
+    let written = tracing_subscriber::registry().with(filter).with(PeerWarnings::default());
     let _ = match format {
-        LogFormat::Text => lines.compact().try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).try_init(),
+        LogFormat::Text => written.with(lines.compact()).try_init(),
+        LogFormat::Json => written.with(lines.json().flatten_event(true).with_current_span(false)).try_init(),
     };
 }
 

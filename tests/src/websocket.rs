@@ -34,7 +34,8 @@ impl Cluster {
     }
 }
 
-fn connection(doors: InProcess) -> DuplexStream {
+/// An HTTP/1.1 connection to any doors.
+pub fn connection(doors: InProcess) -> DuplexStream {
     let (ours, theirs) = tokio::io::duplex(PIPE);
     tokio::spawn(async move {
         let http = Builder::new(TokioExecutor::new());

@@ -1,9 +1,10 @@
-//! Objects live in namespaces that exist and are not on their way out; three namespaces never go.
+//! Objects live in namespaces that exist and are not on their way out; three namespaces never go. This is the first look, before
+//! anything else is judged; that a new object's namespace is still so when it is stored, `registry` sees to.
 
-use super::{Operation, Plugin, Subject, row};
+use super::{Operation, Plugin, Subject};
 use crate::lookup::Lookup;
-use kstore_api::meta;
-use kstore_api::status::{Cause, Status};
+use crate::registry::{is_terminating, namespaces, terminating};
+use kstore_api::status::Status;
 use serde_json::Value;
 
 /// Namespaces that nobody may delete.
@@ -23,12 +24,11 @@ impl Plugin for NamespaceLifecycle {
         if subject.namespace.is_empty() || !subject.resource.namespaced || !subject.resource.is_stored() {
             return Ok(());
         }
-        let namespaces = row("", "v1", "namespaces");
-        let Some(namespace) = cluster.get(namespaces, "", subject.namespace) else {
-            return Err(Status::not_found(namespaces, subject.namespace));
+        let Some(namespace) = cluster.get(namespaces(), "", subject.namespace) else {
+            return Err(Status::not_found(namespaces(), subject.namespace));
         };
         if subject.operation == Operation::Create && is_terminating(&namespace) {
-            return Err(terminating(subject));
+            return Err(terminating(subject.resource, subject.namespace, subject.name));
         }
         Ok(())
     }
@@ -49,21 +49,4 @@ impl Plugin for NamespaceLifecycle {
         }
         Ok(())
     }
-}
-
-fn is_terminating(namespace: &Value) -> bool {
-    meta::is_being_deleted(namespace) || namespace["status"]["phase"] == "Terminating"
-}
-
-fn terminating(subject: &Subject<'_>) -> Status {
-    let namespace = subject.namespace;
-    let text =
-        format!("unable to create new content in namespace {namespace} because it is being terminated");
-    let mut status = subject.forbidden(&text);
-    status.details.get_or_insert_default().causes.push(Cause {
-        reason: "NamespaceTerminating".into(),
-        message: format!("namespace {namespace} is being terminated"),
-        field: "metadata.namespace".into(),
-    });
-    status
 }

@@ -1,6 +1,7 @@
 //! The roles and bindings that every cluster starts with, as data. Names and permissions are Kubernetes'; the roles of kstore's
 //! own components are named `system:kstore:…`. No logic but turning the data into objects.
 
+mod controllers;
 mod namespaced;
 
 use serde_json::{Map, Value, json};
@@ -33,6 +34,8 @@ struct Binding {
 const READ: &str = "get list watch";
 const WRITE: &str = "create delete deletecollection patch update";
 const ALL: &str = "create delete deletecollection get list patch update watch";
+
+const RECORD_EVENTS: Grant = On("create patch update", "- events.k8s.io", "events");
 
 const ROLES: &[Role] = &[
     Role { name: "cluster-admin", part_of: &[], rules: &[On("*", "*", "*"), Paths("*", "*")] },
@@ -118,6 +121,67 @@ const ROLES: &[Role] = &[
             On("watch", "-", "events"),
             On("create patch update", "- events.k8s.io", "events"),
         ],
+    },
+    Role {
+        name: "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+        part_of: &[],
+        rules: &[On("create", "certificates.k8s.io", "certificatesigningrequests/nodeclient")],
+    },
+    Role {
+        name: "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+        part_of: &[],
+        rules: &[On("create", "certificates.k8s.io", "certificatesigningrequests/selfnodeclient")],
+    },
+    Role {
+        name: "system:certificates.k8s.io:kube-apiserver-client-approver",
+        part_of: &[],
+        rules: &[Named("approve", "certificates.k8s.io", "signers", "kubernetes.io/kube-apiserver-client")],
+    },
+    Role {
+        name: "system:certificates.k8s.io:kube-apiserver-client-kubelet-approver",
+        part_of: &[],
+        rules: &[Named(
+            "approve",
+            "certificates.k8s.io",
+            "signers",
+            "kubernetes.io/kube-apiserver-client-kubelet",
+        )],
+    },
+    Role {
+        name: "system:certificates.k8s.io:kubelet-serving-approver",
+        part_of: &[],
+        rules: &[Named("approve", "certificates.k8s.io", "signers", "kubernetes.io/kubelet-serving")],
+    },
+    Role {
+        name: "system:certificates.k8s.io:legacy-unknown-approver",
+        part_of: &[],
+        rules: &[Named("approve", "certificates.k8s.io", "signers", "kubernetes.io/legacy-unknown")],
+    },
+    Role {
+        name: "system:heapster",
+        part_of: &[],
+        rules: &[On(READ, "-", "events namespaces nodes pods"), On(READ, "extensions", "deployments")],
+    },
+    Role { name: "system:kube-aggregator", part_of: &[], rules: &[On(READ, "-", "endpoints services")] },
+    Role {
+        name: "system:kubelet-api-admin",
+        part_of: &[],
+        rules: &[
+            On(READ, "-", "nodes"),
+            On("proxy", "-", "nodes"),
+            On("*", "-", "nodes/log nodes/metrics nodes/proxy nodes/stats"),
+            On("*", "-", "nodes/configz nodes/healthz nodes/pods"),
+        ],
+    },
+    Role {
+        name: "system:node-bootstrapper",
+        part_of: &[],
+        rules: &[On("create get list watch", "certificates.k8s.io", "certificatesigningrequests")],
+    },
+    Role {
+        name: "system:node-problem-detector",
+        part_of: &[],
+        rules: &[On("get", "-", "nodes"), On("patch", "-", "nodes/status"), RECORD_EVENTS],
     },
     Role {
         name: "system:service-account-issuer-discovery",
@@ -345,6 +409,7 @@ pub fn objects() -> Vec<Value> {
     roles
         .chain(aggregated)
         .chain(BINDINGS.iter().map(Binding::to_value))
+        .chain(controllers::objects())
         .chain(namespaced::objects())
         .collect()
 }

@@ -1,9 +1,19 @@
 //! One watch over one or more kinds, in revision order, from any readable revision: history first, live after, without gap or
 //! repeat. Not its encoding: the doors do that.
+//!
+//! **Clients that resume inside a revision.** A transaction writes several objects at one revision. Clients of the REST API know
+//! their position only as the `resourceVersion` of the last event they read, and a connection can end between two events of one
+//! revision. [`WatchStart::Resume`] is for them: if more than one change of that revision passes the watch's filters, the watch
+//! begins with all of them again, as MODIFIED and DELETED, never as ADDED. Every informer takes these as what they are: the same
+//! state again, or a deletion of what it no longer has. The price is that a client which listed at exactly such a revision hears of
+//! its objects once more. Versions of their own for each object would avoid that, but a `resourceVersion` would then no longer be
+//! the revision that etcd, gRPC clients and `explain` show, and no number is left between two revisions. Watches whose filter
+//! passes one change of the revision, as it is after every write of a single object, begin exactly after it.
 
 use super::change::{Change, Seen};
 use super::entry::Entry;
 use super::filter::Filter;
+use super::kind::Kind;
 use super::selection::Snapshot;
 use super::watchers::{Delivery, Queue, Taken};
 use super::{Cache, ROOT, resource_of};
@@ -17,8 +27,10 @@ use std::sync::Arc;
 pub enum WatchStart {
     /// With the current state: see [`Watch::initial`].
     State,
-    /// After this revision.
+    /// After this revision, of which the client has seen everything.
     After(i64),
+    /// After this revision, of which the client may have seen a part: see the module.
+    Resume(i64),
 }
 
 /// Some deliveries and how far the watch has come.
@@ -60,6 +72,8 @@ pub struct Watch {
     /// `None` unless the watch starts with the state.
     initial: Option<Vec<(u32, Arc<Entry>)>>,
     revision: i64,
+    /// Whether the client may have seen only a part of `revision`, and its changes are still to be repeated.
+    repeats: bool,
 }
 
 enum Source {
@@ -76,13 +90,14 @@ impl Watch {
     pub async fn start(cache: Arc<Cache>, filters: Vec<Filter>, start: WatchStart) -> Result<Self, WatchEnd> {
         match start {
             WatchStart::State => Ok(Self::from_state(cache, filters)),
-            WatchStart::After(revision) => Self::from_revision(cache, filters, revision).await,
+            WatchStart::After(revision) => Self::from_revision(cache, filters, revision, false).await,
+            WatchStart::Resume(revision) => Self::from_revision(cache, filters, revision, true).await,
         }
     }
 
     /// A watch that ends at once, for callers who are told so by the stream.
     pub fn ended(cache: Arc<Cache>, filters: Vec<Filter>, end: WatchEnd) -> Self {
-        Self { cache, filters, source: Source::Ended(end), initial: None, revision: 0 }
+        Self { cache, filters, source: Source::Ended(end), initial: None, revision: 0, repeats: false }
     }
 
     fn from_state(cache: Arc<Cache>, filters: Vec<Filter>) -> Self {
@@ -97,17 +112,22 @@ impl Watch {
             let found = snapshot.select(filter, "", 0).entries;
             initial.extend(found.into_iter().map(|entry| (selector, entry)));
         }
-        Self { cache, filters, source, initial: Some(initial), revision }
+        Self { cache, filters, source, initial: Some(initial), revision, repeats: false }
     }
 
-    async fn from_revision(cache: Arc<Cache>, filters: Vec<Filter>, revision: i64) -> Result<Self, WatchEnd> {
-        let resumed = cache.state.write().resume(&filters, revision);
+    async fn from_revision(
+        cache: Arc<Cache>,
+        filters: Vec<Filter>,
+        revision: i64,
+        repeats: bool,
+    ) -> Result<Self, WatchEnd> {
+        let resumed = cache.state.write().resume(&filters, revision, repeats);
         if let Some(source) = resumed {
-            return Ok(Self { cache, filters, source, initial: None, revision });
+            return Ok(Self { cache, filters, source, initial: None, revision, repeats: false });
         }
-        let history = cache.storage.watch(ROOT, revision).await;
+        let history = cache.storage.watch(ROOT, revision - i64::from(repeats)).await;
         let history = history.map_err(|error| WatchEnd::of(error, revision))?;
-        Ok(Self { cache, filters, source: Source::History(history), initial: None, revision })
+        Ok(Self { cache, filters, source: Source::History(history), initial: None, revision, repeats })
     }
 
     /// The state that the watch began with, once: (selector, object) in order of selectors and keys, as of
@@ -163,15 +183,24 @@ impl Watch {
                 batch
             }
             Source::History(history) => {
-                let resumed = self.cache.state.write().resume(&self.filters, self.revision);
+                let resumed = self.cache.state.write().resume(&self.filters, self.revision, self.repeats);
                 if let Some(live) = resumed {
-                    self.source = live;
+                    (self.source, self.repeats) = (live, false);
                     return Ok(None);
                 }
                 let raw = history.next().await.ok_or(WatchEnd::Closed)?;
                 let raw = raw.map_err(|error| WatchEnd::of(error, self.revision))?;
+                let repeated = std::mem::take(&mut self.repeats) && raw.revision <= self.revision;
+                let mut deliveries = self.deliveries(&raw);
+                if repeated {
+                    if self.is_cut_by_compaction(&raw) {
+                        let (after, oldest) = (self.revision, self.revision + 1);
+                        return Err(WatchEnd::Expired { after, oldest });
+                    }
+                    deliveries = again(deliveries);
+                }
                 self.revision = raw.revision.max(self.revision);
-                Batch { deliveries: self.deliveries(&raw), revision: self.revision }
+                Batch { deliveries, revision: self.revision }
             }
         };
         Ok((!batch.deliveries.is_empty()).then_some(batch))
@@ -189,6 +218,23 @@ impl Watch {
             Taken::Overrun => Err(WatchEnd::Overrun),
             Taken::Closed => Err(WatchEnd::Closed),
         }
+    }
+
+    /// Whether compaction removed a state that decides what the changes of a revision are to this watch, while a client who is told
+    /// to list finds a newer revision. (At the newest revision it would list this one again: it goes on then without repetition.)
+    fn is_cut_by_compaction(&self, raw: &RawBatch) -> bool {
+        let lacks_state_before = |event: &RawEvent| {
+            let is_created = event.current.as_ref().is_some_and(|raw| raw.created == raw.revision);
+            event.previous.is_none() && !is_created
+        };
+        let is_watched = |event: &&RawEvent| {
+            resource_of(&event.key)
+                .is_some_and(|row| self.filters.iter().any(|filter| filter.resource.storage == row.storage))
+        };
+        let mut watched = raw.events.iter().filter(is_watched);
+        watched.clone().nth(1).is_some()
+            && watched.any(lacks_state_before)
+            && self.cache.revision() > raw.revision
     }
 
     fn deliveries(&self, raw: &RawBatch) -> Vec<Delivery> {
@@ -240,24 +286,43 @@ impl super::State {
     }
 
     /// Registers after handing over what the rings of the kinds remember; `None` if one of them does not reach back to
-    /// `revision`.
-    fn resume(&mut self, filters: &[Filter], revision: i64) -> Option<Source> {
+    /// `revision`; with `repeats`, to the changes of `revision` itself, which are then handed over again.
+    fn resume(&mut self, filters: &[Filter], revision: i64, repeats: bool) -> Option<Source> {
         let roots: BTreeSet<&str> = filters.iter().map(|filter| super::root(filter.resource)).collect();
-        let rings = || roots.iter().filter_map(|root| self.kinds.get(root)).map(|kind| &kind.recent);
-        if rings().any(|recent| revision < recent.start()) {
+        let kinds = || roots.iter().filter_map(|root| self.kinds.get(root));
+        let reaches_back = |kind: &Kind| match repeats && revision <= kind.changed {
+            true => kind.recent.start() < revision,
+            false => kind.recent.start() <= revision,
+        };
+        if !kinds().all(reaches_back) {
             return None;
         }
-        let changes = rings().flat_map(|recent| recent.after(revision));
+        let changes = kinds().flat_map(|kind| kind.recent.after(revision - i64::from(repeats)));
         let mut missed: Vec<(u64, Delivery)> = changes
             .flat_map(|(number, change)| seen(filters, change).map(move |seen| (number, seen)))
             .collect();
         // As they happened, across kinds.
         missed.sort_by_key(|(number, _)| *number);
+        let mut missed: Vec<Delivery> = missed.into_iter().map(|(_, delivery)| delivery).collect();
+        let newer = missed.split_off(missed.partition_point(|missed| missed.change.revision <= revision));
         let source = self.register(filters, revision);
         let Source::Live { queue, .. } = &source else { unreachable!("a registered watch is live") };
-        missed.into_iter().for_each(|(_, delivery)| queue.push(delivery));
+        again(missed).into_iter().chain(newer).for_each(|delivery| queue.push(delivery));
         Some(source)
     }
+}
+
+/// The changes of one revision for a client that may have seen some of them: nothing if there is only one, which it has seen then.
+fn again(mut deliveries: Vec<Delivery>) -> Vec<Delivery> {
+    if deliveries.len() < 2 {
+        return Vec::new();
+    }
+    for delivery in &mut deliveries {
+        if delivery.seen == Seen::Added {
+            delivery.seen = Seen::Modified;
+        }
+    }
+    deliveries
 }
 
 /// A change as each of the filters that it passes sees it, in their order.

@@ -1,8 +1,9 @@
 //! Large requests, which are decoded, changed and checked for many milliseconds without a pause, aside from the threads that serve all
 //! others. Not the bounds on what one request may cost: those are in the rules.
 
+use crate::cache::Cache;
 use crate::limits;
-use crate::request::Request;
+use crate::request::{Action, Request, Step, Target, Transaction};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -30,9 +31,32 @@ impl Heavy {
     }
 }
 
-/// Whether a request is large enough to be served aside.
-pub(super) fn is_heavy(request: &Request) -> bool {
-    request.action.body_size().is_some_and(|bytes| bytes >= limits::HEAVY_BYTES)
+/// Whether a request is large enough to be served aside: what it brings, or the object that it changes. A patch of a few bytes takes
+/// all the work that its object does.
+pub(super) fn is_heavy(cache: &Cache, request: &Request) -> bool {
+    work(cache, &request.target, &request.action) >= limits::HEAVY_BYTES
+}
+
+/// The same of all operations of a transaction together.
+pub(super) fn is_heavy_transaction(cache: &Cache, transaction: &Transaction) -> bool {
+    let work = transaction.steps.iter().map(|step| match step {
+        Step::Act(target, action) => work(cache, target, action),
+        Step::Check(..) => 0,
+    });
+    work.sum::<usize>() >= limits::HEAVY_BYTES
+}
+
+/// Bytes that are decoded, changed and checked for an operation.
+fn work(cache: &Cache, target: &Target, action: &Action) -> usize {
+    let is_change = match action {
+        Action::Update(..) | Action::Patch(..) | Action::Delete(..) => true,
+        // A subresource is created in an object that is there.
+        Action::Create(..) => !target.name.is_empty(),
+        Action::Get(_) | Action::List(_) | Action::Watch(_) | Action::DeleteCollection(..) => false,
+    };
+    let has_stored = is_change && target.resource.is_stored();
+    let stored = has_stored.then(|| cache.get(target.resource, &target.key())).flatten();
+    action.body_size().unwrap_or(0) + stored.map_or(0, |entry| entry.weight())
 }
 
 /// A future whose polls block no other task of the runtime.
@@ -57,7 +81,15 @@ impl<F: Future> Future for Aside<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc;
+    use crate::request::{Body, WriteOptions};
+    use crate::storage::embedded::Embedded;
+    use crate::storage::{Commit, Storage as _, Write};
+    use kstore_api::kind;
+    use kstore_api::patch::PatchType;
+    use kstore_nondet::Nondet;
+    use kstore_store::{Config, Store};
+    use serde_json::json;
+    use std::sync::{Arc, mpsc};
     use std::time::Duration;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -78,5 +110,33 @@ mod tests {
     #[tokio::test]
     async fn a_runtime_of_one_thread_serves_large_requests_where_it_is() {
         assert_eq!(Heavy::default().run(async { 7 }).await, 7);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_small_patch_of_a_large_object_is_as_heavy_as_the_object() {
+        let storage = Embedded::new(Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap());
+        let maps = kind::lookup("", "v1", "configmaps").unwrap();
+        let put = |name: &str, bytes: usize| {
+            let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": name, "namespace": "ns"}, "data": {"text": "x".repeat(bytes)}});
+            let value = kstore_api::object::encode_stored(&object).into();
+            Write::Put { key: maps.storage_key("ns", name), value, ttl_seconds: 0 }
+        };
+        let writes = vec![put("small", 1), put("large", limits::HEAVY_BYTES)];
+        storage.commit(Commit { writes, ..Commit::default() }).await.unwrap();
+        let (cache, _) = Cache::fill(Arc::new(storage), |_| {}).await.unwrap();
+        let reviews = kind::lookup("authorization.k8s.io", "v1", "subjectaccessreviews").unwrap();
+        let is_heavy = |resource, name: &str, action: Action| {
+            let (namespace, name) = ("ns".to_owned(), name.to_owned());
+            work(&cache, &Target { resource, subresource: "", namespace, name }, &action)
+                >= limits::HEAVY_BYTES
+        };
+        let patch = || Action::Patch(PatchType::Merge, "{}".into(), WriteOptions::default());
+        let create = |bytes| Action::Create(Body::json(vec![b' '; bytes].into()), WriteOptions::default());
+        assert!(is_heavy(maps, "large", patch()));
+        assert!(!is_heavy(maps, "small", patch()) && !is_heavy(maps, "absent", patch()));
+        assert!(is_heavy(maps, "", create(limits::HEAVY_BYTES)));
+        assert!(!is_heavy(maps, "", create(10)));
+        assert!(!is_heavy(reviews, "large", patch()), "a kind that is not stored has no keys");
     }
 }

@@ -2,7 +2,7 @@
 //! the same code as single requests, over a [`Stage`] instead of the storage.
 
 use super::create::unstored;
-use super::{Answer, Answered, ObjectAnswer, Pipeline, check_method, in_time, warnings};
+use super::{Answer, Answered, ObjectAnswer, Pipeline, check_method, heavy, in_time, warnings};
 use crate::error;
 use crate::limits;
 use crate::metrics;
@@ -46,6 +46,14 @@ impl Pipeline {
 
     async fn transact_placed(&self, transaction: &Transaction) -> Result<Transacted, Status> {
         let _place = self.in_flight.write_place(&self.metrics).await?;
+        if !heavy::is_heavy_transaction(self.cache(), transaction) {
+            return self.transact_admitted(transaction).await;
+        }
+        // Boxed, for it is rare, and every transaction would be as large as two.
+        Box::pin(self.heavy.run(self.transact_admitted(transaction))).await
+    }
+
+    async fn transact_admitted(&self, transaction: &Transaction) -> Result<Transacted, Status> {
         if let Some(fence) = &transaction.fence {
             // A refused fence names the Lease's holder, so only callers who may do what they ask learn it.
             self.cache().fresh().await.map_err(error::of_read)?;

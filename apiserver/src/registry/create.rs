@@ -1,7 +1,7 @@
-//! Create: "if the key is absent, put", as one commit.
+//! Create: "if the key is absent and the namespace takes objects, put", as one commit.
 
 use super::service::{Claims, claims_anything};
-use super::{Mandate, Registry, View, encode, put};
+use super::{Mandate, Registry, View, encode, namespace, put};
 use crate::cache::Entry;
 use crate::request::Target;
 use crate::storage::{Guard, Outcome};
@@ -56,7 +56,16 @@ impl Registry {
             if dry_run {
                 return super::new_entry(row, target, &value, &bytes, 0, 0);
             }
+            let namespace = match namespace::guard(&view, target) {
+                Err(_) if !fresh => {
+                    self.fresh().await?;
+                    fresh = true;
+                    continue;
+                }
+                guard => guard?,
+            };
             let mut guards = vec![Guard { key: key.clone(), revision: 0 }];
+            guards.extend(namespace);
             guards.extend(claims.guards);
             let mut writes = vec![put(target, bytes.clone())];
             writes.extend(claims.writes);
@@ -66,6 +75,7 @@ impl Registry {
                 }
                 Outcome::Lost { current } => match current.into_iter().next().flatten() {
                     Some(existing) => return Err(already_exists(target, &existing.value)),
+                    // The namespace has changed, or somebody else has what was claimed.
                     None => {
                         self.fresh().await?;
                         fresh = true;

@@ -2,7 +2,7 @@
 //! existing object changes, whatever the verb.
 
 use super::service::claims_anything;
-use super::{Mandate, Registry, View, encode, entry_of, put};
+use super::{Mandate, Registry, View, encode, entry_of, namespace, put};
 use crate::cache::Entry;
 use crate::request::Target;
 use crate::storage::{Guard, Outcome, Write};
@@ -106,13 +106,13 @@ impl Registry {
                 Some(value) if current.is_none() => super::unreadable::status(&value),
                 _ => refused,
             });
-            match self.attempt(target, current.as_ref(), step?, &mandate, dry_run).await? {
+            match self.attempt(&view, target, current.as_ref(), step?, &mandate, dry_run).await? {
                 Attempt::Done(updated) => return Ok(updated),
                 Attempt::Lost(newer) => {
                     current = newer;
                     fresh = true;
-                    if claims_anything(target) {
-                        // What was lost may be what the object claims: look at what others have by now.
+                    if claims_anything(target) || current.is_none() {
+                        // What was lost may be what the object claims, or its namespace: look at what others have by now.
                         self.fresh().await?;
                     }
                 }
@@ -149,6 +149,7 @@ impl Registry {
 
     async fn attempt(
         &self,
+        view: &View,
         target: &Target,
         current: Option<&Arc<Entry>>,
         step: Step,
@@ -186,6 +187,9 @@ impl Registry {
             return done(expected);
         }
         let mut guards = vec![Guard { key: target.key(), revision: expected }];
+        if effect == UpdateEffect::Created {
+            guards.extend(namespace::guard(view, target)?);
+        }
         guards.extend(claims.guards);
         let mut writes = vec![write];
         writes.extend(claims.writes);

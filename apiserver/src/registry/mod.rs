@@ -6,6 +6,7 @@ mod delete;
 mod fenced;
 mod guaranteed_update;
 mod list;
+mod namespace;
 mod service;
 mod stage;
 mod unreadable;
@@ -13,6 +14,7 @@ mod unreadable;
 pub use delete::{DeletePlan, Deleted, plan_delete, removed_by_update};
 pub use guaranteed_update::{Next, UpdateEffect, Updated};
 pub use list::{ContinueToken, Listed};
+pub(crate) use namespace::{is_terminating, namespaces, terminating};
 pub use stage::Stage;
 pub(crate) use stage::View;
 

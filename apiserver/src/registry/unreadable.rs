@@ -72,7 +72,10 @@ mod tests {
         Target { resource, subresource: "", namespace: "ns".into(), name: name.into() }
     }
 
+    /// Over a store in which the namespace exists.
     async fn registry(store: &Store) -> Registry {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}});
+        store.put("/registry/namespaces/ns", object::encode_stored(&namespace)).await.unwrap();
         let (cache, follow) = Cache::fill(Arc::new(Embedded::new(store.clone())), |_| {}).await.unwrap();
         tokio::spawn(follow);
         Registry::new(cache, Nondet::simulated(1))

@@ -103,7 +103,7 @@ impl Query {
             // A watch from nowhere begins with the state, as if it had asked for it.
             (Some(true), _) | (None, None | Some(0)) => WatchStart::State,
             (Some(false), None | Some(0)) => WatchStart::After(0),
-            (Some(false) | None, Some(revision)) => WatchStart::After(revision),
+            (Some(false) | None, Some(revision)) => WatchStart::Resume(revision),
         };
         Ok(WatchOptions {
             filter,
@@ -268,15 +268,15 @@ mod tests {
 
     #[test]
     fn a_watch_begins_where_its_options_say() {
-        use WatchStart::{After, State};
+        use WatchStart::{After, Resume, State};
         for (query, want) in [
             ("", (State, Some(0))),
             ("resourceVersion=0", (State, Some(0))),
-            ("resourceVersion=7", (After(7), None)),
+            ("resourceVersion=7", (Resume(7), None)),
             ("sendInitialEvents=true&resourceVersionMatch=NotOlderThan", (State, Some(0))),
             ("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=7", (State, Some(7))),
             ("sendInitialEvents=false&resourceVersionMatch=NotOlderThan", (After(0), None)),
-            ("sendInitialEvents=0&resourceVersionMatch=NotOlderThan&resourceVersion=7", (After(7), None)),
+            ("sendInitialEvents=0&resourceVersionMatch=NotOlderThan&resourceVersion=7", (Resume(7), None)),
         ] {
             assert_eq!(watch(query), Ok(want), "{query}");
         }

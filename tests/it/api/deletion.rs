@@ -1,8 +1,11 @@
 //! The deletion state machine as clients see it: grace, finalizers, propagation, preconditions, answers; and collections.
 
 use super::{CONFIG_MAPS, DEPLOYMENTS, PODS, case, run, send, warnings};
-use kstore_tests::{Cluster, Setup, manifests, simulate};
+use kstore_tests::{Cluster, Reply, Rest, Setup, Storage, manifests, simulate};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio::task::JoinSet;
 
 async fn running_pod(cluster: &Cluster, name: &str) -> Value {
     cluster.create(manifests::pod(name, json!({"nodeName": "n", "terminationGracePeriodSeconds": 30}))).await;
@@ -243,6 +246,55 @@ fn a_namespace_goes_when_its_finalizer_does() {
             case("never the default", ("DELETE", "/api/v1/namespaces/default"), Value::Null, 403, json!({"message": "~this namespace may not be deleted"})),
         ]).await;
     });
+}
+
+/// Creates objects in a namespace, without a pause, until it takes no more; their number, and the refusal.
+async fn fill_until_refused(rest: Rest, namespace: &str, prefix: &str) -> (usize, Reply) {
+    for number in 0.. {
+        let map = json!({"metadata": {"name": format!("{prefix}-{number}")}}).to_string();
+        let reply = rest.call("POST", &format!("/api/v1/namespaces/{namespace}/configmaps"), map).await;
+        if reply.code != 201 {
+            return (number, reply);
+        }
+        tokio::time::sleep(Duration::from_micros(300)).await;
+    }
+    unreachable!("the namespace is deleted at some time")
+}
+
+#[test]
+fn nothing_comes_into_being_in_a_namespace_after_its_deletion_whichever_apiserver_is_asked() {
+    for (seed, storage) in [(1, Storage::Embedded), (2, Storage::Etcd), (3, Storage::Etcd)] {
+        simulate(Setup::seed(seed).nodes(0).on(storage), async |cluster| {
+            cluster.create(manifests::namespace("shop")).await;
+            let others = [cluster.another_apiserver().await, cluster.another_apiserver().await];
+            let rests = [cluster.rest(), Rest::new(others[0].clone()), Rest::new(others[1].clone())];
+            let mut creators = JoinSet::new();
+            for (at, rest) in rests.into_iter().enumerate() {
+                creators.spawn(async move { fill_until_refused(rest, "shop", &format!("m{at}")).await });
+            }
+            tokio::time::sleep(Duration::from_millis(20 + seed)).await;
+            let deleted = send(cluster, "DELETE", "/api/v1/namespaces/shop", &Value::Null).await;
+            let deleted: i64 = deleted.text("/metadata/resourceVersion").parse().unwrap();
+            while let Some(filled) = creators.join_next().await {
+                let (count, refused) = filled.unwrap();
+                let is_terminating = refused.text("/details/causes/0/reason") == "NamespaceTerminating";
+                assert!(count > 0 && (is_terminating || refused.code == 404), "{count} {}", refused.json());
+            }
+            let gone = async || cluster.get("namespaces", "", "shop").await.is_none();
+            cluster.wait_until("the namespace is gone", gone).await;
+            let (mut known, mut late) = (BTreeSet::new(), Vec::new());
+            for change in cluster.history().into_iter().filter(|change| change.key.contains("/shop/")) {
+                match change.value {
+                    Some(_) if known.insert(change.key.clone()) && change.revision > deleted => {
+                        late.push(change.key);
+                    }
+                    Some(_) => {}
+                    None => drop(known.remove(&change.key)),
+                }
+            }
+            assert_eq!((late, known), (Vec::new(), BTreeSet::new()), "{storage:?}");
+        });
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Requests that the server hands on to pods, services and nodes.
 
-use super::streams::{pod, run};
+use super::streams::{pod, run, with_expiring_certificate};
 use kstore_apiserver::authn::UserInfo;
-use kstore_tests::{Cluster, Setup, simulate};
+use kstore_tests::{Cluster, Setup, simulate, websocket};
 use serde_json::json;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -144,7 +144,8 @@ async fn head_of(connection: &mut (impl tokio::io::AsyncRead + Unpin)) -> String
 }
 
 #[test]
-fn a_connection_that_becomes_something_else_is_carried_both_ways() {
+fn a_connection_that_becomes_something_else_is_carried_both_ways_until_its_credentials_expire() {
+    const GOOD_FOR: i64 = 30;
     simulate(Setup::api_alone(), async |cluster| {
         stood_in(cluster).await;
         let mut tunnel = cluster.client().tunnel(vec!["own".to_owned()]).await.unwrap();
@@ -173,7 +174,8 @@ fn a_connection_that_becomes_something_else_is_carried_both_ways() {
             }
         };
         let client = async {
-            let mut connection = cluster.connection();
+            let begun = tokio::time::Instant::now();
+            let mut connection = websocket::connection(with_expiring_certificate(cluster, GOOD_FOR));
             let request = "GET /api/v1/namespaces/default/pods/web:80/proxy/a?b=c HTTP/1.1\r\nHost: kstore\r\n\
                            Connection: Upgrade\r\nUpgrade: echo\r\nAuthorization: Bearer secret\r\n\r\n";
             connection.write_all(request.as_bytes()).await.unwrap();
@@ -189,6 +191,9 @@ fn a_connection_that_becomes_something_else_is_carried_both_ways() {
             let mut back = [0; 4];
             connection.read_exact(&mut back).await.unwrap();
             assert_eq!(&back, b"over");
+            // It ends with the credentials that it was opened with.
+            assert_eq!(connection.read(&mut back).await.unwrap(), 0);
+            assert_eq!(begun.elapsed().as_secs(), GOOD_FOR.unsigned_abs());
         };
         tokio::select! {
             biased;

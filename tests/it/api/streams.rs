@@ -1,8 +1,8 @@
 //! Logs, exec and attach: from a client through the apiserver and the tunnel to a simulated node and back.
 
-use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::authn::{ClientCertificate, Peer, UserInfo};
 use kstore_client::{Client, DeleteParams};
-use kstore_tests::{Cluster, Setup, simulate, websocket};
+use kstore_tests::{Cluster, Rest, Setup, simulate, websocket};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -448,5 +448,47 @@ fn a_process_that_is_typed_at_ends_its_pod() {
             pod["status"]["phase"] == "Failed" && ended["exitCode"] == 3
         };
         cluster.wait_until("it has failed", failed).await;
+    });
+}
+
+/// The doors as the administrator with a client certificate that expires after so many seconds sees them.
+pub(super) fn with_expiring_certificate(cluster: &Cluster, seconds: i64) -> kstore_apiserver::InProcess {
+    let user = UserInfo::new("kubernetes-admin", ["system:masters"]);
+    let expires = cluster.nondet().clock.now() + jiff::SignedDuration::from_secs(seconds);
+    let certificate = Some(ClientCertificate { user: std::sync::Arc::new(user), expires });
+    cluster.apiserver().for_peer(Peer::Tls { certificate, address: ([127, 0, 0, 1], 1).into() })
+}
+
+#[test]
+fn streams_end_when_the_credentials_of_their_caller_expire() {
+    const GOOD_FOR: u64 = 30;
+    simulate(Setup::seed(12), async |cluster| {
+        let mut web = pod("web", &[("log-every", "1s")], &["web"]);
+        web["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80}]);
+        run(cluster, web).await;
+        let pod = "/api/v1/namespaces/default/pods/web";
+        let paths = [
+            exec("web", &["cat"], "&stdin=true"),
+            format!("{pod}/attach?stdout=true"),
+            format!("{pod}/log?follow=true"),
+            format!("{pod}/portforward?ports=80"),
+        ];
+        for path in paths {
+            let begun = tokio::time::Instant::now();
+            let doors = with_expiring_certificate(cluster, GOOD_FOR.cast_signed());
+            let protocols = if path.contains("/log") { "binary.k8s.io" } else { V4 };
+            let mut socket = websocket::open(doors.clone(), &path, protocols).await.unwrap();
+            let ended = async { while socket.next().await.is_some() {} };
+            tokio::time::timeout(Duration::from_secs(10 * GOOD_FOR), ended).await.expect(&path);
+            let lasted = begun.elapsed().as_secs();
+            assert!((GOOD_FOR - 1..=GOOD_FOR + 1).contains(&lasted), "{path}: {lasted} s");
+            let refused = websocket::open(doors, &path, protocols).await.err().unwrap();
+            assert_eq!(refused.0, 401, "{path}");
+        }
+        // A followed log over HTTP is a body that ends.
+        let rest = Rest::new(with_expiring_certificate(cluster, GOOD_FOR.cast_signed()));
+        let begun = tokio::time::Instant::now();
+        let reply = rest.call("GET", &format!("{pod}/log?follow=true"), "").await;
+        assert_eq!((reply.code, begun.elapsed().as_secs().abs_diff(GOOD_FOR) <= 1), (200, true));
     });
 }

@@ -5,6 +5,8 @@
 mod kube_api;
 /// The runtime of kube-rs: watcher, controller, finalizer, conditions.
 mod kube_runtime;
+/// Connections of kube-rs that end between events of one revision.
+mod shared_revisions;
 
 use crate::SERVER;
 use kstore_tests::{Launch, Server};

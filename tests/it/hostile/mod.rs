@@ -3,4 +3,5 @@
 
 mod authorization;
 mod input;
+mod load;
 mod sockets;

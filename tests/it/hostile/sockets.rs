@@ -15,7 +15,7 @@ const FILES: u32 = 256;
 /// Connections of the attacker: more than the program may have open.
 const SILENT: usize = 400;
 
-fn https(server: &Server) -> Https {
+pub(super) fn https(server: &Server) -> Https {
     Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap())
 }
 
@@ -97,4 +97,34 @@ async fn without_anonymous_access_nothing_is_served_without_credentials() {
         assert_eq!(https.without_certificate().call("GET", path, "").await.code, 401, "{path}");
         assert_eq!(https.call("GET", path, "").await.code, 200, "{path}");
     }
+}
+
+#[tokio::test]
+async fn a_flood_of_http2_pings_does_not_flood_the_log() {
+    /// Answers to pings that the server never sent: HTTP/2 lets a peer send them, and each is odd.
+    const PINGS: usize = 20_000;
+    /// What the log may gain by them.
+    const LOG_BYTES: u64 = 16 * 1024;
+    let dir = tempfile::tempdir().unwrap();
+    let server = Launch::in_memory(SERVER, dir.path()).args(&["--nodes", "0"]).start().unwrap();
+    let https = https(&server);
+    let log = dir.path().join("server.log");
+    let before = std::fs::metadata(&log).unwrap().len();
+    let mut tls = https.try_connect().await.unwrap();
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    let acknowledgement = [[0, 0, 8, 6, 1, 0, 0, 0, 0].as_slice(), b"nobody's"].concat();
+    let ping = [[0, 0, 8, 6, 0, 0, 0, 0, 0].as_slice(), b"the last"].concat();
+    let flood =
+        [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &settings, &acknowledgement.repeat(PINGS), &ping];
+    tls.write_all(&flood.concat()).await.unwrap();
+    // The server answers the last one when it has read all.
+    let mut answer = Vec::new();
+    let answered = async {
+        while !answer.windows(8).any(|window| window == b"the last") {
+            assert!(tls.read_buf(&mut answer).await.unwrap() > 0, "the server has ended the connection");
+        }
+    };
+    timeout(Duration::from_secs(60), answered).await.unwrap();
+    let written = std::fs::metadata(&log).unwrap().len() - before;
+    assert!(written <= LOG_BYTES, "{PINGS} frames wrote {written} bytes into the log");
 }

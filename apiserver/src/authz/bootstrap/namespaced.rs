@@ -1,7 +1,7 @@
 //! The Roles and RoleBindings that `kube-system` and `kube-public` start with, as data, as Kubernetes has them. The cluster-wide ones
 //! are in the module above.
 
-use super::{GROUP, Grant, Named, On, READ, object};
+use super::{GROUP, Grant, Named, On, READ, RECORD_EVENTS, object};
 use serde_json::{Value, json};
 
 const SYSTEM: &str = "kube-system";
@@ -32,8 +32,6 @@ const LEADER_LOCKING: &[Grant] = &[
     On("create get list update watch", "coordination.k8s.io", "leases"),
     On("create get list update watch", "coordination.k8s.io", "leasecandidates"),
 ];
-
-const RECORD_EVENTS: Grant = On("create patch update", "- events.k8s.io", "events");
 
 const ROLES: &[Role] = &[
     Role {

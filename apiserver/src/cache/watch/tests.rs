@@ -98,3 +98,79 @@ async fn a_watch_that_resumes_gets_several_kinds_in_the_order_in_which_they_chan
     }
     assert_eq!(told, found, "the storage's history tells the same");
 }
+
+/// Forgets what the rings keep, as the cache does with what is old.
+fn forget(cache: &Cache) {
+    let mut state = cache.state.write();
+    let super::super::State { kinds, retained, .. } = &mut *state;
+    retained.release(kinds, i64::MAX, 0, usize::MAX);
+}
+
+/// Types and names of all deliveries before the one of `marker`.
+async fn events_before(watch: &mut Watch, marker: &str) -> Vec<(&'static str, String)> {
+    let mut found = Vec::new();
+    loop {
+        for delivery in watch.next().await.unwrap().deliveries {
+            let name = delivery.change.any().name().to_owned();
+            if name == marker {
+                return found;
+            }
+            found.push((delivery.seen.as_str(), name));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_may_resume_inside_a_revision_repeats_it_and_only_then() {
+    let cache = cache().await;
+    for name in ["changed", "gone"] {
+        put(&cache, &[maps(), leases()], name).await;
+    }
+    let before = cache.fresh().await.unwrap();
+    let write = |name: &str| {
+        let object =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "ns"}});
+        let value = kstore_api::object::encode_stored(&object).into();
+        Write::Put { key: maps().storage_key("ns", name), value, ttl_seconds: 0 }
+    };
+    let writes =
+        vec![write("new"), write("changed"), Write::Delete { key: maps().storage_key("ns", "gone") }];
+    cache.storage().commit(Commit { guards: Vec::new(), writes, note: Bytes::new() }).await.unwrap();
+    let shared = cache.fresh().await.unwrap();
+    put(&cache, &[maps(), leases()], "single").await;
+    let single = cache.fresh().await.unwrap();
+    put(&cache, &[maps(), leases()], "marker").await;
+    cache.fresh().await.unwrap();
+    let named = |name: &str| Filter { namespace: "ns".into(), name: name.into(), ..Filter::all(maps()) };
+    let told = |events: &[(&'static str, &str)]| -> Vec<(&'static str, String)> {
+        events.iter().map(|(seen, name)| (*seen, (*name).to_owned())).collect()
+    };
+    let as_it_was = [("ADDED", "new"), ("MODIFIED", "changed"), ("DELETED", "gone"), ("ADDED", "single")];
+    let again = [("MODIFIED", "new"), ("MODIFIED", "changed"), ("DELETED", "gone"), ("ADDED", "single")];
+    let single_only = [("ADDED", "single")];
+    for is_history in [false, true] {
+        if is_history {
+            forget(&cache);
+        }
+        for (filter, start, want) in [
+            (Filter::all(maps()), WatchStart::Resume(before), &as_it_was[..]),
+            (Filter::all(maps()), WatchStart::Resume(shared), &again),
+            (Filter::all(maps()), WatchStart::After(shared), &single_only),
+            (Filter::all(leases()), WatchStart::Resume(shared), &single_only),
+            (Filter::all(maps()), WatchStart::Resume(single), &[]),
+        ] {
+            let text = format!("{start:?} {is_history}");
+            let mut watch = Watch::start(cache.clone(), vec![filter], start).await.unwrap();
+            assert_eq!(matches!(watch.source, Source::History(_)), is_history, "{text}");
+            assert_eq!(events_before(&mut watch, "marker").await, told(want), "{text}");
+        }
+        let filters = vec![named("changed")];
+        let mut watch = Watch::start(cache.clone(), filters, WatchStart::Resume(shared)).await.unwrap();
+        let nothing = tokio::time::timeout(std::time::Duration::from_secs(60), watch.next()).await;
+        assert!(
+            nothing.is_err(),
+            "a watch of one object has seen its only change of the revision: {nothing:?}"
+        );
+        assert!(watch.revision() >= shared);
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::protocol;
 use super::websocket::{self, Handshake};
-use super::{Asked, Streams};
+use super::{Asked, Expiry, Streams};
 use crate::rest::query::Query;
 use crate::rest::respond::response;
 use crate::tunnel::{FromNode, Reader};
@@ -20,7 +20,7 @@ impl Streams {
         let Some((reader, _)) = self.open_log(asked).await? else {
             return Ok(response(StatusCode::NO_CONTENT, "text/plain", Body::empty()));
         };
-        let body = Body::from_stream(text(reader, self.stop.clone()));
+        let body = Body::from_stream(text(reader, self.stop.clone(), asked.expiry));
         Ok(response(StatusCode::OK, "text/plain", body))
     }
 
@@ -34,7 +34,7 @@ impl Streams {
             protocol::plain(&handshake.offered).ok_or_else(|| websocket::no_protocol(&handshake.offered))?;
         let stream = self.open_log(asked).await?;
         let (response, opening) = handshake.accept(protocol.name);
-        self.go_on(async move {
+        self.go_on(asked.expiry, async move {
             let Some(socket) = opening.socket().await else { return };
             let (mut outgoing, mut incoming) = socket.split();
             let sending = async {
@@ -84,16 +84,19 @@ impl Streams {
     }
 }
 
-/// What the node sends, until it says that this was all. A log that ends otherwise ends with an error.
+/// What the node sends, until it says that this was all, or the caller's credentials expire. A log that ends otherwise ends with an error.
 fn text(
     mut reader: Reader,
     stop: CancellationToken,
+    expiry: Expiry,
 ) -> impl futures::Stream<Item = std::io::Result<bytes::Bytes>> + Send {
     async_stream::stream! {
+        let mut expired = std::pin::pin!(expiry.reached());
         loop {
             let came = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
+                () = expired.as_mut() => break,
                 came = reader.next() => came,
             };
             match came {

@@ -1,6 +1,7 @@
 //! The subresources of a pod that are streams: `log`, `exec`, `attach`, `portforward`. Decides who may, about which container on
 //! which node, and in which form; what comes through is the node's business.
 
+mod expiry;
 mod log;
 mod place;
 mod portforward;
@@ -32,6 +33,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use upgrade::Upgrade;
 
+pub(super) use expiry::Expiry;
 pub(super) use proxy::is_proxy;
 pub(super) use websocket::Handshake;
 
@@ -89,6 +91,7 @@ pub(super) struct Streams {
 struct Asked<'a> {
     target: Target,
     query: &'a Query,
+    expiry: Expiry,
 }
 
 impl Streams {
@@ -97,7 +100,7 @@ impl Streams {
         Self { pipeline, tunnels, stop }
     }
 
-    /// Serves one request. It takes no place among the requests in flight and has no timeout.
+    /// Serves one request. It takes no place among the requests in flight and has no timeout, but ends with its caller's credentials.
     pub(super) async fn serve(
         &self,
         which: Which,
@@ -105,6 +108,7 @@ impl Streams {
         user: &UserInfo,
         path: ResourcePath,
     ) -> Response<Body> {
+        let expiry = self.expiry(&parts);
         let target = Target {
             resource: path.resource,
             subresource: which.subresource(),
@@ -114,7 +118,8 @@ impl Streams {
         let kind =
             metrics::Kind::of(which.measured(), target.resource, which.subresource(), "", &target.name);
         let measured = self.pipeline.metrics().begin(kind, false);
-        let response = self.allowed(which, parts, user, target).await.unwrap_or_else(|s| refusal(&s));
+        let response =
+            self.allowed(which, parts, user, (target, expiry)).await.unwrap_or_else(|s| refusal(&s));
         measured.end(response.status().as_u16());
         response
     }
@@ -124,7 +129,7 @@ impl Streams {
         which: Which,
         mut parts: Parts,
         user: &UserInfo,
-        target: Target,
+        (target, expiry): (Target, Expiry),
     ) -> Result<Response<Body>, Status> {
         let verb = match parts.method {
             Method::GET | Method::HEAD => "get",
@@ -145,7 +150,7 @@ impl Streams {
             return Err(Status::bad_request("dryRun is not supported"));
         }
         let upgrade = Upgrade::of(&mut parts)?;
-        let asked = Asked { target, query: &query };
+        let asked = Asked { target, query: &query, expiry };
         match (which, upgrade) {
             (Which::Log, Some(Upgrade::WebSocket(handshake))) => self.log_socket(&asked, handshake).await,
             (Which::Log, Some(Upgrade::Spdy(_)) | None) => self.log(&asked).await,
@@ -161,6 +166,11 @@ impl Streams {
                 Err(no_upgrade())
             }
         }
+    }
+
+    /// When the credentials of a request expire.
+    fn expiry(&self, parts: &Parts) -> Expiry {
+        Expiry::after(self.pipeline.credentials_last(parts.extensions.get(), &parts.headers))
     }
 
     /// Opens a stream to a node and waits for its word that it serves it. `url` is where a kubelet would have served it.

@@ -44,7 +44,7 @@ impl Streams {
         match upgrade {
             None => Err(no_upgrade()),
             Some(Upgrade::WebSocket(handshake)) => self.forward_websocket(asked, handshake, ports),
-            Some(Upgrade::Spdy(handshake)) => self.forward_spdy(handshake, ports),
+            Some(Upgrade::Spdy(handshake)) => self.forward_spdy(asked, handshake, ports),
         }
     }
 
@@ -56,7 +56,7 @@ impl Streams {
     ) -> Result<Response<Body>, Status> {
         if handshake.offered.split(',').any(|name| name.trim() == TUNNELLED) {
             let (response, opening) = handshake.accept(TUNNELLED);
-            self.go_on(async move {
+            self.go_on(asked.expiry, async move {
                 let Some(socket) = opening.socket().await else { return };
                 let (connection, writing) = Connection::tunnelled(socket);
                 tokio::join!(writing, forward(connection, ports));
@@ -72,7 +72,7 @@ impl Streams {
         let text = "query parameter \"ports\" is required: ports between 1 and 65535";
         let numbers = numbers.ok_or_else(|| Status::bad_request(text))?;
         let (response, opening) = handshake.accept(protocol.name);
-        self.go_on(async move {
+        self.go_on(asked.expiry, async move {
             if let Some(socket) = opening.socket().await {
                 forward_channels(socket, protocol, &numbers, ports).await;
             }
@@ -80,10 +80,15 @@ impl Streams {
         Ok(response)
     }
 
-    fn forward_spdy(&self, handshake: SpdyHandshake, ports: Ports) -> Result<Response<Body>, Status> {
+    fn forward_spdy(
+        &self,
+        asked: &Asked<'_>,
+        handshake: SpdyHandshake,
+        ports: Ports,
+    ) -> Result<Response<Body>, Status> {
         let protocol = handshake.choose(&["portforward.k8s.io"])?;
         let (response, upgrade) = handshake.accept(protocol);
-        self.go_on(async move {
+        self.go_on(asked.expiry, async move {
             let Ok(upgraded) = upgrade.await else { return };
             let (connection, writing) = Connection::raw(upgraded);
             tokio::join!(writing, forward(connection, ports));

@@ -24,7 +24,7 @@ impl Streams {
         let (reader, writer) = self.open_remote(which, asked).await?;
         let (response, opening) = handshake.accept(protocol.name);
         let out = asked.query.flag("stdout");
-        self.go_on(carry(opening, protocol, out, reader, writer));
+        self.go_on(asked.expiry, carry(opening, protocol, out, reader, writer));
         Ok(response)
     }
 

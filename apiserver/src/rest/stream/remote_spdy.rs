@@ -40,7 +40,7 @@ impl Streams {
         let sizes = usize::from(matches!(protocol, "v4.channel.k8s.io" | "v3.channel.k8s.io")) * tty;
         let expected = 1 + flag("stdin") + flag("stdout") + flag("stderr") * (1 - tty) + sizes;
         let (response, upgrade) = handshake.accept(protocol);
-        self.go_on(carry(upgrade, expected, protocol == PROTOCOLS[0], reader, writer));
+        self.go_on(asked.expiry, carry(upgrade, expected, protocol == PROTOCOLS[0], reader, writer));
         Ok(response)
     }
 }

@@ -1,8 +1,8 @@
 //! A watch on a WebSocket: the answer that HTTP would have had, event by event. What the events are and how many may wait is the
 //! watch's business; a client that is slow here is slow there.
 
-use super::Streams;
 use super::websocket::{self, Handshake, Outgoing};
+use super::{Expiry, Streams};
 use crate::authn::service_account::is_token;
 use crate::rest::header;
 use axum::body::Body;
@@ -24,7 +24,8 @@ impl Streams {
         let offered = handshake.offered.clone();
         let mut protocols = offered.split(',').map(str::trim).filter(|name| !is_token(name));
         let (response, opening) = handshake.accept(protocols.next().unwrap_or_default());
-        self.go_on(async move {
+        // The events end by themselves when the credentials expire.
+        self.go_on(Expiry::NEVER, async move {
             let Some(socket) = opening.socket().await else { return };
             let (mut outgoing, mut incoming) = socket.split();
             let sending = async {

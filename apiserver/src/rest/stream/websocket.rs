@@ -1,7 +1,7 @@
 //! WebSockets: the handshake, and the task that goes on with a connection once it is one.
 
-use super::Streams;
 use super::protocol::Protocol;
+use super::{Expiry, Streams};
 use crate::limits;
 use crate::rest::header;
 use axum::body::Body;
@@ -107,10 +107,16 @@ impl Opening {
 }
 
 impl Streams {
-    /// Goes on with a connection after its answer. When the server stops, the tunnels end first, and with them what comes through
-    /// them.
-    pub(super) fn go_on(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tunnels.tasks().spawn(task);
+    /// Goes on with a connection after its answer, at most until its caller's credentials expire: it is cut then. When the server
+    /// stops, the tunnels end first, and with them what comes through them.
+    pub(super) fn go_on(&self, expiry: Expiry, task: impl Future<Output = ()> + Send + 'static) {
+        self.tunnels.tasks().spawn(async move {
+            tokio::select! {
+                biased;
+                () = expiry.reached() => tracing::debug!("a stream ends with the credentials of its caller"),
+                () = task => {}
+            }
+        });
     }
 }
 

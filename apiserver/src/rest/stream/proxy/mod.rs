@@ -8,7 +8,7 @@ mod page;
 mod place;
 mod wire;
 
-use super::Streams;
+use super::{Expiry, Streams};
 use crate::authn::{Peer, UserInfo};
 use crate::error::of_read;
 use crate::limits::PROXY_PAGE;
@@ -57,7 +57,7 @@ fn verb(method: &Method) -> Option<&'static str> {
 }
 
 impl Streams {
-    /// Serves one request. It takes no place among the requests in flight.
+    /// Serves one request. It takes no place among the requests in flight, and ends with its caller's credentials.
     pub(in crate::rest) async fn proxy(
         &self,
         parts: Parts,
@@ -92,6 +92,7 @@ impl Streams {
         if !Query::parse(parts.uri.query()).get("dryRun").is_empty() {
             return Err(Status::bad_request("dryRun is not supported"));
         }
+        let expiry = self.expiry(&parts);
         let backend = self.backend(target)?;
         let upgrade =
             headers::upgrade(&parts.headers).filter(|_| parts.extensions.get::<OnUpgrade>().is_some());
@@ -102,9 +103,9 @@ impl Streams {
         let client = parts.extensions.remove::<OnUpgrade>().filter(|_| upgrade.is_some());
         let links = Links::new(parts.uri.path(), &way, &host(&parts), &backend.host);
         let request = request(parts, body, upgrade, &way, &links)?;
-        let answered = self.exchange(&backend, request).await?;
+        let answered = self.exchange(&backend, request, expiry).await?;
         match (answered.status(), client) {
-            (StatusCode::SWITCHING_PROTOCOLS, Some(client)) => Ok(self.switched(answered, client)),
+            (StatusCode::SWITCHING_PROTOCOLS, Some(client)) => Ok(self.switched(answered, client, expiry)),
             (StatusCode::SWITCHING_PROTOCOLS, None) => Err(Status::service_unavailable(
                 "error trying to reach service: it switched protocols unasked",
             )),
@@ -113,9 +114,14 @@ impl Streams {
     }
 
     /// The client's connection and the backend's become one.
-    fn switched(&self, mut answered: Response<Incoming>, client: OnUpgrade) -> Response<Body> {
+    fn switched(
+        &self,
+        mut answered: Response<Incoming>,
+        client: OnUpgrade,
+        expiry: Expiry,
+    ) -> Response<Body> {
         let backend = hyper::upgrade::on(&mut answered);
-        self.go_on(async move {
+        self.go_on(expiry, async move {
             if let (Ok(client), Ok(backend)) = (client.await, backend.await) {
                 // Whoever goes first ends it for both.
                 let (mut client, mut backend) = (TokioIo::new(client), TokioIo::new(backend));

@@ -2,7 +2,7 @@
 
 use super::place::{Backend, closed, unreachable};
 use crate::limits::{PROXY_HEAD, PROXY_LINGER, STREAM_BEGIN, STREAM_FRAME_BYTES};
-use crate::rest::stream::Streams;
+use crate::rest::stream::{Expiry, Streams};
 use crate::tunnel::{FromNode, Reader, Writer};
 use axum::body::Body;
 use bytes::Bytes;
@@ -26,14 +26,15 @@ impl Streams {
         &self,
         backend: &Backend,
         request: Request<Body>,
+        expiry: Expiry,
     ) -> Result<Response<Incoming>, Status> {
         let refused = Refused::default();
-        let connection = self.connect(backend, &refused).await?;
+        let connection = self.connect(backend, &refused, expiry).await?;
         let mut http = http1::Builder::new();
         http.title_case_headers(true);
         let handshake = http.handshake(TokioIo::new(connection)).await;
         let (mut sender, serving) = handshake.map_err(|error| unreachable(&error))?;
-        self.go_on(async move { drop(serving.with_upgrades().await) });
+        self.go_on(expiry, async move { drop(serving.with_upgrades().await) });
         match tokio::time::timeout(PROXY_HEAD, sender.send_request(request)).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => match refused.get() {
@@ -45,7 +46,12 @@ impl Streams {
     }
 
     /// A connection to the backend.
-    async fn connect(&self, backend: &Backend, refused: &Refused) -> Result<DuplexStream, Status> {
+    async fn connect(
+        &self,
+        backend: &Backend,
+        refused: &Refused,
+        expiry: Expiry,
+    ) -> Result<DuplexStream, Status> {
         let host = &backend.host;
         let stream = self.tunnels.open(backend.open.clone());
         let stream = stream.map_err(|error| unreachable(&format_args!("dial tcp {host}: {error}")))?;
@@ -58,7 +64,7 @@ impl Streams {
             Err(_) => return Err(unreachable(&format_args!("dial tcp {host}: i/o timeout"))),
         };
         let (near, far) = tokio::io::duplex(STREAM_FRAME_BYTES);
-        self.go_on(carry(far, reader, writer, refused.clone()));
+        self.go_on(expiry, carry(far, reader, writer, refused.clone()));
         Ok(near)
     }
 }

@@ -1,0 +1,55 @@
+//! Objects come into being only in namespaces that exist and are not being deleted, at the very revision of their creation: the
+//! namespace is one more guard of the commit that creates. So once a namespace is being deleted nothing new appears in it, and what
+//! the namespace controller finds then is all that there will ever be. The namespace is read from memory; a write to it that comes
+//! between costs one more round.
+
+use super::View;
+use crate::request::Target;
+use crate::storage::Guard;
+use kstore_api::kind::{self, Resource};
+use kstore_api::meta;
+use kstore_api::status::{Cause, Status};
+use serde_json::Value;
+
+/// The table row of Namespaces.
+pub(crate) fn namespaces() -> &'static Resource {
+    kind::lookup("", "v1", "namespaces").expect("namespaces are in the table")
+}
+
+/// Whether a namespace is on its way out.
+pub(crate) fn is_terminating(namespace: &Value) -> bool {
+    meta::is_being_deleted(namespace) || namespace["status"]["phase"] == "Terminating"
+}
+
+/// 403: the namespace takes no new objects.
+pub(crate) fn terminating(resource: &'static Resource, namespace: &str, name: &str) -> Status {
+    let text =
+        format!("unable to create new content in namespace {namespace} because it is being terminated");
+    let mut status = Status::forbidden(resource, name, &text);
+    status.details.get_or_insert_default().causes.push(Cause {
+        reason: "NamespaceTerminating".into(),
+        message: format!("namespace {namespace} is being terminated"),
+        field: "metadata.namespace".into(),
+    });
+    status
+}
+
+/// The guard of a create: its namespace is as the view shows it. `None` for objects outside of namespaces.
+///
+/// # Errors
+/// 404 if the view shows no such namespace, 403 if it is being deleted. The view may be old.
+pub(super) fn guard(view: &View, target: &Target) -> Result<Option<Guard>, Status> {
+    if !target.resource.namespaced || target.namespace.is_empty() {
+        return Ok(None);
+    }
+    let key = namespaces().storage_key("", &target.namespace);
+    let found = view.get(namespaces(), &key);
+    let namespace = found.ok_or_else(|| Status::not_found(namespaces(), &target.namespace))?;
+    if is_terminating(&namespace.parsed()) {
+        return Err(terminating(target.resource, &target.namespace, &target.name));
+    }
+    Ok(Some(Guard { key, revision: namespace.revision }))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! Creations that race with what happens to their namespace, at the worst moment: between the look at it and the commit.
+
+use super::*;
+use crate::authn::UserInfo;
+use crate::cache::Cache;
+use crate::pipeline::Pipeline;
+use crate::provenance::Provenance;
+use crate::request::{Action, Body, Request, WriteOptions};
+use crate::storage::embedded::Embedded;
+use crate::storage::{Commit, CommitError, Layer, Outcome, Storage, Write};
+use async_trait::async_trait;
+use bytes::Bytes;
+use kstore_api::patch::PatchType;
+use kstore_nondet::Nondet;
+use kstore_store::{Config, Store};
+use parking_lot::Mutex;
+use serde_json::json;
+use std::sync::Arc;
+
+const NAME: &str = "tenant";
+
+/// A storage in which somebody else writes the namespace just before each commit, as often as it is told.
+struct Racing {
+    inner: Embedded,
+    next: Mutex<Vec<Option<Value>>>,
+    commits: Mutex<u32>,
+}
+
+impl Racing {
+    /// Writes the namespace; `None` removes it.
+    async fn write_namespace(&self, namespace: Option<Value>) {
+        let key = namespaces().storage_key("", NAME);
+        let write = match namespace {
+            Some(value) => Write::Put { key, value: value.to_string().into(), ttl_seconds: 0 },
+            None => Write::Delete { key },
+        };
+        let commit = Commit { guards: Vec::new(), writes: vec![write], note: Bytes::new() };
+        self.inner.commit(commit).await.unwrap();
+    }
+}
+
+#[async_trait]
+impl Layer for Racing {
+    fn inner(&self) -> &dyn Storage {
+        &self.inner
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Outcome, CommitError> {
+        *self.commits.lock() += 1;
+        let next = self.next.lock().pop();
+        if let Some(namespace) = next {
+            self.write_namespace(namespace).await;
+        }
+        self.inner.commit(commit).await
+    }
+}
+
+struct Api {
+    storage: Arc<Racing>,
+    pipeline: Pipeline,
+}
+
+fn namespace(labels: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "status": {"phase": "Active"},
+        "metadata": {"name": NAME, "uid": "u", "labels": labels}})
+}
+
+/// As a DELETE leaves it, until its contents are gone.
+fn being_deleted() -> Value {
+    let mut deleted = namespace(json!({}));
+    deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    deleted["status"]["phase"] = json!("Terminating");
+    deleted
+}
+
+fn maps() -> &'static Resource {
+    kind::lookup("", "v1", "configmaps").unwrap()
+}
+
+impl Api {
+    async fn start() -> Self {
+        let nondet = Nondet::simulated(1);
+        let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
+        let inner = Embedded::new(store);
+        let storage = Arc::new(Racing { inner, next: Mutex::default(), commits: Mutex::default() });
+        storage.write_namespace(Some(namespace(json!({})))).await;
+        let (cache, follow) = Cache::fill(storage.clone(), |_| {}).await.unwrap();
+        tokio::spawn(follow);
+        let pipeline = Pipeline::new(cache, Arc::new(Provenance::default()), nondet);
+        crate::bootstrap::run(&pipeline, &Default::default()).await.unwrap();
+        Self { storage, pipeline }
+    }
+
+    /// What the next commits find when they come: the first of `states` first.
+    fn before_commits(&self, states: impl IntoIterator<Item = Option<Value>>) {
+        let mut next: Vec<_> = states.into_iter().collect();
+        next.reverse();
+        *self.storage.next.lock() = next;
+        *self.storage.commits.lock() = 0;
+    }
+
+    async fn run(&self, name: &str, action: Action) -> Result<(), (u16, String)> {
+        let target = Target { resource: maps(), subresource: "", namespace: NAME.into(), name: name.into() };
+        let request = Request {
+            user: Arc::new(UserInfo::new("root", ["system:masters"])),
+            agent: "test".into(),
+            causes: Vec::new(),
+            fence: None,
+            stage: None,
+            timeout: None,
+            target,
+            action,
+        };
+        let served = self.pipeline.serve(request).await;
+        served.map(drop).map_err(|refused| (refused.status.code, refused.status.message))
+    }
+
+    async fn is_stored(&self, name: &str) -> bool {
+        self.storage.inner.get(&maps().storage_key(NAME, name), 0).await.unwrap().is_some()
+    }
+}
+
+fn body(name: &str) -> Bytes {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}).to_string().into()
+}
+
+/// Every way to bring an object into being, with the name in its path.
+fn creations() -> [(&'static str, Action); 2] {
+    [("", Action::Create(Body::json(body("new")), WriteOptions::default())), ("new", applied())]
+}
+
+fn applied() -> Action {
+    let options = WriteOptions { field_manager: "test".into(), ..WriteOptions::default() };
+    Action::Patch(PatchType::Apply, body("new"), options)
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_created_in_a_namespace_that_is_deleted_between_the_look_at_it_and_the_commit() {
+    let refused = |code, text: &str| Err((code, text.to_owned()));
+    let terminating = "configmaps \"new\" is forbidden: unable to create new content in namespace tenant because it is being terminated";
+    let absent = "namespaces \"tenant\" not found";
+    for (end, want) in [(Some(being_deleted()), refused(403, terminating)), (None, refused(404, absent))] {
+        for (name, action) in creations() {
+            let api = Api::start().await;
+            api.before_commits([Some(namespace(json!({"a": "1"}))), end.clone()]);
+            assert_eq!(api.run(name, action).await, want, "{name:?} {end:?}");
+            assert!(!api.is_stored("new").await);
+            assert_eq!(*api.storage.commits.lock(), 2, "both lost");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_changes_of_the_namespace_only_cost_a_round() {
+    for (name, action) in creations() {
+        let api = Api::start().await;
+        api.before_commits((0..3).map(|n| Some(namespace(json!({"n": n.to_string()})))));
+        assert_eq!(api.run(name, action).await, Ok(()));
+        assert!(api.is_stored("new").await);
+        assert_eq!(*api.storage.commits.lock(), 4);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_was_made_again_takes_objects_and_updates_do_not_depend_on_it() {
+    let api = Api::start().await;
+    api.storage.write_namespace(Some(being_deleted())).await;
+    api.storage.write_namespace(None).await;
+    api.storage.write_namespace(Some(namespace(json!({})))).await;
+    let [(name, create), ..] = creations();
+    assert_eq!(api.run(name, create).await, Ok(()));
+    let changed =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}, "data": {"n": "2"}});
+    api.before_commits([Some(being_deleted())]);
+    let update = Action::Update(Body::json(changed.to_string().into()), WriteOptions::default());
+    assert_eq!(api.run("new", update).await, Ok(()));
+    assert_eq!(*api.storage.commits.lock(), 1);
+}

@@ -1,0 +1,113 @@
+//! The heaviest requests that the rules allow, many at a time, against the program itself: health checks are answered meanwhile, so
+//! that nothing restarts a server that works.
+
+use super::sockets::https;
+use crate::SERVER;
+use kstore_tests::{Https, Launch};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tower::ServiceExt as _;
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const JSON: &str = "application/json";
+
+/// As many requests as there can be of this at once.
+const ATTACKERS: usize = 12;
+
+/// How long health checks are made.
+const ATTACK: Duration = Duration::from_secs(8);
+
+/// How late an answer to a health check may be. Kubernetes' probes give up after a second; the aim is a tenth of that.
+const LATE: Duration = Duration::from_secs(1);
+
+/// A pod with one container that has this many variables, 40 bytes each.
+fn pod(name: &str, variables: usize) -> Value {
+    let variable = |number: usize| json!({"name": format!("V{number:07}"), "value": "x"});
+    let env: Vec<Value> = (0..variables).map(variable).collect();
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+        "spec": {"containers": [{"name": "c", "image": "nginx", "env": env}]}})
+}
+
+/// Sends a request; its code.
+async fn send(https: &Https, (method, path, content_type): (&str, &str, &str), body: &str) -> u16 {
+    let Ok(mut tls) = https.try_connect().await else { return 0 };
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: kstore\r\nConnection: close\r\nContent-Type: {content_type}\r\n\
+         Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let _ = tls.write_all(head.as_bytes()).await;
+    let _ = tls.write_all(body.as_bytes()).await;
+    let mut answer = Vec::new();
+    let _ = tls.read_to_end(&mut answer).await;
+    let line = String::from_utf8_lossy(&answer[..answer.len().min(12)]).into_owned();
+    line.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn liveness_is_answered_in_time_while_the_heaviest_legal_requests_are_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Launch::in_memory(SERVER, dir.path()).args(&["--nodes", "0"]).start().unwrap();
+    let https = Arc::new(https(&server));
+    let large = pod("large", 12_000).to_string();
+    assert_eq!(send(&https, ("POST", PODS, JSON), &large).await, 201);
+    let one = format!("{PODS}/large");
+    let mut operations = vec![json!({"op": "add", "path": "/metadata/annotations", "value": {}})];
+    let annotate = |number: usize| json!({"op": "add", "path": format!("/metadata/annotations/a{number}"), "value": "x"});
+    operations.extend((0..9_000).map(annotate));
+    let mut applied = pod("large", 12_000);
+    applied["metadata"]["labels"] = json!({"a": "b"});
+    let attacks: Vec<(&str, String, &str, String)> = vec![
+        ("POST", PODS.into(), JSON, pod("huge", 65_000).to_string()),
+        ("PATCH", one.clone(), "application/json-patch+json", Value::from(operations).to_string()),
+        ("PATCH", one.clone(), "application/strategic-merge-patch+json", pod("large", 65_000).to_string()),
+        (
+            "PATCH",
+            one.clone(),
+            "application/strategic-merge-patch+json",
+            r#"{"metadata":{"labels":{"a":"b"}}}"#.into(),
+        ),
+        ("PATCH", one.clone(), "application/merge-patch+json", r#"{"metadata":{"labels":{"c":"d"}}}"#.into()),
+        (
+            "PATCH",
+            format!("{one}?fieldManager=m&force=true"),
+            "application/apply-patch+yaml",
+            applied.to_string(),
+        ),
+    ];
+    let codes: Arc<Mutex<Vec<u16>>> = Arc::default();
+    let mut attackers = JoinSet::new();
+    for number in 0..ATTACKERS {
+        let (method, path, content_type, body) = attacks[number % attacks.len()].clone();
+        let (https, codes) = (https.clone(), codes.clone());
+        attackers.spawn(async move {
+            loop {
+                let code = send(&https, (method, &path, content_type), &body).await;
+                codes.lock().unwrap().push(code);
+            }
+        });
+    }
+    let channel = https.http2().await;
+    let (begun, mut slowest, mut checks) = (Instant::now(), Duration::ZERO, 0);
+    while begun.elapsed() < ATTACK || codes.lock().unwrap().is_empty() {
+        let request = http::Request::get("https://kstore/livez").body(tonic::body::Body::empty()).unwrap();
+        let asked = Instant::now();
+        let response = channel.clone().oneshot(request).await.unwrap();
+        let took = asked.elapsed();
+        assert_eq!(response.status(), 200);
+        slowest = slowest.max(took);
+        checks += 1;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // What is still under way takes a debug build longer than anybody wants to wait.
+    attackers.shutdown().await;
+    let codes = codes.lock().unwrap().clone();
+    println!("{checks} checks, the slowest took {slowest:?}; heavy requests were answered {codes:?}");
+    assert!(slowest < LATE, "a health check took {slowest:?}");
+    assert!(!codes.is_empty(), "the server served heavy requests meanwhile");
+    assert!(codes.iter().all(|code| [200, 413, 422, 429].contains(code)), "{codes:?}");
+}
