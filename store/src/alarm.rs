@@ -11,7 +11,8 @@ pub enum Alarm {
     /// reads, compaction, the end of leases and winning back space go on. If nothing but too little free space on the file
     /// system raised it, it ends when there is enough again; else see [`crate::Store::alarm_disarm`].
     NoSpace,
-    /// Stored data was found damaged. Nothing changes any more; what can be read still is.
+    /// Stored data was found damaged, and not only single records (those are in [`crate::Store::damage`], and raise no alarm).
+    /// Nothing changes any more; what can be read still is.
     Corrupt,
 }
 

@@ -26,12 +26,10 @@ pub struct DamagedRecord {
 impl fmt::Display for DamagedRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.key {
-            Some(key) => {
-                write!(f, "the version of key {} at revision {}", key.escape_ascii(), self.revision)?
-            }
-            None if self.is_note => write!(f, "the note of revision {}", self.revision)?,
-            None => write!(f, "a version of revision {}", self.revision)?,
-        }
+            Some(key) => write!(f, "the version of key {} at revision {}", key.escape_ascii(), self.revision),
+            None if self.is_note => write!(f, "the note of revision {}", self.revision),
+            None => write!(f, "a version of revision {}", self.revision),
+        }?;
         write!(f, " ({}, byte {})", self.file.display(), self.offset)
     }
 }
