@@ -139,6 +139,16 @@ fn disk(page: &mut Page, status: &StoreStatus, metrics: &MetricsSnapshot) {
     page.counter("kstore_wal_syncs_total", "Syncs of the log.", metrics.syncs);
     page.counter("kstore_checkpoints_total", "Checkpoints into the engine.", metrics.checkpoints);
     page.counter("kstore_engine_reads_total", "Versions read from the engine.", metrics.engine_reads);
+    page.counter(
+        "kstore_records_healed_total",
+        "Damaged records of the history that were restored from a copy.",
+        metrics.records_healed,
+    );
+    page.gauge(
+        "kstore_records_damaged",
+        "Damaged records of which no copy is left: reads of them are refused.",
+        metrics.records_damaged,
+    );
     page.gauge(
         "kstore_engine_failed",
         "1 if the history engine failed and the log grows until a restart, else 0.",

@@ -380,6 +380,7 @@ fn a_large_collection_is_deleted_though_history_is_compacted_meanwhile() {
             }
         };
         let gone = tokio::select! {
+            biased;
             gone = send(cluster, "DELETE", CONFIG_MAPS, &Value::Null) => gone,
             () = compact => unreachable!("it goes on for ever"),
         };
