@@ -99,5 +99,13 @@ pub(crate) const DISKS_BYTES: usize = 256 * 1024 * 1024;
 pub(crate) const DISK_ENTRY: usize = 256;
 /// What one command may read or hand to the next one: an archive of a full disk, and a little more.
 pub(crate) const INPUT_BYTES: usize = DISK_BYTES + 16 * 1024 * 1024;
+/// What a command line may hold of output that nobody has read and of input that is not complete, whatever others do: what is
+/// printed on a screen and more.
+pub(crate) const COMMAND_BYTES: usize = 64 * 1024;
+/// What all command lines hold together beyond that: a copy or two of the largest disk. One that needs more fails, as a program
+/// does that gets no memory; it does not wait, since those who hold it may never read.
+pub(crate) const COMMANDS_BYTES: usize = 192 * 1024 * 1024;
+/// Bytes of output that are given to the client's stream at a time.
+pub(crate) const OUTPUT_CHUNK: usize = 16 * 1024;
 /// The longest path in a simulated container. Also bounds how deep folders can be, since some programs call themselves for each.
 pub(crate) const PATH_BYTES: usize = 1024;

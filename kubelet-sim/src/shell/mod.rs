@@ -5,6 +5,7 @@ mod builtin;
 mod disk;
 mod files;
 mod known;
+mod memory;
 mod parse;
 mod tar;
 #[cfg(test)]
@@ -17,6 +18,8 @@ use crate::limits::INPUT_BYTES;
 pub use builtin::is_shell;
 pub use disk::{Content, Disk, Entry, Full, Room};
 pub use known::{NotRunnable, runnable};
+use memory::Held;
+pub use memory::{Allowance, Memory, Printed};
 use parse::{Connector, Redirect, To, Word};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -46,13 +49,15 @@ pub struct World {
     pub now: i64,
     /// Rows and columns of the terminal, once somebody has said.
     pub terminal: Option<(u16, u16)>,
+    /// What may be held of its input and output.
+    pub memory: Allowance,
 }
 
 /// What happens next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Send this on a channel (1 or 2).
-    Print(u32, Vec<u8>),
+    Print(u32, Printed),
     /// Wait, then step again.
     Sleep(Duration),
     /// Send everything that comes in out again until there is no more; then step again.
@@ -84,15 +89,17 @@ enum Sink {
 type Sinks = [Sink; 2];
 
 /// A command that waits for its input.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Waiting {
     words: Vec<String>,
     sinks: Sinks,
     input: Vec<u8>,
+    /// For the input.
+    held: Vec<Held>,
 }
 
 /// A command that runs.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Shell {
     world: World,
     code: u8,
@@ -177,7 +184,11 @@ impl Shell {
     pub fn input(&mut self, bytes: Option<&[u8]>) {
         let Some(waiting) = &mut self.waiting else { return };
         match bytes {
-            Some(bytes) if waiting.input.len() + bytes.len() <= INPUT_BYTES => {
+            Some(bytes)
+                if waiting.input.len() + bytes.len() <= INPUT_BYTES
+                    && let Some(held) = self.world.memory.hold(bytes.len()) =>
+            {
+                waiting.held.push(held);
                 waiting.input.extend_from_slice(bytes);
             }
             Some(_) => {
@@ -188,8 +199,9 @@ impl Shell {
                 self.piped_on(&waiting.sinks);
             }
             None => {
-                let Some(Waiting { words, sinks, input }) = self.waiting.take() else { return };
+                let Some(Waiting { words, sinks, input, held }) = self.waiting.take() else { return };
                 self.simple(&words, &sinks, Some(input));
+                drop(held);
                 self.piped_on(&sinks);
             }
         }
@@ -200,7 +212,7 @@ impl Shell {
         match parse::parse(text) {
             Ok(commands) => self.queue.extend(commands),
             Err(why) => {
-                self.steps.push_back(Step::Print(2, format!("sh: syntax error: {why}\n").into_bytes()));
+                self.print(2, format!("sh: syntax error: {why}\n").into_bytes());
                 self.code = 2;
             }
         }
@@ -321,7 +333,9 @@ impl Shell {
                 Step::Exit(code) => return self.code = code,
                 Step::ReadLine => inner.line(None),
                 Step::Read => inner.input(None),
-                Step::Print(channel, bytes) => self.emit(&sinks[usize::from(channel == 2)], bytes),
+                Step::Print(channel, printed) => {
+                    self.emit(&sinks[usize::from(channel == 2)], printed.into_bytes());
+                }
                 step @ (Step::Sleep(_) | Step::Copy) => self.steps.push_back(step),
             }
         }
@@ -350,8 +364,8 @@ impl Shell {
                     self.steps.push_back(Step::Copy);
                 }
                 _ => {
-                    self.waiting =
-                        Some(Waiting { words: words.to_vec(), sinks: sinks.clone(), input: Vec::new() });
+                    let (words, sinks) = (words.to_vec(), sinks.clone());
+                    self.waiting = Some(Waiting { words, sinks, input: Vec::new(), held: Vec::new() });
                 }
             }
             return true;
@@ -372,7 +386,7 @@ impl Shell {
             return;
         }
         match sink {
-            Sink::Channel(channel) => self.steps.push_back(Step::Print(*channel, bytes)),
+            Sink::Channel(channel) => self.print(*channel, bytes),
             Sink::Pipe if self.pipe.len() + bytes.len() <= INPUT_BYTES => self.pipe.extend(bytes),
             // A pipe that nobody could read to its end.
             Sink::Pipe => self.code = 1,
@@ -380,9 +394,21 @@ impl Shell {
                 let before = self.world.read(path).unwrap_or_default();
                 if let Err(why) = self.world.write(path, &[before, bytes].concat()) {
                     self.code = 1;
-                    let why = format!("sh: write error: {why}\n").into_bytes();
-                    self.steps.push_back(Step::Print(2, why));
+                    self.print(2, format!("sh: write error: {why}\n").into_bytes());
                 }
+            }
+        }
+    }
+
+    /// Sends what was printed on a channel. What there is no memory for is lost, and the command has failed.
+    fn print(&mut self, channel: u32, bytes: Vec<u8>) {
+        match Printed::new(bytes, &self.world.memory) {
+            Some(printed) => self.steps.push_back(Step::Print(channel, printed)),
+            None => {
+                self.code = 1;
+                let why = b"sh: write error: Cannot allocate memory\n".to_vec();
+                let told = Printed::new(why, &self.world.memory);
+                self.steps.extend(told.map(|printed| Step::Print(2, printed)));
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::log::chosen_log;
 use super::world::container_of;
 use super::{Exit, Feed, Snapshot, Streams, Word, terminal::Line};
-use crate::limits::LINE_BYTES;
+use crate::limits::{LINE_BYTES, OUTPUT_CHUNK};
 use crate::log::{Chosen, Reading, choose, find};
 use crate::shell::{Shell, Step};
 use k8s_openapi::api::core::v1::Pod;
@@ -183,7 +183,7 @@ impl Session {
                 shell.resized(rows, columns);
             }
             match shell.step() {
-                Step::Print(channel, bytes) => self.print(channel, &bytes, writer).await,
+                Step::Print(channel, printed) => self.print(channel, printed.as_ref(), writer).await,
                 Step::Sleep(time) => tokio::time::sleep(time).await,
                 Step::Copy => self.copy(writer).await,
                 Step::Read => {
@@ -205,7 +205,10 @@ impl Session {
         let channel = if self.terminal.tty { 1 } else { channel };
         let wanted = if channel == 2 { self.terminal.stderr } else { self.terminal.stdout };
         if wanted {
-            writer.send(channel, self.line.output(bytes)).await;
+            // In pieces, each of which waits for the client: a copy of all of it would not be counted.
+            for piece in bytes.chunks(OUTPUT_CHUNK) {
+                writer.send(channel, self.line.output(piece)).await;
+            }
         }
     }
 

@@ -17,7 +17,7 @@ mod world;
 use crate::limits::{LOOK_QUEUE, PROGRAM_STARTS, TUNNEL_RETRY_BASE, TUNNEL_RETRY_MAX};
 use crate::manager::record::PodRecord;
 use crate::pod::Pod;
-use crate::shell::Room;
+use crate::shell::{Memory, Room};
 pub(crate) use disks::Disks;
 use kstore_api::status::{Details, Reason, Status};
 use kstore_client::{ApiError, Client, NodeStream, StreamKind, StreamRequest, Tunnel};
@@ -83,6 +83,8 @@ pub(crate) struct Streams {
     words: mpsc::Sender<Word>,
     /// What all disks of simulated containers have together.
     room: Room,
+    /// What all commands hold.
+    memory: Memory,
     /// Commands of containers that are being begun.
     program_starts: Arc<Semaphore>,
 }
@@ -97,7 +99,19 @@ impl Streams {
     ) -> (Self, mpsc::Receiver<Word>) {
         let (words, said) = mpsc::channel(LOOK_QUEUE);
         let program_starts = Arc::new(Semaphore::new(PROGRAM_STARTS));
-        (Self { client, clock, rng, serving, words, room: Room::default(), program_starts }, said)
+        (
+            Self {
+                client,
+                clock,
+                rng,
+                serving,
+                words,
+                room: Room::default(),
+                memory: Memory::default(),
+                program_starts,
+            },
+            said,
+        )
     }
 
     /// Keeps a tunnel open until `stop`.

@@ -61,9 +61,9 @@ impl Streams {
         };
         loop {
             match shell.step() {
-                Step::Print(channel, bytes) => {
+                Step::Print(channel, printed) => {
                     let (container, run) = (&launch.container, &launch.run);
-                    launch.outputs.print(container, run, channel == 2, &bytes, self.clock.now());
+                    launch.outputs.print(container, run, channel == 2, printed.as_ref(), self.clock.now());
                 }
                 Step::Sleep(time) => tokio::time::sleep(time).await,
                 // Nobody types: its input has ended before it began.

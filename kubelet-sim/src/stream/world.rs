@@ -54,6 +54,7 @@ impl Streams {
             date: now.strftime("%a %b %e %H:%M:%S UTC %Y").to_string(),
             now: now.as_second(),
             terminal: None,
+            memory: self.memory.allowance(),
         }
     }
 
