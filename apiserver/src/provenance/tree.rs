@@ -61,7 +61,7 @@ impl<'c> Tree<'c> {
             match causes.filter(|cause| tree.writes.contains_key(cause)).max() {
                 Some(parent) => tree.children.entry(parent).or_default().push(write.revision),
                 None if write.keys.iter().any(|(written, _)| *written == key) => {
-                    tree.roots.push(write.revision)
+                    tree.roots.push(write.revision);
                 }
                 None => continue,
             }
