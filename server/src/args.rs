@@ -120,6 +120,9 @@ pub struct ServeArgs {
     /// Storage engine of the history [default: segments]
     #[arg(long, value_enum, value_name = "ENGINE", help_heading = STORAGE)]
     engine: Option<Engine>,
+    /// If damage keeps the store from opening, go on with what can be read; the damaged files move to DIR.damaged-N
+    #[arg(long, conflicts_with = "in_memory", help_heading = STORAGE)]
+    salvage: bool,
     /// Refuse writes above N bytes of data; negative disables [default: 2147483648]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number::bytes, help_heading = STORAGE)]
     quota_bytes: Option<i64>,
@@ -326,6 +329,8 @@ pub enum Storage {
         durability: Durability,
         /// Where checkpointed history lives.
         engine: Engine,
+        /// Whether a store that cannot be opened is replaced by what can be read of it.
+        salvage: bool,
     },
     /// In an etcd that is not ours.
     External {
@@ -483,6 +488,7 @@ impl ServeArgs {
         let flags = [
             ("--durability", self.durability.is_some()),
             ("--engine", self.engine.is_some()),
+            ("--salvage", self.salvage),
             ("--quota-bytes", self.quota_bytes.is_some()),
             ("--history", self.cluster.history.is_some()),
             ("--etcd-listen", self.etcd.is_given()),
@@ -514,11 +520,17 @@ impl ServeArgs {
         }
         let dir = self.data_dir.clone().unwrap_or_else(|| DEFAULT_DATA_DIR.into());
         let durability = self.durability.unwrap_or(Durability::Sync);
-        Storage::Disk { dir, durability, engine: self.engine.unwrap_or(Engine::Segments) }
+        let engine = self.engine.unwrap_or(Engine::Segments);
+        Storage::Disk { dir, durability, engine, salvage: self.salvage }
     }
 }
 
 impl Storage {
+    /// Whether a store that cannot be opened is replaced by what can be read of it.
+    pub fn salvages(&self) -> bool {
+        matches!(self, Self::Disk { salvage: true, .. })
+    }
+
     /// The data directory, if there is one.
     pub fn dir(&self) -> Option<PathBuf> {
         match self {

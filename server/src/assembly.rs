@@ -5,7 +5,7 @@ use crate::etcd_door::OpenDoor;
 use crate::listen::Rebindable;
 use crate::phase::Phase;
 use crate::telemetry::millis;
-use crate::{external, retention, wiring};
+use crate::{external, retention, salvage, wiring};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::storage::embedded::Embedded;
@@ -17,7 +17,7 @@ use kstore_client::{Client, Kubeconfig};
 use kstore_etcd::MoreMetrics;
 use kstore_informer::metrics::Registry;
 use kstore_nondet::Nondet;
-use kstore_store::{EngineKind, Store};
+use kstore_store::{EngineKind, OpenError, Store};
 use rustls::ServerConfig;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -94,8 +94,8 @@ pub(crate) async fn everything(
             start_apiserver(storage, options, follow).await.with_context(|| unreachable_etcd(etcd))?
         }
         Storage::Memory | Storage::Disk { .. } => {
-            let store =
-                open_store(store_config(storage, *quota, parts.data_dir.as_deref()), &parts.nondet).await?;
+            let config = store_config(storage, *quota, parts.data_dir.as_deref());
+            let store = open_store(config, storage.salvages(), &parts.nondet).await?;
             let embedded = Arc::new(Embedded::new(store.clone()));
             let api = start_apiserver(embedded, options, follow).await?;
             if let Some(door) = parts.etcd {
@@ -130,10 +130,19 @@ pub(crate) async fn everything(
 }
 
 /// Opens the store, and says what it found.
-async fn open_store(config: kstore_store::Config, nondet: &Nondet) -> anyhow::Result<Store> {
+async fn open_store(config: kstore_store::Config, salvages: bool, nondet: &Nondet) -> anyhow::Result<Store> {
     let began = Instant::now();
     let dir = config.dir.as_ref().map(|dir| tracing::field::display(dir.display()));
-    let store = Store::open(config.clone(), nondet.clone()).await?;
+    let store = match Store::open(config.clone(), nondet.clone()).await {
+        Err(error @ (OpenError::Damaged { .. } | OpenError::EngineLost { .. })) => {
+            if !salvages {
+                return Err(error).context("--salvage goes on with what can be read of a damaged store");
+            }
+            salvage::replace(&config, &error, nondet).await?;
+            Store::open(config.clone(), nondet.clone()).await?
+        }
+        opened => opened?,
+    };
     let (revision, keys) = (store.revision(), store.metrics().keys);
     info!(%revision, keys, dir, ms = millis(began), "store opened");
     if let Some(reason) = store.no_space_reason() {
@@ -191,7 +200,8 @@ fn unreachable_etcd(etcd: &ExternalEtcd) -> String {
 /// A store with the etcd API in front of it, and nothing else.
 pub(crate) async fn store_only(parts: Parts<'_>, core: &Phase, doors: &Phase) -> anyhow::Result<()> {
     let Api::Store { storage, quota, history, .. } = &parts.config.api else { unreachable!("a store alone") };
-    let store = open_store(store_config(storage, *quota, parts.data_dir.as_deref()), &parts.nondet).await?;
+    let config = store_config(storage, *quota, parts.data_dir.as_deref());
+    let store = open_store(config, storage.salvages(), &parts.nondet).await?;
     let metrics = Registry::new();
     let mut door = parts.etcd.context("a store alone has the etcd API")?;
     let shown = metrics.clone();

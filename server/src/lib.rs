@@ -17,6 +17,7 @@ mod pki;
 mod ready;
 mod retention;
 mod run;
+mod salvage;
 mod shutdown;
 mod socket_file;
 mod store_cmd;

@@ -7,8 +7,10 @@ use crate::codec::manifest::{Manifest, decode, encode};
 use crate::disk::{Disk, read_all};
 use crate::error::OpenError;
 
-const CURRENT: &str = "MANIFEST";
-const PREVIOUS: &str = "MANIFEST.old";
+/// The file of the newest.
+pub(crate) const CURRENT: &str = "MANIFEST";
+/// The file of the one before.
+pub(crate) const PREVIOUS: &str = "MANIFEST.old";
 const NEXT: &str = "MANIFEST.tmp";
 
 /// Whether a file of that name says that there is a store.

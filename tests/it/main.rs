@@ -47,6 +47,8 @@ mod nodes;
 mod odd_objects;
 /// Every part in its own process.
 mod processes;
+/// A start on damaged data.
+mod salvage;
 /// What the loops cost the store, in commits.
 mod scale;
 /// Sources of objects, each held to what all must keep.

@@ -17,7 +17,10 @@ fn without_flags_everything_runs_here_on_disk() {
         panic!("no apiserver")
     };
     let dir = DEFAULT_DATA_DIR.into();
-    assert_eq!(storage, Storage::Disk { dir, durability: Durability::Sync, engine: Engine::Segments });
+    assert_eq!(
+        storage,
+        Storage::Disk { dir, durability: Durability::Sync, engine: Engine::Segments, salvage: false }
+    );
     assert_eq!((listen.host.as_str(), listen.port), ("127.0.0.1", 6443));
     assert_eq!(history, History::For(Duration::from_secs(300)));
     assert_eq!((write_kubeconfig, etcd, quota), (None, None, Quota::Default));

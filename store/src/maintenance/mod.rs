@@ -8,6 +8,7 @@ mod export;
 pub(crate) mod fuzz;
 #[cfg(test)]
 mod offline_tests;
+mod rescue;
 mod restore;
 mod site;
 mod snapshot_file;
@@ -20,6 +21,7 @@ pub use examine::{DirectoryStatus, Examined, verify};
 pub use export::{ExportError, Salvaged, salvage, save, snapshot_to_file};
 #[doc(hidden)]
 pub use fuzz::fuzz_restore;
+pub use rescue::{RescueError, Rescued, rescue};
 pub use restore::{Progress, Restore, RestoreError, Restored, restore};
 pub use snapshot_file::{SnapshotFileError, SnapshotStatus, snapshot_status};
 pub use survey::{LogRange, Problem, SurveyError};

@@ -12,7 +12,7 @@ use super::examine::{Examined, examine};
 use super::export::{salvage_from, save_from};
 use super::survey::Survey;
 use super::tests::{DIR, apart, assert_equal, open, request};
-use super::{ExportError, Restore, SurveyError, restore, salvage, save, snapshot_to_file, verify};
+use super::{ExportError, Restore, SurveyError, rescue, restore, salvage, save, snapshot_to_file, verify};
 use crate::disk::sim::{Policy, SimDisk};
 use crate::disk::{Disk, read_all};
 use crate::tests::conformance::{block_on, block_on_real};
@@ -273,5 +273,54 @@ fn a_file_that_cannot_be_written_leaves_none() {
         let refused = snapshot_to_file(&store, &dir.path().join("file.db"));
         assert!(matches!(refused, Err(ExportError::Snapshot(_))));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    });
+}
+
+/// Flips what is in the middle of a file, of which the end may be room for later.
+fn damage_the_middle(path: &Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    bytes[used / 2..used / 2 + 64].iter_mut().for_each(|byte| *byte ^= 0xff);
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_store_that_damage_keeps_from_opening_goes_on_with_what_can_be_read() {
+    block_on_real(async {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("data");
+        let config = Config::durable(&dir);
+        let (mut newest, mut written) = (Revision(0), 0);
+        for round in 1..=2 {
+            let store = Store::open(config.clone(), Nondet::simulated(round)).await.unwrap();
+            for at in 0..500 {
+                newest = store.put(format!("{round}-{at:03}"), "value").await.unwrap();
+            }
+            written += 500;
+            store.close().await;
+            drop(store);
+            let logs = std::fs::read_dir(dir.join("wal")).unwrap().map(|entry| entry.unwrap().path());
+            logs.for_each(|log| damage_the_middle(&log));
+            let engine = std::fs::read_dir(dir.join("engine")).unwrap().map(|entry| entry.unwrap().path());
+            engine.for_each(|file| damage_the_middle(&file));
+            let refused = Store::open(config.clone(), Nondet::simulated(round)).await.unwrap_err();
+            assert!(matches!(refused, OpenError::Damaged { .. } | OpenError::EngineLost { .. }), "{refused}");
+            let rescued = rescue(&dir, EngineKind::Segments, &Rng::seeded(round), &mut |_, _| {}).unwrap();
+            assert_eq!(rescued.damaged, parent.path().join(format!("data.damaged-{round}")));
+            assert!(rescued.damaged.join("MANIFEST").exists() && rescued.damaged.join("wal").exists());
+            assert!(!verify(&rescued.damaged, &mut |_, _| {}).unwrap().problems.is_empty(), "as it was");
+            let store = Store::open(config.clone(), Nondet::simulated(round)).await.unwrap();
+            assert!(
+                store.revision() > newest,
+                "watchers must not meet other changes under revisions that they know"
+            );
+            let all = store.range(&Range::new(KeyRange::all())).unwrap();
+            assert!(!all.kvs.is_empty() && all.kvs.len() <= written, "{} of {written}", all.kvs.len());
+            assert!(all.kvs.iter().all(|kv| kv.value() == b"value"));
+            written = all.kvs.len();
+            store.close().await;
+        }
+        let names = std::fs::read_dir(parent.path()).unwrap().count();
+        assert_eq!(names, 3, "the store and two damaged ones");
     });
 }

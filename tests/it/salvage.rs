@@ -1,0 +1,60 @@
+//! `--salvage`: a server whose data directory is damaged starts with what can be read of it, and only if it is asked to.
+
+use crate::SERVER;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kstore_client::{Client, Gvr, ListParams};
+use kstore_tests::{Launch, manifests};
+use std::fs;
+use std::path::Path;
+
+/// Flips what is in the middle of every file of a directory, of which the end may be room for later.
+fn damage(dir: &Path) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = fs::read(&path).unwrap();
+        let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+        bytes[used / 2..used / 2 + 64].iter_mut().for_each(|byte| *byte ^= 0xff);
+        fs::write(&path, bytes).unwrap();
+    }
+}
+
+async fn config_maps(client: &Client) -> usize {
+    let maps = client.dynamic(Gvr::of::<ConfigMap>());
+    maps.list("default", &ListParams::default()).await.unwrap().0.len()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_on_damaged_data_starts_with_what_can_be_read_if_it_is_told_to() {
+    const MAPS: usize = 300;
+    let dir = tempfile::tempdir().unwrap();
+    let launch = || Launch::on_disk(SERVER, dir.path()).args(&["--components", "apiserver"]);
+    let server = launch().start().unwrap();
+    let client = server.client("test").await;
+    for n in 0..MAPS {
+        let map = manifests::config_map(&format!("m-{n:03}"), "value");
+        client.dynamic(Gvr::of::<ConfigMap>()).create("default", &map).await.unwrap();
+    }
+    let before = config_maps(&client).await;
+    server.kill();
+    let data = dir.path().join("data");
+    damage(&data.join("wal"));
+    damage(&data.join("engine"));
+
+    let refusal = launch().start().err().unwrap();
+    assert!(refusal.contains("--salvage goes on with what can be read"), "{refusal}");
+    let server = launch().args(&["--salvage"]).start().unwrap();
+    let after = config_maps(&server.client("test").await).await;
+    assert!(after < before, "{after} of {before}");
+    assert!(dir.path().join("data.damaged-1/wal").exists());
+    let log = fs::read_to_string(dir.path().join("server.log")).unwrap();
+    assert!(
+        log.contains("the store goes on with what could be read") && log.contains("data.damaged-1"),
+        "{log}"
+    );
+    assert!(server.terminate().success());
+
+    // What is there now is sound.
+    let server = launch().start().unwrap();
+    assert_eq!(config_maps(&server.client("test").await).await, after);
+    assert!(server.terminate().success());
+}
