@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Clone, Debug, Default)]
 pub struct Memory(Arc<AtomicUsize>);
 
-/// What one command line may hold: [`COMMAND_BYTES`] of its own, which nothing others do takes away, and more as long as all
-/// together hold no more than [`COMMANDS_BYTES`]. Clones are the same allowance.
+/// What one command line may hold: `COMMAND_BYTES` of its own, which nothing others do takes away, and more as long as all
+/// together hold no more than `COMMANDS_BYTES`. Clones are the same allowance.
 #[derive(Clone, Debug, Default)]
 pub struct Allowance {
     own: Arc<AtomicUsize>,
