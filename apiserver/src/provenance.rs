@@ -60,7 +60,7 @@ impl Provenance {
     }
 
     /// The writes to one object (by storage key) that nothing in its own tree caused, each with all that followed from it; oldest
-    /// first. Empty when nothing is remembered. Takes time in proportion to what is remembered, some 0.1 µs for each write.
+    /// first. Empty when nothing is remembered. Takes time in proportion to what is remembered.
     pub fn trace(&self, key: &str) -> Vec<TraceNode> {
         let chunks = self.0.read().chunks();
         tree::trace(&chunks, key)

@@ -27,9 +27,9 @@ use std::sync::Arc;
 pub enum WatchStart {
     /// With the current state: see [`Watch::initial`].
     State,
-    /// After this revision, of which the client has seen everything.
+    /// The watch begins with the first change after this revision, all of whose changes the client has.
     After(i64),
-    /// After this revision, of which the client may have seen a part: see the module.
+    /// The watch begins after this revision, but repeats its changes if there are several: the client may have only some of them.
     Resume(i64),
 }
 

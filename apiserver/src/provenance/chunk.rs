@@ -124,7 +124,7 @@ impl Builder {
         (!self.bytes.is_empty()).then(|| Chunk(self.bytes.into()))
     }
 
-    /// A chunk of what there is so far.
+    /// A chunk of the records so far; the builder goes on.
     pub(super) fn snapshot(&self) -> Option<Chunk> {
         (!self.bytes.is_empty()).then(|| Chunk(self.bytes.as_slice().into()))
     }

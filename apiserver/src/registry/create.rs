@@ -75,7 +75,7 @@ impl Registry {
                 }
                 Outcome::Lost { current } => match current.into_iter().next().flatten() {
                     Some(existing) => return Err(already_exists(target, &existing.value)),
-                    // The namespace has changed, or somebody else has what was claimed.
+                    // The namespace has changed, or another writer took the address or port that this object claims.
                     None => {
                         self.fresh().await?;
                         fresh = true;

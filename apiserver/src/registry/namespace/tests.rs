@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 const NAME: &str = "tenant";
 
-/// A storage in which somebody else writes the namespace just before each commit, as often as it is told.
+/// A storage that writes the namespace, as another client would, just before each of the next commits.
 struct Racing {
     inner: Embedded,
     next: Mutex<Vec<Option<Value>>>,
