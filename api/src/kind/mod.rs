@@ -2,6 +2,8 @@
 //! names, storage keys, generation and deletion behaviour are read from it. What a kind's *fields* are is the schema's business
 //! (`schema`), what they must hold is `validate`'s. The main type is [`Resource`].
 
+mod custom;
+mod kinds;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -9,7 +11,11 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+pub use custom::{CustomRow, MAX_CUSTOM_ROWS, TooManyKinds};
+pub use kinds::{Kinds, version_order};
 pub use table::RESOURCES;
+
+use crate::selector::field::FieldRead;
 
 /// The verbs of an ordinary resource, sorted as discovery lists them.
 pub const ALL_VERBS: &[&str] =
@@ -107,8 +113,10 @@ pub struct Resource {
     pub plural: &'static str,
     /// Lower-case singular.
     pub singular: &'static str,
-    /// Kind of the objects; lists are `<kind>List`.
+    /// Kind of the objects.
     pub kind: &'static str,
+    /// Kind of their lists; empty for `<kind>List`.
+    pub list_kind: &'static str,
     /// Short names kubectl accepts.
     pub short_names: &'static [&'static str],
     /// Categories, such as `all`.
@@ -139,6 +147,20 @@ pub struct Resource {
     pub default_propagation: DefaultPropagation,
     /// Grammar of `metadata.name`.
     pub name_rule: NameRule,
+    /// What a CustomResourceDefinition adds; `None` for built-in kinds.
+    pub custom: Option<&'static CustomFacts>,
+}
+
+/// The facts about a custom resource that rows of built-in kinds have no place for.
+#[derive(Debug)]
+pub struct CustomFacts {
+    /// The row in whose version objects are stored; `None` where it is the row itself.
+    pub stored_as: Option<&'static Resource>,
+    /// The fields by which objects can be selected besides name and namespace, sorted by label. In every row these are the fields
+    /// of all versions, since the cache keeps them once for an object.
+    pub(crate) fields: &'static [(&'static str, FieldRead)],
+    /// The labels of those fields that this version declares, sorted.
+    pub selectable: &'static [&'static str],
 }
 
 impl Resource {
@@ -186,8 +208,21 @@ impl Resource {
         self.verbs.contains(&verb)
     }
 
+    /// Kind of the lists, such as `PodList`.
+    pub fn list_kind(&self) -> String {
+        if self.list_kind.is_empty() { format!("{}List", self.kind) } else { self.list_kind.to_owned() }
+    }
+
+    /// Whether a CustomResourceDefinition declares it.
+    pub const fn is_custom(&self) -> bool {
+        self.custom.is_some()
+    }
+
     /// The row in whose version objects are stored: this one, or the other half of a shared pair.
     pub fn storage_row(&self) -> &Resource {
+        if let Some(row) = self.custom.and_then(|custom| custom.stored_as) {
+            return row;
+        }
         let Some(id) = self.storage_version else { return self };
         lookup(id.group, id.version, id.plural).expect("a storage version names a row of the table")
     }

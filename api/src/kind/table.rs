@@ -31,6 +31,8 @@ macro_rules! row {
             returns_deleted: false,
             default_propagation: DefaultPropagation::Background,
             name_rule: NameRule::Subdomain,
+            list_kind: "",
+            custom: None,
         }
     };
 }

@@ -154,7 +154,8 @@ fn unescape(text: &str) -> Result<String, SelectorError> {
 }
 
 /// How a field is read from an object.
-enum Read {
+#[derive(Debug)]
+pub(crate) enum Read {
     /// The string, number or boolean at a path.
     At(&'static [&'static str]),
     /// As `At`, where an absent value counts as this text.
@@ -164,6 +165,9 @@ enum Read {
     /// Something computed from what is at some paths.
     By(for<'o> fn(&'o Value) -> Cow<'o, str>, &'static [&'static [&'static str]]),
 }
+
+/// How a field of a kind's row is read.
+pub(crate) type FieldRead = Read;
 
 const POD: &[(&str, Read)] = &[
     ("spec.hostNetwork", Read::Or(&["spec", "hostNetwork"], "false")),
@@ -215,6 +219,9 @@ const SLICE: &[(&str, Read)] =
 
 /// The fields of a kind besides name and namespace, sorted.
 fn own_fields(resource: &Resource) -> &'static [(&'static str, Read)] {
+    if let Some(custom) = resource.custom {
+        return custom.fields;
+    }
     match (resource.group, resource.plural) {
         ("", "pods") => POD,
         ("" | "events.k8s.io", "events") => EVENT,
@@ -240,6 +247,10 @@ pub const NAMESPACE: &str = "metadata.namespace";
 fn stored_label<'f>(resource: &Resource, field: &'f str) -> Option<Cow<'f, str>> {
     match (resource.group, resource.plural, field) {
         (_, _, NAME | NAMESPACE) => Some(field.into()),
+        _ if resource.is_custom() => {
+            let declared = resource.custom.is_some_and(|custom| custom.selectable.contains(&field));
+            declared.then_some(field.into())
+        }
         ("", "pods", "spec.host") => Some("spec.nodeName".into()),
         ("", "namespaces", "name") => Some(NAME.into()),
         ("events.k8s.io", "events", "reportingController") => Some("reportingComponent".into()),
@@ -261,7 +272,7 @@ pub fn is_selectable(resource: &Resource, field: &str) -> bool {
 fn unknown_field(resource: &Resource, field: &str) -> SelectorError {
     SelectorError(match (resource.group, resource.plural) {
         ("batch", "jobs") => format!("field label \"{field}\" not supported for Job"),
-        _ if own_fields(resource).is_empty() => {
+        _ if own_fields(resource).is_empty() && !resource.is_custom() => {
             format!("\"{field}\" is not a known field selector: only \"{NAME}\", \"{NAMESPACE}\"")
         }
         _ => format!("field label not supported: {field}"),

@@ -1,0 +1,217 @@
+//! Rows of custom resources: made while the server runs, from what a CustomResourceDefinition declares. Not the definition itself
+//! (its schemas, columns and conversion): a row has only what names, paths, keys and generic rules need.
+//!
+//! A row lives as long as the process, so that `&'static Resource` means the same for built-in and custom kinds. Equal rows are
+//! made once: a definition that is changed elsewhere, or deleted and created again, gets the rows it had. [`MAX_CUSTOM_ROWS`]
+//! bounds what a client can make the process keep by inventing names.
+
+use super::{
+    ALL_VERBS, CustomFacts, DefaultPropagation, GET_PATCH_UPDATE, GenerationRule, NameRule, Resource,
+    Subresource,
+};
+use crate::selector::field::FieldRead;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Rows of custom resources that one process makes, of all definitions it ever served. At about 1 KiB each this is 64 MiB.
+pub const MAX_CUSTOM_ROWS: usize = 1 << 16;
+
+/// The process has made [`MAX_CUSTOM_ROWS`] rows; new names are refused until it restarts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this server has served {MAX_CUSTOM_ROWS} versions of custom resources since it started; restart it to serve new ones"
+)]
+pub struct TooManyKinds;
+
+/// What a row of a custom resource is made from: one version of one definition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CustomRow {
+    /// API group.
+    pub group: String,
+    /// Version inside the group.
+    pub version: String,
+    /// Lower-case plural.
+    pub plural: String,
+    /// Lower-case singular.
+    pub singular: String,
+    /// Kind of the objects.
+    pub kind: String,
+    /// Kind of their lists.
+    pub list_kind: String,
+    /// Short names kubectl accepts.
+    pub short_names: Vec<String>,
+    /// Categories, such as `all`.
+    pub categories: Vec<String>,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// Whether `status` is a subresource.
+    pub has_status: bool,
+    /// Whether `scale` is a subresource.
+    pub has_scale: bool,
+    /// Member paths of the selectable fields of all versions, sorted; the label of a field is its path joined with dots.
+    pub fields: Vec<Vec<String>>,
+    /// The labels that this version declares, sorted.
+    pub selectable: Vec<String>,
+}
+
+impl CustomRow {
+    /// The rows of all versions of one definition, in the order given. `stored` is the index of the version in which objects are
+    /// stored.
+    ///
+    /// # Errors
+    /// [`TooManyKinds`] when the process has made as many rows as it may.
+    ///
+    /// # Panics
+    /// If `stored` is not an index of `versions`.
+    pub fn rows(versions: &[Self], stored: usize) -> Result<Vec<&'static Resource>, TooManyKinds> {
+        let storage = versions[stored].row(None)?;
+        let row = |(at, version): (usize, &Self)| match at == stored {
+            true => Ok(storage),
+            false => version.row(Some(storage)),
+        };
+        versions.iter().enumerate().map(row).collect()
+    }
+
+    fn row(&self, stored_as: Option<&'static Resource>) -> Result<&'static Resource, TooManyKinds> {
+        type Made = BTreeMap<(CustomRow, Option<usize>), &'static Resource>;
+        static MADE: Mutex<Made> = Mutex::new(BTreeMap::new());
+        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        // The storage row is itself made once, so its address tells it from others.
+        let key = (self.clone(), stored_as.map(|row| std::ptr::from_ref(row).addr()));
+        if let Some(row) = made.get(&key) {
+            return Ok(row);
+        }
+        if made.len() >= MAX_CUSTOM_ROWS {
+            return Err(TooManyKinds);
+        }
+        let row = Box::leak(Box::new(self.make(stored_as)));
+        made.insert(key, row);
+        Ok(row)
+    }
+
+    fn make(&self, stored_as: Option<&'static Resource>) -> Resource {
+        let (group, version, kind) = (text(&self.group), text(&self.version), text(&self.kind));
+        let facts = CustomFacts { stored_as, fields: self.field_reads(), selectable: texts(&self.selectable) };
+        let list_kind = if self.list_kind == format!("{kind}List") { "" } else { text(&self.list_kind) };
+        Resource {
+            group,
+            version,
+            plural: text(&self.plural),
+            singular: text(&self.singular),
+            kind,
+            list_kind,
+            short_names: texts(&self.short_names),
+            categories: texts(&self.categories),
+            namespaced: self.namespaced,
+            verbs: ALL_VERBS,
+            subresources: self.subresources(group, version, kind),
+            schema: text(&schema_name(group, version, kind)),
+            storage: Some(text(&format!("/registry/{group}/{}", self.plural))),
+            storage_version: None,
+            generation: match self.has_status {
+                true => GenerationRule::ContentButStatus,
+                false => GenerationRule::Content,
+            },
+            unconditional_update: false,
+            create_on_update: false,
+            graceful_delete: false,
+            returns_deleted: false,
+            default_propagation: DefaultPropagation::Background,
+            name_rule: NameRule::Subdomain,
+            custom: Some(Box::leak(Box::new(facts))),
+        }
+    }
+
+    fn subresources(
+        &self,
+        group: &'static str,
+        version: &'static str,
+        kind: &'static str,
+    ) -> &'static [Subresource] {
+        let scale = ("scale", "autoscaling", "v1", "Scale");
+        let wanted = [(self.has_status, ("status", group, version, kind)), (self.has_scale, scale)];
+        let made = wanted.into_iter().filter(|(wanted, _)| *wanted).map(|(_, (name, group, version, kind))| {
+            Subresource { name, group, version, kind, verbs: GET_PATCH_UPDATE }
+        });
+        Box::leak(made.collect())
+    }
+
+    fn field_reads(&self) -> &'static [(&'static str, FieldRead)] {
+        let read = |path: &Vec<String>| (text(&path.join(".")), FieldRead::At(texts(path)));
+        let mut fields: Vec<_> = self.fields.iter().map(read).collect();
+        fields.sort_unstable_by_key(|(label, _)| *label);
+        Box::leak(fields.into())
+    }
+}
+
+/// The OpenAPI name of a custom kind: the group's parts reversed, the version, the kind.
+fn schema_name(group: &str, version: &str, kind: &str) -> String {
+    let reversed: Vec<_> = group.rsplit('.').collect();
+    format!("{}.{version}.{kind}", reversed.join("."))
+}
+
+fn text(text: &str) -> &'static str {
+    Box::leak(text.into())
+}
+
+fn texts(texts: &[String]) -> &'static [&'static str] {
+    Box::leak(texts.iter().map(|one| text(one)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(name: &str, plural: &str) -> CustomRow {
+        CustomRow {
+            group: "stable.example.com".into(),
+            version: name.into(),
+            plural: plural.into(),
+            singular: "crontab".into(),
+            kind: "CronTab".into(),
+            list_kind: "CronTabList".into(),
+            namespaced: true,
+            has_status: true,
+            has_scale: true,
+            fields: vec![vec!["spec".into(), "image".into()]],
+            selectable: vec!["spec.image".into()],
+            ..CustomRow::default()
+        }
+    }
+
+    #[test]
+    fn equal_versions_share_one_row_and_others_have_their_own() {
+        let versions = [version("v1", "crontabs"), version("v2", "crontabs")];
+        let rows = CustomRow::rows(&versions, 0).unwrap();
+        let again = CustomRow::rows(&versions, 0).unwrap();
+        assert!(rows.iter().zip(&again).all(|(a, b)| std::ptr::eq(*a, *b)));
+        let turned = CustomRow::rows(&versions, 1).unwrap();
+        assert!(rows.iter().zip(&turned).all(|(a, b)| !std::ptr::eq(*a, *b)));
+        assert_eq!((rows[1].storage_row().version, turned[0].storage_row().version), ("v1", "v2"));
+    }
+
+    #[test]
+    fn a_row_has_the_keys_and_subresources_of_its_definition() {
+        let row = CustomRow::rows(&[version("v1", "tabs")], 0).unwrap()[0];
+        assert_eq!(row.storage_key("ns", "a"), "/registry/stable.example.com/tabs/ns/a");
+        assert_eq!(row.schema, "com.example.stable.v1.CronTab");
+        assert_eq!((row.qualified(), row.list_kind()), ("tabs.stable.example.com".into(), "CronTabList".into()));
+        let subresources: Vec<_> = row.subresources.iter().map(|sub| (sub.name, sub.group, sub.kind)).collect();
+        assert_eq!(
+            subresources,
+            [("status", "stable.example.com", "CronTab"), ("scale", "autoscaling", "Scale")]
+        );
+        assert_eq!(row.generation, GenerationRule::ContentButStatus);
+    }
+
+    #[test]
+    fn objects_are_selected_by_declared_fields_only() {
+        use crate::selector::field::Selector;
+        let row = CustomRow::rows(&[version("v1", "fields")], 0).unwrap()[0];
+        let object = serde_json::json!({"metadata": {"name": "a"}, "spec": {"image": "nginx"}});
+        let parse = |text: &str| Selector::parse(text).unwrap().check(row);
+        assert!(parse("spec.image=nginx").unwrap().matches(row, &object));
+        assert!(!parse("spec.image!=nginx,metadata.name=a").unwrap().matches(row, &object));
+        assert_eq!(parse("spec.x=1").unwrap_err().0, "field label not supported: spec.x");
+    }
+}

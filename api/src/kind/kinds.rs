@@ -1,0 +1,209 @@
+//! The kinds that a server serves at one moment: the built-in ones and those of its CustomResourceDefinitions. A value, never
+//! changed: a server replaces the whole of it when a definition changes. Not what a definition says about its objects.
+
+use super::{RESOURCES, Resource, split_api_version};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+type Key = (&'static str, &'static str, &'static str);
+type Rows = BTreeMap<Key, &'static Resource>;
+
+/// A set of rows with the look-ups that requests need.
+#[derive(Clone, Debug, Default)]
+pub struct Kinds {
+    /// Rows of custom resources in the order of discovery: groups by name, preferred versions first, plurals by name.
+    custom: Vec<&'static Resource>,
+    by_plural: Rows,
+    by_kind: Rows,
+    /// The row of the stored version, by the prefix of its keys.
+    by_root: BTreeMap<&'static str, &'static Resource>,
+}
+
+/// The built-in rows by the prefix of their keys.
+static BUILT_IN_ROOTS: LazyLock<BTreeMap<&'static str, &'static Resource>> =
+    LazyLock::new(|| super::stored().filter_map(|row| Some((row.storage?, row))).collect());
+
+impl Kinds {
+    /// The built-in kinds alone.
+    #[must_use]
+    pub fn built_in() -> Self {
+        Self::default()
+    }
+
+    /// The built-in kinds and these rows of served versions. `stored` are the rows in whose version objects are stored, which
+    /// need not be served. Rows of a built-in group and plural are left out: the built-in kind wins.
+    #[must_use]
+    pub fn with_custom(served: &[&'static Resource], stored: &[&'static Resource]) -> Self {
+        let mut custom: Vec<_> =
+            served.iter().copied().filter(|row| !is_built_in(row.group, row.plural)).collect();
+        custom.sort_by(|a, b| {
+            let versions = || version_order(b.version, a.version);
+            a.group.cmp(b.group).then_with(versions).then_with(|| a.plural.cmp(b.plural))
+        });
+        Self {
+            by_plural: custom.iter().map(|row| ((row.group, row.version, row.plural), *row)).collect(),
+            by_kind: custom.iter().map(|row| ((row.group, row.version, row.kind), *row)).collect(),
+            by_root: stored.iter().filter_map(|row| Some((row.storage?, *row))).collect(),
+            custom,
+        }
+    }
+
+    /// The row of a URL: group, version, plural.
+    #[must_use]
+    pub fn lookup(&self, group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
+        super::lookup(group, version, plural).or_else(|| find(&self.by_plural, (group, version, plural)))
+    }
+
+    /// The row of an object: group, version, kind.
+    #[must_use]
+    pub fn lookup_kind(&self, group: &str, version: &str, kind: &str) -> Option<&'static Resource> {
+        super::lookup_kind(group, version, kind).or_else(|| find(&self.by_kind, (group, version, kind)))
+    }
+
+    /// The row of an object whose `apiVersion` is still one string.
+    #[must_use]
+    pub fn lookup_api_version(&self, api_version: &str, kind: &str) -> Option<&'static Resource> {
+        let (group, version) = split_api_version(api_version);
+        self.lookup_kind(group, version, kind)
+    }
+
+    /// API groups in the order in which clients prefer them: the core group (empty), the other built-in ones, custom ones by name.
+    pub fn groups(&self) -> impl Iterator<Item = &'static str> {
+        let custom = self.custom.chunk_by(|a, b| a.group == b.group).map(|rows| rows[0].group);
+        super::groups().chain(custom.filter(|group| !super::groups().any(|known| known == *group)))
+    }
+
+    /// Versions of a group, preferred first.
+    pub fn versions(&self, group: &str) -> impl Iterator<Item = &'static str> {
+        let rows = self.custom_of(group).chunk_by(|a, b| a.version == b.version);
+        super::versions(group).chain(rows.map(|rows| rows[0].version))
+    }
+
+    /// Resources of one group and version, sorted by plural.
+    pub fn resources_of(&self, group: &str, version: &str) -> impl Iterator<Item = &'static Resource> {
+        let custom = self.custom_of(group).iter().copied().filter(move |row| row.version == version);
+        super::resources_of(group, version).chain(custom)
+    }
+
+    /// Rows of stored versions, each storage once; the built-in ones first.
+    pub fn stored(&self) -> impl Iterator<Item = &'static Resource> {
+        super::stored().chain(self.by_root.values().copied())
+    }
+
+    /// The row of the stored version whose objects have keys below this prefix (without a trailing slash).
+    #[must_use]
+    pub fn stored_at(&self, root: &str) -> Option<&'static Resource> {
+        BUILT_IN_ROOTS.get(root).or_else(|| self.by_root.get(root)).copied()
+    }
+
+    /// Rows of custom resources.
+    #[must_use]
+    pub fn custom(&self) -> &[&'static Resource] {
+        &self.custom
+    }
+
+    fn custom_of(&self, group: &str) -> &[&'static Resource] {
+        let from = self.custom.partition_point(|row| row.group < group);
+        let rest = &self.custom[from..];
+        &rest[..rest.partition_point(|row| row.group == group)]
+    }
+}
+
+fn is_built_in(group: &str, plural: &str) -> bool {
+    RESOURCES.iter().any(|row| row.group == group && row.plural == plural)
+}
+
+// The tables' keys are 'static and the question's are not: covariance shortens the former to the latter.
+fn find<'a>(
+    map: &'a BTreeMap<(&'a str, &'a str, &'a str), &'static Resource>,
+    key: (&'a str, &'a str, &'a str),
+) -> Option<&'static Resource> {
+    map.get(&key).copied()
+}
+
+/// Kubernetes' order of versions, newest last: `v2` > `v1` > `v2beta1` > `v1beta2` > `v1alpha1` > all others, which are ordered
+/// by name, the first one newest.
+#[must_use]
+pub fn version_order(a: &str, b: &str) -> std::cmp::Ordering {
+    match (Maturity::parse(a), Maturity::parse(b)) {
+        (Some(a), Some(b)) => a.cmp(&b),
+        (None, None) => b.cmp(a),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    }
+}
+
+/// A version of the form `v1`, `v1beta2` or `v1alpha3`; ordered by maturity, then by number.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Maturity {
+    /// 2: stable, 1: beta, 0: alpha.
+    level: u8,
+    major: u64,
+    minor: u64,
+}
+
+impl Maturity {
+    fn parse(version: &str) -> Option<Self> {
+        let rest = version.strip_prefix('v')?;
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let (major, rest) = rest.split_at(digits);
+        let (level, minor) = match (rest.strip_prefix("beta"), rest.strip_prefix("alpha")) {
+            _ if rest.is_empty() => (2, "0"),
+            (Some(minor), _) => (1, minor),
+            (_, Some(minor)) => (0, minor),
+            (None, None) => return None,
+        };
+        let number = |text: &str| {
+            text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+        };
+        Some(Self { level, major: number(major)?, minor: number(minor)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::CustomRow;
+    use super::*;
+
+    fn row(group: &str, version: &str, plural: &str) -> &'static Resource {
+        let row = CustomRow {
+            group: group.into(),
+            version: version.into(),
+            plural: plural.into(),
+            kind: format!("Kind{plural}"),
+            ..CustomRow::default()
+        };
+        CustomRow::rows(&[row], 0).unwrap()[0]
+    }
+
+    #[test]
+    fn versions_are_ordered_as_kubernetes_orders_them() {
+        let mut versions = ["foo10", "v11alpha2", "v3beta1", "v12alpha1", "v1", "foo1", "v10", "v11beta2", "v2"];
+        versions.sort_by(|a, b| version_order(b, a));
+        assert_eq!(
+            versions,
+            ["v10", "v2", "v1", "v11beta2", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"]
+        );
+    }
+
+    #[test]
+    fn custom_kinds_are_found_beside_the_built_in_ones() {
+        let rows = [
+            row("b.example.com", "v1", "dogs"),
+            row("b.example.com", "v2beta1", "dogs"),
+            row("a.example.com", "v1", "cats"),
+            row("b.example.com", "v1", "birds"),
+            row("apps", "v1", "deployments"),
+        ];
+        let kinds = Kinds::with_custom(&rows, &rows[..1]);
+        let custom = kinds.groups().skip_while(|group| *group != "a.example.com");
+        assert_eq!(custom.collect::<Vec<_>>(), ["a.example.com", "b.example.com"]);
+        assert_eq!(kinds.versions("b.example.com").collect::<Vec<_>>(), ["v1", "v2beta1"]);
+        let plurals = kinds.resources_of("b.example.com", "v1").map(|row| row.plural);
+        assert_eq!(plurals.collect::<Vec<_>>(), ["birds", "dogs"]);
+        assert!(kinds.lookup_api_version("b.example.com/v1", "Kinddogs").is_some());
+        assert!(kinds.lookup("b.example.com", "v3", "dogs").is_none());
+        assert_eq!(kinds.stored_at("/registry/b.example.com/dogs").unwrap().plural, "dogs");
+        assert_eq!(kinds.stored_at("/registry/services/specs").unwrap().plural, "services");
+        assert!(!kinds.lookup("apps", "v1", "deployments").unwrap().is_custom(), "the built-in kind wins");
+    }
+}
