@@ -2,6 +2,7 @@
 
 pub mod cidr;
 pub mod convert;
+pub mod crd;
 pub mod defaults;
 mod diff;
 mod distinct;

@@ -1,0 +1,50 @@
+//! CEL rules of schemas (`x-kubernetes-validations`) as far as no CEL is needed: reading them from a schema, and the hook by which
+//! another crate compiles them when a definition is written.
+
+use serde_json::Value;
+
+use crate::field::ErrorList;
+
+/// One rule of a schema node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule<'a> {
+    /// Path of the rule in the definition, in the form of its errors, such as
+    /// `spec.validation.openAPIV3Schema.x-kubernetes-validations[0]`.
+    pub path: String,
+    /// The rule object: `rule`, `message`, `messageExpression`, `reason`, `fieldPath`, `optionalOldSelf`.
+    pub rule: &'a Value,
+    /// The schema node that the rule belongs to: `self` has its type.
+    pub schema: &'a Value,
+    /// Path of the innermost list below which items of old and new objects cannot be matched, if there is one above the node.
+    pub uncorrelatable: Option<String>,
+}
+
+/// Rules of one version, for the compiler of rules.
+#[derive(Clone, Debug)]
+pub struct VersionRules<'a> {
+    /// Index into `spec.versions`.
+    pub version: usize,
+    /// Path of the schema, in the form of its errors.
+    pub path: String,
+    /// The whole schema.
+    pub schema: &'a Value,
+    /// The same version's schema of the stored definition: unchanged rule texts compile in the environment of stored ones.
+    pub old_schema: Option<&'a Value>,
+    /// Rules of all nodes, in the order of errors.
+    pub rules: Vec<Rule<'a>>,
+}
+
+/// Compiles the rules of a version and appends what is wrong with them. Called once for every version that has rules, at create and at
+/// update, after the checks that need no CEL.
+pub trait RuleCompiler {
+    /// Appends one error per rule that does not compile or costs too much.
+    fn check(&self, rules: &VersionRules<'_>, errors: &mut ErrorList);
+}
+
+/// A compiler that accepts every rule: for tests of what is not CEL.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AcceptAll;
+
+impl RuleCompiler for AcceptAll {
+    fn check(&self, _: &VersionRules<'_>, _: &mut ErrorList) {}
+}
