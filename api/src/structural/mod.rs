@@ -16,7 +16,7 @@ mod rule;
 mod tree;
 mod walk;
 
-pub use check::{Bound, Checks};
+pub use check::{Bound, Checks, NamedFormat};
 pub use compile::CompileError;
 pub use format::Format;
 pub use node::{Additional, Flags, ListType, MapType, Name, Node, NodeId, ValueType};
