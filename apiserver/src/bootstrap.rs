@@ -89,6 +89,7 @@ fn create(row: &'static Resource, object: &Value) -> Request {
         timeout: None,
         target: Target {
             resource: row,
+            custom: None,
             subresource: "",
             namespace: meta::namespace(object).into(),
             name: String::new(),

@@ -6,35 +6,48 @@ pub(crate) mod fuzzing;
 mod patch;
 mod yaml;
 
-use crate::request::{Body, FieldValidation, Format};
+use crate::kinds::CustomVersion;
+use crate::request::{Body, FieldValidation, Format, Target};
+use kstore_api::field::{ErrorList, Path};
 use kstore_api::kind::{Resource, split_api_version};
-use kstore_api::patch::apply::{self, ApplyError};
+use kstore_api::patch::apply::{self, ApplyError, ObjectType};
 use kstore_api::schema::{self, decode, strict};
 use kstore_api::status::Status;
-use kstore_api::wire;
-use serde_json::{Value, json};
+use kstore_api::structural::{MetadataError, Origin};
+use kstore_api::{object, wire};
+use serde_json::{Map, Value, json};
 
 pub(crate) use patch::{Configuration, Patch, patch, patched};
 pub(crate) use yaml::needs_no_quotes;
 
 /// The kind that a body must be of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Expected {
+pub(crate) struct Expected<'a> {
     /// API group.
     pub group: &'static str,
     /// API version.
     pub version: &'static str,
     /// Kind.
     pub kind: &'static str,
+    /// The version of a custom kind whose schema the body has; `None`: the type is in the field table.
+    pub custom: Option<&'a CustomVersion>,
 }
 
-impl Expected {
-    /// The body of the resource itself, or of one of its subresources.
+impl Expected<'static> {
+    /// The body of a built-in resource, or of a subresource whose type is built in.
     pub(crate) fn of(resource: &'static Resource, subresource: &str) -> Self {
-        match resource.subresource(subresource) {
-            Some(sub) => Self { group: sub.group, version: sub.version, kind: sub.kind },
-            None => Self { group: resource.group, version: resource.version, kind: resource.kind },
-        }
+        let (group, version, kind) = match resource.subresource(subresource) {
+            Some(sub) => (sub.group, sub.version, sub.kind),
+            None => (resource.group, resource.version, resource.kind),
+        };
+        Self { group, version, kind, custom: None }
+    }
+}
+
+impl<'a> Expected<'a> {
+    /// The body of a request to a target.
+    pub(crate) fn at(target: &'a Target) -> Self {
+        Expected { custom: target.schema(), ..Expected::of(target.resource, target.subresource) }
     }
 
     /// `apiVersion`.
@@ -49,7 +62,7 @@ impl Expected {
 
 /// Decodes a whole object. What strict validation would refuse is dropped, and reported as `validation` says.
 pub(crate) fn object(
-    expected: Expected,
+    expected: Expected<'_>,
     body: &Body,
     validation: FieldValidation,
     warnings: &mut Vec<String>,
@@ -75,7 +88,7 @@ pub(crate) fn object(
 
 /// Brings an object that was computed (by a patch, by admission) into canonical form; what it says wrongly is a 422 or 400.
 pub(crate) fn canonical(
-    expected: Expected,
+    expected: Expected<'_>,
     value: &mut Value,
     validation: FieldValidation,
     warnings: &mut Vec<String>,
@@ -98,7 +111,7 @@ pub(crate) fn tree(body: &Body) -> Result<Value, Status> {
 }
 
 /// The object, and the keys that its YAML states again.
-fn parse(expected: Expected, body: &Body) -> Result<(Value, Vec<String>), Status> {
+fn parse(expected: Expected<'_>, body: &Body) -> Result<(Value, Vec<String>), Status> {
     let unrecognized = |reason: String| {
         let (kind, start) = (expected.kind, beginning(&body.bytes));
         Status::bad_request(format!(
@@ -141,7 +154,7 @@ fn beginning(body: &[u8]) -> String {
 const SHOWN_BYTES: usize = 30;
 
 /// Missing type information comes from the URL; present type information must agree with it.
-fn check_kind(expected: Expected, value: &mut Value) -> Result<(), Status> {
+fn check_kind(expected: Expected<'_>, value: &mut Value) -> Result<(), Status> {
     let Some(object) = value.as_object_mut() else {
         return Err(Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): not an object",
@@ -152,6 +165,9 @@ fn check_kind(expected: Expected, value: &mut Value) -> Result<(), Status> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     if !kind.is_empty() && kind != expected.kind {
+        if expected.custom.is_some() {
+            return Err(other_custom_kind(expected, &kind, object));
+        }
         let (group, version) = split_api_version(&api_version);
         return Err(Status::bad_request(format!(
             "{kind} in version \"{version}\" cannot be handled as a {}: no kind \"{kind}\" is registered for this path in group \"{group}\"",
@@ -168,8 +184,20 @@ fn check_kind(expected: Expected, value: &mut Value) -> Result<(), Status> {
     Ok(())
 }
 
+/// 422: the body of a custom kind says that it is of another kind.
+fn other_custom_kind(expected: Expected<'_>, kind: &str, object: &Map<String, Value>) -> Status {
+    let name = object.get("metadata").map(|metadata| object::text(&metadata["name"])).unwrap_or_default();
+    let mut errors = ErrorList::new();
+    errors.invalid(&Path::new("kind"), kind, format!("must be {}", expected.kind));
+    Status::invalid(expected.group, kind, name, &errors)
+}
+
 /// Checks an apply configuration, and brings its values into canonical form; what its author wrote stays, zero or not.
-pub(crate) fn configuration(expected: Expected, value: &mut Value) -> Result<(), Status> {
+pub(crate) fn configuration(
+    expected: Expected<'_>,
+    object: ObjectType<'_>,
+    value: &mut Value,
+) -> Result<(), Status> {
     let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     if (api_version.as_str(), kind.as_str()) != (expected.api_version().as_str(), expected.kind) {
@@ -177,38 +205,44 @@ pub(crate) fn configuration(expected: Expected, value: &mut Value) -> Result<(),
         return Err(Status::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
     }
     // What is not of its type is told by its path; what is left to refuse are values out of range.
-    let ty = type_of(expected)?;
-    apply::check(value, apply::ObjectType::BuiltIn(ty)).map_err(|e| match e {
+    apply::check(value, object).map_err(|e| match e {
         ApplyError::BadRequest(text) => Status::bad_request(text),
         ApplyError::Unclassified(text) => Status::unclassified(text),
         ApplyError::Conflicts(_) => Status::internal("a configuration alone conflicts with nothing"),
     })?;
-    decode::normalize(value, ty, decode::Mode::Partial).map(|_| ()).map_err(|e| refused(expected, &e))
+    let read = match expected.custom {
+        Some(custom) => custom.version().tree.decode_metadata(value, Origin::Request),
+        None => decode::normalize(value, type_of(expected)?, decode::Mode::Partial).map_err(Into::into),
+    };
+    read.map(|_| ()).map_err(|e| refused(expected, &e))
 }
 
-fn normalize(expected: Expected, value: &mut Value) -> Result<Vec<decode::FieldProblem>, Status> {
+fn normalize(expected: Expected<'_>, value: &mut Value) -> Result<Vec<decode::FieldProblem>, Status> {
     normalize_as(expected, value, decode::Mode::Whole)?.map_err(|e| refused(expected, &e))
 }
 
-type Normalized = Result<Vec<decode::FieldProblem>, decode::DecodeError>;
+type Normalized = Result<Vec<decode::FieldProblem>, MetadataError>;
 
-fn normalize_as(expected: Expected, value: &mut Value, mode: decode::Mode) -> Result<Normalized, Status> {
-    Ok(decode::normalize(value, type_of(expected)?, mode))
+fn normalize_as(expected: Expected<'_>, value: &mut Value, mode: decode::Mode) -> Result<Normalized, Status> {
+    match expected.custom {
+        Some(custom) => Ok(custom.version().tree.read(value, Origin::Request)),
+        None => Ok(decode::normalize(value, type_of(expected)?, mode).map_err(Into::into)),
+    }
 }
 
-fn type_of(expected: Expected) -> Result<&'static schema::Type, Status> {
+fn type_of(expected: Expected<'_>) -> Result<&'static schema::Type, Status> {
     let ty = schema::of(expected.group, expected.version, expected.kind);
     ty.ok_or_else(|| Status::internal(format!("no schema for {} {}", expected.api_version(), expected.kind)))
 }
 
 /// 400: the body is not of the kind.
-fn refused(expected: Expected, error: &decode::DecodeError) -> Status {
+fn refused(expected: Expected<'_>, error: &MetadataError) -> Status {
     let Expected { version, kind, .. } = expected;
     Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"))
 }
 
 fn report(
-    expected: Expected,
+    expected: Expected<'_>,
     problems: Vec<String>,
     validation: FieldValidation,
     warnings: &mut Vec<String>,

@@ -4,6 +4,7 @@
 use crate::cache::WatchEnd;
 use crate::request::Target;
 use crate::storage::{CommitError, ReadError};
+use kstore_api::kind::Resource;
 use kstore_api::patch::PatchError;
 use kstore_api::status::{Cause, Details, MODIFIED, Reason, Status};
 use prost::Message as _;
@@ -185,6 +186,32 @@ fn one_field(group: &str, kind: &str, qualified: &str, name: &str, field: &str, 
     }));
     status
 }
+
+/// 410: a version of a custom kind is not served any more.
+pub fn not_served_any_more(resource: &Resource) -> Status {
+    let text = format!("{} is not served any more", resource.api_version());
+    Status::expired(&text)
+}
+
+/// 500: this server does not call conversion webhooks.
+pub fn no_conversion(api_version: &str, kind: &str) -> Status {
+    Status::unclassified(&format!(
+        "conversion webhook for {api_version}, Kind={kind} failed: kstore does not call conversion webhooks yet"
+    ))
+}
+
+/// 409: the definition of a custom kind changed while a write was judged by it. The server begins the request anew; a client sees it
+/// only where the definition changes faster than a request is served, or when the kind is gone.
+pub fn definition_changed(target: &Target) -> Status {
+    Status::conflict(target.resource, &target.name, DEFINITION_CHANGED)
+}
+
+/// Whether a request failed for [`definition_changed`].
+pub fn is_definition_changed(status: &Status) -> bool {
+    status.code == 409 && status.message.ends_with(DEFINITION_CHANGED)
+}
+
+const DEFINITION_CHANGED: &str = "the definition of this kind has been modified; please try again";
 
 /// 501: the API has the subresource, this server does not serve it.
 pub fn not_served(target: &Target, subresource: &str) -> Status {

@@ -14,6 +14,7 @@ mod body_budget;
 pub mod bootstrap;
 pub mod cache;
 mod decode;
+mod definitions;
 pub mod error;
 pub mod fence;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -21,6 +22,7 @@ pub mod fence;
 pub mod fuzzing;
 pub mod grpc;
 mod identity;
+pub mod kinds;
 pub mod limits;
 pub mod lookup;
 pub mod metrics;

@@ -5,6 +5,8 @@
 mod apply;
 mod component_status;
 mod create;
+mod custom;
+pub(crate) mod definition;
 mod delete;
 mod eviction;
 mod flow_schema;
@@ -139,6 +141,8 @@ pub struct Pipeline {
     nondet: Nondet,
     tokens: Option<TokenAuthenticator>,
     local: LocalComponents,
+    /// Held while a CustomResourceDefinition is written.
+    definition_writes: tokio::sync::Mutex<()>,
     /// Whether requests without credentials are served.
     anonymous: bool,
 }
@@ -169,6 +173,7 @@ impl Pipeline {
             nondet,
             tokens: None,
             local: LocalComponents::default(),
+            definition_writes: tokio::sync::Mutex::default(),
             anonymous: true,
         }
     }
@@ -261,7 +266,7 @@ impl Pipeline {
         Box::pin(self.heavy.run(self.run(request))).await
     }
 
-    async fn run(&self, request: Request) -> Result<Answered, Refused> {
+    async fn run(&self, mut request: Request) -> Result<Answered, Refused> {
         // What a request is judged by (roles, namespaces, classes) includes everything that was answered before it came.
         let began = Instant::now();
         self.cache().fresh().await.map_err(error::of_read)?;
@@ -273,7 +278,11 @@ impl Pipeline {
             self.registry.check_fence(fence).await?;
         }
         let mut texts = Vec::new();
-        let acted = self.act(&request, &mut texts).await;
+        let acted = match request.target.custom {
+            None => self.act(&request, &mut texts).await,
+            // Boxed, so that requests to built-in kinds are not larger for it.
+            Some(_) => Box::pin(self.act_on_custom(&mut request, &mut texts)).await,
+        };
         let warnings = warnings::bounded(texts);
         let answer = match acted {
             Ok(answer) => answer,
@@ -282,6 +291,10 @@ impl Pipeline {
         if request.target.resource.group == flowcontrol::GROUP {
             // Boxed, for it is rare, and every request would be as large as two.
             Box::pin(self.settle_flow_schemas_after(&request)).await;
+        }
+        if definition::is_definition(request.target.resource) && is_stored_by(&request.action) {
+            let group = definition::group_of(&request.target.name).to_owned();
+            Box::pin(self.settle_definitions(&group)).await;
         }
         let accepted = match (&request.action, &answer) {
             (Action::Delete(options, _), Answer::Object(object)) => options.accepts && !object.removed,
@@ -293,6 +306,11 @@ impl Pipeline {
     /// Does what an authorized request asks. What makes an object too large for the store is tried once more without its field ownership, which
     /// can be large.
     async fn act(&self, request: &Request, warnings: &mut Vec<String>) -> Result<Answer, Status> {
+        // Names are granted by looking at all definitions of a group, so that one is written after the other.
+        let _turn = match definition::is_definition(request.target.resource) && is_stored_by(&request.action) {
+            true => Some(self.definition_writes.lock().await),
+            false => None,
+        };
         let done = self.act_once(request, warnings).await;
         let done = match &done {
             Err(status) if status.reason == Reason::RequestEntityTooLarge => match without_books(request) {
@@ -459,7 +477,7 @@ fn check_method(request: &Request) -> Result<(), Status> {
 
 /// A stored object in the version that the caller speaks.
 pub(crate) fn in_version(resource: &'static Resource, mut stored: Value) -> Value {
-    if !std::ptr::eq(resource.storage_row(), resource) {
+    if !resource.is_same_version(resource.storage_row()) {
         kstore_api::convert::from_storage(resource, &mut stored);
     }
     stored

@@ -4,11 +4,14 @@
 use crate::authn::UserInfo;
 use crate::cache::Filter;
 use crate::fence::Fence;
+use crate::kinds::CustomVersion;
 use crate::limits;
 use crate::registry::Stage;
 use bytes::Bytes;
 use kstore_api::kind::Resource;
 use kstore_api::patch::PatchType;
+use kstore_api::status::Status;
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,6 +109,8 @@ pub enum Expectation {
 pub struct Target {
     /// The kind, in the version the caller speaks.
     pub resource: &'static Resource,
+    /// Its definition, if it is a custom kind: as of when the request came.
+    pub custom: Option<CustomVersion>,
     /// The subresource, or "".
     pub subresource: &'static str,
     /// The namespace, or "" (cluster scope, or all namespaces).
@@ -115,6 +120,17 @@ pub struct Target {
 }
 
 impl Target {
+    /// A stored object in the form that the kind's storage version has today.
+    ///
+    /// # Errors
+    /// 500 if it is of a custom kind and would have to be converted by a webhook.
+    pub(crate) fn read_stored(&self, stored: Value) -> Result<Value, Status> {
+        match &self.custom {
+            Some(custom) => custom.storage().read(stored),
+            None => Ok(stored),
+        }
+    }
+
     /// The storage key of the named object.
     pub fn key(&self) -> String {
         self.resource.storage_key(&self.namespace, &self.name)

@@ -10,6 +10,7 @@ use crate::authn::{Peer, UserInfo};
 use crate::body_budget::BodyBudget;
 use crate::bootstrap::{self, Here};
 use crate::cache::{Cache, FillError};
+use crate::definitions;
 use crate::grpc::Grpc;
 use crate::grpc::authenticate::CallAuthenticator;
 use crate::identity;
@@ -131,13 +132,19 @@ impl ApiServer {
         let (cache, follow) = Cache::fill(storage, move |batch| observer.observe(batch)).await?;
         // Before anything new can come: what is told is told in the order in which it happened.
         recalled.await.map_err(FillError::from)?;
-        spawn(Box::pin(follow));
+        let (hand_over, definitions) = tokio::sync::oneshot::channel::<Arc<Pipeline>>();
+        spawn(Box::pin(async move {
+            let definitions = async { if let Ok(pipeline) = definitions.await { definitions::keep(pipeline).await } };
+            tokio::join!(follow, definitions);
+        }));
         let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics);
         let pipeline = pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges);
         let pipeline = pipeline.with_local_components(options.local_components);
         let pipeline = Arc::new(pipeline.with_anonymous(options.anonymous));
         let here = Here::new(&options.advertised, options.client_ca);
         bootstrap::run(&pipeline, &here).await.map_err(StartError::Bootstrap)?;
+        // Received unless the task above has ended with the storage.
+        let _ = hand_over.send(pipeline.clone());
         let tunnels = Arc::new(Tunnels::new(crate::grpc::tunnel::may_serve(pipeline.clone())));
         let bodies = BodyBudget::default();
         let rest = Rest::new(pipeline.clone(), tunnels.clone(), options.advertised, options.stop.clone());

@@ -213,6 +213,11 @@ impl Resource {
         if self.list_kind.is_empty() { format!("{}List", self.kind) } else { self.list_kind.to_owned() }
     }
 
+    /// Whether two rows are the same version of the same kind. Rows of a custom kind are made anew when its names change.
+    pub fn is_same_version(&self, other: &Resource) -> bool {
+        std::ptr::eq(self, other) || self.id() == other.id()
+    }
+
     /// Whether a CustomResourceDefinition declares it.
     pub const fn is_custom(&self) -> bool {
         self.custom.is_some()

@@ -68,6 +68,7 @@ group!(node = "node.k8s.io", "node", "v1");
 group!(discovery = "discovery.k8s.io", "discovery", "v1");
 group!(resource = "resource.k8s.io", "resource", "v1");
 group!(registration = "apiregistration.k8s.io", "apiregistration", "v1");
+group!(extensions = "apiextensions.k8s.io", "apiextensions", "v1");
 group!(flowcontrol = "flowcontrol.apiserver.k8s.io", "flowcontrol", "v1");
 
 const ALL: &[&str] = &["all"];
@@ -406,6 +407,15 @@ pub static RESOURCES: &[Resource] = &[
     .categories(API_EXTENSIONS)
     .generation(Webhooks)
     .conditional(),
+    extensions!("customresourcedefinitions", "customresourcedefinition", "CustomResourceDefinition")
+        .cluster()
+        .short(&["crd", "crds"])
+        .categories(API_EXTENSIONS)
+        .at("/registry/apiextensions.k8s.io/customresourcedefinitions")
+        .schema("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition")
+        .subs(&[status("apiextensions.k8s.io", "v1", "CustomResourceDefinition")])
+        .generation(Spec)
+        .conditional(),
     scheduling!("priorityclasses", "priorityclass", "PriorityClass")
         .cluster()
         .short(&["pc"])

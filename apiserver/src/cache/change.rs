@@ -122,7 +122,7 @@ impl Change {
     /// The event in any form and in any version of its kind; encoded once for each, shared by all watchers. `None` if the object
     /// has no such form.
     pub fn event_in(&self, seen: Seen, resource: &'static Resource, form: Form) -> Option<Bytes> {
-        if form.is_of_all_versions() || std::ptr::eq(resource, self.any().resource) {
+        if form.is_of_all_versions() || resource.is_same_version(self.any().resource) {
             return self.event(seen, form);
         }
         self.looked_at(seen, resource, Look::Turned(form), |entry| turned(seen, entry, resource, form))
@@ -139,7 +139,7 @@ impl Change {
     ) -> Option<Bytes> {
         let mut rare = self.rare.lock();
         let same = |rare: &Rare| {
-            rare.seen == seen && rare.look.replaces(look) && std::ptr::eq(rare.resource, resource)
+            rare.seen == seen && rare.look.replaces(look) && rare.resource.is_same_version(resource)
         };
         let place = rare.iter().position(same);
         if let Some(found) = place.map(|at| &rare[at]).filter(|found| found.look == look) {

@@ -3,6 +3,7 @@
 
 use super::facts::Facts;
 use super::{glance, message};
+use crate::kinds::Views;
 use crate::storage::Raw;
 use bytes::{BufMut, Bytes, BytesMut};
 use kstore_api::kind::Resource;
@@ -20,6 +21,8 @@ pub struct Entry {
     pub revision: i64,
     /// The revision at which the object was created.
     pub created: i64,
+    /// The revision that wrote `stored`: that of the object but for the last state of a deleted one.
+    written: i64,
     /// The bytes as they are stored: without a resourceVersion.
     stored: Bytes,
     /// Where in `stored` the metadata begins.
@@ -29,6 +32,8 @@ pub struct Entry {
     message: OnceLock<message::Kept>,
     /// The object parsed, if it is one that every write asks about.
     value: OnceLock<Arc<Value>>,
+    /// Of custom kinds: what other versions and schemas make of it.
+    views: Views,
 }
 
 // The order of the facts; fields and then labels follow.
@@ -76,11 +81,13 @@ impl Entry {
             resource,
             revision,
             created,
+            written: revision,
             stored,
             metadata,
             facts,
             message: OnceLock::new(),
             value: OnceLock::new(),
+            views: Views::default(),
         })
     }
 
@@ -93,8 +100,33 @@ impl Entry {
             facts,
             message: OnceLock::new(),
             value: OnceLock::new(),
+            views: Views::default(),
             ..*self
         }
+    }
+
+    /// The same object for another row of its kind: what selectors look at is read again.
+    pub(super) fn remade(&self, resource: &'static Resource) -> Self {
+        let facts = facts(resource, self.key(), &self.parse());
+        Self {
+            resource,
+            stored: self.stored.clone(),
+            facts,
+            message: OnceLock::new(),
+            value: OnceLock::new(),
+            views: Views::default(),
+            ..*self
+        }
+    }
+
+    /// The revision that wrote the object's bytes.
+    pub(crate) fn written(&self) -> i64 {
+        self.written
+    }
+
+    /// What versions of a custom kind make of it.
+    pub(crate) fn views(&self) -> &Views {
+        &self.views
     }
 
     /// The storage key.

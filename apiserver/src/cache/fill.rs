@@ -5,7 +5,8 @@
 use super::entry::Entry;
 use super::kind::Kind;
 use super::set_aside::Unreadable;
-use super::{resource_of, root};
+use super::root;
+use crate::kinds::Kinds;
 use crate::storage::Raw;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,12 +20,16 @@ const SHARE: usize = 2048;
 
 /// Every stored kind with its objects, as of `revision`, and the values that are not objects, in key order. `items` are in key
 /// order; keys of no kind are left out.
-pub(super) fn kinds(items: &[Raw], revision: i64) -> (BTreeMap<&'static str, Kind>, Vec<Unreadable>) {
+pub(super) fn kinds(
+    served: &Kinds,
+    items: &[Raw],
+    revision: i64,
+) -> (BTreeMap<&'static str, Kind>, Vec<Unreadable>) {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS);
     let mut by_root: BTreeMap<&'static str, Vec<Arc<Entry>>> =
-        kstore_api::kind::stored().map(|resource| (root(resource), Vec::new())).collect();
+        served.rows().stored().map(|resource| (root(resource), Vec::new())).collect();
     let mut unreadable = Vec::new();
-    for part in parts(items, threads.min(items.len() / SHARE)) {
+    for part in parts(served, items, threads.min(items.len() / SHARE)) {
         unreadable.extend(part.unreadable);
         for entry in part.entries {
             by_root.get_mut(root(entry.resource)).expect("every stored kind has its place").push(entry);
@@ -42,28 +47,28 @@ struct Part {
 }
 
 /// What some threads, this one among them, make of a part of the items each; in the order of the items.
-fn parts(items: &[Raw], threads: usize) -> Vec<Part> {
+fn parts(served: &Kinds, items: &[Raw], threads: usize) -> Vec<Part> {
     let share = items.len().div_ceil(threads.max(1)).max(1);
     let (own, others) = items.split_at(share.min(items.len()));
     thread::scope(|scope| {
         let begin = |part| {
             let builder = thread::Builder::new().name("kstore-fill".to_owned());
             // No more threads: then without.
-            builder.spawn_scoped(scope, move || entries(part)).map_err(|_| part)
+            builder.spawn_scoped(scope, move || entries(served, part)).map_err(|_| part)
         };
         let begun: Vec<_> = others.chunks(share).map(begin).collect();
-        let mut parts = vec![entries(own)];
+        let mut parts = vec![entries(served, own)];
         parts.extend(begun.into_iter().map(|begun| match begun {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            Err(part) => entries(part),
+            Err(part) => entries(served, part),
         }));
         parts
     })
 }
 
-fn entries(items: &[Raw]) -> Part {
+fn entries(served: &Kinds, items: &[Raw]) -> Part {
     let mut part = Part::default();
-    for (resource, raw) in items.iter().filter_map(|raw| Some((resource_of(&raw.key)?, raw))) {
+    for (resource, raw) in items.iter().filter_map(|raw| Some((served.of_key(&raw.key)?, raw))) {
         match Entry::from_raw(resource, raw) {
             Ok(entry) => part.entries.push(Arc::new(entry)),
             Err(error) => part.unreadable.push(Unreadable::new(raw, &error)),
@@ -96,12 +101,12 @@ mod tests {
     #[test]
     fn however_many_threads_share_the_work_the_outcome_is_the_same() {
         let items = many();
-        let alone = names(parts(&items, 1));
+        let alone = names(parts(&Kinds::built_in(), &items, 1));
         assert_eq!(alone.len(), 1000, "what is none of ours is left out");
         for threads in [0, 2, 3, 4, 2000] {
-            assert_eq!(names(parts(&items, threads)), alone, "{threads} threads");
+            assert_eq!(names(parts(&Kinds::built_in(), &items, threads)), alone, "{threads} threads");
         }
-        assert_eq!(parts(&[], 4).into_iter().map(|part| part.entries.len()).sum::<usize>(), 0);
+        assert_eq!(parts(&Kinds::built_in(), &[], 4).into_iter().map(|part| part.entries.len()).sum::<usize>(), 0);
     }
 
     #[test]
@@ -111,7 +116,7 @@ mod tests {
             items[at].value = "{".into();
         }
         for threads in [1, 2, 4] {
-            let parts = parts(&items, threads);
+            let parts = parts(&Kinds::built_in(), &items, threads);
             let unreadable = parts.iter().flat_map(|part| &part.unreadable).map(|value| &value.key[..]);
             assert_eq!(
                 unreadable.collect::<Vec<_>>(),
@@ -124,11 +129,11 @@ mod tests {
     #[test]
     fn a_filled_kind_is_as_if_its_objects_had_come_one_by_one() {
         let items = many();
-        let (kinds, unreadable) = kinds(&items, 9);
+        let (kinds, unreadable) = kinds(&Kinds::built_in(), &items, 9);
         assert_eq!(unreadable, []);
         let filled = &kinds["/registry/pods"];
         let mut grown = Kind::of(&[], 9);
-        for entry in entries(&items).entries {
+        for entry in entries(&Kinds::built_in(), &items).entries {
             grown.insert(&entry);
         }
         let pods = kstore_api::kind::lookup("", "v1", "pods").unwrap();

@@ -21,7 +21,11 @@ const IDENTITY: [Path; 4] =
 pub(super) fn read(bytes: &[u8], resource: &Resource) -> Result<Value, serde_json::Error> {
     let text = std::str::from_utf8(bytes).map_err(serde::de::Error::custom)?;
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Wanted::of_kind(resource).deserialize(&mut reader)?;
+    let value = match resource.custom {
+        // Custom rows come and go; to say what is wanted of one costs less than reading an object.
+        Some(_) => (&Wanted::of_row(resource)).deserialize(&mut reader)?,
+        None => Wanted::of_kind(resource).deserialize(&mut reader)?,
+    };
     reader.end()?;
     Ok(value)
 }
@@ -85,10 +89,13 @@ impl Wanted {
         static KINDS: OnceLock<BTreeMap<Row, Wanted>> = OnceLock::new();
         let row = |resource: &Resource| (resource.group, resource.version, resource.plural);
         let kinds = KINDS.get_or_init(|| {
-            let paths = |resource| IDENTITY.into_iter().chain(field::own_paths(resource));
-            RESOURCES.iter().map(|kind| (row(kind), Self::of(&paths(kind).collect::<Vec<_>>()))).collect()
+            RESOURCES.iter().map(|kind| (row(kind), Self::of_row(kind))).collect()
         });
-        kinds.get(&row(resource)).expect("every kind is a row of the table")
+        kinds.get(&row(resource)).expect("every built-in kind is a row of the table")
+    }
+
+    fn of_row(resource: &Resource) -> Self {
+        Self::of(&IDENTITY.into_iter().chain(field::own_paths(resource)).collect::<Vec<_>>())
     }
 
     /// What lies on these paths.

@@ -7,6 +7,7 @@ use super::filter::{Filter, indexed_field};
 use super::objects::Objects;
 use super::recent::Recent;
 use super::watchers::Watchers;
+use kstore_api::kind::Resource;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -87,6 +88,12 @@ impl Kind {
             }
         }
         old
+    }
+
+    /// Makes all entries anew for another row of the kind, at the cost of reading each. Their bytes and revisions stay.
+    pub(super) fn remake(&mut self, row: &'static Resource) {
+        let entries: Vec<_> = self.objects.from("").map(|entry| Arc::new(entry.remade(row))).collect();
+        self.objects = Objects::of(&entries);
     }
 
     /// Takes the entry with this key out.

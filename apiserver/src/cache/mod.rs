@@ -32,9 +32,10 @@ pub use set_aside::Unreadable;
 pub use watch::{Batch, Watch, WatchEnd, WatchStart};
 pub use watchers::Delivery;
 
+use crate::kinds::{Kinds, is_definition};
 use crate::limits;
 use crate::lookup::Lookup;
-use crate::storage::{RawBatch, RawWatch, ReadError, SharedStorage};
+use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError, SharedStorage};
 use kind::Kind;
 use kstore_api::kind::Resource;
 use parking_lot::RwLock;
@@ -43,7 +44,7 @@ use serde_json::Value;
 use set_aside::SetAside;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use turns::Turns;
@@ -65,6 +66,9 @@ pub struct Cache {
 }
 
 struct State {
+    /// What is served at the revision of this state.
+    served: Arc<Kinds>,
+    /// The objects of each kind, by the root of its keys.
     kinds: BTreeMap<&'static str, Kind>,
     retained: Retained,
     next_listener: u64,
@@ -118,6 +122,11 @@ impl Cache {
     /// Whether what is shown can be expected to be current: the storage answers, and has not closed. Asks nobody.
     pub fn is_healthy(&self) -> bool {
         !self.is_closed() && self.storage.is_healthy()
+    }
+
+    /// The kinds that are served at this cache's revision.
+    pub fn kinds(&self) -> Arc<Kinds> {
+        self.state.read().served.clone()
     }
 
     /// The storage below.
@@ -194,10 +203,14 @@ impl Cache {
     /// turns.
     fn apply(&self, batch: &RawBatch, turns: &mut Turns) {
         let _span = tracing::debug_span!("cache", revision = batch.revision).entered();
+        let served = self.served_after(batch);
         let mut state = self.state.write();
-        let State { kinds, retained, set_aside, .. } = &mut *state;
+        if let Some(served) = served {
+            state.serve(served, batch.revision);
+        }
+        let State { served, kinds, retained, set_aside, .. } = &mut *state;
         for event in &batch.events {
-            let Some(resource) = resource_of(&event.key) else { continue };
+            let Some(resource) = served.of_key(&event.key) else { continue };
             let Ok(key) = std::str::from_utf8(&event.key) else { continue };
             let new = set_aside.read(resource, key, event.current.as_ref());
             let kind = kinds.get_mut(root(resource)).expect("every stored kind has its place");
@@ -209,6 +222,19 @@ impl Cache {
         self.revision.store(batch.revision, Ordering::Release);
         drop(state);
         self.applied.notify_waiters();
+    }
+
+    /// What is served after a batch, if it changes a CustomResourceDefinition. Compiled before the state is locked: only this task
+    /// changes what is served.
+    fn served_after(&self, batch: &RawBatch) -> Option<Arc<Kinds>> {
+        let key = |event: &RawEvent| std::str::from_utf8(&event.key).ok().filter(|key| is_definition(key)).is_some();
+        if !batch.events.iter().any(key) {
+            return None;
+        }
+        let changes = batch.events.iter().filter_map(|event| {
+            Some((std::str::from_utf8(&event.key).ok()?, event.current.as_ref()))
+        });
+        Some(Arc::new(self.kinds().with(changes)))
     }
 
     /// Begins anew with what is stored now, after the history from here to there was lost. Nobody can be told what changed
@@ -254,12 +280,37 @@ impl State {
     async fn read(storage: &SharedStorage) -> Result<(Self, i64, Box<dyn RawWatch>), FillError> {
         let revision = storage.revision().await?;
         let page = storage.list(ROOT, &crate::storage::prefix_end(ROOT), 0, revision).await?;
-        let (kinds, unreadable) = fill::kinds(&page.items, revision);
+        let items = page.items.iter().filter_map(|raw| Some((std::str::from_utf8(&raw.key).ok()?, Some(raw))));
+        let served = Arc::new(Kinds::built_in().with(items));
+        let (kinds, unreadable) = fill::kinds(&served, &page.items, revision);
         drop(page);
         // Everything, not only ROOT: the cache must hear of every revision to know how far it has come.
         let watch = storage.watch("", revision).await?;
         let set_aside = SetAside::of(unreadable);
-        Ok((Self { kinds, retained: Retained::default(), next_listener: 0, set_aside }, revision, watch))
+        let retained = Retained::default();
+        Ok((Self { served, kinds, retained, next_listener: 0, set_aside }, revision, watch))
+    }
+
+    /// Changes what is served at `revision`. A kind that comes gets a place for its objects; the watches of one that goes end; entries
+    /// of one whose row has changed are made anew, since the fields that selectors compare may be others.
+    fn serve(&mut self, served: Arc<Kinds>, revision: i64) {
+        for kind in served.definitions() {
+            let row = kind.storage_row();
+            let objects = self.kinds.entry(root(row)).or_insert_with(|| Kind::of(&[], revision));
+            let before = self.served.definition(row.group, row.plural).map(|kind| kind.storage_row());
+            if before.is_some_and(|before| !std::ptr::eq(before, row)) {
+                objects.remake(row);
+            }
+        }
+        for kind in self.served.definitions() {
+            let row = kind.storage_row();
+            if served.definition(row.group, row.plural).is_none()
+                && let Some(objects) = self.kinds.get_mut(root(row))
+            {
+                objects.watchers.cut();
+            }
+        }
+        self.served = served;
     }
 
     fn snapshot(&self, filter: &Filter, revision: i64) -> Snapshot {
@@ -336,20 +387,6 @@ async fn release(cache: Arc<Cache>) {
     }
 }
 
-/// The kind whose objects live under this key, in its stored version.
-pub fn resource_of(key: &[u8]) -> Option<&'static Resource> {
-    static BY_ROOT: OnceLock<BTreeMap<&'static str, &'static Resource>> = OnceLock::new();
-    let by_root = BY_ROOT
-        .get_or_init(|| kstore_api::kind::stored().map(|resource| (root(resource), resource)).collect());
-    let key = std::str::from_utf8(key).ok()?;
-    // A kind's root has one or two segments behind ROOT; the longer one is the more specific.
-    // Other writers' keys (etcd clients') may be anything.
-    let slash = |from: usize| key.get(from..)?.find('/').map(|at| from + at);
-    let first = slash(ROOT.len())?;
-    let second = slash(first + 1).and_then(|second| by_root.get(&key[..second]));
-    second.or_else(|| by_root.get(&key[..first])).copied()
-}
-
 /// Where the kind's keys live; "" for kinds that are not stored.
 fn root(resource: &Resource) -> &'static str {
     resource.storage.unwrap_or_default()
@@ -371,28 +408,5 @@ impl Lookup for Cache {
 
     fn version(&self, resource: &'static Resource) -> i64 {
         self.state.read().kinds.get(root(resource)).map_or(0, |kind| kind.changed)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::resource_of;
-
-    #[test]
-    fn keys_of_other_writers_belong_to_no_kind_and_cause_no_panic() {
-        let kind = |key: &[u8]| resource_of(key).map(|resource| resource.plural);
-        for foreign in [
-            &b""[..],
-            b"/t/foo",
-            b"/registry",
-            b"/registr\xc3\xa9/x",
-            b"\xff\xfe",
-            b"/registry/pods",
-            b"/registry/x/y",
-        ] {
-            assert_eq!(kind(foreign), None, "{foreign:?}");
-        }
-        assert_eq!(kind(b"/registry/pods/default/a"), Some("pods"));
-        assert_eq!(kind(b"/registry/services/specs/default/a"), Some("services"));
     }
 }

@@ -16,7 +16,7 @@ use super::filter::Filter;
 use super::kind::Kind;
 use super::selection::Snapshot;
 use super::watchers::{Delivery, Queue, Taken};
-use super::{Cache, ROOT, resource_of};
+use super::{Cache, ROOT};
 use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError};
 use kstore_api::kind::Resource;
 use std::collections::BTreeSet;
@@ -146,6 +146,11 @@ impl Watch {
         self.revision
     }
 
+    /// The cache that it watches.
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
     /// The selectors.
     pub fn filters(&self) -> &[Filter] {
         &self.filters
@@ -227,8 +232,9 @@ impl Watch {
             let is_created = event.current.as_ref().is_some_and(|raw| raw.created == raw.revision);
             event.previous.is_none() && !is_created
         };
+        let kinds = self.cache.kinds();
         let is_watched = |event: &&RawEvent| {
-            resource_of(&event.key)
+            kinds.of_key(&event.key)
                 .is_some_and(|row| self.filters.iter().any(|filter| filter.resource.storage == row.storage))
         };
         let mut watched = raw.events.iter().filter(is_watched);
@@ -239,9 +245,10 @@ impl Watch {
 
     fn deliveries(&self, raw: &RawBatch) -> Vec<Delivery> {
         let mut deliveries = Vec::new();
+        let kinds = self.cache.kinds();
         for event in &raw.events {
             // Most of the history is about other kinds: it is not parsed.
-            let Some(resource) = resource_of(&event.key) else { continue };
+            let Some(resource) = kinds.of_key(&event.key) else { continue };
             if !self.filters.iter().any(|filter| filter.resource.storage == resource.storage) {
                 continue;
             }

@@ -8,6 +8,7 @@ use kstore_api::patch::{PatchType, strategic};
 use kstore_api::schema::decode::{DecodeError, FieldProblem, Mode};
 use kstore_api::schema::{self, strict};
 use kstore_api::status::Status;
+use kstore_api::structural::MetadataError;
 use kstore_api::{convert, meta, object};
 use serde_json::Value;
 
@@ -127,7 +128,7 @@ pub(crate) fn patched(
     validation: FieldValidation,
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
-    let expected = Expected::of(target.resource, target.subresource);
+    let expected = Expected::at(target);
     // What a refusal shows: of a strategic merge its patch, else the result. Nearly every patch is taken, so the result is made again for
     // a refusal instead of being copied for each patch.
     let shown = || match patch.kind {
@@ -145,6 +146,7 @@ pub(crate) fn patched(
     };
     match patch.kind {
         PatchType::Strategic => keep_kind(expected, value),
+        PatchType::Json | PatchType::Merge | PatchType::Apply if expected.custom.is_some() => {}
         PatchType::Json | PatchType::Merge | PatchType::Apply => {
             foreign_kind(expected, value).map_or(Ok(()), |text| Err(refused(text)))?;
         }
@@ -169,7 +171,7 @@ pub(crate) fn patched(
 
 /// Kubernetes reads the result of a strategic merge as the kind of the endpoint, whatever the patch says that it is: Ansible's
 /// `k8s_scale` patches a Scale with the kind of the workload.
-fn keep_kind(expected: Expected, value: &mut Value) {
+fn keep_kind(expected: Expected<'_>, value: &mut Value) {
     for (member, own) in [("apiVersion", expected.api_version()), ("kind", expected.kind.to_owned())] {
         if value.get(member).is_some_and(Value::is_string) {
             value[member] = own.into();
@@ -179,7 +181,7 @@ fn keep_kind(expected: Expected, value: &mut Value) {
 
 /// Why an object that says that it is of another kind cannot become one of the expected kind; `None` if it says no such thing. Of
 /// another version it is turned into the expected one.
-fn foreign_kind(expected: Expected, value: &mut Value) -> Option<String> {
+fn foreign_kind(expected: Expected<'_>, value: &mut Value) -> Option<String> {
     let (api_version, kind) = (object::api_version(value).to_owned(), object::kind(value).to_owned());
     let own = expected.api_version();
     let (api_version, kind) = match (api_version.as_str(), kind.as_str()) {
@@ -208,8 +210,8 @@ fn foreign_kind(expected: Expected, value: &mut Value) -> Option<String> {
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
 /// Kubernetes does not write the result of a strategic merge as JSON before it reads it as the kind, and says so.
-fn mistyped(kind: PatchType, error: &DecodeError) -> String {
-    let DecodeError::Type { found, go_type, .. } = error else { return error.to_string() };
+fn mistyped(kind: PatchType, error: &MetadataError) -> String {
+    let MetadataError::Object(DecodeError::Type { found, go_type, .. }) = error else { return error.to_string() };
     if kind != PatchType::Strategic {
         return error.to_string();
     }

@@ -60,7 +60,7 @@ pub(super) fn filter(target: &Target, labels: &str, fields: &str) -> Result<Filt
 
 /// The object's bytes in the caller's version: the shared ones where that is the stored version.
 pub(super) fn bytes_of(resource: &'static Resource, entry: &Entry) -> Bytes {
-    if std::ptr::eq(entry.resource, resource) {
+    if entry.resource.is_same_version(resource) {
         entry.json()
     } else {
         in_version(resource, entry.parse()).to_string().into()

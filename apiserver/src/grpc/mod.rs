@@ -131,7 +131,7 @@ fn refusal(refused: &Refused) -> tonic::Status {
 /// The message for an answer that is one object, in the caller's version.
 fn object_of(resource: &'static Resource, answer: Answer) -> Result<pb::Object, tonic::Status> {
     Ok(match answer {
-        Answer::Object(object) if std::ptr::eq(object.entry.resource, resource) => {
+        Answer::Object(object) if object.entry.resource.is_same_version(resource) => {
             pb::Object { json: object.entry.json(), revision: object.entry.revision }
         }
         Answer::Object(object) => {
@@ -183,7 +183,7 @@ fn target(place: Option<pb::Ref>) -> Result<Target, tonic::Status> {
         }
     };
     let namespace = if resource.namespaced { place.namespace } else { String::new() };
-    Ok(Target { resource, subresource, namespace, name: place.name })
+    Ok(Target { resource, custom: None, subresource, namespace, name: place.name })
 }
 
 /// A body within the limit that both doors have.

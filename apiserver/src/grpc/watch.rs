@@ -155,7 +155,7 @@ fn initial(watch: &mut Watch, resources: &[&'static Resource]) -> Vec<pb::WatchB
 /// The object of an event in the caller's version: bytes that all watchers share where that is the stored version.
 fn json_of(resource: &'static Resource, delivery: &Delivery) -> bytes::Bytes {
     let object = delivery.change.object(delivery.seen);
-    match std::ptr::eq(object.resource, resource) {
+    match object.resource.is_same_version(resource) {
         true => delivery.change.json(delivery.seen),
         false => bytes_of(resource, object),
     }

@@ -3,7 +3,7 @@
 use super::page::Page;
 use super::request::DURATIONS;
 use super::series::{Counter, Family, Histogram};
-use crate::cache::resource_of;
+use crate::kinds::built_in_of_key;
 use crate::storage::{
     Commit, CommitError, Layer, Outcome, Page as Found, Raw, ReadError, SharedStorage, Storage, Write,
 };
@@ -33,7 +33,8 @@ impl Default for Figures {
 
 impl Figures {
     fn count(&self, operation: &'static str, key: &str, began: Instant, failed: bool) {
-        let (group, resource) = resource_of(key.as_bytes()).map_or(("", ""), |r| (r.group, r.plural));
+        // Labels live as long as the process: custom kinds, of which there may be many, share a series.
+        let (group, resource) = built_in_of_key(key).map_or(("", ""), |row| (row.group, row.plural));
         let series = self.series.get(&(operation, group, resource));
         series.durations.observe(began.elapsed().as_secs_f64());
         if failed {

@@ -7,8 +7,7 @@ use crate::request::{Books, FieldValidation, Request, Target, WriteOptions};
 use bytes::Bytes;
 use kstore_api::kind::Resource;
 use kstore_api::meta;
-use kstore_api::patch::apply::{self, ObjectType, Reset, Write};
-use kstore_api::schema;
+use kstore_api::patch::apply::{self, Reset, Write};
 use kstore_api::status::{Reason, Status};
 use serde_json::Value;
 
@@ -80,10 +79,10 @@ impl Pipeline {
         options: &WriteOptions,
         live: Option<&Value>,
     ) -> Result<Value, Status> {
-        let expected = Expected::of(target.resource, target.subresource);
+        let expected = Expected::at(target);
         let (api_version, now) = (expected.api_version(), meta::format_time(self.nondet.clock.now()));
         let write = write(target.resource, target.subresource, &api_version, &now, options);
-        let merged = apply::apply(live, config, &write, options.force, type_of(expected)?);
+        let merged = apply::apply(live, config, &write, options.force, target.object_type()?);
         let mut merged = merged.map_err(|refused| refused.to_status(target.resource, &target.name))?;
         decode::canonical(expected, &mut merged, FieldValidation::Ignore, &mut Vec::new())?;
         Ok(merged)
@@ -92,7 +91,7 @@ impl Pipeline {
     /// Writes down who owns what after a write that is no apply. `before`: the object, and the subresource that was written.
     pub(super) fn track(
         &self,
-        resource: &'static Resource,
+        target: &Target,
         before: Option<(&Value, &str)>,
         object: &mut Value,
         options: &WriteOptions,
@@ -102,7 +101,9 @@ impl Pipeline {
             Books::Kept => return,
             Books::Dropped => return apply::drop_books(object),
         }
-        let Ok(ty) = type_of(Expected::of(resource, "")) else { return };
+        let resource = target.resource;
+        let whole = Target { subresource: "", ..target.clone() };
+        let Ok(ty) = whole.object_type() else { return };
         let subresource = before.map_or("", |(_, subresource)| subresource);
         let (api_version, now) = (resource.api_version(), meta::format_time(self.nondet.clock.now()));
         let write = write(resource, subresource, &api_version, &now, options);
@@ -117,11 +118,12 @@ impl Pipeline {
         scale: &Value,
         wanted: &mut Value,
     ) -> Result<(), Status> {
-        let resource = request.target.resource;
+        let target = Target { subresource: "scale", ..request.target.clone() };
+        let resource = target.resource;
         let expected = Expected::of(resource, "scale");
         let (api_version, now) = (expected.api_version(), meta::format_time(self.nondet.clock.now()));
         let write = write(resource, "scale", &api_version, &now, options);
-        apply::track_update(Some(scale), wanted, &write, type_of(expected)?);
+        apply::track_update(Some(scale), wanted, &write, target.object_type()?);
         Ok(())
     }
 }
@@ -141,18 +143,11 @@ pub(super) fn write<'a>(
     Write { manager: &options.field_manager, subresource, api_version, now, reset }
 }
 
-fn type_of(expected: Expected) -> Result<ObjectType<'static>, Status> {
-    let Expected { group, version, kind } = expected;
-    let ty = schema::of(group, version, kind);
-    ty.map(ObjectType::BuiltIn)
-        .ok_or_else(|| Status::internal(format!("no schema for {group}/{version} {kind}")))
-}
-
 /// The apply configuration: what its author wrote, checked against the schema, nothing added or taken away.
 fn configuration(target: &Target, body: &[u8], validation: FieldValidation) -> Result<Configuration, Status> {
     let mut config = Configuration::read(body, validation)?;
     let value = &mut config.value;
-    decode::configuration(Expected::of(target.resource, target.subresource), value)?;
+    decode::configuration(Expected::at(target), target.object_type()?, value)?;
     match meta::name(value) {
         "" => meta::set_name(value, &target.name),
         name if name != target.name => return Err(name_mismatch(name, &target.name)),

@@ -1,14 +1,15 @@
 //! Create, as the pipeline tells it.
 
-use super::{Answer, ObjectAnswer, Pipeline, in_version, signing, warnings};
+use super::custom::check_creatable;
+use super::definition::is_definition;
+use super::{Answer, ObjectAnswer, Pipeline, signing, warnings};
 use crate::admission::{Operation, Subject};
 use crate::cache::Entry;
 use crate::decode::{self, Expected};
 use crate::limits;
 use crate::request::{Body, Request, Target, WriteOptions};
-use kstore_api::kind::Resource;
 use kstore_api::status::{Reason, Status};
-use kstore_api::{convert, defaults, meta, schema, strategy, validate};
+use kstore_api::{meta, strategy, validate};
 use serde_json::{Value, json};
 
 impl Pipeline {
@@ -25,7 +26,7 @@ impl Pipeline {
         }
         let span = tracing::debug_span!("decode").entered();
         let mut object =
-            decode::object(Expected::of(resource, ""), body, options.field_validation, warnings)?;
+            decode::object(Expected::at(&request.target), body, options.field_validation, warnings)?;
         drop(span);
         warnings.extend(warnings::same_owners(&mut object, ""));
         self.create_known(request, object, options, warnings).await
@@ -65,7 +66,7 @@ impl Pipeline {
             }
             let mandate = self.mandate(request);
             match self.registry.create(&target, object, mandate, options.dry_run).await {
-                Ok(entry) if options.dry_run => return Ok(unstored(target.resource, &entry, &version)),
+                Ok(entry) if options.dry_run => return unstored(&target, &entry, &version),
                 Ok(entry) => {
                     return Ok(Answer::Object(ObjectAnswer { created: true, ..ObjectAnswer::of(entry) }));
                 }
@@ -88,6 +89,7 @@ impl Pipeline {
         let mut target = request.target.clone();
         let resource = target.resource;
         self.begin(&mut target, object)?;
+        check_creatable(&target, &target.name)?;
         let subject = Subject {
             user: &request.user,
             operation: Operation::Create,
@@ -96,23 +98,25 @@ impl Pipeline {
             namespace: &target.namespace,
             name: &target.name,
         };
-        defaults::apply(resource, object);
+        target.fill_defaults(object);
         // What others make of the object is not its author's.
-        self.track(resource, None, object, options);
+        self.track(&target, None, object, options);
         self.admission(request).mutate(&subject, object, None)?;
-        defaults::apply(resource, object);
+        target.fill_defaults(object);
         strategy::prepare_create(resource, object);
         self.registry.settle_families(&target, object, None)?;
         let span = tracing::debug_span!("validation").entered();
         let mut errors = signing::request(resource, object);
-        errors.extend(validate::create(resource, object));
+        errors.extend(target.faults_of_new(object));
         if !errors.is_empty() {
             return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors));
         }
         drop(span);
         self.admission(request).validate(&subject, Some(object), None)?;
-        to_stored(resource, object);
-        target.resource = resource;
+        if is_definition(resource) {
+            self.grant_names(object);
+        }
+        target.make_stored(object)?;
         Ok(target)
     }
 
@@ -143,10 +147,10 @@ fn check_version(named: &str) -> Result<(), Status> {
 }
 
 /// The answer to a create that was only tried: no write gave the object a resourceVersion, so it has the one that its client sent.
-pub(super) fn unstored(resource: &'static Resource, entry: &Entry, sent_version: &str) -> Answer {
-    let mut value = in_version(resource, entry.parse());
+pub(super) fn unstored(target: &Target, entry: &Entry, sent_version: &str) -> Result<Answer, Status> {
+    let mut value = target.in_version(entry.parse())?;
     meta::set_resource_version(&mut value, sent_version);
-    Answer::Value { value, created: true }
+    Ok(Answer::Value { value, created: true })
 }
 
 /// The object's namespace is the URL's; cluster-scoped objects have none.
@@ -184,15 +188,4 @@ fn unless_invalid<T>(odd: Vec<String>, outcome: &Result<T, Status>) -> Vec<Strin
 /// 400: the body is about another object than the URL.
 pub(super) fn name_mismatch(body: &str, url: &str) -> Status {
     Status::bad_request(format!("the name of the object ({body}) does not match the name on the URL ({url})"))
-}
-
-/// The stored form: in the storage version, with the zero members that Kubernetes always prints.
-pub(super) fn to_stored(resource: &'static Resource, object: &mut Value) {
-    let row = resource.storage_row();
-    if !std::ptr::eq(row, resource) {
-        convert::to_storage(resource, object);
-    }
-    if let Some(ty) = schema::of(row.group, row.version, row.kind) {
-        schema::fill::fill(object, ty);
-    }
 }

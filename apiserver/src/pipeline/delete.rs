@@ -2,6 +2,8 @@
 
 use super::{Answer, ObjectAnswer, Pipeline};
 use crate::admission::{Operation, Subject};
+use crate::cache::Entry;
+use crate::kinds::CustomKind;
 use crate::registry::Deleted;
 use crate::request::{DeleteOptions, ListOptions, Request, Target, WriteOptions};
 use kstore_api::status::Status;
@@ -51,6 +53,24 @@ impl Pipeline {
             }
         }
         Ok(Answer::List(listed))
+    }
+
+    /// Deletes an object of a custom kind whose definition goes: no admission is asked, as in Kubernetes. What is gone already counts as
+    /// deleted.
+    pub(crate) async fn delete_instance(&self, custom: &CustomKind, entry: &Entry) -> Result<(), Status> {
+        let request = super::definition::own_request(&custom.definition.name);
+        let target = Target {
+            resource: custom.storage_row(),
+            custom: None,
+            subresource: "",
+            namespace: entry.namespace().to_owned(),
+            name: entry.name().to_owned(),
+        };
+        let delete = DeleteOptions::default();
+        match self.registry.delete(&target, &delete, self.mandate(&request), false, |_| Ok(())).await {
+            Err(status) if status.code != 404 => Err(status),
+            _ => Ok(()),
+        }
     }
 
     /// Deletes one object, whoever asked for it.

@@ -47,7 +47,7 @@ impl Pipeline {
         let options = WriteOptions { dry_run: false, ..options.clone() };
         loop {
             self.cache().fresh().await.map_err(error::of_read)?;
-            let stage = Arc::new(Stage::default());
+            let stage = Stage::new(self.cache().kinds());
             let staged = Request { stage: Some(stage.clone()), ..request.clone() };
             self.stage_eviction(&staged, delete, &options).await?;
             if dry_run {
@@ -94,6 +94,7 @@ impl Pipeline {
         }
         let target = Target {
             resource: budgets(),
+            custom: None,
             subresource: "status",
             namespace: budget.namespace().to_string(),
             name: budget.name().to_string(),

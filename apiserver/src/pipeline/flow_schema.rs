@@ -70,7 +70,7 @@ fn apply_condition(resource: &'static Resource, name: String, condition: &serde_
         fence: None,
         stage: None,
         timeout: None,
-        target: Target { resource, subresource: "status", namespace: String::new(), name },
+        target: Target { resource, custom: None, subresource: "status", namespace: String::new(), name },
         action: Action::Patch(PatchType::Apply, body.into(), options),
     }
 }

@@ -128,7 +128,7 @@ mod tests {
         let reviews = kind::lookup("authorization.k8s.io", "v1", "subjectaccessreviews").unwrap();
         let is_heavy = |resource, name: &str, action: Action| {
             let (namespace, name) = ("ns".to_owned(), name.to_owned());
-            work(&cache, &Target { resource, subresource: "", namespace, name }, &action)
+            work(&cache, &Target { resource, custom: None, subresource: "", namespace, name }, &action)
                 >= limits::HEAVY_BYTES
         };
         let patch = || Action::Patch(PatchType::Merge, "{}".into(), WriteOptions::default());

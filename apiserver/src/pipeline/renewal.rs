@@ -42,7 +42,7 @@ impl Pipeline {
 fn is_lease(target: &Target) -> bool {
     static LEASES: OnceLock<Option<&'static Resource>> = OnceLock::new();
     let leases = LEASES.get_or_init(|| kind::lookup("coordination.k8s.io", "v1", "leases"));
-    target.subresource.is_empty() && leases.is_some_and(|leases| std::ptr::eq(leases, target.resource))
+    target.subresource.is_empty() && leases.is_some_and(|leases| leases.is_same_version(target.resource))
 }
 
 /// Whether an update of an object with this metadata can do more than it says: remove the object, or drop duplicate owners.

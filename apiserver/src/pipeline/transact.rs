@@ -67,12 +67,12 @@ impl Pipeline {
         };
         loop {
             self.cache().fresh().await.map_err(error::of_read)?;
-            let stage = Arc::new(Stage::default());
+            let stage = Stage::new(self.cache().kinds());
             let answers = self.stage_all(transaction, &stage).await?;
             if transaction.dry_run {
                 let answers = answers.into_iter().zip(&transaction.steps);
-                let answers = answers.map(|(answer, step)| answer.map(|answer| tried(answer, step)));
-                return Ok(Transacted { answers: answers.collect(), revision: 0 });
+                let answers = answers.map(|(answer, step)| answer.map(|answer| tried(answer, step)).transpose());
+                return Ok(Transacted { answers: answers.collect::<Result<_, _>>()?, revision: 0 });
             }
             if let Some(revision) = self.registry.commit_stage(&stage, &mandate).await? {
                 let settle =
@@ -200,13 +200,13 @@ fn check_size(transaction: &Transaction) -> Result<(), Status> {
 }
 
 /// The answer of an operation that was only tried: a new object has no revision.
-fn tried(mut answered: Answered, step: &Step) -> Answered {
+fn tried(mut answered: Answered, step: &Step) -> Result<Answered, Status> {
     if let (Answer::Object(ObjectAnswer { entry, created: true, .. }), Step::Act(target, _)) =
         (&answered.answer, step)
     {
-        answered.answer = unstored(target.resource, entry, "");
+        answered.answer = unstored(target, entry, "")?;
     }
-    answered
+    Ok(answered)
 }
 
 /// An answer with the revision at which it came true. Objects are shown as the whole transaction left them.

@@ -1,8 +1,9 @@
 //! Update and patch, as the pipeline tells them: everything from "what would it be" to "may it be" runs inside the guaranteed
 //! update, again for every newer state.
 
-use super::create::{check_namespace, name_mismatch, to_stored};
-use super::{Answer, ObjectAnswer, Pipeline, in_version, signing, warnings};
+use super::create::{check_namespace, name_mismatch};
+use super::definition::is_definition;
+use super::{Answer, ObjectAnswer, Pipeline, signing, warnings};
 use crate::admission::{Operation, Subject};
 use crate::decode::{self, Expected, Patch};
 use crate::error;
@@ -11,7 +12,7 @@ use crate::request::{Action, Body, FieldValidation, Request, Target, WriteOption
 use bytes::Bytes;
 use kstore_api::patch::{self, PatchError, PatchType};
 use kstore_api::status::{Reason, Status};
-use kstore_api::{defaults, meta, schema, strategy, validate};
+use kstore_api::{meta, schema, strategy, validate};
 use serde_json::Value;
 
 impl Pipeline {
@@ -24,7 +25,7 @@ impl Pipeline {
     ) -> Result<Answer, Status> {
         let target = &request.target;
         let span = tracing::debug_span!("decode").entered();
-        let expected = Expected::of(target.resource, target.subresource);
+        let expected = Expected::at(target);
         let mut object = decode::object(expected, body, options.field_validation, warnings)?;
         drop(span);
         if target.subresource == "scale" {
@@ -137,10 +138,10 @@ impl Pipeline {
                 return Ok(Next::Put(next));
             }
             let turned;
-            let old = match std::ptr::eq(target.resource.storage_row(), target.resource) {
+            let old = match target.resource.is_same_version(target.resource.storage_row()) {
                 true => current,
                 false => {
-                    turned = in_version(target.resource, current.clone());
+                    turned = target.in_version(current.clone())?;
                     &turned
                 }
             };
@@ -183,19 +184,22 @@ impl Pipeline {
             namespace: &target.namespace,
             name: &target.name,
         };
-        defaults::apply(resource, &mut next);
+        target.fill_defaults(&mut next);
         // What others make of the write is not the writer's.
-        self.track(resource, Some((old, target.subresource)), &mut next, options);
+        self.track(target, Some((old, target.subresource)), &mut next, options);
         self.admission(request).mutate(&subject, &mut next, Some(old))?;
         let mut before = old.clone();
         // What was stored carries the zero members that are always printed; compare like with like.
-        decode::canonical(Expected::of(resource, ""), &mut before, FieldValidation::Ignore, &mut Vec::new())?;
+        if target.custom.is_none() {
+            let whole = Expected::of(resource, "");
+            decode::canonical(whole, &mut before, FieldValidation::Ignore, &mut Vec::new())?;
+        }
         strategy::prepare_update(resource, target.subresource, &mut next, &before);
         let now = || self.nondet.clock.now_seconds().to_string();
         strategy::date_update(resource, target.subresource, &mut next, &before, now);
         self.registry.settle_families(target, &mut next, Some(&before))?;
         let span = tracing::debug_span!("validation").entered();
-        let mut errors = validate::update_subresource(resource, target.subresource, &next, &before);
+        let mut errors = target.faults_of_change(&next, &before);
         errors.extend(signing::certificate(resource, &next, &before));
         if !errors.is_empty() {
             return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors));
@@ -203,8 +207,11 @@ impl Pipeline {
         drop(span);
         odd.extend(odd_about(target, &next, &before));
         self.admission(request).validate(&subject, Some(&next), Some(old))?;
+        if is_definition(resource) {
+            self.grant_names(&mut next);
+        }
         let removed = removed_by_update(resource, &next);
-        to_stored(resource, &mut next);
+        target.make_stored(&mut next)?;
         Ok(if removed { Next::Remove(next) } else { Next::Put(next) })
     }
 }

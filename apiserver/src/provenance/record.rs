@@ -1,7 +1,7 @@
 //! One commit as `explain` remembers it: its note and the keys that it wrote. Not how it is kept: see `chunk`.
 
 use super::Note;
-use crate::cache::resource_of;
+use crate::kinds::KeyPlace;
 use crate::storage::{RawBatch, RawEvent};
 use serde::Serialize;
 
@@ -37,8 +37,8 @@ impl Record {
 }
 
 fn effect_of(event: &RawEvent) -> Option<(String, Effect)> {
-    let resource = resource_of(&event.key)?;
-    if matches!(resource.plural, "leases" | "events") {
+    let place = KeyPlace::of(std::str::from_utf8(&event.key).ok()?)?;
+    if matches!(place.plural, "leases" | "events") {
         return None;
     }
     let effect = match &event.current {

@@ -3,7 +3,7 @@
 
 use super::chunk::{Chunk, Write};
 use super::record::Effect;
-use crate::cache::resource_of;
+use crate::kinds::KeyPlace;
 use crate::limits;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -101,14 +101,13 @@ impl<'c> Tree<'c> {
 /// The name by which the API knows the object of a storage key: plural, namespace if it has one, and name, such as
 /// `services/default/web`; with the group behind the plural where that alone would mean another kind.
 fn api_name(key: &str) -> String {
-    let parsed = resource_of(key.as_bytes()).and_then(|resource| Some((resource, resource.parse_key(key)?)));
-    let Some((resource, (namespace, name))) = parsed else {
+    let Some(KeyPlace { group, plural, namespace, name }) = KeyPlace::of(key) else {
         return key.trim_start_matches(crate::cache::ROOT).to_owned();
     };
-    let first = kstore_api::kind::stored().find(|other| other.plural == resource.plural);
+    let first = kstore_api::kind::stored().find(|other| other.plural == plural);
     let kind = match first {
-        Some(first) if first.group != resource.group => resource.qualified(),
-        _ => resource.plural.to_owned(),
+        Some(first) if first.group == group => plural.to_owned(),
+        _ => format!("{plural}.{group}"),
     };
     if namespace.is_empty() { format!("{kind}/{name}") } else { format!("{kind}/{namespace}/{name}") }
 }

@@ -56,6 +56,7 @@ impl Registry {
             if dry_run {
                 return super::new_entry(row, target, &value, &bytes, 0, 0);
             }
+            super::check_definition(&self.cache, target)?;
             let namespace = match namespace::guard(&view, target) {
                 Err(_) if !fresh => {
                     self.fresh().await?;
@@ -66,6 +67,7 @@ impl Registry {
             };
             let mut guards = vec![Guard { key: key.clone(), revision: 0 }];
             guards.extend(namespace);
+            guards.extend(super::definition_guard(target));
             guards.extend(claims.guards);
             let mut writes = vec![put(target, bytes.clone())];
             writes.extend(claims.writes);

@@ -6,6 +6,7 @@ use crate::cache::Entry;
 use crate::error;
 use crate::request::{DeleteOptions, Propagation, Target};
 use jiff::{SignedDuration, Timestamp};
+use kstore_api::crd;
 use kstore_api::kind::{DefaultPropagation, Resource};
 use kstore_api::status::Status;
 use serde_json::{Map, Value, json};
@@ -75,6 +76,9 @@ pub fn plan_delete(
     if is_namespace(resource) {
         return plan_namespace(current, now);
     }
+    if resource.group == crd::GROUP && resource.kind == crd::KIND {
+        return plan_definition(current, now);
+    }
     let stored = current["metadata"]["deletionGracePeriodSeconds"].as_i64();
     let deleting = deletion_timestamp(current);
     let grace = if resource.graceful_delete { grace_seconds(current, options) } else { 0 };
@@ -109,6 +113,19 @@ pub fn removed_by_update(resource: &Resource, next: &Value) -> bool {
         !finalizers(next).is_empty() || (is_namespace(resource) && !namespace_finalizers(next).is_empty());
     let grace = next["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
     deletion_timestamp(next).is_some() && grace == 0 && !held
+}
+
+/// A definition stays until the objects of its kind are gone.
+fn plan_definition(current: &Value, now: Timestamp) -> DeletePlan {
+    if deletion_timestamp(current).is_some() {
+        return match finalizers(current).is_empty() {
+            true => DeletePlan::Remove(current.clone()),
+            false => DeletePlan::Pending,
+        };
+    }
+    let mut next = current.clone();
+    crd::deletion::begin(&mut next, &now.to_string());
+    DeletePlan::Mark(next)
 }
 
 fn plan_namespace(current: &Value, now: Timestamp) -> DeletePlan {

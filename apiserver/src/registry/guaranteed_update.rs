@@ -84,7 +84,7 @@ impl Registry {
         // The cache may lag behind the storage: a refusal or a no-op counts only on a state known to be current.
         let mut fresh = false;
         loop {
-            let before = current.as_ref().map(|entry| entry.parse());
+            let before = current.as_ref().map(|entry| target.read_stored(entry.parse())).transpose()?;
             let step = decide(before.as_ref())
                 .and_then(|next| self.prepare(&view, target, current.as_deref(), before.as_ref(), next));
             let step = match step {
@@ -111,8 +111,8 @@ impl Registry {
                 Attempt::Lost(newer) => {
                     current = newer;
                     fresh = true;
-                    if claims_anything(target) || current.is_none() {
-                        // What was lost may be what the object claims, or its namespace: look at what others have by now.
+                    if claims_anything(target) || target.custom.is_some() || current.is_none() {
+                        // What was lost may be what the object claims, its namespace or its definition: look at what others have by now.
                         self.fresh().await?;
                     }
                 }
@@ -186,10 +186,12 @@ impl Registry {
         if dry_run {
             return done(expected);
         }
+        super::check_definition(&self.cache, target)?;
         let mut guards = vec![Guard { key: target.key(), revision: expected }];
         if effect == UpdateEffect::Created {
             guards.extend(namespace::guard(view, target)?);
         }
+        guards.extend(super::definition_guard(target));
         guards.extend(claims.guards);
         let mut writes = vec![write];
         writes.extend(claims.writes);

@@ -174,6 +174,22 @@ impl Registry {
     }
 }
 
+/// What a write to a custom kind relies on: the definition by which it was judged.
+fn definition_guard(target: &Target) -> Option<Guard> {
+    let kind = &target.custom.as_ref()?.kind;
+    Some(Guard { key: kind.key.clone(), revision: kind.revision })
+}
+
+/// Refuses a write that was judged by a definition which is not the current one: its guard could not hold.
+///
+/// # Errors
+/// [`error::definition_changed`]; the pipeline then begins the request anew.
+fn check_definition(cache: &Cache, target: &Target) -> Result<(), Status> {
+    let Some(judged) = &target.custom else { return Ok(()) };
+    let current = cache.kinds().custom(target.resource).map(|current| current.kind.revision);
+    if current == Some(judged.kind.revision) { Ok(()) } else { Err(error::definition_changed(target)) }
+}
+
 /// The stored bytes of an object, within the size limit.
 fn encode(target: &Target, value: &Value) -> Result<Bytes, Status> {
     let bytes = object::encode_stored(value);

@@ -2,7 +2,8 @@
 //! operation sees it: the watch cache, and over it what earlier operations of its transaction made. Not the commit: that is
 //! `Registry::commit_stage`.
 
-use crate::cache::{Cache, Entry, Filter, resource_of};
+use crate::cache::{Cache, Entry, Filter};
+use crate::kinds::Kinds;
 use crate::lookup::Lookup;
 use crate::storage::{Commit, Guard, Raw, Write};
 use bytes::Bytes;
@@ -14,11 +15,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Guards and writes that belong together, collected by the operations of one transaction. Shared by `Arc` while it lasts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Stage(Mutex<Staged>);
 
 #[derive(Debug, Default)]
 struct Staged {
+    /// The kinds whose keys the transaction may write.
+    kinds: Arc<Kinds>,
     /// The revision at which each key was when the transaction first relied on it; 0: it was absent.
     base: BTreeMap<String, i64>,
     /// What becomes of keys, in the order in which they were first written.
@@ -28,6 +31,11 @@ struct Staged {
 }
 
 impl Stage {
+    /// Nothing is staged yet; `kinds` are those that are served.
+    pub(crate) fn new(kinds: Arc<Kinds>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Staged { kinds, ..Staged::default() })))
+    }
+
     /// Takes in what one operation wants. The first guard is the object's own; its revision on return is the one at which
     /// the transaction found the object.
     ///
@@ -92,7 +100,7 @@ impl Staged {
 
     /// The object that a key will hold; none for keys of no kind.
     fn entry(&self, key: &str, value: &Bytes) -> Result<Option<Arc<Entry>>, Status> {
-        let Some(resource) = resource_of(key.as_bytes()) else { return Ok(None) };
+        let Some(resource) = self.kinds.of_key(key.as_bytes()) else { return Ok(None) };
         let revision = self.base.get(key).copied().unwrap_or(0);
         let raw = Raw { key: Bytes::from(key.to_owned()), value: value.clone(), revision, created: revision };
         Entry::from_raw(resource, &raw).map(Arc::new).map(Some).map_err(Status::internal)

@@ -69,7 +69,7 @@ mod tests {
 
     fn target(name: &str) -> Target {
         let resource = kind::lookup("", "v1", "configmaps").unwrap();
-        Target { resource, subresource: "", namespace: "ns".into(), name: name.into() }
+        Target { resource, custom: None, subresource: "", namespace: "ns".into(), name: name.into() }
     }
 
     /// Over a store in which the namespace exists.

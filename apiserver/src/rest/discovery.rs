@@ -6,11 +6,12 @@ use super::content::Encoding;
 use super::document::Document;
 use super::ordered::Ordered;
 use super::respond::encode;
+use crate::kinds::Kinds;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderMap, Response};
-use kstore_api::kind::{self, Resource, Subresource};
+use kstore_api::kind::{Resource, Subresource};
 use kstore_api::status::Status;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -64,28 +65,29 @@ impl Legacy {
 }
 
 impl Discovery {
-    /// The documents for the table of resources. `address` is `host:port`, as clients reach the server.
-    pub fn new(address: &str) -> Self {
+    /// The documents for what is served. `address` is `host:port`, as clients reach the server.
+    pub fn new(address: &str, kinds: &Kinds) -> Self {
+        let rows = kinds.rows();
         let document = |value: Value| Legacy::new(&value);
         let mut legacy = BTreeMap::new();
-        legacy.insert("/api".to_owned(), document(api_versions(address)));
-        legacy.insert("/apis".to_owned(), document(group_list()));
-        for group in kind::groups() {
+        legacy.insert("/api".to_owned(), document(api_versions(address, kinds)));
+        legacy.insert("/apis".to_owned(), document(group_list(kinds)));
+        for group in rows.groups() {
             if !group.is_empty() {
-                let mut value = api_group(group);
+                let mut value = api_group(kinds, group);
                 value["kind"] = json!("APIGroup");
                 value["apiVersion"] = json!("v1");
                 legacy.insert(format!("/apis/{group}"), document(value));
             }
-            for version in kind::versions(group) {
-                legacy.insert(path(group, version), document(resource_list(group, version)));
+            for version in rows.versions(group) {
+                legacy.insert(path(group, version), document(resource_list(kinds, group, version)));
             }
         }
-        let aggregated = |groups: Vec<&'static str>| Document::new(AGGREGATED, line(&aggregated(&groups)));
+        let aggregated = |groups: Vec<&'static str>| Document::new(AGGREGATED, line(&aggregated(kinds, &groups)));
         Self {
             legacy,
             aggregated_core: aggregated(vec![""]),
-            aggregated_groups: aggregated(kind::groups().filter(|g| !g.is_empty()).collect()),
+            aggregated_groups: aggregated(rows.groups().filter(|g| !g.is_empty()).collect()),
         }
     }
 
@@ -137,29 +139,30 @@ fn group_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-fn api_versions(address: &str) -> Value {
+fn api_versions(address: &str, kinds: &Kinds) -> Value {
     json!({
         "kind": "APIVersions",
-        "versions": kind::versions("").collect::<Vec<_>>(),
+        "versions": kinds.rows().versions("").collect::<Vec<_>>(),
         "serverAddressByClientCIDRs": [{ "clientCIDR": "0.0.0.0/0", "serverAddress": address }],
     })
 }
 
-fn group_list() -> Value {
-    let groups: Vec<Value> = kind::groups().filter(|g| !g.is_empty()).map(api_group).collect();
+fn group_list(kinds: &Kinds) -> Value {
+    let groups = kinds.rows().groups().filter(|group| !group.is_empty());
+    let groups: Vec<Value> = groups.map(|group| api_group(kinds, group)).collect();
     json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
 }
 
-fn api_group(group: &str) -> Value {
+fn api_group(kinds: &Kinds, group: &str) -> Value {
     let version = |v: &str| json!({ "groupVersion": group_version(group, v), "version": v });
-    let versions: Vec<Value> = kind::versions(group).map(version).collect();
+    let versions: Vec<Value> = kinds.rows().versions(group).map(version).collect();
     json!({ "name": group, "versions": versions, "preferredVersion": versions.first() })
 }
 
-fn resource_list(group: &'static str, version: &'static str) -> Value {
+fn resource_list(kinds: &Kinds, group: &'static str, version: &'static str) -> Value {
     let mut resources = Vec::new();
-    for resource in kind::resources_of(group, version) {
-        resources.push(legacy_resource(resource));
+    for resource in kinds.rows().resources_of(group, version) {
+        resources.push(legacy_resource(kinds, resource));
         resources.extend(resource.subresources.iter().map(|sub| legacy_subresource(resource, sub)));
     }
     let mut list = json!({
@@ -174,13 +177,13 @@ fn resource_list(group: &'static str, version: &'static str) -> Value {
     list
 }
 
-fn legacy_resource(resource: &'static Resource) -> Value {
+fn legacy_resource(kinds: &Kinds, resource: &'static Resource) -> Value {
     let mut entry = json!({
         "name": resource.plural,
         "singularName": resource.singular,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
-        "verbs": resource.verbs,
+        "verbs": verbs(kinds, resource),
     });
     names(resource, entry.as_object_mut().expect("made as an object two lines above"));
     if resource.is_stored() {
@@ -206,6 +209,19 @@ fn legacy_subresource(resource: &Resource, sub: &Subresource) -> Value {
     entry
 }
 
+/// The verbs of custom kinds in Kubernetes' order for them, and what is left of them once their definition is being deleted.
+const CUSTOM: [&str; 8] =
+    ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+const TERMINATING: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
+
+fn verbs(kinds: &Kinds, resource: &Resource) -> &'static [&'static str] {
+    match kinds.custom(resource) {
+        None => resource.verbs,
+        Some(custom) if custom.definition().terminating => &TERMINATING,
+        Some(_) => &CUSTOM,
+    }
+}
+
 /// Short names and categories, where there are any.
 fn names(resource: &Resource, entry: &mut Map<String, Value>) {
     if !resource.short_names.is_empty() {
@@ -216,28 +232,29 @@ fn names(resource: &Resource, entry: &mut Map<String, Value>) {
     }
 }
 
-fn aggregated(groups: &[&'static str]) -> Value {
+fn aggregated(kinds: &Kinds, groups: &[&'static str]) -> Value {
+    let rows = kinds.rows();
     let items: Vec<Value> = groups
         .iter()
         .map(|group| {
             let version = |version: &'static str| {
-                let resources: Vec<Value> = kind::resources_of(group, version).map(aggregated_resource).collect();
+                let resources: Vec<Value> = rows.resources_of(group, version).map(|row| aggregated_resource(kinds, row)).collect();
                 json!({ "version": version, "freshness": "Current", "resources": resources })
             };
             let metadata = if group.is_empty() { json!({}) } else { json!({ "name": group }) };
-            json!({ "metadata": metadata, "versions": kind::versions(group).map(version).collect::<Vec<_>>() })
+            json!({ "metadata": metadata, "versions": rows.versions(group).map(version).collect::<Vec<_>>() })
         })
         .collect();
     json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items })
 }
 
-fn aggregated_resource(resource: &'static Resource) -> Value {
+fn aggregated_resource(kinds: &Kinds, resource: &'static Resource) -> Value {
     let mut entry = json!({
         "resource": resource.plural,
         "responseKind": response_kind(resource, (resource.group, resource.version, resource.kind)),
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": resource.singular,
-        "verbs": resource.verbs,
+        "verbs": verbs(kinds, resource),
     });
     names(resource, entry.as_object_mut().expect("made as an object two lines above"));
     let subresource = |sub: &'static Subresource| {
@@ -256,7 +273,7 @@ fn aggregated_resource(resource: &'static Resource) -> Value {
 
 /// The kind of an answer. Kubernetes leaves group and version of a built-in kind empty where they are those of the list around it.
 fn response_kind(resource: &Resource, (group, version, kind): (&str, &str, &str)) -> Value {
-    let is_own = (group, version) == (resource.group, resource.version);
+    let is_own = (group, version) == (resource.group, resource.version) && !resource.is_custom();
     let (group, version) = if is_own { ("", "") } else { (group, version) };
     json!({ "group": group, "version": version, "kind": kind })
 }
@@ -268,7 +285,7 @@ mod tests {
 
     fn get(path: &str, accept: &str) -> (Value, String) {
         let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
-        let response = Discovery::new("localhost:6443").answer(path, &headers).unwrap().unwrap();
+        let response = Discovery::new("localhost:6443", &Kinds::built_in()).answer(path, &headers).unwrap().unwrap();
         let content_type = response.headers()[CONTENT_TYPE].to_str().unwrap().to_owned();
         (serde_json::from_slice(response.body()).unwrap(), content_type)
     }
@@ -336,7 +353,7 @@ mod tests {
 
     fn body(path: &str, accept: &str) -> String {
         let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
-        let response = Discovery::new("localhost:6443").answer(path, &headers).unwrap().unwrap();
+        let response = Discovery::new("localhost:6443", &Kinds::built_in()).answer(path, &headers).unwrap().unwrap();
         String::from_utf8(response.body().to_vec()).unwrap()
     }
 
@@ -363,7 +380,7 @@ mod tests {
 
     #[test]
     fn legacy_documents_come_in_yaml_and_protobuf() {
-        let discovery = Discovery::new("localhost:6443");
+        let discovery = Discovery::new("localhost:6443", &Kinds::built_in());
         for path in ["/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1"] {
             let get = |accept: &str| {
                 let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
@@ -388,7 +405,7 @@ mod tests {
 
     #[test]
     fn other_paths_and_other_types_are_not_answered() {
-        let discovery = Discovery::new("localhost:6443");
+        let discovery = Discovery::new("localhost:6443", &Kinds::built_in());
         assert!(discovery.answer("/apis/nobody.example.com", &HeaderMap::new()).is_none());
         assert!(discovery.answer("/api/v1/pods", &HeaderMap::new()).is_none());
         let xml = HeaderMap::from_iter([(ACCEPT, "application/xml".parse().unwrap())]);

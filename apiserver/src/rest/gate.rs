@@ -2,7 +2,6 @@
 //! are nor how a body reads. Requests that can be understood are authorized by the pipeline; here are the others.
 
 use super::content;
-use super::definitions;
 use super::path;
 use super::query::Query;
 use super::respond::refusal_as;
@@ -30,7 +29,7 @@ impl Rest {
         refusal_as(&status, content::of_status(&parts.headers))
     }
 
-    /// Answers a request about a group that is not there: with a refusal, but for one list that is empty.
+    /// Answers a request about a group that is not there.
     pub(super) async fn refuse_group(
         &self,
         parts: &Parts,
@@ -38,9 +37,6 @@ impl Rest {
         place: &Place,
     ) -> Response<HttpBody> {
         match self.may(parts, user, place).await {
-            Ok(()) if definitions::are_listed(parts) => {
-                definitions::list(parts, self.pipeline.cache().revision())
-            }
             Ok(()) => path::not_found(),
             Err(status) => refusal_as(&status, content::of_status(&parts.headers)),
         }

@@ -2,7 +2,6 @@
 
 mod accept;
 mod content;
-mod definitions;
 mod document;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -132,7 +131,7 @@ impl Rest {
             Ok(slot) => slot,
             Err(status) => return refusal_as(&status, content::of_status(&parts.headers)),
         };
-        match router::route(parts.uri.path()) {
+        match router::route(&self.pipeline.cache().kinds(), parts.uri.path()) {
             Route::Path => self.paths.serve(&parts, &user).await,
             Route::UnknownGroup(place) => self.refuse_group(&parts, &user, &place).await,
             Route::UnknownResource(place) => {
@@ -188,6 +187,7 @@ impl Rest {
         };
         let credentials =
             watches.then(|| self.pipeline.credentials_last(parts.extensions.get(), &parts.headers)).flatten();
+        let custom = path.custom.clone();
         let request = asked.by(user, path);
         let watch = match &request.action {
             Action::Watch(options) => (options.timeout_seconds, options.bookmarks, options.mark_initial_end),
@@ -195,6 +195,7 @@ impl Rest {
         };
         let reply = Reply {
             resource,
+            custom,
             accepted,
             include,
             gzip: content::takes_gzip(&parts.headers),
@@ -317,8 +318,8 @@ impl Asked {
     /// The whole request.
     fn by(self, user: Arc<UserInfo>, path: ResourcePath) -> Request {
         let Self { agent, causes, fence, timeout, subresource, action } = self;
-        let ResourcePath { resource, namespace, name, .. } = path;
-        let target = Target { resource, subresource, namespace, name };
+        let ResourcePath { resource, custom, namespace, name, .. } = path;
+        let target = Target { resource, custom, subresource, namespace, name };
         Request { user, agent, causes, fence, stage: None, timeout, target, action }
     }
 }

@@ -3,16 +3,19 @@
 
 use super::accept;
 use super::document::{Document, reply};
+use crate::cache::Cache;
+use crate::kinds::{CustomVersion, Kinds};
 use bytes::Bytes;
 use http::header::{HeaderValue, LOCATION};
 use http::{HeaderMap, Response, StatusCode};
 use jiff::Timestamp;
-use kstore_api::kind;
+use crate::lookup::Lookup;
+use crate::pipeline::definition::definitions;
 use kstore_api::openapi::{self, GroupVersion, Part, ResourceDoc, gnostic};
 use kstore_api::status::Status;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 const JSON: &str = "application/json";
 const V3: &str = "/openapi/v3";
@@ -27,12 +30,15 @@ const V3_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v3@v1.0
 pub struct OpenApi {
     index: Document,
     /// By name, such as `apis/apps/v1`.
-    documents: BTreeMap<String, Entry>,
+    documents: BTreeMap<String, Arc<Entry>>,
     swagger: Forms,
 }
 
+/// A part of the documentation that changes only as a whole.
 struct Entry {
     part: Part,
+    /// The definitions of the custom kinds in it, and their revisions.
+    definitions: Vec<(String, i64)>,
     fingerprint: String,
     forms: Forms,
 }
@@ -51,20 +57,11 @@ enum Form {
     Protobuf,
 }
 
-impl Default for OpenApi {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl OpenApi {
-    /// The documents for the table of resources; none is made yet.
-    pub fn new() -> Self {
-        let entry = |part: Part| {
-            let fingerprint = part.fingerprint();
-            (part.name(), Entry { part, fingerprint, forms: Forms::default() })
-        };
-        let documents: BTreeMap<String, Entry> = parts().map(entry).collect();
+    /// The documents for what is served; none is made yet. What has not changed since `previous` is taken over. `schema` finds the
+    /// schema of a custom kind's version, as its author wrote it.
+    pub fn new(kinds: &Kinds, previous: Option<&Self>, schema: impl Fn(&CustomVersion) -> Value) -> Self {
+        let documents: BTreeMap<String, Arc<Entry>> = parts(kinds, previous, &schema).collect();
         let index = documents.iter().map(|(name, entry)| (name.as_str(), entry.fingerprint.as_str()));
         let index = encoded(&openapi::index(index));
         Self { index: Document::new(JSON, index), documents, swagger: Forms::default() }
@@ -101,6 +98,11 @@ impl OpenApi {
 }
 
 impl Entry {
+    fn new(part: Part, definitions: Vec<(String, i64)>) -> (String, Arc<Self>) {
+        let fingerprint = part.fingerprint();
+        (part.name(), Arc::new(Self { part, definitions, fingerprint, forms: Forms::default() }))
+    }
+
     fn answer(
         &self,
         name: &str,
@@ -136,18 +138,46 @@ impl Forms {
 }
 
 /// What there is to document: the same as discovery announces.
-fn parts() -> impl Iterator<Item = Part> {
-    let groups = kind::groups().filter(|group| !group.is_empty()).map(|group| Part::Group(group.into()));
-    let resources = kind::groups().flat_map(|group| kind::versions(group).map(move |v| resources(group, v)));
-    [Part::Versions, Part::Groups, Part::Version, Part::Issuer, Part::Keys]
-        .into_iter()
-        .chain(groups)
-        .chain(resources)
+fn parts(
+    kinds: &Kinds,
+    previous: Option<&OpenApi>,
+    schema: &impl Fn(&CustomVersion) -> Value,
+) -> impl Iterator<Item = (String, Arc<Entry>)> {
+    let known = move |name: &str, definitions: &[(String, i64)]| {
+        let entry = previous?.documents.get(name).filter(|entry| entry.definitions == definitions)?;
+        Some((name.to_owned(), entry.clone()))
+    };
+    let rows = kinds.rows();
+    let groups = rows.groups().filter(|group| !group.is_empty()).map(|group| Part::Group(group.into()));
+    let fixed = [Part::Versions, Part::Groups, Part::Version, Part::Issuer, Part::Keys].into_iter();
+    let plain = fixed.chain(groups).map(move |part| {
+        let name = part.name();
+        known(&name, &[]).unwrap_or_else(|| Entry::new(part, Vec::new()))
+    });
+    let versions = rows.groups().flat_map(|group| rows.versions(group).map(move |version| (group, version)));
+    let resources = versions.map(move |(group, version)| {
+        let rows = || kinds.rows().resources_of(group, version);
+        let custom: Vec<_> = rows().filter_map(|row| kinds.custom(row)).collect();
+        let definitions: Vec<_> =
+            custom.iter().map(|custom| (custom.kind.key.clone(), custom.kind.revision)).collect();
+        let gv = GroupVersion { group: group.into(), version: version.into() };
+        known(&gv.path(), &definitions).unwrap_or_else(|| {
+            let doc = |row| {
+                let custom = kinds.custom(row).map(|custom| schema(&custom));
+                ResourceDoc { custom, ..ResourceDoc::from(row) }
+            };
+            Entry::new(Part::Resources(gv, rows().map(doc).collect()), definitions)
+        })
+    });
+    plain.chain(resources)
 }
 
-fn resources(group: &str, version: &str) -> Part {
-    let docs = kind::resources_of(group, version).map(ResourceDoc::from).collect();
-    Part::Resources(GroupVersion { group: group.into(), version: version.into() }, docs)
+/// The schema that a stored definition has for a version: any object if there is none.
+pub(super) fn schema_of(cache: &Cache, custom: &CustomVersion) -> Value {
+    let definition = Lookup::get(cache, definitions(), "", &custom.definition().name);
+    let versions = definition.as_ref().and_then(|definition| definition["spec"]["versions"].as_array());
+    let version = versions.into_iter().flatten().find(|one| one["name"] == *custom.version().name);
+    version.map_or(Value::Null, |version| version["schema"]["openAPIV3Schema"].clone())
 }
 
 fn form(headers: &HeaderMap, protobuf: [&str; 2]) -> Result<Form, Status> {
@@ -193,7 +223,7 @@ mod tests {
 
     #[test]
     fn the_index_leads_to_documents_that_may_be_kept() {
-        let openapi = OpenApi::new();
+        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| Value::Null);
         let index: Value = serde_json::from_slice(get(&openapi, "/openapi/v3").unwrap().body()).unwrap();
         let url = index["paths"]["apis/coordination.k8s.io/v1"]["serverRelativeURL"].as_str().unwrap();
         let response = get(&openapi, url).unwrap();
@@ -212,7 +242,7 @@ mod tests {
 
     #[test]
     fn an_old_hash_is_redirected_and_no_hash_is_answered() {
-        let openapi = OpenApi::new();
+        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| Value::Null);
         let moved = get(&openapi, "/openapi/v3/apis/coordination.k8s.io/v1?hash=OLD").unwrap();
         assert_eq!(moved.status(), StatusCode::MOVED_PERMANENTLY);
         let target = moved.headers()[LOCATION].to_str().unwrap().to_owned();
@@ -226,7 +256,7 @@ mod tests {
 
     #[test]
     fn documents_come_in_protobuf_to_those_who_ask_for_it() {
-        let openapi = OpenApi::new();
+        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| Value::Null);
         let url = "/openapi/v3/apis/coordination.k8s.io/v1";
         for media in [V3_PROTOBUF, V3_PROTOBUF_OLD] {
             let response = get_as(&openapi, url, accept(media)).unwrap();
@@ -239,7 +269,7 @@ mod tests {
 
     #[test]
     fn v2_is_served_in_both_encodings() {
-        let openapi = OpenApi::new();
+        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| Value::Null);
         let json = get(&openapi, "/openapi/v2").unwrap();
         assert_eq!(
             (&json.headers()[CONTENT_TYPE], json.headers()[ETAG].len() > 100),
@@ -255,7 +285,7 @@ mod tests {
 
     #[test]
     fn other_paths_and_types_are_not_answered() {
-        let openapi = OpenApi::new();
+        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| Value::Null);
         assert!(get(&openapi, "/openapi/v3/apis/nobody/v1").is_none());
         assert!(get(&openapi, "/openapi/v1").is_none());
         let now = "2026-01-01T00:00:00Z".parse().unwrap();

@@ -5,13 +5,14 @@ use super::content::Encoding;
 use super::discovery::Discovery;
 use super::document::compress;
 use super::health::Health;
-use super::openapi::OpenApi;
+use super::openapi::{self, OpenApi};
 use super::ordered::Ordered;
 use super::query::Query;
 use super::respond::{encode, plain, refusal, response};
 use super::{content, path_verb, version};
 use crate::authn::UserInfo;
 use crate::authz::{Attributes, Target};
+use crate::kinds::{CustomVersion, Kinds};
 use crate::metrics::{self, Page, page};
 use crate::pipeline::Pipeline;
 use crate::token;
@@ -22,6 +23,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 use kstore_api::kind;
 use kstore_api::status::Status;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -31,11 +33,29 @@ use tokio_util::sync::CancellationToken;
 const COUNTED: [&str; 7] =
     ["/healthz", "/livez", "/metrics", "/metrics/slis", "/openapi/v2", "/readyz", "/version"];
 
+/// What discovery and OpenAPI tell of the kinds that are served at one revision.
+struct Documents {
+    kinds: Arc<Kinds>,
+    discovery: Discovery,
+    openapi: OpenApi,
+}
+
+impl Documents {
+    fn new(pipeline: &Pipeline, advertised: &str, previous: Option<&Self>) -> Self {
+        let kinds = pipeline.cache().kinds();
+        let schema = |custom: &CustomVersion| openapi::schema_of(pipeline.cache(), custom);
+        Self {
+            discovery: Discovery::new(advertised, &kinds),
+            openapi: OpenApi::new(&kinds, previous.map(|documents| &documents.openapi), schema),
+            kinds,
+        }
+    }
+}
+
 /// The paths and what they need.
 pub(super) struct Paths {
     pipeline: Arc<Pipeline>,
-    discovery: Discovery,
-    openapi: OpenApi,
+    documents: Mutex<Arc<Documents>>,
     health: Health,
     stop: CancellationToken,
     advertised: String,
@@ -48,8 +68,7 @@ impl Paths {
         let health = Health::new(move || cache.is_healthy());
         health.set_bootstrapped();
         Self {
-            discovery: Discovery::new(advertised),
-            openapi: OpenApi::new(),
+            documents: Mutex::new(Arc::new(Documents::new(&pipeline, advertised, None))),
             health,
             pipeline,
             stop,
@@ -70,6 +89,15 @@ impl Paths {
         self.pipeline.metrics().sent(kind, response)
     }
 
+    /// The documents of what is served now: made anew, as far as they differ, by the first who asks after a change.
+    fn documents(&self) -> Arc<Documents> {
+        let mut documents = self.documents.lock();
+        if !Arc::ptr_eq(&documents.kinds, &self.pipeline.cache().kinds()) {
+            *documents = Arc::new(Documents::new(&self.pipeline, &self.advertised, Some(&documents)));
+        }
+        documents.clone()
+    }
+
     async fn answer(&self, parts: &Parts, user: &UserInfo) -> Response<Body> {
         let path = parts.uri.path();
         if let Err(status) = self.authorized(parts, user).await {
@@ -84,13 +112,19 @@ impl Paths {
         if let Some(found) = self.health.answer(path, parts.uri.query()) {
             return found.map(Body::from);
         }
-        if let Some(found) = self.discovery.answer(path, &parts.headers) {
-            return finish(found);
-        }
-        if let Some(found) =
-            self.openapi.answer(path, parts.uri.query(), &parts.headers, self.pipeline.nondet().clock.now())
-        {
-            return finish(found);
+        let now = self.pipeline.nondet().clock.now();
+        if is_documented(path) {
+            // What was answered before this request can be seen, a new kind too.
+            if let Err(error) = self.pipeline.cache().fresh().await {
+                return refusal(&crate::error::of_read(error));
+            }
+            let documents = self.documents();
+            let query = parts.uri.query();
+            let found = documents.discovery.answer(path, &parts.headers);
+            let found = found.or_else(|| documents.openapi.answer(path, query, &parts.headers, now));
+            if let Some(found) = found {
+                return finish(found);
+            }
         }
         match path {
             "/version" | "/version/" => json(parts, &version::document()),
@@ -110,14 +144,15 @@ impl Paths {
                 Some(tokens) => json(parts, &tokens.key_set()),
                 None => not_found(),
             },
-            "/" => json(parts, &index()),
+            "/" => json(parts, &index(self.pipeline.cache().kinds().rows())),
             _ => not_found(),
         }
     }
 
     fn metrics(&self) -> String {
         let cache = self.pipeline.cache();
-        self.pipeline.metrics().render(kind::stored().map(|resource| (resource, cache.count(resource))))
+        let kinds = cache.kinds();
+        self.pipeline.metrics().render(kinds.rows().stored().map(|resource| (resource, cache.count(resource))))
     }
 
     /// A refusal counts only once everything that was answered before this request can be seen; to wait for it first would tie
@@ -142,8 +177,9 @@ impl Paths {
     async fn trace(&self, parts: &Parts) -> Result<Value, Status> {
         let query = Query::parse(parts.uri.query());
         let (plural, group) = query.get("resource").split_once('.').unwrap_or((query.get("resource"), ""));
-        let found =
-            kind::stored().find(|row| row.plural == plural && (group.is_empty() || row.group == group));
+        let kinds = self.pipeline.cache().kinds();
+        let mut stored = kinds.rows().stored();
+        let found = stored.find(|row| row.plural == plural && (group.is_empty() || row.group == group));
         let resource = found
             .ok_or_else(|| Status::bad_request(format!("unknown resource {:?}", query.get("resource"))))?;
         if query.get("name").is_empty() {
@@ -203,16 +239,21 @@ fn json(parts: &Parts, value: &Value) -> Response<Body> {
     made.unwrap_or_else(|status| refusal(&status))
 }
 
-fn index() -> Value {
+/// Whether discovery or OpenAPI may have a document for a path.
+fn is_documented(path: &str) -> bool {
+    ["/api", "/openapi"].iter().any(|prefix| path.starts_with(prefix))
+}
+
+fn index(rows: &kind::Kinds) -> Value {
     let others = ["/api", "/api/v1", "/apis", "/kstore/v1/trace", "/metrics", "/metrics/slis"];
     let documents = ["/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"];
     let tokens = ["/.well-known/openid-configuration", "/openid/v1/jwks"];
     let mut paths: Vec<String> =
         others.iter().chain(&documents).chain(&tokens).map(|path| (*path).to_owned()).collect();
     paths.extend(Health::paths());
-    for group in kind::groups().filter(|group| !group.is_empty()) {
+    for group in rows.groups().filter(|group| !group.is_empty()) {
         paths.push(format!("/apis/{group}"));
-        paths.extend(kind::versions(group).map(|version| format!("/apis/{group}/{version}")));
+        paths.extend(rows.versions(group).map(|version| format!("/apis/{group}/{version}")));
     }
     paths.sort();
     json!({ "paths": paths })

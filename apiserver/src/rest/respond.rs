@@ -7,6 +7,7 @@ use super::table::{Include, Tables, partial};
 use super::text;
 use super::watch::{self, WatchForm};
 use crate::cache::{self, Entry, Form, MetaVersion};
+use crate::kinds::CustomVersion;
 use crate::pipeline::{Answer, Answered, Refused, TOO_MANY, in_version};
 use crate::registry::Listed;
 use axum::body::Body;
@@ -30,6 +31,8 @@ const GZIP_FROM_BYTES: usize = 128 * 1024;
 pub struct Reply {
     /// The kind, in the caller's version.
     pub resource: &'static Resource,
+    /// Its definition, if it is a custom kind.
+    pub custom: Option<CustomVersion>,
     /// The agreed form.
     pub accepted: Accepted,
     /// What table rows carry.
@@ -125,7 +128,7 @@ impl Reply {
 
     fn list(&self, listed: Listed) -> Result<Response<Body>, Status> {
         let metadata = list_meta(&listed);
-        let (kind, api_version) = (format!("{}List", self.resource.kind), self.resource.api_version());
+        let (kind, api_version) = (self.resource.list_kind(), self.resource.api_version());
         let row = self.resource;
         match (self.accepted.transform, self.accepted.encoding) {
             (Transform::None, Encoding::Protobuf) => {
@@ -143,6 +146,12 @@ impl Reply {
                     Some(messages) => Ok(self.messages(kind, version.api_version(), &listed, messages)),
                     None => self.in_json().list(listed),
                 }
+            }
+            // Items of custom kinds say their type.
+            (Transform::None, Encoding::Json) if row.is_custom() => {
+                let head = list_head(&kind, &api_version, &metadata, "items");
+                let put = |entry: &Arc<Entry>, out: &mut BytesMut| entry.put_json(out);
+                Ok(self.stream(Listing::new(head, listed.items, put, ",", LIST_TAIL), None))
             }
             (Transform::None, Encoding::Json)
                 if listed.items.iter().all(|entry| self.is_stored_version(entry)) =>
@@ -233,7 +242,8 @@ impl Reply {
     fn in_json(&self) -> Self {
         let accepted = Accepted { encoding: Encoding::Json, ..self.accepted };
         let (watch, nondet) = (self.watch.clone(), self.nondet.clone());
-        Self { resource: self.resource, accepted, include: self.include, gzip: self.gzip, watch, nondet }
+        let (resource, custom) = (self.resource, self.custom.clone());
+        Self { resource, custom, accepted, include: self.include, gzip: self.gzip, watch, nondet }
     }
 
     /// An item as a message, in the caller's version.
@@ -254,16 +264,17 @@ impl Reply {
         };
         let content_type =
             if protobuf { "application/vnd.kubernetes.protobuf;stream=watch" } else { "application/json" };
-        let body = watch::body(watch, self.resource, form, self.watch.clone(), self.nondet.clone());
+        let shown = watch::Shown { resource: self.resource, form };
+        let body = watch::body(watch, shown, self.watch.clone(), self.nondet.clone());
         response(StatusCode::OK, content_type, body)
     }
 
     fn tables(&self, version: MetaVersion) -> Tables {
-        Tables { resource: self.resource, version, include: self.include }
+        Tables { resource: self.resource, custom: self.custom.clone(), version, include: self.include }
     }
 
     fn is_stored_version(&self, entry: &Entry) -> bool {
-        std::ptr::eq(entry.resource, self.resource)
+        entry.resource.is_same_version(self.resource)
     }
 
     /// The object in the caller's version.
@@ -331,6 +342,9 @@ fn before(rest: &Value, member: &str) -> Bytes {
 /// An item of a typed list: it does not say its type again.
 fn item(row: &'static Resource, entry: &Entry) -> Value {
     let mut value = in_version(row, entry.parse());
+    if row.is_custom() {
+        return value;
+    }
     value.as_object_mut().map(|o| (o.remove("kind"), o.remove("apiVersion")));
     value
 }

@@ -1,7 +1,8 @@
 //! URL and method → what is asked for: the grammar of Kubernetes' paths. Pure; nothing here reads a body or knows a handler.
 
+use crate::kinds::{CustomVersion, Kinds};
 use http::Method;
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind::Resource;
 
 /// What a path means.
 #[derive(Clone, Debug)]
@@ -38,6 +39,8 @@ pub struct Place {
 pub struct ResourcePath {
     /// The table row.
     pub resource: &'static Resource,
+    /// Its definition, if it is a custom kind.
+    pub custom: Option<CustomVersion>,
     /// "" or the subresource.
     pub subresource: String,
     /// "" or the namespace.
@@ -112,12 +115,12 @@ impl Operation {
 }
 
 /// Reads a path (still percent-encoded).
-pub fn route(path: &str) -> Route {
+pub fn route(kinds: &Kinds, path: &str) -> Route {
     let segments: Vec<String> = path.split('/').filter(|s| !s.is_empty()).map(decode).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match segments.as_slice() {
-        ["api", version, rest @ ..] if !rest.is_empty() => resource_path("", version, rest),
-        ["apis", group, version, rest @ ..] if !rest.is_empty() => resource_path(group, version, rest),
+        ["api", version, rest @ ..] if !rest.is_empty() => resource_path(kinds, "", version, rest),
+        ["apis", group, version, rest @ ..] if !rest.is_empty() => resource_path(kinds, group, version, rest),
         _ => Route::Path,
     }
 }
@@ -154,7 +157,7 @@ pub fn operation(method: &Method, path: &ResourcePath, watch: bool) -> Option<Op
     })
 }
 
-fn resource_path(group: &str, version: &str, rest: &[&str]) -> Route {
+fn resource_path(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Route {
     let (watch, rest) = match rest {
         ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
         _ => (false, rest),
@@ -179,19 +182,21 @@ fn resource_path(group: &str, version: &str, rest: &[&str]) -> Route {
         name: name.to_owned(),
         watch,
     };
-    match kind::lookup(group, version, plural) {
+    let served = kinds.lookup(group, version, plural).map(|served| (served.resource, served.custom));
+    match served {
         // Objects that live in namespaces have no path outside of one.
-        Some(resource) if resource.namespaced && namespace.is_empty() && !name.is_empty() => {
+        Some((resource, _)) if resource.namespaced && namespace.is_empty() && !name.is_empty() => {
             Route::UnknownResource(unknown(subresource))
         }
-        Some(resource) if resource.namespaced || namespace.is_empty() => Route::Resource(ResourcePath {
+        Some((resource, custom)) if resource.namespaced || namespace.is_empty() => Route::Resource(ResourcePath {
             resource,
+            custom,
             subresource,
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             watch,
         }),
-        None if !kind::groups().any(|known| known == group) => Route::UnknownGroup(unknown(subresource)),
+        None if !kinds.rows().groups().any(|known| known == group) => Route::UnknownGroup(unknown(subresource)),
         _ => Route::UnknownResource(unknown(subresource)),
     }
 }
@@ -234,7 +239,7 @@ mod tests {
     use super::*;
 
     fn describe(path: &str) -> String {
-        match route(path) {
+        match route(&Kinds::built_in(), path) {
             Route::Resource(p) => {
                 let watch = if p.watch { " watch" } else { "" };
                 format!(

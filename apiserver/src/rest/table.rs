@@ -1,9 +1,11 @@
 //! Objects as rows. The columns and cells of a kind are `kstore_api::table`'s; here they become a Table.
 
 use crate::cache::{self, Entry, Look, MetaVersion};
+use crate::kinds::CustomVersion;
 use crate::pipeline::in_version;
 use bytes::{BufMut, BytesMut};
 use jiff::Timestamp;
+use kstore_api::crd::columns;
 use kstore_api::kind::Resource;
 use kstore_api::status::Status;
 use kstore_api::table;
@@ -52,6 +54,8 @@ impl Include {
 pub(super) struct Tables {
     /// The kind, in the caller's version.
     pub resource: &'static Resource,
+    /// Its definition, if it is a custom kind.
+    pub custom: Option<CustomVersion>,
     /// The version of `meta.k8s.io`.
     pub version: MetaVersion,
     /// What rows carry.
@@ -120,7 +124,17 @@ impl Tables {
     }
 
     fn columns(&self) -> Value {
-        definitions(table::columns(self.resource))
+        match &self.custom {
+            Some(custom) => json!(&custom.version().columns[..]),
+            None => definitions(table::columns(self.resource)),
+        }
+    }
+
+    fn cells(&self, value: &Value, now: Timestamp) -> Vec<Value> {
+        match &self.custom {
+            Some(custom) => columns::cells(&custom.version().columns, value, now),
+            None => table::cells(self.resource, value, now),
+        }
     }
 
     /// One object as a row.
@@ -130,7 +144,7 @@ impl Tables {
 
     /// Appends [`Tables::row`] as JSON. What the row carries is copied from the stored bytes, not made again.
     pub(super) fn put_row(&self, entry: &Entry, now: Timestamp, out: &mut BytesMut) {
-        if !std::ptr::eq(entry.resource, self.resource) {
+        if !entry.resource.is_same_version(self.resource) {
             return out.put_slice(self.row(entry, now).to_string().as_bytes());
         }
         let bare = Self { include: Include::None, ..self.clone() };
@@ -148,7 +162,7 @@ impl Tables {
     }
 
     fn row_of(&self, value: Value, now: Timestamp) -> Value {
-        let mut row = json!({"cells": table::cells(self.resource, &value, now)});
+        let mut row = json!({"cells": self.cells(&value, now)});
         if let Some(conditions) = table::row_conditions(self.resource, &value) {
             row["conditions"] = conditions;
         }
@@ -199,7 +213,7 @@ mod tests {
             let stored =
                 Entry::new(stored, "/registry/x", object, encode_stored(object).into(), 7, 1).unwrap();
             for include in [Include::None, Include::Metadata, Include::Object] {
-                let tables = Tables { resource: asked, version: MetaVersion::V1, include };
+                let tables = Tables { resource: asked, custom: None, version: MetaVersion::V1, include };
                 let mut row = BytesMut::new();
                 tables.put_row(&stored, Timestamp::UNIX_EPOCH, &mut row);
                 let row: Value = serde_json::from_slice(&row).unwrap();

@@ -3,8 +3,9 @@
 
 use super::listing::CHUNK_BYTES;
 use super::table::{Tables, partial};
-use crate::cache::{self, Delivery, Entry, Form, Seen, Watch, WatchEnd, event_of, watch_line};
+use crate::cache::{self, Cache, Delivery, Entry, Form, Seen, Watch, WatchEnd, event_of, watch_line};
 use crate::error;
+use crate::kinds::CustomVersion;
 use crate::limits;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
@@ -15,6 +16,7 @@ use kstore_api::status::Status;
 use kstore_nondet::Nondet;
 use serde_json::{Value, json};
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -43,15 +45,20 @@ pub struct Ending {
     pub stop: CancellationToken,
 }
 
+/// What a watch shows of each object.
+#[derive(Clone, Debug)]
+pub(super) struct Shown {
+    /// The kind, in the caller's version.
+    pub resource: &'static Resource,
+    /// The form.
+    pub form: WatchForm,
+}
+
 /// The body of a watch response.
-pub(super) fn body(
-    watch: Watch,
-    resource: &'static Resource,
-    form: WatchForm,
-    ending: Ending,
-    nondet: Nondet,
-) -> Body {
-    let encoder = Encoder { resource, form, first: true, nondet: nondet.clone() };
+pub(super) fn body(watch: Watch, shown: Shown, ending: Ending, nondet: Nondet) -> Body {
+    let Shown { resource, form } = shown;
+    let cache = resource.is_custom().then(|| watch.cache().clone());
+    let encoder = Encoder { resource, custom: None, cache, form, first: true, nondet: nondet.clone() };
     Body::from_stream(events(watch, encoder, ending, nondet))
 }
 
@@ -79,6 +86,10 @@ fn events(
         // Made once: a timer that is registered anew for each event costs as much as the event.
         let mut stopped = std::pin::pin!(ending.stop.cancelled());
         let mut initial = watch.initial().into_iter();
+        if let Err(end) = encoder.look_up() {
+            yield Ok(encoder.error(&end));
+            return;
+        }
         while let Some(chunk) = encoder.initial(&mut initial) {
             yield Ok(chunk);
         }
@@ -117,6 +128,10 @@ fn events(
             };
             match batch {
                 Ok(batch) => {
+                    if let Err(end) = encoder.look_up() {
+                        yield Ok(encoder.error(&end));
+                        break;
+                    }
                     let mut deliveries = batch.deliveries.iter();
                     while let Some(chunk) = encoder.batch(&mut deliveries) {
                         yield Ok(chunk);
@@ -149,19 +164,50 @@ fn length(ending: &Ending, nondet: &Nondet) -> Duration {
 
 struct Encoder {
     resource: &'static Resource,
+    /// The version of a custom kind by which objects are shown now.
+    custom: Option<CustomVersion>,
+    /// Where that is looked up; `None` for built-in kinds.
+    cache: Option<Arc<Cache>>,
     form: WatchForm,
     first: bool,
     nondet: Nondet,
 }
 
 impl Encoder {
+    /// Finds the definition of today: a change of schema or columns does not end a watch.
+    ///
+    /// # Errors
+    /// 410 if the version is not served any more.
+    fn look_up(&mut self) -> Result<(), Status> {
+        let Some(cache) = &self.cache else { return Ok(()) };
+        let Resource { group, version, plural, .. } = *self.resource;
+        let served = cache.kinds().lookup(group, version, plural).and_then(|served| served.custom);
+        let custom = served.ok_or_else(|| error::not_served_any_more(self.resource))?;
+        self.resource = custom.row();
+        if let WatchForm::Tables(tables) = &mut self.form {
+            (tables.resource, tables.custom) = (custom.row(), Some(custom.clone()));
+        }
+        self.custom = Some(custom);
+        Ok(())
+    }
+
+    /// The object as the version shows it.
+    fn viewed(&self, entry: &Arc<Entry>) -> Result<Arc<Entry>, Status> {
+        self.custom.as_ref().map_or_else(|| Ok(entry.clone()), |custom| custom.view(entry))
+    }
+
     /// The next chunk of the initial state.
-    fn initial(&mut self, entries: &mut impl Iterator<Item = (u32, std::sync::Arc<Entry>)>) -> Option<Bytes> {
+    fn initial(&mut self, entries: &mut impl Iterator<Item = (u32, Arc<Entry>)>) -> Option<Bytes> {
         let mut out = BytesMut::new();
         while out.len() < CHUNK_BYTES {
             let Some((_, entry)) = entries.next() else { break };
-            let event = self.began_with(&entry);
-            out.extend_from_slice(&self.or_error(event));
+            match self.viewed(&entry) {
+                Ok(entry) => {
+                    let event = self.began_with(&entry);
+                    out.extend_from_slice(&self.or_error(event));
+                }
+                Err(status) => out.extend_from_slice(&self.error(&status)),
+            }
         }
         (!out.is_empty()).then(|| out.freeze())
     }
@@ -198,6 +244,11 @@ impl Encoder {
 
     fn delivered(&mut self, delivery: &Delivery) -> Bytes {
         let (seen, change) = (delivery.seen, &delivery.change);
+        match self.custom.is_some().then(|| self.viewed(change.object(seen))) {
+            Some(Err(status)) => return self.error(&status),
+            Some(Ok(view)) if !Arc::ptr_eq(&view, change.object(seen)) => return self.alone(seen, &view),
+            _ => {}
+        }
         let event = match &self.form {
             WatchForm::Shared(form) => change.event_in(seen, self.resource, *form),
             WatchForm::Tables(tables) => {
@@ -214,8 +265,20 @@ impl Encoder {
         self.or_error(event)
     }
 
+    /// An event with an object that other watches need not share.
+    fn alone(&mut self, seen: Seen, entry: &Entry) -> Bytes {
+        let event = match &self.form {
+            WatchForm::Shared(form) => cache::frame(seen, entry, *form),
+            WatchForm::Tables(tables) => {
+                let first = std::mem::take(&mut self.first);
+                Some(row(tables, seen, entry, first, self.nondet.clock.now()))
+            }
+        };
+        self.or_error(event)
+    }
+
     fn is_stored_version(&self, entry: &Entry) -> bool {
-        std::ptr::eq(entry.resource, self.resource)
+        entry.resource.is_same_version(self.resource)
     }
 
     fn or_error(&self, event: Option<Bytes>) -> Bytes {

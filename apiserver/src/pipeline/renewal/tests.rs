@@ -26,7 +26,7 @@ struct Api {
 
 fn target(name: &str) -> Target {
     let resource = kind::lookup("coordination.k8s.io", "v1", "leases").unwrap();
-    Target { resource, subresource: "", namespace: NAMESPACE.into(), name: name.into() }
+    Target { resource, custom: None, subresource: "", namespace: NAMESPACE.into(), name: name.into() }
 }
 
 fn options(manager: &str, dry_run: bool) -> WriteOptions {

@@ -95,7 +95,7 @@ impl Api {
         let mut headers = HeaderMap::new();
         headers.insert("kstore-fence", fence.parse().unwrap());
         let target =
-            Target { resource: maps(), subresource: "", namespace: "default".into(), name: name.into() };
+            Target { resource: maps(), custom: None, subresource: "", namespace: "default".into(), name: name.into() };
         let user = Arc::new(UserInfo::new("root", ["system:masters"]));
         let fence = Fence::of(&headers).unwrap();
         let request = Request {

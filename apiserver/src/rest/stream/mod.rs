@@ -111,6 +111,7 @@ impl Streams {
         let expiry = self.expiry(&parts);
         let target = Target {
             resource: path.resource,
+            custom: path.custom,
             subresource: which.subresource(),
             namespace: path.namespace,
             name: path.name,

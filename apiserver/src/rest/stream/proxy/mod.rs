@@ -67,7 +67,7 @@ impl Streams {
     ) -> Response<Body> {
         let below = below(&path).unwrap_or_default().to_owned();
         let ResourcePath { resource, namespace, name, .. } = path;
-        let target = Target { resource, subresource: "proxy", namespace, name };
+        let target = Target { resource, custom: None, subresource: "proxy", namespace, name };
         let kind = metrics::Kind::of("CONNECT", resource, "proxy", "", &target.name);
         let measured = self.pipeline.metrics().begin(kind, false);
         let response = self.hand_on(parts, body, user, &target, &below).await;

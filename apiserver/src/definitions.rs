@@ -1,0 +1,145 @@
+//! The end of CustomResourceDefinitions: after a DELETE the objects of the kind are deleted, and once none is left, the definition
+//! goes. Driven by changes of the definitions and of the objects; nothing is polled. Each step starts from what is stored, so that a
+//! server that was restarted goes on where another one was.
+
+use crate::cache::{Cache, Filter, Watch, WatchEnd, WatchStart};
+use crate::kinds::CustomKind;
+use crate::lookup::Lookup as _;
+use crate::pipeline::Pipeline;
+use crate::pipeline::definition::definitions;
+use crate::registry::Next;
+use futures::FutureExt as _;
+use kstore_api::crd::deletion::{self, Progress};
+use kstore_api::kind;
+use kstore_api::meta;
+use kstore_api::status::Status;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// Objects of one kind that are deleted at a time.
+const PARALLEL: usize = 16;
+/// How long the deletion of a kind's objects rests after a failure.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Ends definitions that are being deleted, until the storage closes.
+pub(crate) async fn keep(pipeline: Arc<Pipeline>) {
+    let mut ending: JoinSet<String> = JoinSet::new();
+    let mut begun = BTreeSet::new();
+    let mut watch = watch(pipeline.cache()).await;
+    loop {
+        for (uid, name) in terminating(&pipeline) {
+            if begun.insert(uid.clone()) {
+                let pipeline = pipeline.clone();
+                ending.spawn(async move {
+                    end(&pipeline, &name).await;
+                    uid
+                });
+            }
+        }
+        tokio::select! {
+            biased;
+            Some(ended) = ending.join_next(), if !ending.is_empty() => {
+                match ended {
+                    Ok(uid) => drop(begun.remove(&uid)),
+                    Err(error) => tracing::error!(%error, "the end of a CustomResourceDefinition failed"),
+                }
+            }
+            batch = watch.next() => match batch {
+                Ok(_) => {}
+                Err(WatchEnd::Closed) => return,
+                Err(_) => watch = self::watch(pipeline.cache()).await,
+            },
+        }
+    }
+}
+
+async fn watch(cache: &Arc<Cache>) -> Watch {
+    let filters = vec![Filter::all(definitions())];
+    let started = Watch::start(cache.clone(), filters.clone(), WatchStart::State).await;
+    started.unwrap_or_else(|end| Watch::ended(cache.clone(), filters, end))
+}
+
+/// Uid and name of each definition that is being deleted and waits for its objects.
+fn terminating(pipeline: &Pipeline) -> Vec<(String, String)> {
+    let stored = pipeline.cache().list(definitions(), "");
+    let waits = stored.iter().filter(|definition| awaits_cleanup(definition));
+    waits.map(|definition| (meta::uid(definition).to_owned(), meta::name(definition).to_owned())).collect()
+}
+
+fn awaits_cleanup(definition: &Value) -> bool {
+    meta::is_being_deleted(definition)
+        && meta::finalizers(definition).any(|finalizer| finalizer == kstore_api::crd::CLEANUP_FINALIZER)
+}
+
+/// Deletes the objects of one definition, waits until they are gone, and lets the definition go.
+async fn end(pipeline: &Pipeline, name: &str) {
+    let group = name.split_once('.').map_or("", |(_, group)| group);
+    let plural = name.split_once('.').map_or("", |(plural, _)| plural);
+    loop {
+        let custom = pipeline.cache().kinds().definition(group, plural).cloned();
+        let progress = match custom {
+            Some(_) if kind::groups().any(|known| known == group) => Progress::OverlappingBuiltIn,
+            Some(custom) if custom.definition.established => match empty(pipeline, &custom).await {
+                Ok(()) => Progress::Completed,
+                Err(status) => {
+                    tracing::warn!(name, %status, "the objects of a CustomResourceDefinition cannot be deleted");
+                    report(pipeline, name, Progress::DeleteFailed(&status.message)).await;
+                    tokio::time::sleep(RETRY).await;
+                    continue;
+                }
+            },
+            _ => Progress::NeverEstablished,
+        };
+        let now = meta::format_time(pipeline.nondet().clock.now_seconds());
+        let ended = pipeline.change_definition(name, |definition| {
+            let mut next = definition.clone();
+            awaits_cleanup(definition).then(|| deletion::finish(&mut next, progress, &now))?;
+            let held = meta::finalizers(&next).next().is_some();
+            Some(if held { Next::Put(next) } else { Next::Remove(next) })
+        });
+        match ended.await {
+            Ok(()) => return pipeline.settle_definitions(group).await,
+            Err(status) => {
+                tracing::warn!(name, %status, "a CustomResourceDefinition cannot be ended");
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    }
+}
+
+/// Deletes all objects of a kind, and returns when none is left.
+async fn empty(pipeline: &Pipeline, custom: &Arc<CustomKind>) -> Result<(), Status> {
+    report(pipeline, &custom.definition.name, Progress::InProgress).await;
+    let filter = Filter::all(custom.storage_row());
+    let cache = pipeline.cache();
+    cache.fresh().await.map_err(crate::error::of_read)?;
+    let mut watch = Watch::start(cache.clone(), vec![filter.clone()], WatchStart::State)
+        .await
+        .map_err(|end| crate::error::of_watch_end(&end))?;
+    let (entries, _) = cache.scan(&filter);
+    for some in entries.chunks(PARALLEL) {
+        let deletions = some.iter().map(|entry| pipeline.delete_instance(custom, entry).boxed());
+        futures::future::try_join_all(deletions.collect::<Vec<_>>()).await?;
+    }
+    while cache.count(custom.storage_row()) > 0 {
+        match watch.next().await {
+            Ok(_) => {}
+            Err(end) => return Err(crate::error::of_watch_end(&end)),
+        }
+    }
+    Ok(())
+}
+
+async fn report(pipeline: &Pipeline, name: &str, progress: Progress<'_>) {
+    let now = meta::format_time(pipeline.nondet().clock.now_seconds());
+    let written = pipeline.change_definition(name, |definition| {
+        let mut next = definition.clone();
+        deletion::set_progress(&mut next, progress, &now).then_some(Next::Put(next))
+    });
+    if let Err(status) = written.await {
+        tracing::warn!(name, %status, "cannot write the status of a CustomResourceDefinition");
+    }
+}

@@ -1,0 +1,307 @@
+//! The kinds that this server serves at one revision: the built-in ones, and those of its CustomResourceDefinitions with their compiled
+//! definitions. An immutable snapshot: the watch cache replaces the whole of it in the step that shows a changed definition, so a
+//! request that keeps one sees routing, discovery, schemas and objects of the same revision. Not the definitions' own rules: those
+//! are `kstore_api::crd`'s.
+
+mod view;
+
+pub(crate) use view::Views;
+
+use crate::storage::Raw;
+use kstore_api::crd::Definition;
+use kstore_api::kind::{self, CustomRow, Resource, TooManyKinds};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock};
+
+/// The key of a definition begins with this.
+pub const DEFINITIONS_ROOT: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions";
+
+/// What is served at one revision.
+#[derive(Debug, Default)]
+pub struct Kinds {
+    rows: kind::Kinds,
+    /// By the storage key of the definition.
+    definitions: BTreeMap<String, Arc<CustomKind>>,
+}
+
+/// A custom kind: one definition with a row for each of its versions.
+#[derive(Debug)]
+pub struct CustomKind {
+    /// The compiled definition.
+    pub definition: Arc<Definition>,
+    /// The storage key of the definition.
+    pub key: String,
+    /// The revision of the definition: what a write that was judged by it expects to be current.
+    pub revision: i64,
+    /// The revision since which objects are written in the form that the definition's schemas, storage version and conversion give
+    /// them. What is older may need to be normalised when it is read.
+    pub normal_since: i64,
+    /// In the order of `definition.versions`.
+    rows: Vec<&'static Resource>,
+}
+
+/// One version of a custom kind: what a request is judged by.
+#[derive(Clone, Debug)]
+pub struct CustomVersion {
+    /// The kind.
+    pub kind: Arc<CustomKind>,
+    /// The index in `kind.definition.versions`.
+    pub index: usize,
+}
+
+/// A served resource.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// Its row.
+    pub resource: &'static Resource,
+    /// Its version, if it is a custom kind.
+    pub custom: Option<CustomVersion>,
+}
+
+/// Why a stored definition is not served.
+#[derive(Debug, thiserror::Error)]
+pub enum KindError {
+    /// It is no JSON object.
+    #[error("the stored value is not JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It is no definition.
+    #[error(transparent)]
+    Definition(#[from] kstore_api::crd::CompileError),
+    /// There are too many rows.
+    #[error(transparent)]
+    TooMany(#[from] TooManyKinds),
+}
+
+impl CustomKind {
+    /// Compiles a stored definition. `previous` is the state before, which shares what has not changed.
+    ///
+    /// # Errors
+    /// What keeps it from being served.
+    pub fn of(raw: &Raw, previous: Option<&Self>) -> Result<Self, KindError> {
+        let value = serde_json::from_slice(&raw.value)?;
+        let definition = Definition::compile_after(&value, previous.map(|kind| &*kind.definition))?;
+        let rows = CustomRow::rows(&rows_of(&definition), definition.storage)?;
+        let same = previous.filter(|kind| {
+            kind.definition.spec_hash == definition.spec_hash && kind.definition.uid == definition.uid
+        });
+        Ok(Self {
+            normal_since: same.map_or(raw.revision, |kind| kind.normal_since),
+            definition: Arc::new(definition),
+            key: String::from_utf8_lossy(&raw.key).into_owned(),
+            revision: raw.revision,
+            rows,
+        })
+    }
+
+    /// The row in whose version objects are stored.
+    pub fn storage_row(&self) -> &'static Resource {
+        self.rows[self.definition.storage]
+    }
+}
+
+fn rows_of(definition: &Definition) -> Vec<CustomRow> {
+    let accepted = &definition.accepted;
+    let texts = |names: &[Arc<str>]| names.iter().map(|name| name.to_string()).collect();
+    let fields: BTreeSet<Vec<String>> = definition
+        .versions
+        .iter()
+        .flat_map(|version| version.selectable.iter().map(|field| field.path.clone()))
+        .collect();
+    let row = |version: &kstore_api::crd::Version| {
+        let mut selectable: Vec<String> = version.selectable.iter().map(|field| field.label.clone()).collect();
+        selectable.sort_unstable();
+        CustomRow {
+            group: definition.group.to_string(),
+            version: version.name.to_string(),
+            plural: definition.names.plural.to_string(),
+            singular: accepted.singular.to_string(),
+            kind: definition.names.kind.to_string(),
+            list_kind: definition.names.list_kind.to_string(),
+            short_names: texts(&accepted.short_names),
+            categories: texts(&accepted.categories),
+            namespaced: definition.namespaced,
+            has_status: version.has_status,
+            has_scale: version.scale.is_some(),
+            fields: fields.iter().cloned().collect(),
+            selectable,
+        }
+    };
+    definition.versions.iter().map(row).collect()
+}
+
+impl CustomVersion {
+    /// The compiled definition.
+    pub fn definition(&self) -> &Definition {
+        &self.kind.definition
+    }
+
+    /// The version of the definition.
+    pub fn version(&self) -> &kstore_api::crd::Version {
+        &self.kind.definition.versions[self.index]
+    }
+
+    /// The row of this version.
+    pub fn row(&self) -> &'static Resource {
+        self.kind.rows[self.index]
+    }
+
+    /// Whether objects are stored in this version.
+    pub fn is_stored(&self) -> bool {
+        self.index == self.kind.definition.storage
+    }
+}
+
+impl Kinds {
+    /// The built-in kinds alone.
+    pub fn built_in() -> Self {
+        Self::default()
+    }
+
+    /// What is served when definitions change: `changes` are storage keys and what is stored there now; other keys are ignored. A
+    /// definition that cannot be served is left out and logged.
+    #[must_use]
+    pub fn with<'r>(&self, changes: impl Iterator<Item = (&'r str, Option<&'r Raw>)>) -> Self {
+        let mut definitions = self.definitions.clone();
+        for (key, raw) in changes.filter(|(key, _)| is_definition(key)) {
+            let previous = definitions.remove(key);
+            let Some(raw) = raw else { continue };
+            match CustomKind::of(raw, previous.as_deref()) {
+                Ok(kind) => drop(definitions.insert(key.to_owned(), Arc::new(kind))),
+                Err(error) => tracing::error!(key, %error, "a CustomResourceDefinition is not served"),
+            }
+        }
+        Self::of(definitions)
+    }
+
+    fn of(definitions: BTreeMap<String, Arc<CustomKind>>) -> Self {
+        let served = |kind: &Arc<CustomKind>| {
+            let is_served = kind.definition.is_served();
+            let versions = kind.definition.versions.iter().zip(&kind.rows);
+            versions.filter(move |(version, _)| is_served && version.served).map(|(_, row)| *row).collect::<Vec<_>>()
+        };
+        let rows: Vec<_> = definitions.values().flat_map(served).collect();
+        let stored: Vec<_> = definitions.values().map(|kind| kind.storage_row()).collect();
+        Self { rows: kind::Kinds::with_custom(&rows, &stored), definitions }
+    }
+
+    /// The rows, for what needs no definition: discovery, keys.
+    pub fn rows(&self) -> &kind::Kinds {
+        &self.rows
+    }
+
+    /// The resource of a URL: group, version, plural.
+    pub fn lookup(&self, group: &str, version: &str, plural: &str) -> Option<Served> {
+        self.rows.lookup(group, version, plural).map(|row| self.served(row))
+    }
+
+    /// The resource of an object: group, version, kind.
+    pub fn lookup_kind(&self, group: &str, version: &str, kind: &str) -> Option<Served> {
+        self.rows.lookup_kind(group, version, kind).map(|row| self.served(row))
+    }
+
+    /// The resource of a row, with its definition if it is custom and still served.
+    pub fn served(&self, resource: &'static Resource) -> Served {
+        Served { resource, custom: self.custom(resource) }
+    }
+
+    /// The definition's version behind a row.
+    pub fn custom(&self, resource: &Resource) -> Option<CustomVersion> {
+        if !resource.is_custom() {
+            return None;
+        }
+        let kind = self.definitions.get(&definition_key(resource.group, resource.plural))?;
+        let index = kind.definition.versions.iter().position(|version| *version.name == *resource.version)?;
+        Some(CustomVersion { kind: kind.clone(), index })
+    }
+
+    /// All custom kinds, by the keys of their definitions.
+    pub fn definitions(&self) -> impl Iterator<Item = &Arc<CustomKind>> {
+        self.definitions.values()
+    }
+
+    /// The custom kind with this group and plural, served or not.
+    pub fn definition(&self, group: &str, plural: &str) -> Option<&Arc<CustomKind>> {
+        self.definitions.get(&definition_key(group, plural))
+    }
+
+    /// The kind whose objects live under this key, in its stored version.
+    pub fn of_key(&self, key: &[u8]) -> Option<&'static Resource> {
+        let key = std::str::from_utf8(key).ok()?;
+        // A kind's root has one or two segments behind the common root; the longer one is the more specific.
+        // Other writers' keys (etcd clients') may be anything.
+        let slash = |from: usize| key.get(from..)?.find('/').map(|at| from + at);
+        let first = slash(crate::cache::ROOT.len())?;
+        let second = slash(first + 1).and_then(|second| self.rows.stored_at(&key[..second]));
+        second.or_else(|| self.rows.stored_at(&key[..first]))
+    }
+}
+
+/// The built-in kind whose objects live under this key, in its stored version.
+pub fn built_in_of_key(key: &str) -> Option<&'static Resource> {
+    static BUILT_IN: LazyLock<Kinds> = LazyLock::new(Kinds::built_in);
+    BUILT_IN.of_key(key.as_bytes())
+}
+
+/// Whether a storage key is that of a definition.
+pub fn is_definition(key: &str) -> bool {
+    key.strip_prefix(DEFINITIONS_ROOT).is_some_and(|rest| rest.starts_with('/'))
+}
+
+fn definition_key(group: &str, plural: &str) -> String {
+    format!("{DEFINITIONS_ROOT}/{plural}.{group}")
+}
+
+/// What a storage key says about its object, without knowing which custom kinds there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyPlace<'k> {
+    /// API group; empty for the core group.
+    pub group: &'k str,
+    /// Lower-case plural.
+    pub plural: &'k str,
+    /// Empty for cluster-scoped objects.
+    pub namespace: &'k str,
+    /// The name.
+    pub name: &'k str,
+}
+
+impl<'k> KeyPlace<'k> {
+    /// Reads a key. `None` if it is neither of a built-in kind nor of the form of a custom one: group, plural, namespace if there is
+    /// one, name.
+    pub fn of(key: &'k str) -> Option<Self> {
+        if let Some(row) = built_in_of_key(key) {
+            let (namespace, name) = row.parse_key(key)?;
+            return Some(Self { group: row.group, plural: row.plural, namespace, name });
+        }
+        let mut parts = key.strip_prefix(crate::cache::ROOT)?.splitn(4, '/');
+        let (group, plural) = (parts.next().filter(|group| group.contains('.'))?, parts.next()?);
+        let (namespace, name) = match (parts.next()?, parts.next()) {
+            (namespace, Some(name)) => (namespace, name),
+            (name, None) => ("", name),
+        };
+        Some(Self { group, plural, namespace, name })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Kinds;
+
+    #[test]
+    fn keys_of_other_writers_belong_to_no_kind_and_cause_no_panic() {
+        let kinds = Kinds::built_in();
+        let kind = |key: &[u8]| kinds.of_key(key).map(|resource| resource.plural);
+        for foreign in [
+            &b""[..],
+            b"/t/foo",
+            b"/registry",
+            b"/registr\xc3\xa9/x",
+            b"\xff\xfe",
+            b"/registry/pods",
+            b"/registry/x/y",
+        ] {
+            assert_eq!(kind(foreign), None, "{foreign:?}");
+        }
+        assert_eq!(kind(b"/registry/pods/default/a"), Some("pods"));
+        assert_eq!(kind(b"/registry/services/specs/default/a"), Some("services"));
+    }
+}

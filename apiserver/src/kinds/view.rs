@@ -1,0 +1,123 @@
+//! Custom objects as a version of their kind shows them: what is stored, pruned and defaulted by the schema of today, in the version
+//! that is asked for. What is stored under today's definition, in its storage version, is shown byte for byte. Anything else is
+//! read once and remembered with the entry. Not admission: what clients send is `decode`'s.
+
+use super::CustomVersion;
+use crate::cache::Entry;
+use crate::error;
+use kstore_api::kind::split_api_version;
+use kstore_api::object;
+use kstore_api::crd::{Conversion, convert};
+use kstore_api::status::Status;
+use kstore_api::structural::Origin;
+use parking_lot::Mutex;
+use serde_json::Value;
+use std::sync::{Arc, OnceLock};
+
+/// Forms of one entry that were asked for and differ from what is stored. Two for each version at most: of today's definition, and
+/// of one that is being replaced.
+const VIEWS: usize = 8;
+
+/// The remembered views of an entry. Empty, and a pointer in size, for nearly all.
+#[derive(Debug, Default)]
+pub(crate) struct Views(OnceLock<Box<Mutex<Vec<Remembered>>>>);
+
+#[derive(Debug)]
+struct Remembered {
+    /// The definition under which it was made.
+    spec_hash: [u8; 32],
+    /// The address of the version's row: a row that was made anew has other names.
+    row: usize,
+    /// `None`: what is stored is what is shown.
+    view: Option<Arc<Entry>>,
+}
+
+impl CustomVersion {
+    /// An entry as this version shows it: the entry itself, or another one of the same revision.
+    ///
+    /// # Errors
+    /// 500 if the object would have to be converted by a webhook, or what is stored cannot be read.
+    pub fn view(&self, entry: &Arc<Entry>) -> Result<Arc<Entry>, Status> {
+        if self.is_stored() && entry.written() > self.kind.normal_since {
+            return Ok(entry.clone());
+        }
+        let remembered = entry.views().get(self);
+        if let Some(view) = remembered {
+            return Ok(view.unwrap_or_else(|| entry.clone()));
+        }
+        let shown = self.read(entry.parse())?;
+        let bytes = object::encode_stored(&shown);
+        let view = match entry.is_stored_as(&bytes) && self.is_stored() {
+            true => None,
+            false => {
+                let made = Entry::new(self.row(), entry.key(), &shown, bytes.into(), entry.revision, entry.created);
+                Some(Arc::new(made.map_err(Status::internal)?))
+            }
+        };
+        entry.views().put(self, view.clone());
+        Ok(view.unwrap_or_else(|| entry.clone()))
+    }
+
+    /// A stored object as this version shows it.
+    ///
+    /// # Errors
+    /// As for [`CustomVersion::view`].
+    pub fn read(&self, mut object: Value) -> Result<Value, Status> {
+        let definition = self.definition();
+        let (_, from) = split_api_version(object::api_version(&object));
+        // Of a version that is gone only the current schema is known.
+        let from = definition.version(from).unwrap_or_else(|| definition.storage_version());
+        from.tree.read(&mut object, Origin::Storage).map_err(Status::internal)?;
+        self.converted(object)
+    }
+
+    /// An object of another version of the kind, in this one.
+    ///
+    /// # Errors
+    /// 500 if it would have to be converted by a webhook.
+    pub fn converted(&self, mut object: Value) -> Result<Value, Status> {
+        let definition = self.definition();
+        let wanted = definition.api_version(&self.version().name);
+        if object::api_version(&object) == wanted {
+            return Ok(object);
+        }
+        match definition.conversion {
+            Conversion::None => convert::to_version(definition, &self.version().name, &mut object),
+            Conversion::Webhook { .. } => {
+                return Err(error::no_conversion(object::api_version(&object), object::kind(&object)));
+            }
+        }
+        self.version().tree.prune(&mut object);
+        self.version().tree.drop_nulls(&mut object);
+        Ok(object)
+    }
+
+    /// The version in which objects are stored.
+    #[must_use]
+    pub fn storage(&self) -> Self {
+        Self { kind: self.kind.clone(), index: self.kind.definition.storage }
+    }
+}
+
+impl Views {
+    fn get(&self, version: &CustomVersion) -> Option<Option<Arc<Entry>>> {
+        let views = self.0.get()?.lock();
+        views.iter().find(|made| made.is_of(version)).map(|made| made.view.clone())
+    }
+
+    fn put(&self, version: &CustomVersion, view: Option<Arc<Entry>>) {
+        let mut views = self.0.get_or_init(Box::default).lock();
+        if views.len() >= VIEWS {
+            views.remove(0);
+        }
+        let row = std::ptr::from_ref(version.row()).addr();
+        views.push(Remembered { spec_hash: version.definition().spec_hash, row, view });
+    }
+}
+
+impl Remembered {
+    fn is_of(&self, version: &CustomVersion) -> bool {
+        self.row == std::ptr::from_ref(version.row()).addr()
+            && self.spec_hash == version.definition().spec_hash
+    }
+}

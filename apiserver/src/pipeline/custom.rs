@@ -1,0 +1,156 @@
+//! What the pipeline does for a custom kind where the rules of a built-in kind are code: reading, defaults, validation and the stored
+//! form, all by the schema of the version that the request speaks. One function for each, which leaves built-in kinds to their rules.
+//! Not the definitions themselves: see `definition`.
+
+use super::{Answer, ObjectAnswer, Pipeline};
+use crate::error;
+use crate::kinds::CustomVersion;
+use crate::request::{Request, Target};
+use kstore_api::field::ErrorList;
+use kstore_api::patch::apply::ObjectType;
+use kstore_api::status::Status;
+use kstore_api::structural::Part;
+use kstore_api::{convert, defaults, schema, validate};
+use serde_json::Value;
+
+impl Target {
+    /// Fills in the defaults of the kind.
+    pub(super) fn fill_defaults(&self, object: &mut Value) {
+        match &self.custom {
+            Some(custom) => custom.version().tree.fill_defaults(object),
+            None => defaults::apply(self.resource, object),
+        }
+    }
+
+    /// Everything wrong with a new object.
+    pub(super) fn faults_of_new(&self, object: &Value) -> ErrorList {
+        let mut errors = validate::create(self.resource, object);
+        if let Some(custom) = &self.custom {
+            errors.extend(custom.version().tree.validate(object, None, Part::Whole));
+        }
+        errors
+    }
+
+    /// Everything wrong with an object as the successor of `old`.
+    pub(super) fn faults_of_change(&self, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = validate::update_subresource(self.resource, self.subresource, new, old);
+        if let Some(custom) = &self.custom {
+            let part = if self.subresource == "status" { Part::Status } else { Part::Whole };
+            errors.extend(custom.version().tree.validate(new, Some(old), part));
+        }
+        errors
+    }
+
+    /// A stored object in the version of the request. It was read before: `stored` has the form of the storage version's schema.
+    ///
+    /// # Errors
+    /// 500 if it cannot be converted.
+    pub(super) fn in_version(&self, stored: Value) -> Result<Value, Status> {
+        match &self.custom {
+            Some(custom) => custom.converted(stored),
+            None => Ok(super::in_version(self.resource, stored)),
+        }
+    }
+
+    /// Brings an object into the stored form: in the storage version, with the zero members that Kubernetes always prints.
+    ///
+    /// # Errors
+    /// 500 if it cannot be converted.
+    pub(super) fn make_stored(&self, object: &mut Value) -> Result<(), Status> {
+        if let Some(custom) = &self.custom {
+            *object = custom.storage().converted(std::mem::take(object))?;
+            return Ok(());
+        }
+        let row = self.resource.storage_row();
+        if !row.is_same_version(self.resource) {
+            convert::to_storage(self.resource, object);
+        }
+        if let Some(ty) = schema::of(row.group, row.version, row.kind) {
+            schema::fill::fill(object, ty);
+        }
+        Ok(())
+    }
+
+    /// The kind's schema as server-side apply reads it.
+    ///
+    /// # Errors
+    /// 500 if there is none: the kind is not in the field table.
+    pub(super) fn object_type(&self) -> Result<ObjectType<'_>, Status> {
+        if self.schema().is_some() {
+            return Ok(ObjectType::Custom(None));
+        }
+        let (group, version, kind) = match self.resource.subresource(self.subresource) {
+            Some(sub) => (sub.group, sub.version, sub.kind),
+            None => (self.resource.group, self.resource.version, self.resource.kind),
+        };
+        let ty = schema::of(group, version, kind).map(ObjectType::BuiltIn);
+        ty.ok_or_else(|| Status::internal(format!("no schema for {group}/{version} {kind}")))
+    }
+
+    /// The custom version whose schema a body of this request has: none for built-in kinds, and for a scale, which is a kind of its own.
+    pub(crate) fn schema(&self) -> Option<&CustomVersion> {
+        self.custom.as_ref().filter(|_| matches!(self.subresource, "" | "status"))
+    }
+}
+
+/// How often a request begins anew because the definition of its kind changed while it was judged.
+const ATTEMPTS: usize = 8;
+
+impl Pipeline {
+    /// Serves a request to a custom kind: by the newest definition, in the version of the request.
+    pub(super) async fn act_on_custom(
+        &self,
+        request: &mut Request,
+        warnings: &mut Vec<String>,
+    ) -> Result<Answer, Status> {
+        let mut acted = self.act_by_definition(request, warnings).await;
+        for _ in 1..ATTEMPTS {
+            if !acted.as_ref().is_err_and(error::is_definition_changed) {
+                break;
+            }
+            let Target { resource, .. } = request.target;
+            let served = self.cache().kinds().lookup(resource.group, resource.version, resource.plural);
+            let served = served.ok_or_else(Status::no_such_route)?;
+            (request.target.resource, request.target.custom) = (served.resource, served.custom);
+            warnings.clear();
+            acted = self.act_by_definition(request, warnings).await;
+        }
+        acted
+    }
+
+    async fn act_by_definition(
+        &self,
+        request: &Request,
+        warnings: &mut Vec<String>,
+    ) -> Result<Answer, Status> {
+        let Some(custom) = request.target.custom.clone() else {
+            return self.act(request, warnings).await;
+        };
+        warnings.extend(custom.version().warning.as_deref().map(str::to_owned));
+        let answer = self.act(request, warnings).await?;
+        Ok(match answer {
+            Answer::Object(object) => {
+                Answer::Object(ObjectAnswer { entry: custom.view(&object.entry)?, ..object })
+            }
+            Answer::List(mut listed) => {
+                for entry in &mut listed.items {
+                    *entry = custom.view(entry)?;
+                }
+                Answer::List(listed)
+            }
+            // Events are shown as they come: the definition may change meanwhile.
+            answer @ (Answer::Value { .. } | Answer::Status { .. } | Answer::Watch(_)) => answer,
+        })
+    }
+}
+
+/// 403 if objects of the kind can no longer be created, since its definition is being deleted.
+pub(super) fn check_creatable(target: &Target, name: &str) -> Result<(), Status> {
+    match &target.custom {
+        Some(custom) if custom.definition().terminating => {
+            let text = "create not allowed while custom resource definition is terminating";
+            Err(Status::forbidden(target.resource, name, text))
+        }
+        _ => Ok(()),
+    }
+}
