@@ -27,6 +27,7 @@ pub mod schema;
 pub mod selector;
 pub mod status;
 pub mod strategy;
+pub mod structural;
 pub mod table;
 pub mod validate;
 pub mod wire;
