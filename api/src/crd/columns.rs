@@ -4,10 +4,16 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use super::go;
+use super::jsonpath::JsonPath;
+use crate::meta;
+use crate::object::{int, list, text};
+use crate::table;
 
 /// A column of a custom kind's table, in the form of `columnDefinitions`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ObjectColumn {
     /// Header; kubectl prints it in capitals.
     pub name: String,
@@ -19,19 +25,99 @@ pub struct ObjectColumn {
     /// What the column tells.
     pub description: String,
     /// 0 is always shown; more only with `-o wide`.
-    pub priority: i32,
+    pub priority: i64,
+    /// Where the value is; none for the object's name.
+    #[serde(skip)]
+    path: Option<JsonPath>,
 }
 
-/// The columns of a version: `Name`, then those of `additionalPrinterColumns`, or `Age` where there are none.
+const NAME_DESCRIPTION: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+const AGE_DESCRIPTION: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
+/// The columns of a version: `Name`, then those of `additionalPrinterColumns`, or `Age` where there are none. A column whose path
+/// cannot be read ends the list.
 #[must_use]
 pub fn of_version(version: &Value) -> Arc<[ObjectColumn]> {
-    let _ = version;
-    todo!()
+    let name = ObjectColumn {
+        name: "Name".to_owned(),
+        kind: "string".to_owned(),
+        format: "name".to_owned(),
+        description: NAME_DESCRIPTION.to_owned(),
+        priority: 0,
+        path: None,
+    };
+    let mut columns = vec![name];
+    match list(&version["additionalPrinterColumns"]) {
+        [] => columns.extend(column(&json!({"name": "Age", "type": "date", "description": AGE_DESCRIPTION,
+            "jsonPath": ".metadata.creationTimestamp"}))),
+        own => columns.extend(own.iter().map_while(column)),
+    }
+    columns.into()
+}
+
+fn column(column: &Value) -> Option<ObjectColumn> {
+    let path = text(&column["jsonPath"]);
+    let described = text(&column["description"]);
+    let default = || format!("Custom resource definition column (in JSONPath format): {path}");
+    Some(ObjectColumn {
+        name: text(&column["name"]).to_owned(),
+        kind: text(&column["type"]).to_owned(),
+        format: text(&column["format"]).to_owned(),
+        description: if described.is_empty() { default() } else { described.to_owned() },
+        priority: int(&column["priority"]),
+        path: Some(JsonPath::parse(path)?),
+    })
 }
 
 /// The cells of one object, as many as there are columns. Times of type `date` are durations up to `now`; missing values are null.
 #[must_use]
 pub fn cells(columns: &[ObjectColumn], object: &Value, now: Timestamp) -> Vec<Value> {
-    let _ = (columns, object, now);
-    todo!()
+    let cell = |column: &ObjectColumn| match &column.path {
+        None => meta::name(object).into(),
+        Some(path) => path.first(object).map_or(Value::Null, |value| cell(&column.kind, value, now)),
+    };
+    columns.iter().map(cell).collect()
+}
+
+/// A value as a cell of a column's type; null if the type does not fit.
+fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
+    match (kind, value) {
+        ("string", Value::Null) => json!("<no value>"),
+        ("string", Value::Object(_) | Value::Array(_)) => value.to_string().into(),
+        ("string", value) => go::plain(value).into(),
+        ("integer", Value::Number(own)) => integer(own),
+        ("number", Value::Number(own)) => number(own),
+        ("boolean", Value::Bool(own)) => (*own).into(),
+        ("date", Value::String(own)) => date(own, now).into(),
+        _ => Value::Null,
+    }
+}
+
+/// The integer part.
+fn integer(own: &serde_json::Number) -> Value {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a fraction is cut, and what no integer holds becomes the nearest"
+    )]
+    let whole = |own: f64| own.trunc() as i64;
+    own.as_i64().or_else(|| own.as_f64().map(whole)).map_or(Value::Null, Value::from)
+}
+
+/// A floating-point number; whole ones are written without a fraction.
+fn number(own: &serde_json::Number) -> Value {
+    match own.as_f64() {
+        // 2⁵³: up to it integers and floating-point numbers are one.
+        Some(float) if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 => integer(own),
+        Some(float) => json!(float),
+        None => Value::Null,
+    }
+}
+
+/// The time since a moment, for people.
+fn date(moment: &str, now: Timestamp) -> String {
+    match moment {
+        "" | "null" => "<unknown>".to_owned(),
+        moment if meta::parse_time(moment).is_none() => "<invalid>".to_owned(),
+        moment => table::since(moment, now),
+    }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::structural::Tree;
+
 use super::columns::ObjectColumn;
 use super::scale::ScalePaths;
 use super::selectable::SelectableField;
@@ -53,6 +55,10 @@ pub struct Version {
     pub deprecated: bool,
     /// Text of the `Warning` header of each request, complete; present exactly for deprecated versions.
     pub warning: Option<Arc<str>>,
+    /// SHA-256 of the schema's JSON: versions and definitions with equal schemas share one tree.
+    pub schema_hash: [u8; 32],
+    /// Compiled schema of whole objects.
+    pub tree: Arc<Tree>,
     /// Whether `status` is written through its own path.
     pub has_status: bool,
     /// Paths of the scale subresource, where it is enabled.
@@ -108,23 +114,6 @@ pub struct CompileError {
 }
 
 impl Definition {
-    /// Compiles a stored definition.
-    ///
-    /// # Errors
-    /// The first field without which the definition cannot be served.
-    pub fn compile(crd: &Value) -> Result<Definition, CompileError> {
-        Self::compile_after(crd, None)
-    }
-
-    /// As [`Definition::compile`]; schemas that `previous` has compiled already are shared with it.
-    ///
-    /// # Errors
-    /// The first field without which the definition cannot be served.
-    pub fn compile_after(crd: &Value, previous: Option<&Definition>) -> Result<Definition, CompileError> {
-        let _ = (crd, previous);
-        todo!()
-    }
-
     /// Whether requests for the kind are served: its names are accepted, or it is established.
     #[must_use]
     pub fn is_served(&self) -> bool {

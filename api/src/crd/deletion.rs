@@ -1,7 +1,10 @@
-//! The end of a definition: DELETE marks it, its objects are deleted, then it goes. Each step is a function of the stored object
-//! that returns the next one.
+//! The end of a definition: DELETE marks it, its objects are deleted, then it goes. Each step changes the stored object in place.
 
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use super::CLEANUP_FINALIZER;
+use super::condition::{self, Condition, TERMINATING};
+use crate::meta;
 
 /// How far the deletion of a definition's objects has come. Each is a state of the condition `Terminating`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,8 +13,10 @@ pub enum Progress<'a> {
     Pending,
     /// Objects are being deleted.
     InProgress,
-    /// Objects could not be listed or deleted; the text says why.
-    Failed(&'a str),
+    /// Objects could not be listed; the text says why.
+    ListFailed(&'a str),
+    /// Objects could not be deleted; the text says why.
+    DeleteFailed(&'a str),
     /// It is not known whether objects remain; the text says why.
     Unconfirmed(&'a str),
     /// No object remains.
@@ -22,21 +27,78 @@ pub enum Progress<'a> {
     OverlappingBuiltIn,
 }
 
-/// What DELETE makes of a definition that is not terminating yet: finalizer, deletion timestamp `now` (RFC 3339), condition.
+impl Progress<'_> {
+    fn condition(self) -> Condition {
+        let (status, reason, message) = match self {
+            Self::Pending => (
+                true,
+                "InstanceDeletionPending",
+                "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+                    .to_owned(),
+            ),
+            Self::InProgress => {
+                (true, "InstanceDeletionInProgress", "CustomResource deletion is in progress".to_owned())
+            }
+            Self::ListFailed(why) => {
+                (true, "InstanceDeletionFailed", format!("could not list instances: {why}"))
+            }
+            Self::DeleteFailed(why) => {
+                (true, "InstanceDeletionFailed", format!("could not issue all deletes: {why}"))
+            }
+            Self::Unconfirmed(why) => (
+                true,
+                "InstanceDeletionCheck",
+                format!("could not confirm zero CustomResources remaining: {why}"),
+            ),
+            Self::Completed => (false, "InstanceDeletionCompleted", "removed all instances".to_owned()),
+            Self::NeverEstablished => {
+                (false, "NeverEstablished", "resource was never established".to_owned())
+            }
+            Self::OverlappingBuiltIn => (
+                false,
+                "OverlappingBuiltInResource",
+                "instances overlap with built-in resources in storage".to_owned(),
+            ),
+        };
+        Condition { kind: TERMINATING, status, reason, message }
+    }
+}
+
+/// What DELETE makes of a definition: finalizer, deletion timestamp `now` (RFC 3339), condition. A definition that is terminating
+/// already stays as it is, so that its progress is not forgotten.
 pub fn begin(crd: &mut Value, now: &str) {
-    let _ = (crd, now);
-    todo!()
+    if meta::is_being_deleted(crd) {
+        return;
+    }
+    meta::metadata_mut(crd).insert("deletionTimestamp".to_owned(), json!(now));
+    let mut finalizers: Vec<String> = meta::finalizers(crd).map(str::to_owned).collect();
+    if !finalizers.iter().any(|own| own == CLEANUP_FINALIZER) {
+        finalizers.push(CLEANUP_FINALIZER.to_owned());
+    }
+    meta::set_finalizers(crd, finalizers.iter().map(String::as_str));
+    set_progress(crd, Progress::Pending, now);
+}
+
+/// Whether the objects of a definition have to be deleted now: it is marked for deletion and its finalizer is still there.
+#[must_use]
+pub fn needs_cleanup(crd: &Value) -> bool {
+    meta::is_being_deleted(crd) && meta::finalizers(crd).any(|own| own == CLEANUP_FINALIZER)
 }
 
 /// Sets the condition `Terminating`; `now` (RFC 3339) is its transition time if its status changes. Returns whether anything changed.
 pub fn set_progress(crd: &mut Value, progress: Progress<'_>, now: &str) -> bool {
-    let _ = (crd, progress, now);
-    todo!()
+    let Some(members) = crd.as_object_mut() else { return false };
+    let status = members.entry("status").or_insert_with(|| json!({}));
+    let before = status.clone();
+    condition::set(status, &progress.condition(), now);
+    *status != before
 }
 
 /// Sets the condition to the end that `progress` names and takes the finalizer away. The definition may go if no other finalizer
 /// is left.
 pub fn finish(crd: &mut Value, progress: Progress<'_>, now: &str) {
-    let _ = (crd, progress, now);
-    todo!()
+    set_progress(crd, progress, now);
+    let rest: Vec<String> =
+        meta::finalizers(crd).filter(|own| *own != CLEANUP_FINALIZER).map(str::to_owned).collect();
+    meta::set_finalizers(crd, rest.iter().map(String::as_str));
 }

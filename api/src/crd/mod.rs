@@ -4,20 +4,30 @@
 
 #![expect(clippy::todo, reason = "signatures come first")]
 
+mod approval;
 pub mod columns;
+mod compile;
+mod condition;
 pub mod convert;
 pub mod definition;
 pub mod deletion;
 pub mod discovery;
+mod go;
+mod jsonpath;
 pub mod names;
 pub mod openapi;
+pub mod priority;
 pub mod rules;
 pub mod scale;
+mod schema;
 pub mod selectable;
 pub mod strategy;
 pub mod validate;
 
 pub use definition::{CompileError, Conversion, Definition, Names, Version};
+
+#[cfg(test)]
+mod tests;
 
 /// API group of CustomResourceDefinitions.
 pub const GROUP: &str = "apiextensions.k8s.io";

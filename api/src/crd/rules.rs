@@ -1,5 +1,5 @@
-//! CEL rules of schemas (`x-kubernetes-validations`) as far as no CEL is needed: reading them from a schema, and the hook by which
-//! another crate compiles them when a definition is written.
+//! CEL rules of schemas (`x-kubernetes-validations`) as far as no CEL is needed: the parsed rules, and the hook by which another crate
+//! compiles them when a definition is written ([`super::validate::check_rules`]).
 
 use serde_json::Value;
 
@@ -15,26 +15,36 @@ pub struct Rule<'a> {
     pub rule: &'a Value,
     /// The schema node that the rule belongs to: `self` has its type.
     pub schema: &'a Value,
-    /// Path of the innermost list below which items of old and new objects cannot be matched, if there is one above the node.
+    /// Path of the outermost list above the node whose items cannot be matched between old and new objects: below it no rule may use
+    /// `oldSelf`.
     pub uncorrelatable: Option<String>,
 }
 
-/// Rules of one version, for the compiler of rules.
+impl Rule<'_> {
+    /// The rule as errors of the compiler show it: all members, with Go's names.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        super::validate::print_rule(self.rule)
+    }
+}
+
+/// Rules of one schema, for the compiler of rules. A schema that all versions share comes once.
 #[derive(Clone, Debug)]
 pub struct VersionRules<'a> {
-    /// Index into `spec.versions`.
+    /// Index into `spec.versions`; 0 for a shared schema.
     pub version: usize,
     /// Path of the schema, in the form of its errors.
     pub path: String,
     /// The whole schema.
     pub schema: &'a Value,
-    /// The same version's schema of the stored definition: unchanged rule texts compile in the environment of stored ones.
+    /// The same version's schema of the stored definition: rule texts that are in it compile in the environment of stored ones, and
+    /// if it is equal, single rules may be as costly as they are.
     pub old_schema: Option<&'a Value>,
     /// Rules of all nodes, in the order of errors.
     pub rules: Vec<Rule<'a>>,
 }
 
-/// Compiles the rules of a version and appends what is wrong with them. Called once for every version that has rules, at create and at
+/// Compiles the rules of a schema and appends what is wrong with them. Called once for every schema that has rules, at create and at
 /// update, after the checks that need no CEL.
 pub trait RuleCompiler {
     /// Appends one error per rule that does not compile or costs too much.

@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+use super::go;
+use crate::object::text;
+
 /// A selectable field of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectableField {
@@ -12,10 +15,20 @@ pub struct SelectableField {
 }
 
 impl SelectableField {
+    /// Reads an entry of `selectableFields`.
+    pub(super) fn read(field: &Value) -> Self {
+        let path = text(&field["jsonPath"]);
+        let label = path.strip_prefix('.').unwrap_or(path).to_owned();
+        let path = label.split('.').map(str::to_owned).collect();
+        Self { label, path }
+    }
+
     /// The text that selectors compare; empty if the field is missing or null.
     #[must_use]
     pub fn value(&self, object: &Value) -> String {
-        let _ = object;
-        todo!()
+        match go::nested(object, &self.path) {
+            Ok(None | Some(Value::Null)) | Err(_) => String::new(),
+            Ok(Some(value)) => go::plain(value),
+        }
     }
 }

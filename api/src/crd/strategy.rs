@@ -1,36 +1,122 @@
 //! What the system, not the author, decides about a definition: defaults, status, generation and stored versions.
 
-use serde_json::Value;
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::schema;
+use crate::limits::WARNINGS_MAX;
+use crate::meta;
+use crate::object::{list, semantically_equal, text};
+use crate::structural::Format;
+
+/// Port of a conversion webhook's service.
+const WEBHOOK_PORT: u16 = 443;
 
 /// Fills in the defaults of a definition. Idempotent.
 pub fn set_defaults(crd: &mut Value) {
-    let _ = crd;
-    todo!()
+    let Some(members) = crd.as_object_mut() else { return };
+    // An absent spec decodes to an empty one, which has defaults like any other.
+    let spec = members.entry("spec").or_insert_with(|| json!({}));
+    if spec.is_null() {
+        *spec = json!({});
+    }
+    let Some(spec) = spec.as_object_mut() else { return };
+    if let Some(names) = spec.entry("names").or_insert_with(|| json!({})).as_object_mut() {
+        let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+        for (member, value) in [("singular", kind.to_lowercase()), ("listKind", format!("{kind}List"))] {
+            let is_unset = names.get(member).is_none_or(|own| own.is_null() || own == "");
+            if !kind.is_empty() && is_unset {
+                names.insert(member.to_owned(), value.into());
+            }
+        }
+    }
+    let conversion = spec.entry("conversion").or_insert(Value::Null);
+    if conversion.is_null() {
+        *conversion = json!({"strategy": "None"});
+    }
+    let service = conversion.pointer_mut("/webhook/clientConfig/service").and_then(Value::as_object_mut);
+    if let Some(service) = service
+        && service.get("port").is_none_or(Value::is_null)
+    {
+        service.insert("port".to_owned(), WEBHOOK_PORT.into());
+    }
 }
 
 /// Prepares a definition for its creation: no conditions, empty accepted names, generation 1, the storage version stored.
 pub fn prepare_create(crd: &mut Value) {
-    let _ = crd;
-    todo!()
+    if !crd.is_object() {
+        return;
+    }
+    crd["status"] =
+        json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": null});
+    store_version(crd);
+    meta::set_generation(crd, 1);
 }
 
 /// Prepares a successor written through the object's own path: the status is the old one, the generation follows the spec, the storage
 /// version is among the stored ones.
 pub fn prepare_update(new: &mut Value, old: &Value) {
-    let _ = (new, old);
-    todo!()
+    if !new.is_object() {
+        return;
+    }
+    new["status"] = old["status"].clone();
+    store_version(new);
+    let moved = !semantically_equal(&new["spec"], &old["spec"]);
+    meta::set_generation(new, meta::generation(old).saturating_add(i64::from(moved)));
 }
 
-/// Prepares a successor written through `/status`: the spec is the old one, and so is metadata but labels, annotations, finalizers,
-/// owner references and managed fields.
+/// Prepares a successor written through `/status`: the spec and the generation are the old ones.
 pub fn prepare_status_update(new: &mut Value, old: &Value) {
-    let _ = (new, old);
-    todo!()
+    if new.is_object() {
+        new["spec"] = old["spec"].clone();
+        meta::set_generation(new, meta::generation(old));
+    }
+}
+
+/// Adds the storage version to `status.storedVersions` if it is missing there.
+fn store_version(crd: &mut Value) {
+    let versions = list(&crd["spec"]["versions"]);
+    let Some(storage) = versions.iter().find(|version| version["storage"] == true) else { return };
+    let name = storage["name"].clone();
+    if list(&crd["status"]["storedVersions"]).contains(&name) {
+        return;
+    }
+    let mut stored = list(&crd["status"]["storedVersions"]).to_vec();
+    stored.push(name);
+    if !crd["status"].is_object() {
+        crd["status"] = json!({});
+    }
+    crd["status"]["storedVersions"] = stored.into();
 }
 
 /// Warnings for the author: formats that no type knows. On update only those that `old` did not have.
 #[must_use]
 pub fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
-    let _ = (new, old);
-    todo!()
+    let known: BTreeSet<String> = old.map(unknown_formats).unwrap_or_default().into_iter().collect();
+    let fresh = unknown_formats(new).into_iter().filter(|format| !known.contains(format));
+    fresh.map(|format| format!("unrecognized format {}", json!(format))).take(WARNINGS_MAX).collect()
+}
+
+/// Formats in all schemas that mean nothing, in order. A schema that all versions share is looked at once.
+fn unknown_formats(crd: &Value) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut seen: Vec<&Value> = Vec::new();
+    let versions = list(&crd["spec"]["versions"]);
+    let is_shared = versions.iter().all(|version| version["schema"] == versions[0]["schema"]);
+    for version in versions {
+        let root = &version["schema"]["openAPIV3Schema"];
+        if is_shared && !seen.is_empty() {
+            break;
+        }
+        seen.push(root);
+        schema::visit(root, &mut |node| {
+            let format = text(&node["format"]);
+            if !format.is_empty() && Format::parse(format).is_none() {
+                out.push(format.to_owned());
+            }
+            true
+        });
+    }
+    out
 }

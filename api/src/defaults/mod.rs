@@ -61,6 +61,7 @@ pub fn apply(resource: &Resource, object: &mut Value) {
             }
         }
         ("admissionregistration.k8s.io", kind) => admission::apply(kind, object),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => crate::crd::strategy::set_defaults(object),
         _ => {}
     }
 }

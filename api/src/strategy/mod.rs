@@ -51,6 +51,7 @@ pub fn prepare_create(resource: &Resource, object: &mut Value) {
         }
         ("batch", "Job") => job::prepare_create(object),
         ("apps", "DaemonSet") => daemon_set::prepare_create(object),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => crate::crd::strategy::prepare_create(object),
         ("apiregistration.k8s.io", "APIService") => api_service::prepare_create(object),
         ("resource.k8s.io", "ResourceSlice") => devices::date_taints(object),
         _ => {}
@@ -85,6 +86,9 @@ pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, o
             ("", "Namespace") => namespace::prepare_update(new, old),
             ("certificates.k8s.io", "CertificateSigningRequest") => copy(new, old, "spec"),
             ("apps", "DaemonSet") => daemon_set::prepare_update(new, old),
+            ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+                crate::crd::strategy::prepare_update(new, old);
+            }
             ("apiregistration.k8s.io", "APIService") => api_service::prepare_update(new, old),
             ("resource.k8s.io", "ResourceSlice") => devices::keep_dates(new, old),
             _ => {}

@@ -142,8 +142,14 @@ fn second_controller(errors: &mut ErrorList, path: &Path<'_>, object: &Value, (f
 fn domains(resource: &Resource, object: &Value, errors: &mut ErrorList) {
     let free = matches!(
         (resource.group, resource.kind),
-        ("admissionregistration.k8s.io" | "apiregistration.k8s.io" | "coordination.k8s.io" | "policy", _)
-            | (_, "Event")
+        (
+            "admissionregistration.k8s.io"
+                | "apiextensions.k8s.io"
+                | "apiregistration.k8s.io"
+                | "coordination.k8s.io"
+                | "policy",
+            _
+        ) | (_, "Event")
     );
     let path = METADATA.child("finalizers");
     for (i, finalizer) in meta::finalizers(object).enumerate().filter(|_| !free) {

@@ -32,6 +32,7 @@ use serde_json::Value;
 use crate::field::{ErrorList, FieldError, FieldErrorKind};
 use crate::kind::Resource;
 
+pub(crate) use groups::webhook_target;
 pub use warning::warnings;
 
 /// Everything wrong with a new object: its metadata, then its content. A name has been generated before where one was asked for.

@@ -1,29 +1,155 @@
 //! Whether a definition may be stored. Paths are those of Kubernetes' internal type: what is equal in all versions is reported at the
 //! top, so a definition of one version has `spec.validation`, `spec.subresources`, `spec.additionalPrinterColumns` and
-//! `spec.selectableFields`. Metadata as such is checked by `crate::validate`.
+//! `spec.selectableFields`. Metadata but the name is checked by `crate::validate`. CEL rules are read here and compiled elsewhere
+//! ([`check_rules`]).
 
-use serde_json::Value;
+mod bundle;
+mod conversion;
+mod defaults;
+mod field_path;
+mod internal;
+mod list_types;
+mod names;
+mod openapi;
+mod options;
+mod print;
+mod rule;
+mod schema;
+mod spec;
+mod structural;
+mod structural_nested;
+mod version;
 
-use super::rules::RuleCompiler;
-use crate::field::ErrorList;
+use serde_json::{Value, json};
 
-/// Everything wrong with a new definition, after defaults and `strategy::prepare_create`.
+use super::approval::{self, Approval};
+use super::rules::{RuleCompiler, VersionRules};
+use crate::field::{ErrorList, Path};
+use crate::meta;
+use crate::object::{list, text};
+use internal::Internal;
+use options::Options;
+
+pub(super) use bundle::is_certificate_bundle;
+pub(super) use print::rule as print_rule;
+
+/// Fields of one version that selectors may know; upstream's bound.
+pub const SELECTABLE_FIELDS_MAX: usize = 8;
+
+/// Everything wrong with a new definition but its metadata, after defaults and `strategy::prepare_create`.
 #[must_use]
-pub fn create(crd: &Value, rules: &dyn RuleCompiler) -> ErrorList {
-    let _ = (crd, rules);
-    todo!()
+pub fn create(crd: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let name = meta::name(crd);
+    let wanted = format!("{}.{}", text(&crd["spec"]["names"]["plural"]), text(&crd["spec"]["group"]));
+    if name != wanted {
+        let path = Path::new("metadata");
+        errors.invalid(&path.child("name"), name, "must be spec.names.plural+\".\"+spec.group");
+    }
+    spec::check(&mut errors, &Internal::of(crd), &Options::for_create());
+    status(&mut errors, crd);
+    stored_versions(&mut errors, crd);
+    approval(&mut errors, crd, None);
+    preserve_unknown_fields(&mut errors, crd, None);
+    errors
 }
 
-/// Everything wrong with a definition as the successor of a stored one.
+/// Everything wrong with a definition, but its metadata, as the successor of a stored one.
 #[must_use]
-pub fn update(new: &Value, old: &Value, rules: &dyn RuleCompiler) -> ErrorList {
-    let _ = (new, old, rules);
-    todo!()
+pub fn update(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let options = Options::for_update(new, old);
+    spec::check(&mut errors, &Internal::of(new), &options);
+    spec::change(&mut errors, new, old);
+    status(&mut errors, new);
+    stored_versions(&mut errors, new);
+    approval(&mut errors, new, Some(old));
+    preserve_unknown_fields(&mut errors, new, Some(old));
+    errors
 }
 
-/// Everything wrong with a successor written through `/status`.
+/// Everything wrong with a successor, but its metadata, written through `/status`.
 #[must_use]
-pub fn update_status(new: &Value, old: &Value) -> ErrorList {
-    let _ = (new, old);
-    todo!()
+pub fn update_status(new: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    status(&mut errors, new);
+    errors
+}
+
+/// What the compiler finds wrong with the CEL rules of a definition; `old` is the stored one at an update. To be called beside
+/// [`create`] and [`update`]. Rules of a schema that has other errors are not compiled, since its types may be none.
+#[must_use]
+pub fn check_rules(new: &Value, old: Option<&Value>, compiler: &dyn RuleCompiler) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let internal = Internal::of(new);
+    let options = old.map_or_else(Options::for_create, |old| Options::for_update(new, old));
+    for rules in rule::of_definition(&internal, &options, old) {
+        let rules: VersionRules<'_> = rules;
+        compiler.check(&rules, &mut errors);
+    }
+    errors
+}
+
+fn status(errors: &mut ErrorList, crd: &Value) {
+    let path = Path::new("status.acceptedNames");
+    names::grammar(errors, &path, &crd["status"]["acceptedNames"]);
+}
+
+fn stored_versions(errors: &mut ErrorList, crd: &Value) {
+    let path = Path::new("status.storedVersions");
+    let stored = &crd["status"]["storedVersions"];
+    let names = list(stored);
+    if names.is_empty() {
+        return errors.invalid(&path, stored, "must have at least one stored version");
+    }
+    let versions = list(&crd["spec"]["versions"]);
+    for version in versions.iter().filter(|version| version["storage"] == true) {
+        if !names.contains(&version["name"]) {
+            errors.invalid(
+                &path,
+                stored,
+                format!("must have the storage version {}", text(&version["name"])),
+            );
+        }
+    }
+    for (i, name) in names.iter().enumerate() {
+        // A name that is there twice is reported at its last place.
+        let is_last = !names[i + 1..].contains(name);
+        if is_last && !versions.iter().any(|version| version["name"] == *name) {
+            let own = text(name);
+            let detail = format!(
+                "missing from spec.versions; {own} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {own} and removes {own} from status.storedVersions"
+            );
+            errors.invalid(&path.index(i), name, detail);
+        }
+    }
+}
+
+/// An approval that did not change is not judged again.
+fn approval(errors: &mut ErrorList, crd: &Value, old: Option<&Value>) {
+    if !approval::is_protected(text(&crd["spec"]["group"])) {
+        return;
+    }
+    let (own, detail) = approval::of(crd);
+    if old.is_some_and(|old| approval::of(old).0 == own) {
+        return;
+    }
+    let path = Path::new("metadata.annotations");
+    let path = path.key(approval::ANNOTATION);
+    match own {
+        Approval::Missing => errors.required(&path, detail),
+        Approval::Invalid => {
+            let value = meta::annotation(crd, approval::ANNOTATION).unwrap_or_default();
+            errors.invalid(&path, value, detail);
+        }
+        Approval::Bypassed | Approval::Approved => {}
+    }
+}
+
+fn preserve_unknown_fields(errors: &mut ErrorList, crd: &Value, old: Option<&Value>) {
+    let keeps = |crd: &Value| crd["spec"]["preserveUnknownFields"] == true;
+    if keeps(crd) && !old.is_some_and(keeps) {
+        let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        errors.invalid(&Path::new("spec.preserveUnknownFields"), &json!(true), detail);
+    }
 }

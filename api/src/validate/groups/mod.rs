@@ -26,13 +26,20 @@ mod tests;
 use serde_json::Value;
 
 use crate::convert;
+use crate::crd;
 use crate::field::ErrorList;
 use crate::kind::{self, Resource};
+
+pub(crate) use admission::client as webhook_target;
 
 /// What must hold of an object; `old` is what it succeeds, if anything, whose faults may stay.
 pub(super) fn content(resource: &Resource, object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     match (resource.group, resource.kind) {
         ("admissionregistration.k8s.io", kind) => admission::content(kind, object, old, errors),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => errors.extend(match old {
+            None => crd::validate::create(object),
+            Some(old) => crd::validate::update(object, old),
+        }),
         ("apiregistration.k8s.io", "APIService") => registration::content(object, errors),
         ("authentication.k8s.io" | "authorization.k8s.io", kind) => reviews::content(kind, object, errors),
         ("autoscaling", "HorizontalPodAutoscaler") => autoscaler(object, old, errors),
@@ -137,6 +144,9 @@ pub(super) fn subresource(
         (_, _, path) if path != "status" => {}
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy", _) => {
             admission::policy_status(new, errors);
+        }
+        ("apiextensions.k8s.io", "CustomResourceDefinition", _) => {
+            errors.extend(crd::validate::update_status(new));
         }
         ("apiregistration.k8s.io", "APIService", _) => registration::status(new, errors),
         ("autoscaling", "HorizontalPodAutoscaler", _) => autoscaling::status(new, errors),

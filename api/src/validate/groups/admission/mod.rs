@@ -16,6 +16,8 @@ use crate::name;
 use crate::object::{list, text};
 use crate::validate::check::{each, grammar};
 
+pub(crate) use webhook::client;
+
 pub(super) fn content(kind: &str, object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     match kind {
         "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {

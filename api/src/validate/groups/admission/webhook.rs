@@ -103,7 +103,8 @@ fn versions(errors: &mut ErrorList, path: &Path<'_>, hook: &Value, demands: &Dem
     }
 }
 
-fn client(errors: &mut ErrorList, path: &Path<'_>, client: &Value) {
+/// Where a webhook is: a URL or a service, exactly one.
+pub(crate) fn client(errors: &mut ErrorList, path: &Path<'_>, client: &Value) {
     match (client["url"].is_null(), client["service"].is_null()) {
         (true, true) | (false, false) => errors.required(path, "exactly one of url or service is required"),
         (false, true) => address(errors, &path.child("url"), text(&client["url"])),

@@ -1,0 +1,200 @@
+//! From the JSON of a definition to a [`Definition`]. Values of the wrong type count as absent: stored definitions were validated.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::condition;
+use super::definition::{CompileError, Conversion, Definition, Names, Version};
+use super::scale::ScalePaths;
+use super::selectable::SelectableField;
+use super::{columns, priority};
+use crate::meta;
+use crate::object::{list, text};
+use crate::structural::Tree;
+
+impl Definition {
+    /// Compiles a stored definition.
+    ///
+    /// # Errors
+    /// The first field without which the definition cannot be served.
+    pub fn compile(crd: &Value) -> Result<Definition, CompileError> {
+        Self::compile_after(crd, None)
+    }
+
+    /// As [`Definition::compile`]; schemas that `previous` has compiled already are shared with it.
+    ///
+    /// # Errors
+    /// The first field without which the definition cannot be served.
+    pub fn compile_after(crd: &Value, previous: Option<&Definition>) -> Result<Definition, CompileError> {
+        let spec = &crd["spec"];
+        for (field, value) in [
+            ("metadata.name", meta::name(crd)),
+            ("spec.group", text(&spec["group"])),
+            ("spec.names.plural", text(&spec["names"]["plural"])),
+            ("spec.names.kind", text(&spec["names"]["kind"])),
+        ] {
+            if value.is_empty() {
+                return Err(missing(field));
+            }
+        }
+        let versions = versions(spec, previous)?;
+        let storage = versions.iter().position(|version| version.storage);
+        let storage = storage.ok_or_else(|| missing("spec.versions[*].storage"))?;
+        Ok(Definition {
+            name: meta::name(crd).into(),
+            uid: meta::uid(crd).into(),
+            group: text(&spec["group"]).into(),
+            names: Names::of(&spec["names"]),
+            accepted: Names::of(&crd["status"]["acceptedNames"]),
+            namespaced: spec["scope"] == "Namespaced",
+            spec_hash: spec_hash(spec, &versions, storage),
+            versions,
+            storage,
+            conversion: conversion(&spec["conversion"]),
+            names_accepted: condition::is_true(crd, condition::NAMES_ACCEPTED),
+            established: condition::is_true(crd, condition::ESTABLISHED),
+            terminating: meta::is_being_deleted(crd) || condition::is_true(crd, condition::TERMINATING),
+            stored_versions: texts(&crd["status"]["storedVersions"]),
+        })
+    }
+}
+
+impl Names {
+    /// Reads `spec.names` or `status.acceptedNames`.
+    #[must_use]
+    pub fn of(names: &Value) -> Names {
+        Names {
+            plural: text(&names["plural"]).into(),
+            singular: text(&names["singular"]).into(),
+            kind: text(&names["kind"]).into(),
+            list_kind: text(&names["listKind"]).into(),
+            short_names: texts(&names["shortNames"]),
+            categories: texts(&names["categories"]),
+        }
+    }
+
+    /// The names in the form of `status.acceptedNames`, where plural and kind are there even if empty.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut out = json!({"plural": &*self.plural, "kind": &*self.kind});
+        for (member, name) in [("singular", &self.singular), ("listKind", &self.list_kind)] {
+            if !name.is_empty() {
+                out[member] = json!(&**name);
+            }
+        }
+        for (member, names) in [("shortNames", &self.short_names), ("categories", &self.categories)] {
+            if !names.is_empty() {
+                out[member] = names.iter().map(|name| Value::from(&**name)).collect();
+            }
+        }
+        out
+    }
+}
+
+fn missing(field: &str) -> CompileError {
+    CompileError { field: field.to_owned(), problem: "is missing".to_owned() }
+}
+
+fn texts(value: &Value) -> Vec<Arc<str>> {
+    list(value).iter().filter_map(Value::as_str).map(Arc::from).collect()
+}
+
+/// All versions, compiled, by priority.
+fn versions(spec: &Value, previous: Option<&Definition>) -> Result<Vec<Version>, CompileError> {
+    let mut out: Vec<Version> = Vec::new();
+    for (i, version) in list(&spec["versions"]).iter().enumerate() {
+        let known = previous.into_iter().flat_map(|previous| &previous.versions).chain(&out);
+        let version = one_version(spec, version, known)
+            .map_err(|problem| CompileError { field: format!("spec.versions[{i}].schema"), problem })?;
+        out.push(version);
+    }
+    out.sort_by(|a, b| priority::compare(&a.name, &b.name));
+    Ok(out)
+}
+
+fn one_version<'a>(
+    spec: &Value,
+    version: &Value,
+    known: impl Iterator<Item = &'a Version>,
+) -> Result<Version, String> {
+    let schema = schema_of(spec, version);
+    let schema_hash = hash(&schema);
+    let tree = match known.into_iter().find(|known| known.schema_hash == schema_hash) {
+        Some(known) => Arc::clone(&known.tree),
+        None => Arc::new(Tree::compile(&schema).map_err(|error| error.to_string())?),
+    };
+    let subresources = &version["subresources"];
+    Ok(Version {
+        name: text(&version["name"]).into(),
+        served: version["served"] == true,
+        storage: version["storage"] == true,
+        deprecated: version["deprecated"] == true,
+        warning: (version["deprecated"] == true).then(|| warning(spec, version).into()),
+        schema_hash,
+        tree,
+        has_status: subresources["status"].is_object(),
+        scale: subresources["scale"].is_object().then(|| Arc::new(ScalePaths::read(&subresources["scale"]))),
+        columns: columns::of_version(version),
+        selectable: list(&version["selectableFields"]).iter().map(SelectableField::read).collect(),
+    })
+}
+
+/// The schema of a version. Definitions from before schemas were required may have none: then all fields are pruned, or kept if the
+/// definition says so.
+fn schema_of(spec: &Value, version: &Value) -> Value {
+    let keeps = spec["preserveUnknownFields"] == true;
+    match &version["schema"]["openAPIV3Schema"] {
+        schema if !schema.is_object() && keeps => json!({"type": "object", PRESERVE: true}),
+        schema if !schema.is_object() => json!({"type": "object"}),
+        schema if keeps => {
+            let mut schema = schema.clone();
+            schema[PRESERVE] = json!(true);
+            schema
+        }
+        schema => schema.clone(),
+    }
+}
+
+const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+
+/// Text of the `Warning` header of requests in a deprecated version.
+fn warning(spec: &Value, version: &Value) -> String {
+    if let Some(own) = version["deprecationWarning"].as_str() {
+        return own.to_owned();
+    }
+    let (group, kind, name) = (text(&spec["group"]), text(&spec["names"]["kind"]), text(&version["name"]));
+    let others = list(&spec["versions"]).iter();
+    let mut better: Vec<&str> = others
+        .filter(|other| other["served"] == true && other["deprecated"] != true)
+        .map(|other| text(&other["name"]))
+        .filter(|other| priority::compare(other, name).is_lt())
+        .collect();
+    better.sort_by(|a, b| priority::compare(a, b));
+    let use_instead = better.first().map_or_else(String::new, |best| format!("; use {group}/{best} {kind}"));
+    format!("{group}/{name} {kind} is deprecated{use_instead}")
+}
+
+fn conversion(conversion: &Value) -> Conversion {
+    if conversion["strategy"] != "Webhook" {
+        return Conversion::None;
+    }
+    let webhook = &conversion["webhook"];
+    let versions = list(&webhook["conversionReviewVersions"]).iter().filter_map(Value::as_str);
+    let known = versions.into_iter().find(|version| matches!(*version, "v1" | "v1beta1"));
+    Conversion::Webhook {
+        client_config: webhook["clientConfig"].clone(),
+        review_version: known.unwrap_or("v1").into(),
+    }
+}
+
+fn hash(value: &Value) -> [u8; 32] {
+    Sha256::digest(value.to_string()).into()
+}
+
+fn spec_hash(spec: &Value, versions: &[Version], storage: usize) -> [u8; 32] {
+    let of_versions: Vec<Value> =
+        versions.iter().map(|version| json!([&*version.name, version.schema_hash])).collect();
+    hash(&json!([spec["scope"], versions[storage].name.to_string(), spec["conversion"], of_versions]))
+}

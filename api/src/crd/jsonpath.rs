@@ -1,0 +1,367 @@
+//! JSONPath as printer columns use it: members, indexes, slices, wildcards, recursive descent, unions and simple filters.
+
+use serde_json::Value;
+
+/// Values that one expression may select; the rest is not looked at. Columns show the first one.
+const SELECTED_MAX: usize = 10_000;
+/// Steps of one expression.
+const STEPS_MAX: usize = 1_000;
+
+/// A compiled expression.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct JsonPath {
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    /// `.name`, `['name']`
+    Member(String),
+    /// `.*`, `[*]`
+    Wildcard,
+    /// `..`: the value and all below it.
+    Descend,
+    /// `[start:end:step]`; `[n]` is the slice from n to n + 1.
+    Slice(Slice),
+    /// `['a','b']`, `[0,2]`
+    Union(Vec<Step>),
+    /// `[?(@.a == "x")]`
+    Filter(Filter),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Slice {
+    start: i64,
+    end: Option<i64>,
+    step: i64,
+    /// One index, which must be inside the list.
+    single: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Filter {
+    left: Operand,
+    comparison: Option<(Comparison, Operand)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Operand {
+    Path(Vec<Step>),
+    Literal(Value),
+}
+
+impl JsonPath {
+    /// Reads an expression such as `.status.conditions[?(@.type=="Ready")].status`. `None` if it is none.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        Some(Self { steps: steps(text)? })
+    }
+
+    /// The first value that the expression selects.
+    pub(super) fn first<'v>(&self, object: &'v Value) -> Option<&'v Value> {
+        select(&self.steps, object).into_iter().next()
+    }
+}
+
+fn steps(text: &str) -> Option<Vec<Step>> {
+    let mut out = Vec::new();
+    let mut rest = text.trim().trim_start_matches(['$', '@']);
+    while !rest.is_empty() {
+        if out.len() >= STEPS_MAX {
+            return None;
+        }
+        if let Some(after) = rest.strip_prefix("..") {
+            out.push(Step::Descend);
+            // A name follows without a dot of its own; a bracket is a step as any other.
+            rest = if after.starts_with('[') || after.is_empty() { after } else { member(after, &mut out)? };
+        } else if let Some(after) = rest.strip_prefix('.') {
+            rest = if after.is_empty() || after.starts_with('[') { after } else { member(after, &mut out)? };
+        } else if let Some(after) = rest.strip_prefix('[') {
+            let end = closing(after)?;
+            out.push(bracket(after[..end].trim())?);
+            rest = &after[end + 1..];
+        } else if out.is_empty() {
+            rest = member(rest, &mut out)?;
+        } else {
+            return None;
+        }
+    }
+    Some(out)
+}
+
+/// Reads a name or `*`; a backslash takes the next character as it is.
+fn member<'t>(text: &'t str, out: &mut Vec<Step>) -> Option<&'t str> {
+    if let Some(rest) = text.strip_prefix('*') {
+        out.push(Step::Wildcard);
+        return Some(rest);
+    }
+    let mut name = String::new();
+    let mut letters = text.char_indices();
+    let mut end = text.len();
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '\\' => name.push(letters.next()?.1),
+            '.' | '[' => {
+                end = at;
+                break;
+            }
+            ']' | ' ' | '(' | ')' | '{' | '}' | '\'' | '"' => return None,
+            letter => name.push(letter),
+        }
+    }
+    if name.is_empty() {
+        return None;
+    }
+    out.push(Step::Member(name));
+    Some(&text[end..])
+}
+
+/// The place of the bracket that closes the one before `text`; brackets in quotes do not count.
+fn closing(text: &str) -> Option<usize> {
+    let (mut depth, mut quote) = (0_usize, None);
+    for (at, letter) in text.char_indices() {
+        match (quote, letter) {
+            (Some(open), letter) if open == letter => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(letter),
+            (None, '[') => depth += 1,
+            (None, ']') if depth == 0 => return Some(at),
+            (None, ']') => depth -= 1,
+            (None, _) => {}
+        }
+    }
+    None
+}
+
+fn bracket(inner: &str) -> Option<Step> {
+    if inner == "*" {
+        return Some(Step::Wildcard);
+    }
+    if let Some(condition) = inner.strip_prefix("?(").and_then(|rest| rest.strip_suffix(')')) {
+        return filter(condition.trim()).map(Step::Filter);
+    }
+    if let Some(name) = quoted(inner) {
+        return Some(Step::Member(name));
+    }
+    if let Some(slice) = slice(inner) {
+        return Some(Step::Slice(slice));
+    }
+    let parts: Vec<&str> = inner.split(',').map(str::trim).collect();
+    if parts.len() < 2 {
+        return None;
+    }
+    let parts =
+        parts.into_iter().map(|part| quoted(part).map(Step::Member).or_else(|| slice(part).map(Step::Slice)));
+    parts.collect::<Option<Vec<_>>>().map(Step::Union)
+}
+
+fn quoted(text: &str) -> Option<String> {
+    let inner =
+        |quote: char| text.strip_prefix(quote)?.strip_suffix(quote).filter(|own| !own.contains(quote));
+    inner('\'').or_else(|| inner('"')).map(str::to_owned)
+}
+
+fn slice(text: &str) -> Option<Slice> {
+    let parts: Vec<&str> = text.split(':').map(str::trim).collect();
+    let number = |at: usize| match parts.get(at) {
+        None | Some(&"") => Some(None),
+        Some(part) => part.parse::<i64>().ok().map(Some),
+    };
+    let (start, end, step) = (number(0)?, number(1)?, number(2)?);
+    match parts.len() {
+        1 => Some(Slice { start: start?, end: start?.checked_add(1), step: 1, single: true }),
+        2 | 3 => Some(Slice { start: start.unwrap_or(0), end, step: step.unwrap_or(1), single: false }),
+        _ => None,
+    }
+}
+
+fn filter(text: &str) -> Option<Filter> {
+    const SIGNS: [(&str, Comparison); 6] = [
+        ("==", Comparison::Equal),
+        ("!=", Comparison::NotEqual),
+        ("<=", Comparison::LessOrEqual),
+        (">=", Comparison::GreaterOrEqual),
+        ("<", Comparison::Less),
+        (">", Comparison::Greater),
+    ];
+    let at = text.find(['=', '!', '<', '>']);
+    let Some(at) = at else { return Some(Filter { left: operand(text)?, comparison: None }) };
+    let (left, rest) = text.split_at(at);
+    let (sign, comparison) = SIGNS.into_iter().find(|(sign, _)| rest.starts_with(sign))?;
+    let right = operand(rest[sign.len()..].trim())?;
+    Some(Filter { left: operand(left.trim())?, comparison: Some((comparison, right)) })
+}
+
+fn operand(text: &str) -> Option<Operand> {
+    if text.starts_with(['@', '$']) {
+        return steps(text).map(Operand::Path);
+    }
+    let literal = quoted(text).map(Value::from);
+    literal.or_else(|| serde_json::from_str::<Value>(text).ok()).map(Operand::Literal)
+}
+
+fn select<'v>(steps: &[Step], object: &'v Value) -> Vec<&'v Value> {
+    let mut selected = vec![object];
+    for step in steps {
+        let mut next = Vec::new();
+        for value in selected {
+            if next.len() >= SELECTED_MAX {
+                break;
+            }
+            apply(step, value, &mut next);
+        }
+        next.truncate(SELECTED_MAX);
+        selected = next;
+    }
+    selected
+}
+
+fn apply<'v>(step: &Step, value: &'v Value, out: &mut Vec<&'v Value>) {
+    match step {
+        Step::Member(name) => out.extend(value.as_object().and_then(|members| members.get(name))),
+        Step::Wildcard => out.extend(children(value)),
+        Step::Descend => descend(value, out),
+        Step::Slice(slice) => out.extend(value.as_array().into_iter().flat_map(|items| slice.of(items))),
+        Step::Union(steps) => steps.iter().for_each(|step| apply(step, value, out)),
+        Step::Filter(filter) => {
+            let items = value.as_array().into_iter().flatten();
+            out.extend(items.filter(|item| filter.accepts(item)));
+        }
+    }
+}
+
+/// Items in order, members by name.
+fn children(value: &Value) -> Vec<&Value> {
+    match value {
+        Value::Array(items) => items.iter().collect(),
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by_key(|(name, _)| *name);
+            members.into_iter().map(|(_, member)| member).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn descend<'v>(value: &'v Value, out: &mut Vec<&'v Value>) {
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        if out.len() >= SELECTED_MAX {
+            return;
+        }
+        out.push(value);
+        open.extend(children(value).into_iter().rev());
+    }
+}
+
+impl Slice {
+    fn of<'v>(&self, items: &'v [Value]) -> Vec<&'v Value> {
+        let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
+        let absolute = |at: i64| if at < 0 { at.saturating_add(length) } else { at };
+        let start = absolute(self.start);
+        if self.single {
+            let item = usize::try_from(start).ok().and_then(|at| items.get(at));
+            return item.into_iter().collect();
+        }
+        let end = self.end.map_or(length, absolute).min(length);
+        let (Ok(start), Ok(end), Ok(step)) =
+            (usize::try_from(start.max(0)), usize::try_from(end.max(0)), usize::try_from(self.step))
+        else {
+            return Vec::new();
+        };
+        if step == 0 || start >= end {
+            return Vec::new();
+        }
+        items[start..end].iter().step_by(step).collect()
+    }
+}
+
+impl Filter {
+    fn accepts(&self, item: &Value) -> bool {
+        let left = self.left.values(item);
+        let Some((comparison, right)) = &self.comparison else { return !left.is_empty() };
+        let right = right.values(item);
+        match (left.as_slice(), right.as_slice()) {
+            ([left], [right]) => comparison.holds(left, right),
+            _ => false,
+        }
+    }
+}
+
+impl Operand {
+    fn values<'v>(&'v self, item: &'v Value) -> Vec<&'v Value> {
+        match self {
+            Operand::Path(steps) => select(steps, item),
+            Operand::Literal(value) => vec![value],
+        }
+    }
+}
+
+impl Comparison {
+    fn holds(self, left: &Value, right: &Value) -> bool {
+        let order = match (left, right) {
+            (Value::Number(a), Value::Number(b)) => {
+                a.as_f64().zip(b.as_f64()).and_then(|(a, b)| a.partial_cmp(&b))
+            }
+            (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
+            (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
+            _ => None,
+        };
+        match (self, order) {
+            (Comparison::Equal, order) => order.is_some_and(|order| order.is_eq()),
+            (Comparison::NotEqual, order) => order.is_none_or(|order| order.is_ne()),
+            (Comparison::Less, Some(order)) => order.is_lt(),
+            (Comparison::LessOrEqual, Some(order)) => order.is_le(),
+            (Comparison::Greater, Some(order)) => order.is_gt(),
+            (Comparison::GreaterOrEqual, Some(order)) => order.is_ge(),
+            (_, None) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn expressions_select_the_first_value() {
+        let object = json!({"a": {"b": [1, 2, 3], "x.y": "dot"}, "list": [
+            {"type": "Ready", "status": "True", "n": 1}, {"type": "Other", "status": "False", "n": 5}]});
+        let cases = [
+            (".a.b[0]", Some(json!(1))),
+            (".a.b[-1]", Some(json!(3))),
+            (".a.b[7]", None),
+            (".a.b[1:]", Some(json!(2))),
+            (".a.b[*]", Some(json!(1))),
+            (".a.b", Some(json!([1, 2, 3]))),
+            (".a['x.y']", Some(json!("dot"))),
+            (".a.x\\.y", Some(json!("dot"))),
+            (".list[?(@.type==\"Ready\")].status", Some(json!("True"))),
+            (".list[?(@.type=='Other')].status", Some(json!("False"))),
+            (".list[?(@.n > 3)].type", Some(json!("Other"))),
+            (".list[?(@.missing)].type", None),
+            ("..status", Some(json!("True"))),
+            (".a.b[2,0]", Some(json!(3))),
+            (".*", Some(object["a"].clone())),
+            (".nothing.at.all", None),
+            (".", Some(object.clone())),
+        ];
+        for (text, expected) in cases {
+            let path = JsonPath::parse(text).unwrap_or_else(|| panic!("{text} is an expression"));
+            assert_eq!(path.first(&object), expected.as_ref(), "{text}");
+        }
+        for text in [".a[", ".a[?(", ".a b", ".a[x]", ".a]", ".a[1:2:3:4]"] {
+            assert_eq!(JsonPath::parse(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Walks over the JSON of schemas as they are written, legal or not.
+
+use serde_json::{Map, Value};
+
+use crate::object::list;
+
+/// Calls `look` for a schema and every schema inside it, until it returns false. Returns whether it never did.
+pub(super) fn visit<'s>(schema: &'s Value, look: &mut impl FnMut(&'s Value) -> bool) -> bool {
+    let mut open = vec![schema];
+    while let Some(schema) = open.pop() {
+        if !schema.is_object() {
+            continue;
+        }
+        if !look(schema) {
+            return false;
+        }
+        let start = open.len();
+        open.extend(children(schema));
+        // The stack takes the last first; children come in the order of the schema.
+        open[start..].reverse();
+    }
+    true
+}
+
+/// Whether a schema, or one inside it, satisfies a test.
+pub(super) fn any(schema: &Value, mut test: impl FnMut(&Value) -> bool) -> bool {
+    !visit(schema, &mut |node| !test(node))
+}
+
+fn children(schema: &Value) -> Vec<&Value> {
+    let mut out = Vec::new();
+    for member in ["items", "not", "additionalProperties", "additionalItems"] {
+        match &schema[member] {
+            Value::Array(items) => out.extend(items),
+            other => out.push(other),
+        }
+    }
+    for member in ["allOf", "anyOf", "oneOf"] {
+        out.extend(list(&schema[member]));
+    }
+    for member in ["properties", "patternProperties", "definitions", "dependencies"] {
+        out.extend(members(&schema[member]).into_iter().map(|(_, value)| value));
+    }
+    out
+}
+
+/// The members of an object, sorted by name; none if it is no object.
+pub(super) fn members(value: &Value) -> Vec<(&str, &Value)> {
+    let members = value.as_object().map(Map::iter).into_iter().flatten();
+    let mut members: Vec<(&str, &Value)> = members.map(|(name, value)| (name.as_str(), value)).collect();
+    members.sort_by_key(|(name, _)| *name);
+    members
+}

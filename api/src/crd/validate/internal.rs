@@ -1,0 +1,105 @@
+//! The view of a definition that errors talk about: what all versions have in common is a member of the spec, not of the versions.
+
+use serde_json::Value;
+
+use crate::object::list;
+
+/// A definition in Kubernetes' internal form. Members are moved to the top all or none, each by itself.
+pub(super) struct Internal<'a> {
+    pub(super) spec: &'a Value,
+    pub(super) versions: Vec<InternalVersion<'a>>,
+    /// `spec.validation`: the `schema` of all versions, if it is the same.
+    pub(super) validation: Option<&'a Value>,
+    pub(super) subresources: Option<&'a Value>,
+    pub(super) columns: &'a [Value],
+    pub(super) selectable: &'a [Value],
+}
+
+/// A version with what it has for itself.
+pub(super) struct InternalVersion<'a> {
+    pub(super) value: &'a Value,
+    pub(super) schema: Option<&'a Value>,
+    pub(super) subresources: Option<&'a Value>,
+    pub(super) columns: &'a [Value],
+    pub(super) selectable: &'a [Value],
+}
+
+impl<'a> Internal<'a> {
+    pub(super) fn of(crd: &'a Value) -> Self {
+        let spec = &crd["spec"];
+        let all = list(&spec["versions"]);
+        let present = |value: &'a Value| (!value.is_null()).then_some(value);
+        let version = |value: &'a Value| InternalVersion {
+            value,
+            schema: present(&value["schema"]),
+            subresources: present(&value["subresources"]),
+            columns: list(&value["additionalPrinterColumns"]),
+            selectable: list(&value["selectableFields"]),
+        };
+        let mut own = Internal {
+            spec,
+            versions: all.iter().map(version).collect(),
+            validation: None,
+            subresources: None,
+            columns: &[],
+            selectable: &[],
+        };
+        own.move_up();
+        own
+    }
+
+    fn move_up(&mut self) {
+        let versions = &mut self.versions;
+        if let Some(schema) = shared(versions, |version| version.schema) {
+            self.validation = schema;
+            versions.iter_mut().for_each(|version| version.schema = None);
+        }
+        if let Some(subresources) = shared(versions, |version| version.subresources) {
+            self.subresources = subresources;
+            versions.iter_mut().for_each(|version| version.subresources = None);
+        }
+        if let Some(columns) = shared(versions, |version| version.columns) {
+            self.columns = columns;
+            versions.iter_mut().for_each(|version| version.columns = &[]);
+        }
+        if let Some(selectable) = shared(versions, |version| version.selectable) {
+            self.selectable = selectable;
+            versions.iter_mut().for_each(|version| version.selectable = &[]);
+        }
+    }
+
+    /// The subresources of a version, wherever they are.
+    pub(super) fn subresources_of(&self, name: &Value) -> Option<&'a Value> {
+        if self.versions.iter().all(|version| version.subresources.is_none()) {
+            return self.subresources;
+        }
+        self.versions.iter().find(|version| version.value["name"] == *name)?.subresources
+    }
+
+    /// Whether any version has a status subresource.
+    pub(super) fn any_status(&self) -> bool {
+        let own = self.versions.iter().map(|version| version.subresources);
+        own.chain([self.subresources]).any(has_status)
+    }
+
+    /// All schemas, those of single versions first.
+    pub(super) fn schemas(&self) -> impl Iterator<Item = &'a Value> {
+        let own = self.versions.iter().filter_map(|version| version.schema);
+        let schemas: Vec<&Value> = own.chain(self.validation).collect();
+        schemas.into_iter().map(|schema| &schema["openAPIV3Schema"]).filter(|schema| schema.is_object())
+    }
+}
+
+/// What all versions say, if they say the same.
+fn shared<'a, T: PartialEq>(
+    versions: &[InternalVersion<'a>],
+    member: impl Fn(&InternalVersion<'a>) -> T,
+) -> Option<T> {
+    let first = member(versions.first()?);
+    versions.iter().all(|version| member(version) == first).then_some(first)
+}
+
+/// Whether subresources have `status`.
+pub(super) fn has_status(subresources: Option<&Value>) -> bool {
+    subresources.is_some_and(|subresources| !subresources["status"].is_null())
+}

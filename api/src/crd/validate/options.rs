@@ -1,0 +1,99 @@
+//! Which rules hold: an update may break those that the stored definition breaks already.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::internal::Internal;
+use super::{SELECTABLE_FIELDS_MAX, defaults, list_types, openapi, structural};
+use crate::crd::condition;
+use crate::crd::schema::any;
+use crate::object::{list, text};
+
+/// The rules that hold for one write.
+#[derive(Clone, Debug)]
+pub(super) struct Options {
+    /// One of the conversion review versions is known.
+    pub(super) known_review_version: bool,
+    /// Every version has a schema.
+    pub(super) schemas: bool,
+    /// Types are those of OpenAPI.
+    pub(super) known_types: bool,
+    /// Schemas are structural.
+    pub(super) structural: bool,
+    /// Defaults have no unknown fields.
+    pub(super) pruned_defaults: bool,
+    /// Items of sets are atomic.
+    pub(super) atomic_sets: bool,
+    /// Keys of list maps are required or have a default, and nothing of them is nullable.
+    pub(super) map_keys: bool,
+    /// A webhook's certificates can be read.
+    pub(super) valid_ca_bundle: bool,
+    /// Names of versions that may have too many selectable fields; empty for the fields of all versions.
+    pub(super) many_selectable: BTreeSet<String>,
+}
+
+impl Options {
+    /// All rules hold. The certificates of a webhook are not judged before the definition is established.
+    pub(super) fn for_create() -> Self {
+        Self {
+            known_review_version: true,
+            schemas: true,
+            known_types: true,
+            structural: true,
+            pruned_defaults: true,
+            atomic_sets: true,
+            map_keys: true,
+            valid_ca_bundle: false,
+            many_selectable: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn for_update(new: &Value, old: &Value) -> Self {
+        let stored = Internal::of(old);
+        let holds = |broken: fn(&Value) -> bool| !stored.schemas().any(broken);
+        Self {
+            known_review_version: {
+                let versions = list(&old["spec"]["conversion"]["webhook"]["conversionReviewVersions"]);
+                versions.is_empty() || versions.iter().any(|own| matches!(text(own), "v1" | "v1beta1"))
+            },
+            schemas: all_have_schemas(&stored),
+            known_types: holds(|schema| any(schema, openapi::has_unknown_type)),
+            structural: holds(structural::is_not_structural),
+            pruned_defaults: holds(defaults::has_unpruned),
+            atomic_sets: holds(|schema| any(schema, list_types::is_set_of_granular)),
+            map_keys: holds(|schema| any(schema, list_types::has_bad_keys)),
+            valid_ca_bundle: demands_valid_bundle(old),
+            many_selectable: many_selectable(&Internal::of(new), &stored),
+        }
+    }
+}
+
+fn all_have_schemas(stored: &Internal<'_>) -> bool {
+    let has = |schema: Option<&Value>| schema.is_some_and(|own| !own["openAPIV3Schema"].is_null());
+    has(stored.validation) || stored.versions.iter().all(|version| has(version.schema))
+}
+
+/// An established definition whose certificates were good, or which had none, must have good ones.
+fn demands_valid_bundle(old: &Value) -> bool {
+    let bundle = text(&old["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"]);
+    condition::is_true(old, condition::ESTABLISHED)
+        && (bundle.is_empty() || super::is_certificate_bundle(bundle))
+}
+
+fn many_selectable(new: &Internal<'_>, old: &Internal<'_>) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    if old.selectable.len() > SELECTABLE_FIELDS_MAX && old.selectable == new.selectable {
+        out.insert(String::new());
+    }
+    for version in &new.versions {
+        let stored = old.versions.iter().find(|old| old.value["name"] == version.value["name"]);
+        let is_kept = |old: &&super::internal::InternalVersion<'_>| {
+            old.selectable.len() > SELECTABLE_FIELDS_MAX && old.selectable == version.selectable
+        };
+        if stored.filter(is_kept).is_some() {
+            out.insert(text(&version.value["name"]).to_owned());
+        }
+    }
+    out
+}

@@ -1,0 +1,90 @@
+//! One schema of a definition: the order of its checks, and what its root may be.
+
+use serde_json::Value;
+
+use super::options::Options;
+use super::{defaults, openapi, print, structural};
+use crate::field::{ErrorList, Path};
+
+/// Members of the root that are allowed with a status subresource, in Go's names.
+const ROOT_MEMBERS: [&str; 22] = [
+    "Description",
+    "Type",
+    "Format",
+    "Title",
+    "Maximum",
+    "ExclusiveMaximum",
+    "Minimum",
+    "ExclusiveMinimum",
+    "MaxLength",
+    "MinLength",
+    "Pattern",
+    "MaxItems",
+    "MinItems",
+    "UniqueItems",
+    "MultipleOf",
+    "Required",
+    "Items",
+    "Properties",
+    "ExternalDocs",
+    "Example",
+    "XPreserveUnknownFields",
+    "XValidations",
+];
+
+/// Everything wrong with `validation`, which has `openAPIV3Schema`, but CEL rules.
+pub(super) fn check(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    validation: &Value,
+    has_status: bool,
+    options: &Options,
+) {
+    let root = &validation["openAPIV3Schema"];
+    if !root.is_object() {
+        return;
+    }
+    let mut found = ErrorList::new();
+    if has_status {
+        root_with_status(&mut found, path, root);
+    }
+    let path = path.child("openAPIV3Schema");
+    if root["nullable"] == true {
+        found.forbidden(&path.child("nullable"), "nullable cannot be true at the root");
+    }
+    let mut unsupported = None;
+    if options.structural {
+        unsupported = structural::unsupported(root);
+        if unsupported.is_none() {
+            let mut faults = structural::faults(&path, root);
+            if faults.is_empty() {
+                faults = defaults::faults(&path, root, options);
+            }
+            found.extend(faults);
+        }
+    }
+    openapi::check(&mut found, &path, root, options);
+    // What structural schemas do not support is mostly reported above, in other words.
+    if let Some(fault) = unsupported.filter(|_| found.is_empty()) {
+        found.invalid(&path, "", fault);
+    }
+    errors.extend(found);
+}
+
+/// With a status subresource the status is checked by itself, so nothing at the root may speak about it.
+fn root_with_status(errors: &mut ErrorList, path: &Path<'_>, root: &Value) {
+    for (name, _) in print::members(root) {
+        if name == "Type" {
+            if root["type"] != "object" {
+                let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
+                return errors.invalid(&path.child("openAPIV3Schema.type"), &root["type"], detail);
+            }
+        } else if !ROOT_MEMBERS.contains(&name) {
+            let detail = format!(
+                "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
+                ROOT_MEMBERS.join(" ")
+            );
+            return errors.invalid_raw(&path.child("openAPIV3Schema"), print::schema(root), detail);
+        }
+    }
+}
