@@ -160,8 +160,13 @@ fn options() -> WriteOptions {
 }
 
 fn request(name: &str, action: Action) -> Request {
-    let target =
-        Target { resource: leases(), custom: None, subresource: "", namespace: NAMESPACE.into(), name: name.into() };
+    let target = Target {
+        resource: leases(),
+        custom: None,
+        subresource: "",
+        namespace: NAMESPACE.into(),
+        name: name.into(),
+    };
     Request {
         user: UserInfo::new(crate::bootstrap::SELF, [MASTERS]).into(),
         agent: AGENT.into(),

@@ -108,7 +108,8 @@ fn rows_of(definition: &Definition) -> Vec<CustomRow> {
         .flat_map(|version| version.selectable.iter().map(|field| field.path.clone()))
         .collect();
     let row = |version: &kstore_api::crd::Version| {
-        let mut selectable: Vec<String> = version.selectable.iter().map(|field| field.label.clone()).collect();
+        let mut selectable: Vec<String> =
+            version.selectable.iter().map(|field| field.label.clone()).collect();
         selectable.sort_unstable();
         CustomRow {
             group: definition.group.to_string(),
@@ -177,7 +178,10 @@ impl Kinds {
         let served = |kind: &Arc<CustomKind>| {
             let is_served = kind.definition.is_served();
             let versions = kind.definition.versions.iter().zip(&kind.rows);
-            versions.filter(move |(version, _)| is_served && version.served).map(|(_, row)| *row).collect::<Vec<_>>()
+            versions
+                .filter(move |(version, _)| is_served && version.served)
+                .map(|(_, row)| *row)
+                .collect::<Vec<_>>()
         };
         let rows: Vec<_> = definitions.values().flat_map(served).collect();
         let stored: Vec<_> = definitions.values().map(|kind| kind.storage_row()).collect();

@@ -307,7 +307,8 @@ impl Pipeline {
     /// can be large.
     async fn act(&self, request: &Request, warnings: &mut Vec<String>) -> Result<Answer, Status> {
         // Names are granted by looking at all definitions of a group, so that one is written after the other.
-        let _turn = match definition::is_definition(request.target.resource) && is_stored_by(&request.action) {
+        let _turn = match definition::is_definition(request.target.resource) && is_stored_by(&request.action)
+        {
             true => Some(self.definition_writes.lock().await),
             false => None,
         };

@@ -134,7 +134,11 @@ impl ApiServer {
         recalled.await.map_err(FillError::from)?;
         let (hand_over, definitions) = tokio::sync::oneshot::channel::<Arc<Pipeline>>();
         spawn(Box::pin(async move {
-            let definitions = async { if let Ok(pipeline) = definitions.await { definitions::keep(pipeline).await } };
+            let definitions = async {
+                if let Ok(pipeline) = definitions.await {
+                    definitions::keep(pipeline).await
+                }
+            };
             tokio::join!(follow, definitions);
         }));
         let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics);

@@ -91,7 +91,8 @@ impl CustomRow {
 
     fn make(&self, stored_as: Option<&'static Resource>) -> Resource {
         let (group, version, kind) = (text(&self.group), text(&self.version), text(&self.kind));
-        let facts = CustomFacts { stored_as, fields: self.field_reads(), selectable: texts(&self.selectable) };
+        let facts =
+            CustomFacts { stored_as, fields: self.field_reads(), selectable: texts(&self.selectable) };
         let list_kind = if self.list_kind == format!("{kind}List") { "" } else { text(&self.list_kind) };
         Resource {
             group,
@@ -130,9 +131,10 @@ impl CustomRow {
     ) -> &'static [Subresource] {
         let scale = ("scale", "autoscaling", "v1", "Scale");
         let wanted = [(self.has_status, ("status", group, version, kind)), (self.has_scale, scale)];
-        let made = wanted.into_iter().filter(|(wanted, _)| *wanted).map(|(_, (name, group, version, kind))| {
-            Subresource { name, group, version, kind, verbs: GET_PATCH_UPDATE }
-        });
+        let made =
+            wanted.into_iter().filter(|(wanted, _)| *wanted).map(|(_, (name, group, version, kind))| {
+                Subresource { name, group, version, kind, verbs: GET_PATCH_UPDATE }
+            });
         Box::leak(made.collect())
     }
 
@@ -195,8 +197,12 @@ mod tests {
         let row = CustomRow::rows(&[version("v1", "tabs")], 0).unwrap()[0];
         assert_eq!(row.storage_key("ns", "a"), "/registry/stable.example.com/tabs/ns/a");
         assert_eq!(row.schema, "com.example.stable.v1.CronTab");
-        assert_eq!((row.qualified(), row.list_kind()), ("tabs.stable.example.com".into(), "CronTabList".into()));
-        let subresources: Vec<_> = row.subresources.iter().map(|sub| (sub.name, sub.group, sub.kind)).collect();
+        assert_eq!(
+            (row.qualified(), row.list_kind()),
+            ("tabs.stable.example.com".into(), "CronTabList".into())
+        );
+        let subresources: Vec<_> =
+            row.subresources.iter().map(|sub| (sub.name, sub.group, sub.kind)).collect();
         assert_eq!(
             subresources,
             [("status", "stable.example.com", "CronTab"), ("scale", "autoscaling", "Scale")]

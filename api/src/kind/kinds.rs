@@ -152,9 +152,8 @@ impl Maturity {
             (_, Some(minor)) => (0, minor),
             (None, None) => return None,
         };
-        let number = |text: &str| {
-            text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
-        };
+        let number =
+            |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
         Some(Self { level, major: number(major)?, minor: number(minor)? })
     }
 }
@@ -177,7 +176,8 @@ mod tests {
 
     #[test]
     fn versions_are_ordered_as_kubernetes_orders_them() {
-        let mut versions = ["foo10", "v11alpha2", "v3beta1", "v12alpha1", "v1", "foo1", "v10", "v11beta2", "v2"];
+        let mut versions =
+            ["foo10", "v11alpha2", "v3beta1", "v12alpha1", "v1", "foo1", "v10", "v11beta2", "v2"];
         versions.sort_by(|a, b| version_order(b, a));
         assert_eq!(
             versions,

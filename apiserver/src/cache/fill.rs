@@ -4,8 +4,8 @@
 
 use super::entry::Entry;
 use super::kind::Kind;
-use super::set_aside::Unreadable;
 use super::root;
+use super::set_aside::Unreadable;
 use crate::kinds::Kinds;
 use crate::storage::Raw;
 use std::collections::BTreeMap;
@@ -106,7 +106,10 @@ mod tests {
         for threads in [0, 2, 3, 4, 2000] {
             assert_eq!(names(parts(&Kinds::built_in(), &items, threads)), alone, "{threads} threads");
         }
-        assert_eq!(parts(&Kinds::built_in(), &[], 4).into_iter().map(|part| part.entries.len()).sum::<usize>(), 0);
+        assert_eq!(
+            parts(&Kinds::built_in(), &[], 4).into_iter().map(|part| part.entries.len()).sum::<usize>(),
+            0
+        );
     }
 
     #[test]

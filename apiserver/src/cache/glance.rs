@@ -88,9 +88,8 @@ impl Wanted {
         type Row = (&'static str, &'static str, &'static str);
         static KINDS: OnceLock<BTreeMap<Row, Wanted>> = OnceLock::new();
         let row = |resource: &Resource| (resource.group, resource.version, resource.plural);
-        let kinds = KINDS.get_or_init(|| {
-            RESOURCES.iter().map(|kind| (row(kind), Self::of_row(kind))).collect()
-        });
+        let kinds =
+            KINDS.get_or_init(|| RESOURCES.iter().map(|kind| (row(kind), Self::of_row(kind))).collect());
         kinds.get(&row(resource)).expect("every built-in kind is a row of the table")
     }
 

@@ -43,8 +43,8 @@ use recent::Retained;
 use serde_json::Value;
 use set_aside::SetAside;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 use turns::Turns;
@@ -227,13 +227,16 @@ impl Cache {
     /// What is served after a batch, if it changes a CustomResourceDefinition. Compiled before the state is locked: only this task
     /// changes what is served.
     fn served_after(&self, batch: &RawBatch) -> Option<Arc<Kinds>> {
-        let key = |event: &RawEvent| std::str::from_utf8(&event.key).ok().filter(|key| is_definition(key)).is_some();
+        let key = |event: &RawEvent| {
+            std::str::from_utf8(&event.key).ok().filter(|key| is_definition(key)).is_some()
+        };
         if !batch.events.iter().any(key) {
             return None;
         }
-        let changes = batch.events.iter().filter_map(|event| {
-            Some((std::str::from_utf8(&event.key).ok()?, event.current.as_ref()))
-        });
+        let changes = batch
+            .events
+            .iter()
+            .filter_map(|event| Some((std::str::from_utf8(&event.key).ok()?, event.current.as_ref())));
         Some(Arc::new(self.kinds().with(changes)))
     }
 
@@ -280,7 +283,8 @@ impl State {
     async fn read(storage: &SharedStorage) -> Result<(Self, i64, Box<dyn RawWatch>), FillError> {
         let revision = storage.revision().await?;
         let page = storage.list(ROOT, &crate::storage::prefix_end(ROOT), 0, revision).await?;
-        let items = page.items.iter().filter_map(|raw| Some((std::str::from_utf8(&raw.key).ok()?, Some(raw))));
+        let items =
+            page.items.iter().filter_map(|raw| Some((std::str::from_utf8(&raw.key).ok()?, Some(raw))));
         let served = Arc::new(Kinds::built_in().with(items));
         let (kinds, unreadable) = fill::kinds(&served, &page.items, revision);
         drop(page);

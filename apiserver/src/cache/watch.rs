@@ -234,7 +234,8 @@ impl Watch {
         };
         let kinds = self.cache.kinds();
         let is_watched = |event: &&RawEvent| {
-            kinds.of_key(&event.key)
+            kinds
+                .of_key(&event.key)
                 .is_some_and(|row| self.filters.iter().any(|filter| filter.resource.storage == row.storage))
         };
         let mut watched = raw.events.iter().filter(is_watched);

@@ -211,7 +211,9 @@ const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
 /// Kubernetes does not write the result of a strategic merge as JSON before it reads it as the kind, and says so.
 fn mistyped(kind: PatchType, error: &MetadataError) -> String {
-    let MetadataError::Object(DecodeError::Type { found, go_type, .. }) = error else { return error.to_string() };
+    let MetadataError::Object(DecodeError::Type { found, go_type, .. }) = error else {
+        return error.to_string();
+    };
     if kind != PatchType::Strategic {
         return error.to_string();
     }

@@ -27,5 +27,6 @@ pub(super) async fn serve(
     let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target_node});
     let options = caller.options(false, pb::FieldValidation::Ignore);
     let body = Body::json(binding.to_string().into());
-    door.object(caller, target(Some(place))?, Action::Create(body, options)).await
+    let target = target(&caller.kinds, Some(place))?;
+    door.object(caller, target, Action::Create(body, options)).await
 }

@@ -16,5 +16,5 @@ pub(super) async fn serve(
 pub(super) fn action(caller: &Caller, message: pb::CreateRequest) -> Result<(Target, Action), tonic::Status> {
     let options = caller.options(message.dry_run, message.field_validation());
     let body = Body::json(within_limit(message.json)?);
-    Ok((target(message.r#ref)?, Action::Create(body, options)))
+    Ok((target(&caller.kinds, message.r#ref)?, Action::Create(body, options)))
 }

@@ -20,7 +20,7 @@ pub(super) async fn serve(
 
 pub(super) fn action(caller: &Caller, message: pb::DeleteRequest) -> Result<(Target, Action), tonic::Status> {
     let (delete, options) = options(caller, message.options_json)?;
-    Ok((target(message.r#ref)?, Action::Delete(delete, options)))
+    Ok((target(&caller.kinds, message.r#ref)?, Action::Delete(delete, options)))
 }
 
 pub(super) async fn collection(
@@ -29,7 +29,7 @@ pub(super) async fn collection(
 ) -> Result<tonic::Response<Streamed<pb::ListChunk>>, tonic::Status> {
     let caller = door.caller(&request).await?;
     let message = request.into_inner();
-    let target = target(message.r#ref)?;
+    let target = target(&caller.kinds, message.r#ref)?;
     let (delete, options) = options(&caller, message.options_json)?;
     let filter = filter(&target, &message.label_selector, &message.field_selector)?;
     let list =

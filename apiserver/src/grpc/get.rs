@@ -11,5 +11,6 @@ pub(super) async fn serve(
     let caller = door.caller(&request).await?;
     let message = request.into_inner();
     let options = GetOptions { exact: message.revision, not_older_than: 0 };
-    door.object(caller, target(message.r#ref)?, Action::Get(options)).await
+    let target = target(&caller.kinds, message.r#ref)?;
+    door.object(caller, target, Action::Get(options)).await
 }

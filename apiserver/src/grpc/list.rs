@@ -19,7 +19,7 @@ pub(super) async fn serve(
 ) -> Result<tonic::Response<Streamed<pb::ListChunk>>, tonic::Status> {
     let caller = door.caller(&request).await?;
     let message = request.into_inner();
-    let target = target(message.r#ref)?;
+    let target = target(&caller.kinds, message.r#ref)?;
     let filter = filter(&target, &message.label_selector, &message.field_selector)?;
     let at = if message.revision > 0 { ListAt::Exact(message.revision) } else { ListAt::Newest };
     let options = ListOptions { filter, limit: message.limit, continue_token: message.r#continue, at };

@@ -18,12 +18,13 @@ use crate::agent::{check_field_manager, default_field_manager, user_agent};
 use crate::authn::{Peer, UserInfo};
 use crate::error::{invalid_option_of, timed_out, to_grpc};
 use crate::fence::Fence;
+use crate::kinds::{Kinds, Served};
 use crate::limits;
 use crate::pipeline::{Answer, Pipeline, Refused, in_version};
 use crate::request::{Action, Books, FieldValidation, Request, Target, WriteOptions};
 use crate::tunnel::Tunnels;
 use bytes::Bytes;
-use kstore_api::kind::{self, Resource};
+use kstore_api::kind::Resource;
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
 use std::pin::Pin;
@@ -44,6 +45,8 @@ pub struct Grpc {
 
 /// Who calls and how, from the metadata of one call.
 struct Caller {
+    /// What was served when the call came.
+    kinds: Arc<Kinds>,
     user: Arc<UserInfo>,
     agent: String,
     causes: Vec<i64>,
@@ -95,7 +98,8 @@ impl Grpc {
         let peer = request.extensions().get();
         let is_remote = matches!(peer, Some(Peer::Tls { .. }));
         let credentials = self.pipeline.credentials_last(peer, headers);
-        Ok(Caller { user, causes, fence, agent, field_manager, timeout, is_remote, credentials })
+        let kinds = self.pipeline.cache().kinds();
+        Ok(Caller { kinds, user, causes, fence, agent, field_manager, timeout, is_remote, credentials })
     }
 
     /// Runs a unary request and answers with its object.
@@ -171,11 +175,11 @@ impl Caller {
 }
 
 /// The place that a message names.
-fn target(place: Option<pb::Ref>) -> Result<Target, tonic::Status> {
+fn target(kinds: &Kinds, place: Option<pb::Ref>) -> Result<Target, tonic::Status> {
     let place =
         place.ok_or_else(|| tonic::Status::invalid_argument("`ref` is missing: say which resource"))?;
-    let resource = kind::lookup(&place.group, &place.version, &place.resource)
-        .ok_or_else(|| to_grpc(&Status::no_such_route()))?;
+    let served = kinds.lookup(&place.group, &place.version, &place.resource);
+    let Served { resource, custom } = served.ok_or_else(|| to_grpc(&Status::no_such_route()))?;
     let subresource = match place.subresource.as_str() {
         "" => "",
         name => {
@@ -183,7 +187,7 @@ fn target(place: Option<pb::Ref>) -> Result<Target, tonic::Status> {
         }
     };
     let namespace = if resource.namespaced { place.namespace } else { String::new() };
-    Ok(Target { resource, custom: None, subresource, namespace, name: place.name })
+    Ok(Target { resource, custom, subresource, namespace, name: place.name })
 }
 
 /// A body within the limit that both doors have.

@@ -25,5 +25,5 @@ pub(super) fn action(caller: &Caller, message: pb::PatchRequest) -> Result<(Targ
     let options = caller.options(message.dry_run, message.field_validation());
     let options = WriteOptions { force: message.force, ..options };
     let patch = within_limit(message.patch)?;
-    Ok((target(message.r#ref)?, Action::Patch(kind, patch, options)))
+    Ok((target(&caller.kinds, message.r#ref)?, Action::Patch(kind, patch, options)))
 }

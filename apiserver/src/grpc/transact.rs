@@ -46,7 +46,7 @@ fn step(caller: &Caller, index: usize, kind: Option<Kind>) -> Result<Step, tonic
         Some(Kind::Update(message)) => update::action(caller, message)?,
         Some(Kind::Patch(message)) => patch::action(caller, message)?,
         Some(Kind::Delete(message)) => delete::action(caller, message)?,
-        Some(Kind::Check(message)) => return check(index, message),
+        Some(Kind::Check(message)) => return check(caller, index, message),
         None => return Err(refused(index, "an operation says what to do")),
     };
     if is_dry_run(&action) {
@@ -60,7 +60,7 @@ fn refused(index: usize, text: &str) -> tonic::Status {
     to_grpc(&of_operation(index, Status::bad_request(text)))
 }
 
-fn check(index: usize, message: pb::Check) -> Result<Step, tonic::Status> {
+fn check(caller: &Caller, index: usize, message: pb::Check) -> Result<Step, tonic::Status> {
     let conditions = !message.uid.is_empty() || message.revision != 0;
     let expectation = match message.absent {
         true if conditions => {
@@ -73,7 +73,7 @@ fn check(index: usize, message: pb::Check) -> Result<Step, tonic::Status> {
             resource_version: Some(message.revision).filter(|revision| *revision != 0),
         },
     };
-    Ok(Step::Check(target(message.r#ref)?, expectation))
+    Ok(Step::Check(target(&caller.kinds, message.r#ref)?, expectation))
 }
 
 fn resource(step: &Step) -> &'static kstore_api::kind::Resource {

@@ -2,14 +2,15 @@
 
 use super::list::{bytes_of, filter};
 use super::{Grpc, Streamed, target};
-use crate::cache::{Batch, Delivery, Filter, Watch, WatchEnd, WatchStart};
+use crate::cache::{Batch, Delivery, Entry, Filter, Watch, WatchEnd, WatchStart};
 use crate::error::{no_such_method, of_read, of_watch_end, timed_out, to_grpc};
+use crate::kinds::Served;
 use crate::limits;
 use crate::request::Target;
-use kstore_api::kind::Resource;
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
 use pb::watch_event::Type;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -30,9 +31,9 @@ pub(super) async fn serve(
     // Permissions are judged by everything that was answered before this call came.
     door.pipeline.cache().fresh().await.map_err(|error| to_grpc(&of_read(error)))?;
     let mut filters = Vec::with_capacity(message.selectors.len());
-    let mut resources = Vec::with_capacity(message.selectors.len());
+    let mut kinds = Vec::with_capacity(message.selectors.len());
     for selector in message.selectors {
-        let target: Target = target(selector.r#ref)?;
+        let target: Target = target(&caller.kinds, selector.r#ref)?;
         let checked = door.pipeline.check(&caller.user, "watch", &target, &target.name);
         checked.map_err(|status| to_grpc(&status))?;
         // The permission for `pods/log` is none for pods: only whole objects can be watched.
@@ -40,7 +41,7 @@ pub(super) async fn serve(
             return Err(to_grpc(&no_such_method()));
         }
         filters.push(filter(&target, &selector.label_selector, &selector.field_selector)?);
-        resources.push(target.resource);
+        kinds.push(Served { resource: target.resource, custom: target.custom });
     }
     let watch = begin(door, filters, message.after_revision).await.map_err(|status| to_grpc(&status))?;
     let now = Instant::now();
@@ -54,7 +55,7 @@ pub(super) async fn serve(
         timeout: caller.timeout.map(|timeout| now + timeout),
         longest: longest.map(|longest| now + longest),
     };
-    let stream = batches(watch, resources, message.progress, ending);
+    let stream = batches(watch, kinds, message.progress, ending);
     Ok(tonic::Response::new(Box::pin(stream)))
 }
 
@@ -94,12 +95,12 @@ async fn reached(at: Option<Instant>) {
 
 fn batches(
     mut watch: Watch,
-    resources: Vec<&'static Resource>,
+    kinds: Vec<Served>,
     progress: bool,
     ending: Ending,
 ) -> impl futures::Stream<Item = Result<pb::WatchBatch, tonic::Status>> + Send {
     async_stream::stream! {
-        for batch in initial(&mut watch, &resources) {
+        for batch in initial(&mut watch, &kinds) {
             yield Ok(batch);
         }
         let mut next_progress = Instant::now() + PROGRESS_INTERVAL;
@@ -117,7 +118,9 @@ fn batches(
                 }
             };
             match batch {
-                Ok(batch) => yield Ok(message(&resources, &batch)),
+                // A client whose kind is defined anew resumes from what it saw, and hears then whether it still can.
+                Ok(_) if kinds.iter().any(|kind| is_redefined(kind, &watch)) => break,
+                Ok(batch) => yield Ok(message(&kinds, &batch)),
                 Err(status) => {
                     yield Err(to_grpc(&status));
                     break;
@@ -128,15 +131,15 @@ fn batches(
 }
 
 /// The state that the watch began with, in chunks; the last says that it was the last. Nothing when resuming.
-fn initial(watch: &mut Watch, resources: &[&'static Resource]) -> Vec<pb::WatchBatch> {
+fn initial(watch: &mut Watch, kinds: &[Served]) -> Vec<pb::WatchBatch> {
     if !watch.starts_with_state() {
         return Vec::new();
     }
     let state = watch.initial();
-    let event = |(selector, entry): &(u32, std::sync::Arc<crate::cache::Entry>)| pb::WatchEvent {
+    let event = |(selector, entry): &(u32, Arc<Entry>)| pb::WatchEvent {
         r#type: Type::Put.into(),
         selector: *selector,
-        json: bytes_of(resources[*selector as usize], entry),
+        json: shown(&kinds[*selector as usize], entry),
         revision: entry.revision,
     };
     // Chunks of the state claim no progress: only the last one covers its revision.
@@ -153,19 +156,38 @@ fn initial(watch: &mut Watch, resources: &[&'static Resource]) -> Vec<pb::WatchB
 }
 
 /// The object of an event in the caller's version: bytes that all watchers share where that is the stored version.
-fn json_of(resource: &'static Resource, delivery: &Delivery) -> bytes::Bytes {
+fn json_of(kind: &Served, delivery: &Delivery) -> bytes::Bytes {
     let object = delivery.change.object(delivery.seen);
-    match object.resource.is_same_version(resource) {
+    match object.resource.is_same_version(kind.resource) && kind.custom.is_none() {
         true => delivery.change.json(delivery.seen),
-        false => bytes_of(resource, object),
+        false => shown(kind, object),
     }
 }
 
-fn message(resources: &[&'static Resource], batch: &Batch) -> pb::WatchBatch {
+/// The object in the caller's version. One of a custom kind that cannot be converted is shown as it is stored.
+fn shown(kind: &Served, entry: &Arc<Entry>) -> bytes::Bytes {
+    match kind.custom.as_ref().map(|custom| custom.view(entry)) {
+        Some(Ok(view)) => view.json(),
+        Some(Err(status)) => {
+            tracing::warn!(key = entry.key(), %status, "a custom object cannot be shown in the version that is watched");
+            entry.json()
+        }
+        None => bytes_of(kind.resource, entry),
+    }
+}
+
+/// Whether the definition of a watched custom kind has changed since the watch began.
+fn is_redefined(kind: &Served, watch: &Watch) -> bool {
+    let Some(custom) = &kind.custom else { return false };
+    let current = watch.cache().kinds().custom(kind.resource);
+    current.is_none_or(|current| current.kind.revision != custom.kind.revision)
+}
+
+fn message(kinds: &[Served], batch: &Batch) -> pb::WatchBatch {
     let events = batch.deliveries.iter().map(|delivery| pb::WatchEvent {
         r#type: if delivery.seen.is_put() { Type::Put } else { Type::Gone }.into(),
         selector: delivery.selector,
-        json: json_of(resources[delivery.selector as usize], delivery),
+        json: json_of(&kinds[delivery.selector as usize], delivery),
         revision: delivery.change.revision,
     });
     pb::WatchBatch { events: events.collect(), revision: batch.revision, initial_done: false }

@@ -5,9 +5,9 @@
 use super::CustomVersion;
 use crate::cache::Entry;
 use crate::error;
+use kstore_api::crd::{Conversion, convert};
 use kstore_api::kind::split_api_version;
 use kstore_api::object;
-use kstore_api::crd::{Conversion, convert};
 use kstore_api::status::Status;
 use kstore_api::structural::Origin;
 use parking_lot::Mutex;
@@ -50,7 +50,8 @@ impl CustomVersion {
         let view = match entry.is_stored_as(&bytes) && self.is_stored() {
             true => None,
             false => {
-                let made = Entry::new(self.row(), entry.key(), &shown, bytes.into(), entry.revision, entry.created);
+                let made =
+                    Entry::new(self.row(), entry.key(), &shown, bytes.into(), entry.revision, entry.created);
                 Some(Arc::new(made.map_err(Status::internal)?))
             }
         };

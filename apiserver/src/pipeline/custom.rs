@@ -10,8 +10,8 @@ use kstore_api::field::ErrorList;
 use kstore_api::patch::apply::ObjectType;
 use kstore_api::status::Status;
 use kstore_api::structural::Part;
-use kstore_api::{convert, defaults, schema, validate};
-use serde_json::Value;
+use kstore_api::{convert, defaults, scale, schema, validate};
+use serde_json::{Value, json};
 
 impl Target {
     /// Fills in the defaults of the kind.
@@ -90,6 +90,44 @@ impl Target {
     /// The custom version whose schema a body of this request has: none for built-in kinds, and for a scale, which is a kind of its own.
     pub(crate) fn schema(&self) -> Option<&CustomVersion> {
         self.custom.as_ref().filter(|_| matches!(self.subresource, "" | "status"))
+    }
+}
+
+impl Target {
+    /// The Scale of a stored object.
+    ///
+    /// # Errors
+    /// 500 if a custom object has no replicas where its definition says, or cannot be converted.
+    pub(super) fn scale_of(&self, stored: Value) -> Result<Value, Status> {
+        let object = self.in_version(self.read_stored(stored)?)?;
+        self.scale_of_read(&object)
+    }
+
+    /// The Scale of an object in the version of the request.
+    ///
+    /// # Errors
+    /// 500 if a custom object has no replicas where its definition says.
+    pub(super) fn scale_of_read(&self, object: &Value) -> Result<Value, Status> {
+        match self.custom.as_ref().and_then(|custom| custom.version().scale.as_deref()) {
+            Some(paths) => paths.of(object),
+            None => Ok(scale::of(object)),
+        }
+    }
+
+    /// Writes the replicas of a Scale into an object in the version of the request.
+    ///
+    /// # Errors
+    /// 400 or 422 if the Scale has no replicas that could be written.
+    pub(super) fn rescale(&self, scale: &Value, object: &mut Value) -> Result<(), Status> {
+        if let Some(custom) = &self.custom
+            && let Some(paths) = &custom.version().scale
+        {
+            return paths.apply(scale, object);
+        }
+        scale::check(self.resource, &self.name, scale)?;
+        // A decoded Scale of zero replicas says nothing about them.
+        object["spec"]["replicas"] = json!(scale["spec"]["replicas"].as_i64().unwrap_or(0));
+        Ok(())
     }
 }
 

@@ -20,7 +20,8 @@ pub(crate) fn is_definition(resource: &Resource) -> bool {
 
 /// The row of definitions.
 pub(crate) fn definitions() -> &'static Resource {
-    kind::lookup(crd::GROUP, "v1", "customresourcedefinitions").expect("definitions are in the table of kinds")
+    kind::lookup(crd::GROUP, "v1", "customresourcedefinitions")
+        .expect("definitions are in the table of kinds")
 }
 
 /// The group in a definition's name, `<plural>.<group>`.
@@ -42,7 +43,8 @@ impl Pipeline {
         let name = meta::name(object);
         let group = &object["spec"]["group"];
         let stored = self.cache().list(definitions(), "");
-        let others = stored.iter().filter(|other| meta::name(other) != name && other["spec"]["group"] == *group);
+        let others =
+            stored.iter().filter(|other| meta::name(other) != name && other["spec"]["group"] == *group);
         let all: Vec<&Value> = others.map(|other| &**other).chain([object]).collect();
         let planned = crd::names::plan_names(&all, now);
         planned.into_iter().find(|(planned, _)| planned == name).map(|(_, status)| status)

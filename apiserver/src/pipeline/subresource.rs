@@ -2,7 +2,7 @@
 //! table row lists but nothing serves yet answers 501 with the reason.
 
 use super::update::apply_patch;
-use super::{Answer, ObjectAnswer, Pipeline, in_version};
+use super::{Answer, ObjectAnswer, Pipeline};
 use crate::cache::Entry;
 use crate::decode::{self, Expected, Patch};
 use crate::error;
@@ -11,7 +11,6 @@ use crate::request::{Body, Books, Request, Target, WriteOptions};
 use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::patch::apply;
-use kstore_api::scale;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
 
@@ -20,10 +19,7 @@ impl Pipeline {
     pub(super) fn get_subresource(&self, request: &Request, entry: &Entry) -> Result<Answer, Status> {
         let target = &request.target;
         match target.subresource {
-            "scale" => Ok(Answer::Value {
-                value: scale::of(&in_version(target.resource, entry.parse())),
-                created: false,
-            }),
+            "scale" => Ok(Answer::Value { value: target.scale_of(entry.parse())?, created: false }),
             other => Err(error::not_served(target, other)),
         }
     }
@@ -145,17 +141,15 @@ impl Pipeline {
         let parent = Request { target: Target { subresource: "", ..target.clone() }, ..request.clone() };
         let options = WriteOptions { books: Books::Kept, ..options.clone() };
         let rescale = |workload: &Value| {
-            let mut scale = scale::of(workload);
+            let mut scale = target.scale_of_read(workload)?;
             apply::books_of_scale(workload, &mut scale);
             let wanted = change(&scale)?;
-            scale::check(target.resource, &target.name, &wanted)?;
             let (uid, own) = (meta::uid(&wanted), meta::uid(workload));
             if !uid.is_empty() && uid != own {
                 return Err(error::foreign_uid(target, uid, own));
             }
             let mut next = workload.clone();
-            // A decoded Scale of zero replicas says nothing about them.
-            next["spec"]["replicas"] = json!(wanted["spec"]["replicas"].as_i64().unwrap_or(0));
+            target.rescale(&wanted, &mut next)?;
             let version = meta::resource_version(&wanted);
             if !version.is_empty() {
                 meta::set_resource_version(&mut next, version);
@@ -165,7 +159,7 @@ impl Pipeline {
         };
         match self.change(&parent, &options, warnings, rescale).await? {
             Answer::Object(ObjectAnswer { entry, .. }) => {
-                let value = scale::of(&in_version(target.resource, entry.parse()));
+                let value = target.scale_of(entry.parse())?;
                 Ok(Answer::Value { value, created: false })
             }
             other => Ok(other),

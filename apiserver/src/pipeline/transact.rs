@@ -71,7 +71,8 @@ impl Pipeline {
             let answers = self.stage_all(transaction, &stage).await?;
             if transaction.dry_run {
                 let answers = answers.into_iter().zip(&transaction.steps);
-                let answers = answers.map(|(answer, step)| answer.map(|answer| tried(answer, step)).transpose());
+                let answers =
+                    answers.map(|(answer, step)| answer.map(|answer| tried(answer, step)).transpose());
                 return Ok(Transacted { answers: answers.collect::<Result<_, _>>()?, revision: 0 });
             }
             if let Some(revision) = self.registry.commit_stage(&stage, &mandate).await? {

@@ -142,7 +142,8 @@ mod tests {
 
     fn warned(local: LocalComponents, user: &str, kind: (&str, &str), object: Value) -> Option<&'static str> {
         let resource = kind::lookup_api_version(kind.0, kind.1).unwrap();
-        let target = Target { resource, custom: None, subresource: "", namespace: "a".into(), name: "x".into() };
+        let target =
+            Target { resource, custom: None, subresource: "", namespace: "a".into(), name: "x".into() };
         let action = Action::Create(Body::json(bytes::Bytes::new()), WriteOptions::default());
         warning(local, &UserInfo::new(user, [""; 0]), (&target, &action), || Some(object))
     }

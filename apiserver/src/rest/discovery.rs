@@ -83,7 +83,8 @@ impl Discovery {
                 legacy.insert(path(group, version), document(resource_list(kinds, group, version)));
             }
         }
-        let aggregated = |groups: Vec<&'static str>| Document::new(AGGREGATED, line(&aggregated(kinds, &groups)));
+        let aggregated =
+            |groups: Vec<&'static str>| Document::new(AGGREGATED, line(&aggregated(kinds, &groups)));
         Self {
             legacy,
             aggregated_core: aggregated(vec![""]),
@@ -210,8 +211,7 @@ fn legacy_subresource(resource: &Resource, sub: &Subresource) -> Value {
 }
 
 /// The verbs of custom kinds in Kubernetes' order for them, and what is left of them once their definition is being deleted.
-const CUSTOM: [&str; 8] =
-    ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+const CUSTOM: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 const TERMINATING: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
 
 fn verbs(kinds: &Kinds, resource: &Resource) -> &'static [&'static str] {
@@ -238,7 +238,8 @@ fn aggregated(kinds: &Kinds, groups: &[&'static str]) -> Value {
         .iter()
         .map(|group| {
             let version = |version: &'static str| {
-                let resources: Vec<Value> = rows.resources_of(group, version).map(|row| aggregated_resource(kinds, row)).collect();
+                let resources: Vec<Value> =
+                    rows.resources_of(group, version).map(|row| aggregated_resource(kinds, row)).collect();
                 json!({ "version": version, "freshness": "Current", "resources": resources })
             };
             let metadata = if group.is_empty() { json!({}) } else { json!({ "name": group }) };
@@ -285,7 +286,8 @@ mod tests {
 
     fn get(path: &str, accept: &str) -> (Value, String) {
         let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
-        let response = Discovery::new("localhost:6443", &Kinds::built_in()).answer(path, &headers).unwrap().unwrap();
+        let response =
+            Discovery::new("localhost:6443", &Kinds::built_in()).answer(path, &headers).unwrap().unwrap();
         let content_type = response.headers()[CONTENT_TYPE].to_str().unwrap().to_owned();
         (serde_json::from_slice(response.body()).unwrap(), content_type)
     }
@@ -353,7 +355,8 @@ mod tests {
 
     fn body(path: &str, accept: &str) -> String {
         let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
-        let response = Discovery::new("localhost:6443", &Kinds::built_in()).answer(path, &headers).unwrap().unwrap();
+        let response =
+            Discovery::new("localhost:6443", &Kinds::built_in()).answer(path, &headers).unwrap().unwrap();
         String::from_utf8(response.body().to_vec()).unwrap()
     }
 

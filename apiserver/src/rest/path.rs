@@ -152,7 +152,9 @@ impl Paths {
     fn metrics(&self) -> String {
         let cache = self.pipeline.cache();
         let kinds = cache.kinds();
-        self.pipeline.metrics().render(kinds.rows().stored().map(|resource| (resource, cache.count(resource))))
+        self.pipeline
+            .metrics()
+            .render(kinds.rows().stored().map(|resource| (resource, cache.count(resource))))
     }
 
     /// A refusal counts only once everything that was answered before this request can be seen; to wait for it first would tie

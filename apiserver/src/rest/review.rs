@@ -137,7 +137,13 @@ mod tests {
         let group =
             if plural == "selfsubjectreviews" { "authentication.k8s.io" } else { "authorization.k8s.io" };
         let resource = kind::lookup(group, "v1", plural).unwrap();
-        let target = Target { resource, custom: None, subresource: "", namespace: namespace.into(), name: String::new() };
+        let target = Target {
+            resource,
+            custom: None,
+            subresource: "",
+            namespace: namespace.into(),
+            name: String::new(),
+        };
         answer(
             &authorizer,
             caller,

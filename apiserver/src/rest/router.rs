@@ -188,15 +188,19 @@ fn resource_path(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Ro
         Some((resource, _)) if resource.namespaced && namespace.is_empty() && !name.is_empty() => {
             Route::UnknownResource(unknown(subresource))
         }
-        Some((resource, custom)) if resource.namespaced || namespace.is_empty() => Route::Resource(ResourcePath {
-            resource,
-            custom,
-            subresource,
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            watch,
-        }),
-        None if !kinds.rows().groups().any(|known| known == group) => Route::UnknownGroup(unknown(subresource)),
+        Some((resource, custom)) if resource.namespaced || namespace.is_empty() => {
+            Route::Resource(ResourcePath {
+                resource,
+                custom,
+                subresource,
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                watch,
+            })
+        }
+        None if !kinds.rows().groups().any(|known| known == group) => {
+            Route::UnknownGroup(unknown(subresource))
+        }
         _ => Route::UnknownResource(unknown(subresource)),
     }
 }

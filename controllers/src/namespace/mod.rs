@@ -8,7 +8,7 @@ mod tests;
 use crate::apply::{Hands, gvr};
 use crate::garbage_collector::member::{Member, kinds};
 use crate::limits::EVENTS_COUNTED;
-use crate::resource::{EVENTS, Resource};
+use crate::resource::{DEFINITIONS, EVENTS, Resource};
 use crate::runner::{Cluster, Reconcile, Trouble, work};
 use crate::view::Plain;
 use futures::{FutureExt, StreamExt};
@@ -62,7 +62,10 @@ impl Reconcile for Namespaces {
             return Ok(Next::Done);
         };
         let name = cx.key.name();
-        let (mut contents, mut failures) = self.list(name, &self.resources).await;
+        let (custom, unknown) = self.custom_resources().await;
+        let resources: Vec<_> = self.resources.iter().cloned().chain(custom).collect();
+        let (mut contents, mut failures) = self.list(name, &resources).await;
+        failures.extend(unknown);
         failures.extend(self.delete(&cx, &contents).await);
         if plan::are_events(&contents) {
             let (events, unread) = self.list(name, &[EVENTS]).await;
@@ -85,6 +88,15 @@ impl Namespaces {
         let due = plan::deletions(cx.key.name(), contents);
         let failures = self.hands.carry_out_lists(cx, due.iter().map(|(_, list)| list)).await;
         failures.iter().map(|(place, error)| plan::failure_of(due[*place].0, error)).collect()
+    }
+
+    /// The namespaced kinds that CustomResourceDefinitions establish, in their stored versions, and why they are not known.
+    async fn custom_resources(&self) -> (Vec<Resource>, Option<String>) {
+        let listed = self.hands.client.dynamic(gvr(&DEFINITIONS)).list("", &ListParams::default()).await;
+        match listed {
+            Ok((definitions, _)) => (definitions.iter().filter_map(plan::custom_resource).collect(), None),
+            Err(error) => (Vec::new(), Some(plan::failure_of(&DEFINITIONS, &error.to_string()))),
+        }
     }
 
     /// What is left, in the order of `resources`, and what could not be listed.

@@ -10,6 +10,8 @@ use crate::resource::{EVENTS, PODS, Resource};
 use crate::view::{Meta, elapsed, seconds};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition};
+use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -37,6 +39,26 @@ pub(crate) struct Observed<'a> {
     pub contents: &'a [Content],
     /// The kinds that could not be listed or deleted, and why. In the same order each time: another text is another condition.
     pub failures: &'a [String],
+}
+
+/// The resource of a CustomResourceDefinition, in the version in which it is stored; `None` if it has no objects in namespaces.
+pub(crate) fn custom_resource(definition: &Value) -> Option<Resource> {
+    let spec = &definition["spec"];
+    let list = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
+    let established = |condition: &Value| condition["type"] == "Established" && condition["status"] == "True";
+    let exists = list(&definition["status"]["conditions"]).iter().any(established);
+    if spec["scope"] != "Namespaced" || !exists {
+        return None;
+    }
+    let versions = list(&spec["versions"]);
+    let mut served = versions.iter().filter(|version| version["served"] == true);
+    let stored = served.clone().find(|version| version["storage"] == true);
+    let text = |value: &Value| value.as_str().map(|text| Cow::Owned(text.to_owned()));
+    Some(Resource {
+        group: text(&spec["group"])?,
+        version: text(&stored.or_else(|| served.next())?["name"])?,
+        plural: text(&spec["names"]["plural"])?,
+    })
 }
 
 /// Being deleted, and not let go yet.

@@ -94,8 +94,13 @@ impl Api {
     async fn run(&self, fence: &str, name: &str, action: Action) -> Result<(), (u16, String)> {
         let mut headers = HeaderMap::new();
         headers.insert("kstore-fence", fence.parse().unwrap());
-        let target =
-            Target { resource: maps(), custom: None, subresource: "", namespace: "default".into(), name: name.into() };
+        let target = Target {
+            resource: maps(),
+            custom: None,
+            subresource: "",
+            namespace: "default".into(),
+            name: name.into(),
+        };
         let user = Arc::new(UserInfo::new("root", ["system:masters"]));
         let fence = Fence::of(&headers).unwrap();
         let request = Request {

@@ -100,7 +100,13 @@ impl Api {
     }
 
     async fn run(&self, name: &str, action: Action) -> Result<(), (u16, String)> {
-        let target = Target { resource: maps(), custom: None, subresource: "", namespace: NAME.into(), name: name.into() };
+        let target = Target {
+            resource: maps(),
+            custom: None,
+            subresource: "",
+            namespace: NAME.into(),
+            name: name.into(),
+        };
         let request = Request {
             user: Arc::new(UserInfo::new("root", ["system:masters"])),
             agent: "test".into(),
