@@ -10,6 +10,7 @@ mod concurrency;
 /// In which form an answer comes: encodings, rows, metadata alone.
 mod content;
 /// The time that callers of the gRPC door give, and what is counted there.
+mod custom;
 mod deadlines;
 /// The deletion state machine, and collections.
 mod deletion;

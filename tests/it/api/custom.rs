@@ -1,0 +1,335 @@
+//! Custom resources over REST: what a CustomResourceDefinition makes of a server, and what becomes of objects and watches when it
+//! changes or goes. Texts are those of a Kubernetes apiserver. Schemas, names and columns as such have their tests in `kstore-api`.
+
+use super::query;
+use kstore_tests::{Cluster, Reply, Setup, simulate};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const LAMPS: &str = "/apis/shop.example.com/v1/namespaces/default/lamps";
+const MERGE: &str = "application/merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// A namespaced kind `Lamp` with status and scale.
+fn lamps() -> Value {
+    let schema = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "required": ["watts"], "properties": {
+            "watts": {"type": "integer", "minimum": 1, "maximum": 100},
+            "colour": {"type": "string", "default": "white"},
+            "bulbs": {"type": "integer", "default": 1},
+            "rooms": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+                "items": {"type": "object", "required": ["name"],
+                    "properties": {"name": {"type": "string"}, "floor": {"type": "integer"}}}}}},
+        "status": {"type": "object", "properties": {"lit": {"type": "integer"}, "selector": {"type": "string"}}}}});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "lamps.shop.example.com"},
+        "spec": {"group": "shop.example.com", "scope": "Namespaced",
+            "names": {"plural": "lamps", "singular": "lamp", "kind": "Lamp", "shortNames": ["lp"]},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
+                "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.bulbs",
+                    "statusReplicasPath": ".status.lit", "labelSelectorPath": ".status.selector"}},
+                "selectableFields": [{"jsonPath": ".spec.colour"}],
+                "additionalPrinterColumns": [{"name": "Watts", "type": "integer", "jsonPath": ".spec.watts"}]}]}})
+}
+
+fn lamp(name: &str, spec: Value) -> Value {
+    json!({"apiVersion": "shop.example.com/v1", "kind": "Lamp", "metadata": {"name": name}, "spec": spec})
+}
+
+async fn call(cluster: &Cluster, method: &str, path: &str, body: &Value) -> Reply {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    cluster.rest().call(method, path, body).await
+}
+
+async fn patch(cluster: &Cluster, path: &str, form: &str, body: &Value) -> Reply {
+    cluster.rest().call_as("PATCH", path, form, body.to_string()).await
+}
+
+async fn define(cluster: &Cluster, definition: &Value) -> Value {
+    let made = call(cluster, "POST", DEFINITIONS, definition).await;
+    assert_eq!(made.code, 201, "{}", made.json());
+    made.json()
+}
+
+async fn create(cluster: &Cluster, name: &str, spec: Value) -> Value {
+    let made = call(cluster, "POST", LAMPS, &lamp(name, spec)).await;
+    assert_eq!(made.code, 201, "{}", made.json());
+    made.json()
+}
+
+async fn get(cluster: &Cluster, path: &str) -> Value {
+    let got = call(cluster, "GET", path, &Value::Null).await;
+    assert_eq!(got.code, 200, "{path}: {}", got.json());
+    got.json()
+}
+
+fn condition<'v>(definition: &'v Value, kind: &str) -> &'v Value {
+    let conditions = definition["status"]["conditions"].as_array().unwrap();
+    conditions.iter().find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
+}
+
+#[test]
+fn a_kind_is_served_everywhere_at_the_revision_of_its_definition() {
+    simulate(Setup::api_alone(), async |cluster| {
+        assert_eq!(call(cluster, "GET", LAMPS, &Value::Null).await.code, 404);
+        let made = define(cluster, &lamps()).await;
+        assert_eq!(condition(&made, "Established")["status"], "True", "in the answer to the POST");
+        assert_eq!(made["status"]["acceptedNames"]["shortNames"], json!(["lp"]));
+        assert_eq!(made["status"]["storedVersions"], json!(["v1"]));
+
+        let lamp = create(cluster, "a", json!({"watts": 5})).await;
+        assert_eq!(lamp["spec"], json!({"watts": 5, "colour": "white", "bulbs": 1}));
+        assert_eq!(lamp["metadata"]["generation"], 1);
+        let groups = get(cluster, "/apis").await;
+        let names: Vec<_> = groups["groups"].as_array().unwrap().iter().map(|group| &group["name"]).collect();
+        assert!(names.contains(&&json!("shop.example.com")), "{names:?}");
+        let resources = get(cluster, "/apis/shop.example.com/v1").await;
+        let names: Vec<_> = resources["resources"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+        assert_eq!(names, ["lamps", "lamps/status", "lamps/scale"]);
+        let index = get(cluster, "/openapi/v3").await;
+        let document = index["paths"]["apis/shop.example.com/v1"]["serverRelativeURL"].as_str().unwrap().to_owned();
+        let document = get(cluster, &document).await;
+        let schemas = &document["components"]["schemas"];
+        let watts = &schemas["com.example.shop.v1.Lamp"]["properties"]["spec"]["properties"]["watts"];
+        assert_eq!(watts["maximum"], 100, "{}", schemas["com.example.shop.v1.Lamp"]);
+        let revision: i64 = made["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+        let watch = query(cluster, LAMPS, &format!("watch=1&timeoutSeconds=2&resourceVersion={revision}")).await;
+        let events = String::from_utf8_lossy(&watch.body).into_owned();
+        assert!(events.starts_with(r#"{"type":"ADDED""#), "watchable from the definition on: {events}");
+    });
+}
+
+#[test]
+fn objects_are_pruned_defaulted_and_checked_by_their_schema() {
+    simulate(Setup::api_alone(), async |cluster| {
+        define(cluster, &lamps()).await;
+        let odd = lamp("odd", json!({"watts": 5, "zz": 1, "rooms": [{"name": "a"}, {"name": "a"}]}));
+        let refused = call(cluster, "POST", &format!("{LAMPS}?fieldValidation=Strict"), &odd).await;
+        assert_eq!(refused.code, 400);
+        assert_eq!(
+            refused.text("/message"),
+            "Lamp in version \"v1\" cannot be handled as a Lamp: strict decoding error: unknown field \"spec.zz\""
+        );
+        let refused = call(cluster, "POST", LAMPS, &odd).await;
+        assert_eq!(
+            refused.text("/message"),
+            "Lamp.shop.example.com \"odd\" is invalid: spec.rooms[1]: Duplicate value: {\"name\":\"a\"}"
+        );
+        let refused = call(cluster, "POST", LAMPS, &lamp("odd", json!({"watts": 0, "colour": 3}))).await;
+        assert_eq!(refused.code, 422);
+        let causes = refused.json()["details"]["causes"].clone();
+        let causes = causes.as_array().unwrap().iter().map(|cause| cause["field"].as_str().unwrap().to_owned());
+        let mut causes: Vec<_> = causes.collect();
+        causes.sort();
+        assert_eq!(causes, ["spec.colour", "spec.watts"]);
+        let kind = json!({"apiVersion": "shop.example.com/v1", "kind": "Lampp", "metadata": {"name": "x"}});
+        let refused = call(cluster, "POST", LAMPS, &kind).await;
+        assert_eq!(
+            refused.text("/message"),
+            "Lampp.shop.example.com \"x\" is invalid: kind: Invalid value: \"Lampp\": must be Lamp"
+        );
+        create(cluster, "a", json!({"watts": 5, "zz": 1})).await;
+        let lamp = get(cluster, &format!("{LAMPS}/a")).await;
+        assert_eq!(lamp["spec"], json!({"watts": 5, "colour": "white", "bulbs": 1}));
+    });
+}
+
+#[test]
+fn status_scale_patches_and_generation_follow_the_definition() {
+    simulate(Setup::api_alone(), async |cluster| {
+        define(cluster, &lamps()).await;
+        create(cluster, "a", json!({"watts": 5})).await;
+        let path = format!("{LAMPS}/a");
+        let changed = patch(cluster, &path, MERGE, &json!({"spec": {"watts": 6}, "status": {"lit": 9}})).await;
+        let changed = changed.json();
+        assert_eq!((&changed["metadata"]["generation"], &changed["status"]), (&json!(2), &Value::Null));
+        let status = json!({"status": {"lit": 1}, "spec": {"watts": 99}});
+        let changed = patch(cluster, &format!("{path}/status"), MERGE, &status).await.json();
+        assert_eq!((&changed["metadata"]["generation"], &changed["spec"]["watts"]), (&json!(2), &json!(6)));
+        let scale = get(cluster, &format!("{path}/scale")).await;
+        assert_eq!((&scale["kind"], &scale["spec"], &scale["status"]), (&json!("Scale"), &json!({"replicas": 1}), &json!({"replicas": 1})));
+        let scaled = patch(cluster, &format!("{path}/scale"), MERGE, &json!({"spec": {"replicas": 4}})).await;
+        assert_eq!(scaled.json()["spec"]["replicas"], 4);
+        let lamp = get(cluster, &path).await;
+        assert_eq!((&lamp["spec"]["bulbs"], &lamp["metadata"]["generation"]), (&json!(4), &json!(3)));
+        let replaced = patch(cluster, &path, JSON_PATCH, &json!([{"op": "replace", "path": "/spec/watts", "value": 7}]));
+        assert_eq!(replaced.await.json()["spec"]["watts"], 7);
+        let strategic = patch(cluster, &path, "application/strategic-merge-patch+json", &json!({})).await;
+        assert_eq!(strategic.code, 415);
+        let mut stale = lamp.clone();
+        stale["spec"]["watts"] = json!(8);
+        assert_eq!(call(cluster, "PUT", &path, &stale).await.code, 409);
+        stale["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+        let refused = call(cluster, "PUT", &path, &stale).await;
+        assert!(refused.text("/message").contains("must be specified for an update"), "{}", refused.json());
+    });
+}
+
+#[test]
+fn apply_creates_and_conflicts_by_manager() {
+    simulate(Setup::api_alone(), async |cluster| {
+        define(cluster, &lamps()).await;
+        let path = |manager: &str| format!("{LAMPS}/a?fieldManager={manager}");
+        let config = lamp("a", json!({"watts": 5, "rooms": [{"name": "hall", "floor": 1}]}));
+        let made = patch(cluster, &path("one"), APPLY, &config).await;
+        assert_eq!(made.code, 201, "{}", made.json());
+        let other = lamp("a", json!({"watts": 6}));
+        let refused = patch(cluster, &path("two"), APPLY, &other).await;
+        assert_eq!((refused.code, refused.text("/details/causes/0/field")), (409, ".spec.watts".into()));
+    });
+}
+
+#[test]
+fn lists_tables_and_selectors_read_what_the_definition_declares() {
+    simulate(Setup::api_alone(), async |cluster| {
+        define(cluster, &lamps()).await;
+        create(cluster, "a", json!({"watts": 5, "colour": "red"})).await;
+        create(cluster, "b", json!({"watts": 6})).await;
+        let list = get(cluster, LAMPS).await;
+        assert_eq!((&list["kind"], &list["items"][0]["kind"]), (&json!("LampList"), &json!("Lamp")));
+        let red = query(cluster, LAMPS, "fieldSelector=spec.colour%3Dred").await.json();
+        assert_eq!(red["items"].as_array().unwrap().len(), 1);
+        let refused = query(cluster, LAMPS, "fieldSelector=spec.watts%3D5").await;
+        assert_eq!((refused.code, refused.text("/message")), (400, "field label not supported: spec.watts".into()));
+        let table = http::Request::builder().uri(LAMPS).header("accept", "application/json;as=Table;g=meta.k8s.io;v=v1");
+        let table = cluster.rest().send(table.body(Default::default()).unwrap()).await.json();
+        assert_eq!(table["columnDefinitions"][1]["name"], "Watts");
+        assert_eq!(table["rows"][1]["cells"], json!(["b", 6]));
+        let all = get(cluster, "/apis/shop.example.com/v1/lamps?limit=1").await;
+        assert_eq!(all["metadata"]["remainingItemCount"], 1);
+    });
+}
+
+#[test]
+fn objects_stored_before_a_schema_changed_are_shown_by_the_new_one_and_watches_go_on() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let made = define(cluster, &lamps()).await;
+        let old = create(cluster, "a", json!({"watts": 5})).await;
+        let revision = old["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+        let text = format!("watch=1&timeoutSeconds=5&resourceVersion={revision}");
+        let watching = query(cluster, LAMPS, &text);
+        let changing = async {
+            let mut changed = made.clone();
+            let spec = &mut changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+            spec["properties"]["shade"] = json!({"type": "string", "default": "linen"});
+            spec["properties"].as_object_mut().unwrap().remove("colour");
+            changed["spec"]["versions"][0].as_object_mut().unwrap().remove("selectableFields");
+            let path = format!("{DEFINITIONS}/lamps.shop.example.com");
+            let done = call(cluster, "PUT", &path, &changed).await;
+            assert_eq!(done.code, 200, "{}", done.json());
+            let shown = get(cluster, &format!("{LAMPS}/a")).await;
+            assert_eq!(shown["spec"], json!({"watts": 5, "bulbs": 1, "shade": "linen"}));
+            assert_eq!(shown["metadata"]["resourceVersion"], json!(revision), "nothing was written");
+            assert_eq!(get(cluster, LAMPS).await["items"][0]["spec"]["shade"], "linen");
+            create(cluster, "b", json!({"watts": 1, "colour": "red"})).await;
+        };
+        let (watched, ()) = tokio::join!(watching, changing);
+        let events: Vec<Value> = String::from_utf8_lossy(&watched.body)
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(events.len(), 1, "{events:?}");
+        assert_eq!(events[0]["object"]["spec"], json!({"watts": 1, "bulbs": 1, "shade": "linen"}));
+    });
+}
+
+#[test]
+fn every_served_version_shows_every_object_and_deprecated_ones_warn() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let mut definition = lamps();
+        let mut beta = definition["spec"]["versions"][0].clone();
+        beta["name"] = json!("v1beta1");
+        beta["storage"] = json!(false);
+        beta["deprecated"] = json!(true);
+        beta["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"].as_object_mut().unwrap().remove("colour");
+        beta.as_object_mut().unwrap().remove("selectableFields");
+        definition["spec"]["versions"].as_array_mut().unwrap().push(beta);
+        define(cluster, &definition).await;
+        create(cluster, "a", json!({"watts": 5})).await;
+        let old = "/apis/shop.example.com/v1beta1/namespaces/default/lamps/a";
+        let got = call(cluster, "GET", old, &Value::Null).await;
+        assert_eq!(got.headers["warning"], "299 - \"shop.example.com/v1beta1 Lamp is deprecated; use shop.example.com/v1 Lamp\"");
+        let got = got.json();
+        assert_eq!(got["apiVersion"], "shop.example.com/v1beta1");
+        assert_eq!(got["spec"], json!({"watts": 5, "bulbs": 1}), "pruned by the schema of its version");
+        let changed = patch(cluster, old, MERGE, &json!({"spec": {"watts": 9}})).await;
+        assert_eq!(changed.code, 200, "{}", changed.json());
+        let stored = get(cluster, &format!("{LAMPS}/a")).await;
+        assert_eq!((&stored["apiVersion"], &stored["spec"]["watts"]), (&json!("shop.example.com/v1"), &json!(9)));
+    });
+}
+
+#[test]
+fn taken_names_are_granted_when_their_owner_goes() {
+    simulate(Setup::api_alone(), async |cluster| {
+        define(cluster, &lamps()).await;
+        let mut rival = lamps();
+        rival["metadata"]["name"] = json!("torches.shop.example.com");
+        rival["spec"]["names"] = json!({"plural": "torches", "singular": "torch", "kind": "Lamp", "listKind": "TorchList"});
+        let made = define(cluster, &rival).await;
+        assert_eq!(condition(&made, "NamesAccepted")["reason"], "KindConflict");
+        assert_eq!(condition(&made, "Established")["status"], "False");
+        assert_eq!(call(cluster, "GET", "/apis/shop.example.com/v1/torches", &Value::Null).await.code, 404);
+        let gone = call(cluster, "DELETE", &format!("{DEFINITIONS}/lamps.shop.example.com"), &Value::Null).await;
+        assert_eq!(gone.code, 200, "{}", gone.json());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let rival = get(cluster, &format!("{DEFINITIONS}/torches.shop.example.com")).await;
+        assert_eq!(condition(&rival, "Established")["status"], "True");
+        get(cluster, "/apis/shop.example.com/v1/torches").await;
+    });
+}
+
+#[test]
+fn a_deleted_definition_takes_its_objects_along_and_waits_for_their_finalizers() {
+    simulate(Setup::api_alone(), async |cluster| {
+        define(cluster, &lamps()).await;
+        create(cluster, "a", json!({"watts": 5})).await;
+        let held = create(cluster, "held", json!({"watts": 5})).await;
+        let path = format!("{LAMPS}/held");
+        let finalizers = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+        assert_eq!(patch(cluster, &path, MERGE, &finalizers).await.code, 200);
+        let definition = format!("{DEFINITIONS}/lamps.shop.example.com");
+        let revision = held["metadata"]["resourceVersion"].as_str().unwrap();
+        let watching = query(cluster, LAMPS, &format!("watch=1&timeoutSeconds=60&resourceVersion={revision}"));
+        let ending = async {
+            let marked = call(cluster, "DELETE", &definition, &Value::Null).await.json();
+            assert_eq!(condition(&marked, "Terminating")["reason"], "InstanceDeletionPending");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let waiting = get(cluster, &definition).await;
+            assert_eq!(condition(&waiting, "Terminating")["reason"], "InstanceDeletionInProgress");
+            let left = get(cluster, LAMPS).await;
+            assert_eq!(left["items"].as_array().unwrap().len(), 1, "{left}");
+            let refused = call(cluster, "POST", LAMPS, &lamp("late", json!({"watts": 5}))).await;
+            let text = "create not allowed while custom resource definition is terminating";
+            assert_eq!(refused.code, 403);
+            assert!(refused.text("/message").ends_with(text), "{}", refused.json());
+            let freed = patch(cluster, &path, MERGE, &json!({"metadata": {"finalizers": null}})).await;
+            assert_eq!(freed.code, 200, "{}", freed.json());
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(call(cluster, "GET", &definition, &Value::Null).await.code, 404);
+            assert_eq!(call(cluster, "GET", LAMPS, &Value::Null).await.code, 404);
+        };
+        let (watched, ()) = tokio::join!(watching, ending);
+        let text = String::from_utf8_lossy(&watched.body).into_owned();
+        assert_eq!(text.lines().filter(|line| line.contains(r#""type":"DELETED""#)).count(), 2, "{text}");
+        define(cluster, &lamps()).await;
+        assert_eq!(get(cluster, LAMPS).await["items"], json!([]), "nothing comes back");
+    });
+}
+
+#[test]
+fn a_namespace_takes_its_custom_objects_along() {
+    simulate(Setup::seed(1), async |cluster| {
+        define(cluster, &lamps()).await;
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "attic"}});
+        assert_eq!(call(cluster, "POST", "/api/v1/namespaces", &namespace).await.code, 201);
+        let attic = LAMPS.replace("default", "attic");
+        assert_eq!(call(cluster, "POST", &attic, &lamp("a", json!({"watts": 5}))).await.code, 201);
+        assert_eq!(call(cluster, "DELETE", "/api/v1/namespaces/attic", &Value::Null).await.code, 200);
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(call(cluster, "GET", "/api/v1/namespaces/attic", &Value::Null).await.code, 404);
+        assert_eq!(get(cluster, "/apis/shop.example.com/v1/lamps").await["items"], json!([]));
+    });
+}
