@@ -29,4 +29,4 @@ pub use walk::{MetadataError, Origin, Part, rules_blocked};
 pub const DEPTH_MAX: usize = 128;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
