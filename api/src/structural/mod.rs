@@ -27,3 +27,6 @@ pub use walk::{MetadataError, Origin, Part, rules_blocked};
 
 /// Deepest nesting of schemas that [`Tree::compile`] accepts, and of objects that the walks follow. JSON parsing stops at 128 levels.
 pub const DEPTH_MAX: usize = 128;
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -127,7 +127,8 @@ impl<'t> Checker<'t> {
             outcome.add(self.all_of(&checks.all_of, subject, place));
         }
         if let Some(schema) = checks.not {
-            let (report, _) = self.branch(schema, subject, place);
+            // Errors that are dropped because a value did not change must not make it match.
+            let (report, _) = self.branch(schema, Subject { old: None, ..subject }, place);
             if report.is_empty() {
                 let text = format!("{:?} must not validate the schema (not)", place.path.to_string());
                 self.report.push(place.unplaced(text));
