@@ -76,8 +76,8 @@ impl Target {
     /// # Errors
     /// 500 if there is none: the kind is not in the field table.
     pub(super) fn object_type(&self) -> Result<ObjectType<'_>, Status> {
-        if self.schema().is_some() {
-            return Ok(ObjectType::Custom(None));
+        if let Some(custom) = self.schema() {
+            return Ok(ObjectType::Custom(Some(&custom.version().tree)));
         }
         let (group, version, kind) = match self.resource.subresource(self.subresource) {
             Some(sub) => (sub.group, sub.version, sub.kind),

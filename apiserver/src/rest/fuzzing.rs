@@ -3,6 +3,7 @@
 use super::content::{self, Offer};
 use super::query::Query;
 use super::router::{self, ResourcePath, Route};
+use crate::kinds::Kinds;
 use crate::registry::ContinueToken;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
@@ -17,7 +18,7 @@ pub(crate) fn routing(bytes: &[u8]) {
     let [path, query, accept, content_type] = [(); 4].map(|()| lines.next().unwrap_or_default());
     let query = Query::parse(Some(query));
     let headers = headers(accept, content_type);
-    if let Route::Resource(place) = router::route(path) {
+    if let Route::Resource(place) = router::route(&Kinds::built_in(), path) {
         leads_back(&place);
         operations_fit(&place);
         filters(&query, &place);
@@ -34,7 +35,9 @@ fn headers(accept: &str, content_type: &str) -> HeaderMap {
 
 fn leads_back(place: &ResourcePath) {
     let url = url(place);
-    let Route::Resource(again) = router::route(&url) else { panic!("{url} leads nowhere, {place:?}") };
+    let Route::Resource(again) = router::route(&Kinds::built_in(), &url) else {
+        panic!("{url} leads nowhere, {place:?}")
+    };
     let parts = |p: &ResourcePath| {
         (
             p.resource.group,

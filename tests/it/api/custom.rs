@@ -86,16 +86,19 @@ fn a_kind_is_served_everywhere_at_the_revision_of_its_definition() {
         let names: Vec<_> = groups["groups"].as_array().unwrap().iter().map(|group| &group["name"]).collect();
         assert!(names.contains(&&json!("shop.example.com")), "{names:?}");
         let resources = get(cluster, "/apis/shop.example.com/v1").await;
-        let names: Vec<_> = resources["resources"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+        let names: Vec<_> =
+            resources["resources"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
         assert_eq!(names, ["lamps", "lamps/status", "lamps/scale"]);
         let index = get(cluster, "/openapi/v3").await;
-        let document = index["paths"]["apis/shop.example.com/v1"]["serverRelativeURL"].as_str().unwrap().to_owned();
+        let document =
+            index["paths"]["apis/shop.example.com/v1"]["serverRelativeURL"].as_str().unwrap().to_owned();
         let document = get(cluster, &document).await;
         let schemas = &document["components"]["schemas"];
         let watts = &schemas["com.example.shop.v1.Lamp"]["properties"]["spec"]["properties"]["watts"];
         assert_eq!(watts["maximum"], 100, "{}", schemas["com.example.shop.v1.Lamp"]);
         let revision: i64 = made["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-        let watch = query(cluster, LAMPS, &format!("watch=1&timeoutSeconds=2&resourceVersion={revision}")).await;
+        let watch =
+            query(cluster, LAMPS, &format!("watch=1&timeoutSeconds=2&resourceVersion={revision}")).await;
         let events = String::from_utf8_lossy(&watch.body).into_owned();
         assert!(events.starts_with(r#"{"type":"ADDED""#), "watchable from the definition on: {events}");
     });
@@ -120,7 +123,8 @@ fn objects_are_pruned_defaulted_and_checked_by_their_schema() {
         let refused = call(cluster, "POST", LAMPS, &lamp("odd", json!({"watts": 0, "colour": 3}))).await;
         assert_eq!(refused.code, 422);
         let causes = refused.json()["details"]["causes"].clone();
-        let causes = causes.as_array().unwrap().iter().map(|cause| cause["field"].as_str().unwrap().to_owned());
+        let causes =
+            causes.as_array().unwrap().iter().map(|cause| cause["field"].as_str().unwrap().to_owned());
         let mut causes: Vec<_> = causes.collect();
         causes.sort();
         assert_eq!(causes, ["spec.colour", "spec.watts"]);
@@ -142,20 +146,24 @@ fn status_scale_patches_and_generation_follow_the_definition() {
         define(cluster, &lamps()).await;
         create(cluster, "a", json!({"watts": 5})).await;
         let path = format!("{LAMPS}/a");
-        let changed = patch(cluster, &path, MERGE, &json!({"spec": {"watts": 6}, "status": {"lit": 9}})).await;
+        let changed =
+            patch(cluster, &path, MERGE, &json!({"spec": {"watts": 6}, "status": {"lit": 9}})).await;
         let changed = changed.json();
         assert_eq!((&changed["metadata"]["generation"], &changed["status"]), (&json!(2), &Value::Null));
         let status = json!({"status": {"lit": 1}, "spec": {"watts": 99}});
         let changed = patch(cluster, &format!("{path}/status"), MERGE, &status).await.json();
         assert_eq!((&changed["metadata"]["generation"], &changed["spec"]["watts"]), (&json!(2), &json!(6)));
         let scale = get(cluster, &format!("{path}/scale")).await;
-        assert_eq!((&scale["kind"], &scale["spec"], &scale["status"]), (&json!("Scale"), &json!({"replicas": 1}), &json!({"replicas": 1})));
+        assert_eq!(
+            (&scale["kind"], &scale["spec"], &scale["status"]),
+            (&json!("Scale"), &json!({"replicas": 1}), &json!({"replicas": 1}))
+        );
         let scaled = patch(cluster, &format!("{path}/scale"), MERGE, &json!({"spec": {"replicas": 4}})).await;
         assert_eq!(scaled.json()["spec"]["replicas"], 4);
         let lamp = get(cluster, &path).await;
         assert_eq!((&lamp["spec"]["bulbs"], &lamp["metadata"]["generation"]), (&json!(4), &json!(3)));
-        let replaced = patch(cluster, &path, JSON_PATCH, &json!([{"op": "replace", "path": "/spec/watts", "value": 7}]));
-        assert_eq!(replaced.await.json()["spec"]["watts"], 7);
+        let replace = json!([{"op": "replace", "path": "/spec/watts", "value": 7}]);
+        assert_eq!(patch(cluster, &path, JSON_PATCH, &replace).await.json()["spec"]["watts"], 7);
         let strategic = patch(cluster, &path, "application/strategic-merge-patch+json", &json!({})).await;
         assert_eq!(strategic.code, 415);
         let mut stale = lamp.clone();
@@ -175,6 +183,22 @@ fn apply_creates_and_conflicts_by_manager() {
         let config = lamp("a", json!({"watts": 5, "rooms": [{"name": "hall", "floor": 1}]}));
         let made = patch(cluster, &path("one"), APPLY, &config).await;
         assert_eq!(made.code, 201, "{}", made.json());
+        let rooms = lamp("a", json!({"rooms": [{"name": "attic"}]}));
+        let merged = patch(cluster, &path("three"), APPLY, &rooms).await;
+        assert_eq!(
+            merged.json()["spec"]["rooms"],
+            json!([{"name": "hall", "floor": 1}, {"name": "attic"}]),
+            "lists merge by key"
+        );
+        let unknown = patch(cluster, &path("four"), APPLY, &lamp("a", json!({"zz": 1}))).await;
+        assert_eq!(
+            (unknown.code, unknown.text("/message")),
+            (
+                500,
+                "failed to create typed patch object (default/a; shop.example.com/v1, Kind=Lamp): .spec.zz: field not declared in schema"
+                    .into()
+            )
+        );
         let other = lamp("a", json!({"watts": 6}));
         let refused = patch(cluster, &path("two"), APPLY, &other).await;
         assert_eq!((refused.code, refused.text("/details/causes/0/field")), (409, ".spec.watts".into()));
@@ -192,8 +216,13 @@ fn lists_tables_and_selectors_read_what_the_definition_declares() {
         let red = query(cluster, LAMPS, "fieldSelector=spec.colour%3Dred").await.json();
         assert_eq!(red["items"].as_array().unwrap().len(), 1);
         let refused = query(cluster, LAMPS, "fieldSelector=spec.watts%3D5").await;
-        assert_eq!((refused.code, refused.text("/message")), (400, "field label not supported: spec.watts".into()));
-        let table = http::Request::builder().uri(LAMPS).header("accept", "application/json;as=Table;g=meta.k8s.io;v=v1");
+        assert_eq!(
+            (refused.code, refused.text("/message")),
+            (400, "field label not supported: spec.watts".into())
+        );
+        let table = http::Request::builder()
+            .uri(LAMPS)
+            .header("accept", "application/json;as=Table;g=meta.k8s.io;v=v1");
         let table = cluster.rest().send(table.body(Default::default()).unwrap()).await.json();
         assert_eq!(table["columnDefinitions"][1]["name"], "Watts");
         assert_eq!(table["rows"][1]["cells"], json!(["b", 6]));
@@ -243,21 +272,30 @@ fn every_served_version_shows_every_object_and_deprecated_ones_warn() {
         beta["name"] = json!("v1beta1");
         beta["storage"] = json!(false);
         beta["deprecated"] = json!(true);
-        beta["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"].as_object_mut().unwrap().remove("colour");
+        beta["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+            .as_object_mut()
+            .unwrap()
+            .remove("colour");
         beta.as_object_mut().unwrap().remove("selectableFields");
         definition["spec"]["versions"].as_array_mut().unwrap().push(beta);
         define(cluster, &definition).await;
         create(cluster, "a", json!({"watts": 5})).await;
         let old = "/apis/shop.example.com/v1beta1/namespaces/default/lamps/a";
         let got = call(cluster, "GET", old, &Value::Null).await;
-        assert_eq!(got.headers["warning"], "299 - \"shop.example.com/v1beta1 Lamp is deprecated; use shop.example.com/v1 Lamp\"");
+        assert_eq!(
+            got.headers["warning"],
+            "299 - \"shop.example.com/v1beta1 Lamp is deprecated; use shop.example.com/v1 Lamp\""
+        );
         let got = got.json();
         assert_eq!(got["apiVersion"], "shop.example.com/v1beta1");
         assert_eq!(got["spec"], json!({"watts": 5, "bulbs": 1}), "pruned by the schema of its version");
         let changed = patch(cluster, old, MERGE, &json!({"spec": {"watts": 9}})).await;
         assert_eq!(changed.code, 200, "{}", changed.json());
         let stored = get(cluster, &format!("{LAMPS}/a")).await;
-        assert_eq!((&stored["apiVersion"], &stored["spec"]["watts"]), (&json!("shop.example.com/v1"), &json!(9)));
+        assert_eq!(
+            (&stored["apiVersion"], &stored["spec"]["watts"]),
+            (&json!("shop.example.com/v1"), &json!(9))
+        );
     });
 }
 
@@ -267,12 +305,14 @@ fn taken_names_are_granted_when_their_owner_goes() {
         define(cluster, &lamps()).await;
         let mut rival = lamps();
         rival["metadata"]["name"] = json!("torches.shop.example.com");
-        rival["spec"]["names"] = json!({"plural": "torches", "singular": "torch", "kind": "Lamp", "listKind": "TorchList"});
+        rival["spec"]["names"] =
+            json!({"plural": "torches", "singular": "torch", "kind": "Lamp", "listKind": "TorchList"});
         let made = define(cluster, &rival).await;
         assert_eq!(condition(&made, "NamesAccepted")["reason"], "KindConflict");
         assert_eq!(condition(&made, "Established")["status"], "False");
         assert_eq!(call(cluster, "GET", "/apis/shop.example.com/v1/torches", &Value::Null).await.code, 404);
-        let gone = call(cluster, "DELETE", &format!("{DEFINITIONS}/lamps.shop.example.com"), &Value::Null).await;
+        let gone =
+            call(cluster, "DELETE", &format!("{DEFINITIONS}/lamps.shop.example.com"), &Value::Null).await;
         assert_eq!(gone.code, 200, "{}", gone.json());
         tokio::time::sleep(Duration::from_secs(1)).await;
         let rival = get(cluster, &format!("{DEFINITIONS}/torches.shop.example.com")).await;
@@ -292,7 +332,8 @@ fn a_deleted_definition_takes_its_objects_along_and_waits_for_their_finalizers()
         assert_eq!(patch(cluster, &path, MERGE, &finalizers).await.code, 200);
         let definition = format!("{DEFINITIONS}/lamps.shop.example.com");
         let revision = held["metadata"]["resourceVersion"].as_str().unwrap();
-        let watching = query(cluster, LAMPS, &format!("watch=1&timeoutSeconds=60&resourceVersion={revision}"));
+        let text = format!("watch=1&timeoutSeconds=60&resourceVersion={revision}");
+        let watching = query(cluster, LAMPS, &text);
         let ending = async {
             let marked = call(cluster, "DELETE", &definition, &Value::Null).await.json();
             assert_eq!(condition(&marked, "Terminating")["reason"], "InstanceDeletionPending");
