@@ -17,6 +17,15 @@ pub struct Bound {
     pub exclusive: bool,
 }
 
+/// `format`, with the name that messages show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedFormat {
+    /// The format.
+    pub format: Format,
+    /// As the schema spells it: dashes may be anywhere.
+    pub name: Name,
+}
+
 /// What values must satisfy beyond their type. Absent keywords are `None` or empty.
 #[derive(Debug, Default, PartialEq)]
 pub struct Checks {
@@ -37,7 +46,7 @@ pub struct Checks {
     /// `pattern`.
     pub pattern: Option<Arc<Pattern>>,
     /// `format`, if it is one of those that values are checked against.
-    pub format: Option<Format>,
+    pub format: Option<NamedFormat>,
     /// `minItems`.
     pub min_items: Option<i64>,
     /// `maxItems`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Number, Value};
 
 use super::DEPTH_MAX;
-use super::check::{Bound, Checks};
+use super::check::{Bound, Checks, NamedFormat};
 use super::format::Format;
 use super::node::{Additional, Below, Flags, ListType, MapType, Name, Node, NodeId, ValueType};
 use super::pattern::Pattern;
@@ -140,7 +140,7 @@ impl Compiler {
             min_length: count("minLength"),
             max_length: count("maxLength"),
             pattern: text(schema, "pattern").filter(|text| !text.is_empty()).map(|text| self.pattern(text)),
-            format: text(schema, "format").and_then(Format::parse),
+            format: text(schema, "format").and_then(|name| self.format(name)),
             min_items: count("minItems"),
             max_items: count("maxItems"),
             min_properties: count("minProperties"),
@@ -177,6 +177,10 @@ impl Compiler {
 
     fn names(&mut self, names: &[Value]) -> Box<[Name]> {
         names.iter().filter_map(Value::as_str).map(|name| self.name(name)).collect()
+    }
+
+    fn format(&mut self, name: &str) -> Option<NamedFormat> {
+        Format::parse(name).map(|format| NamedFormat { format, name: self.name(name) })
     }
 
     fn pattern(&mut self, text: &str) -> Arc<Pattern> {

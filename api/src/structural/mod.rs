@@ -16,7 +16,7 @@ mod rule;
 mod tree;
 mod walk;
 
-pub use check::{Bound, Checks};
+pub use check::{Bound, Checks, NamedFormat};
 pub use compile::CompileError;
 pub use format::Format;
 pub use node::{Additional, Flags, ListType, MapType, Name, Node, NodeId, ValueType};
@@ -27,3 +27,6 @@ pub use walk::{MetadataError, Origin, Part, rules_blocked};
 
 /// Deepest nesting of schemas that [`Tree::compile`] accepts, and of objects that the walks follow. JSON parsing stops at 128 levels.
 pub const DEPTH_MAX: usize = 128;
+
+#[cfg(test)]
+mod tests;

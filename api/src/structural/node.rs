@@ -180,6 +180,6 @@ impl Node {
     /// The format that values are checked against.
     #[must_use]
     pub fn format(&self) -> Option<Format> {
-        self.checks.as_ref().and_then(|checks| checks.format)
+        self.checks.as_ref()?.format.as_ref().map(|named| named.format)
     }
 }

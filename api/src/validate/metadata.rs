@@ -76,7 +76,8 @@ fn no_new_finalizers(new: &Value, old: &Value, errors: &mut ErrorList) {
     }
 }
 
-fn common(object: &Value, errors: &mut ErrorList) {
+/// What must hold of the metadata of any object, its name aside.
+pub(crate) fn common(object: &Value, errors: &mut ErrorList) {
     labels(errors, &METADATA.child("labels"), &object["metadata"]["labels"]);
     annotations(errors, &METADATA.child("annotations"), &object["metadata"]["annotations"]);
     owners(object, errors);

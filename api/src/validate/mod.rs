@@ -11,7 +11,7 @@ mod endpoints;
 mod event;
 mod groups;
 mod limit_range;
-mod metadata;
+pub(crate) mod metadata;
 mod namespace;
 mod node;
 mod pod;

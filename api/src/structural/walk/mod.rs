@@ -1,9 +1,16 @@
 //! The walks over objects of a custom kind: metadata, unknown fields, nulls, defaults and checks. Each is linear in the object.
 
+mod compare;
 mod default;
+mod embedded;
+mod lists;
 mod metadata;
+mod number;
 mod prune;
+mod report;
 mod validate;
+mod value_type;
+mod values;
 
 use serde_json::Value;
 

@@ -1,4 +1,12 @@
-//! The formats (`format`) that values of custom resources are checked against. All others are legal and mean nothing.
+//! The formats (`format`) that values of custom resources are checked against. All others are legal and mean nothing. The checks
+//! accept what Kubernetes' accept, which is not always what the standards behind the names say.
+
+mod address;
+mod code;
+mod time;
+
+use crate::limits::{LABEL_MAX, SUBDOMAIN_MAX};
+use crate::name;
 
 /// A format with a check; the names are those of a schema, of which dashes do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,5 +114,44 @@ impl Format {
         let name = name.replace('-', "");
         let at = NAMES.binary_search_by(|(known, _)| (*known).cmp(&name)).ok()?;
         Some(NAMES[at].1)
+    }
+
+    /// Whether the format is one of texts; the others are of numbers.
+    #[must_use]
+    pub const fn is_of_text(self) -> bool {
+        !matches!(self, Self::Int32 | Self::Int64 | Self::Float | Self::Double)
+    }
+
+    /// Whether a text has this format. Formats of numbers say nothing of texts.
+    #[must_use]
+    pub fn matches(self, text: &str) -> bool {
+        match self {
+            Self::BsonObjectId => code::bson_object_id(text),
+            Self::Uri => address::uri(text),
+            Self::Email => address::email(text),
+            Self::Hostname => address::hostname(text),
+            Self::Ipv4 => address::ipv4(text),
+            Self::Ipv6 => address::ipv6(text),
+            Self::Cidr => address::cidr(text),
+            Self::Mac => address::mac(text),
+            Self::Uuid => code::uuid(text, None, false),
+            Self::Uuid3 => code::uuid(text, Some(b'3'), false),
+            Self::Uuid4 => code::uuid(text, Some(b'4'), true),
+            Self::Uuid5 => code::uuid(text, Some(b'5'), true),
+            Self::Isbn => code::isbn10(text) || code::isbn13(text),
+            Self::Isbn10 => code::isbn10(text),
+            Self::Isbn13 => code::isbn13(text),
+            Self::CreditCard => code::credit_card(text),
+            Self::Ssn => code::ssn(text),
+            Self::HexColor => code::hex_color(text),
+            Self::RgbColor => code::rgb_color(text),
+            Self::Byte => code::base64(text),
+            Self::Date => time::date(text),
+            Self::Duration => time::duration(text),
+            Self::DateTime => time::date_time(text),
+            Self::ShortName => text.len() <= LABEL_MAX && name::dns1123_label(text).is_empty(),
+            Self::LongName => text.len() <= SUBDOMAIN_MAX && name::dns1123_subdomain(text).is_empty(),
+            Self::Password | Self::Int32 | Self::Int64 | Self::Float | Self::Double => true,
+        }
     }
 }

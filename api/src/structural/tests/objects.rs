@@ -1,0 +1,353 @@
+//! Objects and what the walks make of them.
+
+use serde_json::{Value, json};
+
+use super::{object, shop, shop_tree, texts, tree_of_spec};
+use crate::field::{FieldErrorKind, Path};
+use crate::structural::{Format, Origin, Part, Tree, rules_blocked};
+
+fn read(tree: &Tree, mut value: Value) -> Value {
+    tree.read(&mut value, Origin::Request).unwrap();
+    value
+}
+
+fn errors(tree: &Tree, value: &Value) -> Vec<String> {
+    texts(&tree.validate(value, None, Part::Whole))
+}
+
+#[test]
+fn errors_have_the_texts_and_the_order_of_kubernetes() {
+    let tree = shop_tree();
+    for case in shop().cases {
+        let value = read(&tree, object(case.spec.clone()));
+        assert_eq!(errors(&tree, &value), case.errors, "{}", case.spec);
+    }
+}
+
+#[test]
+fn objects_are_pruned_and_defaulted_when_read() {
+    let tree = shop_tree();
+    let filled = json!({"colour": "red", "maybeDefault": "dflt", "nest": {"deep": {"x": 3, "y": 9}},
+        "neverDefault": "filled", "replicas": 1, "size": 1});
+    assert_eq!(read(&tree, object(json!({"size": 1, "never": null})))["spec"], filled);
+    let nulls = json!({"size": 1, "maybe": null, "maybeDefault": null, "neverDefault": null, "nest": null});
+    let mut want = filled.clone();
+    want["maybe"] = Value::Null;
+    want["maybeDefault"] = Value::Null;
+    assert_eq!(read(&tree, object(nulls))["spec"], want);
+    let rooms =
+        read(&tree, object(json!({"size": 1, "rooms": [{"name": "a"}, {"name": "b", "floor": null}]})));
+    let want = json!([{"name": "a", "floor": 0, "doors": 1}, {"name": "b", "floor": 0, "doors": 1}]);
+    assert_eq!(rooms["spec"]["rooms"], want);
+}
+
+#[test]
+fn unknown_fields_are_removed_and_reported_in_order() {
+    let tree = shop_tree();
+    let mut value =
+        object(json!({"size": 1, "junk": 1, "rooms": [{"name": "a", "zz": 1}], "nest": {"deep": {"q": 1}},
+        "free": {"known": {"m": 1}, "any": {"b": 1}},
+        "pod": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "junk": 1}, "spec": {"x": 1}}}));
+    value["metadata"]["strange"] = json!(1);
+    value["top"] = json!(1);
+    let problems = tree.read(&mut value, Origin::Request).unwrap();
+    let want = [
+        "metadata.strange",
+        "spec.free.known.m",
+        "spec.junk",
+        "spec.nest.deep.q",
+        "spec.rooms[0].zz",
+        "top",
+        "spec.pod.metadata.junk",
+    ];
+    let found: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(found, want.map(|path| format!("unknown field \"{path}\"")));
+    assert_eq!(value["spec"]["free"], json!({"known": {}, "any": {"b": 1}}));
+    assert_eq!(
+        value["spec"]["pod"],
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"x": 1}})
+    );
+    assert_eq!(value["metadata"], json!({"name": "x"}));
+    assert!(value.get("top").is_none());
+}
+
+#[test]
+fn malformed_metadata_is_an_error_in_requests_and_dropped_from_storage() {
+    let tree = shop_tree();
+    let mut value = object(json!({"size": 1}));
+    value["metadata"] = json!({"name": "x", "labels": {"a": 1}, "uid": "u"});
+    let error = tree.read(&mut value.clone(), Origin::Request).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string"
+    );
+    assert!(tree.read(&mut value.clone(), Origin::Conversion).is_err());
+    assert_eq!(tree.read(&mut value, Origin::Storage).unwrap(), []);
+    assert_eq!(value["metadata"], json!({"name": "x", "uid": "u"}));
+
+    let mut value =
+        object(json!({"size": 1, "pod": {"apiVersion": 1, "kind": "Pod", "metadata": {"name": 5}}}));
+    let error = tree.read(&mut value.clone(), Origin::Request).unwrap_err();
+    assert_eq!(error.to_string(), "spec.pod.apiVersion: Invalid value: 1: must be a string");
+    tree.read(&mut value, Origin::Storage).unwrap();
+    assert_eq!(value["spec"]["pod"], json!({"kind": "Pod", "metadata": {}}));
+    let mut value =
+        object(json!({"size": 1, "pod": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 5}}}));
+    let error = tree.read(&mut value, Origin::Request).unwrap_err();
+    let text = "spec.pod.metadata: Invalid value: {\"name\":5}: json: cannot unmarshal number into Go struct field ObjectMeta.name of type string";
+    assert_eq!(error.to_string(), text);
+}
+
+#[test]
+fn defaults_reach_items_and_values_of_maps_but_create_no_parents() {
+    let tree = tree_of_spec(json!({"type": "object", "properties": {
+        "list": {"type": "array", "items": {"type": "object", "default": {"b": 2}, "properties": {"a": {"type": "integer", "default": 1}}}},
+        "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {"a": {"type": "integer", "default": 1}}}},
+        "numbers": {"type": "object", "additionalProperties": {"type": "integer", "default": 7}},
+        "parent": {"type": "object", "properties": {"a": {"type": "integer", "default": 1}}},
+        "off": {"type": "object", "nullable": true, "properties": {"a": {"type": "integer", "default": 1}}}}}));
+    let mut value =
+        object(json!({"list": [{}, null, {"a": 5}], "map": {"x": {}}, "numbers": {"n": null}, "off": null}));
+    tree.fill_defaults(&mut value);
+    let want = json!({"list": [{"a": 1}, {"a": 1, "b": 2}, {"a": 5}], "map": {"x": {"a": 1}}, "numbers": {"n": 7}, "off": null});
+    assert_eq!(value["spec"], want);
+}
+
+#[test]
+fn unchanged_values_keep_their_errors_to_themselves() {
+    let tree = tree_of_spec(json!({"type": "object", "required": ["size", "day"], "properties": {
+        "size": {"type": "integer"}, "day": {"type": "string"}, "label": {"type": "string", "maxLength": 2},
+        "map": {"type": "object", "additionalProperties": {"type": "string", "maxLength": 1}},
+        "plain": {"type": "array", "items": {"type": "string", "maxLength": 1}},
+        "keyed": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+            "items": {"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "string", "maxLength": 1}}}}}}));
+    let update = |old: Value, new: Value| {
+        let (old, new) = (object(old), object(new));
+        texts(&tree.validate(&new, Some(&old), Part::Whole))
+    };
+    let old = json!({"size": 1, "label": "abc", "map": {"a": "aa", "b": "b"}, "plain": ["aa", "b"],
+        "keyed": [{"k": "a", "v": "aa"}, {"k": "b", "v": "b"}]});
+    assert_eq!(update(old.clone(), old.clone()), [""; 0]);
+    let with = |member: &str, value: Value| {
+        let mut new = old.clone();
+        new["day"] = json!("d");
+        new[member] = value;
+        new
+    };
+    let mut new = old.clone();
+    new["size"] = json!(2);
+    assert_eq!(update(old.clone(), new), ["spec.day: Required value"]);
+    assert_eq!(update(old.clone(), with("size", json!(2))), [""; 0]);
+    assert_eq!(
+        update(old.clone(), with("label", json!("abd"))),
+        ["spec.label: Too long: may not be more than 2 bytes"]
+    );
+    let new = with("map", json!({"a": "aa", "b": "bb"}));
+    assert_eq!(update(old.clone(), new), ["spec.map.b: Too long: may not be more than 1 bytes"]);
+    let new = with("plain", json!(["aa", "c"]));
+    assert_eq!(update(old.clone(), new), ["spec.plain[0]: Too long: may not be more than 1 bytes"]);
+    let new = with("keyed", json!([{"k": "b", "v": "bb"}, {"k": "a", "v": "aa"}]));
+    assert_eq!(update(old.clone(), new), ["spec.keyed[0].v: Too long: may not be more than 1 bytes"]);
+}
+
+#[test]
+fn errors_of_nested_schemas_are_dropped_with_the_value_they_are_of() {
+    let tree = tree_of_spec(
+        json!({"type": "object", "properties": {"a": {"type": "string"}, "n": {"type": "integer"}},
+        "allOf": [{"properties": {"a": {"maxLength": 1}}}, {"required": ["b"]}]}),
+    );
+    let update = |new: Value| {
+        let old = object(json!({"a": "aa", "n": 1}));
+        texts(&tree.validate(&object(new), Some(&old), Part::Whole))
+    };
+    assert_eq!(update(json!({"a": "aa", "n": 1})), [""; 0]);
+    let want = [
+        "spec.b: Required value",
+        "<nil>: Invalid value: \"\": \"spec\" must validate all the schemas (allOf)",
+    ];
+    assert_eq!(update(json!({"a": "aa", "n": 2})), want);
+}
+
+#[test]
+fn duplicates_that_were_there_before_are_no_errors() {
+    let tree = shop_tree();
+    let value = |tags: Value| object(json!({"size": 1, "tags": tags}));
+    let (old, new) = (value(json!(["a", "a"])), value(json!(["b", "b"])));
+    assert_eq!(texts(&tree.validate_lists(&new, Some(&old))), [""; 0]);
+    assert_eq!(texts(&tree.validate_lists(&new, None)), ["spec.tags[1]: Duplicate value: \"b\""]);
+    assert_eq!(texts(&tree.validate_lists(&new, Some(&value(json!(["a"]))))).len(), 1);
+}
+
+#[test]
+fn writes_to_the_status_check_the_values_of_the_status_only() {
+    let tree = shop_tree();
+    let with = |status: Value| {
+        let mut value = object(json!({"size": 99, "tags": ["a", "a"]}));
+        value["status"] = status;
+        texts(&tree.validate(&value, None, Part::Status))
+    };
+    let list = "spec.tags[1]: Duplicate value: \"a\"";
+    let conditions = json!({"conditions": [{"type": "A", "status": "Maybe"}, {"type": "A"}]});
+    let want = [
+        "status.conditions[0].status: Unsupported value: \"Maybe\": supported values: \"True\", \"False\"",
+        "status.conditions[1].status: Required value",
+        list,
+        "status.conditions[1]: Duplicate value: {\"type\":\"A\"}",
+    ];
+    assert_eq!(with(conditions), want);
+    let want = ["status: Invalid value: \"string\":  in body must be of type object: \"string\"", list];
+    assert_eq!(with(json!("x")), want);
+    let want = [
+        "status.replicas: Invalid value: \"string\": replicas in body must be of type integer: \"string\"",
+        list,
+    ];
+    assert_eq!(with(json!({"replicas": "x"})), want);
+}
+
+#[test]
+fn defaults_are_checked_at_their_place() {
+    let tree = shop_tree();
+    let place = Path::new("spec.validation.openAPIV3Schema.properties[spec].properties[nest].default");
+    let nest = tree.root().property("spec").and_then(|spec| spec.property("nest")).unwrap();
+    let errors = nest.validate(&json!({"deep": {"x": "s"}}), &place);
+    let want = format!(
+        "{place}.deep.x: Invalid value: \"string\": deep.x in body must be of type integer: \"string\""
+    );
+    assert_eq!(texts(&errors), [want]);
+    let mut value = json!({"deep": {"x": 1, "no": 1}, "apiVersion": "v1"});
+    let unknown: Vec<String> = nest.prune(&mut value, false).iter().map(ToString::to_string).collect();
+    assert_eq!(unknown, ["unknown field \"apiVersion\"", "unknown field \"deep.no\""]);
+}
+
+#[test]
+fn rules_are_skipped_after_errors_that_make_them_meaningless() {
+    let tree = shop_tree();
+    let errors = tree.validate(&object(json!({})), None, Part::Whole);
+    let error = rules_blocked(&errors).unwrap();
+    let text = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+    assert_eq!((error.to_string().as_str(), error.kind), (text, FieldErrorKind::Invalid));
+    let errors = tree.validate(&object(json!({"size": 0})), None, Part::Whole);
+    assert_eq!((errors.len(), rules_blocked(&errors)), (1, None));
+}
+
+#[test]
+fn equal_subtrees_are_stored_once() {
+    let port = json!({"type": "object", "properties": {"port": {"type": "integer", "pattern": "x"}}});
+    let many: serde_json::Map<String, Value> = (0..100).map(|i| (format!("p{i}"), port.clone())).collect();
+    let tree = tree_of_spec(json!({"type": "object", "properties": many}));
+    assert_eq!(tree.nodes().count(), 4, "the integer, the port, the spec and the root");
+    let spec = tree.root().property("spec").unwrap();
+    assert_eq!(spec.property("p1").unwrap().id(), spec.property("p99").unwrap().id());
+    assert!(tree.root().is_root() && !spec.is_root());
+}
+
+#[test]
+fn a_rule_is_kept_as_data() {
+    let rule = json!({"rule": "self.a", "message": "no", "messageExpression": "", "reason": "FieldValueForbidden",
+        "fieldPath": ".a", "optionalOldSelf": true});
+    let tree = tree_of_spec(json!({"type": "object", "x-kubernetes-validations": [rule]}));
+    let [rule] = &tree.root().property("spec").unwrap().node().rules[..] else { panic!("one rule") };
+    assert_eq!(
+        (&*rule.rule, rule.message.as_deref(), rule.message_expression.as_deref()),
+        ("self.a", Some("no"), None)
+    );
+    assert!(tree.has_rules() && rule.optional_old_self && rule.field_path.as_deref() == Some(".a"));
+    assert!(!shop_tree().has_rules());
+}
+
+#[test]
+fn schemas_that_are_none_or_too_deep_are_refused() {
+    let mut schema = json!({});
+    for _ in 0..200 {
+        schema = json!({"items": schema});
+    }
+    assert_eq!(Tree::compile(&schema).unwrap_err().to_string(), "exceeded max depth");
+    assert_eq!(Tree::compile(&json!([])).unwrap_err().to_string(), "must be a schema object");
+}
+
+#[test]
+fn formats_accept_what_kubernetes_accepts() {
+    let cases: &[(&str, &[&str], &[&str])] = &[
+        ("bsonobjectid", &["5f4dcc3b5aa765d61d8327de"], &["5f4d", "zf4dcc3b5aa765d61d8327de"]),
+        (
+            "uri",
+            &["http://a.b/c?d=e#f", "mailto:a@b", "/a/b", "http://[::1]:80/", "*", "http://"],
+            &["", "a/b", "http://a b/", "http://a:x/", "/%zz", ":a", "http://a\n"],
+        ),
+        (
+            "email",
+            &["a@b", "a.b+c@d.example", "Bob <a@b.c>", "\"x y\"@b.c", "a@[1.2.3.4]"],
+            &["x", "a@", "@b", "a b@c", "a..b@c", "<a@b"],
+        ),
+        (
+            "hostname",
+            &["abc", "example.com", "1a.example", "a--b.com", "b\u{fc}cher.example", "a-bcd"],
+            &["", "ab", "1.2.3.4", "-a.com", "a-.com", "a..com", "a.b", "exa_mple.com"],
+        ),
+        (
+            "ipv4",
+            &["1.2.3.4", "01.02.03.004", "::ffff:1.2.3.4"],
+            &["1.2.3", "256.1.1.1", "::1", "a.b.c.d", "1.2.3.4.5"],
+        ),
+        ("ipv6", &["::1", "fe80::1", "::ffff:1.2.3.4"], &["1.2.3.4", ":::", "g::1"]),
+        (
+            "cidr",
+            &["10.0.0.0/8", "10.0.0.1/32", "fd00::/64", "010.0.0.0/8"],
+            &["10.0.0.0", "10.0.0.0/33", "::/129", "10.0.0.0/x", "10.0.0.0/+8"],
+        ),
+        (
+            "mac",
+            &["00:00:5e:00:53:01", "02-00-5e-10-00-00-00-01", "0000.5e00.5301"],
+            &["00:00:5e:00:53", "00:00-5e:00:53:01", "0:0:5e:0:53:1"],
+        ),
+        (
+            "uuid",
+            &["6ba7b810-9dad-11d1-80b4-00c04fd430c8", "6BA7B8109DAD11D180B400C04FD430C8"],
+            &["x", "6ba7b810-9dad-11d1-80b4-00c04fd430c", "6ba7b810-9dad-11d1-80b4-00c04fd430c8-"],
+        ),
+        ("uuid3", &["6ba7b810-9dad-31d1-00b4-00c04fd430c8"], &["6ba7b810-9dad-11d1-80b4-00c04fd430c8"]),
+        ("uuid4", &["6ba7b810-9dad-41d1-A0b4-00c04fd430c8"], &["6ba7b810-9dad-41d1-70b4-00c04fd430c8"]),
+        ("uuid5", &["6ba7b810-9dad-51d1-80b4-00c04fd430c8"], &["6ba7b810-9dad-41d1-80b4-00c04fd430c8"]),
+        (
+            "isbn",
+            &["0-306-40615-2", "978-0-306-40615-7", "0-8044-2957-X"],
+            &["0-306-40615-3", "978-0-306-40615-8", ""],
+        ),
+        ("isbn10", &["0306406152"], &["9780306406157"]),
+        ("isbn13", &["9780306406157"], &["0306406152"]),
+        (
+            "creditcard",
+            &["4111 1111 1111 1111", "5555555555554444", "378282246310005", "30569309025904"],
+            &["4111111111111112", "1", ""],
+        ),
+        ("ssn", &["078-05-1120", "078 05 1120"], &["078051120", "078-05-112a"]),
+        ("hexcolor", &["#fff", "A0b1C2"], &["#ffff", "ggg", ""]),
+        ("rgbcolor", &["rgb(0, 255,1)", "rgb( 1 ,2,3 )"], &["rgb(256,0,0)", "rgb(01,0,0)", "rgb(0,0)"]),
+        ("byte", &["YQ==", "YWJj"], &["", "YQ", "***", "Y===", "YQ==YQ=="]),
+        ("password", &["", "x"], &[]),
+        ("date", &["2024-02-29"], &["2023-02-29", "2024-2-9", "2024-13-01", "2024-01-01T"]),
+        (
+            "duration",
+            &["1h30m", "1.5s", "-2m", "0", "2 weeks", "3 days", "1d", "10\u{b5}s", "5 MIN"],
+            &["", "1", "1 parsec", "h", "."],
+        ),
+        (
+            "date-time",
+            &["2024-02-29T23:59:59Z", "2024-02-29t01:02:03.123+01:00"],
+            &["2024-02-29", "2024-02-29T24:00:00Z", "2024-02-29T23:59:60Z", "2024-02-29T23:59:59"],
+        ),
+        ("k8s-short-name", &["a-b"], &["a.b", "A", ""]),
+        ("k8s-long-name", &["a-b.c"], &["a..b", "A"]),
+        ("int64", &["anything"], &[]),
+    ];
+    for (name, good, bad) in cases {
+        let format = Format::parse(name).unwrap();
+        for text in *good {
+            assert!(format.matches(text), "{name} {text:?}");
+        }
+        for text in *bad {
+            assert!(!format.matches(text), "{name} {text:?}");
+        }
+    }
+    assert_eq!((Format::parse("datetime"), Format::parse("semver")), (Some(Format::DateTime), None));
+}

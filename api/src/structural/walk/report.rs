@@ -1,0 +1,110 @@
+//! The errors of a walk while it goes on, when some may turn out to be those of an unchanged value and are dropped again.
+
+use serde_json::Value;
+
+use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
+use crate::limits::{ERROR_BYTES_MAX, ERRORS_MAX};
+
+/// The field of errors that have no path.
+pub(super) const NO_FIELD: &str = "<nil>";
+
+/// Errors in the order found, each once, as many as an [`ErrorList`] holds.
+#[derive(Debug, Default)]
+pub(super) struct Report(Vec<FieldError>);
+
+impl Report {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether further errors are dropped, so that looking for them is in vain.
+    pub(super) fn is_full(&self) -> bool {
+        let bytes = |error: &FieldError| error.detail.len() + error.field.len();
+        self.0.len() >= ERRORS_MAX || self.0.iter().map(bytes).sum::<usize>() >= ERROR_BYTES_MAX
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Drops all errors but the first so many.
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.0.truncate(len);
+    }
+
+    pub(super) fn push(&mut self, error: FieldError) {
+        if !self.is_full() && !self.0.contains(&error) {
+            self.0.push(error);
+        }
+    }
+
+    pub(super) fn extend(&mut self, other: Self) {
+        other.0.into_iter().for_each(|error| self.push(error));
+    }
+
+    pub(super) fn into_list(self) -> ErrorList {
+        let mut list = ErrorList::new();
+        self.0.into_iter().for_each(|error| list.push(error));
+        list
+    }
+}
+
+/// Where errors are, in two spellings: texts show the path from the value that is checked, fields begin at the object.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    /// What fields begin with: nothing, or where the checked value is in its object.
+    pub(super) base: &'a str,
+    /// From the checked value.
+    pub(super) path: Path<'a>,
+}
+
+impl<'a> Place<'a> {
+    pub(super) const fn child<'b>(&'b self, name: &'b str) -> Place<'b>
+    where
+        'a: 'b,
+    {
+        Place { base: self.base, path: self.path.child(name) }
+    }
+
+    pub(super) const fn index<'b>(&'b self, at: usize) -> Place<'b>
+    where
+        'a: 'b,
+    {
+        Place { base: self.base, path: self.path.index(at) }
+    }
+
+    fn field(&self) -> String {
+        match (self.base, self.path.to_string()) {
+            ("", path) if path.is_empty() => NO_FIELD.to_owned(),
+            ("", path) => path,
+            (base, path) if path.is_empty() => base.to_owned(),
+            (base, path) if path.starts_with('[') => format!("{base}{path}"),
+            (base, path) => format!("{base}.{path}"),
+        }
+    }
+
+    /// An error of this value.
+    pub(super) fn error(&self, kind: FieldErrorKind, value: Option<String>, detail: String) -> FieldError {
+        FieldError { kind, field: self.field(), value, detail }
+    }
+
+    /// An error whose text begins with the path.
+    pub(super) fn invalid(&self, value: String, text: &str) -> FieldError {
+        self.error(FieldErrorKind::Invalid, Some(value), format!("{} in body {text}", self.path))
+    }
+
+    /// An error of the whole check, which names no field.
+    pub(super) fn unplaced(&self, detail: String) -> FieldError {
+        let field = if self.base.is_empty() { NO_FIELD } else { self.base };
+        let value = Some("\"\"".to_owned());
+        FieldError { kind: FieldErrorKind::Invalid, field: field.to_owned(), value, detail }
+    }
+}
+
+/// A value as errors show it.
+pub(super) fn shown(value: &Value) -> String {
+    match value.as_f64().filter(|_| value.is_f64()) {
+        Some(number) => super::number::in_go(number),
+        None => value.to_string(),
+    }
+}

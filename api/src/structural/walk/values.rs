@@ -1,0 +1,339 @@
+//! The checks of values, node by node: type, nested schemas, text, number, list, enum and object, in this order, which is the order of
+//! the errors. How many checks a value passes is counted: of several alternatives, the errors of the one with most are reported.
+
+use serde_json::{Map, Value};
+
+use super::compare::{OldItems, is_unchanged};
+use super::report::{Place, Report, shown};
+use super::{number, value_type};
+use crate::field::FieldErrorKind;
+use crate::structural::check::Checks;
+use crate::structural::node::{Additional, Node, NodeId};
+use crate::structural::tree::Tree;
+
+/// A value, the schema it is checked by, and what it was before.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'v> {
+    /// The schema: a node of the structure, or a nested one within it.
+    pub(super) schema: NodeId,
+    /// The node of the structure, which says how new and old values belong together.
+    pub(super) structure: Option<NodeId>,
+    /// The value.
+    pub(super) value: &'v Value,
+    /// The value before, if it is known which one that was.
+    pub(super) old: Option<&'v Value>,
+}
+
+/// What a check of a value found, errors aside.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Outcome {
+    /// Checks that were passed.
+    passed: usize,
+    /// Some value within is known to differ from the one before.
+    has_changed: bool,
+}
+
+impl Outcome {
+    fn add(&mut self, other: Self) {
+        self.passed = self.passed.saturating_add(other.passed);
+        self.has_changed |= other.has_changed;
+    }
+
+    fn pass(&mut self) {
+        self.passed = self.passed.saturating_add(1);
+    }
+}
+
+/// Checks values by the nodes of a tree.
+pub(super) struct Checker<'t> {
+    tree: &'t Tree,
+    report: Report,
+}
+
+impl<'t> Checker<'t> {
+    pub(super) fn new(tree: &'t Tree) -> Self {
+        Self { tree, report: Report::default() }
+    }
+
+    pub(super) fn into_report(self) -> Report {
+        self.report
+    }
+
+    /// Checks a value at a place of the structure. Errors within a value that is as it was are dropped.
+    pub(super) fn value(&mut self, subject: Subject<'_>, place: &Place<'_>) -> Outcome {
+        let before = self.report.len();
+        let mut outcome = self.schema(subject, place);
+        let Some(old) = subject.old.filter(|_| self.report.len() > before && !outcome.has_changed) else {
+            return outcome;
+        };
+        let structure = subject.structure.map(|id| self.tree.node(id));
+        if structure.map_or(subject.value == old, |node| is_unchanged(self.tree, node, subject.value, old)) {
+            self.report.truncate(before);
+        } else {
+            outcome.has_changed = true;
+        }
+        outcome
+    }
+
+    /// Checks a value by one schema.
+    fn schema(&mut self, subject: Subject<'_>, place: &Place<'_>) -> Outcome {
+        let (node, value) = (self.tree.node(subject.schema), subject.value);
+        let mut outcome = Outcome::default();
+        if value_type::applies(node) {
+            if value_type::check(value, node, place, &mut self.report) {
+                outcome.pass();
+            }
+            outcome.passed += usize::from(!value.is_null());
+        }
+        let checks = node.checks.as_deref();
+        if value.is_null() {
+            enumerated(value, checks, place, &mut self.report);
+            return outcome;
+        }
+        if let Some(checks) = checks {
+            outcome.add(self.nested(checks, subject, place));
+        }
+        // The nested schemas and their result, the enum, and the value as a whole.
+        outcome.passed += 4;
+        match value {
+            Value::String(text) => outcome.passed += texts(text, checks, place, &mut self.report),
+            Value::Number(value) => {
+                number::check(value, node, place, &mut self.report);
+                outcome.passed += 2;
+            }
+            Value::Array(items) => {
+                outcome.add(self.items(items, node, subject, place));
+                outcome.passed += 2;
+            }
+            _ => {}
+        }
+        enumerated(value, checks, place, &mut self.report);
+        if let Value::Object(map) = value {
+            outcome.add(self.object(map, node, subject, place));
+            outcome.pass();
+        }
+        outcome
+    }
+
+    fn nested(&mut self, checks: &Checks, subject: Subject<'_>, place: &Place<'_>) -> Outcome {
+        let mut outcome = Outcome::default();
+        if !checks.any_of.is_empty() {
+            outcome.add(self.any_of(&checks.any_of, subject, place));
+        }
+        if !checks.one_of.is_empty() {
+            outcome.add(self.one_of(&checks.one_of, subject, place));
+        }
+        if !checks.all_of.is_empty() {
+            outcome.add(self.all_of(&checks.all_of, subject, place));
+        }
+        if let Some(schema) = checks.not {
+            // Errors that are dropped because a value did not change must not make it match.
+            let (report, _) = self.branch(schema, Subject { old: None, ..subject }, place);
+            if report.is_empty() {
+                let text = format!("{:?} must not validate the schema (not)", place.path.to_string());
+                self.report.push(place.unplaced(text));
+            }
+        }
+        outcome
+    }
+
+    /// Checks a value by a nested schema, with errors of its own.
+    fn branch(&mut self, schema: NodeId, subject: Subject<'_>, place: &Place<'_>) -> (Report, Outcome) {
+        let outside = std::mem::take(&mut self.report);
+        let outcome = self.schema(Subject { schema, ..subject }, place);
+        (std::mem::replace(&mut self.report, outside), outcome)
+    }
+
+    fn any_of(&mut self, schemas: &[NodeId], subject: Subject<'_>, place: &Place<'_>) -> Outcome {
+        let mut best: Option<(Report, Outcome)> = None;
+        for schema in schemas {
+            let (report, outcome) = self.branch(*schema, subject, place);
+            if report.is_empty() {
+                return outcome;
+            }
+            if best.as_ref().is_none_or(|(_, best)| outcome.passed > best.passed) {
+                best = Some((report, outcome));
+            }
+        }
+        let text = format!("{:?} must validate at least one schema (anyOf)", place.path.to_string());
+        self.report.push(place.unplaced(text));
+        self.merge(best)
+    }
+
+    fn one_of(&mut self, schemas: &[NodeId], subject: Subject<'_>, place: &Place<'_>) -> Outcome {
+        let mut best: Option<(Report, Outcome)> = None;
+        let mut valid: Vec<Outcome> = Vec::new();
+        for schema in schemas {
+            let (report, outcome) = self.branch(*schema, subject, place);
+            if report.is_empty() {
+                valid.push(outcome);
+            } else if best.as_ref().is_none_or(|(_, best)| outcome.passed > best.passed) {
+                best = Some((report, outcome));
+            }
+        }
+        let found = match valid[..] {
+            [only] => return only,
+            [] => "Found none valid".to_owned(),
+            _ => format!("Found {} valid alternatives", valid.len()),
+        };
+        let path = place.path.to_string();
+        let text = format!("{path:?} must validate one and only one schema (oneOf). {found}");
+        self.report.push(place.unplaced(text));
+        self.merge(best.filter(|_| valid.is_empty()))
+    }
+
+    fn all_of(&mut self, schemas: &[NodeId], subject: Subject<'_>, place: &Place<'_>) -> Outcome {
+        let (mut all, mut valid) = (Outcome::default(), 0);
+        for schema in schemas {
+            let (report, outcome) = self.branch(*schema, subject, place);
+            valid += usize::from(report.is_empty());
+            all.add(self.merge(Some((report, outcome))));
+        }
+        if valid < schemas.len() {
+            let none = if valid == 0 { ". None validated" } else { "" };
+            let path = place.path.to_string();
+            self.report.push(place.unplaced(format!("{path:?} must validate all the schemas (allOf){none}")));
+        }
+        all
+    }
+
+    fn merge(&mut self, branch: Option<(Report, Outcome)>) -> Outcome {
+        let Some((report, outcome)) = branch else { return Outcome::default() };
+        self.report.extend(report);
+        outcome
+    }
+
+    fn items(&mut self, items: &[Value], node: &Node, of: Subject<'_>, place: &Place<'_>) -> Outcome {
+        let mut outcome = Outcome::default();
+        if let Some(schema) = node.items {
+            let structure = of.structure.map(|id| self.tree.node(id));
+            let old = structure.and_then(|node| OldItems::of(of.old, node));
+            let structure = structure.and_then(|node| node.items);
+            for (at, value) in items.iter().enumerate() {
+                if self.report.is_full() {
+                    break;
+                }
+                let old = old.as_ref().and_then(|old| old.get(value));
+                outcome.add(self.value(Subject { schema, structure, value, old }, &place.index(at)));
+            }
+        }
+        if let Some(checks) = &node.checks {
+            let (least, most) = (checks.min_items, checks.max_items);
+            self.count(items.len(), least, most, "items", place);
+        }
+        outcome
+    }
+
+    fn object(
+        &mut self,
+        map: &Map<String, Value>,
+        node: &Node,
+        of: Subject<'_>,
+        place: &Place<'_>,
+    ) -> Outcome {
+        let mut outcome = Outcome::default();
+        if let Some(checks) = &node.checks {
+            self.count(map.len(), checks.min_properties, checks.max_properties, "properties", place);
+        }
+        let is_extra = |name: &str| node.property(name).is_none();
+        if let Additional::Schema(schema) = node.additional {
+            for (name, value) in map.iter().filter(|(name, _)| is_extra(name)) {
+                outcome.add(self.member(name, value, schema, of, place));
+            }
+        }
+        for (name, value) in map {
+            if let Some(schema) = node.property(name) {
+                outcome.add(self.member(name, value, schema, of, place));
+            }
+        }
+        let required = node.checks.iter().flat_map(|checks| &checks.required);
+        for name in required.filter(|name| !map.contains_key(&***name)) {
+            let error = place.child(name).error(FieldErrorKind::Required, None, String::new());
+            self.report.push(error);
+        }
+        outcome
+    }
+
+    fn member(
+        &mut self,
+        name: &str,
+        value: &Value,
+        schema: NodeId,
+        of: Subject<'_>,
+        place: &Place<'_>,
+    ) -> Outcome {
+        if self.report.is_full() {
+            return Outcome::default();
+        }
+        let structure = of.structure.and_then(|id| self.tree.node(id).member(name));
+        // What kind of object it is never counts as unchanged.
+        let is_kind = of.structure == Some(self.tree.root) && matches!(name, "apiVersion" | "kind");
+        let old = of.old.filter(|_| !is_kind).and_then(|old| old.get(name));
+        self.value(Subject { schema, structure, value, old }, &place.child(name))
+    }
+
+    /// Checks how many items or members there are.
+    fn count(&mut self, count: usize, least: Option<i64>, most: Option<i64>, what: &str, place: &Place<'_>) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        if let Some(least) = least.filter(|least| count < *least) {
+            let text = format!("should have at least {least} {what}");
+            self.report.push(place.invalid(count.to_string(), &text));
+        }
+        if let Some(most) = most.filter(|most| count > *most) {
+            let items = if most == 1 { "item" } else { "items" };
+            let detail = format!("must have at most {most} {items}");
+            self.report.push(place.error(FieldErrorKind::TooMany, Some(count.to_string()), detail));
+        }
+    }
+}
+
+/// Checks a text; the number of checks that count as passed.
+fn texts(text: &str, checks: Option<&Checks>, place: &Place<'_>, report: &mut Report) -> usize {
+    let Some(checks) = checks else { return 1 };
+    length_and_pattern(text, checks, place, report);
+    let Some(named) = checks.format.as_ref().filter(|named| named.format.is_of_text()) else { return 1 };
+    if !named.format.matches(text) {
+        let value = Value::from(text).to_string();
+        let detail = format!("{} in body must be of type {}: {text:?}", place.path, named.name);
+        report.push(place.error(FieldErrorKind::TypeInvalid, Some(value), detail));
+    }
+    2
+}
+
+/// Reports the first of these that a text fails.
+fn length_and_pattern(text: &str, checks: &Checks, place: &Place<'_>, report: &mut Report) {
+    let is_bounded = checks.max_length.is_some() || checks.min_length.is_some();
+    let length = if is_bounded { i64::try_from(text.chars().count()).unwrap_or(i64::MAX) } else { 0 };
+    let value = || Value::from(text).to_string();
+    if let Some(most) = checks.max_length.filter(|most| length > *most) {
+        let detail = format!("may not be more than {most} bytes");
+        report.push(place.error(FieldErrorKind::TooLong, None, detail));
+    } else if let Some(least) = checks.min_length.filter(|least| length < *least) {
+        report.push(place.invalid(value(), &format!("should be at least {least} chars long")));
+    } else if let Some(pattern) = &checks.pattern {
+        match pattern.matches(text) {
+            Some(true) => {}
+            Some(false) => report.push(place.invalid(value(), &format!("should match '{}'", pattern.text()))),
+            None => {
+                let text = format!("should match '{}, but pattern is invalid'", pattern.text());
+                report.push(place.invalid(value(), &text));
+            }
+        }
+    }
+}
+
+/// Checks that a value is one of those allowed. Null never is.
+fn enumerated(value: &Value, checks: Option<&Checks>, place: &Place<'_>, report: &mut Report) {
+    let allowed = checks.map(|checks| &*checks.values).unwrap_or_default();
+    let is_same = |allowed: &Value| allowed == value || number::equal(allowed, value);
+    if allowed.is_empty() || (!value.is_null() && allowed.iter().any(is_same)) {
+        return;
+    }
+    let quoted = |allowed: &Value| match allowed {
+        Value::String(text) => format!("{text:?}"),
+        other => format!("{:?}", other.to_string()),
+    };
+    let supported: Vec<String> = allowed.iter().map(quoted).collect();
+    let detail = format!("supported values: {}", supported.join(", "));
+    report.push(place.error(FieldErrorKind::NotSupported, Some(shown(value)), detail));
+}
