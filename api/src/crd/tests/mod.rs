@@ -1,1 +1,6 @@
 //! Tests of definitions.
+
+mod properties;
+mod replay;
+mod served;
+mod validation;
