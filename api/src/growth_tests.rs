@@ -14,7 +14,7 @@ use crate::patch::{json as json_patch, merge, strategic};
 use crate::schema::decode::{Mode, normalize};
 use crate::schema::{self, Elem, Field, Shape, Type};
 use crate::wire::protobuf;
-use crate::{defaults, meta, strategy, table, validate};
+use crate::{defaults, meta, strategy, structural, table, validate};
 
 /// The shorter length of a list; the longer one is [`FACTOR`] times as long.
 const SHORT: usize = 125;
@@ -391,6 +391,57 @@ fn managed_fields_are_read_in_time_that_grows_with_their_entries() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A custom resource with every kind of list, most of whose items are wrong.
+#[test]
+fn custom_resources_take_time_that_grows_with_their_length() {
+    let text = json!({"type": "string", "maxLength": 3, "pattern": "^x", "default": "x"});
+    let item = json!({"type": "object", "required": ["v"], "properties": {"k": {"type": "string", "default": "k"},
+        "v": {"type": "integer"}}});
+    let keyed = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": item});
+    let tree = structural::Tree::compile(
+        &json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "keyed": keyed, "nested": {"type": "array", "items": {"type": "object", "properties": {"keyed": keyed}}},
+        "set": {"type": "array", "x-kubernetes-list-type": "set", "items": text},
+        "plain": {"type": "array", "items": item}, "map": {"type": "object", "additionalProperties": text},
+        "alternatives": {"type": "array", "items": {"anyOf": [text, {"type": "integer"}]}}}}}}),
+    );
+    let tree = tree.unwrap();
+    for (word, is_distinct) in [("equal", false), ("distinct", true)] {
+        let make = move |length: usize| {
+            let name = |i: usize| if is_distinct { format!("y{i}") } else { "y".to_owned() };
+            let items: Vec<Value> = (0..4 * length).map(|i| json!({"k": name(i), "unknown": 1})).collect();
+            let texts: Vec<String> = (0..4 * length).map(name).collect();
+            let map: Map<String, Value> = (0..4 * length).map(|i| (format!("k{i}"), json!("y"))).collect();
+            let nested: Vec<Value> =
+                (0..length).map(|_| json!({"keyed": [{"k": "a"}, {"k": "a"}]})).collect();
+            json!({"apiVersion": "a.b/v1", "kind": "C", "metadata": {"name": "c"}, "spec": {"keyed": items,
+                "nested": nested, "set": texts, "plain": items, "map": map, "alternatives": texts}})
+        };
+        let read = |object: &Value| tree.read(&mut object.clone(), structural::Origin::Request);
+        let create = |object: &Value| tree.validate(object, None, structural::Part::Whole);
+        let update = |object: &Value| {
+            let mut new = object.clone();
+            new["spec"]["changed"] = json!(1);
+            tree.validate(&new, Some(object), structural::Part::Whole)
+        };
+        let mut wrong = stage("read", make, read);
+        wrong.extend(stage("create", make, create));
+        wrong.extend(stage("update", make, update));
+        let pods = row("", "v1", "pods");
+        let of = ObjectType::Custom(Some(&tree));
+        wrong.extend(stage("apply", make, |object| apply_to(pods, None, object, of)));
+        let track = |object: &Value| {
+            let mut new = object.clone();
+            new["spec"]["set"] = json!([]);
+            apply::track_update(None, &mut new, &write(pods), of);
+            new["spec"]["set"] = object["spec"]["set"].clone();
+            apply::track_update(Some(object), &mut new, &write(pods), of);
+        };
+        wrong.extend(stage("track", make, track));
+        assert!(wrong.is_empty(), "{word} items: {}", wrong.join("\n"));
+    }
 }
 
 #[test]

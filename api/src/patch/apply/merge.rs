@@ -1,12 +1,10 @@
-//! Merges an apply configuration into an object along the schema, and checks that the configuration is one.
+//! Merges an apply configuration into an object along the schema. Whether a configuration is of its type: `typed` and `custom`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Map, Value};
 
 use super::node::{Node, View};
-use super::path::{Path, Problems};
-use super::set::readable;
 use super::walk::element;
 
 /// The object with the configuration laid over it.
@@ -108,49 +106,5 @@ pub(super) fn restore(object: &mut Value, config: &Value, node: Node<'_>) {
             }
         }
         _ => {}
-    }
-}
-
-/// Every member of a configuration must have a place in the schema, every element of a list its keys, and no two the same.
-///
-/// All violations, with their places. For custom resources: `typed` knows built-in types better.
-pub(super) fn check(config: &Value, node: Node<'_>) -> Vec<String> {
-    let mut found = Problems::default();
-    check_at(config, node, &Path::ROOT, &mut found);
-    found.into_texts()
-}
-
-fn check_at(config: &Value, node: Node<'_>, path: &Path<'_>, found: &mut Problems) {
-    if found.is_full() {
-        return;
-    }
-    match (node.view([Some(config), None]), config) {
-        (View::Map, Value::Object(map)) => {
-            for (name, value) in map {
-                let path = path.member(name);
-                if node.declares(name) {
-                    check_at(value, node.member(name).0, &path, found);
-                } else {
-                    found.push(format_args!("{path}: field not declared in schema"));
-                }
-            }
-        }
-        (View::List, Value::Array(items)) => check_items(items, node, path, found),
-        _ => {}
-    }
-}
-
-fn check_items(items: &[Value], node: Node<'_>, path: &Path<'_>, found: &mut Problems) {
-    let mut seen = BTreeSet::new();
-    for (at, item) in items.iter().enumerate() {
-        let id = match node.identity(item) {
-            Ok(id) => id,
-            Err(text) => return found.push(format_args!("{path}: element {at}: {text}")),
-        };
-        let shown = readable(&id);
-        if !seen.insert(id) {
-            found.push(format_args!("{path}: duplicate entries for key {shown}"));
-        }
-        check_at(item, node.item(), &path.element(&shown), found);
     }
 }

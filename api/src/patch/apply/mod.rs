@@ -8,6 +8,9 @@
 //! An entry may speak another version of the kind than the request; fields are compared in the version of each entry. An
 //! entry in a version that is gone goes with the next write.
 
+mod custom;
+#[cfg(test)]
+mod custom_tests;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzz;
 mod last_applied;
@@ -179,7 +182,7 @@ pub fn check(config: &Value, object: ObjectType<'_>) -> Result<(), ApplyError> {
     }
     let found = match object {
         ObjectType::BuiltIn(ty) => typed::check(config, ty),
-        ObjectType::Custom(_) => merge::check(config, Node::root(object)),
+        ObjectType::Custom(tree) => custom::check(config, tree),
     };
     let text = match &found[..] {
         [] => return Ok(()),

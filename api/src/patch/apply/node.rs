@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::schema::fill::{self, always_printed};
 use crate::schema::{self, Elem, Field, ListType, Shape, Type};
+use crate::structural::{self, MapType, Schema, Tree, ValueType};
 use crate::{convert, kind};
 
 /// Which rules an object follows.
@@ -15,8 +16,8 @@ use crate::{convert, kind};
 pub enum ObjectType<'a> {
     /// A type of the field table.
     BuiltIn(&'static Type),
-    /// A custom resource with the schema of its version, if it has one.
-    Custom(Option<&'a Value>),
+    /// A custom resource with the schema of its version; without one, maps have members with owners and lists are leaves.
+    Custom(Option<&'a Tree>),
 }
 
 impl<'a> ObjectType<'a> {
@@ -66,9 +67,9 @@ pub(super) enum Node<'a> {
     /// No schema: maps are maps, all else is a leaf.
     Free,
     /// A custom resource as a whole.
-    CustomRoot(Option<&'a Value>),
-    /// A value with an OpenAPI schema.
-    Custom(&'a Value),
+    CustomRoot(Option<&'a Tree>),
+    /// A value within a custom resource.
+    Custom(Schema<'a>),
 }
 
 /// How to walk a value.
@@ -114,14 +115,8 @@ impl<'a> Node<'a> {
             Self::Leaf => View::Leaf,
             Self::Struct(_) | Self::Values(_) | Self::CustomRoot(_) => View::Map,
             Self::Keyed(_) | Self::Scalars => View::List,
-            Self::Free => {
-                if values.into_iter().flatten().all(|v| v.is_object() || v.is_null()) {
-                    View::Map
-                } else {
-                    View::Leaf
-                }
-            }
-            Self::Custom(schema) => custom_view(schema),
+            Self::Custom(schema) => custom_view(schema).unwrap_or_else(|| free_view(values)),
+            Self::Free => free_view(values),
         }
     }
 
@@ -130,16 +125,16 @@ impl<'a> Node<'a> {
         match self {
             Self::Struct(ty) => ty.field(name).map_or((Self::Free, false), |f| (Self::of_field(f), true)),
             Self::Values(elem) => (Self::of_elem(elem), false),
-            Self::CustomRoot(schema) => match name {
-                "metadata" => (Self::Struct(schema::object_meta()), true),
-                "apiVersion" | "kind" => (Self::Leaf, true),
-                _ => schema.map_or((Self::Free, false), |s| Self::Custom(s).member(name)),
-            },
-            Self::Custom(schema) => match (&schema["properties"][name], &schema["additionalProperties"]) {
-                (property @ Value::Object(_), _) => (Self::Custom(property), true),
-                (_, values @ Value::Object(_)) => (Self::Custom(values), false),
-                _ => (Self::Free, false),
-            },
+            Self::CustomRoot(tree) => implied(name)
+                .map(|node| (node, true))
+                .or_else(|| tree.map(|tree| Self::Custom(tree.root()).member(name)))
+                .unwrap_or((Self::Free, false)),
+            Self::Custom(schema) => {
+                let implied = implied(name).filter(|_| schema.flags.embedded);
+                let property = || schema.property(name).map(Self::Custom);
+                let value = || schema.values().map_or(Self::Free, Self::Custom);
+                implied.or_else(property).map_or_else(|| (value(), false), |node| (node, true))
+            }
             Self::Free | Self::Leaf | Self::Keyed(_) | Self::Scalars => (Self::Free, false),
         }
     }
@@ -148,26 +143,10 @@ impl<'a> Node<'a> {
     pub(super) fn item(self) -> Self {
         match self {
             Self::Keyed(field) => Self::of_elem(field.elem),
-            Self::Custom(schema) if list_type(schema) == Some("map") => Self::Custom(&schema["items"]),
+            Self::Custom(schema) if map_keys(schema).is_some() => {
+                schema.items().map_or(Self::Leaf, Self::Custom)
+            }
             _ => Self::Leaf,
-        }
-    }
-
-    /// Whether the schema has a place for a member at all.
-    pub(super) fn declares(self, name: &str) -> bool {
-        match self {
-            Self::Struct(ty) => ty.field(name).is_some(),
-            Self::Custom(schema) => {
-                schema["properties"].get(name).is_some()
-                    || schema["additionalProperties"].as_object().is_some()
-                    || schema["additionalProperties"] == true
-                    || schema["x-kubernetes-preserve-unknown-fields"] == true
-            }
-            Self::CustomRoot(Some(schema)) => {
-                matches!(name, "metadata" | "apiVersion" | "kind") || Self::Custom(schema).declares(name)
-            }
-            Self::Values(_) | Self::Free | Self::CustomRoot(None) => true,
-            Self::Leaf | Self::Keyed(_) | Self::Scalars => true,
         }
     }
 
@@ -199,7 +178,7 @@ impl<'a> Node<'a> {
     pub(super) fn identity(self, item: &Value) -> Result<String, String> {
         let has_keys = match self {
             Self::Keyed(_) => true,
-            Self::Custom(schema) => list_type(schema) == Some("map"),
+            Self::Custom(schema) => map_keys(schema).is_some(),
             _ => false,
         };
         fits(item, has_keys)?;
@@ -208,11 +187,10 @@ impl<'a> Node<'a> {
                 let ty = field.struct_type();
                 keyed(item, field.list_keys.iter().map(|k| (*k, ty.and_then(|t| key_default(t, k)))))
             }
-            Self::Custom(schema) if list_type(schema) == Some("map") => {
-                let keys =
-                    schema["x-kubernetes-list-map-keys"].as_array().map(Vec::as_slice).unwrap_or_default();
-                let default = |key: &str| schema["items"]["properties"][key].get("default").cloned();
-                keyed(item, keys.iter().filter_map(Value::as_str).map(|key| (key, default(key))))
+            Self::Custom(schema) if let Some(keys) = map_keys(schema) => {
+                let property = |key: &str| schema.items()?.property(key);
+                let default = |key: &str| property(key)?.default.as_deref().cloned();
+                keyed(item, keys.iter().map(|key| (&**key, default(key))))
             }
             _ => Ok(format!("v:{item}")),
         }
@@ -257,20 +235,38 @@ fn key_default(ty: &'static Type, key: &str) -> Option<Value> {
     (key == "protocol" && matches!(ty.name, "ContainerPort" | "ServicePort")).then(|| Value::from("TCP"))
 }
 
-fn list_type(schema: &Value) -> Option<&str> {
-    schema["x-kubernetes-list-type"].as_str()
+/// The members of every object, whatever its schema says.
+fn implied<'a>(name: &str) -> Option<Node<'a>> {
+    match name {
+        "metadata" => Some(Node::Struct(schema::object_meta())),
+        "apiVersion" | "kind" => Some(Node::Leaf),
+        _ => None,
+    }
 }
 
-fn custom_view(schema: &Value) -> View {
-    let flag = |name: &str| schema[name] == true;
-    match schema["type"].as_str() {
-        Some("array") if matches!(list_type(schema), Some("map" | "set")) => View::List,
-        Some("object") if schema["x-kubernetes-map-type"] != "atomic" => View::Map,
-        None if flag("x-kubernetes-preserve-unknown-fields") && !flag("x-kubernetes-int-or-string") => {
-            View::Map
-        }
-        _ => View::Leaf,
+/// The keys of a list whose items have some.
+fn map_keys(schema: Schema<'_>) -> Option<&[structural::Name]> {
+    match &schema.node().list_type {
+        structural::ListType::Map(keys) => Some(keys),
+        structural::ListType::Set | structural::ListType::Atomic => None,
     }
+}
+
+/// How to walk a value of a custom resource; `None` if that depends on the value.
+fn custom_view(schema: Schema<'_>) -> Option<View> {
+    match schema.value_type {
+        Some(ValueType::Array) if schema.list_type == structural::ListType::Atomic => Some(View::Leaf),
+        Some(ValueType::Array) => Some(View::List),
+        Some(ValueType::Object) if schema.map_type == MapType::Granular => Some(View::Map),
+        None if schema.flags.preserve_unknown && !schema.flags.int_or_string => None,
+        _ => Some(View::Leaf),
+    }
+}
+
+/// Without a schema, maps are maps and all else is a leaf.
+fn free_view(values: [Option<&Value>; 2]) -> View {
+    let is_map = values.into_iter().flatten().all(|value| value.is_object() || value.is_null());
+    if is_map { View::Map } else { View::Leaf }
 }
 
 /// The zero value of an element that Go always prints.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{ApplyError, Conflict, ObjectType, Reset, Write, apply, reset_fields, touch, track_update};
 use crate::schema::fill::fill;
+use crate::structural::Tree;
 use crate::{kind, schema};
 
 const NOW: &str = "2024-05-01T10:00:00Z";
@@ -313,7 +314,8 @@ fn custom_resources_follow_their_schema() {
         "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
         "plain": {"type": "array", "items": {"type": "string"}},
         "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}});
-    let ty = ObjectType::Custom(Some(&crd));
+    let tree = Tree::compile(&crd).unwrap();
+    let ty = ObjectType::Custom(Some(&tree));
     let write = Write { api_version: "example.com/v1", ..by("one", NOW) };
     let config = |spec: Value| json!({"metadata": {"name": "x"}, "spec": spec});
     let spec =

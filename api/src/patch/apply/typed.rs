@@ -19,7 +19,8 @@ pub(super) fn check(config: &Value, ty: &'static Type) -> Vec<String> {
     found.into_texts()
 }
 
-fn of_struct(value: &Value, ty: &'static Type, path: &Path<'_>, found: &mut Problems) {
+/// Everything that is wrong with a struct of the field table.
+pub(super) fn of_struct(value: &Value, ty: &'static Type, path: &Path<'_>, found: &mut Problems) {
     let Some(map) = expect(value.as_object(), "map", value, path, found) else { return };
     for (name, value) in map {
         if found.is_full() {
@@ -73,12 +74,9 @@ fn of_elem(value: &Value, elem: Elem, path: &Path<'_>, found: &mut Problems) {
     let problem = match elem {
         _ if value.is_null() => None,
         Elem::Struct(id) => return of_struct(value, id.get(), path, found),
-        Elem::String | Elem::Bytes => (!value.is_string())
-            .then(|| format!("string, got &value.valueUnstructured{{Value:{}}}", literal(value))),
-        Elem::Bool => (!value.is_boolean()).then(|| format!("boolean, got &{{{}}}", in_go(value))),
-        Elem::Int32 | Elem::Int64 | Elem::Float64 => {
-            (!value.is_number()).then(|| format!("numeric (int or float), got {}", go_type(value)))
-        }
+        Elem::String | Elem::Bytes => return of_scalar(value, Scalar::String, path, found),
+        Elem::Bool => return of_scalar(value, Scalar::Boolean, path, found),
+        Elem::Int32 | Elem::Int64 | Elem::Float64 => return of_scalar(value, Scalar::Numeric, path, found),
         Elem::Time | Elem::MicroTime | Elem::Quantity | Elem::IntOrString => {
             let scalar = !(value.is_object() || value.is_array());
             (!scalar).then(|| format!("any scalar, got &{{{}}}", in_go(value)))
@@ -97,8 +95,36 @@ fn of_elem(value: &Value, elem: Elem, path: &Path<'_>, found: &mut Problems) {
     }
 }
 
+/// The scalar types of the merge library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scalar {
+    String,
+    Boolean,
+    Numeric,
+}
+
+/// Whether a value is such a scalar; null is one of any type.
+pub(super) fn of_scalar(value: &Value, wanted: Scalar, path: &Path<'_>, found: &mut Problems) {
+    let problem = match wanted {
+        _ if value.is_null() => return,
+        Scalar::String if !value.is_string() => {
+            format!("string, got &value.valueUnstructured{{Value:{}}}", literal(value))
+        }
+        Scalar::Boolean if !value.is_boolean() => format!("boolean, got &{{{}}}", in_go(value)),
+        Scalar::Numeric if !value.is_number() => format!("numeric (int or float), got {}", go_type(value)),
+        Scalar::String | Scalar::Boolean | Scalar::Numeric => return,
+    };
+    found.push(format_args!("{path}: expected {problem}"));
+}
+
 /// A map or a list; null is an empty one.
-fn expect<T>(is: Option<T>, what: &str, value: &Value, path: &Path<'_>, found: &mut Problems) -> Option<T> {
+pub(super) fn expect<T>(
+    is: Option<T>,
+    what: &str,
+    value: &Value,
+    path: &Path<'_>,
+    found: &mut Problems,
+) -> Option<T> {
     if is.is_none() && !value.is_null() {
         found.push(format_args!("{path}: expected {what}, got &{{{}}}", in_go(value)));
     }

@@ -3,6 +3,8 @@
 
 mod address;
 mod code;
+#[cfg(test)]
+mod tests;
 mod time;
 
 use crate::limits::{LABEL_MAX, SUBDOMAIN_MAX};

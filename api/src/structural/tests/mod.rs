@@ -2,6 +2,7 @@
 
 mod objects;
 mod properties;
+mod size;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use super::Tree;
 
 /// The schema and the cases of `shop.yaml`.
 #[derive(Deserialize)]
-pub(super) struct Shop {
+struct Shop {
     schema: Value,
     cases: Vec<Case>,
 }
@@ -25,7 +26,7 @@ fn shop() -> Shop {
     serde_yaml_ng::from_str(include_str!("shop.yaml")).unwrap()
 }
 
-fn shop_tree() -> Tree {
+pub(crate) fn shop_tree() -> Tree {
     Tree::compile(&shop().schema).unwrap()
 }
 
