@@ -295,6 +295,29 @@ fn structural_rules_and_completeness_hold() {
 }
 
 #[test]
+fn defaults_of_embedded_objects_have_valid_metadata() {
+    const A: &str = "spec.validation.openAPIV3Schema.properties[spec].properties[a]";
+    let embedded = |metadata: Value, default: Value| {
+        with_field(json!({"type": "object", "x-kubernetes-embedded-resource": true, "default": default,
+            "x-kubernetes-preserve-unknown-fields": true, "properties": {"metadata": metadata}}))
+    };
+    let name = |default: &str| json!({"type": "object", "properties": {"name": {"type": "string", "default": default}}});
+    refused(&embedded(name("good"), Value::Null), &[]);
+    let found = texts(&validate::create(&embedded(name("a/b"), Value::Null)));
+    assert_eq!(found.len(), 1, "{found:?}");
+    let start = format!(
+        "{A}.properties[metadata].properties[name].default: Invalid value: \"a/b\": must result in valid metadata: metadata.name: Invalid value: \"a/b\": "
+    );
+    assert!(found[0].starts_with(&start), "{found:?}");
+    let object = |kind: Value| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}});
+    refused(&embedded(json!({"type": "object"}), object(json!("Foo"))), &[]);
+    refused(
+        &embedded(json!({"type": "object"}), object(Value::Null)),
+        &[&format!("{A}.default.kind: Required value")],
+    );
+}
+
+#[test]
 fn updates_may_break_what_was_broken() {
     let broken = [
         json!({"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "set"}),
