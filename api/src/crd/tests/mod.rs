@@ -1,5 +1,6 @@
 //! Tests of definitions.
 
+mod lives;
 mod properties;
 mod replay;
 mod served;
