@@ -5,8 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::crd::{
-    CLEANUP_FINALIZER, Conversion, Definition, columns, convert, deletion, discovery, names, openapi,
-    strategy,
+    CLEANUP_FINALIZER, Conversion, Definition, convert, deletion, discovery, names, openapi, strategy,
 };
 use crate::meta;
 
@@ -256,36 +255,6 @@ fn compiled_definitions_share_equal_schemas_and_tell_changes_of_stored_form() {
     assert_eq!(object["apiVersion"], "x.dev/v2");
     foo["spec"]["versions"][1]["storage"] = json!(false);
     assert_eq!(Definition::compile(&foo).unwrap_err().to_string(), "spec.versions[*].storage: is missing");
-}
-
-#[test]
-fn cells_fit_the_types_of_their_columns() {
-    let now = meta::parse_time("2026-01-01T00:10:00Z").unwrap();
-    let cell = |kind: &str, value: Value| {
-        let version = json!({"additionalPrinterColumns": [{"name": "A", "type": kind, "jsonPath": ".a"}]});
-        columns::cells(&columns::of_version(&version), &json!({"metadata": {"name": "n"}, "a": value}), now)
-            [1]
-        .clone()
-    };
-    for (kind, value, expected) in [
-        ("string", json!("x"), json!("x")),
-        ("string", json!(5), json!("5")),
-        ("string", json!(1.5), json!("1.5")),
-        ("string", json!(true), json!("true")),
-        ("string", json!({"b": "<", "a": 2.0}), json!("{\"a\":2,\"b\":\"\\u003c\"}")),
-        ("integer", json!(2.9), json!(2)),
-        ("integer", json!("2"), Value::Null),
-        ("number", json!(2), json!(2)),
-        ("number", json!(2.5), json!(2.5)),
-        ("boolean", json!(false), json!(false)),
-        ("boolean", json!("true"), Value::Null),
-        ("date", json!("2026-01-01T00:00:00Z"), json!("10m")),
-        ("date", json!("yesterday"), json!("<invalid>")),
-        ("date", json!(""), json!("<unknown>")),
-        ("date", json!(1), Value::Null),
-    ] {
-        assert_eq!(cell(kind, value.clone()), expected, "{kind} {value}");
-    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Tests of definitions.
 
+mod columns;
 mod lives;
 mod properties;
 mod replay;

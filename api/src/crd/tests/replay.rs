@@ -221,3 +221,34 @@ fn recorded_writes_of_definitions_get_the_recorded_answers() {
     eprintln!("compared {compared} answers");
     assert!(wrong.is_empty(), "{} of {compared}:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+#[test]
+fn definitions_with_rules_get_no_error_that_is_not_recorded() {
+    let (mut compared, mut equal) = (0, 0);
+    for line in lines("cel.jsonl") {
+        let is_write = line["method"] == "POST" && text(&line["path"]).starts_with(PATH);
+        if !is_write || !matches!(line["status"].as_u64(), Some(201 | 422)) {
+            continue;
+        }
+        compared += 1;
+        let expected = refusal(&line["response"]).1;
+        let found = match Server::default().post(&line["body"], true) {
+            Ok(_) => BTreeSet::new(),
+            Err(status) => refusal(&serde_json::to_value(&status).unwrap()).1,
+        };
+        assert!(found.is_subset(&expected), "{}: {found:?} of {expected:?}", line["id"]);
+        if found != expected {
+            // What is missing is the compiler's to say.
+            let of_rules = |cause: &String| {
+                cause.contains("x-kubernetes-validations")
+                    || cause.contains("estimated rule cost")
+                    || cause.contains(".default")
+            };
+            let missing: Vec<&String> =
+                expected.difference(&found).filter(|cause| !of_rules(cause)).collect();
+            assert!(missing.is_empty(), "{}: {missing:?}", line["id"]);
+        }
+        equal += usize::from(found == expected);
+    }
+    eprintln!("compared {compared} answers, {equal} of them equal without a compiler");
+}

@@ -136,7 +136,7 @@ fn versions_are_checked_in_the_internal_form() {
         ],
     );
     let twin = json!({"name": "v1", "served": false, "storage": false, "schema": {"openAPIV3Schema": {"type": "object"}}});
-    let found = texts(&validate::create(&with_spec(json!({"versions": [twin.clone(), one]}))));
+    let found = texts(&validate::create(&with_spec(json!({"versions": [twin, one]}))));
     assert_eq!(found.len(), 1);
     assert!(found[0].starts_with("spec.versions: Invalid value: [{\"Name\":\"v1\",\"Served\":false,\"Storage\":false,\"Deprecated\":false,\"DeprecationWarning\":null,\"Schema\":{\"OpenAPIV3Schema\":{\"ID\":\"\",\"Schema\":\"\",\"Ref\":null,\"Description\":\"\",\"Type\":\"object\",\"Nullable\":false"), "{}", found[0]);
     assert!(found[0].ends_with("must contain unique version names"));
