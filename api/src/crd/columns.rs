@@ -83,7 +83,7 @@ pub fn cells(columns: &[ObjectColumn], object: &Value, now: Timestamp) -> Vec<Va
 fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
     match (kind, value) {
         ("string", Value::Null) => json!("<no value>"),
-        ("string", Value::Object(_) | Value::Array(_)) => value.to_string().into(),
+        ("string", Value::Object(_) | Value::Array(_)) => go::json(value).into(),
         ("string", value) => go::plain(value).into(),
         ("integer", Value::Number(own)) => integer(own),
         ("number", Value::Number(own)) => number(own),
@@ -105,11 +105,10 @@ fn integer(own: &serde_json::Number) -> Value {
 
 /// A floating-point number; whole ones are written without a fraction.
 fn number(own: &serde_json::Number) -> Value {
-    match own.as_f64() {
-        // 2⁵³: up to it integers and floating-point numbers are one.
-        Some(float) if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 => integer(own),
-        Some(float) => json!(float),
-        None => Value::Null,
+    match (go::whole(own), own.as_f64()) {
+        (Some(whole), _) => whole.into(),
+        (None, Some(float)) => json!(float),
+        (None, None) => Value::Null,
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
+
+use super::schema;
 
 /// A value as `%v` prints it: `map[a:1 b:[x y]]`, `<nil>`.
 pub(super) fn plain(value: &Value) -> String {
@@ -68,6 +70,36 @@ fn float(value: f64) -> String {
     let mut out = digits.to_owned();
     let _ = write!(out, "e{sign}{:02}", exponent.abs());
     out
+}
+
+/// A value as Go's JSON encoder writes it: members sorted, whole numbers without a fraction, `<`, `>` and `&` escaped.
+pub(super) fn json(value: &Value) -> String {
+    let text = sorted(value).to_string();
+    // Outside of strings JSON has none of these characters.
+    text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(_) => {
+            let members = schema::members(value).into_iter();
+            Value::Object(
+                members.map(|(name, member)| (name.to_owned(), sorted(member))).collect::<Map<_, _>>(),
+            )
+        }
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        Value::Number(own) => whole(own).map_or_else(|| value.clone(), Value::from),
+        other => other.clone(),
+    }
+}
+
+/// The integer that a floating-point number is, if it is one that can be told from its neighbours.
+pub(super) fn whole(own: &Number) -> Option<i64> {
+    /// 2⁵³: up to it whole numbers are exact.
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
+    let whole = |own: f64| (own.fract() == 0.0 && own.abs() < EXACT_MAX).then_some(own as i64);
+    own.as_i64().or_else(|| own.as_f64().and_then(whole))
 }
 
 /// The name of the Go type that a JSON value is decoded into.

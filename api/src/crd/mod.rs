@@ -2,8 +2,6 @@
 //! [`Definition`] is one compiled definition; the other modules take the JSON of definitions or a compiled one. Schemas as such
 //! (pruning, defaults, values) belong to `structural`, the evaluation of CEL rules to another crate, storage and HTTP to the apiserver.
 
-#![expect(clippy::todo, reason = "signatures come first")]
-
 mod approval;
 pub mod columns;
 mod compile;

@@ -37,9 +37,10 @@ pub struct VersionRules<'a> {
     pub path: String,
     /// The whole schema.
     pub schema: &'a Value,
-    /// The same version's schema of the stored definition: rule texts that are in it compile in the environment of stored ones, and
-    /// if it is equal, single rules may be as costly as they are.
+    /// The same version's schema of the stored definition. If it is equal, single rules may be as costly as they are.
     pub old_schema: Option<&'a Value>,
+    /// All schemas of the stored definition: rule and message texts that are in any of them compile in the environment of stored ones.
+    pub old_schemas: Vec<&'a Value>,
     /// Rules of all nodes, in the order of errors.
     pub rules: Vec<Rule<'a>>,
 }

@@ -41,6 +41,9 @@ pub fn set_defaults(crd: &mut Value) {
     {
         service.insert("port".to_owned(), WEBHOOK_PORT.into());
     }
+    if list(&crd["status"]["storedVersions"]).is_empty() {
+        store_version(crd);
+    }
 }
 
 /// Prepares a definition for its creation: no conditions, empty accepted names, generation 1, the storage version stored.

@@ -18,7 +18,7 @@ mod swagger;
 #[cfg(test)]
 mod tests;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha512};
 use std::sync::LazyLock;
 
@@ -230,6 +230,21 @@ pub fn index<'a>(parts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Value {
 #[must_use]
 pub fn swagger<'a>(parts: impl Iterator<Item = &'a Part>) -> Value {
     swagger::document(parts.map(Part::document))
+}
+
+/// The paths of resources, for documents that are put together elsewhere. Models are not made.
+pub(crate) fn paths_of(gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<String, Value> {
+    paths::paths(gv, resources)
+}
+
+/// Paths in v2's words, with the parameters that they refer to.
+pub(crate) fn swagger_paths(paths: Map<String, Value>) -> (Map<String, Value>, Map<String, Value>) {
+    let mut document = swagger::document(std::iter::once(json!({"paths": paths})));
+    let mut take = |member: &str| match document[member].take() {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    };
+    (take("paths"), take("parameters"))
 }
 
 fn version() -> &'static str {

@@ -23,7 +23,7 @@ pub use node::{Additional, Flags, ListType, MapType, Name, Node, NodeId, ValueTy
 pub use pattern::Pattern;
 pub use rule::{Rule, RuleReason};
 pub use tree::{Schema, Tree};
-pub use walk::{MetadataError, Origin, Part, rules_blocked};
+pub use walk::{MetadataError, OldItems, Origin, Part, rules_blocked};
 
 /// Deepest nesting of schemas that [`Tree::compile`] accepts, and of objects that the walks follow. JSON parsing stops at 128 levels.
 pub const DEPTH_MAX: usize = 128;

@@ -1,19 +1,39 @@
 //! OpenAPI of custom kinds: models and paths of one version of one definition, for v3 and v2.
 
-use serde_json::{Map, Value};
+mod model;
+mod v2;
 
-use super::definition::Definition;
+use std::collections::BTreeSet;
 
-/// What a definition adds to a document: members to be merged into `components.schemas` (v3) or `definitions` (v2), and into `paths`.
-/// Types of `io.k8s.…` that they refer to are named, not contained.
+use serde_json::{Map, Value, json};
+
+use super::definition::{Definition, Version};
+use super::discovery::{SUBRESOURCE_VERBS, VERBS};
+use crate::object::list;
+use crate::openapi::{self, GroupVersion, ResourceDoc, SubresourceDoc};
+
+const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
+const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
+
+/// What a definition adds to a document: members to be merged into `components.schemas` (v3) or `definitions` (v2), into `paths`, and
+/// for v2 into `parameters`. Types of `io.k8s.…` that they refer to are named, not contained.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fragment {
     /// Models by name.
     pub schemas: Map<String, Value>,
     /// Path items by path.
     pub paths: Map<String, Value>,
+    /// Shared parameters by name; none in v3.
+    pub parameters: Map<String, Value>,
     /// Names of the built-in models that this fragment refers to, sorted.
     pub references: Vec<String>,
+}
+
+/// The two forms of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    V2,
+    V3,
 }
 
 /// Name of the model of a kind, such as `com.example.v1.Foo`.
@@ -23,16 +43,133 @@ pub fn model_name(group: &str, version: &str, kind: &str) -> String {
     format!("{}.{version}.{kind}", reversed.join("."))
 }
 
-/// The part of `/openapi/v3/apis/<group>/<version>` that is about one definition; `crd` is its stored object.
+/// The part of `/openapi/v3/apis/<group>/<version>` that is about one definition; `crd` is its stored object. Empty if there is no
+/// such version.
 #[must_use]
 pub fn v3(definition: &Definition, crd: &Value, version: &str) -> Fragment {
-    let _ = (definition, crd, version);
-    todo!()
+    fragment(definition, crd, version, Form::V3)
 }
 
-/// The part of `/openapi/v2` that is about one version of one definition; `crd` is its stored object.
+/// The part of `/openapi/v2` that is about one version of one definition; `crd` is its stored object. Empty if there is no such
+/// version.
 #[must_use]
 pub fn v2(definition: &Definition, crd: &Value, version: &str) -> Fragment {
-    let _ = (definition, crd, version);
-    todo!()
+    fragment(definition, crd, version, Form::V2)
+}
+
+fn fragment(definition: &Definition, crd: &Value, version: &str, form: Form) -> Fragment {
+    let Some(own) = definition.version(version) else { return Fragment::default() };
+    let versions = list(&crd["spec"]["versions"]);
+    let stored = versions.iter().find(|stored| stored["name"] == version).unwrap_or(&Value::Null);
+    let names = &definition.names;
+    let model = model_name(&definition.group, version, &names.kind);
+    let list_model = model_name(&definition.group, version, &names.list_kind);
+    let mut fragment = Fragment::default();
+    let keeps_unknown = crd["spec"]["preserveUnknownFields"] == true;
+    let about = model::About { definition, version: own, form };
+    fragment.schemas.insert(model.clone(), about.kind(&stored["schema"]["openAPIV3Schema"], keeps_unknown));
+    fragment.schemas.insert(list_model.clone(), about.list(&model));
+    let gv = GroupVersion { group: definition.group.to_string(), version: version.to_owned() };
+    let paths = openapi::paths_of(&gv, &[resource(definition, own, &model)]);
+    let paths = with_own_kind(paths, &gv, definition, &list_model);
+    match form {
+        Form::V3 => fragment.paths = paths,
+        Form::V2 => (fragment.paths, fragment.parameters) = openapi::swagger_paths(paths),
+    }
+    fragment.references = references(&fragment);
+    fragment
+}
+
+/// The resource in the form of the writer of paths. Models of custom kinds are not its business.
+fn resource(definition: &Definition, version: &Version, model: &str) -> ResourceDoc {
+    let owned = |verbs: &[&str]| verbs.iter().map(|verb| (*verb).to_owned()).collect::<Vec<String>>();
+    let gv = [definition.group.to_string(), version.name.to_string(), definition.names.kind.to_string()];
+    let [group, name, kind] = gv;
+    let status = version.has_status.then(|| SubresourceDoc {
+        name: "status".to_owned(),
+        body: (group, name, kind.clone()),
+        schema_name: Some(model.to_owned()),
+        verbs: owned(SUBRESOURCE_VERBS),
+    });
+    let scale = version.scale.is_some().then(|| SubresourceDoc {
+        name: "scale".to_owned(),
+        body: ("autoscaling".to_owned(), "v1".to_owned(), "Scale".to_owned()),
+        schema_name: Some(SCALE.to_owned()),
+        verbs: owned(SUBRESOURCE_VERBS),
+    });
+    ResourceDoc {
+        plural: definition.names.plural.to_string(),
+        kind,
+        schema_name: model.to_owned(),
+        namespaced: definition.namespaced,
+        // Documents of custom kinds say nothing of watches.
+        verbs: owned(VERBS).into_iter().filter(|verb| verb != "watch").collect(),
+        returns_deleted: false,
+        subresources: status.into_iter().chain(scale).collect(),
+        custom: Some(Value::Null),
+    }
+}
+
+/// Paths in which every operation names the custom kind, also those of `/scale`, lists are those of the definition's list kind, and
+/// bodies are JSON or YAML. The path of the group version itself belongs to no definition.
+fn with_own_kind(
+    mut paths: Map<String, Value>,
+    gv: &GroupVersion,
+    definition: &Definition,
+    list_model: &str,
+) -> Map<String, Value> {
+    let (group, version) = (&gv.group, &gv.version);
+    paths.retain(|path, _| *path != format!("/apis/{group}/{version}/"));
+    let kind = json!({"group": group, "version": version, "kind": &*definition.names.kind});
+    let assumed = format!("{}List\"", model_name(group, version, &definition.names.kind));
+    let wanted = format!("{list_model}\"");
+    for item in paths.values_mut() {
+        for operation in item.as_object_mut().into_iter().flat_map(Map::values_mut) {
+            if operation.get("x-kubernetes-group-version-kind").is_some() {
+                operation["x-kubernetes-group-version-kind"] = kind.clone();
+            }
+            own_body(operation);
+        }
+        if assumed != wanted {
+            let text = item.to_string().replace(&assumed, &wanted);
+            if let Ok(renamed) = serde_json::from_str(&text) {
+                *item = renamed;
+            }
+        }
+    }
+    paths
+}
+
+/// Names the media types of a body that may be of any type; the deletion of a collection takes none.
+fn own_body(operation: &mut Value) {
+    let Some(members) = operation.as_object_mut() else { return };
+    if members.get("x-kubernetes-action").is_some_and(|action| action == "deletecollection") {
+        members.remove("requestBody");
+    }
+    let any_type = members.get_mut("requestBody").and_then(|body| body.get_mut("content"));
+    if let Some(content) = any_type
+        && let Some(body) = content.get("*/*").cloned()
+    {
+        *content = json!({"application/json": body, "application/yaml": body});
+    }
+}
+
+/// Names of all models that are referred to and not contained.
+fn references(fragment: &Fragment) -> Vec<String> {
+    let mut found = BTreeSet::new();
+    let all = fragment.schemas.values().chain(fragment.paths.values()).chain(fragment.parameters.values());
+    let mut open: Vec<&Value> = all.collect();
+    while let Some(value) = open.pop() {
+        if let Some(name) = value["$ref"].as_str().and_then(|own| own.rsplit('/').next())
+            && name.starts_with("io.k8s.")
+        {
+            found.insert(name.to_owned());
+        }
+        match value {
+            Value::Array(items) => open.extend(items),
+            Value::Object(members) => open.extend(members.values()),
+            _ => {}
+        }
+    }
+    found.into_iter().collect()
 }

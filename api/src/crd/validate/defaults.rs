@@ -6,7 +6,7 @@ use super::options::Options;
 use super::structural;
 use crate::crd::schema::{any, members};
 use crate::field::{ErrorList, FieldError, Path};
-use crate::structural::{Schema, Tree};
+use crate::structural::{MetadataError, Origin, Schema, Tree};
 
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
@@ -17,7 +17,7 @@ pub(super) fn faults(path: &Path<'_>, root: &Value, options: &Options) -> ErrorL
         return errors;
     }
     if let Ok(tree) = Tree::compile(root) {
-        let place = Place { embedded: true, in_meta: false };
+        let place = Place { embedded: true, around: None };
         node(&mut errors, path, (root, tree.root()), place, options);
     }
     errors
@@ -53,38 +53,68 @@ fn pruned(node: Schema<'_>, value: &Value, is_embedded: bool) -> Value {
 
 /// Where a default is.
 #[derive(Clone, Copy)]
-struct Place {
+struct Place<'a> {
     /// The value is a whole object, by the schema or as the root.
     embedded: bool,
-    /// The value is below metadata, kind or apiVersion of an object.
-    in_meta: bool,
+    /// The object whose metadata, kind or apiVersion the value is below.
+    around: Option<&'a Around<'a>>,
+}
+
+/// The way from an object down to a part of it.
+enum Around<'a> {
+    /// The object itself, by its schema.
+    Object(&'a Value),
+    Member(&'a Around<'a>, &'a str),
+    Item(&'a Around<'a>),
+}
+
+impl Around<'_> {
+    /// An object that has nothing but a value at this place, and its schema.
+    fn object(&self, value: Value) -> (Value, &Value) {
+        match self {
+            Around::Object(schema) => {
+                let mut object = value;
+                for (member, text) in [("apiVersion", "validation/v1"), ("kind", "Validation")] {
+                    if let Some(members) = object.as_object_mut() {
+                        members.entry(member).or_insert_with(|| text.into());
+                    }
+                }
+                (object, schema)
+            }
+            Around::Member(parent, name) => parent.object(json!({*name: value})),
+            Around::Item(parent) => parent.object(json!([value])),
+        }
+    }
 }
 
 fn node(
     errors: &mut ErrorList,
     path: &Path<'_>,
     (schema, node): (&Value, Schema<'_>),
-    place: Place,
+    place: Place<'_>,
     options: &Options,
 ) {
     if errors.is_full() {
         return;
     }
-    let in_meta = place.in_meta && !place.embedded;
+    let place = if place.embedded { Place { around: None, ..place } } else { place };
     let own = &schema["default"];
     if !own.is_null() {
-        value(errors, &path.child("default"), own, (schema, node), Place { in_meta, ..place }, options);
+        value(errors, &path.child("default"), own, (schema, node), place, options);
     }
     let is_embedded = |schema: &Value| schema[EMBEDDED] == true;
     if let Some(items) = node.items() {
-        let below = Place { embedded: is_embedded(&schema["items"]), in_meta };
+        let around = place.around.map(Around::Item);
+        let below = Place { embedded: is_embedded(&schema["items"]), around: around.as_ref() };
         self::node(errors, &path.child("items"), (&schema["items"], items), below, options);
     }
     let properties = path.child("properties");
+    let object = Around::Object(schema);
     for (name, property) in members(&schema["properties"]) {
         let Some(found) = node.property(name) else { continue };
         let is_meta = place.embedded && matches!(name, "metadata" | "apiVersion" | "kind");
-        let below = Place { embedded: is_embedded(property), in_meta: in_meta || is_meta };
+        let around = place.around.or(is_meta.then_some(&object)).map(|own| Around::Member(own, name));
+        let below = Place { embedded: is_embedded(property), around: around.as_ref() };
         self::node(errors, &properties.key(name), (property, found), below, options);
     }
 }
@@ -94,23 +124,30 @@ fn value(
     path: &Path<'_>,
     value: &Value,
     (schema, node): (&Value, Schema<'_>),
-    place: Place,
+    place: Place<'_>,
     options: &Options,
 ) {
-    if !place.in_meta {
+    if let Some(around) = place.around {
+        let (object, schema) = around.object(value.clone());
+        let found = embedded("", &object, schema, true);
+        if !found.is_empty() {
+            let detail = format!("must result in valid metadata: {}", found.aggregate());
+            return errors.invalid(path, value, detail);
+        }
+    } else {
         if options.pruned_defaults && pruned(node, value, place.embedded) != *value {
             errors.invalid(path, value, "must not have unknown fields");
         }
-        let embedded = embedded(path, value, schema, place.embedded);
-        if !embedded.is_empty() {
-            return errors.extend(embedded);
+        let found = embedded(&path.to_string(), value, schema, place.embedded);
+        if !found.is_empty() {
+            return errors.extend(found);
         }
     }
     errors.extend(node.validate(value, path));
 }
 
-/// What is wrong with the metadata of a default that is, or holds, whole objects.
-fn embedded(path: &Path<'_>, value: &Value, schema: &Value, is_embedded: bool) -> ErrorList {
+/// What is wrong with the metadata of a value that is, or holds, whole objects. `prefix` is the path of the value in errors.
+fn embedded(prefix: &str, value: &Value, schema: &Value, is_embedded: bool) -> ErrorList {
     let mut errors = ErrorList::new();
     let mut own = schema.clone();
     if let Some(own) = own.as_object_mut()
@@ -122,10 +159,15 @@ fn embedded(path: &Path<'_>, value: &Value, schema: &Value, is_embedded: bool) -
     let Ok(tree) = Tree::compile(&json!({"type": "object", "properties": {"default": own}})) else {
         return errors;
     };
-    let prefix = path.to_string();
-    for error in tree.validate_embedded(&json!({"default": value})).iter() {
+    let object = json!({"default": value});
+    let mut push = |error: &FieldError| {
         let rest = error.field.strip_prefix("default").unwrap_or(&error.field);
-        errors.push(FieldError { field: format!("{prefix}{rest}"), ..error.clone() });
+        let field = format!("{prefix}{rest}");
+        errors.push(FieldError { field: field.trim_start_matches('.').to_owned(), ..error.clone() });
+    };
+    match tree.decode_embedded(&mut object.clone(), Origin::Request) {
+        Err(MetadataError::Embedded(error)) => push(&error),
+        Err(MetadataError::Object(_)) | Ok(_) => tree.validate_embedded(&object).iter().for_each(push),
     }
     errors
 }

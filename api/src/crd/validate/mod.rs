@@ -90,6 +90,13 @@ pub fn check_rules(new: &Value, old: Option<&Value>, compiler: &dyn RuleCompiler
     errors
 }
 
+/// Whether a schema is there, structural, and free of unknown types: only such schemas are published and served as they are.
+pub(super) fn is_structural(schema: &Value) -> bool {
+    schema.is_object()
+        && !super::schema::any(schema, openapi::has_unknown_type)
+        && !structural::is_not_structural(schema)
+}
+
 fn status(errors: &mut ErrorList, crd: &Value) {
     let path = Path::new("status.acceptedNames");
     names::grammar(errors, &path, &crd["status"]["acceptedNames"]);

@@ -1,9 +1,9 @@
 //! Parts of a definition as error texts print them: JSON of Kubernetes' internal structs, with Go's member names and all members.
 
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Value, json};
 
 use super::internal::Internal;
-use crate::crd::schema;
+use crate::crd::{go, schema};
 
 /// How a member of a schema is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -115,14 +115,14 @@ fn write_name(name: &str, out: &mut String) {
 
 fn write_member(form: Form, value: &Value, out: &mut String) {
     match form {
-        Form::Text => out.push_str(&json!(value.as_str().unwrap_or_default()).to_string()),
+        Form::Text => out.push_str(&text(value)),
         Form::Flag => out.push_str(if *value == true { "true" } else { "false" }),
-        Form::Any => out.push_str(&plain(value)),
+        Form::Any => out.push_str(&go::json(value)),
         Form::Schema => write_schema(value, out),
         Form::Schemas => write_list(value, out, write_schema),
         Form::SchemaMap => write_map(value, out, write_schema),
         Form::SchemaOrTexts => write_map(value, out, |one, out| match one {
-            Value::Array(_) => pair(out, ("Schema", &Value::Null), ("Property", &plain(one))),
+            Value::Array(_) => pair(out, ("Schema", &Value::Null), ("Property", &go::json(one))),
             one => pair(out, ("Schema", one), ("Property", "null")),
         }),
         Form::SchemaOrBool => match value {
@@ -142,7 +142,7 @@ fn write_member(form: Form, value: &Value, out: &mut String) {
         Form::Docs => match value {
             Value::Null => out.push_str("null"),
             docs => {
-                let text = |member: &str| json!(docs[member].as_str().unwrap_or_default()).to_string();
+                let text = |member: &str| self::text(&docs[member]);
                 out.push_str(&format!("{{\"Description\":{},\"URL\":{}}}", text("description"), text("url")));
             }
         },
@@ -194,38 +194,9 @@ fn write_map(value: &Value, out: &mut String, write: impl Fn(&Value, &mut String
     out.push('}');
 }
 
-/// A value as Go's encoder writes it: members sorted, whole numbers without a fraction.
-fn plain(value: &Value) -> String {
-    fn sorted(value: &Value) -> Value {
-        match value {
-            Value::Object(_) => {
-                let members = schema::members(value).into_iter();
-                Value::Object(
-                    members.map(|(name, member)| (name.to_owned(), sorted(member))).collect::<Map<_, _>>(),
-                )
-            }
-            Value::Array(items) => items.iter().map(sorted).collect(),
-            Value::Number(own) => Value::Number(whole(own)),
-            other => other.clone(),
-        }
-    }
-    sorted(value).to_string()
-}
-
-fn whole(own: &Number) -> Number {
-    #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
-    match own.as_f64() {
-        // 2⁵³: up to it whole numbers are exact.
-        Some(float) if own.is_f64() && float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 => {
-            Number::from(float as i64)
-        }
-        _ => own.clone(),
-    }
-}
-
 /// A rule of `x-kubernetes-validations`, as errors of rules that do not compile print it.
 pub(in crate::crd) fn rule(rule: &Value) -> String {
-    let text = |member: &str| json!(rule[member].as_str().unwrap_or_default());
+    let text = |member: &str| self::text(&rule[member]);
     format!(
         "{{\"Rule\":{},\"Message\":{},\"MessageExpression\":{},\"Reason\":{},\"FieldPath\":{},\"OptionalOldSelf\":{}}}",
         text("rule"),
@@ -255,11 +226,11 @@ pub(super) fn versions(internal: &Internal<'_>) -> String {
         );
         format!(
             "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{},\"Schema\":{schema},\"Subresources\":{},\"AdditionalPrinterColumns\":{},\"SelectableFields\":{}}}",
-            json!(own["name"].as_str().unwrap_or_default()),
+            text_of(own, "name"),
             flag("served"),
             flag("storage"),
             flag("deprecated"),
-            own["deprecationWarning"],
+            go::json(&own["deprecationWarning"]),
             version.subresources.map_or_else(|| "null".to_owned(), subresources),
             list(version.columns, column),
             list(version.selectable, |field| format!("{{\"JSONPath\":{}}}", text_of(field, "jsonPath"))),
@@ -268,8 +239,13 @@ pub(super) fn versions(internal: &Internal<'_>) -> String {
     format!("[{}]", internal.versions.iter().map(version).collect::<Vec<_>>().join(","))
 }
 
-fn text_of(value: &Value, member: &str) -> Value {
-    json!(value[member].as_str().unwrap_or_default())
+fn text_of(value: &Value, member: &str) -> String {
+    text(&value[member])
+}
+
+/// A text as JSON; empty if absent.
+fn text(value: &Value) -> String {
+    go::json(&json!(value.as_str().unwrap_or_default()))
 }
 
 fn subresources(own: &Value) -> String {

@@ -69,10 +69,8 @@ pub(super) fn of_definition<'a>(
     old: Option<&'a Value>,
 ) -> Vec<VersionRules<'a>> {
     let mut out = Vec::new();
-    let old_version = |name: &Value| {
-        let versions = old.map_or(&[][..], |old| list(&old["spec"]["versions"]));
-        versions.iter().find(|version| version["name"] == *name)
-    };
+    let stored = old.map_or(&[][..], |old| list(&old["spec"]["versions"]));
+    let old_version = |name: &Value| stored.iter().find(|version| version["name"] == *name);
     let versions = Path::new("spec.versions");
     for (i, version) in internal.versions.iter().enumerate() {
         let Some(validation) = version.schema else { continue };
@@ -83,9 +81,12 @@ pub(super) fn of_definition<'a>(
     }
     if let (Some(validation), Some(first)) = (internal.validation, internal.versions.first()) {
         let path = Path::new("spec.validation");
-        let stored = old_version(&first.value["name"]);
-        out.extend(of_schema(&path, 0, validation, stored, internal.any_status(), options));
+        let before = old_version(&first.value["name"]);
+        out.extend(of_schema(&path, 0, validation, before, internal.any_status(), options));
     }
+    let schemas = stored.iter().map(|version| &version["schema"]["openAPIV3Schema"]);
+    let schemas: Vec<&Value> = schemas.filter(|schema| schema.is_object()).collect();
+    out.iter_mut().for_each(|rules| rules.old_schemas.clone_from(&schemas));
     out
 }
 
@@ -107,7 +108,14 @@ fn of_schema<'a>(
     let mut errors = ErrorList::new();
     schema::check(&mut errors, path, validation, has_status, options);
     let old_schema = old.map(|old| &old["schema"]["openAPIV3Schema"]).filter(|schema| !schema.is_null());
-    errors.is_empty().then(|| VersionRules { version, path: at.to_string(), schema: root, old_schema, rules })
+    errors.is_empty().then(|| VersionRules {
+        version,
+        path: at.to_string(),
+        schema: root,
+        old_schema,
+        old_schemas: Vec::new(),
+        rules,
+    })
 }
 
 /// Appends the rules of a node and of all below it, deepest first, as Kubernetes compiles them. `loose` is the path of the outermost

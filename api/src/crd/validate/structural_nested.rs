@@ -43,6 +43,9 @@ fn values(errors: &mut ErrorList, path: &Path<'_>, schema: &Value, exempt: Exemp
     }
     branch(errors, &path.child("not"), &schema["not"], Exempt::default());
     let pattern = text(&schema["pattern"]);
+    if pattern.is_empty() {
+        return;
+    }
     if let Err(fault) = re2::compile(pattern) {
         let detail = format!("must be a valid regular expression, but isn't: {fault}");
         errors.invalid(&path.child("pattern"), pattern, detail);

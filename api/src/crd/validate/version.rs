@@ -41,7 +41,8 @@ pub(super) fn check(
             selectable(errors, &own, version.selectable, root, may_be_many);
         }
         _ => {
-            errors.invalid(&own, "", "may only be set when `version.schema.openAPIV3Schema` is not included")
+            let detail = "may only be set when `version.schema.openAPIV3Schema` is not included";
+            errors.invalid(&own, "", detail);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod objects;
 mod properties;
+mod size;
 
 use serde::Deserialize;
 use serde_json::{Value, json};

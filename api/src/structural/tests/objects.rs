@@ -72,6 +72,27 @@ fn unknown_fields_are_removed_and_reported_in_order() {
 }
 
 #[test]
+fn objects_that_are_not_described_are_emptied_unless_unknown_fields_are_kept() {
+    let known = json!({"type": "object", "properties": {"a": {"type": "integer"}}});
+    let tree = tree_of_spec(json!({"type": "object", "properties": {
+        "any": {"type": "object", "additionalProperties": true},
+        "values": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "additionalProperties": known},
+        "bare": {"type": "array"},
+        "free": {"type": "array", "x-kubernetes-preserve-unknown-fields": true},
+        "kept": {"type": "array", "x-kubernetes-preserve-unknown-fields": true, "items":
+            {"type": "object", "properties": {"known": known}}}}}));
+    let item = json!({"a": 1, "b": {"c": 1}, "known": {"a": 1, "b": 1}});
+    let mut value =
+        object(json!({"any": {"x": 1, "y": {"z": 1}}, "values": {"x": item}, "bare": [item, [item], 1],
+        "free": [item], "kept": [item]}));
+    let unknown: Vec<String> = tree.prune(&mut value).iter().map(ToString::to_string).collect();
+    let want = json!({"any": {"x": 1, "y": {}}, "values": {"x": {"a": 1}}, "bare": [{}, [{}], 1], "free": [item],
+        "kept": [{"a": 1, "b": {"c": 1}, "known": {"a": 1}}]});
+    assert_eq!(value["spec"], want);
+    assert_eq!((unknown.len(), unknown[0].as_str()), (10, "unknown field \"spec.any.y.z\""));
+}
+
+#[test]
 fn malformed_metadata_is_an_error_in_requests_and_dropped_from_storage() {
     let tree = shop_tree();
     let mut value = object(json!({"size": 1}));

@@ -6,16 +6,32 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use crate::structural::node::{ListType, Name, Node};
-use crate::structural::tree::Tree;
+use crate::structural::tree::{Schema, Tree};
 
-/// The old items of a list, by key.
-pub(super) struct OldItems<'v, 't> {
+impl<'t> Schema<'t> {
+    /// Whether a value at this place is as it was. The order of items does not count in lists of type map.
+    #[must_use]
+    pub fn is_unchanged(self, new: &Value, old: &Value) -> bool {
+        is_unchanged(self.tree, self.node(), new, old)
+    }
+
+    /// The items that a list at this place had before, to find the one that a new item replaces. `None` if that is not known: only
+    /// items of lists of type map have an identity.
+    #[must_use]
+    pub fn old_items<'v>(self, old: Option<&'v Value>) -> Option<OldItems<'v, 't>> {
+        OldItems::of(old, self.node())
+    }
+}
+
+/// The old items of a list of type map, by key.
+#[derive(Debug)]
+pub struct OldItems<'v, 't> {
     keys: &'t [Name],
     items: BTreeMap<String, &'v Value>,
 }
 
 impl<'v, 't> OldItems<'v, 't> {
-    /// `None` if items of such lists are not matched, or there was no list.
+    /// `None` if items of such lists have no identity, or there was no list.
     pub(super) fn of(old: Option<&'v Value>, node: &'t Node) -> Option<Self> {
         let (Some(Value::Array(items)), ListType::Map(keys)) = (old, &node.list_type) else { return None };
         let mut by_key = BTreeMap::new();
@@ -25,14 +41,15 @@ impl<'v, 't> OldItems<'v, 't> {
         Some(Self { keys, items: by_key })
     }
 
-    /// The old item with the keys of a new one.
-    pub(super) fn get(&self, item: &Value) -> Option<&'v Value> {
+    /// The old item with the keys of a new one; the first if there are several.
+    #[must_use]
+    pub fn get(&self, item: &Value) -> Option<&'v Value> {
         self.items.get(&key(item, self.keys)).copied()
     }
 }
 
 /// The keys of an item, in a text that items with equal keys share.
-pub(super) fn key(item: &Value, keys: &[Name]) -> String {
+fn key(item: &Value, keys: &[Name]) -> String {
     key_object(item, keys).to_string()
 }
 

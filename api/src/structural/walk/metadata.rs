@@ -102,6 +102,9 @@ impl Decoder {
     /// Decodes the metadata in an object.
     fn metadata(&mut self, map: &mut Map<String, Value>, path: &Path<'_>) -> Result<(), DecodeError> {
         let Some(metadata) = map.get_mut("metadata") else { return Ok(()) };
+        if metadata.is_null() {
+            *metadata = Value::Object(Map::new());
+        }
         let decoded = match self.origin {
             Origin::Storage => Ok(drop_malformed(metadata)),
             Origin::Request | Origin::Conversion => normalize(metadata, object_meta(), Mode::Whole),

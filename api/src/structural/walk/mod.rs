@@ -14,6 +14,7 @@ mod values;
 
 use serde_json::Value;
 
+pub use compare::OldItems;
 pub use metadata::MetadataError;
 pub use validate::{Part, rules_blocked};
 

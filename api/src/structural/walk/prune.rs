@@ -31,7 +31,7 @@ impl Schema<'_> {
     /// stay also if the schema does not name them.
     pub fn prune(self, value: &mut Value, is_object: bool) -> Vec<FieldProblem> {
         let mut pruning = Pruning { tree: self.tree, removed: Vec::new() };
-        pruning.at(value, Some(self.id), is_object, &Path::ROOT);
+        pruning.value(value, Rules { schema: Some(self.id), is_object, keeps_unknown: false }, &Path::ROOT);
         pruning.removed.sort();
         pruning.removed
     }
@@ -57,30 +57,44 @@ impl Schema<'_> {
     }
 }
 
+/// What holds at a place.
+#[derive(Clone, Copy)]
+struct Rules {
+    /// Without a schema, objects are emptied.
+    schema: Option<NodeId>,
+    /// It is a whole object.
+    is_object: bool,
+    /// It is an item of a list that keeps unknown members.
+    keeps_unknown: bool,
+}
+
+impl Rules {
+    const fn of(schema: Option<NodeId>) -> Self {
+        Self { schema, is_object: false, keeps_unknown: false }
+    }
+}
+
 struct Pruning<'t> {
     tree: &'t Tree,
     removed: Vec<FieldProblem>,
 }
 
 impl Pruning<'_> {
-    /// Without a schema, objects are emptied.
-    fn at(&mut self, value: &mut Value, id: Option<NodeId>, is_object: bool, path: &Path<'_>) {
-        match value {
-            Value::Object(map) => match id {
-                Some(id) => self.members(map, id, is_object, path),
-                None => {
-                    map.keys().for_each(|name| self.report(path, name));
-                    map.clear();
-                }
-            },
-            Value::Array(items) => self.items(items, id, path),
+    fn value(&mut self, value: &mut Value, rules: Rules, path: &Path<'_>) {
+        match (value, rules.schema) {
+            (Value::Object(map), Some(schema)) => self.members(map, schema, rules, path),
+            (Value::Object(map), None) if !rules.keeps_unknown => {
+                map.keys().for_each(|name| self.report(path, name));
+                map.clear();
+            }
+            (Value::Array(items), _) => self.items(items, rules, path),
             _ => {}
         }
     }
 
-    fn members(&mut self, map: &mut Map<String, Value>, id: NodeId, is_object: bool, path: &Path<'_>) {
-        let node = self.tree.node(id);
-        let has_implied = is_object || node.flags.embedded;
+    fn members(&mut self, map: &mut Map<String, Value>, schema: NodeId, rules: Rules, path: &Path<'_>) {
+        let node = self.tree.node(schema);
+        let has_implied = rules.is_object || node.flags.embedded;
         map.retain(|name, value| {
             if has_implied && is_implied(name) {
                 return true;
@@ -88,27 +102,27 @@ impl Pruning<'_> {
             let schema = match (node.property(name), node.additional) {
                 (Some(property), _) => Some(property),
                 (None, Additional::Schema(values)) => Some(values),
-                (None, Additional::Any) => return true,
-                (None, Additional::Denied) if node.flags.preserve_unknown => return true,
+                // Any value is allowed there, but nothing is known of what objects hold.
+                (None, Additional::Any) => None,
+                (None, Additional::Denied) if node.flags.preserve_unknown || rules.keeps_unknown => {
+                    return true;
+                }
                 (None, Additional::Denied) => {
                     self.report(path, name);
                     return false;
                 }
             };
-            self.at(value, schema, false, &path.child(name));
+            self.value(value, Rules::of(schema), &path.child(name));
             true
         });
     }
 
-    fn items(&mut self, items: &mut [Value], id: Option<NodeId>, path: &Path<'_>) {
-        let node = id.map(|id| self.tree.node(id));
-        let schema = node.and_then(|node| node.items);
-        // What a preserved place does not describe stays.
-        if schema.is_none() && node.is_some_and(|node| node.flags.preserve_unknown) {
-            return;
-        }
+    fn items(&mut self, items: &mut [Value], rules: Rules, path: &Path<'_>) {
+        let node = rules.schema.map(|id| self.tree.node(id));
+        let keeps_unknown = rules.keeps_unknown || node.is_some_and(|node| node.flags.preserve_unknown);
+        let rules = Rules { keeps_unknown, ..Rules::of(node.and_then(|node| node.items)) };
         for (at, item) in items.iter_mut().enumerate() {
-            self.at(item, schema, false, &path.index(at));
+            self.value(item, rules, &path.index(at));
         }
     }
 

@@ -19,7 +19,9 @@ impl Report {
 
     /// Whether further errors are dropped, so that looking for them is in vain.
     pub(super) fn is_full(&self) -> bool {
-        let bytes = |error: &FieldError| error.detail.len() + error.field.len();
+        let bytes = |error: &FieldError| {
+            error.detail.len() + error.field.len() + error.value.as_ref().map_or(0, String::len)
+        };
         self.0.len() >= ERRORS_MAX || self.0.iter().map(bytes).sum::<usize>() >= ERROR_BYTES_MAX
     }
 

@@ -1,0 +1,52 @@
+//! Schemas in the words of OpenAPI v2, as old clients understand them: kubectl validates with them and must refuse nothing that the
+//! server takes.
+
+use serde_json::Value;
+
+use super::model::children;
+use crate::object::list;
+
+const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+
+/// Rewrites a schema and all below it.
+pub(super) fn convert(schema: &mut Value) {
+    let mut remove = vec!["allOf", "anyOf", "oneOf", "not", "default"];
+    let has_nullable_values = schema["additionalProperties"]["nullable"] == true;
+    if schema["nullable"] == true {
+        // v2 has no null: the value has any type.
+        remove.extend(["type", "nullable", "items", "properties"]);
+    }
+    if schema[PRESERVE] == true {
+        remove.extend(["items", "properties"]);
+        if schema["type"] == "object" {
+            remove.push("type");
+        }
+    }
+    let loses_items = remove.contains(&"items") || schema["items"].is_null();
+    if schema["type"] == "array" && loses_items {
+        remove.push("type");
+    }
+    let nullable: Vec<String> = nullable_properties(schema, &remove);
+    let required: Vec<Value> = list(&schema["required"])
+        .iter()
+        .filter(|name| !nullable.iter().any(|nullable| *name == nullable) && !has_nullable_values)
+        .cloned()
+        .collect();
+    let Some(members) = schema.as_object_mut() else { return };
+    members.retain(|name, _| !remove.contains(&name.as_str()));
+    if required.is_empty() {
+        members.remove("required");
+    } else {
+        members.insert("required".to_owned(), required.into());
+    }
+    for child in children(schema) {
+        convert(child);
+    }
+}
+
+/// Names of the properties that stay and may be null.
+fn nullable_properties(schema: &Value, removed: &[&str]) -> Vec<String> {
+    let properties = schema["properties"].as_object().filter(|_| !removed.contains(&"properties"));
+    let nullable = properties.into_iter().flatten().filter(|(_, own)| own["nullable"] == true);
+    nullable.map(|(name, _)| name.clone()).collect()
+}
