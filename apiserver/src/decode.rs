@@ -74,6 +74,10 @@ pub(crate) fn object(
         return Ok(value);
     }
     let found = match body.format {
+        // Those of custom kinds are sorted, as in Kubernetes, behind what is stated twice.
+        Format::Json if expected.custom.is_some() => {
+            strict::duplicate_fields(&body.bytes).into_iter().chain(unknown).collect()
+        }
         Format::Json => strict::in_document_order(&body.bytes, unknown),
         Format::Yaml | Format::Protobuf => unknown,
     };
@@ -120,9 +124,16 @@ fn parse(expected: Expected<'_>, body: &Body) -> Result<(Value, Vec<String>), St
     };
     match body.format {
         Format::Json => {
-            let value = serde_json::from_slice(&body.bytes);
-            let refused = |e| unrecognized(format!("couldn't get version/kind; json parse error: {e}"));
-            value.map(|value| (value, Vec::new())).map_err(refused)
+            let refused = |e: serde_json::Error| {
+                let why = if e.is_eof() { "unexpected end of JSON input".to_owned() } else { e.to_string() };
+                unrecognized(format!("couldn't get version/kind; json parse error: {why}"))
+            };
+            let value: Value = serde_json::from_slice(&body.bytes).map_err(refused)?;
+            if expected.custom.is_some() && value.is_object() && object::kind(&value).is_empty() {
+                let text = String::from_utf8_lossy(&body.bytes);
+                return Err(unrecognized(format!("Object 'Kind' is missing in '{text}'")));
+            }
+            Ok((value, Vec::new()))
         }
         Format::Yaml => {
             let document = yaml::parse(&body.bytes).map_err(unrecognized)?;

@@ -311,7 +311,8 @@ impl State {
             if served.definition(row.group, row.plural).is_none()
                 && let Some(objects) = self.kinds.get_mut(root(row))
             {
-                objects.watchers.cut();
+                // Its objects are gone: watches deliver their deletions, and end.
+                objects.watchers.close();
             }
         }
         self.served = served;

@@ -1,7 +1,7 @@
 //! Create, as the pipeline tells it.
 
 use super::custom::check_creatable;
-use super::definition::is_definition;
+use super::definition::{self, is_definition};
 use super::{Answer, ObjectAnswer, Pipeline, signing, warnings};
 use crate::admission::{Operation, Subject};
 use crate::cache::Entry;
@@ -40,7 +40,8 @@ impl Pipeline {
         options: &WriteOptions,
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
-        let odd = validate::warnings(request.target.resource, &object, None);
+        let mut odd = validate::warnings(request.target.resource, &object, None);
+        odd.extend(definition::warnings(request.target.resource, &object, None));
         let created = self.create_object(request, object, options).await;
         warnings.extend(unless_invalid(odd, &created));
         created

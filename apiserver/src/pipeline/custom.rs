@@ -22,11 +22,25 @@ impl Target {
         }
     }
 
+    /// Takes back what a write to the status of a custom object may not change: all metadata but the managed fields.
+    pub(super) fn keep_metadata(&self, new: &mut Value, old: &Value) {
+        if self.custom.is_none() || self.subresource != "status" {
+            return;
+        }
+        let managed = new["metadata"]["managedFields"].take();
+        new["metadata"] = old["metadata"].clone();
+        new["metadata"]["managedFields"] = managed;
+    }
+
     /// Everything wrong with a new object.
     pub(super) fn faults_of_new(&self, object: &Value) -> ErrorList {
         let mut errors = validate::create(self.resource, object);
         if let Some(custom) = &self.custom {
             errors.extend(custom.version().tree.validate(object, None, Part::Whole));
+            if let Some(scale) = &custom.version().scale {
+                errors.extend(scale.check_spec(object));
+                errors.extend(scale.check_status(object));
+            }
         }
         errors
     }
@@ -37,6 +51,12 @@ impl Target {
         if let Some(custom) = &self.custom {
             let part = if self.subresource == "status" { Part::Status } else { Part::Whole };
             errors.extend(custom.version().tree.validate(new, Some(old), part));
+            if let Some(scale) = &custom.version().scale {
+                if self.subresource != "status" {
+                    errors.extend(scale.check_spec(new));
+                }
+                errors.extend(scale.check_status(new));
+            }
         }
         errors
     }
@@ -58,7 +78,11 @@ impl Target {
     /// 500 if it cannot be converted.
     pub(super) fn make_stored(&self, object: &mut Value) -> Result<(), Status> {
         if let Some(custom) = &self.custom {
-            *object = custom.storage().converted(std::mem::take(object))?;
+            *object = match custom.is_stored() {
+                true => std::mem::take(object),
+                // Of the version in which it is stored it has all defaults, as if it had been read from there.
+                false => custom.storage().read(custom.storage().converted(std::mem::take(object))?)?,
+            };
             return Ok(());
         }
         let row = self.resource.storage_row();

@@ -2,7 +2,7 @@
 //! update, again for every newer state.
 
 use super::create::{check_namespace, name_mismatch};
-use super::definition::is_definition;
+use super::definition::{self, is_definition};
 use super::{Answer, ObjectAnswer, Pipeline, signing, warnings};
 use crate::admission::{Operation, Subject};
 use crate::decode::{self, Expected, Patch};
@@ -195,6 +195,7 @@ impl Pipeline {
             decode::canonical(whole, &mut before, FieldValidation::Ignore, &mut Vec::new())?;
         }
         strategy::prepare_update(resource, target.subresource, &mut next, &before);
+        target.keep_metadata(&mut next, &before);
         let now = || self.nondet.clock.now_seconds().to_string();
         strategy::date_update(resource, target.subresource, &mut next, &before, now);
         self.registry.settle_families(target, &mut next, Some(&before))?;
@@ -219,7 +220,11 @@ impl Pipeline {
 /// What is odd about an object that is written as a whole; whoever writes a part of it has not written the rest.
 fn odd_about(target: &Target, object: &Value, old: &Value) -> Vec<String> {
     match target.subresource {
-        "" => validate::warnings(target.resource, object, Some(old)),
+        "" => {
+            let mut odd = validate::warnings(target.resource, object, Some(old));
+            odd.extend(definition::warnings(target.resource, object, Some(old)));
+            odd
+        }
         _ => Vec::new(),
     }
 }
@@ -300,13 +305,14 @@ pub(super) fn apply_patch(
             let expected = Expected::of(resource, target.subresource);
             let ty = schema::of(expected.group, expected.version, expected.kind);
             let ty = ty.ok_or_else(|| {
-                Status::unsupported_media_type(&[PatchType::Json.media_type(), PatchType::Merge.media_type()])
+                let types = [PatchType::Json, PatchType::Merge, PatchType::Apply].map(PatchType::media_type);
+                Status::unsupported_media_type(&types)
             })?;
             patch::strategic::apply(current, &patch.value, ty)
         }
         PatchType::Apply => unreachable!("server-side apply does not come this way"),
     };
-    if let Err(PatchError::Unprocessable(why)) = &patched {
+    if let (None, Err(PatchError::Unprocessable(why))) = (&target.custom, &patched) {
         warnings.push(why.clone());
     }
     patched.map_err(|e| error::of_patch(&e))

@@ -242,7 +242,10 @@ impl Rest {
         let timeout = timeout::parse(query.get("timeout"))?;
         let subresource = match path.subresource.as_str() {
             "" => "",
-            name => resource.subresource(name).map(|sub| sub.name).ok_or_else(Status::no_such_route)?,
+            name => resource.subresource(name).map(|sub| sub.name).ok_or_else(|| match path.custom {
+                Some(_) => Status::not_found(resource, &path.name),
+                None => Status::no_such_route(),
+            })?,
         };
         let filter = || query.filter(resource, &path.namespace, &path.name);
         let options = query.write_options(operation.options(), &agent)?;

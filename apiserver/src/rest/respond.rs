@@ -127,7 +127,11 @@ impl Reply {
     }
 
     fn list(&self, listed: Listed) -> Result<Response<Body>, Status> {
-        let metadata = list_meta(&listed);
+        let mut metadata = list_meta(&listed);
+        if self.resource.is_custom() && metadata["continue"].is_null() {
+            // Lists of custom kinds say that nothing follows.
+            metadata["continue"] = json!("");
+        }
         let (kind, api_version) = (self.resource.list_kind(), self.resource.api_version());
         let row = self.resource;
         match (self.accepted.transform, self.accepted.encoding) {

@@ -201,6 +201,10 @@ fn resource_path(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Ro
         None if !kinds.rows().groups().any(|known| known == group) => {
             Route::UnknownGroup(unknown(subresource))
         }
+        // In groups that only custom kinds have, Kubernetes does not tell an unknown resource from an unknown path.
+        None if kstore_api::kind::groups().all(|built_in| built_in != group) => {
+            Route::UnknownGroup(unknown(subresource))
+        }
         _ => Route::UnknownResource(unknown(subresource)),
     }
 }

@@ -174,14 +174,19 @@ struct Encoder {
 }
 
 impl Encoder {
-    /// Finds the definition of today: a change of schema or columns does not end a watch.
+    /// Finds the definition of today: a change of schema or columns does not end a watch. The last events of a kind whose definition is
+    /// gone, deletions of its objects, are shown as before.
     ///
     /// # Errors
     /// 410 if the version is not served any more.
     fn look_up(&mut self) -> Result<(), Status> {
         let Some(cache) = &self.cache else { return Ok(()) };
         let Resource { group, version, plural, .. } = *self.resource;
-        let served = cache.kinds().lookup(group, version, plural).and_then(|served| served.custom);
+        let kinds = cache.kinds();
+        if self.custom.is_some() && kinds.definition(group, plural).is_none() {
+            return Ok(());
+        }
+        let served = kinds.lookup(group, version, plural).and_then(|served| served.custom);
         let custom = served.ok_or_else(|| error::not_served_any_more(self.resource))?;
         self.resource = custom.row();
         if let WatchForm::Tables(tables) = &mut self.form {

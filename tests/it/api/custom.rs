@@ -195,7 +195,7 @@ fn apply_creates_and_conflicts_by_manager() {
             (unknown.code, unknown.text("/message")),
             (
                 500,
-                "failed to create typed patch object (default/a; shop.example.com/v1, Kind=Lamp): .spec.zz: field not declared in schema"
+                "failed to create typed patch object (/a; shop.example.com/v1, Kind=Lamp): .spec.zz: field not declared in schema"
                     .into()
             )
         );

@@ -19,6 +19,8 @@ const NOW: &str = "2026-01-01T00:00:00Z";
 
 /// The row of definitions, as far as their metadata is concerned.
 const ROW: Resource = Resource {
+    list_kind: "",
+    custom: None,
     group: "apiextensions.k8s.io",
     version: "v1",
     plural: "customresourcedefinitions",
