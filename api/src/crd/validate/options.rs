@@ -1,4 +1,4 @@
-//! Which rules hold: an update may break those that the stored definition breaks already.
+//! Ratcheting of definitions: an update may break the rules that the stored definition breaks already.
 
 use std::collections::{BTreeMap, BTreeSet};
 
