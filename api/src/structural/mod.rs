@@ -1,9 +1,9 @@
 //! Structural schemas of custom resources, compiled once and shared: what an object of a custom kind may look like, and the walks that
 //! bring an object into that form or say what is wrong with it.
 //!
-//! A [`Tree`] is data without behaviour of its own; the walks are methods on it: [`Tree::decode_metadata`], [`Tree::prune`],
-//! [`Tree::drop_nulls`], [`Tree::fill_defaults`] and [`Tree::validate`]. [`Tree::read`] runs the first four in the order of an API
-//! server. Expressions (`x-kubernetes-validations`) are kept as text; other code compiles and evaluates them. Whether a schema is a
+//! A [`Tree`] is data; the walks are methods on it: [`Tree::decode_metadata`] and [`Tree::decode_embedded`], [`Tree::prune`],
+//! [`Tree::drop_nulls`] and [`Tree::fill_defaults`], and [`Tree::validate`]. [`Tree::read`] runs all but the last in the order of an
+//! API server. Expressions (`x-kubernetes-validations`) are kept as text; other code compiles and evaluates them. Whether a schema is a
 //! legal one is decided before, where a CustomResourceDefinition is validated: here arbitrary JSON gives some tree and never a panic.
 
 mod check;

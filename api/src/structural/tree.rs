@@ -24,7 +24,7 @@ impl Tree {
         Schema { tree: self, id }
     }
 
-    /// All nodes, children before parents; the index is the [`NodeId`]. A node that occurs in several places is there once.
+    /// All nodes, children before parents, the root last. Places with equal schemas share a node.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
         (0..).map(NodeId).zip(&self.nodes)
     }
@@ -66,7 +66,7 @@ impl<'t> Schema<'t> {
         self.tree.node(self.id)
     }
 
-    /// Whether this is the schema of whole objects, by id: an equal subtree further down is the root too.
+    /// Whether this is the schema of whole objects. No other place is, even if its schema is equal.
     #[must_use]
     pub fn is_root(self) -> bool {
         self.id == self.tree.root

@@ -172,6 +172,28 @@ fn unchanged_values_keep_their_errors_to_themselves() {
 }
 
 #[test]
+fn a_list_with_duplicate_keys_is_unchanged_only_as_a_whole() {
+    let item = json!({"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "string", "maxLength": 1}}});
+    let tree = tree_of_spec(
+        json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+        "items": item}),
+    );
+    let old = object(json!([{"k": "a", "v": "aa"}, {"k": "a", "v": "bb"}]));
+    assert_eq!(texts(&tree.validate(&old, Some(&old), Part::Whole)), [""; 0]);
+    let new = object(json!([{"k": "a", "v": "aa"}]));
+    let want = ["spec[0].v: Too long: may not be more than 1 bytes"];
+    assert_eq!(texts(&tree.validate(&new, Some(&old), Part::Whole)), want);
+    let spec = tree.root().property("spec").unwrap();
+    let unique = json!([{"k": "a"}, {"k": "b"}]);
+    assert_eq!(
+        spec.old_items(Some(&unique)).unwrap().get(&json!({"k": "b", "v": "x"})),
+        Some(&json!({"k": "b"}))
+    );
+    assert!(spec.old_items(Some(&old["spec"])).unwrap().get(&json!({"k": "a"})).is_none());
+    assert!(spec.is_unchanged(&json!([{"k": "b"}, {"k": "a"}]), &unique));
+}
+
+#[test]
 fn errors_of_nested_schemas_are_dropped_with_the_value_they_are_of() {
     let tree = tree_of_spec(
         json!({"type": "object", "properties": {"a": {"type": "string"}, "n": {"type": "integer"}},

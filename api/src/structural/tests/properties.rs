@@ -141,6 +141,16 @@ proptest! {
     }
 
     #[test]
+    fn one_walk_does_what_three_do(tree in tree(), object in object()) {
+        let (mut one, mut three) = (object.clone(), object);
+        let problems = tree.prune(&mut three);
+        tree.drop_nulls(&mut three);
+        tree.fill_defaults(&mut three);
+        prop_assert_eq!(tree.complete(&mut one), problems);
+        prop_assert_eq!(one, three);
+    }
+
+    #[test]
     fn defaults_that_are_pruned_leave_nothing_unknown(schema in simple_schema(), object in object()) {
         let tree = Tree::compile(&json!({"type": "object", "properties": {"a": schema}})).unwrap();
         let mut value = object;

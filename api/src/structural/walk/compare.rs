@@ -27,7 +27,8 @@ impl<'t> Schema<'t> {
 #[derive(Debug)]
 pub struct OldItems<'v, 't> {
     keys: &'t [Name],
-    items: BTreeMap<String, &'v Value>,
+    /// Keys that several items share identify none of them.
+    items: BTreeMap<String, Option<&'v Value>>,
 }
 
 impl<'v, 't> OldItems<'v, 't> {
@@ -36,15 +37,15 @@ impl<'v, 't> OldItems<'v, 't> {
         let (Some(Value::Array(items)), ListType::Map(keys)) = (old, &node.list_type) else { return None };
         let mut by_key = BTreeMap::new();
         for item in items {
-            by_key.entry(key(item, keys)).or_insert(item);
+            by_key.entry(key(item, keys)).and_modify(|twice| *twice = None).or_insert(Some(item));
         }
         Some(Self { keys, items: by_key })
     }
 
-    /// The old item with the keys of a new one; the first if there are several.
+    /// The old item with the keys of a new one, if exactly one item had them.
     #[must_use]
     pub fn get(&self, item: &Value) -> Option<&'v Value> {
-        self.items.get(&key(item, self.keys)).copied()
+        self.items.get(&key(item, self.keys)).copied().flatten()
     }
 }
 
@@ -61,7 +62,12 @@ pub(super) fn key_object(item: &Value, keys: &[Name]) -> Value {
 
 /// Whether a value is as it was.
 pub(super) fn is_unchanged(tree: &Tree, node: &Node, new: &Value, old: &Value) -> bool {
-    // Only lists with keys need their schema to be compared.
+    // Items that share their keys, which is an error, are the same only in the same order.
+    new == old || (node.below.keyed_lists && is_same(tree, node, new, old))
+}
+
+/// Compares by the schema, which only lists with keys need.
+fn is_same(tree: &Tree, node: &Node, new: &Value, old: &Value) -> bool {
     if !node.below.keyed_lists {
         return new == old;
     }
@@ -79,7 +85,7 @@ fn members(tree: &Tree, node: &Node, new: &Map<String, Value>, old: &Map<String,
     new.len() == old.len()
         && new.iter().all(|(name, new)| {
             let Some(old) = old.get(name) else { return false };
-            node.member(name).map_or_else(|| new == old, |id| is_unchanged(tree, tree.node(id), new, old))
+            node.member(name).map_or_else(|| new == old, |id| is_same(tree, tree.node(id), new, old))
         })
 }
 
@@ -87,7 +93,7 @@ fn list(tree: &Tree, node: &Node, new: &[Value], old: &Value, old_items: &[Value
     let Some(schema) = node.items.map(|id| tree.node(id)) else { return new == old_items };
     match OldItems::of(Some(old), node) {
         Some(items) => {
-            new.iter().all(|new| items.get(new).is_some_and(|old| is_unchanged(tree, schema, new, old)))
+            new.iter().all(|new| items.get(new).is_some_and(|old| is_same(tree, schema, new, old)))
         }
         None => new == old_items,
     }

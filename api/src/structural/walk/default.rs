@@ -1,6 +1,6 @@
 //! Fills in the defaults of a schema.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::structural::tree::{Schema, Tree};
 
@@ -20,19 +20,13 @@ impl Schema<'_> {
         }
         match value {
             Value::Object(map) => {
-                for (name, property) in self.properties() {
-                    let Some(default) = &property.default else { continue };
-                    match map.get_mut(name) {
-                        Some(member) => property.replace_null(member),
-                        None => drop(map.insert(name.to_owned(), (**default).clone())),
-                    }
-                }
                 for (name, value) in map.iter_mut() {
                     if let Some(schema) = self.member(name) {
                         schema.replace_null(value);
                         schema.fill_defaults(value);
                     }
                 }
+                self.add_defaults(map);
             }
             Value::Array(items) => {
                 let Some(schema) = self.items() else { return };
@@ -45,13 +39,34 @@ impl Schema<'_> {
         }
     }
 
-    /// Puts the default in place of a null that is no value here.
-    fn replace_null(self, value: &mut Value) {
+    /// Gives an object the members that it lacks and that have a default.
+    pub(super) fn add_defaults(self, map: &mut Map<String, Value>) {
+        if !self.below.defaults {
+            return;
+        }
+        for (name, property) in self.properties() {
+            if let Some(default) = &property.default
+                && !map.contains_key(name)
+            {
+                let value = map.entry(name).or_insert_with(|| (**default).clone());
+                property.fill_defaults(value);
+            }
+        }
+    }
+
+    /// Puts the default, with those below it, in place of a null that is no value here.
+    pub(super) fn replace_null(self, value: &mut Value) {
         if value.is_null()
             && !self.flags.nullable
             && let Some(default) = &self.default
         {
             value.clone_from(default);
+            self.fill_defaults(value);
         }
+    }
+
+    /// Whether a value may stay here: null must be one.
+    pub(super) fn takes(self, value: &Value) -> bool {
+        !value.is_null() || self.flags.nullable || self.default.is_some()
     }
 }

@@ -42,6 +42,10 @@ impl Tree {
     /// half-done and must not be used.
     pub fn read(&self, object: &mut Value, origin: Origin) -> Result<Vec<FieldProblem>, MetadataError> {
         let mut problems = self.decode_metadata(object, origin)?;
+        if origin != Origin::Conversion && !self.root().below.embedded {
+            problems.extend(self.complete(object));
+            return Ok(problems);
+        }
         problems.extend(self.prune(object));
         self.drop_nulls(object);
         problems.extend(self.decode_embedded(object, origin)?);

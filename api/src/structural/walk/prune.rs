@@ -1,4 +1,5 @@
-//! Removes what a schema does not name: unknown members, and nulls where null is no value.
+//! Removes what a schema does not name: unknown members, and nulls where null is no value; in the same walk, if wanted, fills in
+//! defaults.
 
 use serde_json::{Map, Value};
 
@@ -19,6 +20,11 @@ impl Tree {
         self.root().prune(object, true)
     }
 
+    /// [`Self::prune`], [`Self::drop_nulls`] and [`Self::fill_defaults`] in one walk.
+    pub fn complete(&self, object: &mut Value) -> Vec<FieldProblem> {
+        Pruning { tree: self, completes: true, removed: Vec::new() }.run(object, self.root, true)
+    }
+
     /// Removes the nulls of an object at places that are not nullable and have no default to replace them. What is null below unknown
     /// members stays.
     pub fn drop_nulls(&self, object: &mut Value) {
@@ -30,10 +36,7 @@ impl Schema<'_> {
     /// As [`Tree::prune`], for a value at this place. `is_object`: the value is a whole object, whose apiVersion, kind and metadata
     /// stay also if the schema does not name them.
     pub fn prune(self, value: &mut Value, is_object: bool) -> Vec<FieldProblem> {
-        let mut pruning = Pruning { tree: self.tree, removed: Vec::new() };
-        pruning.value(value, Rules { schema: Some(self.id), is_object, keeps_unknown: false }, &Path::ROOT);
-        pruning.removed.sort();
-        pruning.removed
+        Pruning { tree: self.tree, completes: false, removed: Vec::new() }.run(value, self.id, is_object)
     }
 
     /// As [`Tree::drop_nulls`], for a value at this place.
@@ -41,7 +44,7 @@ impl Schema<'_> {
         match value {
             Value::Object(map) => map.retain(|name, value| {
                 let Some(schema) = self.member(name) else { return true };
-                let is_kept = !value.is_null() || schema.flags.nullable || schema.default.is_some();
+                let is_kept = schema.takes(value);
                 if is_kept {
                     schema.drop_nulls(value);
                 }
@@ -76,10 +79,19 @@ impl Rules {
 
 struct Pruning<'t> {
     tree: &'t Tree,
+    /// Illegal nulls are removed and defaults filled in on the way.
+    completes: bool,
     removed: Vec<FieldProblem>,
 }
 
 impl Pruning<'_> {
+    fn run(mut self, value: &mut Value, schema: NodeId, is_object: bool) -> Vec<FieldProblem> {
+        let rules = Rules { schema: Some(schema), is_object, keeps_unknown: false };
+        self.value(value, rules, &Path::ROOT);
+        self.removed.sort();
+        self.removed
+    }
+
     fn value(&mut self, value: &mut Value, rules: Rules, path: &Path<'_>) {
         match (value, rules.schema) {
             (Value::Object(map), Some(schema)) => self.members(map, schema, rules, path),
@@ -97,7 +109,7 @@ impl Pruning<'_> {
         let has_implied = rules.is_object || node.flags.embedded;
         map.retain(|name, value| {
             if has_implied && is_implied(name) {
-                return true;
+                return self.implied(value, node.member(name));
             }
             let schema = match (node.property(name), node.additional) {
                 (Some(property), _) => Some(property),
@@ -112,9 +124,32 @@ impl Pruning<'_> {
                     return false;
                 }
             };
-            self.value(value, Rules::of(schema), &path.child(name));
-            true
+            self.described(value, Rules::of(schema), &path.child(name))
         });
+        if self.completes {
+            self.tree.schema(schema).add_defaults(map);
+        }
+    }
+
+    /// A member or an item by its schema; whether a member stays.
+    fn described(&mut self, value: &mut Value, rules: Rules, path: &Path<'_>) -> bool {
+        let schema = self.completes.then_some(rules.schema).flatten().map(|id| self.tree.schema(id));
+        match schema.filter(|schema| value.is_null() && !schema.flags.nullable) {
+            None => self.value(value, rules, path),
+            Some(schema) => schema.replace_null(value),
+        }
+        schema.is_none_or(|schema| schema.takes(value))
+    }
+
+    /// Pruning passes over what every object has; the other two steps do not.
+    fn implied(&self, value: &mut Value, schema: Option<NodeId>) -> bool {
+        let Some(schema) = schema.filter(|_| self.completes).map(|id| self.tree.schema(id)) else {
+            return true;
+        };
+        schema.drop_nulls(value);
+        schema.replace_null(value);
+        schema.fill_defaults(value);
+        schema.takes(value)
     }
 
     fn items(&mut self, items: &mut [Value], rules: Rules, path: &Path<'_>) {
@@ -122,7 +157,7 @@ impl Pruning<'_> {
         let keeps_unknown = rules.keeps_unknown || node.is_some_and(|node| node.flags.preserve_unknown);
         let rules = Rules { keeps_unknown, ..Rules::of(node.and_then(|node| node.items)) };
         for (at, item) in items.iter_mut().enumerate() {
-            self.value(item, rules, &path.index(at));
+            self.described(item, rules, &path.index(at));
         }
     }
 

@@ -110,3 +110,44 @@ pub(super) fn shown(value: &Value) -> String {
         None => value.to_string(),
     }
 }
+
+/// A text in quotation marks, as Go quotes it: other escapes than Rust's for what cannot be printed.
+pub(super) fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        let code = u32::from(c);
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            _ if c.is_ascii_control() => out.push_str(&format!("\\x{code:02x}")),
+            _ if c != ' ' && (c.is_control() || c.is_whitespace()) => out.push_str(&format!("\\u{code:04x}")),
+            _ => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_quoted_as_in_go() {
+        let text = "a \"b\" \\ ' \n\u{0}\u{7f}\u{85}\u{a0}e\u{301}\u{1f600}";
+        assert_eq!(quoted(text), "\"a \\\"b\\\" \\\\ ' \\n\\x00\\x7f\\u0085\\u00a0e\u{301}\u{1f600}\"");
+    }
+
+    #[test]
+    fn doubles_are_shown_as_in_go() {
+        let shown = |number: f64| shown(&Value::from(number));
+        assert_eq!([2.0, 1.5, 1e20, 0.0001].map(shown), ["2", "1.5", "100000000000000000000", "0.0001"]);
+        assert_eq!([1e21, 1.5e-7, -1e300].map(shown), ["1e+21", "1.5e-07", "-1e+300"]);
+    }
+}

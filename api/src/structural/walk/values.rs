@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::compare::{OldItems, is_unchanged};
-use super::report::{Place, Report, shown};
+use super::report::{Place, Report, quoted, shown};
 use super::{number, value_type};
 use crate::field::FieldErrorKind;
 use crate::structural::check::Checks;
@@ -130,7 +130,7 @@ impl<'t> Checker<'t> {
             // Errors that are dropped because a value did not change must not make it match.
             let (report, _) = self.branch(schema, Subject { old: None, ..subject }, place);
             if report.is_empty() {
-                let text = format!("{:?} must not validate the schema (not)", place.path.to_string());
+                let text = format!("{} must not validate the schema (not)", quoted(&place.path.to_string()));
                 self.report.push(place.unplaced(text));
             }
         }
@@ -155,7 +155,7 @@ impl<'t> Checker<'t> {
                 best = Some((report, outcome));
             }
         }
-        let text = format!("{:?} must validate at least one schema (anyOf)", place.path.to_string());
+        let text = format!("{} must validate at least one schema (anyOf)", quoted(&place.path.to_string()));
         self.report.push(place.unplaced(text));
         self.merge(best)
     }
@@ -176,8 +176,8 @@ impl<'t> Checker<'t> {
             [] => "Found none valid".to_owned(),
             _ => format!("Found {} valid alternatives", valid.len()),
         };
-        let path = place.path.to_string();
-        let text = format!("{path:?} must validate one and only one schema (oneOf). {found}");
+        let path = quoted(&place.path.to_string());
+        let text = format!("{path} must validate one and only one schema (oneOf). {found}");
         self.report.push(place.unplaced(text));
         self.merge(best.filter(|_| valid.is_empty()))
     }
@@ -191,8 +191,8 @@ impl<'t> Checker<'t> {
         }
         if valid < schemas.len() {
             let none = if valid == 0 { ". None validated" } else { "" };
-            let path = place.path.to_string();
-            self.report.push(place.unplaced(format!("{path:?} must validate all the schemas (allOf){none}")));
+            let path = quoted(&place.path.to_string());
+            self.report.push(place.unplaced(format!("{path} must validate all the schemas (allOf){none}")));
         }
         all
     }
@@ -294,7 +294,7 @@ fn texts(text: &str, checks: Option<&Checks>, place: &Place<'_>, report: &mut Re
     let Some(named) = checks.format.as_ref().filter(|named| named.format.is_of_text()) else { return 1 };
     if !named.format.matches(text) {
         let value = Value::from(text).to_string();
-        let detail = format!("{} in body must be of type {}: {text:?}", place.path, named.name);
+        let detail = format!("{} in body must be of type {}: {}", place.path, named.name, quoted(text));
         report.push(place.error(FieldErrorKind::TypeInvalid, Some(value), detail));
     }
     2
@@ -330,8 +330,8 @@ fn enumerated(value: &Value, checks: Option<&Checks>, place: &Place<'_>, report:
         return;
     }
     let quoted = |allowed: &Value| match allowed {
-        Value::String(text) => format!("{text:?}"),
-        other => format!("{:?}", other.to_string()),
+        Value::String(text) => quoted(text),
+        other => quoted(&other.to_string()),
     };
     let supported: Vec<String> = allowed.iter().map(quoted).collect();
     let detail = format!("supported values: {}", supported.join(", "));
