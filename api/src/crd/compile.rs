@@ -1,5 +1,6 @@
 //! From the JSON of a definition to a [`Definition`]. Values of the wrong type count as absent: stored definitions were validated.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -101,12 +102,22 @@ fn texts(value: &Value) -> Vec<Arc<str>> {
     list(value).iter().filter_map(Value::as_str).map(Arc::from).collect()
 }
 
+/// Compiled schemas by the hash of their JSON.
+type Trees = BTreeMap<[u8; 32], Arc<Tree>>;
+
 /// All versions, compiled, by priority.
 fn versions(spec: &Value, previous: Option<&Definition>) -> Result<Vec<Version>, CompileError> {
-    let mut out: Vec<Version> = Vec::new();
-    for (i, version) in list(&spec["versions"]).iter().enumerate() {
-        let known = previous.into_iter().flat_map(|previous| &previous.versions).chain(&out);
-        let version = one_version(spec, version, known)
+    let known = previous.into_iter().flat_map(|previous| &previous.versions);
+    let mut trees: Trees = known.map(|version| (version.schema_hash, Arc::clone(&version.tree))).collect();
+    let all = list(&spec["versions"]).iter();
+    let best = all
+        .clone()
+        .filter(|version| version["served"] == true && version["deprecated"] != true)
+        .map(|version| text(&version["name"]))
+        .min_by(|a, b| priority::compare(a, b));
+    let mut out = Vec::new();
+    for (i, version) in all.enumerate() {
+        let version = one_version(spec, version, best, &mut trees)
             .map_err(|problem| CompileError { field: format!("spec.versions[{i}].schema"), problem })?;
         out.push(version);
     }
@@ -114,24 +125,27 @@ fn versions(spec: &Value, previous: Option<&Definition>) -> Result<Vec<Version>,
     Ok(out)
 }
 
-fn one_version<'a>(
+/// Compiles a version; `best` is the version that is recommended instead of deprecated ones.
+fn one_version(
     spec: &Value,
     version: &Value,
-    known: impl Iterator<Item = &'a Version>,
+    best: Option<&str>,
+    trees: &mut Trees,
 ) -> Result<Version, String> {
     let schema = schema_of(spec, version);
     let schema_hash = hash(&schema);
-    let tree = match known.into_iter().find(|known| known.schema_hash == schema_hash) {
-        Some(known) => Arc::clone(&known.tree),
+    let tree = match trees.get(&schema_hash) {
+        Some(known) => Arc::clone(known),
         None => Arc::new(Tree::compile(&schema).map_err(|error| error.to_string())?),
     };
+    trees.insert(schema_hash, Arc::clone(&tree));
     let subresources = &version["subresources"];
     Ok(Version {
         name: text(&version["name"]).into(),
         served: version["served"] == true,
         storage: version["storage"] == true,
         deprecated: version["deprecated"] == true,
-        warning: (version["deprecated"] == true).then(|| warning(spec, version).into()),
+        warning: (version["deprecated"] == true).then(|| warning(spec, version, best).into()),
         schema_hash,
         tree,
         has_status: subresources["status"].is_object(),
@@ -160,19 +174,13 @@ fn schema_of(spec: &Value, version: &Value) -> Value {
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 
 /// Text of the `Warning` header of requests in a deprecated version.
-fn warning(spec: &Value, version: &Value) -> String {
+fn warning(spec: &Value, version: &Value, best: Option<&str>) -> String {
     if let Some(own) = version["deprecationWarning"].as_str() {
         return own.to_owned();
     }
     let (group, kind, name) = (text(&spec["group"]), text(&spec["names"]["kind"]), text(&version["name"]));
-    let others = list(&spec["versions"]).iter();
-    let mut better: Vec<&str> = others
-        .filter(|other| other["served"] == true && other["deprecated"] != true)
-        .map(|other| text(&other["name"]))
-        .filter(|other| priority::compare(other, name).is_lt())
-        .collect();
-    better.sort_by(|a, b| priority::compare(a, b));
-    let use_instead = better.first().map_or_else(String::new, |best| format!("; use {group}/{best} {kind}"));
+    let best = best.filter(|best| priority::compare(best, name).is_lt());
+    let use_instead = best.map_or_else(String::new, |best| format!("; use {group}/{best} {kind}"));
     format!("{group}/{name} {kind} is deprecated{use_instead}")
 }
 

@@ -2,10 +2,12 @@
 
 use serde_json::Value;
 
-/// Values that one expression may select; the rest is not looked at. Columns show the first one.
-const SELECTED_MAX: usize = 10_000;
+/// Values that one step may select; the rest is not looked at. Columns show the first one, and each cell costs a walk.
+const SELECTED_MAX: usize = 1_000;
 /// Steps of one expression.
-const STEPS_MAX: usize = 1_000;
+const STEPS_MAX: usize = 64;
+/// Filters inside each other.
+const FILTERS_MAX: usize = 4;
 
 /// A compiled expression.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +65,7 @@ enum Operand {
 impl JsonPath {
     /// Reads an expression such as `.status.conditions[?(@.type=="Ready")].status`. `None` if it is none.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        Some(Self { steps: steps(text)? })
+        Some(Self { steps: steps(text, FILTERS_MAX)? })
     }
 
     /// The first value that the expression selects.
@@ -72,7 +74,8 @@ impl JsonPath {
     }
 }
 
-fn steps(text: &str) -> Option<Vec<Step>> {
+/// Reads steps in which filters may nest `filters` deep.
+fn steps(text: &str, filters: usize) -> Option<Vec<Step>> {
     let mut out = Vec::new();
     let mut rest = text.trim().trim_start_matches(['$', '@']);
     while !rest.is_empty() {
@@ -87,7 +90,7 @@ fn steps(text: &str) -> Option<Vec<Step>> {
             rest = if after.is_empty() || after.starts_with('[') { after } else { member(after, &mut out)? };
         } else if let Some(after) = rest.strip_prefix('[') {
             let end = closing(after)?;
-            out.push(bracket(after[..end].trim())?);
+            out.push(bracket(after[..end].trim(), filters)?);
             rest = &after[end + 1..];
         } else if out.is_empty() {
             rest = member(rest, &mut out)?;
@@ -142,12 +145,12 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-fn bracket(inner: &str) -> Option<Step> {
+fn bracket(inner: &str, filters: usize) -> Option<Step> {
     if inner == "*" {
         return Some(Step::Wildcard);
     }
     if let Some(condition) = inner.strip_prefix("?(").and_then(|rest| rest.strip_suffix(')')) {
-        return filter(condition.trim()).map(Step::Filter);
+        return filter(condition.trim(), filters.checked_sub(1)?).map(Step::Filter);
     }
     if let Some(name) = quoted(inner) {
         return Some(Step::Member(name));
@@ -184,7 +187,7 @@ fn slice(text: &str) -> Option<Slice> {
     }
 }
 
-fn filter(text: &str) -> Option<Filter> {
+fn filter(text: &str, filters: usize) -> Option<Filter> {
     const SIGNS: [(&str, Comparison); 6] = [
         ("==", Comparison::Equal),
         ("!=", Comparison::NotEqual),
@@ -194,16 +197,16 @@ fn filter(text: &str) -> Option<Filter> {
         (">", Comparison::Greater),
     ];
     let at = text.find(['=', '!', '<', '>']);
-    let Some(at) = at else { return Some(Filter { left: operand(text)?, comparison: None }) };
+    let Some(at) = at else { return Some(Filter { left: operand(text, filters)?, comparison: None }) };
     let (left, rest) = text.split_at(at);
     let (sign, comparison) = SIGNS.into_iter().find(|(sign, _)| rest.starts_with(sign))?;
-    let right = operand(rest[sign.len()..].trim())?;
-    Some(Filter { left: operand(left.trim())?, comparison: Some((comparison, right)) })
+    let right = operand(rest[sign.len()..].trim(), filters)?;
+    Some(Filter { left: operand(left.trim(), filters)?, comparison: Some((comparison, right)) })
 }
 
-fn operand(text: &str) -> Option<Operand> {
+fn operand(text: &str, filters: usize) -> Option<Operand> {
     if text.starts_with(['@', '$']) {
-        return steps(text).map(Operand::Path);
+        return steps(text, filters).map(Operand::Path);
     }
     let literal = quoted(text).map(Value::from);
     literal.or_else(|| serde_json::from_str::<Value>(text).ok()).map(Operand::Literal)

@@ -1,6 +1,6 @@
 //! Which names the definitions of one group get, and the conditions that say so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -132,7 +132,7 @@ impl Applicant<'_> {
         };
         take(&mut accepted.plural, &wanted.plural, resources, "PluralConflict");
         take(&mut accepted.singular, &wanted.singular, resources, "SingularConflict");
-        let held = &accepted.short_names;
+        let held: BTreeSet<&Arc<str>> = accepted.short_names.iter().collect();
         let is_taken = |name: &&Arc<str>| !held.contains(name) && resources.is_used(name);
         let taken: Vec<String> =
             wanted.short_names.iter().filter(is_taken).map(|name| in_use(name)).collect();

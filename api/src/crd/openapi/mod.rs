@@ -80,7 +80,7 @@ fn fragment(definition: &Definition, crd: &Value, version: &str, form: Form) -> 
     fragment
 }
 
-/// The resource in the form of the writer of paths. Models of custom kinds are not its business.
+/// The resource in the form that `crate::openapi` makes paths from. It makes no models of custom kinds.
 fn resource(definition: &Definition, version: &Version, model: &str) -> ResourceDoc {
     let owned = |verbs: &[&str]| verbs.iter().map(|verb| (*verb).to_owned()).collect::<Vec<String>>();
     let gv = [definition.group.to_string(), version.name.to_string(), definition.names.kind.to_string()];

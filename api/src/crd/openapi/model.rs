@@ -33,7 +33,7 @@ impl About<'_> {
 
     fn content(self, schema: &Value, keeps_unknown: bool) -> Value {
         let is_open = self.form == Form::V2 && (keeps_unknown || schema[PRESERVE] == true);
-        // kubectl takes properties for all there are, so what may have others has none.
+        // kubectl treats the listed properties as the only ones, so a model that allows others lists none.
         if !validate::is_structural(schema) || is_open {
             return json!({"type": "object"});
         }

@@ -1,10 +1,12 @@
 //! Schemas in the words of OpenAPI v2, as old clients understand them: kubectl validates with them and must refuse nothing that the
 //! server takes.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::model::children;
-use crate::object::list;
+use crate::object::{list, text};
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 
@@ -26,10 +28,10 @@ pub(super) fn convert(schema: &mut Value) {
     if schema["type"] == "array" && loses_items {
         remove.push("type");
     }
-    let nullable: Vec<String> = nullable_properties(schema, &remove);
+    let nullable: BTreeSet<String> = nullable_properties(schema, &remove);
     let required: Vec<Value> = list(&schema["required"])
         .iter()
-        .filter(|name| !nullable.iter().any(|nullable| *name == nullable) && !has_nullable_values)
+        .filter(|name| !nullable.contains(text(name)) && !has_nullable_values)
         .cloned()
         .collect();
     let Some(members) = schema.as_object_mut() else { return };
@@ -45,7 +47,7 @@ pub(super) fn convert(schema: &mut Value) {
 }
 
 /// Names of the properties that stay and may be null.
-fn nullable_properties(schema: &Value, removed: &[&str]) -> Vec<String> {
+fn nullable_properties(schema: &Value, removed: &[&str]) -> BTreeSet<String> {
     let properties = schema["properties"].as_object().filter(|_| !removed.contains(&"properties"));
     let nullable = properties.into_iter().flatten().filter(|(_, own)| own["nullable"] == true);
     nullable.map(|(name, _)| name.clone()).collect()

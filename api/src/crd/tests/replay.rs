@@ -240,7 +240,7 @@ fn definitions_with_rules_get_no_error_that_is_not_recorded() {
         };
         assert!(found.is_subset(&expected), "{}: {found:?} of {expected:?}", line["id"]);
         if found != expected {
-            // What is missing is the compiler's to say.
+            // The other errors come from the compiler of rules.
             let of_rules = |cause: &String| {
                 cause.contains("x-kubernetes-validations")
                     || cause.contains("estimated rule cost")

@@ -123,6 +123,25 @@ fn versions_are_checked_in_the_internal_form() {
         &with_version(json!({"deprecated": true, "deprecationWarning": ""})),
         &["spec.versions[0].deprecationWarning: Invalid value: \"\": must not be an empty string"],
     );
+    let warning = |text: &str| with_version(json!({"deprecated": true, "deprecationWarning": text}));
+    refused(&warning("é 漢 e\u{301} \"quoted\" \\"), &[]);
+    for (text, shown) in
+        [("ab\u{200b}", "\"ab\u{200b}\""), ("ab\n", "\"ab\\n\""), ("ab\u{a0}", "\"ab\u{a0}\"")]
+    {
+        refused(
+            &warning(text),
+            &[&format!(
+                "spec.versions[0].deprecationWarning: Invalid value: {shown}: must only contain printable UTF-8 characters; non-printable character found at index 2"
+            )],
+        );
+    }
+    refused(
+        &warning(&"x".repeat(257)),
+        &[&format!(
+            "spec.versions[0].deprecationWarning: Invalid value: \"{}\": must be <= 256 characters long",
+            "x".repeat(257)
+        )],
+    );
     let one = base()["spec"]["versions"][0].clone();
     let two = json!({"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "string"}},
         "additionalPrinterColumns": [{"name": "A", "type": "x", "jsonPath": "a"}]});

@@ -149,6 +149,9 @@ fn value(
 /// What is wrong with the metadata of a value that is, or holds, whole objects. `prefix` is the path of the value in errors.
 fn embedded(prefix: &str, value: &Value, schema: &Value, is_embedded: bool) -> ErrorList {
     let mut errors = ErrorList::new();
+    if !is_embedded && !any(schema, |node| node[EMBEDDED] == true) {
+        return errors;
+    }
     let mut own = schema.clone();
     if let Some(own) = own.as_object_mut()
         && is_embedded

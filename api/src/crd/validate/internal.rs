@@ -1,8 +1,10 @@
 //! The view of a definition that errors talk about: what all versions have in common is a member of the spec, not of the versions.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
-use crate::object::list;
+use crate::object::{list, text};
 
 /// A definition in Kubernetes' internal form. Members are moved to the top all or none, each by itself.
 pub(super) struct Internal<'a> {
@@ -13,6 +15,8 @@ pub(super) struct Internal<'a> {
     pub(super) subresources: Option<&'a Value>,
     pub(super) columns: &'a [Value],
     pub(super) selectable: &'a [Value],
+    /// Subresources of each version that has some of its own.
+    own_subresources: BTreeMap<&'a str, &'a Value>,
 }
 
 /// A version with what it has for itself.
@@ -43,8 +47,17 @@ impl<'a> Internal<'a> {
             subresources: None,
             columns: &[],
             selectable: &[],
+            own_subresources: BTreeMap::new(),
         };
         own.move_up();
+        // Of versions with one name the first counts.
+        for version in own.versions.iter().rev() {
+            if let Some(subresources) = version.subresources {
+                own.own_subresources.insert(text(&version.value["name"]), subresources);
+            } else {
+                own.own_subresources.remove(text(&version.value["name"]));
+            }
+        }
         own
     }
 
@@ -70,10 +83,8 @@ impl<'a> Internal<'a> {
 
     /// The subresources of a version, wherever they are.
     pub(super) fn subresources_of(&self, name: &Value) -> Option<&'a Value> {
-        if self.versions.iter().all(|version| version.subresources.is_none()) {
-            return self.subresources;
-        }
-        self.versions.iter().find(|version| version.value["name"] == *name)?.subresources
+        // They are with the versions or at the top, not both.
+        self.subresources.or_else(|| self.own_subresources.get(text(name)).copied())
     }
 
     /// Whether any version has a status subresource.

@@ -134,10 +134,11 @@ fn keys_are_there(errors: &mut ErrorList, path: &Path<'_>, schema: &Value) {
         return;
     }
     let properties = at.child("properties");
-    for key in list(&schema[KEYS]) {
-        let Some(property) = items["properties"].get(text(key)) else { continue };
-        let path = properties.key(text(key));
-        if property["default"].is_null() && !list(&items["required"]).contains(key) {
+    let required: BTreeSet<&str> = list(&items["required"]).iter().map(text).collect();
+    for key in list(&schema[KEYS]).iter().map(text) {
+        let Some(property) = items["properties"].get(key) else { continue };
+        let path = properties.key(key);
+        if property["default"].is_null() && !required.contains(key) {
             let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
             errors.required(&path.child("default"), detail);
         }

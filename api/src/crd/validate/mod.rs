@@ -20,6 +20,8 @@ mod structural;
 mod structural_nested;
 mod version;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 
 use super::approval::{self, Approval};
@@ -109,26 +111,21 @@ fn stored_versions(errors: &mut ErrorList, crd: &Value) {
     if names.is_empty() {
         return errors.invalid(&path, stored, "must have at least one stored version");
     }
-    let versions = list(&crd["spec"]["versions"]);
-    for version in versions.iter().filter(|version| version["storage"] == true) {
-        if !names.contains(&version["name"]) {
-            errors.invalid(
-                &path,
-                stored,
-                format!("must have the storage version {}", text(&version["name"])),
-            );
+    // A name that is there twice is reported at its last place.
+    let mut lost: BTreeMap<&str, usize> = names.iter().enumerate().map(|(i, own)| (text(own), i)).collect();
+    let known: BTreeSet<&str> = lost.keys().copied().collect();
+    for version in list(&crd["spec"]["versions"]) {
+        let own = text(&version["name"]);
+        if version["storage"] == true && !known.contains(own) {
+            errors.invalid(&path, stored, format!("must have the storage version {own}"));
         }
+        lost.remove(own);
     }
-    for (i, name) in names.iter().enumerate() {
-        // A name that is there twice is reported at its last place.
-        let is_last = !names[i + 1..].contains(name);
-        if is_last && !versions.iter().any(|version| version["name"] == *name) {
-            let own = text(name);
-            let detail = format!(
-                "missing from spec.versions; {own} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {own} and removes {own} from status.storedVersions"
-            );
-            errors.invalid(&path.index(i), name, detail);
-        }
+    for (own, i) in lost {
+        let detail = format!(
+            "missing from spec.versions; {own} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {own} and removes {own} from status.storedVersions"
+        );
+        errors.invalid(&path.index(i), own, detail);
     }
 }
 

@@ -1,6 +1,6 @@
-//! Which rules hold: an update may break those that the stored definition breaks already.
+//! Ratcheting of definitions: an update may break the rules that the stored definition breaks already.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -86,14 +86,11 @@ fn many_selectable(new: &Internal<'_>, old: &Internal<'_>) -> BTreeSet<String> {
     if old.selectable.len() > SELECTABLE_FIELDS_MAX && old.selectable == new.selectable {
         out.insert(String::new());
     }
-    for version in &new.versions {
-        let stored = old.versions.iter().find(|old| old.value["name"] == version.value["name"]);
-        let is_kept = |old: &&super::internal::InternalVersion<'_>| {
-            old.selectable.len() > SELECTABLE_FIELDS_MAX && old.selectable == version.selectable
-        };
-        if stored.filter(is_kept).is_some() {
-            out.insert(text(&version.value["name"]).to_owned());
-        }
-    }
+    let many = old.versions.iter().filter(|version| version.selectable.len() > SELECTABLE_FIELDS_MAX);
+    let many: BTreeMap<&str, &[Value]> =
+        many.map(|version| (text(&version.value["name"]), version.selectable)).collect();
+    let kept = new.versions.iter().map(|version| (text(&version.value["name"]), version.selectable));
+    let kept = kept.filter(|(name, fields)| many.get(name) == Some(fields));
+    out.extend(kept.map(|(name, _)| name.to_owned()));
     out
 }

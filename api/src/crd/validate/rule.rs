@@ -1,5 +1,7 @@
 //! CEL rules (`x-kubernetes-validations`) as far as no CEL is needed.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::field_path::{self, ArrayNotation};
@@ -70,7 +72,9 @@ pub(super) fn of_definition<'a>(
 ) -> Vec<VersionRules<'a>> {
     let mut out = Vec::new();
     let stored = old.map_or(&[][..], |old| list(&old["spec"]["versions"]));
-    let old_version = |name: &Value| stored.iter().find(|version| version["name"] == *name);
+    let by_name: BTreeMap<&str, &Value> =
+        stored.iter().map(|version| (text(&version["name"]), version)).collect();
+    let old_version = |name: &Value| by_name.get(text(name)).copied();
     let versions = Path::new("spec.versions");
     for (i, version) in internal.versions.iter().enumerate() {
         let Some(validation) = version.schema else { continue };

@@ -64,14 +64,14 @@ pub(super) fn check(
         }
     }
     openapi::check(&mut found, &path, root, options);
-    // What structural schemas do not support is mostly reported above, in other words.
+    // Most unsupported keywords are reported above with their own path; this error stands for the rest.
     if let Some(fault) = unsupported.filter(|_| found.is_empty()) {
         found.invalid(&path, "", fault);
     }
     errors.extend(found);
 }
 
-/// With a status subresource the status is checked by itself, so nothing at the root may speak about it.
+/// With a status subresource the status is validated by `properties.status` alone, so the root may have no keyword that restricts it.
 fn root_with_status(errors: &mut ErrorList, path: &Path<'_>, root: &Value) {
     for (name, _) in print::members(root) {
         if name == "Type" {

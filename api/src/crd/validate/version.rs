@@ -77,13 +77,18 @@ fn deprecation(errors: &mut ErrorList, path: &Path<'_>, version: &Value) {
     if own.is_empty() {
         errors.invalid(path, own, "must not be an empty string");
     }
-    let unprintable = |c: char| c.is_control() || (c.is_whitespace() && c != ' ');
-    if let Some((at, _)) = own.char_indices().find(|(_, c)| unprintable(*c)) {
+    if let Some((at, _)) = own.char_indices().find(|(_, c)| !is_printable(*c)) {
         let detail = format!(
             "must only contain printable UTF-8 characters; non-printable character found at index {at}"
         );
         errors.invalid(path, own, detail);
     }
+}
+
+/// Whether a character shows: letters, marks, numbers, signs and the space do, controls and other spaces do not.
+fn is_printable(letter: char) -> bool {
+    // After another letter only what does not show is escaped, besides quotes and the backslash.
+    matches!(letter, '\'' | '"' | '\\') || format!("a{letter}").escape_debug().count() == 2
 }
 
 /// The paths of the scale subresource.
