@@ -425,7 +425,9 @@ impl<'s> Parser<'s> {
         if self.cursor.peek(end).kind == Kind::LeftBrace {
             return self.message(slot, end);
         }
-        (0..=leading).for_each(|_| drop(self.cursor.take()));
+        for _ in 0..=leading {
+            self.cursor.take();
+        }
         let text = self.cursor.text(name);
         let full = if leading == 1 { format!(".{text}") } else { text.clone() };
         let call = self.cursor.at(Kind::LeftParen.set()).then(|| self.cursor.take());

@@ -1,5 +1,7 @@
 //! The parser: text to syntax tree, with macros expanded and errors worded as generated parsers word them.
 
+pub(crate) use builder::{ACCUMULATOR, operator};
+
 mod builder;
 mod grammar;
 mod literal;

@@ -12,7 +12,6 @@ pub use json::{FieldShape, ListKind, ObjectShape, Shape};
 pub use map::{Key, Map, MapValue};
 
 use crate::error::EvalError;
-use crate::types::Type;
 use jiff::Timestamp;
 use serde_json::Value as Json;
 use std::any::Any;
@@ -305,27 +304,6 @@ impl<'a> Val<'a> {
             Self::Object(object) => object.names().is_empty(),
             Self::Optional(value) => value.is_none(),
             Self::Timestamp(_) | Self::Type(_) | Self::Opaque(_) => false,
-        }
-    }
-
-    /// The type as far as the value alone tells it.
-    pub(crate) fn shallow_type(&self) -> Type {
-        match self {
-            Self::Null => Type::Null,
-            Self::Bool(_) => Type::Bool,
-            Self::Int(_) => Type::Int,
-            Self::Uint(_) => Type::Uint,
-            Self::Double(_) => Type::Double,
-            Self::String(_) => Type::String,
-            Self::Bytes(_) => Type::Bytes,
-            Self::Timestamp(_) => Type::Timestamp,
-            Self::Duration(_) => Type::Duration,
-            Self::List(_) => Type::list(Type::Dyn),
-            Self::Map(_) => Type::map(Type::Dyn, Type::Dyn),
-            Self::Object(object) => Type::object(object.type_name()),
-            Self::Type(_) => Type::Type(None),
-            Self::Optional(_) => Type::optional(Type::Dyn),
-            Self::Opaque(value) => Type::opaque(value.type_name()),
         }
     }
 }
