@@ -13,8 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What a function does: arguments, the object of a method call first, to a result.
-pub type Implementation =
-    Arc<dyn for<'a> Fn(&[Val<'a>]) -> Result<Val<'a>, EvalError> + Send + Sync>;
+pub type Implementation = Arc<dyn for<'a> Fn(&[Val<'a>]) -> Result<Val<'a>, EvalError> + Send + Sync>;
 
 /// Optional parts of the language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -256,7 +256,8 @@ impl Checker<'_> {
         if let Some(target) = &call.target {
             let name = target.qualified_name().map(|prefix| format!("{prefix}.{}", call.function));
             let name = name.map(|name| Arc::from(name.trim_start_matches('.')));
-            if let Some(name) = name.filter(|name: &Arc<str>| self.declarations.functions.contains_key(name)) {
+            if let Some(name) = name.filter(|name: &Arc<str>| self.declarations.functions.contains_key(name))
+            {
                 call.target = None;
                 call.function = name;
             }
@@ -288,8 +289,7 @@ impl Checker<'_> {
 
     /// Finds the overloads that fit a call, and the type of its result.
     fn overload(&mut self, id: ExprId, call: &Call, function: &Function) -> Type {
-        let args: Vec<Type> =
-            call.target.iter().chain(&call.args).map(|arg| self.ty(arg).clone()).collect();
+        let args: Vec<Type> = call.target.iter().chain(&call.args).map(|arg| self.ty(arg).clone()).collect();
         let is_method = call.target.is_some();
         if matches!(&*call.function, operator::AND | operator::OR) {
             return self.logic(id, call, &args);
@@ -376,8 +376,9 @@ impl Checker<'_> {
             let found = self.entry_type(&field.value, field.optional);
             if !self.bindings.assign(&wanted, &found) {
                 let (field_name, found) = (&field.name, self.bindings.resolve(&found, true));
-                let message =
-                    format!("expected type of field '{field_name}' is '{wanted}' but provided type is '{found}'");
+                let message = format!(
+                    "expected type of field '{field_name}' is '{wanted}' but provided type is '{found}'"
+                );
                 self.report(field.id, message);
             }
         }
@@ -428,7 +429,8 @@ impl Checker<'_> {
     fn require(&mut self, expr: &Expr, wanted: &Type) {
         let found = self.ty(expr).clone();
         if !self.bindings.assign(wanted, &found) {
-            let (wanted, found) = (self.bindings.resolve(wanted, false), self.bindings.resolve(&found, false));
+            let (wanted, found) =
+                (self.bindings.resolve(wanted, false), self.bindings.resolve(&found, false));
             self.mismatch(expr.id, &wanted, &found);
         }
     }

@@ -28,10 +28,7 @@ impl Bindings {
     }
 
     /// Whether each of `from` fits into the one of `to` at the same place; variables are bound only if all fit.
-    pub(super) fn assign_all<'t>(
-        &mut self,
-        pairs: impl IntoIterator<Item = (&'t Type, &'t Type)>,
-    ) -> bool {
+    pub(super) fn assign_all<'t>(&mut self, pairs: impl IntoIterator<Item = (&'t Type, &'t Type)>) -> bool {
         self.trail.clear();
         for (from, to) in pairs {
             if !self.assignable(from, to) {
@@ -103,8 +100,7 @@ impl Bindings {
     fn is_free_of(&self, variable: u32, ty: &Type) -> bool {
         match ty {
             Type::Var(number) => {
-                *number != variable
-                    && self.find(*number).is_none_or(|bound| self.is_free_of(variable, bound))
+                *number != variable && self.find(*number).is_none_or(|bound| self.is_free_of(variable, bound))
             }
             Type::List(element) => self.is_free_of(variable, element),
             Type::Map(key, value) => self.is_free_of(variable, key) && self.is_free_of(variable, value),
@@ -170,7 +166,9 @@ fn is_equal_or_less_specific(a: &Type, b: &Type) -> bool {
             is_equal_or_less_specific(ak, bk) && is_equal_or_less_specific(av, bv)
         }
         (Type::Opaque(a, ap), Type::Opaque(b, bp)) => {
-            a == b && ap.len() == bp.len() && ap.iter().zip(&**bp).all(|(a, b)| is_equal_or_less_specific(a, b))
+            a == b
+                && ap.len() == bp.len()
+                && ap.iter().zip(&**bp).all(|(a, b)| is_equal_or_less_specific(a, b))
         }
         (Type::Type(_), Type::Type(_)) => true,
         _ => a == b,

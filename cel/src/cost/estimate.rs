@@ -15,11 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The cost of evaluating a tree.
-pub(crate) fn estimate(
-    tree: &Tree,
-    declarations: &Declarations,
-    sizes: &dyn SizeProvider,
-) -> CostEstimate {
+pub(crate) fn estimate(tree: &Tree, declarations: &Declarations, sizes: &dyn SizeProvider) -> CostEstimate {
     let mut estimator = Costs {
         tree,
         declarations,
@@ -234,7 +230,8 @@ impl Costs<'_> {
         let mut own: Option<CostEstimate> = None;
         let mut result = None;
         for overload in Self::overload_ids(self.declarations, call, &overloads) {
-            let seen = EstimateCall { overload: &overload, target: target.as_ref(), args: &args, sizes: self.sizes };
+            let seen =
+                EstimateCall { overload: &overload, target: target.as_ref(), args: &args, sizes: self.sizes };
             let estimate = self.one_call(call, &seen);
             own = Some(own.map_or(estimate.cost, |known| known.union(estimate.cost)));
             result = match (result, estimate.result) {

@@ -14,12 +14,18 @@ pub(super) fn add(d: &mut Declarations) {
         let of = || [Type::list(ty.clone())];
         let sorted = Overload::method(&format!("list_{name}_is_sorted_bool"), of(), Type::Bool, is_sorted);
         d.add("isSorted", sorted);
-        d.add("max", Overload::method(&format!("list_{name}_max_{name}"), of(), ty.clone(), |args| {
-            extreme(args, "max", Ordering::Less)
-        }));
-        d.add("min", Overload::method(&format!("list_{name}_min_{name}"), of(), ty.clone(), |args| {
-            extreme(args, "min", Ordering::Greater)
-        }));
+        d.add(
+            "max",
+            Overload::method(&format!("list_{name}_max_{name}"), of(), ty.clone(), |args| {
+                extreme(args, "max", Ordering::Less)
+            }),
+        );
+        d.add(
+            "min",
+            Overload::method(&format!("list_{name}_min_{name}"), of(), ty.clone(), |args| {
+                extreme(args, "min", Ordering::Greater)
+            }),
+        );
     }
     sum(d, "int", Type::Int, Val::Int(0));
     sum(d, "uint", Type::Uint, Val::Uint(0));

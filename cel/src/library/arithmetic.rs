@@ -18,29 +18,39 @@ pub(super) fn add(d: &mut Declarations) {
     let list = || Type::list(Type::param("A"));
     let text = |overload: Overload| overload.estimated(rows::concatenation).counted(rows::concatenated);
     d.add(operator::ADD, text(Overload::function("add_bytes", [Bytes, Bytes], Bytes, plus)));
-    binary(d, operator::ADD, plus, &[
-        ("add_double", Double, Double, Double),
-        ("add_duration_duration", Duration, Duration, Duration),
-        ("add_duration_timestamp", Duration, Timestamp, Timestamp),
-        ("add_timestamp_duration", Timestamp, Duration, Timestamp),
-        ("add_int64", Int, Int, Int),
-    ]);
+    binary(
+        d,
+        operator::ADD,
+        plus,
+        &[
+            ("add_double", Double, Double, Double),
+            ("add_duration_duration", Duration, Duration, Duration),
+            ("add_duration_timestamp", Duration, Timestamp, Timestamp),
+            ("add_timestamp_duration", Timestamp, Duration, Timestamp),
+            ("add_int64", Int, Int, Int),
+        ],
+    );
     let add_list = Overload::function("add_list", [list(), list()], list(), plus);
     d.add(operator::ADD, add_list.estimated(rows::list_concatenation));
     d.add(operator::ADD, text(Overload::function("add_string", [String, String], String, plus)));
     binary(d, operator::ADD, plus, &[("add_uint64", Uint, Uint, Uint)]);
-    binary(d, "_-_", minus, &[
-        ("subtract_double", Double, Double, Double),
-        ("subtract_duration_duration", Duration, Duration, Duration),
-        ("subtract_int64", Int, Int, Int),
-        ("subtract_timestamp_duration", Timestamp, Duration, Timestamp),
-        ("subtract_timestamp_timestamp", Timestamp, Timestamp, Duration),
-        ("subtract_uint64", Uint, Uint, Uint),
-    ]);
-    let numbers = |name: &'static str| {
-        [(name, Double, "double"), (name, Int, "int64"), (name, Uint, "uint64")]
-    };
-    for (name, function, implementation) in [("multiply", "_*_", times as Binary), ("divide", "_/_", divide)] {
+    binary(
+        d,
+        "_-_",
+        minus,
+        &[
+            ("subtract_double", Double, Double, Double),
+            ("subtract_duration_duration", Duration, Duration, Duration),
+            ("subtract_int64", Int, Int, Int),
+            ("subtract_timestamp_duration", Timestamp, Duration, Timestamp),
+            ("subtract_timestamp_timestamp", Timestamp, Timestamp, Duration),
+            ("subtract_uint64", Uint, Uint, Uint),
+        ],
+    );
+    let numbers =
+        |name: &'static str| [(name, Double, "double"), (name, Int, "int64"), (name, Uint, "uint64")];
+    for (name, function, implementation) in [("multiply", "_*_", times as Binary), ("divide", "_/_", divide)]
+    {
         for (prefix, ty, suffix) in numbers(name) {
             let id = format!("{prefix}_{suffix}");
             d.add(function, Overload::function(&id, [ty.clone(), ty.clone()], ty, implementation));

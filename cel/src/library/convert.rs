@@ -13,49 +13,106 @@ use Type::{Bool, Bytes, Double, Duration, Int, String as Str, Timestamp, Uint};
 /// Declares the functions.
 pub(super) fn add(d: &mut Declarations) {
     let a = Type::param("A");
-    d.add("type", Overload::function("type", [a.clone()], Type::type_of(a.clone()), |args| {
-        args.first().map(type_of).ok_or(EvalError::NoSuchOverload)
-    }));
-    d.add("dyn", Overload::function("to_dyn", [a], Type::Dyn, |args| {
-        args.first().cloned().ok_or(EvalError::NoSuchOverload)
-    }));
+    d.add(
+        "type",
+        Overload::function("type", [a.clone()], Type::type_of(a.clone()), |args| {
+            args.first().map(type_of).ok_or(EvalError::NoSuchOverload)
+        }),
+    );
+    d.add(
+        "dyn",
+        Overload::function("to_dyn", [a], Type::Dyn, |args| {
+            args.first().cloned().ok_or(EvalError::NoSuchOverload)
+        }),
+    );
     convert(d, "bool", Bool, to_bool, &[("bool_to_bool", Bool), ("string_to_bool", Str)]);
     convert(d, "bytes", Bytes, to_bytes, &[("bytes_to_bytes", Bytes)]);
-    d.add("bytes", Overload::function("string_to_bytes", [Str], Bytes, to_bytes)
-        .estimated(|call| {
-            let size = call.arg_size(0);
-            let result = SizeEstimate { min: size.min, max: size.max.saturating_mul(4) };
-            Some(CallEstimate::sized(size.cost(TRAVERSAL), result))
-        })
-        .counted(rows::traversed));
-    convert(d, "double", Double, to_double, &[
-        ("double_to_double", Double), ("int64_to_double", Int), ("string_to_double", Str), ("uint64_to_double", Uint),
-    ]);
-    convert(d, "duration", Duration, to_duration, &[
-        ("duration_to_duration", Duration), ("string_to_duration", Str),
-    ]);
-    convert(d, "int", Int, to_int, &[
-        ("int64_to_int64", Int), ("double_to_int64", Double), ("duration_to_int64", Duration),
-        ("string_to_int64", Str), ("timestamp_to_int64", Timestamp), ("uint64_to_int64", Uint),
-    ]);
+    d.add(
+        "bytes",
+        Overload::function("string_to_bytes", [Str], Bytes, to_bytes)
+            .estimated(|call| {
+                let size = call.arg_size(0);
+                let result = SizeEstimate { min: size.min, max: size.max.saturating_mul(4) };
+                Some(CallEstimate::sized(size.cost(TRAVERSAL), result))
+            })
+            .counted(rows::traversed),
+    );
+    convert(
+        d,
+        "double",
+        Double,
+        to_double,
+        &[
+            ("double_to_double", Double),
+            ("int64_to_double", Int),
+            ("string_to_double", Str),
+            ("uint64_to_double", Uint),
+        ],
+    );
+    convert(
+        d,
+        "duration",
+        Duration,
+        to_duration,
+        &[("duration_to_duration", Duration), ("string_to_duration", Str)],
+    );
+    convert(
+        d,
+        "int",
+        Int,
+        to_int,
+        &[
+            ("int64_to_int64", Int),
+            ("double_to_int64", Double),
+            ("duration_to_int64", Duration),
+            ("string_to_int64", Str),
+            ("timestamp_to_int64", Timestamp),
+            ("uint64_to_int64", Uint),
+        ],
+    );
     convert(d, "string", Str, to_string, &[("string_to_string", Str), ("bool_to_string", Bool)]);
-    d.add("string", Overload::function("bytes_to_string", [Bytes], Str, to_string)
-        .estimated(|call| {
-            let size = call.arg_size(0);
-            let result = SizeEstimate { min: size.min / 4, max: size.max };
-            Some(CallEstimate::sized(size.cost(TRAVERSAL), result))
-        })
-        .counted(rows::traversed));
-    convert(d, "string", Str, to_string, &[
-        ("double_to_string", Double), ("duration_to_string", Duration), ("int64_to_string", Int),
-        ("timestamp_to_string", Timestamp), ("uint64_to_string", Uint),
-    ]);
-    convert(d, "timestamp", Timestamp, to_timestamp, &[
-        ("timestamp_to_timestamp", Timestamp), ("int64_to_timestamp", Int), ("string_to_timestamp", Str),
-    ]);
-    convert(d, "uint", Uint, to_uint, &[
-        ("uint64_to_uint64", Uint), ("double_to_uint64", Double), ("int64_to_uint64", Int), ("string_to_uint64", Str),
-    ]);
+    d.add(
+        "string",
+        Overload::function("bytes_to_string", [Bytes], Str, to_string)
+            .estimated(|call| {
+                let size = call.arg_size(0);
+                let result = SizeEstimate { min: size.min / 4, max: size.max };
+                Some(CallEstimate::sized(size.cost(TRAVERSAL), result))
+            })
+            .counted(rows::traversed),
+    );
+    convert(
+        d,
+        "string",
+        Str,
+        to_string,
+        &[
+            ("double_to_string", Double),
+            ("duration_to_string", Duration),
+            ("int64_to_string", Int),
+            ("timestamp_to_string", Timestamp),
+            ("uint64_to_string", Uint),
+        ],
+    );
+    convert(
+        d,
+        "timestamp",
+        Timestamp,
+        to_timestamp,
+        &[("timestamp_to_timestamp", Timestamp), ("int64_to_timestamp", Int), ("string_to_timestamp", Str)],
+    );
+    convert(
+        d,
+        "uint",
+        Uint,
+        to_uint,
+        &[
+            ("uint64_to_uint64", Uint),
+            ("double_to_uint64", Double),
+            ("int64_to_uint64", Int),
+            ("string_to_uint64", Str),
+        ],
+    );
 }
 
 type Conversion = for<'a> fn(&[Val<'a>]) -> Outcome<'a>;
@@ -166,9 +223,14 @@ fn to_string<'a>(args: &[Val<'a>]) -> Outcome<'a> {
         [Val::Bytes(bytes)] => std::str::from_utf8(bytes)
             .map(|text| Val::string(text))
             .map_err(|_| EvalError::other("invalid UTF-8 in bytes, cannot convert to string")),
-        [scalar @ (Val::Bool(_) | Val::Int(_) | Val::Uint(_) | Val::Double(_) | Val::Timestamp(_) | Val::Duration(_))] => {
-            Ok(Val::string(text_of(scalar)))
-        }
+        [
+            scalar @ (Val::Bool(_)
+            | Val::Int(_)
+            | Val::Uint(_)
+            | Val::Double(_)
+            | Val::Timestamp(_)
+            | Val::Duration(_)),
+        ] => Ok(Val::string(text_of(scalar))),
         _ => Err(EvalError::NoSuchOverload),
     }
 }

@@ -168,7 +168,14 @@ fn signed(value: i64, digits: impl Fn(u64) -> String) -> String {
 }
 
 fn special(value: f64) -> String {
-    if value.is_nan() { "NaN" } else if value > 0.0 { "∞" } else { "-∞" }.to_owned()
+    if value.is_nan() {
+        "NaN"
+    } else if value > 0.0 {
+        "∞"
+    } else {
+        "-∞"
+    }
+    .to_owned()
 }
 
 /// A decimal number with its thousands grouped.

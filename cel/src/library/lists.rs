@@ -14,42 +14,62 @@ use std::cmp::Ordering;
 pub(super) fn add(d: &mut Declarations) {
     let items = || Type::list(Type::param("T"));
     let slice = Overload::method("list_slice", [items(), Type::Int, Type::Int], items(), slice);
-    d.add("slice", slice
-        .estimated(|call| {
-            let (start, end) = (call.args.first()?.literal_or(0), call.args.get(1)?);
-            let end = end.literal_or(call.target_size().max);
-            Some(rows::making_list(1.0, SizeEstimate::fixed(end.wrapping_sub(start))))
-        })
-        .counted(made));
-    let flat = Overload::method("list_flatten", [Type::list(items())], items(), flatten);
-    let deep = Overload::method("list_flatten_int", [Type::list(Type::Dyn), Type::Int], Type::list(Type::Dyn), flatten);
-    for overload in [flat, deep] {
-        d.add("flatten", overload
+    d.add(
+        "slice",
+        slice
             .estimated(|call| {
-                let depth = call.args.first().map_or(1, |depth| depth.literal_or(u64::MAX));
-                Some(rows::making_list(depth as f64, call.target_size()))
+                let (start, end) = (call.args.first()?.literal_or(0), call.args.get(1)?);
+                let end = end.literal_or(call.target_size().max);
+                Some(rows::making_list(1.0, SizeEstimate::fixed(end.wrapping_sub(start))))
             })
-            .counted(|call| {
-                let depth = int(call.args, 1).unwrap_or(1);
-                Some(rows::made_list(depth as f64, call.size(0)))
-            }));
+            .counted(made),
+    );
+    let flat = Overload::method("list_flatten", [Type::list(items())], items(), flatten);
+    let deep = Overload::method(
+        "list_flatten_int",
+        [Type::list(Type::Dyn), Type::Int],
+        Type::list(Type::Dyn),
+        flatten,
+    );
+    for overload in [flat, deep] {
+        d.add(
+            "flatten",
+            overload
+                .estimated(|call| {
+                    let depth = call.args.first().map_or(1, |depth| depth.literal_or(u64::MAX));
+                    Some(rows::making_list(depth as f64, call.target_size()))
+                })
+                .counted(|call| {
+                    let depth = int(call.args, 1).unwrap_or(1);
+                    Some(rows::made_list(depth as f64, call.size(0)))
+                }),
+        );
     }
     let range = Overload::function("lists_range", [Type::Int], Type::list(Type::Int), range);
-    d.add("lists.range", range
-        .estimated(|call| {
-            Some(rows::making_list(1.0, SizeEstimate::fixed(call.args.first()?.literal_or(u64::MAX))))
-        })
-        .counted(made));
+    d.add(
+        "lists.range",
+        range
+            .estimated(|call| {
+                Some(rows::making_list(1.0, SizeEstimate::fixed(call.args.first()?.literal_or(u64::MAX))))
+            })
+            .counted(made),
+    );
     let reverse = Overload::method("list_reverse", [items()], items(), |args| {
         let mut items = list(args, 0)?.to_vec()?;
         items.reverse();
         Ok(Val::list(items))
     });
-    d.add("reverse", reverse.estimated(|call| Some(rows::making_list(1.0, call.target_size()))).counted(made));
+    d.add(
+        "reverse",
+        reverse.estimated(|call| Some(rows::making_list(1.0, call.target_size()))).counted(made),
+    );
     let distinct = Overload::method("list_distinct", [items()], items(), distinct);
-    d.add("distinct", distinct
-        .estimated(|call| Some(rows::making_list(2.0, call.target_size().times(call.target_size()))))
-        .counted(|call| compared_with_itself(call, 0)));
+    d.add(
+        "distinct",
+        distinct
+            .estimated(|call| Some(rows::making_list(2.0, call.target_size().times(call.target_size()))))
+            .counted(|call| compared_with_itself(call, 0)),
+    );
     for (name, ty) in COMPARABLE {
         sorts(d, name, ty);
     }
@@ -64,14 +84,22 @@ fn sorts(d: &mut Declarations, name: &str, ty: Type) {
         let items = list(args, 0)?;
         sorted(items, items)
     });
-    d.add("sort", sort
-        .estimated(move |call| Some(rows::making_list(factor, call.target_size().times(call.target_size()))))
-        .counted(|call| compared_with_itself(call, 0)));
+    d.add(
+        "sort",
+        sort.estimated(move |call| {
+            Some(rows::making_list(factor, call.target_size().times(call.target_size())))
+        })
+        .counted(|call| compared_with_itself(call, 0)),
+    );
     let id = format!("list_{name}_sortByAssociatedKeys");
-    let sort_by = Overload::method(&id, [items(), keys()], items(), |args| sorted(list(args, 0)?, list(args, 1)?));
-    d.add(operator::SORT_BY_KEYS, sort_by
-        .estimated(move |call| Some(rows::making_list(factor, call.arg_size(0).times(call.arg_size(0)))))
-        .counted(|call| compared_with_itself(call, 1)));
+    let sort_by =
+        Overload::method(&id, [items(), keys()], items(), |args| sorted(list(args, 0)?, list(args, 1)?));
+    d.add(
+        operator::SORT_BY_KEYS,
+        sort_by
+            .estimated(move |call| Some(rows::making_list(factor, call.arg_size(0).times(call.arg_size(0)))))
+            .counted(|call| compared_with_itself(call, 1)),
+    );
 }
 
 /// The cost of a list as large as the result.
@@ -156,10 +184,12 @@ fn sorted<'a>(items: &List<'a>, keys: &List<'a>) -> Outcome<'a> {
     }
     let mut order: Vec<usize> = (0..keys.len()).collect();
     let mut failure = None;
-    order.sort_by(|a, b| compare(&keys[*a], &keys[*b]).unwrap_or_else(|error| {
-        failure.get_or_insert(error);
-        Ordering::Equal
-    }));
+    order.sort_by(|a, b| {
+        compare(&keys[*a], &keys[*b]).unwrap_or_else(|error| {
+            failure.get_or_insert(error);
+            Ordering::Equal
+        })
+    });
     match failure {
         Some(error) => Err(error),
         None => Ok(Val::list(order.into_iter().map(|index| items.get(index)).collect::<Result<_, _>>()?)),

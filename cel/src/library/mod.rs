@@ -42,8 +42,18 @@ pub(crate) fn standard_types() -> BTreeMap<Arc<str>, Type> {
     let list = Type::list(Type::Dyn);
     let map = Type::map(Type::Dyn, Type::Dyn);
     let types = [
-        Type::Bool, Type::Bytes, Type::Double, Type::Duration, Type::Int, list, map, Type::Null, Type::String,
-        Type::Timestamp, Type::Type(None), Type::Uint,
+        Type::Bool,
+        Type::Bytes,
+        Type::Double,
+        Type::Duration,
+        Type::Int,
+        list,
+        map,
+        Type::Null,
+        Type::String,
+        Type::Timestamp,
+        Type::Type(None),
+        Type::Uint,
     ];
     types.into_iter().map(|ty| (Arc::from(ty.runtime_name()), ty)).collect()
 }

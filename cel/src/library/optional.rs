@@ -14,28 +14,40 @@ pub(super) fn add(d: &mut Declarations) {
     let opt = || Type::optional(v());
     let (items, map) = (|| Type::list(v()), || Type::map(k(), v()));
     d.type_names.insert(Arc::from(OPTIONAL), opt());
-    d.add("optional.of", Overload::function("optional_of", [v()], opt(), |args| {
-        args.first().cloned().map(Val::some).ok_or(EvalError::NoSuchOverload)
-    }));
+    d.add(
+        "optional.of",
+        Overload::function("optional_of", [v()], opt(), |args| {
+            args.first().cloned().map(Val::some).ok_or(EvalError::NoSuchOverload)
+        }),
+    );
     d.add("optional.none", Overload::function("optional_none", [], opt(), |_| Ok(Val::none())));
     d.add("optional.ofNonZeroValue", Overload::function("optional_ofNonZeroValue", [v()], opt(), non_zero));
     d.add("optional.unwrap", Overload::function("optional_unwrap", [Type::list(opt())], items(), unwrap));
     d.add("unwrapOpt", Overload::method("optional_unwrapOpt", [Type::list(opt())], items(), unwrap));
-    d.add("hasValue", Overload::method("optional_hasValue", [opt()], Type::Bool, |args| match args {
-        [Val::Optional(value)] => Ok(Val::Bool(value.is_some())),
-        _ => Err(EvalError::NoSuchOverload),
-    }));
+    d.add(
+        "hasValue",
+        Overload::method("optional_hasValue", [opt()], Type::Bool, |args| match args {
+            [Val::Optional(value)] => Ok(Val::Bool(value.is_some())),
+            _ => Err(EvalError::NoSuchOverload),
+        }),
+    );
     d.add("value", Overload::method("optional_value", [opt()], v(), value));
     d.add("or", Overload::method("optional_or_optional", [opt(), opt()], opt(), or));
     d.add("orValue", Overload::method("optional_orValue_value", [opt(), v()], v(), or_value));
-    d.add("first", Overload::method("list_first", [items()], opt(), |args| {
-        let list = list(args, 0)?;
-        if list.is_empty() { Ok(Val::none()) } else { list.get(0).map(Val::some) }
-    }));
-    d.add("last", Overload::method("list_last", [items()], opt(), |args| {
-        let list = list(args, 0)?;
-        if list.is_empty() { Ok(Val::none()) } else { list.get(list.len() - 1).map(Val::some) }
-    }));
+    d.add(
+        "first",
+        Overload::method("list_first", [items()], opt(), |args| {
+            let list = list(args, 0)?;
+            if list.is_empty() { Ok(Val::none()) } else { list.get(0).map(Val::some) }
+        }),
+    );
+    d.add(
+        "last",
+        Overload::method("list_last", [items()], opt(), |args| {
+            let list = list(args, 0)?;
+            if list.is_empty() { Ok(Val::none()) } else { list.get(list.len() - 1).map(Val::some) }
+        }),
+    );
     let index = |d: &mut Declarations, name, id: &str, from: Type, key: Type, to: Type| {
         d.add(name, Overload::function(id, [from, key], to, |_| Err(EvalError::NoSuchOverload)));
     };

@@ -160,7 +160,9 @@ fn repetition(text: &str) -> Result<Option<usize>, &'static str> {
         return Ok(None);
     }
     let number = |part: &str| part.parse::<u32>().unwrap_or(u32::MAX);
-    if number(low) > REPETITIONS || (!high.is_empty() && (number(high) > REPETITIONS || number(high) < number(low))) {
+    if number(low) > REPETITIONS
+        || (!high.is_empty() && (number(high) > REPETITIONS || number(high) < number(low)))
+    {
         return Err("invalid repeat count");
     }
     Ok(Some(end + 1))

@@ -26,17 +26,17 @@ fn logic(d: &mut Declarations) {
         Err(EvalError::NoSuchOverload)
     }
     let t = || Type::param("A");
-    d.add(
-        operator::CONDITIONAL,
-        Overload::function("conditional", [Type::Bool, t(), t()], t(), built_in),
-    );
+    d.add(operator::CONDITIONAL, Overload::function("conditional", [Type::Bool, t(), t()], t(), built_in));
     for (name, id) in [(operator::AND, "logical_and"), (operator::OR, "logical_or")] {
         d.add(name, Overload::function(id, [Type::Bool, Type::Bool], Type::Bool, built_in));
     }
-    d.add(operator::NOT, Overload::function("logical_not", [Type::Bool], Type::Bool, |args| match args {
-        [Val::Bool(value)] => Ok(Val::Bool(!value)),
-        _ => Err(EvalError::NoSuchOverload),
-    }));
+    d.add(
+        operator::NOT,
+        Overload::function("logical_not", [Type::Bool], Type::Bool, |args| match args {
+            [Val::Bool(value)] => Ok(Val::Bool(!value)),
+            _ => Err(EvalError::NoSuchOverload),
+        }),
+    );
     let lenient = Overload::function("not_strictly_false", [Type::Bool], Type::Bool, built_in);
     d.add(operator::NOT_STRICTLY_FALSE, lenient);
     for (name, id) in [(operator::EQUALS, "equals"), (operator::NOT_EQUALS, "not_equals")] {
@@ -73,10 +73,14 @@ fn order(d: &mut Declarations, name: &str, prefix: &str, holds: fn(Ordering) -> 
             [left, right] => compare(left, right).map(holds),
             _ => Err(EvalError::NoSuchOverload),
         };
-        let overload = Overload::function(&format!("{prefix}_{suffix}"), [left, right], Type::Bool, move |args| {
-            compared(args).map(Val::Bool)
-        });
-        d.add(name, if is_text { overload.estimated(rows::comparison).counted(rows::compared) } else { overload });
+        let overload =
+            Overload::function(&format!("{prefix}_{suffix}"), [left, right], Type::Bool, move |args| {
+                compared(args).map(Val::Bool)
+            });
+        d.add(
+            name,
+            if is_text { overload.estimated(rows::comparison).counted(rows::compared) } else { overload },
+        );
     }
 }
 
@@ -92,12 +96,7 @@ fn containers(d: &mut Declarations) {
             .counted(|call| Some(call.size(1))),
     );
     d.add(operator::IN, Overload::function("in_map", [a.clone(), map.clone()], Type::Bool, in_map));
-    let sized = [
-        ("bytes", Type::Bytes),
-        ("list", Type::list(a)),
-        ("map", map),
-        ("string", Type::String),
-    ];
+    let sized = [("bytes", Type::Bytes), ("list", Type::list(a)), ("map", map), ("string", Type::String)];
     for (name, ty) in sized {
         d.add("size", Overload::function(&format!("size_{name}"), [ty.clone()], Type::Int, size));
         d.add("size", Overload::method(&format!("{name}_size"), [ty], Type::Int, size));

@@ -15,15 +15,26 @@ pub(super) fn add(d: &mut Declarations) {
     method(d, "charAt", "string_char_at_int", vec![Str, Int], Str, char_at);
     for (name, id, last) in [("indexOf", "index_of", false), ("lastIndexOf", "last_index_of", true)] {
         let find = move |args: &[Val<'_>]| place(args, last);
-        let short = Overload::method(&format!("string_{id}_string"), [Str, Str], Int, move |args| find(args).map(Val::Int));
+        let short = Overload::method(&format!("string_{id}_string"), [Str, Str], Int, move |args| {
+            find(args).map(Val::Int)
+        });
         d.add(name, short);
         let long = vec![Str, Str, Int];
-        d.add(name, Overload::method(&format!("string_{id}_string_int"), long, Int, move |args| find(args).map(Val::Int)));
+        d.add(
+            name,
+            Overload::method(&format!("string_{id}_string_int"), long, Int, move |args| {
+                find(args).map(Val::Int)
+            }),
+        );
         d.estimate_all(name, rows::elements);
         d.count_all(name, rows::looked_through);
     }
-    method(d, "lowerAscii", "string_lower_ascii", vec![Str], Str, |args| text(string(args, 0)?.to_ascii_lowercase()));
-    method(d, "upperAscii", "string_upper_ascii", vec![Str], Str, |args| text(string(args, 0)?.to_ascii_uppercase()));
+    method(d, "lowerAscii", "string_lower_ascii", vec![Str], Str, |args| {
+        text(string(args, 0)?.to_ascii_lowercase())
+    });
+    method(d, "upperAscii", "string_upper_ascii", vec![Str], Str, |args| {
+        text(string(args, 0)?.to_ascii_uppercase())
+    });
     method(d, "trim", "string_trim", vec![Str], Str, |args| text(string(args, 0)?.trim().to_owned()));
     method(d, "substring", "string_substring_int", vec![Str, Int], Str, substring);
     method(d, "substring", "string_substring_int_int", vec![Str, Int, Int], Str, substring);
@@ -45,19 +56,25 @@ pub(super) fn add(d: &mut Declarations) {
     d.estimate_all("join", joining);
     d.count_all("join", |call| Some(scaled(call.result.size(), 2.0 * TRAVERSAL)));
     let quoted = Overload::function("strings_quote", [Str], Str, |args| text(quote(string(args, 0)?)));
-    d.add("strings.quote", quoted
-        .estimated(|call| {
-            let size = call.arg_size(0);
-            let result = size.times(SizeEstimate { min: 1, max: 2 }).plus(SizeEstimate::fixed(2));
-            Some(CallEstimate::sized(size.cost(TRAVERSAL), result))
-        })
-        .counted(rows::traversed));
+    d.add(
+        "strings.quote",
+        quoted
+            .estimated(|call| {
+                let size = call.arg_size(0);
+                let result = size.times(SizeEstimate { min: 1, max: 2 }).plus(SizeEstimate::fixed(2));
+                Some(CallEstimate::sized(size.cost(TRAVERSAL), result))
+            })
+            .counted(rows::traversed),
+    );
     let formatted = Overload::method("string_format", [Str, Type::list(Type::Dyn)], Str, |args| {
         text(format::format(string(args, 0)?, list(args, 1)?)?)
     });
-    d.add("format", formatted
-        .estimated(|call| Some(CallEstimate::of(call.target_size().cost(TRAVERSAL))))
-        .counted(rows::traversed));
+    d.add(
+        "format",
+        formatted
+            .estimated(|call| Some(CallEstimate::of(call.target_size().cost(TRAVERSAL))))
+            .counted(rows::traversed),
+    );
 }
 
 fn method(

@@ -116,9 +116,13 @@ fn join(
 ) -> Expr {
     let middle = (low + high).div_ceil(2);
     let mut take = |at: usize| terms[at].take().expect("every term is used once");
-    let left = if middle == low { take(middle) } else { join(builder, function, terms, offsets, low, middle - 1) };
+    let left =
+        if middle == low { take(middle) } else { join(builder, function, terms, offsets, low, middle - 1) };
     let mut take = |at: usize| terms[at].take().expect("every term is used once");
-    let right =
-        if middle == high { take(middle + 1) } else { join(builder, function, terms, offsets, middle + 1, high) };
+    let right = if middle == high {
+        take(middle + 1)
+    } else {
+        join(builder, function, terms, offsets, middle + 1, high)
+    };
     builder.call(offsets[middle], function, vec![left, right])
 }

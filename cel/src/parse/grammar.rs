@@ -41,8 +41,24 @@ const FIELD: u64 = Kind::Ident.set() | Kind::EscapedIdent.set();
 
 /// Names that the language keeps for itself; they are allowed as fields.
 const RESERVED: [&str; 18] = [
-    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package", "namespace",
-    "return", "var", "void", "while", "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+    "in",
 ];
 
 /// An expression and how deep the operators in it are nested.
@@ -154,14 +170,16 @@ impl<'s> Parser<'s> {
 
     /// Terms joined by `||`, or by `&&`.
     fn logic(&mut self, joint: Kind, follow: u64) -> Node {
-        let (name, function) =
-            if joint == Kind::Or { ("or", operator::OR) } else { ("and", operator::AND) };
+        let (name, function) = if joint == Kind::Or { ("or", operator::OR) } else { ("and", operator::AND) };
         self.rule(name, follow, |parser, slot| {
             let (mut terms, mut offsets, mut height) = (Vec::new(), Vec::new(), 0);
             loop {
                 let follow = joint.set() | END;
-                let term =
-                    if joint == Kind::Or { parser.logic(Kind::And, follow) } else { parser.relation(0, follow) };
+                let term = if joint == Kind::Or {
+                    parser.logic(Kind::And, follow)
+                } else {
+                    parser.relation(0, follow)
+                };
                 height = height.max(term.height);
                 terms.push(term.expr);
                 if !parser.cursor.at(joint.set()) {
@@ -438,9 +456,7 @@ impl<'s> Parser<'s> {
                 let expr = self.semantic_error(dot.start, format!("reserved identifier: {text}"));
                 Node { expr, height: 0 }
             }
-            Some((open, (args, height))) => {
-                Node { expr: self.call(open.start, &full, None, args), height }
-            }
+            Some((open, (args, height))) => Node { expr: self.call(open.start, &full, None, args), height },
             None => Node { expr: self.builder.ident(name.start, &full), height: 0 },
         });
         Ok(())

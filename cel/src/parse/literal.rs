@@ -8,7 +8,9 @@ use std::sync::Arc;
 pub(super) fn int(text: &str) -> Result<Literal, &'static str> {
     let (sign, digits) = text.strip_prefix('-').map_or(("", text), |rest| ("-", rest));
     let (digits, radix) = radix(digits);
-    i64::from_str_radix(&format!("{sign}{digits}"), radix).map(Literal::Int).map_err(|_| "invalid int literal")
+    i64::from_str_radix(&format!("{sign}{digits}"), radix)
+        .map(Literal::Int)
+        .map_err(|_| "invalid int literal")
 }
 
 /// The value of an unsigned token, with its `u`.
@@ -95,10 +97,7 @@ enum Unit {
     Code(u32),
 }
 
-fn unescape(
-    body: &str,
-    mut push: impl FnMut(Unit) -> Result<(), &'static str>,
-) -> Result<(), &'static str> {
+fn unescape(body: &str, mut push: impl FnMut(Unit) -> Result<(), &'static str>) -> Result<(), &'static str> {
     let mut chars = body.chars();
     while let Some(c) = chars.next() {
         if c != '\\' {

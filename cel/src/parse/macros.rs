@@ -45,7 +45,9 @@ pub(super) fn expand(
             factory.two_variables(function, target, args)
         }
         ("sortBy", 2) if syntax.sort_by => factory.sort_by(target, args),
-        ("bind", 3) if syntax.bind && target.ident().is_some_and(|name| &**name == "cel") => factory.bind(args),
+        ("bind", 3) if syntax.bind && target.ident().is_some_and(|name| &**name == "cel") => {
+            factory.bind(args)
+        }
         _ => Ok(factory.builder.member_call(at, function, target, args)),
     }
 }

@@ -120,7 +120,11 @@ impl<'s> Cursor<'s> {
         if self.aborted {
             return Err(Fault::Abort);
         }
-        if self.recovering || self.at(set) || self.delete_one(set) { Ok(()) } else { Err(Fault::Mismatch(set)) }
+        if self.recovering || self.at(set) || self.delete_one(set) {
+            Ok(())
+        } else {
+            Err(Fault::Mismatch(set))
+        }
     }
 
     /// Checks that a loop goes on or that what follows it can begin; skips tokens otherwise.

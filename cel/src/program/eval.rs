@@ -200,7 +200,11 @@ impl<'a> Evaluation<'a, '_> {
         Ok(Val::Map(Map::new(values)?))
     }
 
-    fn object(&mut self, name: &Arc<str>, fields: &'a [(Arc<str>, Node, bool)]) -> Result<Val<'a>, EvalError> {
+    fn object(
+        &mut self,
+        name: &Arc<str>,
+        fields: &'a [(Arc<str>, Node, bool)],
+    ) -> Result<Val<'a>, EvalError> {
         let mut values = BTreeMap::new();
         for (field, value, optional) in fields {
             if let Some(value) = self.entry(value, *optional)? {
@@ -305,7 +309,9 @@ impl<'a> Evaluation<'a, '_> {
         let parts = parts.iter().map(|part| self.eval(part)).collect::<Result<Vec<_>, _>>()?;
         // Reading the accumulator, and the call.
         self.spend(2)?;
-        let Val::Map(Map::Owned(mut entries)) = self.take(slot)? else { return Err(EvalError::NoSuchOverload) };
+        let Val::Map(Map::Owned(mut entries)) = self.take(slot)? else {
+            return Err(EvalError::NoSuchOverload);
+        };
         let target = Arc::make_mut(&mut entries);
         match &parts[..] {
             [key, value] => insert_new(target, key.clone(), value.clone())?,

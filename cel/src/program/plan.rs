@@ -87,7 +87,12 @@ impl Planner<'_> {
         Ok(as_attribute(self.node(expr)?))
     }
 
-    fn qualify(&self, mut attribute: Attribute, key: QualifierKey, optional: bool) -> Result<Node, EvalError> {
+    fn qualify(
+        &self,
+        mut attribute: Attribute,
+        key: QualifierKey,
+        optional: bool,
+    ) -> Result<Node, EvalError> {
         if attribute.qualifiers.is_empty()
             && let (Root::Variable(name), QualifierKey::Const(Val::String(field))) = (&attribute.root, &key)
             && self.declarations.lazy_objects.contains(name)
@@ -160,7 +165,8 @@ impl Planner<'_> {
         }
         let foldable = CONVERSIONS.contains(&&*call.function) && matches!(args[..], [Node::Const(_)]);
         let overloads = overloads.clone();
-        let node = Node::Call(Box::new(CallNode { function: Shared(function), overloads, args, is_unguarded }));
+        let node =
+            Node::Call(Box::new(CallNode { function: Shared(function), overloads, args, is_unguarded }));
         if foldable { Ok(Node::Const(eval::constant(&node)?)) } else { Ok(node) }
     }
 

@@ -49,7 +49,10 @@ fn dynamic_values_cost_what_the_reference_implementation_counts() {
     let text = "type(self.ios) == int ? self.ios > 1 : self.ios == 'a'";
     let estimate = env().compile(text).unwrap().estimate(&Schema(shape()));
     assert_eq!((estimate.max, run(text).1), (7, 7));
-    assert_eq!((env().compile("self.e == 'a'").unwrap().estimate(&Schema(shape())).max, run("self.e == 'a'").1), (3, 3));
+    assert_eq!(
+        (env().compile("self.e == 'a'").unwrap().estimate(&Schema(shape())).max, run("self.e == 'a'").1),
+        (3, 3)
+    );
 }
 
 #[test]

@@ -25,24 +25,27 @@ pub(super) fn shape() -> ObjectShape {
     let item = [("name", Shape::String), ("value", Shape::String), ("port", Shape::Int)];
     let item = Shape::Object(Arc::new(ObjectShape::new("item", fields(&item))));
     let nested = Shape::Object(Arc::new(ObjectShape::new("nested", fields(&[("b", Shape::Int)]))));
-    ObjectShape::new("root", fields(&[
-        ("replicas", Shape::Int),
-        ("minReplicas", Shape::Int),
-        ("maxReplicas", Shape::Int),
-        ("a", Shape::Int),
-        ("t", Shape::Timestamp),
-        ("d", Shape::Duration),
-        ("s", Shape::String),
-        ("u", Shape::String),
-        ("e", Shape::String),
-        ("ios", Shape::Dyn),
-        ("items", ordered(item)),
-        ("names", ordered(Shape::String)),
-        ("free", ordered(Shape::String)),
-        ("nested", nested),
-        ("absent", Shape::String),
-        ("labels", Shape::Map(Arc::new(Shape::String))),
-    ]))
+    ObjectShape::new(
+        "root",
+        fields(&[
+            ("replicas", Shape::Int),
+            ("minReplicas", Shape::Int),
+            ("maxReplicas", Shape::Int),
+            ("a", Shape::Int),
+            ("t", Shape::Timestamp),
+            ("d", Shape::Duration),
+            ("s", Shape::String),
+            ("u", Shape::String),
+            ("e", Shape::String),
+            ("ios", Shape::Dyn),
+            ("items", ordered(item)),
+            ("names", ordered(Shape::String)),
+            ("free", ordered(Shape::String)),
+            ("nested", nested),
+            ("absent", Shape::String),
+            ("labels", Shape::Map(Arc::new(Shape::String))),
+        ]),
+    )
 }
 
 /// Types, and sizes by path.

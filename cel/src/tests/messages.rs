@@ -8,15 +8,14 @@ const FIRST: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM
 fn an_error_shows_the_line_and_marks_the_place() {
     assert_eq!(
         errors("self.a =="),
-        format!("ERROR: <input>:1:10: Syntax error: mismatched input '<EOF>' expecting {FIRST}\n | self.a ==\n | .........^")
+        format!(
+            "ERROR: <input>:1:10: Syntax error: mismatched input '<EOF>' expecting {FIRST}\n | self.a ==\n | .........^"
+        )
     );
-    assert_eq!(
-        errors("self.zz > 1"),
-        "ERROR: <input>:1:5: undefined field 'zz'\n | self.zz > 1\n | ....^"
-    );
+    assert_eq!(errors("self.zz > 1"), "ERROR: <input>:1:5: undefined field 'zz'\n | self.zz > 1\n | ....^");
     assert_eq!(
         errors("'é' + '😁' + x"),
-        "ERROR: <input>:1:13: undeclared reference to 'x' (in container '')\n | 'é' + '😁' + x\n | .．......．....^"
+        "ERROR: <input>:1:13: undeclared reference to 'x' (in container '')\n | 'é' + '😁' + x\n | .．.....．....^"
     );
 }
 
@@ -110,17 +109,29 @@ fn type_errors_are_those_of_the_reference_implementation() {
         ("self.a > 'x'", "1:8 found no matching overload for '_>_' applied to '(int, string)'"),
         ("self.a.reverse()", "1:15 found no matching overload for 'reverse' applied to 'int.()'"),
         ("'a'.reverse()", "1:12 found no matching overload for 'reverse' applied to 'string.()'"),
-        ("optional.of(1).orValue('x')", "1:23 found no matching overload for 'orValue' applied to 'optional_type(int).(string)'"),
+        (
+            "optional.of(1).orValue('x')",
+            "1:23 found no matching overload for 'orValue' applied to 'optional_type(int).(string)'",
+        ),
         ("self.a.orValue(1)", "1:15 found no matching overload for 'orValue' applied to 'int.(int)'"),
-        ("1 >= optional.of(1)", "1:3 found no matching overload for '_>=_' applied to '(int, optional_type(int))'"),
+        (
+            "1 >= optional.of(1)",
+            "1:3 found no matching overload for '_>=_' applied to '(int, optional_type(int))'",
+        ),
         ("self.a.b.c", "1:7 type 'int' does not support field selection"),
-        ("self.a.all(x, true)", "1:5 expression of type 'int' cannot be range of a comprehension (must be list, map, or dynamic)"),
+        (
+            "self.a.all(x, true)",
+            "1:5 expression of type 'int' cannot be range of a comprehension (must be list, map, or dynamic)",
+        ),
         ("has(self)", "1:5 invalid argument to has() macro"),
         ("has(self.a) && has(self.zz)", "1:19 undefined field 'zz'"),
         ("[1].all(self.a, true)", "1:13 argument must be a simple name"),
         ("self.a in [1, 'a']", "1:15 expected type 'int' but found 'string'"),
         ("[1, 2.0].size() == 2", "1:5 expected type 'int' but found 'double'"),
-        ("self.a == 1 ? true : 'x'", "1:13 found no matching overload for '_?_:_' applied to '(bool, bool, string)'"),
+        (
+            "self.a == 1 ? true : 'x'",
+            "1:13 found no matching overload for '_?_:_' applied to '(bool, bool, string)'",
+        ),
         ("undefinedFn(self.a)", "1:12 undeclared reference to 'undefinedFn' (in container '')"),
         ("self.a.size() > 1", "1:12 found no matching overload for 'size' applied to 'int.()'"),
         ("self.t > 'x'", "1:8 found no matching overload for '_>_' applied to '(timestamp, string)'"),
@@ -130,7 +141,10 @@ fn type_errors_are_those_of_the_reference_implementation() {
         ("duration('1x') == self.d", "1:10 invalid duration argument"),
         ("timestamp('x') == self.t", "1:11 invalid timestamp argument"),
         ("'%z'.format([1])", "1:12 could not parse formatting clause: unrecognized formatting clause \"z\""),
-        ("'%d'.format(['a'])", "1:14 error during formatting: decimal clause can only be used on integers, was given string"),
+        (
+            "'%d'.format(['a'])",
+            "1:14 error during formatting: decimal clause can only be used on integers, was given string",
+        ),
         ("nested{c: 1}", "1:9 undefined field 'c'"),
         ("nested{b: 'x'}", "1:9 expected type of field 'b' is 'int' but provided type is 'string'"),
         ("cel.bind(x, 1, 2)", "1:1 undeclared reference to 'cel' (in container '')"),
@@ -143,12 +157,15 @@ fn type_errors_are_those_of_the_reference_implementation() {
 #[test]
 fn all_errors_of_a_pass_are_reported() {
     let found = brief("math.greatest(1, 2) == 2 && base64.encode(b'a') == 'YQ=='");
-    assert_eq!(found, [
-        "1:1 undeclared reference to 'math' (in container '')",
-        "1:14 undeclared reference to 'greatest' (in container '')",
-        "1:29 undeclared reference to 'base64' (in container '')",
-        "1:42 undeclared reference to 'encode' (in container '')",
-    ]);
+    assert_eq!(
+        found,
+        [
+            "1:1 undeclared reference to 'math' (in container '')",
+            "1:14 undeclared reference to 'greatest' (in container '')",
+            "1:29 undeclared reference to 'base64' (in container '')",
+            "1:42 undeclared reference to 'encode' (in container '')",
+        ]
+    );
 }
 
 #[test]

@@ -119,7 +119,9 @@ fn numbers(a: &Val<'_>, b: &Val<'_>) -> Option<Ordering> {
         (Val::Double(a), Val::Double(b)) => a.partial_cmp(b),
         (Val::Int(a), Val::Uint(b)) => Some(i128::from(*a).cmp(&i128::from(*b))),
         (Val::Uint(a), Val::Int(b)) => Some(i128::from(*a).cmp(&i128::from(*b))),
-        (Val::Double(a), Val::Int(b)) => double_and_whole(*a, i128::from(*b), i64::MIN as f64, i64::MAX as f64),
+        (Val::Double(a), Val::Int(b)) => {
+            double_and_whole(*a, i128::from(*b), i64::MIN as f64, i64::MAX as f64)
+        }
         (Val::Double(a), Val::Uint(b)) => double_and_whole(*a, i128::from(*b), 0.0, u64::MAX as f64),
         (Val::Int(_) | Val::Uint(_), Val::Double(_)) => numbers(b, a).map(Ordering::reverse),
         _ => None,

@@ -314,3 +314,21 @@ impl PartialEq for Val<'_> {
         equal(self, other).unwrap_or(false)
     }
 }
+
+impl From<bool> for Val<'_> {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<i64> for Val<'_> {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl<'a> From<&'a str> for Val<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::str(text)
+    }
+}

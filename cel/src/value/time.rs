@@ -31,7 +31,9 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     }
     while !rest.is_empty() {
         let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let end = rest[number..].find(|c: char| c.is_ascii_digit() || c == '.').map_or(rest.len(), |at| number + at);
+        let end = rest[number..]
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .map_or(rest.len(), |at| number + at);
         total = total.checked_add(part(&rest[..number], unit(&rest[number..end])?)?)?;
         rest = &rest[end..];
     }
@@ -69,9 +71,12 @@ pub(crate) fn timestamp(nanos: i128) -> Option<Timestamp> {
 /// A point in time in RFC 3339, such as `2024-02-29T12:00:00.5+01:00`.
 pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     let bytes = text.as_bytes();
-    let digits = |range: std::ops::Range<usize>| bytes.get(range).is_some_and(|part| part.iter().all(u8::is_ascii_digit));
+    let digits = |range: std::ops::Range<usize>| {
+        bytes.get(range).is_some_and(|part| part.iter().all(u8::is_ascii_digit))
+    };
     let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
-    let date = digits(0..4) && digits(5..7) && digits(8..10) && digits(11..13) && digits(14..16) && digits(17..19);
+    let date =
+        digits(0..4) && digits(5..7) && digits(8..10) && digits(11..13) && digits(14..16) && digits(17..19);
     if !date || marks.iter().any(|(at, mark)| bytes.get(*at) != Some(mark)) {
         return None;
     }
