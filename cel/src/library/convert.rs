@@ -10,35 +10,13 @@ use std::sync::Arc;
 
 use Type::{Bool, Bytes, Double, Duration, Int, String as Str, Timestamp, Uint};
 
-/// Declares the functions.
-pub(super) fn add(d: &mut Declarations) {
-    let a = Type::param("A");
-    d.add(
-        "type",
-        Overload::function("type", [a.clone()], Type::type_of(a.clone()), |args| {
-            args.first().map(type_of).ok_or(EvalError::NoSuchOverload)
-        }),
-    );
-    d.add(
-        "dyn",
-        Overload::function("to_dyn", [a], Type::Dyn, |args| {
-            args.first().cloned().ok_or(EvalError::NoSuchOverload)
-        }),
-    );
-    convert(d, "bool", Bool, to_bool, &[("bool_to_bool", Bool), ("string_to_bool", Str)]);
-    convert(d, "bytes", Bytes, to_bytes, &[("bytes_to_bytes", Bytes)]);
-    d.add(
-        "bytes",
-        Overload::function("string_to_bytes", [Str], Bytes, to_bytes)
-            .estimated(|call| {
-                let size = call.arg_size(0);
-                let result = SizeEstimate { min: size.min, max: size.max.saturating_mul(4) };
-                Some(CallEstimate::sized(size.cost(TRAVERSAL), result))
-            })
-            .counted(rows::traversed),
-    );
-    convert(
-        d,
+/// A function, its result, what it does, and the types that it converts from with the identities of the overloads.
+type Row = (&'static str, Type, Conversion, &'static [(&'static str, Type)]);
+
+const CONVERSIONS: [Row; 8] = [
+    ("bool", Bool, to_bool, &[("bool_to_bool", Bool), ("string_to_bool", Str)]),
+    ("bytes", Bytes, to_bytes, &[("bytes_to_bytes", Bytes), ("string_to_bytes", Str)]),
+    (
         "double",
         Double,
         to_double,
@@ -48,16 +26,9 @@ pub(super) fn add(d: &mut Declarations) {
             ("string_to_double", Str),
             ("uint64_to_double", Uint),
         ],
-    );
-    convert(
-        d,
-        "duration",
-        Duration,
-        to_duration,
-        &[("duration_to_duration", Duration), ("string_to_duration", Str)],
-    );
-    convert(
-        d,
+    ),
+    ("duration", Duration, to_duration, &[("duration_to_duration", Duration), ("string_to_duration", Str)]),
+    (
         "int",
         Int,
         to_int,
@@ -69,40 +40,29 @@ pub(super) fn add(d: &mut Declarations) {
             ("timestamp_to_int64", Timestamp),
             ("uint64_to_int64", Uint),
         ],
-    );
-    convert(d, "string", Str, to_string, &[("string_to_string", Str), ("bool_to_string", Bool)]);
-    d.add(
-        "string",
-        Overload::function("bytes_to_string", [Bytes], Str, to_string)
-            .estimated(|call| {
-                let size = call.arg_size(0);
-                let result = SizeEstimate { min: size.min / 4, max: size.max };
-                Some(CallEstimate::sized(size.cost(TRAVERSAL), result))
-            })
-            .counted(rows::traversed),
-    );
-    convert(
-        d,
+    ),
+    (
         "string",
         Str,
         to_string,
         &[
+            ("string_to_string", Str),
+            ("bool_to_string", Bool),
+            ("bytes_to_string", Bytes),
             ("double_to_string", Double),
             ("duration_to_string", Duration),
             ("int64_to_string", Int),
             ("timestamp_to_string", Timestamp),
             ("uint64_to_string", Uint),
         ],
-    );
-    convert(
-        d,
+    ),
+    (
         "timestamp",
         Timestamp,
         to_timestamp,
         &[("timestamp_to_timestamp", Timestamp), ("int64_to_timestamp", Int), ("string_to_timestamp", Str)],
-    );
-    convert(
-        d,
+    ),
+    (
         "uint",
         Uint,
         to_uint,
@@ -112,19 +72,53 @@ pub(super) fn add(d: &mut Declarations) {
             ("int64_to_uint64", Int),
             ("string_to_uint64", Str),
         ],
-    );
+    ),
+];
+
+/// Declares the functions.
+pub(super) fn add(d: &mut Declarations) {
+    let a = Type::param("A");
+    d.add("type", Overload::function("type", [a.clone()], Type::type_of(a.clone()), type_of));
+    d.add("dyn", Overload::function("to_dyn", [a], Type::Dyn, to_dyn));
+    for (name, to, conversion, rows) in CONVERSIONS {
+        for (id, from) in rows {
+            let overload = Overload::function(id, [from.clone()], to.clone(), conversion);
+            d.add(name, with_cost(overload));
+        }
+    }
+}
+
+/// The overload with the cost of a traversal, if it converts between texts and bytes.
+fn with_cost(overload: Overload) -> Overload {
+    // A character takes up to four bytes.
+    match &*overload.id {
+        "string_to_bytes" => overload
+            .estimated(|call| {
+                let size = call.arg_size(0);
+                let result = SizeEstimate { min: size.min, max: size.max.saturating_mul(4) };
+                Some(CallEstimate::sized(size.cost(TRAVERSAL), result))
+            })
+            .counted(rows::traversed),
+        "bytes_to_string" => overload
+            .estimated(|call| {
+                let size = call.arg_size(0);
+                let result = SizeEstimate { min: size.min / 4, max: size.max };
+                Some(CallEstimate::sized(size.cost(TRAVERSAL), result))
+            })
+            .counted(rows::traversed),
+        _ => overload,
+    }
 }
 
 type Conversion = for<'a> fn(&[Val<'a>]) -> Outcome<'a>;
 
-fn convert(d: &mut Declarations, name: &str, to: Type, conversion: Conversion, rows: &[(&str, Type)]) {
-    for (id, from) in rows {
-        d.add(name, Overload::function(id, [from.clone()], to.clone(), conversion));
-    }
+fn type_of<'a>(args: &[Val<'a>]) -> Outcome<'a> {
+    let value = args.first().ok_or(EvalError::NoSuchOverload)?;
+    Ok(Val::Type(Text::Shared(Arc::from(value.type_name()))))
 }
 
-fn type_of<'a>(value: &Val<'a>) -> Val<'a> {
-    Val::Type(Text::Shared(Arc::from(value.type_name())))
+fn to_dyn<'a>(args: &[Val<'a>]) -> Outcome<'a> {
+    args.first().cloned().ok_or(EvalError::NoSuchOverload)
 }
 
 /// The error of a text that is no value of a type.
@@ -221,7 +215,7 @@ fn to_string<'a>(args: &[Val<'a>]) -> Outcome<'a> {
     match args {
         [text @ Val::String(_)] => Ok(text.clone()),
         [Val::Bytes(bytes)] => std::str::from_utf8(bytes)
-            .map(|text| Val::string(text))
+            .map(Val::string)
             .map_err(|_| EvalError::other("invalid UTF-8 in bytes, cannot convert to string")),
         [
             scalar @ (Val::Bool(_)

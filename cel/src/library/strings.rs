@@ -195,7 +195,7 @@ fn split<'a>(args: &[Val<'a>]) -> Outcome<'a> {
         _ if separator.is_empty() => characters(whole, count),
         _ => whole.splitn(count, separator).collect(),
     };
-    Ok(Val::list(parts.into_iter().map(|part| Val::string(part)).collect()))
+    Ok(Val::list(parts.into_iter().map(Val::string).collect()))
 }
 
 /// The characters of a text, the last of `count` parts being the rest.

@@ -4,7 +4,7 @@ use super::builder::{Builder, balanced, operator};
 use super::recover::{Cursor, END, Fault};
 use super::token::{Kind, Token};
 use super::{Syntax, literal, macros};
-use crate::ast::{Ast, Expr, ExprKind, FieldInit, ListLiteral, Literal, MapEntry, StructLiteral};
+use crate::ast::{Ast, Expr, ExprKind, Literal};
 use crate::limits::RECURSION;
 use crate::source::{ErrorSink, NOWHERE};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const PRIMARY: u64 = LITERALS
     | Kind::Minus.set()
     | Kind::Ident.set();
 /// Tokens with which an expression begins.
-const EXPR: u64 = PRIMARY | Kind::Exclam.set();
+pub(super) const EXPR: u64 = PRIMARY | Kind::Exclam.set();
 const RELATIONS: u64 = Kind::Less.set()
     | Kind::LessEquals.set()
     | Kind::GreaterEquals.set()
@@ -36,8 +36,8 @@ const RELATIONS: u64 = Kind::Less.set()
     | Kind::In.set();
 const PRODUCTS: u64 = Kind::Star.set() | Kind::Slash.set() | Kind::Percent.set();
 const SUMS: u64 = Kind::Plus.set() | Kind::Minus.set();
-const MEMBERS: u64 = Kind::Dot.set() | Kind::LeftBracket.set();
-const FIELD: u64 = Kind::Ident.set() | Kind::EscapedIdent.set();
+pub(super) const MEMBERS: u64 = Kind::Dot.set() | Kind::LeftBracket.set();
+pub(super) const FIELD: u64 = Kind::Ident.set() | Kind::EscapedIdent.set();
 
 /// Names that the language keeps for itself; they are allowed as fields.
 const RESERVED: [&str; 18] = [
@@ -62,19 +62,19 @@ const RESERVED: [&str; 18] = [
 ];
 
 /// An expression and how deep the operators in it are nested.
-struct Node {
-    expr: Expr,
-    height: usize,
+pub(super) struct Node {
+    pub(super) expr: Expr,
+    pub(super) height: usize,
 }
 
 /// The outcome of a rule as far as it came.
-type Slot = Option<Node>;
+pub(super) type Slot = Option<Node>;
 
 /// Reads one expression.
 pub(super) struct Parser<'s> {
-    cursor: Cursor<'s>,
-    builder: Builder,
-    syntax: Syntax,
+    pub(super) cursor: Cursor<'s>,
+    pub(super) builder: Builder,
+    pub(super) syntax: Syntax,
     depth: usize,
 }
 
@@ -138,7 +138,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    fn expr(&mut self, follow: u64) -> Node {
+    pub(super) fn expr(&mut self, follow: u64) -> Node {
         self.depth += 1;
         let node = if self.depth > RECURSION {
             self.cursor.abort(format!("expression recursion limit exceeded: {RECURSION}"));
@@ -336,7 +336,7 @@ impl<'s> Parser<'s> {
     }
 
     /// A field's name, plain or in backquotes, and its offset.
-    fn field_name(&mut self, follow: u64) -> Option<(Arc<str>, u32)> {
+    pub(super) fn field_name(&mut self, follow: u64) -> Option<(Arc<str>, u32)> {
         self.cursor.enter(follow);
         let found = self.cursor.sync(FIELD).and_then(|()| {
             let token = self.cursor.peek(0);
@@ -460,132 +460,6 @@ impl<'s> Parser<'s> {
             None => Node { expr: self.builder.ident(name.start, &full), height: 0 },
         });
         Ok(())
-    }
-
-    /// A struct literal whose name takes `tokens` tokens.
-    fn message(&mut self, slot: &mut Slot, tokens: usize) -> Result<(), Fault> {
-        let name: String = (0..tokens)
-            .map(|_| {
-                let token = self.cursor.take();
-                self.cursor.text(token)
-            })
-            .collect();
-        let open = self.cursor.take();
-        let end = Kind::RightBrace.set();
-        self.cursor.sync(FIELD | Kind::Question.set() | Kind::Comma.set() | end)?;
-        let (mut fields, mut height) = (Vec::new(), 0);
-        if self.cursor.at(FIELD | Kind::Question.set()) {
-            self.cursor.enter(Kind::Comma.set() | end);
-            let outcome = self.fields(&mut fields, &mut height);
-            self.cursor.leave("fields", outcome);
-        }
-        self.trailing_comma();
-        self.cursor.expect(Kind::RightBrace, MEMBERS | END)?;
-        let id = self.builder.id(open.start);
-        let literal = StructLiteral { type_name: Arc::from(name), fields };
-        *slot = Some(Node { expr: Expr { id, kind: ExprKind::Struct(Box::new(literal)) }, height });
-        Ok(())
-    }
-
-    fn fields(&mut self, fields: &mut Vec<FieldInit>, height: &mut usize) -> Result<(), Fault> {
-        loop {
-            let optional = self.optional_mark();
-            let name = self.field_name(Kind::Colon.set());
-            let colon = self.cursor.expect(Kind::Colon, EXPR)?;
-            let id = self.builder.id(colon.start);
-            let value = self.expr(Kind::Comma.set() | END);
-            *height = (*height).max(value.height);
-            if let Some((name, _)) = name {
-                fields.push(FieldInit { id, name, value: value.expr, optional });
-            }
-            if !self.continues(FIELD | Kind::Question.set()) {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Takes the mark of an optional element, entry or field.
-    fn optional_mark(&mut self) -> bool {
-        let optional = self.cursor.at(Kind::Question.set());
-        if optional {
-            let mark = self.cursor.take();
-            if !self.syntax.optional {
-                self.cursor.errors.report(mark.start, "unsupported syntax '?'");
-            }
-        }
-        optional
-    }
-
-    /// Takes a comma if another element follows it.
-    fn continues(&mut self, element: u64) -> bool {
-        let more = self.cursor.at(Kind::Comma.set()) && self.cursor.peek(1).kind.set() & element != 0;
-        if more {
-            self.cursor.take();
-        }
-        more
-    }
-
-    fn trailing_comma(&mut self) {
-        if self.cursor.at(Kind::Comma.set()) {
-            self.cursor.take();
-        }
-    }
-
-    fn list(&mut self, slot: &mut Slot) -> Result<(), Fault> {
-        let open = self.cursor.take();
-        let id = self.builder.id(open.start);
-        let (start, end) = (EXPR | Kind::Question.set(), Kind::RightBracket.set());
-        self.cursor.sync(start | Kind::Comma.set() | end)?;
-        let (mut list, mut height) = (ListLiteral::default(), 0);
-        if self.cursor.at(start) {
-            self.cursor.enter(Kind::Comma.set() | end);
-            loop {
-                list.optional.push(self.optional_mark());
-                let element = self.expr(Kind::Comma.set() | END);
-                height = height.max(element.height);
-                list.elements.push(element.expr);
-                if !self.continues(start) {
-                    break;
-                }
-            }
-            self.cursor.leave("elements", Ok(()));
-        }
-        self.trailing_comma();
-        self.cursor.expect(Kind::RightBracket, MEMBERS | END)?;
-        *slot = Some(Node { expr: Expr { id, kind: ExprKind::List(list) }, height });
-        Ok(())
-    }
-
-    fn map(&mut self, slot: &mut Slot) -> Result<(), Fault> {
-        let open = self.cursor.take();
-        let id = self.builder.id(open.start);
-        let (start, end) = (EXPR | Kind::Question.set(), Kind::RightBrace.set());
-        self.cursor.sync(start | Kind::Comma.set() | end)?;
-        let (mut entries, mut height) = (Vec::new(), 0);
-        if self.cursor.at(start) {
-            self.cursor.enter(Kind::Comma.set() | end);
-            let outcome = self.entries(&mut entries, &mut height);
-            self.cursor.leave("entries", outcome);
-        }
-        self.trailing_comma();
-        self.cursor.expect(Kind::RightBrace, MEMBERS | END)?;
-        *slot = Some(Node { expr: Expr { id, kind: ExprKind::Map(entries) }, height });
-        Ok(())
-    }
-
-    fn entries(&mut self, entries: &mut Vec<MapEntry>, height: &mut usize) -> Result<(), Fault> {
-        loop {
-            let optional = self.optional_mark();
-            let key = self.expr(Kind::Colon.set());
-            let colon = self.cursor.expect(Kind::Colon, EXPR)?;
-            let id = self.builder.id(colon.start);
-            let value = self.expr(Kind::Comma.set() | END);
-            *height = (*height).max(key.height).max(value.height);
-            entries.push(MapEntry { id, key: key.expr, value: value.expr, optional });
-            if !self.continues(EXPR | Kind::Question.set()) {
-                return Ok(());
-            }
-        }
     }
 
     fn literal(&mut self) -> Node {

@@ -2,6 +2,7 @@
 
 pub(crate) use builder::{ACCUMULATOR, operator};
 
+mod aggregate;
 mod builder;
 mod grammar;
 mod literal;

@@ -369,8 +369,11 @@ fn fits(ty: &Type, value: &Val<'_>) -> bool {
         | (Type::Duration, Val::Duration(_))
         | (Type::Map(..), Val::Map(_) | Val::Object(_))
         | (Type::Type(_), Val::Type(_)) => true,
-        // Elements tell overloads of lists apart; all have one type, so that the first tells enough.
-        (Type::List(element), Val::List(list)) => list.get(0).map_or(true, |first| fits(element, &first)),
+        // Elements tell overloads of lists apart; all have one type, so that the first tells enough. Functions of lists of lists
+        // also take lists of other elements.
+        (Type::List(element), Val::List(list)) => {
+            matches!(**element, Type::List(_)) || list.get(0).map_or(true, |first| fits(element, &first))
+        }
         (Type::Object(name), Val::Object(object)) => object.type_name() == &**name,
         (Type::Object(name), Val::Opaque(value)) => value.type_name() == &**name,
         (Type::Opaque(name, _), Val::Opaque(value)) => value.type_name() == &**name,

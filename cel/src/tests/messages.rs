@@ -28,29 +28,52 @@ fn syntax_errors_are_those_of_the_generated_parser() {
         ("1 + +", vec![format!("1:5 {}", mismatch("+")), format!("1:6 {}", mismatch("<EOF>"))]),
         ("?", vec![format!("1:1 {}", mismatch("?")), format!("1:2 {}", mismatch("<EOF>"))]),
         ("in", vec![format!("1:1 {}", mismatch("in")), format!("1:3 {}", mismatch("<EOF>"))]),
-        ("--", vec![
-            "1:3 Syntax error: no viable alternative at input '-'".to_owned(),
-            format!("1:3 {}", mismatch("<EOF>")),
-        ]),
-        ("*@a | b", vec![
-            format!("1:1 {}", extraneous("*")),
-            "1:2 Syntax error: token recognition error at: '@'".to_owned(),
-            "1:5 Syntax error: token recognition error at: '| '".to_owned(),
-            "1:7 Syntax error: extraneous input 'b' expecting <EOF>".to_owned(),
-        ]),
-        ("1 + $", vec![
-            "1:5 Syntax error: token recognition error at: '$'".to_owned(),
-            format!("1:6 {}", mismatch("<EOF>")),
-        ]),
-        ("self.a = 1", vec![
-            "1:8 Syntax error: token recognition error at: '= '".to_owned(),
-            "1:10 Syntax error: extraneous input '1' expecting <EOF>".to_owned(),
-        ]),
+        (
+            "--",
+            vec![
+                "1:3 Syntax error: no viable alternative at input '-'".to_owned(),
+                format!("1:3 {}", mismatch("<EOF>")),
+            ],
+        ),
+        (
+            "*@a | b",
+            vec![
+                format!("1:1 {}", extraneous("*")),
+                "1:2 Syntax error: token recognition error at: '@'".to_owned(),
+                "1:5 Syntax error: token recognition error at: '| '".to_owned(),
+                "1:7 Syntax error: extraneous input 'b' expecting <EOF>".to_owned(),
+            ],
+        ),
+        (
+            "1 + $",
+            vec![
+                "1:5 Syntax error: token recognition error at: '$'".to_owned(),
+                format!("1:6 {}", mismatch("<EOF>")),
+            ],
+        ),
+        (
+            "self.a = 1",
+            vec![
+                "1:8 Syntax error: token recognition error at: '= '".to_owned(),
+                "1:10 Syntax error: extraneous input '1' expecting <EOF>".to_owned(),
+            ],
+        ),
         ("1 1", vec!["1:3 Syntax error: extraneous input '1' expecting <EOF>".to_owned()]),
         ("1 + 2\n3 +", vec!["2:1 Syntax error: mismatched input '3' expecting <EOF>".to_owned()]),
         ("a..b", vec!["1:3 Syntax error: no viable alternative at input '..'".to_owned()]),
         ("{\"a\": 1}.\"a\"", vec!["1:10 Syntax error: no viable alternative at input '.\"a\"'".to_owned()]),
         ("self.true == 1", vec!["1:6 Syntax error: mismatched input 'true' expecting IDENTIFIER".to_owned()]),
+    ];
+    for (text, wanted) in cases {
+        check(text, wanted);
+    }
+}
+
+#[test]
+fn sets_of_expected_tokens_depend_on_the_place() {
+    let extraneous = |token: &str| format!("Syntax error: extraneous input '{token}' expecting {FIRST}");
+    let mismatch = |token: &str| format!("Syntax error: mismatched input '{token}' expecting {FIRST}");
+    let cases: Vec<(&str, Vec<String>)> = vec![
         ("foo(", vec![
             "1:5 Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', ')', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}".to_owned(),
         ]),
@@ -78,7 +101,6 @@ fn syntax_errors_are_those_of_the_generated_parser() {
         ("`b-c`()", vec![
             format!("1:1 {}", extraneous("`b-c`")),
             format!("1:7 {}", mismatch(")")),
-            "1:8 Syntax error: mismatched input '<EOF>' expecting".to_owned(),
         ]),
         ("1.99e90000009", vec!["1:1 invalid double literal".to_owned()]),
         ("9223372036854775808", vec!["1:1 invalid int literal".to_owned()]),
@@ -91,16 +113,16 @@ fn syntax_errors_are_those_of_the_generated_parser() {
         ]),
     ];
     for (text, wanted) in cases {
-        let found = brief(text);
-        if text == "`b-c`()" {
-            assert_eq!(found[..2], wanted[..2], "{text}");
-            continue;
-        }
-        let (mut found, mut wanted) = (found, wanted);
-        found.sort();
-        wanted.sort();
-        assert_eq!(found, wanted, "{text}");
+        check(text, wanted);
     }
+}
+
+/// Compares errors, whose order at one place is open.
+fn check(text: &str, mut wanted: Vec<String>) {
+    let mut found = brief(text);
+    found.sort();
+    wanted.sort();
+    assert_eq!(found, wanted, "{text}");
 }
 
 #[test]

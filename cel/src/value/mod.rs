@@ -300,7 +300,7 @@ impl<'a> Val<'a> {
             Self::String(text) => text.is_empty(),
             Self::Bytes(bytes) => bytes.is_empty(),
             Self::List(list) => list.is_empty(),
-            Self::Map(map) => map.len() == 0,
+            Self::Map(map) => map.is_empty(),
             Self::Object(object) => object.names().is_empty(),
             Self::Optional(value) => value.is_none(),
             Self::Timestamp(_) | Self::Type(_) | Self::Opaque(_) => false,
