@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Crate, level, and which of ours it may use. The tests may use all.
-const TABLE: [(&str, u8, &[&str]); 13] = [
+const TABLE: [(&str, u8, &[&str]); 14] = [
     ("nondet", 0, &[]),
+    ("cel", 0, &[]),
     ("api", 0, &[]),
     ("proto", 0, &[]),
     ("store", 1, &["nondet"]),

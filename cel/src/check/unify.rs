@@ -1,0 +1,181 @@
+//! Assignability and unification: which types fit, and what type variables stand for.
+
+use crate::types::{OPTIONAL, Type};
+use std::sync::Arc;
+
+/// What type variables stand for so far.
+#[derive(Debug, Default)]
+pub(super) struct Bindings {
+    bound: Vec<Option<Type>>,
+    /// What was bound before, to be undone if an attempt fails.
+    trail: Vec<(u32, Option<Type>)>,
+}
+
+impl Bindings {
+    /// A new type variable.
+    pub(super) fn fresh(&mut self) -> Type {
+        self.bound.push(None);
+        Type::Var((self.bound.len() - 1) as u32)
+    }
+
+    fn find(&self, number: u32) -> Option<&Type> {
+        self.bound.get(number as usize)?.as_ref()
+    }
+
+    fn bind(&mut self, number: u32, ty: Type) {
+        let previous = self.bound[number as usize].replace(ty);
+        self.trail.push((number, previous));
+    }
+
+    /// Whether each of `from` fits into the one of `to` at the same place; variables are bound only if all fit.
+    pub(super) fn assign_all<'t>(&mut self, pairs: impl IntoIterator<Item = (&'t Type, &'t Type)>) -> bool {
+        self.trail.clear();
+        for (from, to) in pairs {
+            if !self.assignable(from, to) {
+                while let Some((number, previous)) = self.trail.pop() {
+                    self.bound[number as usize] = previous;
+                }
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether a type fits into another.
+    pub(super) fn assign(&mut self, from: &Type, to: &Type) -> bool {
+        self.assign_all([(from, to)])
+    }
+
+    fn assignable(&mut self, a: &Type, b: &Type) -> bool {
+        if let Type::Var(number) = b {
+            let (fits, had_binding) = self.substitutes(a, *number);
+            if fits || had_binding {
+                return fits;
+            }
+        }
+        if let Type::Var(number) = a {
+            return self.substitutes(b, *number).0;
+        }
+        if a.is_dyn_or_error() || b.is_dyn_or_error() {
+            return true;
+        }
+        match (a, b) {
+            (Type::Null, other) | (other, Type::Null) => is_nullable(other),
+            (Type::Type(_), other) => matches!(other, Type::Type(_)),
+            (Type::List(a), Type::List(b)) => self.assignable(a, b),
+            (Type::Map(ak, av), Type::Map(bk, bv)) => self.assignable(ak, bk) && self.assignable(av, bv),
+            (Type::Opaque(a, ap), Type::Opaque(b, bp)) => {
+                a == b && ap.len() == bp.len() && ap.iter().zip(&**bp).all(|(a, b)| self.assignable(a, b))
+            }
+            _ => a == b,
+        }
+    }
+
+    /// Whether `ty` can be what the variable stands for, and whether the variable stood for something before.
+    fn substitutes(&mut self, ty: &Type, variable: u32) -> (bool, bool) {
+        if *ty == Type::Var(variable) {
+            return (true, true);
+        }
+        if let Some(bound) = self.find(variable).cloned() {
+            if *ty == bound {
+                return (true, true);
+            }
+            if !self.assignable(ty, &bound) {
+                return (false, true);
+            }
+            let general = most_general(ty, &bound);
+            if self.is_free_of(variable, &general) {
+                self.bind(variable, general);
+            }
+            return (true, true);
+        }
+        if self.is_free_of(variable, ty) {
+            self.bind(variable, ty.clone());
+            return (true, false);
+        }
+        (false, false)
+    }
+
+    /// Whether the variable does not occur in the type.
+    fn is_free_of(&self, variable: u32, ty: &Type) -> bool {
+        match ty {
+            Type::Var(number) => {
+                *number != variable && self.find(*number).is_none_or(|bound| self.is_free_of(variable, bound))
+            }
+            Type::List(element) => self.is_free_of(variable, element),
+            Type::Map(key, value) => self.is_free_of(variable, key) && self.is_free_of(variable, value),
+            Type::Opaque(_, parameters) => parameters.iter().all(|part| self.is_free_of(variable, part)),
+            Type::Type(Some(inner)) => self.is_free_of(variable, inner),
+            _ => true,
+        }
+    }
+
+    /// The type with variables replaced by what they stand for; free ones become `dyn` if asked.
+    pub(super) fn resolve(&self, ty: &Type, free_to_dyn: bool) -> Type {
+        let part = |part: &Arc<Type>| Arc::new(self.resolve(part, free_to_dyn));
+        match ty {
+            Type::Var(number) => match self.find(*number) {
+                Some(bound) => self.resolve(bound, free_to_dyn),
+                None if free_to_dyn => Type::Dyn,
+                None => ty.clone(),
+            },
+            Type::List(element) => Type::List(part(element)),
+            Type::Map(key, value) => Type::Map(part(key), part(value)),
+            Type::Opaque(name, parameters) if !parameters.is_empty() => {
+                let parameters = parameters.iter().map(|one| self.resolve(one, free_to_dyn)).collect();
+                Type::Opaque(name.clone(), parameters)
+            }
+            Type::Type(Some(inner)) => Type::Type(Some(part(inner))),
+            _ => ty.clone(),
+        }
+    }
+}
+
+/// A signature's type with its parameters replaced by variables.
+pub(super) fn instantiate(ty: &Type, fresh: &mut dyn FnMut(&Arc<str>) -> Type) -> Type {
+    match ty {
+        Type::Param(name) => fresh(name),
+        Type::List(element) => Type::list(instantiate(element, fresh)),
+        Type::Map(key, value) => {
+            let key = instantiate(key, fresh);
+            Type::map(key, instantiate(value, fresh))
+        }
+        Type::Opaque(name, parameters) if !parameters.is_empty() => {
+            Type::Opaque(name.clone(), parameters.iter().map(|one| instantiate(one, fresh)).collect())
+        }
+        Type::Type(Some(inner)) => Type::type_of(instantiate(inner, fresh)),
+        _ => ty.clone(),
+    }
+}
+
+fn is_nullable(ty: &Type) -> bool {
+    matches!(ty, Type::Null | Type::Opaque(..) | Type::Object(_) | Type::Duration | Type::Timestamp)
+}
+
+/// The more general of two types that unify.
+pub(super) fn most_general(a: &Type, b: &Type) -> Type {
+    if is_equal_or_less_specific(a, b) { a.clone() } else { b.clone() }
+}
+
+fn is_equal_or_less_specific(a: &Type, b: &Type) -> bool {
+    match (a, b) {
+        (Type::Dyn | Type::Var(_), _) => true,
+        (_, Type::Dyn | Type::Var(_)) => false,
+        (Type::List(a), Type::List(b)) => is_equal_or_less_specific(a, b),
+        (Type::Map(ak, av), Type::Map(bk, bv)) => {
+            is_equal_or_less_specific(ak, bk) && is_equal_or_less_specific(av, bv)
+        }
+        (Type::Opaque(a, ap), Type::Opaque(b, bp)) => {
+            a == b
+                && ap.len() == bp.len()
+                && ap.iter().zip(&**bp).all(|(a, b)| is_equal_or_less_specific(a, b))
+        }
+        (Type::Type(_), Type::Type(_)) => true,
+        _ => a == b,
+    }
+}
+
+/// The type of an optional of a type; an optional stays as it is if asked.
+pub(super) fn optional_of(ty: Type) -> Type {
+    Type::Opaque(Arc::from(OPTIONAL), Arc::from([ty]))
+}

@@ -1,0 +1,38 @@
+//! The Common Expression Language: parser, type checker, cost estimator and counting evaluator.
+//!
+//! Expressions are compiled in an [`Env`], which declares variables, types and functions. Errors of syntax and types point at the
+//! place in the text. A checked expression tells its type, the variables it mentions and how much it may cost; its [`Program`]
+//! evaluates it on values that borrow from JSON documents, and stops when a limit of cost is spent.
+//!
+//! The crate has no I/O, no clock and no global state.
+
+#![doc = include_str!("../README.md")]
+
+mod ast;
+mod check;
+mod cost;
+mod env;
+mod error;
+mod library;
+pub mod limits;
+mod parse;
+mod program;
+mod source;
+mod types;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+pub use cost::{
+    ActualCall, ArgEstimate, CallEstimate, CostEstimate, Counter, EstimateCall, Estimator, SizeEstimate,
+    SizeProvider, UnknownSizes,
+};
+pub use env::{Env, EnvBuilder, Implementation, Library, Overload};
+pub use error::EvalError;
+pub use program::{Activation, Checked, Program};
+pub use source::{ErrorEntry, Errors};
+pub use types::{NoTypes, Type, TypeProvider};
+pub use value::{
+    FieldShape, Key, List, ListKind, Map, MapValue, Object, ObjectShape, Opaque, Shape, Text, Val,
+};

@@ -1,0 +1,264 @@
+//! Conversions between types.
+
+use super::Outcome;
+use crate::cost::{CallEstimate, SizeEstimate, TRAVERSAL, rows};
+use crate::env::{Declarations, Overload};
+use crate::error::EvalError;
+use crate::types::Type;
+use crate::value::{Text, Val, time};
+use std::sync::Arc;
+
+use Type::{Bool, Bytes, Double, Duration, Int, String as Str, Timestamp, Uint};
+
+/// A function, its result, what it does, and the types that it converts from with the identities of the overloads.
+type Row = (&'static str, Type, Conversion, &'static [(&'static str, Type)]);
+
+const CONVERSIONS: [Row; 8] = [
+    ("bool", Bool, to_bool, &[("bool_to_bool", Bool), ("string_to_bool", Str)]),
+    ("bytes", Bytes, to_bytes, &[("bytes_to_bytes", Bytes), ("string_to_bytes", Str)]),
+    (
+        "double",
+        Double,
+        to_double,
+        &[
+            ("double_to_double", Double),
+            ("int64_to_double", Int),
+            ("string_to_double", Str),
+            ("uint64_to_double", Uint),
+        ],
+    ),
+    ("duration", Duration, to_duration, &[("duration_to_duration", Duration), ("string_to_duration", Str)]),
+    (
+        "int",
+        Int,
+        to_int,
+        &[
+            ("int64_to_int64", Int),
+            ("double_to_int64", Double),
+            ("duration_to_int64", Duration),
+            ("string_to_int64", Str),
+            ("timestamp_to_int64", Timestamp),
+            ("uint64_to_int64", Uint),
+        ],
+    ),
+    (
+        "string",
+        Str,
+        to_string,
+        &[
+            ("string_to_string", Str),
+            ("bool_to_string", Bool),
+            ("bytes_to_string", Bytes),
+            ("double_to_string", Double),
+            ("duration_to_string", Duration),
+            ("int64_to_string", Int),
+            ("timestamp_to_string", Timestamp),
+            ("uint64_to_string", Uint),
+        ],
+    ),
+    (
+        "timestamp",
+        Timestamp,
+        to_timestamp,
+        &[("timestamp_to_timestamp", Timestamp), ("int64_to_timestamp", Int), ("string_to_timestamp", Str)],
+    ),
+    (
+        "uint",
+        Uint,
+        to_uint,
+        &[
+            ("uint64_to_uint64", Uint),
+            ("double_to_uint64", Double),
+            ("int64_to_uint64", Int),
+            ("string_to_uint64", Str),
+        ],
+    ),
+];
+
+/// Declares the functions.
+pub(super) fn add(d: &mut Declarations) {
+    let a = Type::param("A");
+    d.add("type", Overload::function("type", [a.clone()], Type::type_of(a.clone()), type_of));
+    d.add("dyn", Overload::function("to_dyn", [a], Type::Dyn, to_dyn));
+    for (name, to, conversion, rows) in CONVERSIONS {
+        for (id, from) in rows {
+            let overload = Overload::function(id, [from.clone()], to.clone(), conversion);
+            d.add(name, with_cost(overload));
+        }
+    }
+}
+
+/// The overload with the cost of a traversal, if it converts between texts and bytes.
+fn with_cost(overload: Overload) -> Overload {
+    // A character takes up to four bytes.
+    match &*overload.id {
+        "string_to_bytes" => overload
+            .estimated(|call| {
+                let size = call.arg_size(0);
+                let result = SizeEstimate { min: size.min, max: size.max.saturating_mul(4) };
+                Some(CallEstimate::sized(size.cost(TRAVERSAL), result))
+            })
+            .counted(rows::traversed),
+        "bytes_to_string" => overload
+            .estimated(|call| {
+                let size = call.arg_size(0);
+                let result = SizeEstimate { min: size.min / 4, max: size.max };
+                Some(CallEstimate::sized(size.cost(TRAVERSAL), result))
+            })
+            .counted(rows::traversed),
+        _ => overload,
+    }
+}
+
+type Conversion = for<'a> fn(&[Val<'a>]) -> Outcome<'a>;
+
+fn type_of<'a>(args: &[Val<'a>]) -> Outcome<'a> {
+    let value = args.first().ok_or(EvalError::NoSuchOverload)?;
+    Ok(Val::Type(Text::Shared(Arc::from(value.type_name()))))
+}
+
+fn to_dyn<'a>(args: &[Val<'a>]) -> Outcome<'a> {
+    args.first().cloned().ok_or(EvalError::NoSuchOverload)
+}
+
+/// The error of a text that is no value of a type.
+fn unreadable(to: &str, text: &str) -> EvalError {
+    EvalError::other(format!("type conversion error from 'string' to '{to}': {text:?}"))
+}
+
+fn to_bool<'a>(args: &[Val<'a>]) -> Outcome<'a> {
+    match args {
+        [Val::Bool(value)] => Ok(Val::Bool(*value)),
+        [Val::String(text)] => match &**text {
+            "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(Val::Bool(true)),
+            "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(Val::Bool(false)),
+            other => Err(unreadable("bool", other)),
+        },
+        _ => Err(EvalError::NoSuchOverload),
+    }
+}
+
+fn to_bytes<'a>(args: &[Val<'a>]) -> Outcome<'a> {
+    match args {
+        [bytes @ Val::Bytes(_)] => Ok(bytes.clone()),
+        [Val::String(text)] => Ok(Val::Bytes(Arc::from(text.as_bytes()))),
+        _ => Err(EvalError::NoSuchOverload),
+    }
+}
+
+fn to_double<'a>(args: &[Val<'a>]) -> Outcome<'a> {
+    match args {
+        [Val::Double(value)] => Ok(Val::Double(*value)),
+        [Val::Int(value)] => Ok(Val::Double(*value as f64)),
+        [Val::Uint(value)] => Ok(Val::Double(*value as f64)),
+        [Val::String(text)] => text.parse().map(Val::Double).map_err(|_| unreadable("double", text)),
+        _ => Err(EvalError::NoSuchOverload),
+    }
+}
+
+fn to_duration<'a>(args: &[Val<'a>]) -> Outcome<'a> {
+    match args {
+        [Val::Duration(value)] => Ok(Val::Duration(*value)),
+        [Val::String(text)] => time::parse_duration(text)
+            .map(Val::Duration)
+            .ok_or_else(|| EvalError::other(format!("time: invalid duration {:?}", &**text))),
+        _ => Err(EvalError::NoSuchOverload),
+    }
+}
+
+fn to_timestamp<'a>(args: &[Val<'a>]) -> Outcome<'a> {
+    match args {
+        [Val::Timestamp(at)] => Ok(Val::Timestamp(*at)),
+        [Val::Int(seconds)] => time::timestamp(i128::from(*seconds) * 1_000_000_000)
+            .map(Val::Timestamp)
+            .ok_or(EvalError::TimestampOverflow),
+        [Val::String(text)] => time::parse_timestamp(text)
+            .map(Val::Timestamp)
+            .ok_or_else(|| EvalError::other(format!("parsing time {:?}: not in RFC 3339", &**text))),
+        _ => Err(EvalError::NoSuchOverload),
+    }
+}
+
+/// The whole part of a number that lies strictly within bounds.
+fn truncated(value: f64, low: f64, high: f64) -> Option<f64> {
+    (value > low && value < high).then(|| value.trunc())
+}
+
+fn to_int<'a>(args: &[Val<'a>]) -> Outcome<'a> {
+    match args {
+        [Val::Int(value)] => Ok(Val::Int(*value)),
+        [Val::Uint(value)] => i64::try_from(*value).map(Val::Int).map_err(|_| EvalError::IntegerOverflow),
+        [Val::Double(value)] => truncated(*value, i64::MIN as f64, i64::MAX as f64)
+            .map(|whole| Val::Int(whole as i64))
+            .ok_or(EvalError::IntegerOverflow),
+        [Val::Duration(nanos)] => Ok(Val::Int(*nanos)),
+        [Val::Timestamp(at)] => Ok(Val::Int(at.as_second())),
+        [Val::String(text)] => text.parse().map(Val::Int).map_err(|_| unreadable("int", text)),
+        _ => Err(EvalError::NoSuchOverload),
+    }
+}
+
+fn to_uint<'a>(args: &[Val<'a>]) -> Outcome<'a> {
+    match args {
+        [Val::Uint(value)] => Ok(Val::Uint(*value)),
+        [Val::Int(value)] => u64::try_from(*value).map(Val::Uint).map_err(|_| EvalError::UnsignedOverflow),
+        [Val::Double(value)] => truncated(*value, -1.0, u64::MAX as f64)
+            .filter(|whole| *whole >= 0.0 && *value >= 0.0)
+            .map(|whole| Val::Uint(whole as u64))
+            .ok_or(EvalError::UnsignedOverflow),
+        [Val::String(text)] => text.parse().map(Val::Uint).map_err(|_| unreadable("uint", text)),
+        _ => Err(EvalError::NoSuchOverload),
+    }
+}
+
+fn to_string<'a>(args: &[Val<'a>]) -> Outcome<'a> {
+    match args {
+        [text @ Val::String(_)] => Ok(text.clone()),
+        [Val::Bytes(bytes)] => std::str::from_utf8(bytes)
+            .map(Val::string)
+            .map_err(|_| EvalError::other("invalid UTF-8 in bytes, cannot convert to string")),
+        [
+            scalar @ (Val::Bool(_)
+            | Val::Int(_)
+            | Val::Uint(_)
+            | Val::Double(_)
+            | Val::Timestamp(_)
+            | Val::Duration(_)),
+        ] => Ok(Val::string(text_of(scalar))),
+        _ => Err(EvalError::NoSuchOverload),
+    }
+}
+
+/// A scalar as `string()` writes it; the name of the type for all else.
+pub(crate) fn text_of(value: &Val<'_>) -> String {
+    match value {
+        Val::Null => "null".to_owned(),
+        Val::Bool(value) => value.to_string(),
+        Val::Int(value) => value.to_string(),
+        Val::Uint(value) => value.to_string(),
+        Val::Double(value) => double(*value),
+        Val::String(text) | Val::Type(text) => text.to_string(),
+        Val::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Val::Timestamp(at) => time::format_timestamp(*at),
+        Val::Duration(nanos) => time::format_duration(*nanos),
+        other => other.type_name().to_owned(),
+    }
+}
+
+/// A floating-point number in the shortest form that reads back as the same number.
+fn double(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
+    }
+    let magnitude = value.abs();
+    if magnitude != 0.0 && !(1e-4..1e21).contains(&magnitude) {
+        let text = format!("{value:e}");
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
+        return format!("{digits}e{sign}{exponent:0>2}");
+    }
+    value.to_string()
+}

@@ -1,0 +1,383 @@
+//! The evaluator: walks the nodes of a program and counts what each step costs.
+
+use super::node::{CallNode, Fold, Node};
+use crate::cost::{self, ActualCall};
+use crate::env::Overload;
+use crate::error::EvalError;
+use crate::limits::INTERRUPT_INTERVAL;
+use crate::types::{OPTIONAL, Type};
+use crate::value::{Key, List, Map, Object, Val, equal};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A question for a variable.
+type Lookup<'a, 'e> = &'e dyn Fn(&str) -> Option<Result<Val<'a>, EvalError>>;
+
+/// Evaluates a program.
+pub(super) fn run<'a>(
+    root: &'a Node,
+    slots: usize,
+    lookup: Lookup<'a, '_>,
+    limit: u64,
+    interrupted: &dyn Fn() -> bool,
+) -> (Result<Val<'a>, EvalError>, u64) {
+    let slots = (0..slots).map(|_| Slot::Empty).collect();
+    let mut evaluation = Evaluation { lookup, slots, spent: 0, limit, interrupted, iterations: 0 };
+    let value = evaluation.eval(root);
+    (value, evaluation.spent)
+}
+
+/// The value of a node without variables.
+pub(super) fn constant(node: &Node) -> Result<Val<'static>, EvalError> {
+    let Node::Call(call) = node else { return Err(EvalError::NoSuchOverload) };
+    let args: Vec<Val<'static>> = call
+        .args
+        .iter()
+        .filter_map(|arg| if let Node::Const(value) = arg { Some(value.clone()) } else { None })
+        .collect();
+    let overload = choose(call, &args).ok_or(EvalError::NoSuchOverload)?;
+    (overload.implementation)(&args)
+}
+
+/// A variable of a loop.
+#[derive(Debug, Clone)]
+enum Slot<'a> {
+    Empty,
+    /// An accumulator that nothing has read yet.
+    Lazy(&'a Node),
+    Value(Result<Val<'a>, EvalError>),
+}
+
+/// One evaluation.
+pub(super) struct Evaluation<'a, 'e> {
+    pub(super) lookup: Lookup<'a, 'e>,
+    slots: Vec<Slot<'a>>,
+    spent: u64,
+    limit: u64,
+    interrupted: &'e dyn Fn() -> bool,
+    iterations: u32,
+}
+
+impl<'a> Evaluation<'a, '_> {
+    pub(super) fn spend(&mut self, cost: u64) -> Result<(), EvalError> {
+        self.spent = self.spent.saturating_add(cost);
+        if self.spent > self.limit { Err(EvalError::CostLimitExceeded) } else { Ok(()) }
+    }
+
+    pub(super) fn variable(&mut self, name: &str) -> Result<Val<'a>, EvalError> {
+        (self.lookup)(name).unwrap_or_else(|| Err(EvalError::NoSuchVariable(Box::from(name))))
+    }
+
+    pub(super) fn slot(&mut self, slot: usize) -> Result<Val<'a>, EvalError> {
+        match &self.slots[slot] {
+            Slot::Value(value) => value.clone(),
+            Slot::Lazy(node) => {
+                let value = self.eval(node);
+                self.slots[slot] = Slot::Value(value.clone());
+                value
+            }
+            Slot::Empty => Err(EvalError::NoSuchOverload),
+        }
+    }
+
+    pub(super) fn eval(&mut self, node: &'a Node) -> Result<Val<'a>, EvalError> {
+        match node {
+            Node::Const(value) => Ok(value.clone()),
+            Node::Attribute(attribute) => self.attribute(attribute),
+            Node::Call(call) => self.call(call),
+            Node::And(terms) => self.logic(terms, false),
+            Node::Or(terms) => self.logic(terms, true),
+            Node::Equals(sides, negated) => {
+                let (left, right) = (self.eval(&sides[0])?, self.eval(&sides[1])?);
+                self.spend(cost::scaled(left.size().min(right.size()), cost::TRAVERSAL))?;
+                Ok(Val::Bool(equal(&left, &right)? != *negated))
+            }
+            Node::NotStrictlyFalse(inner) => {
+                let value = self.absorbed(inner)?;
+                self.spend(1)?;
+                Ok(Val::Bool(!matches!(value, Ok(Val::Bool(false)))))
+            }
+            Node::OptionalOr(sides, unwrap) => match self.eval(&sides[0])? {
+                Val::Optional(Some(value)) if *unwrap => Ok(Val::clone(&value)),
+                found @ Val::Optional(Some(_)) => Ok(found),
+                Val::Optional(None) => self.eval(&sides[1]),
+                _ => Err(EvalError::NoSuchOverload),
+            },
+            Node::List(elements) => self.list(elements),
+            Node::Map(entries) => self.map(entries),
+            Node::Object(name, fields) => self.object(name, fields),
+            Node::InSet(item, set) => {
+                let item = self.eval(item)?;
+                Ok(Val::Bool(Key::of(&item).is_some_and(|key| set.contains(&key))))
+            }
+            Node::Fold(fold) => self.fold(fold),
+            Node::Append(slot, item, cost) => self.append(*slot, item, *cost),
+            Node::Insert(slot, parts) => self.insert(*slot, parts),
+        }
+    }
+
+    /// The outcome of a node whose errors are absorbed; those that end the evaluation are not.
+    fn absorbed(&mut self, node: &'a Node) -> Result<Result<Val<'a>, EvalError>, EvalError> {
+        match self.eval(node) {
+            Err(error) if error.ends_evaluation() => Err(error),
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// `||` if `decisive` is true, `&&` otherwise: one decisive term decides, whatever errors the other has.
+    fn logic(&mut self, terms: &'a [Node; 2], decisive: bool) -> Result<Val<'a>, EvalError> {
+        let mut failure = None;
+        for term in terms {
+            match self.absorbed(term)? {
+                Ok(Val::Bool(value)) if value == decisive => return Ok(Val::Bool(decisive)),
+                Ok(Val::Bool(_)) => {}
+                Ok(_) => failure = failure.or(Some(EvalError::NoSuchOverload)),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(Val::Bool(!decisive)), Err)
+    }
+
+    fn call(&mut self, call: &'a CallNode) -> Result<Val<'a>, EvalError> {
+        match &call.args[..] {
+            [] => self.apply(call, &[]),
+            [one] => {
+                let args = [self.eval(one)?];
+                self.apply(call, &args)
+            }
+            [one, two] => {
+                let args = [self.eval(one)?, self.eval(two)?];
+                self.apply(call, &args)
+            }
+            more => {
+                let args = more.iter().map(|arg| self.eval(arg)).collect::<Result<Vec<_>, _>>()?;
+                self.apply(call, &args)
+            }
+        }
+    }
+
+    fn apply(&mut self, call: &CallNode, args: &[Val<'a>]) -> Result<Val<'a>, EvalError> {
+        let overload = choose(call, args).ok_or(EvalError::NoSuchOverload)?;
+        let result = (overload.implementation)(args)?;
+        let is_known = call.overloads.len() == 1;
+        let seen = ActualCall { overload: is_known.then_some(&*overload.id), args, result: &result };
+        let by_function = call.function.0.counter.as_ref().and_then(|count| count(&seen));
+        let by_overload = || match &overload.counter {
+            Some(count) if is_known => count(&seen),
+            _ => None,
+        };
+        self.spend(by_function.or_else(by_overload).unwrap_or(1))?;
+        Ok(result)
+    }
+
+    /// The value to put in for an entry marked optional, if there is one.
+    fn entry(&mut self, node: &'a Node, optional: bool) -> Result<Option<Val<'a>>, EvalError> {
+        match self.eval(node)? {
+            value if !optional => Ok(Some(value)),
+            Val::Optional(value) => Ok(value.map(|value| Val::clone(&value))),
+            _ => Err(EvalError::other("cannot initialize optional entry from non-optional value")),
+        }
+    }
+
+    fn list(&mut self, elements: &'a [(Node, bool)]) -> Result<Val<'a>, EvalError> {
+        let mut items = Vec::with_capacity(elements.len());
+        for (element, optional) in elements {
+            items.extend(self.entry(element, *optional)?);
+        }
+        self.spend(cost::LIST)?;
+        Ok(Val::list(items))
+    }
+
+    fn map(&mut self, entries: &'a [(Node, Node, bool)]) -> Result<Val<'a>, EvalError> {
+        let mut values = Vec::with_capacity(entries.len());
+        for (key, value, optional) in entries {
+            let key = self.eval(key)?;
+            if let Some(value) = self.entry(value, *optional)? {
+                values.push((key, value));
+            }
+        }
+        self.spend(cost::MAP)?;
+        Ok(Val::Map(Map::new(values)?))
+    }
+
+    fn object(
+        &mut self,
+        name: &Arc<str>,
+        fields: &'a [(Arc<str>, Node, bool)],
+    ) -> Result<Val<'a>, EvalError> {
+        let mut values = BTreeMap::new();
+        for (field, value, optional) in fields {
+            if let Some(value) = self.entry(value, *optional)? {
+                values.insert(field.clone(), value);
+            }
+        }
+        self.spend(cost::OBJECT)?;
+        Ok(Val::Object(Object::Owned(name.clone(), Arc::new(values))))
+    }
+
+    fn fold(&mut self, fold: &'a Fold) -> Result<Val<'a>, EvalError> {
+        let range = self.eval(&fold.range)?;
+        self.slots[fold.accu] = Slot::Lazy(&fold.init);
+        match range {
+            Val::List(list) => {
+                for index in 0..list.len() {
+                    let (first, second) = match fold.var2 {
+                        Some(_) => (Val::Int(index as i64), Some(list.get(index))),
+                        None => (Val::Null, None),
+                    };
+                    let first = if second.is_some() { Ok(first) } else { list.get(index) };
+                    if !self.iterate(fold, first, second)? {
+                        break;
+                    }
+                }
+            }
+            Val::Map(map) => {
+                for key in map.keys() {
+                    let value = fold.var2.map(|_| map.get(&key).map(|value| value.unwrap_or(Val::Null)));
+                    if !self.iterate(fold, Ok(key), value)? {
+                        break;
+                    }
+                }
+            }
+            Val::Object(object) => {
+                for name in object.names() {
+                    let value = fold.var2.map(|_| object.get(name).map(|value| value.unwrap_or(Val::Null)));
+                    if !self.iterate(fold, Ok(Val::string(name)), value)? {
+                        break;
+                    }
+                }
+            }
+            _ => return Err(EvalError::NoSuchOverload),
+        }
+        self.eval(&fold.result)
+    }
+
+    /// One turn of a loop; false if the loop ends before it.
+    fn iterate(
+        &mut self,
+        fold: &'a Fold,
+        first: Result<Val<'a>, EvalError>,
+        second: Option<Result<Val<'a>, EvalError>>,
+    ) -> Result<bool, EvalError> {
+        self.slots[fold.var] = Slot::Value(first);
+        if let (Some(slot), Some(value)) = (fold.var2, second) {
+            self.slots[slot] = Slot::Value(value);
+        }
+        if let Ok(Val::Bool(false)) = self.absorbed(&fold.condition)? {
+            return Ok(false);
+        }
+        let next = self.absorbed(&fold.step)?;
+        self.slots[fold.accu] = Slot::Value(next);
+        self.iterations += 1;
+        if self.iterations.is_multiple_of(INTERRUPT_INTERVAL) && (self.interrupted)() {
+            return Err(EvalError::Interrupted);
+        }
+        Ok(true)
+    }
+
+    /// Takes the value of an accumulator, which is about to be replaced.
+    fn take(&mut self, slot: usize) -> Result<Val<'a>, EvalError> {
+        if let Slot::Lazy(node) = &self.slots[slot] {
+            return self.eval(node);
+        }
+        match std::mem::replace(&mut self.slots[slot], Slot::Empty) {
+            Slot::Value(value) => value,
+            _ => Err(EvalError::NoSuchOverload),
+        }
+    }
+
+    fn append(&mut self, slot: usize, item: &'a Node, cost: u64) -> Result<Val<'a>, EvalError> {
+        if let Slot::Value(Err(error)) = &self.slots[slot] {
+            return Err(error.clone());
+        }
+        let item = self.eval(item)?;
+        // Reading the accumulator, making the list of one element, and adding it.
+        self.spend(cost + 2)?;
+        match self.take(slot)? {
+            Val::List(List::Owned(mut items)) => {
+                Arc::make_mut(&mut items).push(item);
+                Ok(Val::List(List::Owned(items)))
+            }
+            _ => Err(EvalError::NoSuchOverload),
+        }
+    }
+
+    fn insert(&mut self, slot: usize, parts: &'a [Node]) -> Result<Val<'a>, EvalError> {
+        if let Slot::Value(Err(error)) = &self.slots[slot] {
+            return Err(error.clone());
+        }
+        let parts = parts.iter().map(|part| self.eval(part)).collect::<Result<Vec<_>, _>>()?;
+        // Reading the accumulator, and the call.
+        self.spend(2)?;
+        let Val::Map(Map::Owned(mut entries)) = self.take(slot)? else {
+            return Err(EvalError::NoSuchOverload);
+        };
+        let target = Arc::make_mut(&mut entries);
+        match &parts[..] {
+            [key, value] => insert_new(target, key.clone(), value.clone())?,
+            [Val::Map(map)] => {
+                for key in map.keys() {
+                    let value = map.get(&key)?.unwrap_or(Val::Null);
+                    insert_new(target, key, value)?;
+                }
+            }
+            _ => return Err(EvalError::NoSuchOverload),
+        }
+        Ok(Val::Map(Map::Owned(entries)))
+    }
+}
+
+/// Adds an entry whose key must be new.
+pub(crate) fn insert_new<'a>(
+    entries: &mut BTreeMap<Key<'a>, (Val<'a>, Val<'a>)>,
+    key: Val<'a>,
+    value: Val<'a>,
+) -> Result<(), EvalError> {
+    let at = Key::of(&key).ok_or(EvalError::NoSuchOverload)?;
+    if entries.contains_key(&at) {
+        let text = crate::library::text_of(&key);
+        return Err(EvalError::other(format!("insert failed: key {text} already exists")));
+    }
+    entries.insert(at, (key, value));
+    Ok(())
+}
+
+/// The first overload whose signature the arguments fit.
+fn choose<'c>(call: &'c CallNode, args: &[Val<'_>]) -> Option<&'c Overload> {
+    let all = &call.function.0.overloads;
+    let mut candidates = call.overloads.iter().filter_map(|index| all.get(*index));
+    if call.is_unguarded {
+        return candidates.next();
+    }
+    candidates.find(|overload| {
+        overload.args.len() == args.len() && overload.args.iter().zip(args).all(|(ty, arg)| fits(ty, arg))
+    })
+}
+
+/// Whether a value is of a type, as far as one look at the value tells.
+fn fits(ty: &Type, value: &Val<'_>) -> bool {
+    match (ty, value) {
+        (Type::Dyn | Type::Param(_) | Type::Error | Type::Var(_), _) => true,
+        (Type::Null, Val::Null)
+        | (Type::Bool, Val::Bool(_))
+        | (Type::Int, Val::Int(_))
+        | (Type::Uint, Val::Uint(_))
+        | (Type::Double, Val::Double(_))
+        | (Type::String, Val::String(_))
+        | (Type::Bytes, Val::Bytes(_))
+        | (Type::Timestamp, Val::Timestamp(_))
+        | (Type::Duration, Val::Duration(_))
+        | (Type::Map(..), Val::Map(_) | Val::Object(_))
+        | (Type::Type(_), Val::Type(_)) => true,
+        // Elements tell overloads of lists apart; all have one type, so that the first tells enough. Functions of lists of lists
+        // also take lists of other elements.
+        (Type::List(element), Val::List(list)) => {
+            matches!(**element, Type::List(_)) || list.get(0).map_or(true, |first| fits(element, &first))
+        }
+        (Type::Object(name), Val::Object(object)) => object.type_name() == &**name,
+        (Type::Object(name), Val::Opaque(value)) => value.type_name() == &**name,
+        (Type::Opaque(name, _), Val::Opaque(value)) => value.type_name() == &**name,
+        (Type::Opaque(name, _), Val::Optional(_)) => &**name == OPTIONAL,
+        _ => false,
+    }
+}

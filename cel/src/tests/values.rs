@@ -1,0 +1,245 @@
+//! Documents as values, environments, and the functions of a caller's own.
+
+use super::fixture::{Schema, document, run, show};
+use crate::{
+    Activation, CallEstimate, CostEstimate, Env, EvalError, FieldShape, Library, ListKind, ObjectShape,
+    Opaque, Overload, Shape, Type, TypeProvider, UnknownSizes, Val,
+};
+use serde_json::json;
+use std::any::Any;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+#[test]
+fn fields_are_typed_by_their_shapes_and_null_is_absent() {
+    let rows = [
+        ("has(self.replicas) && !has(self.absent) && !has(self.labels.zz) && has(self.labels.k)", "true"),
+        ("self.absent", "error: no such key: absent"),
+        ("self.nested.b + self.items[0].port", "3"),
+        ("self.labels['x-y']", "\"z\""),
+        ("self.t == timestamp('2024-02-29T12:30:15.5Z') && self.d == duration('90m')", "true"),
+        ("self.nested == self.nested && self.items[0] != self.items[1]", "true"),
+        ("type(self.nested) == nested", "true"),
+        ("nested{b: 2} == self.nested", "true"),
+        ("nested{}", "nested{}"),
+        ("nested{?b: optional.none()}", "nested{}"),
+        ("type(self.ios) == int ? 'int' : 'other'", "\"int\""),
+    ];
+    for (text, wanted) in rows {
+        let found = run(text).0.unwrap_or_else(|error| format!("error: {error}"));
+        assert_eq!(found, wanted, "{text}");
+    }
+}
+
+fn field(key: &str, shape: Shape) -> FieldShape {
+    FieldShape { key: Box::from(key), shape }
+}
+
+/// Evaluates on a document whose root has the shape.
+fn on(shape: &Shape, document: &serde_json::Value, text: &str) -> Result<String, EvalError> {
+    let root = match shape {
+        Shape::Object(root) => ObjectShape::clone(root),
+        _ => ObjectShape::new("none", []),
+    };
+    let env = Env::builder().types(Arc::new(Schema(root))).variable("self", shape.ty()).build();
+    let program = env.compile(text).unwrap_or_else(|errors| panic!("{errors}")).program()?;
+    let value = shape.value(document)?;
+    let outcome = program.eval(&[("self", value)], u64::MAX).0;
+    outcome.map(|value| show(&value))
+}
+
+#[test]
+fn names_of_fields_may_differ_from_those_of_the_document() {
+    let object = ObjectShape::new("o", [(Box::from("x__dash__y"), field("x-y", Shape::Int))]);
+    let shape = Shape::Object(Arc::new(object));
+    assert_eq!(on(&shape, &json!({"x-y": 3}), "self.x__dash__y + 1"), Ok("4".to_owned()));
+}
+
+#[test]
+fn sets_and_keyed_lists_compare_without_order_and_merge() {
+    let set = Shape::List(Arc::new(Shape::Int), ListKind::Set);
+    let item = ObjectShape::new(
+        "i",
+        [(Box::from("k"), field("k", Shape::String)), (Box::from("v"), field("v", Shape::Int))],
+    );
+    let item = Shape::Object(Arc::new(item));
+    let keyed = Shape::List(Arc::new(item), ListKind::Keyed(vec![Box::from("k")]));
+    let pair = |list: &Shape| {
+        let object = ObjectShape::new(
+            "o",
+            [(Box::from("a"), field("a", list.clone())), (Box::from("b"), field("b", list.clone()))],
+        );
+        Shape::Object(Arc::new(object))
+    };
+    let document = json!({"a": [1, 2], "b": [2, 1]});
+    assert_eq!(on(&pair(&set), &document, "self.a == self.b"), Ok("true".to_owned()));
+    assert_eq!(
+        on(&pair(&set), &json!({"a": [1, 2], "b": [3, 2]}), "self.a + self.b"),
+        Ok("[1, 2, 3]".to_owned())
+    );
+    let document =
+        json!({"a": [{"k": "x", "v": 1}, {"k": "y", "v": 2}], "b": [{"k": "y", "v": 3}, {"k": "z", "v": 4}]});
+    let merged = on(&pair(&keyed), &document, "(self.a + self.b).map(i, i.v)");
+    assert_eq!(merged, Ok("[1, 3, 4]".to_owned()));
+    let document = json!({"a": [{"k": "x"}, {"k": "y"}], "b": [{"k": "y"}, {"k": "x"}]});
+    assert_eq!(on(&pair(&keyed), &document, "self.a == self.b"), Ok("true".to_owned()));
+}
+
+#[test]
+fn documents_that_do_not_fit_their_shape_are_errors_where_they_are_read() {
+    let document = json!("x");
+    assert!(Shape::Int.value(&document).is_err());
+    assert_eq!(show(&Shape::Int.value(&json!(3.0)).unwrap()), "3");
+    assert_eq!(show(&Shape::Double.value(&json!(3)).unwrap()), "3.0");
+    assert_eq!(show(&Shape::Bytes.value(&json!("aGk=")).unwrap()), "b\"hi\"");
+    assert!(Shape::Bytes.value(&json!("aGk")).is_err());
+    assert_eq!(show(&Shape::Date.value(&json!("2024-02-29")).unwrap()), "2024-02-29T00:00:00Z");
+    assert_eq!(
+        show(&Shape::Dyn.value(&json!([1, 1.5, "a", null, {"k": true}])).unwrap()),
+        "[1, 1.5, \"a\", null, {\"k\": true}]"
+    );
+}
+
+#[test]
+fn references_tell_variables_of_the_environment_from_those_of_loops() {
+    let env = Env::builder()
+        .variable("self", Type::list(Type::Int))
+        .variable("oldSelf", Type::list(Type::Int))
+        .build();
+    let references = |text: &str| env.compile(text).unwrap().references("oldSelf");
+    assert!(references("self.all(x, x in oldSelf)"));
+    assert!(!references("self.all(oldSelf, oldSelf > 0)"));
+    assert!(references("oldSelf.all(oldSelf, oldSelf > 0)"));
+    assert!(!references("self.size() > 0 && 'oldSelf' == 'x'"));
+}
+
+#[test]
+fn types_of_results_are_known() {
+    let env = super::fixture::env();
+    let ty = |text: &str| env.compile(text).unwrap().result_type().to_string();
+    assert_eq!(ty("self.items.map(i, i.name)"), "list(string)");
+    assert_eq!(ty("{'a': [1]}"), "map(string, list(int))");
+    assert_eq!(ty("self.?s"), "optional_type(string)");
+    assert_eq!(ty("self.ios"), "dyn");
+    assert_eq!(ty("[]"), "list(dyn)");
+    assert_eq!(ty("type(1)"), "type(int)");
+    assert_eq!(ty("self.ios + self.ios"), "dyn");
+}
+
+/// A version, as a caller's own type.
+#[derive(Debug, PartialEq)]
+struct Version(u64);
+
+impl Opaque for Version {
+    fn type_name(&self) -> &str {
+        "version"
+    }
+
+    fn equals(&self, other: &dyn Opaque) -> bool {
+        other.as_any().downcast_ref() == Some(self)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+#[test]
+fn callers_add_opaque_types_and_functions_with_costs() {
+    let parse = Overload::function("version_of_string", [Type::String], Type::opaque("version"), |args| {
+        let text = args[0].as_str().ok_or(EvalError::NoSuchOverload)?;
+        text.parse().map(|number| Val::opaque(Version(number))).map_err(|_| EvalError::other("no version"))
+    });
+    let parse = parse
+        .estimated(|call| Some(CallEstimate::of(call.arg_size(0).cost(0.1))))
+        .counted(|call| Some(call.size(0)));
+    let number = Overload::method("version_number", [Type::opaque("version")], Type::Uint, |args| {
+        args[0].as_opaque::<Version>().map(|version| Val::Uint(version.0)).ok_or(EvalError::NoSuchOverload)
+    });
+    let env = Env::builder().function("version", parse).function("number", number).build();
+    let checked = env.compile("version('12') == version('12') && version('7').number() == 7u").unwrap();
+    assert_eq!(checked.estimate(&UnknownSizes), CostEstimate { min: 3, max: 6 });
+    let variables: [(&str, Val<'_>); 0] = [];
+    let program = checked.program().unwrap();
+    let (value, cost) = program.eval(&variables, u64::MAX);
+    assert_eq!((show(&value.unwrap()).as_str(), cost), ("true", 8));
+    let program = env.compile("version('x').number()").unwrap().program().unwrap();
+    assert_eq!(program.eval(&variables, u64::MAX).0.unwrap_err(), EvalError::other("no version"));
+    assert!(env.compile("version('1') < version('2')").is_err());
+}
+
+#[test]
+fn a_lazy_object_asks_for_a_field_only_when_it_is_read() {
+    struct Fields;
+    impl TypeProvider for Fields {
+        fn field(&self, _: &str, field: &str) -> Option<Type> {
+            matches!(field, "a" | "b").then_some(Type::Int)
+        }
+
+        fn has_type(&self, type_name: &str) -> bool {
+            type_name == "fields"
+        }
+    }
+    struct Asked(RefCell<Vec<String>>);
+    impl<'a> Activation<'a> for Asked {
+        fn variable(&self, name: &str) -> Option<Result<Val<'a>, EvalError>> {
+            self.0.borrow_mut().push(name.to_owned());
+            Some(if name == "variables.a" { Ok(Val::Int(1)) } else { Err(EvalError::DivisionByZero) })
+        }
+    }
+    let env = Env::builder().types(Arc::new(Fields)).lazy_object("variables", Type::object("fields")).build();
+    let asked = Asked(RefCell::default());
+    let program = env.compile("variables.a > 0 || variables.b > 0").unwrap().program().unwrap();
+    let (value, cost) = program.eval(&asked, 100);
+    assert_eq!((show(&value.unwrap()).as_str(), cost), ("true", 3));
+    assert_eq!(*asked.0.borrow(), ["variables.a"]);
+    let errors = env.compile("variables.zz").unwrap_err();
+    assert_eq!(errors.entries()[0].message, "undefined field 'zz'");
+}
+
+#[test]
+fn programs_are_shared_between_threads() {
+    fn check<T: Send + Sync>(_: &T) {}
+    let env = super::fixture::env();
+    let program = env.compile("self.items.all(i, i.port > 0)").unwrap().program().unwrap();
+    check(&program);
+    check(&env);
+    let (document, shape) = (document(), Shape::Object(Arc::new(super::fixture::shape())));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let value = shape.value(&document).unwrap();
+                assert_eq!(show(&program.eval(&[("self", value)], 1_000).0.unwrap()), "true");
+            });
+        }
+    });
+}
+
+#[test]
+fn libraries_are_there_only_if_asked_for() {
+    let bare = Env::builder().build();
+    for text in [
+        "'a'.trim()",
+        "[1].sum()",
+        "sets.contains([1], [1])",
+        "optional.of(1)",
+        "[1][?0]",
+        "'a'.find('a')",
+        "cel.bind(x, 1, x)",
+        "[1].sort()",
+        "[1].all(i, v, true)",
+    ] {
+        assert!(bare.compile(text).is_err(), "{text}");
+    }
+    let with = bare.extend().library(Library::Strings).build();
+    assert!(with.compile("'a'.trim()").is_ok());
+    let raw = Env::builder().macros(false).variable("x", Type::list(Type::Int)).build();
+    assert!(raw.compile("x.all(y, y > 0)").is_err());
+}
+
+#[test]
+fn constant_conversions_fail_when_the_program_is_made() {
+    let env = super::fixture::plain();
+    assert!(env.compile("int('x')").unwrap().program().is_err());
+    assert!(env.compile("'a'.find('(')").unwrap().program().is_err());
+}

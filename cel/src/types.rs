@@ -1,0 +1,191 @@
+//! Types of expressions.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The type of an expression. Cloning is cheap.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// The type of an expression with an error; displayed `!error!`.
+    Error,
+    /// Any value; checked when the expression runs.
+    Dyn,
+    /// The type of `null`.
+    Null,
+    /// `true` or `false`.
+    Bool,
+    /// A signed number of 64 bits.
+    Int,
+    /// An unsigned number of 64 bits.
+    Uint,
+    /// A floating-point number.
+    Double,
+    /// A text.
+    String,
+    /// A sequence of bytes.
+    Bytes,
+    /// A point in time.
+    Timestamp,
+    /// A length of time.
+    Duration,
+    /// A list of elements of one type.
+    List(Arc<Type>),
+    /// A map from keys of one type to values of another.
+    Map(Arc<Type>, Arc<Type>),
+    /// An object with declared fields, known by name to the [`TypeProvider`].
+    Object(Arc<str>),
+    /// A type with a name and parameters, whose values only functions understand.
+    Opaque(Arc<str>, Arc<[Type]>),
+    /// A type parameter of a function's signature.
+    Param(Arc<str>),
+    /// The type of a type, such as that of the name `int`.
+    Type(Option<Arc<Type>>),
+    /// A type that checking is to find out, by number; never part of a finished check.
+    #[doc(hidden)]
+    Var(u32),
+}
+
+/// The name of the type of optional values.
+pub(crate) const OPTIONAL: &str = "optional_type";
+
+impl Type {
+    /// A list of `element`s.
+    #[must_use]
+    pub fn list(element: Type) -> Self {
+        Self::List(Arc::new(element))
+    }
+
+    /// A map from `key` to `value`.
+    #[must_use]
+    pub fn map(key: Type, value: Type) -> Self {
+        Self::Map(Arc::new(key), Arc::new(value))
+    }
+
+    /// An object type of the [`TypeProvider`].
+    #[must_use]
+    pub fn object(name: &str) -> Self {
+        Self::Object(Arc::from(name))
+    }
+
+    /// An opaque type without parameters.
+    #[must_use]
+    pub fn opaque(name: &str) -> Self {
+        Self::Opaque(Arc::from(name), Arc::from([]))
+    }
+
+    /// An optional value of a type.
+    #[must_use]
+    pub fn optional(value: Type) -> Self {
+        Self::Opaque(Arc::from(OPTIONAL), Arc::from([value]))
+    }
+
+    /// A type parameter of a signature, such as `T`.
+    #[must_use]
+    pub fn param(name: &str) -> Self {
+        Self::Param(Arc::from(name))
+    }
+
+    /// The type of the name of a type.
+    #[must_use]
+    pub fn type_of(value: Type) -> Self {
+        Self::Type(Some(Arc::new(value)))
+    }
+
+    /// The type within an optional.
+    pub(crate) fn unwrapped(&self) -> Option<&Type> {
+        match self {
+            Self::Opaque(name, parameters) if &**name == OPTIONAL => parameters.first(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_dyn_or_error(&self) -> bool {
+        matches!(self, Self::Dyn | Self::Error)
+    }
+
+    /// The name that a value of this type has as its type at run time.
+    pub(crate) fn runtime_name(&self) -> &str {
+        match self {
+            Self::Error => "error",
+            Self::Dyn => "dyn",
+            Self::Null => "null_type",
+            Self::Bool => "bool",
+            Self::Int => "int",
+            Self::Uint => "uint",
+            Self::Double => "double",
+            Self::String => "string",
+            Self::Bytes => "bytes",
+            Self::Timestamp => "google.protobuf.Timestamp",
+            Self::Duration => "google.protobuf.Duration",
+            Self::List(_) => "list",
+            Self::Map(..) => "map",
+            Self::Object(name) | Self::Opaque(name, _) | Self::Param(name) => name,
+            Self::Type(_) => "type",
+            Self::Var(_) => "dyn",
+        }
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error => f.write_str("!error!"),
+            Self::Null => f.write_str("null"),
+            Self::Timestamp => f.write_str("timestamp"),
+            Self::Duration => f.write_str("duration"),
+            Self::List(element) => write!(f, "list({element})"),
+            Self::Map(key, value) => write!(f, "map({key}, {value})"),
+            Self::Type(Some(inner)) => write!(f, "type({inner})"),
+            Self::Var(number) => write!(f, "_var{number}"),
+            Self::Opaque(name, parameters) if !parameters.is_empty() => {
+                write!(f, "{name}(")?;
+                write_list(f, parameters)?;
+                f.write_str(")")
+            }
+            other => f.write_str(other.runtime_name()),
+        }
+    }
+}
+
+/// Writes types with commas between them.
+pub(crate) fn write_list(f: &mut impl fmt::Write, types: &[Type]) -> fmt::Result {
+    for (index, one) in types.iter().enumerate() {
+        if index > 0 {
+            f.write_str(", ")?;
+        }
+        write!(f, "{one}")?;
+    }
+    Ok(())
+}
+
+/// Knows the object types of an environment: their fields, and how to make values of them.
+///
+/// Names of fields are those that expressions use. A provider whose data uses other names, or names that are no identifiers,
+/// translates between the two here and in the [`Shape`](crate::Shape) of its values.
+pub trait TypeProvider: Send + Sync {
+    /// The type of a field, or none if the type has no such field.
+    fn field(&self, type_name: &str, field: &str) -> Option<Type>;
+
+    /// Whether there is an object type of that name.
+    fn has_type(&self, type_name: &str) -> bool;
+
+    /// Whether expressions may write values of the type as `Name{field: value}`.
+    fn is_constructible(&self, type_name: &str) -> bool {
+        let _ = type_name;
+        false
+    }
+}
+
+/// A provider without types.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoTypes;
+
+impl TypeProvider for NoTypes {
+    fn field(&self, _type_name: &str, _field: &str) -> Option<Type> {
+        None
+    }
+
+    fn has_type(&self, _type_name: &str) -> bool {
+        false
+    }
+}

