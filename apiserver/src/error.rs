@@ -195,7 +195,7 @@ pub fn not_served_any_more(resource: &Resource) -> Status {
 
 /// 500: this server does not call conversion webhooks.
 pub fn no_conversion(api_version: &str, kind: &str) -> Status {
-    Status::unclassified(&format!(
+    Status::unclassified(format!(
         "conversion webhook for {api_version}, Kind={kind} failed: kstore does not call conversion webhooks yet"
     ))
 }

@@ -136,7 +136,7 @@ impl ApiServer {
         spawn(Box::pin(async move {
             let definitions = async {
                 if let Ok(pipeline) = definitions.await {
-                    definitions::keep(pipeline).await
+                    definitions::keep(pipeline).await;
                 }
             };
             tokio::join!(follow, definitions);

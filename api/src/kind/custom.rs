@@ -9,6 +9,7 @@ use super::{
     ALL_VERBS, CustomFacts, DefaultPropagation, GET_PATCH_UPDATE, GenerationRule, NameRule, Resource,
     Subresource,
 };
+use crate::crd::openapi::model_name;
 use crate::selector::field::FieldRead;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -106,7 +107,7 @@ impl CustomRow {
             namespaced: self.namespaced,
             verbs: ALL_VERBS,
             subresources: self.subresources(group, version, kind),
-            schema: text(&schema_name(group, version, kind)),
+            schema: text(&model_name(group, version, kind)),
             storage: Some(text(&format!("/registry/{group}/{}", self.plural))),
             storage_version: None,
             generation: match self.has_status {
@@ -144,12 +145,6 @@ impl CustomRow {
         fields.sort_unstable_by_key(|(label, _)| *label);
         Box::leak(fields.into())
     }
-}
-
-/// The OpenAPI name of a custom kind: the group's parts reversed, the version, the kind.
-fn schema_name(group: &str, version: &str, kind: &str) -> String {
-    let reversed: Vec<_> = group.rsplit('.').collect();
-    format!("{}.{version}.{kind}", reversed.join("."))
 }
 
 fn text(text: &str) -> &'static str {

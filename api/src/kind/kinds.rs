@@ -2,6 +2,7 @@
 //! changed: a server replaces the whole of it when a definition changes. Not what a definition says about its objects.
 
 use super::{RESOURCES, Resource, split_api_version};
+use crate::crd::priority;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -37,7 +38,7 @@ impl Kinds {
         let mut custom: Vec<_> =
             served.iter().copied().filter(|row| !is_built_in(row.group, row.plural)).collect();
         custom.sort_by(|a, b| {
-            let versions = || version_order(b.version, a.version);
+            let versions = || priority::compare(a.version, b.version);
             a.group.cmp(b.group).then_with(versions).then_with(|| a.plural.cmp(b.plural))
         });
         Self {
@@ -121,43 +122,6 @@ fn find<'a>(
     map.get(&key).copied()
 }
 
-/// Kubernetes' order of versions, newest last: `v2` > `v1` > `v2beta1` > `v1beta2` > `v1alpha1` > all others, which are ordered
-/// by name, the first one newest.
-#[must_use]
-pub fn version_order(a: &str, b: &str) -> std::cmp::Ordering {
-    match (Maturity::parse(a), Maturity::parse(b)) {
-        (Some(a), Some(b)) => a.cmp(&b),
-        (None, None) => b.cmp(a),
-        (a, b) => a.is_some().cmp(&b.is_some()),
-    }
-}
-
-/// A version of the form `v1`, `v1beta2` or `v1alpha3`; ordered by maturity, then by number.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Maturity {
-    /// 2: stable, 1: beta, 0: alpha.
-    level: u8,
-    major: u64,
-    minor: u64,
-}
-
-impl Maturity {
-    fn parse(version: &str) -> Option<Self> {
-        let rest = version.strip_prefix('v')?;
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let (major, rest) = rest.split_at(digits);
-        let (level, minor) = match (rest.strip_prefix("beta"), rest.strip_prefix("alpha")) {
-            _ if rest.is_empty() => (2, "0"),
-            (Some(minor), _) => (1, minor),
-            (_, Some(minor)) => (0, minor),
-            (None, None) => return None,
-        };
-        let number =
-            |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
-        Some(Self { level, major: number(major)?, minor: number(minor)? })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::CustomRow;
@@ -172,17 +136,6 @@ mod tests {
             ..CustomRow::default()
         };
         CustomRow::rows(&[row], 0).unwrap()[0]
-    }
-
-    #[test]
-    fn versions_are_ordered_as_kubernetes_orders_them() {
-        let mut versions =
-            ["foo10", "v11alpha2", "v3beta1", "v12alpha1", "v1", "foo1", "v10", "v11beta2", "v2"];
-        versions.sort_by(|a, b| version_order(b, a));
-        assert_eq!(
-            versions,
-            ["v10", "v2", "v1", "v11beta2", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"]
-        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 pub use custom::{CustomRow, MAX_CUSTOM_ROWS, TooManyKinds};
-pub use kinds::{Kinds, version_order};
+pub use kinds::Kinds;
 pub use table::RESOURCES;
 
 use crate::selector::field::FieldRead;

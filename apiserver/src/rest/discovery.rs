@@ -11,6 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderMap, Response};
+use kstore_api::crd;
 use kstore_api::kind::{Resource, Subresource};
 use kstore_api::status::Status;
 use serde_json::{Map, Value, json};
@@ -210,16 +211,9 @@ fn legacy_subresource(resource: &Resource, sub: &Subresource) -> Value {
     entry
 }
 
-/// The verbs of custom kinds in Kubernetes' order for them, and what is left of them once their definition is being deleted.
-const CUSTOM: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
-const TERMINATING: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
-
+/// The verbs of a resource in Kubernetes' order; a custom kind has fewer once its definition is being deleted.
 fn verbs(kinds: &Kinds, resource: &Resource) -> &'static [&'static str] {
-    match kinds.custom(resource) {
-        None => resource.verbs,
-        Some(custom) if custom.definition().terminating => &TERMINATING,
-        Some(_) => &CUSTOM,
-    }
+    kinds.custom(resource).map_or(resource.verbs, |custom| crd::discovery::verbs(custom.definition()))
 }
 
 /// Short names and categories, where there are any.

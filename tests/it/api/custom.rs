@@ -374,3 +374,33 @@ fn a_namespace_takes_its_custom_objects_along() {
         assert_eq!(get(cluster, "/apis/shop.example.com/v1/lamps").await["items"], json!([]));
     });
 }
+
+#[test]
+fn a_write_is_stored_only_under_the_definition_that_judged_it() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let revision =
+            |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().parse::<i64>().unwrap();
+        let made = define(cluster, &lamps()).await;
+        let mut defaults = vec![(revision(&made), "white".to_owned())];
+        let mut stored = Vec::new();
+        for round in 0..20 {
+            let colour = format!("shade-{round}");
+            let pointer = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/colour/default";
+            let change = json!([{"op": "replace", "path": pointer, "value": colour}]);
+            let path = format!("{DEFINITIONS}/lamps.shop.example.com");
+            let names: Vec<String> = (0..4).map(|n| format!("lamp-{round}-{n}")).collect();
+            let creations = names.iter().map(|name| create(cluster, name, json!({"watts": 5})));
+            let (changed, created) = tokio::join!(
+                patch(cluster, &path, JSON_PATCH, &change),
+                futures::future::join_all(creations)
+            );
+            assert_eq!(changed.code, 200, "{}", changed.json());
+            defaults.push((revision(&changed.json()), colour));
+            stored.extend(created);
+        }
+        for lamp in stored {
+            let (_, colour) = defaults.iter().rev().find(|(since, _)| *since < revision(&lamp)).unwrap();
+            assert_eq!(lamp["spec"]["colour"], json!(colour), "revision {}", revision(&lamp));
+        }
+    });
+}
