@@ -7,6 +7,7 @@ use crate::value::{Key, List, Val};
 
 impl<'a> Evaluation<'a, '_> {
     /// The value of an attribute that is an expression of its own.
+    #[inline(never)]
     pub(super) fn attribute(&mut self, attribute: &'a Attribute) -> Result<Val<'a>, EvalError> {
         let value = self.resolve(attribute)?;
         if !attribute.test_only && !matches!(attribute.root, Root::Conditional(..)) {
@@ -42,6 +43,7 @@ impl<'a> Evaluation<'a, '_> {
     }
 
     /// What the qualifiers of an attribute select from a value.
+    #[inline(never)]
     fn qualified(&mut self, root: Val<'a>, attribute: &'a Attribute) -> Result<Val<'a>, EvalError> {
         let (mut value, mut is_optional) = match root {
             Val::Optional(None) if attribute.test_only => return Ok(Val::Bool(false)),
