@@ -53,7 +53,6 @@ fn deepest() -> Vec<String> {
         around("true ? 1 : ", "2", "", 240),
         around("!(", "true", ")", 240),
         format!("1{}", " + 1".repeat(249)),
-        format!("{{'a': 1}}{}", "[dyn('a')]".repeat(1)),
         format!("dyn({{}}){}", ".a".repeat(248)),
         format!("[1]{}", ".map(x, x)".repeat(248)),
     ]
