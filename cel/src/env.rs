@@ -277,7 +277,9 @@ impl EnvBuilder {
         self
     }
 
-    /// Costs of a function that come before those of its overloads.
+    /// Costs of a function that come before those of its overloads, also where several overloads may be meant.
+    ///
+    /// The evaluator counts `==`, `!=`, `&&`, `||`, `?:` and selections itself: for these, only the estimate can be set.
     #[must_use]
     pub fn function_costs(
         mut self,

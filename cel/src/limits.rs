@@ -32,3 +32,6 @@ pub const FORMAT_PRECISION: usize = 1_000;
 
 /// Nesting of values that comparing and formatting follow.
 pub const VALUE_DEPTH: usize = 512;
+
+/// Parts of a type, such as the elements and keys within it. Types of nested comprehensions grow fast: each step can double them.
+pub const TYPE_PARTS: usize = 1_000;

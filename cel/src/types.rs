@@ -99,6 +99,25 @@ impl Type {
         }
     }
 
+    /// Whether the type has at most this many parts, itself included; counts no further.
+    pub(crate) fn has_at_most(&self, parts: usize) -> bool {
+        self.count_parts(parts).is_some()
+    }
+
+    /// What is left of a number of parts after those of this type.
+    fn count_parts(&self, left: usize) -> Option<usize> {
+        let left = left.checked_sub(1)?;
+        match self {
+            Self::List(element) => element.count_parts(left),
+            Self::Map(key, value) => key.count_parts(left).and_then(|left| value.count_parts(left)),
+            Self::Opaque(_, parameters) => {
+                parameters.iter().try_fold(left, |left, parameter| parameter.count_parts(left))
+            }
+            Self::Type(Some(inner)) => inner.count_parts(left),
+            _ => Some(left),
+        }
+    }
+
     pub(crate) fn is_dyn_or_error(&self) -> bool {
         matches!(self, Self::Dyn | Self::Error)
     }

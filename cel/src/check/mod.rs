@@ -7,6 +7,7 @@ mod unify;
 
 use crate::ast::{Ast, Call, Comprehension, Expr, ExprId, ExprKind, Literal};
 use crate::env::{Declarations, Function};
+use crate::limits::TYPE_PARTS;
 use crate::parse::operator;
 use crate::source::{ErrorSink, Errors, Source};
 use crate::types::{Type, write_list};
@@ -136,6 +137,12 @@ impl Checker<'_> {
             }
             ExprKind::Struct(_) => self.struct_literal(expr),
             ExprKind::Comprehension(comprehension) => self.comprehension(comprehension),
+        };
+        let ty = if ty.has_at_most(TYPE_PARTS) {
+            ty
+        } else {
+            self.report(expr.id, "type of the expression is too complex".to_owned());
+            Type::Error
         };
         self.types[expr.id as usize] = ty;
     }

@@ -1,5 +1,6 @@
 //! Assignability and unification: which types fit, and what type variables stand for.
 
+use crate::limits::TYPE_PARTS;
 use crate::types::{OPTIONAL, Type};
 use std::sync::Arc;
 
@@ -110,22 +111,31 @@ impl Bindings {
         }
     }
 
-    /// The type with variables replaced by what they stand for; free ones become `dyn` if asked.
+    /// The type with variables replaced by what they stand for; free ones become `dyn` if asked. Parts beyond a bound become
+    /// `dyn` too, after which the type is refused as too complex.
     pub(super) fn resolve(&self, ty: &Type, free_to_dyn: bool) -> Type {
-        let part = |part: &Arc<Type>| Arc::new(self.resolve(part, free_to_dyn));
+        self.resolve_within(ty, free_to_dyn, &mut (2 * TYPE_PARTS))
+    }
+
+    fn resolve_within(&self, ty: &Type, free_to_dyn: bool, left: &mut usize) -> Type {
+        let Some(rest) = left.checked_sub(1) else { return Type::Dyn };
+        *left = rest;
+        let mut part = |part: &Type| self.resolve_within(part, free_to_dyn, left);
         match ty {
             Type::Var(number) => match self.find(*number) {
-                Some(bound) => self.resolve(bound, free_to_dyn),
+                Some(bound) => part(bound),
                 None if free_to_dyn => Type::Dyn,
                 None => ty.clone(),
             },
-            Type::List(element) => Type::List(part(element)),
-            Type::Map(key, value) => Type::Map(part(key), part(value)),
-            Type::Opaque(name, parameters) if !parameters.is_empty() => {
-                let parameters = parameters.iter().map(|one| self.resolve(one, free_to_dyn)).collect();
-                Type::Opaque(name.clone(), parameters)
+            Type::List(element) => Type::list(part(element)),
+            Type::Map(key, value) => {
+                let key = part(key);
+                Type::map(key, part(value))
             }
-            Type::Type(Some(inner)) => Type::Type(Some(part(inner))),
+            Type::Opaque(name, parameters) if !parameters.is_empty() => {
+                Type::Opaque(name.clone(), parameters.iter().map(part).collect())
+            }
+            Type::Type(Some(inner)) => Type::type_of(part(inner)),
             _ => ty.clone(),
         }
     }

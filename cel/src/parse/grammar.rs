@@ -67,6 +67,20 @@ pub(super) struct Node {
     pub(super) height: usize,
 }
 
+/// How tightly operators bind, the loosest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Or,
+    And,
+    Relation,
+    /// The right side of a comparison, which holds no further comparison.
+    RelationOperand,
+    /// The right side of a sum.
+    Term,
+    /// The right side of a product.
+    Factor,
+}
+
 /// The outcome of a rule as far as it came.
 pub(super) type Slot = Option<Node>;
 
@@ -96,16 +110,9 @@ impl<'s> Parser<'s> {
         (self.builder.finish(root), self.cursor.errors)
     }
 
-    fn rule(
-        &mut self,
-        name: &'static str,
-        follow: u64,
-        run: impl FnOnce(&mut Self, &mut Slot) -> Result<(), Fault>,
-    ) -> Node {
-        self.cursor.enter(follow);
-        let mut slot = None;
-        let outcome = run(self, &mut slot);
-        self.cursor.leave(name, outcome);
+    /// Ends a rule: its outcome, or the place of an error if it came to nothing.
+    fn leave(&mut self, rule: &'static str, slot: Slot, outcome: Result<(), Fault>) -> Node {
+        self.cursor.leave(rule, outcome);
         slot.unwrap_or_else(|| {
             let offset = self.cursor.peek(0).start;
             Node { expr: self.builder.error(offset), height: 0 }
@@ -139,131 +146,140 @@ impl<'s> Parser<'s> {
     }
 
     pub(super) fn expr(&mut self, follow: u64) -> Node {
-        self.depth += 1;
-        let node = if self.depth > RECURSION {
+        if self.depth >= RECURSION {
             self.cursor.abort(format!("expression recursion limit exceeded: {RECURSION}"));
-            Node { expr: self.builder.error(NOWHERE), height: 0 }
-        } else {
-            self.rule("expr", follow, Self::conditional)
-        };
+            return Node { expr: self.builder.error(NOWHERE), height: 0 };
+        }
+        self.depth += 1;
+        self.cursor.enter(follow);
+        let condition = self.operators(Level::Or, Kind::Question.set() | END);
+        let mut slot = Some(condition);
+        let outcome = if self.cursor.at(Kind::Question.set()) { self.conditional(&mut slot) } else { Ok(()) };
         self.depth -= 1;
-        node
+        self.leave("expr", slot, outcome)
     }
 
+    /// The branches of a conditional whose condition is in the slot.
     fn conditional(&mut self, slot: &mut Slot) -> Result<(), Fault> {
-        let condition = self.logic(Kind::Or, Kind::Question.set() | END);
-        let height = condition.height;
-        let condition = slot.insert(condition);
-        if !self.cursor.at(Kind::Question.set()) {
-            return Ok(());
-        }
         let question = self.cursor.take();
-        let yes = self.logic(Kind::Or, Kind::Colon.set());
+        let yes = self.operators(Level::Or, Kind::Colon.set());
         self.cursor.expect(Kind::Colon, EXPR)?;
         let no = self.expr(END);
-        let height = self.bounded(height.max(yes.height).max(no.height) + 1)?;
+        let condition = slot.as_mut().expect("the condition is there");
+        let height = self.bounded(condition.height.max(yes.height).max(no.height) + 1)?;
         let args = vec![take(condition), yes.expr, no.expr];
         let expr = self.call(question.start, operator::CONDITIONAL, None, args);
         *slot = Some(Node { expr, height });
         Ok(())
     }
 
-    /// Terms joined by `||`, or by `&&`.
-    fn logic(&mut self, joint: Kind, follow: u64) -> Node {
-        let (name, function) = if joint == Kind::Or { ("or", operator::OR) } else { ("and", operator::AND) };
-        self.rule(name, follow, |parser, slot| {
-            let (mut terms, mut offsets, mut height) = (Vec::new(), Vec::new(), 0);
-            loop {
-                let follow = joint.set() | END;
-                let term = if joint == Kind::Or {
-                    parser.logic(Kind::And, follow)
-                } else {
-                    parser.relation(0, follow)
-                };
-                height = height.max(term.height);
-                terms.push(term.expr);
-                if !parser.cursor.at(joint.set()) {
-                    break;
-                }
-                offsets.push(parser.cursor.take().start);
-            }
-            let expr = balanced(&mut parser.builder, function, terms, &offsets);
-            *slot = Some(Node { expr, height });
-            Ok(())
-        })
+    /// Operands joined by operators that bind at least as tightly as the level says.
+    ///
+    /// The grammar has a rule for each level. They are entered here together, so that nesting costs one call, and left one after
+    /// the other.
+    fn operators(&mut self, level: Level, follow: u64) -> Node {
+        let (or, and) = (Kind::Or.set() | END, Kind::And.set() | END);
+        self.cursor.enter(follow);
+        if level == Level::Or {
+            self.cursor.enter(or);
+        }
+        if level <= Level::And {
+            self.cursor.enter(and);
+        }
+        if level <= Level::RelationOperand {
+            self.cursor.enter(RELATIONS | END);
+        }
+        let mut node = self.operand(PRODUCTS | SUMS | END);
+        self.arithmetic(level, &mut node);
+        self.cursor.leave("calc", Ok(()));
+        if level <= Level::RelationOperand {
+            self.relations(level, &mut node);
+            self.cursor.leave("relation", Ok(()));
+        }
+        if level <= Level::And {
+            self.terms(Kind::And, &mut node);
+            self.cursor.leave("and", Ok(()));
+        }
+        if level == Level::Or {
+            self.terms(Kind::Or, &mut node);
+            self.cursor.leave("or", Ok(()));
+        }
+        node
     }
 
-    fn relation(&mut self, level: u8, follow: u64) -> Node {
-        self.rule("relation", follow, |parser, slot| {
-            let mut left = parser.calc(0, RELATIONS | END);
-            let mut outcome = Ok(());
-            while level == 0 && parser.cursor.at(RELATIONS) {
-                let token = parser.cursor.take();
-                let right = parser.relation(1, RELATIONS | END);
-                outcome = parser.binary(&mut left, token, right);
-                if outcome.is_err() {
-                    break;
-                }
-            }
-            *slot = Some(left);
-            outcome
-        })
+    /// The rest of a sum or product that begins with a node.
+    fn arithmetic(&mut self, level: Level, left: &mut Node) {
+        let operators = match level {
+            Level::Factor => 0,
+            Level::Term => PRODUCTS,
+            _ => PRODUCTS | SUMS,
+        };
+        while self.cursor.at(operators) {
+            let token = self.cursor.take();
+            let level = if token.kind.set() & PRODUCTS == 0 { Level::Term } else { Level::Factor };
+            let right = self.operators(level, PRODUCTS | SUMS | END);
+            self.binary(left, token, right);
+        }
     }
 
-    /// Sums, or products if the level is 1; at level 2, an operand of a product.
-    fn calc(&mut self, level: u8, follow: u64) -> Node {
-        self.rule("calc", follow, |parser, slot| {
-            let mut left = parser.unary(PRODUCTS | SUMS | END);
-            let mut outcome = Ok(());
-            let operators = [PRODUCTS | SUMS, PRODUCTS, 0][usize::from(level)];
-            while parser.cursor.at(operators) {
-                let token = parser.cursor.take();
-                let level = if token.kind.set() & PRODUCTS == 0 { 1 } else { 2 };
-                let right = parser.calc(level, PRODUCTS | SUMS | END);
-                outcome = parser.binary(&mut left, token, right);
-                if outcome.is_err() {
-                    break;
-                }
-            }
-            *slot = Some(left);
-            outcome
-        })
+    /// The rest of a chain of comparisons that begins with a node.
+    fn relations(&mut self, level: Level, left: &mut Node) {
+        while level != Level::RelationOperand && self.cursor.at(RELATIONS) {
+            let token = self.cursor.take();
+            let right = self.operators(Level::RelationOperand, RELATIONS | END);
+            self.binary(left, token, right);
+        }
     }
 
-    fn binary(&mut self, left: &mut Node, token: Token, right: Node) -> Result<(), Fault> {
+    /// The rest of terms joined by `&&`, or by `||`, of which a node is the first.
+    fn terms(&mut self, joint: Kind, first: &mut Node) {
+        if !self.cursor.at(joint.set()) {
+            return;
+        }
+        let (function, level) =
+            if joint == Kind::Or { (operator::OR, Level::And) } else { (operator::AND, Level::Relation) };
+        let (mut terms, mut offsets) = (vec![take(first)], Vec::new());
+        while self.cursor.at(joint.set()) {
+            offsets.push(self.cursor.take().start);
+            let term = self.operators(level, joint.set() | END);
+            first.height = first.height.max(term.height);
+            terms.push(term.expr);
+        }
+        first.expr = balanced(&mut self.builder, function, terms, &offsets);
+    }
+
+    /// Joins two nodes; too deep a tree stops parsing.
+    fn binary(&mut self, left: &mut Node, token: Token, right: Node) {
         let function = match token.kind {
             Kind::In => operator::IN.to_owned(),
             _ => format!("_{}_", self.cursor.text(token)),
         };
-        left.height = self.bounded(left.height.max(right.height) + 1)?;
+        let Ok(height) = self.bounded(left.height.max(right.height) + 1) else { return };
+        left.height = height;
         let first = take(left);
         left.expr = self.builder.call(token.start, &function, vec![first, right.expr]);
-        Ok(())
     }
 
-    fn unary(&mut self, follow: u64) -> Node {
-        self.rule("unary", follow, |parser, slot| {
-            parser.cursor.sync(EXPR)?;
-            parser.viable(EXPR)?;
-            match parser.cursor.peek(0).kind {
-                Kind::Exclam => parser.prefixed(slot, Kind::Exclam, operator::NOT),
-                Kind::Minus => {
-                    let (minus, next) = (parser.cursor.peek(0), parser.cursor.peek(1));
-                    if is_number(next.kind) {
-                        *slot = Some(parser.member(END));
-                        return Ok(());
-                    }
-                    if next.kind.set() & PRIMARY == 0 {
-                        return Err(Fault::NoViable(minus, next));
-                    }
-                    parser.prefixed(slot, Kind::Minus, operator::NEGATE)
-                }
-                _ => {
-                    *slot = Some(parser.member(END));
-                    Ok(())
-                }
-            }
-        })
+    fn operand(&mut self, follow: u64) -> Node {
+        self.cursor.enter(follow);
+        let mut slot = None;
+        let outcome = self.unary(&mut slot);
+        self.leave("unary", slot, outcome)
+    }
+
+    fn unary(&mut self, slot: &mut Slot) -> Result<(), Fault> {
+        self.cursor.sync(EXPR)?;
+        self.viable(EXPR)?;
+        let (first, next) = (self.cursor.peek(0), self.cursor.peek(1));
+        match first.kind {
+            Kind::Exclam => return self.prefixed(slot, Kind::Exclam, operator::NOT),
+            Kind::Minus if is_number(next.kind) => {}
+            Kind::Minus if next.kind.set() & PRIMARY == 0 => return Err(Fault::NoViable(first, next)),
+            Kind::Minus => return self.prefixed(slot, Kind::Minus, operator::NEGATE),
+            _ => {}
+        }
+        *slot = Some(self.member(END));
+        Ok(())
     }
 
     /// A member behind one or more `!` or `-`, of which pairs cancel out.
@@ -290,20 +306,27 @@ impl<'s> Parser<'s> {
     }
 
     fn member(&mut self, follow: u64) -> Node {
-        self.rule("member", follow, |parser, slot| {
-            *slot = Some(parser.primary(MEMBERS | END));
-            while parser.cursor.at(MEMBERS) {
-                let node = slot.as_mut().expect("the primary expression is there");
-                let height = node.height + 1;
-                if parser.cursor.at(Kind::Dot.set()) {
-                    parser.dot(node)?;
-                } else {
-                    parser.index(node)?;
-                }
-                node.height = parser.bounded(node.height.max(height))?;
+        self.cursor.enter(follow);
+        self.cursor.enter(MEMBERS | END);
+        let mut slot = None;
+        let outcome = self.primary(&mut slot);
+        let mut node = self.leave("primary", slot, outcome);
+        let outcome = self.selections(&mut node);
+        self.leave("member", Some(node), outcome)
+    }
+
+    /// The selections, calls and indices behind a primary expression.
+    fn selections(&mut self, node: &mut Node) -> Result<(), Fault> {
+        while self.cursor.at(MEMBERS) {
+            let height = node.height + 1;
+            if self.cursor.at(Kind::Dot.set()) {
+                self.dot(node)?;
+            } else {
+                self.index(node)?;
             }
-            Ok(())
-        })
+            node.height = self.bounded(node.height.max(height))?;
+        }
+        Ok(())
     }
 
     fn dot(&mut self, node: &mut Node) -> Result<(), Fault> {
@@ -407,26 +430,25 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    fn primary(&mut self, follow: u64) -> Node {
-        self.rule("primary", follow, |parser, slot| {
-            parser.cursor.sync(PRIMARY)?;
-            parser.viable(PRIMARY)?;
-            let token = parser.cursor.peek(0);
-            match token.kind {
-                Kind::LeftParen => {
-                    parser.cursor.take();
-                    *slot = Some(parser.expr(Kind::RightParen.set()));
-                    parser.cursor.expect(Kind::RightParen, END).map(|_| ())
-                }
-                Kind::LeftBracket => parser.list(slot),
-                Kind::LeftBrace => parser.map(slot),
-                Kind::Dot | Kind::Ident => parser.name(slot),
-                _ => {
-                    *slot = Some(parser.literal());
-                    Ok(())
-                }
+    fn primary(&mut self, slot: &mut Slot) -> Result<(), Fault> {
+        self.cursor.sync(PRIMARY)?;
+        self.viable(PRIMARY)?;
+        match self.cursor.peek(0).kind {
+            Kind::LeftParen => {
+                self.cursor.take();
+                *slot = Some(self.expr(Kind::RightParen.set()));
+                self.cursor.expect(Kind::RightParen, END).map(|_| ())
             }
-        })
+            Kind::LeftBracket => self.list(slot),
+            Kind::LeftBrace => self.map(slot),
+            Kind::Dot | Kind::Ident => self.name(slot),
+            _ => {
+                self.cursor.enter(END);
+                let outcome = self.literal(slot);
+                self.cursor.leave("literal", outcome);
+                Ok(())
+            }
+        }
     }
 
     fn name(&mut self, slot: &mut Slot) -> Result<(), Fault> {
@@ -462,37 +484,34 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    fn literal(&mut self) -> Node {
-        self.rule("literal", END, |parser, slot| {
-            let first = parser.cursor.peek(0);
-            let second = parser.cursor.peek(1);
-            let negative = first.kind == Kind::Minus;
-            if negative && !is_number(second.kind) {
-                return Err(Fault::NoViable(first, second));
-            }
-            let mut text = String::new();
-            for _ in 0..=usize::from(negative) {
-                let token = parser.cursor.take();
-                text += &parser.cursor.text(token);
-            }
-            let value = match if negative { second.kind } else { first.kind } {
-                Kind::Int => literal::int(&text),
-                Kind::Uint => literal::uint(&text),
-                Kind::Float => literal::double(&text),
-                Kind::String => literal::string(&text),
-                Kind::Bytes => literal::bytes(&text),
-                Kind::True => Ok(Literal::Bool(true)),
-                Kind::False => Ok(Literal::Bool(false)),
-                Kind::Null => Ok(Literal::Null),
-                _ => return Err(Fault::NoViable(first, first)),
-            };
-            let expr = match value {
-                Ok(value) => parser.builder.literal(first.start, value),
-                Err(message) => parser.semantic_error(first.start, message),
-            };
-            *slot = Some(Node { expr, height: 0 });
-            Ok(())
-        })
+    fn literal(&mut self, slot: &mut Slot) -> Result<(), Fault> {
+        let (first, second) = (self.cursor.peek(0), self.cursor.peek(1));
+        let negative = first.kind == Kind::Minus;
+        if negative && !is_number(second.kind) {
+            return Err(Fault::NoViable(first, second));
+        }
+        let mut text = String::new();
+        for _ in 0..=usize::from(negative) {
+            let token = self.cursor.take();
+            text += &self.cursor.text(token);
+        }
+        let value = match if negative { second.kind } else { first.kind } {
+            Kind::Int => literal::int(&text),
+            Kind::Uint => literal::uint(&text),
+            Kind::Float => literal::double(&text),
+            Kind::String => literal::string(&text),
+            Kind::Bytes => literal::bytes(&text),
+            Kind::True => Ok(Literal::Bool(true)),
+            Kind::False => Ok(Literal::Bool(false)),
+            Kind::Null => Ok(Literal::Null),
+            _ => return Err(Fault::NoViable(first, first)),
+        };
+        let expr = match value {
+            Ok(value) => self.builder.literal(first.start, value),
+            Err(message) => self.semantic_error(first.start, message),
+        };
+        *slot = Some(Node { expr, height: 0 });
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ use crate::value::{Key, List, Val};
 
 impl<'a> Evaluation<'a, '_> {
     /// The value of an attribute that is an expression of its own.
+    #[inline(never)]
     pub(super) fn attribute(&mut self, attribute: &'a Attribute) -> Result<Val<'a>, EvalError> {
         let value = self.resolve(attribute)?;
         if !attribute.test_only && !matches!(attribute.root, Root::Conditional(..)) {
@@ -42,6 +43,7 @@ impl<'a> Evaluation<'a, '_> {
     }
 
     /// What the qualifiers of an attribute select from a value.
+    #[inline(never)]
     fn qualified(&mut self, root: Val<'a>, attribute: &'a Attribute) -> Result<Val<'a>, EvalError> {
         let (mut value, mut is_optional) = match root {
             Val::Optional(None) if attribute.test_only => return Ok(Val::Bool(false)),
@@ -91,7 +93,8 @@ impl<'a> Evaluation<'a, '_> {
             (Val::Map(map), key) => map.get(key),
             (Val::List(list), key) => element(list, key),
             (Val::Optional(Some(inner)), key) => self.find(inner, key),
-            _ => Err(EvalError::NoSuchOverload),
+            // A value without parts has no part of any name.
+            _ => Ok(None),
         }
     }
 }
@@ -108,16 +111,9 @@ fn element<'a>(list: &List<'a>, key: &Val<'a>) -> Result<Option<Val<'a>>, EvalEr
 }
 
 fn missing(value: &Val<'_>, key: &Val<'_>) -> EvalError {
-    let index = match Key::of(key) {
-        Some(Key::Int(index)) => index,
-        _ => i64::MAX,
-    };
-    match (value, key) {
-        (Val::List(_), _) => EvalError::IndexOutOfBounds(index),
-        (_, Val::String(text)) => EvalError::NoSuchKey(Box::from(&**text)),
-        (_, Val::Bool(value)) => EvalError::NoSuchKey(value.to_string().into_boxed_str()),
-        (_, Val::Uint(value)) => EvalError::NoSuchKey(value.to_string().into_boxed_str()),
-        (_, Val::Double(value)) => EvalError::NoSuchKey(value.to_string().into_boxed_str()),
-        _ => EvalError::NoSuchKey(index.to_string().into_boxed_str()),
+    match (value, Key::of(key)) {
+        (Val::List(_), Some(Key::Int(index))) => EvalError::IndexOutOfBounds(index),
+        (Val::List(_), _) => EvalError::IndexOutOfBounds(i64::MAX),
+        _ => EvalError::NoSuchKey(crate::library::text_of(key).into_boxed_str()),
     }
 }

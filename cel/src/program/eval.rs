@@ -7,7 +7,7 @@ use crate::error::EvalError;
 use crate::limits::INTERRUPT_INTERVAL;
 use crate::types::{OPTIONAL, Type};
 use crate::value::{Key, List, Map, Object, Val, equal};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A question for a variable.
@@ -48,7 +48,7 @@ enum Slot<'a> {
     Value(Result<Val<'a>, EvalError>),
 }
 
-/// One evaluation.
+/// One evaluation. Its functions for single nodes are not inlined into each other, which keeps the stack of deep programs small.
 pub(super) struct Evaluation<'a, 'e> {
     pub(super) lookup: Lookup<'a, 'e>,
     slots: Vec<Slot<'a>>,
@@ -87,33 +87,47 @@ impl<'a> Evaluation<'a, '_> {
             Node::Call(call) => self.call(call),
             Node::And(terms) => self.logic(terms, false),
             Node::Or(terms) => self.logic(terms, true),
-            Node::Equals(sides, negated) => {
-                let (left, right) = (self.eval(&sides[0])?, self.eval(&sides[1])?);
-                self.spend(cost::scaled(left.size().min(right.size()), cost::TRAVERSAL))?;
-                Ok(Val::Bool(equal(&left, &right)? != *negated))
-            }
-            Node::NotStrictlyFalse(inner) => {
-                let value = self.absorbed(inner)?;
-                self.spend(1)?;
-                Ok(Val::Bool(!matches!(value, Ok(Val::Bool(false)))))
-            }
-            Node::OptionalOr(sides, unwrap) => match self.eval(&sides[0])? {
-                Val::Optional(Some(value)) if *unwrap => Ok(Val::clone(&value)),
-                found @ Val::Optional(Some(_)) => Ok(found),
-                Val::Optional(None) => self.eval(&sides[1]),
-                _ => Err(EvalError::NoSuchOverload),
-            },
+            Node::Equals(sides, negated) => self.equals(sides, *negated),
+            Node::NotStrictlyFalse(inner) => self.not_strictly_false(inner),
+            Node::OptionalOr(sides, unwrap) => self.optional_or(sides, *unwrap),
             Node::List(elements) => self.list(elements),
             Node::Map(entries) => self.map(entries),
             Node::Object(name, fields) => self.object(name, fields),
-            Node::InSet(item, set) => {
-                let item = self.eval(item)?;
-                Ok(Val::Bool(Key::of(&item).is_some_and(|key| set.contains(&key))))
-            }
+            Node::InSet(item, set) => self.in_set(item, set),
             Node::Fold(fold) => self.fold(fold),
             Node::Append(slot, item, cost) => self.append(*slot, item, *cost),
             Node::Insert(slot, parts) => self.insert(*slot, parts),
         }
+    }
+
+    #[inline(never)]
+    fn equals(&mut self, sides: &'a [Node; 2], negated: bool) -> Result<Val<'a>, EvalError> {
+        let (left, right) = (self.eval(&sides[0])?, self.eval(&sides[1])?);
+        self.spend(cost::scaled(left.size().min(right.size()), cost::TRAVERSAL))?;
+        Ok(Val::Bool(equal(&left, &right)? != negated))
+    }
+
+    #[inline(never)]
+    fn optional_or(&mut self, sides: &'a [Node; 2], unwrap: bool) -> Result<Val<'a>, EvalError> {
+        match self.eval(&sides[0])? {
+            Val::Optional(Some(value)) if unwrap => Ok(Val::clone(&value)),
+            found @ Val::Optional(Some(_)) => Ok(found),
+            Val::Optional(None) => self.eval(&sides[1]),
+            _ => Err(EvalError::NoSuchOverload),
+        }
+    }
+
+    #[inline(never)]
+    fn not_strictly_false(&mut self, inner: &'a Node) -> Result<Val<'a>, EvalError> {
+        let value = self.absorbed(inner)?;
+        self.spend(1)?;
+        Ok(Val::Bool(!matches!(value, Ok(Val::Bool(false)))))
+    }
+
+    #[inline(never)]
+    fn in_set(&mut self, item: &'a Node, set: &BTreeSet<Key<'static>>) -> Result<Val<'a>, EvalError> {
+        let item = self.eval(item)?;
+        Ok(Val::Bool(Key::of(&item).is_some_and(|key| set.contains(&key))))
     }
 
     /// The outcome of a node whose errors are absorbed; those that end the evaluation are not.
@@ -125,6 +139,7 @@ impl<'a> Evaluation<'a, '_> {
     }
 
     /// `||` if `decisive` is true, `&&` otherwise: one decisive term decides, whatever errors the other has.
+    #[inline(never)]
     fn logic(&mut self, terms: &'a [Node; 2], decisive: bool) -> Result<Val<'a>, EvalError> {
         let mut failure = None;
         for term in terms {
@@ -138,6 +153,7 @@ impl<'a> Evaluation<'a, '_> {
         failure.map_or(Ok(Val::Bool(!decisive)), Err)
     }
 
+    #[inline(never)]
     fn call(&mut self, call: &'a CallNode) -> Result<Val<'a>, EvalError> {
         match &call.args[..] {
             [] => self.apply(call, &[]),
@@ -179,6 +195,7 @@ impl<'a> Evaluation<'a, '_> {
         }
     }
 
+    #[inline(never)]
     fn list(&mut self, elements: &'a [(Node, bool)]) -> Result<Val<'a>, EvalError> {
         let mut items = Vec::with_capacity(elements.len());
         for (element, optional) in elements {
@@ -188,6 +205,7 @@ impl<'a> Evaluation<'a, '_> {
         Ok(Val::list(items))
     }
 
+    #[inline(never)]
     fn map(&mut self, entries: &'a [(Node, Node, bool)]) -> Result<Val<'a>, EvalError> {
         let mut values = Vec::with_capacity(entries.len());
         for (key, value, optional) in entries {
@@ -200,6 +218,7 @@ impl<'a> Evaluation<'a, '_> {
         Ok(Val::Map(Map::new(values)?))
     }
 
+    #[inline(never)]
     fn object(
         &mut self,
         name: &Arc<str>,
@@ -215,39 +234,22 @@ impl<'a> Evaluation<'a, '_> {
         Ok(Val::Object(Object::Owned(name.clone(), Arc::new(values))))
     }
 
+    #[inline(never)]
     fn fold(&mut self, fold: &'a Fold) -> Result<Val<'a>, EvalError> {
         let range = self.eval(&fold.range)?;
         self.slots[fold.accu] = Slot::Lazy(&fold.init);
-        match range {
-            Val::List(list) => {
-                for index in 0..list.len() {
-                    let (first, second) = match fold.var2 {
-                        Some(_) => (Val::Int(index as i64), Some(list.get(index))),
-                        None => (Val::Null, None),
-                    };
-                    let first = if second.is_some() { Ok(first) } else { list.get(index) };
-                    if !self.iterate(fold, first, second)? {
-                        break;
-                    }
-                }
-            }
-            Val::Map(map) => {
-                for key in map.keys() {
-                    let value = fold.var2.map(|_| map.get(&key).map(|value| value.unwrap_or(Val::Null)));
-                    if !self.iterate(fold, Ok(key), value)? {
-                        break;
-                    }
-                }
-            }
-            Val::Object(object) => {
-                for name in object.names() {
-                    let value = fold.var2.map(|_| object.get(name).map(|value| value.unwrap_or(Val::Null)));
-                    if !self.iterate(fold, Ok(Val::string(name)), value)? {
-                        break;
-                    }
-                }
-            }
+        let keys = match &range {
+            Val::List(_) => Vec::new(),
+            Val::Map(map) => map.keys(),
+            Val::Object(object) => object.names().into_iter().map(Val::string).collect(),
             _ => return Err(EvalError::NoSuchOverload),
+        };
+        let turns = if let Val::List(list) = &range { list.len() } else { keys.len() };
+        for turn in 0..turns {
+            let (first, second) = turn_values(&range, &keys, turn, fold.var2.is_some());
+            if !self.iterate(fold, first, second)? {
+                break;
+            }
         }
         self.eval(&fold.result)
     }
@@ -286,6 +288,7 @@ impl<'a> Evaluation<'a, '_> {
         }
     }
 
+    #[inline(never)]
     fn append(&mut self, slot: usize, item: &'a Node, cost: u64) -> Result<Val<'a>, EvalError> {
         if let Slot::Value(Err(error)) = &self.slots[slot] {
             return Err(error.clone());
@@ -302,6 +305,7 @@ impl<'a> Evaluation<'a, '_> {
         }
     }
 
+    #[inline(never)]
     fn insert(&mut self, slot: usize, parts: &'a [Node]) -> Result<Val<'a>, EvalError> {
         if let Slot::Value(Err(error)) = &self.slots[slot] {
             return Err(error.clone());
@@ -324,6 +328,29 @@ impl<'a> Evaluation<'a, '_> {
             _ => return Err(EvalError::NoSuchOverload),
         }
         Ok(Val::Map(Map::Owned(entries)))
+    }
+}
+
+/// The values of the one or two variables of a loop at a turn.
+#[inline(never)]
+fn turn_values<'a>(
+    range: &Val<'a>,
+    keys: &[Val<'a>],
+    turn: usize,
+    two: bool,
+) -> (Result<Val<'a>, EvalError>, Option<Result<Val<'a>, EvalError>>) {
+    match (range, keys.get(turn)) {
+        (Val::List(list), _) if two => (Ok(Val::Int(turn as i64)), Some(list.get(turn))),
+        (Val::List(list), _) => (list.get(turn), None),
+        (_, Some(key)) if !two => (Ok(key.clone()), None),
+        (Val::Map(map), Some(key)) => {
+            (Ok(key.clone()), Some(map.get(key).map(|value| value.unwrap_or(Val::Null))))
+        }
+        (Val::Object(object), Some(key)) => {
+            let value = object.get(key.as_str().unwrap_or_default());
+            (Ok(key.clone()), Some(value.map(|value| value.unwrap_or(Val::Null))))
+        }
+        _ => (Err(EvalError::NoSuchOverload), None),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::eval;
 use super::node::{Attribute, CallNode, Fold, Node, Qualifier, QualifierKey, Root, Shared};
-use crate::ast::{Call, Comprehension, Expr, ExprKind, Literal};
+use crate::ast::{
+    Call, Comprehension, Expr, ExprKind, ListLiteral, Literal, MapEntry, Select, StructLiteral,
+};
 use crate::check::{Reference, Tree};
 use crate::cost::LIST;
 use crate::env::Declarations;
@@ -37,37 +39,49 @@ impl Planner<'_> {
             ExprKind::Error => Err(EvalError::other("the expression has a syntax error")),
             ExprKind::Literal(literal) => Ok(Node::Const(constant(literal))),
             ExprKind::Ident(name) => Ok(self.ident(expr, name)),
-            ExprKind::Select(select) => {
-                let mut attribute = self.attribute_of(&select.operand)?;
-                attribute.test_only = select.test_only;
-                let key = Val::string(select.field.clone());
-                self.qualify(attribute, QualifierKey::Const(key), false)
-            }
+            ExprKind::Select(select) => self.select(select),
             ExprKind::Call(call) => self.call(expr, call),
-            ExprKind::List(list) => {
-                let parts = list.elements.iter().zip(&list.optional);
-                let elements: Vec<_> = parts
-                    .map(|(element, optional)| Ok((self.node(element)?, *optional)))
-                    .collect::<Result<_, EvalError>>()?;
-                Ok(folded_list(elements))
-            }
-            ExprKind::Map(entries) => {
-                let entries = entries
-                    .iter()
-                    .map(|entry| Ok((self.node(&entry.key)?, self.node(&entry.value)?, entry.optional)))
-                    .collect::<Result<Vec<_>, EvalError>>()?;
-                folded_map(entries)
-            }
-            ExprKind::Struct(literal) => {
-                let fields = literal
-                    .fields
-                    .iter()
-                    .map(|field| Ok((field.name.clone(), self.node(&field.value)?, field.optional)))
-                    .collect::<Result<Vec<_>, EvalError>>()?;
-                Ok(Node::Object(literal.type_name.clone(), fields))
-            }
+            ExprKind::List(list) => self.list(list),
+            ExprKind::Map(entries) => self.map(entries),
+            ExprKind::Struct(literal) => self.object(literal),
             ExprKind::Comprehension(comprehension) => self.fold(comprehension),
         }
+    }
+
+    #[inline(never)]
+    fn select(&mut self, select: &Select) -> Result<Node, EvalError> {
+        let mut attribute = self.attribute_of(&select.operand)?;
+        attribute.test_only = select.test_only;
+        let key = Val::string(select.field.clone());
+        self.qualify(attribute, QualifierKey::Const(key), false)
+    }
+
+    #[inline(never)]
+    fn list(&mut self, list: &ListLiteral) -> Result<Node, EvalError> {
+        let mut elements = Vec::with_capacity(list.elements.len());
+        for (element, optional) in list.elements.iter().zip(&list.optional) {
+            elements.push((self.node(element)?, *optional));
+        }
+        Ok(folded_list(elements))
+    }
+
+    #[inline(never)]
+    fn map(&mut self, entries: &[MapEntry]) -> Result<Node, EvalError> {
+        let mut planned = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let key = self.node(&entry.key)?;
+            planned.push((key, self.node(&entry.value)?, entry.optional));
+        }
+        folded_map(planned)
+    }
+
+    #[inline(never)]
+    fn object(&mut self, literal: &StructLiteral) -> Result<Node, EvalError> {
+        let mut fields = Vec::with_capacity(literal.fields.len());
+        for field in &literal.fields {
+            fields.push((field.name.clone(), self.node(&field.value)?, field.optional));
+        }
+        Ok(Node::Object(literal.type_name.clone(), fields))
     }
 
     fn ident(&self, expr: &Expr, name: &Arc<str>) -> Node {
@@ -104,9 +118,18 @@ impl Planner<'_> {
         Ok(Node::Attribute(Box::new(attribute)))
     }
 
+    #[inline(never)]
     fn call(&mut self, expr: &Expr, call: &Call) -> Result<Node, EvalError> {
-        let parts = call.target.iter().chain(&call.args);
-        let mut args = parts.map(|arg| self.node(arg)).collect::<Result<Vec<_>, _>>()?;
+        let mut args = Vec::with_capacity(call.args.len() + 1);
+        for arg in call.target.iter().chain(&call.args) {
+            args.push(self.node(arg)?);
+        }
+        self.apply(expr, call, args)
+    }
+
+    /// The node of a call whose arguments are planned.
+    #[inline(never)]
+    fn apply(&self, expr: &Expr, call: &Call, mut args: Vec<Node>) -> Result<Node, EvalError> {
         match (&*call.function, args.len()) {
             (operator::AND, 2) => Ok(Node::And(pair(args))),
             (operator::OR, 2) => Ok(Node::Or(pair(args))),
@@ -144,7 +167,8 @@ impl Planner<'_> {
         function.and_then(|function| function.overloads.get(index)).is_some_and(|o| o.id.starts_with(prefix))
     }
 
-    fn function(&mut self, expr: &Expr, call: &Call, mut args: Vec<Node>) -> Result<Node, EvalError> {
+    #[inline(never)]
+    fn function(&self, expr: &Expr, call: &Call, mut args: Vec<Node>) -> Result<Node, EvalError> {
         let function = self.declarations.functions.get(&call.function).cloned();
         let Some(function) = function else { return Err(EvalError::NoSuchOverload) };
         if self.is_overload(expr, call, "in_list")
@@ -176,6 +200,7 @@ impl Planner<'_> {
         self.slots - 1
     }
 
+    #[inline(never)]
     fn fold(&mut self, c: &Comprehension) -> Result<Node, EvalError> {
         let range = self.node(&c.range)?;
         let init = self.node(&c.init)?;

@@ -77,3 +77,48 @@ fn an_interrupt_ends_a_loop() {
     assert_eq!(outcome.unwrap_err(), EvalError::Interrupted);
     assert!(spent < 2_000, "{spent}");
 }
+
+/// Expressions of constants, whose sizes are known, and what both the estimate and the count are.
+const KNOWN: [(&str, u64); 32] = [
+    ("dyn(1) == 2", 1),
+    ("size('0123456789abc')", 1),
+    ("'0123456789abc' == '0123456789abc'", 2),
+    ("'0123456789abc' < '0123456789abc'", 2),
+    ("b'0123456789abc' >= b'0123456789abc'", 2),
+    ("'0123456789abc' + '0123456789abc'", 3),
+    ("b'0123456789abc' + b'0123456789abc'", 3),
+    ("'0123456789abc'.contains('0123456789abc')", 4),
+    ("'0123456789abc'.matches('[a-z]+')", 4),
+    ("matches('0123456789abc', '[a-z]+')", 1),
+    ("'0123456789abc'.find('[a-z]+')", 4),
+    ("'0123456789abc'.findAll('[a-z]+')", 4),
+    ("'0123456789abc'.lowerAscii()", 2),
+    ("'0123456789abc'.upperAscii()", 2),
+    ("'0123456789abc'.trim()", 2),
+    ("'0123456789abc'.substring(1)", 2),
+    ("'0123456789abc'.replace('a', 'b')", 3),
+    ("'0123456789abc'.split('a')", 3),
+    ("'0123456789abc'.charAt(1)", 1),
+    ("strings.quote('0123456789abc')", 2),
+    ("bytes('0123456789abc' + '')", 4),
+    ("string(b'0123456789abc' + b'')", 4),
+    ("'0123456789abc'.indexOf('a')", 1),
+    ("lists.range(5)", 16),
+    ("lists.range(5).reverse()", 32),
+    ("lists.range(5).slice(1, 3)", 29),
+    ("lists.range(5).distinct()", 77),
+    ("lists.range(5).sort()", 77),
+    ("lists.range(5).sum() + lists.range(5).max()", 43),
+    ("sets.contains(lists.range(5), lists.range(2))", 40),
+    ("sets.equivalent(lists.range(5), lists.range(2))", 50),
+    ("timestamp('2024-01-01T00:00:00Z').getFullYear()", 1),
+];
+
+#[test]
+fn each_function_costs_what_its_row_says() {
+    for (text, wanted) in KNOWN {
+        let (value, cost) = run(text);
+        value.unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(cost, wanted, "{text}");
+    }
+}

@@ -1,6 +1,6 @@
 //! How expressions are read: precedence, associativity, positions of what macros expand to.
 
-use super::fixture::run;
+use super::fixture::{brief, run};
 
 #[test]
 fn operators_bind_as_the_grammar_says() {
@@ -36,4 +36,51 @@ fn a_variable_of_a_loop_hides_that_of_the_environment() {
     for (text, wanted) in rows {
         assert_eq!(run(text).0, Ok(wanted.to_owned()), "{text}");
     }
+}
+
+/// Texts that are nested as deep as the bounds allow.
+fn deepest() -> Vec<String> {
+    let around = |open: &str, middle: &str, close: &str, depth: usize| {
+        format!("{}{middle}{}", open.repeat(depth), close.repeat(depth))
+    };
+    vec![
+        around("[", "1", "]", 248),
+        around("(", "1", ")", 248),
+        around("dyn(", "1", ")", 248),
+        around("[1].map(x, ", "x", ")", 240),
+        around("[1].all(x, ", "x == 1", ")", 240),
+        around("{'a': ", "1", "}", 248),
+        around("true ? 1 : ", "2", "", 240),
+        around("!(", "true", ")", 240),
+        format!("1{}", " + 1".repeat(249)),
+        format!("dyn({{}}){}", ".a".repeat(248)),
+        format!("[1]{}", ".map(x, x)".repeat(248)),
+    ]
+}
+
+/// Half of the stack that threads have by default.
+const STACK: usize = 1 << 20;
+
+#[test]
+fn texts_as_deep_as_the_bounds_allow_pass_all_stages_on_half_a_stack() {
+    let all_stages = || {
+        for text in deepest() {
+            let found = brief(&text);
+            assert!(found.is_empty(), "{}: {found:?}", &text[..20]);
+            let estimate = super::fixture::env().compile(&text).unwrap().estimate(&crate::UnknownSizes);
+            assert!(estimate.min <= estimate.max);
+            let (_, cost) = run(&text);
+            assert!(cost <= estimate.max.saturating_add(2), "{}: {cost} {estimate:?}", &text[..20]);
+        }
+    };
+    std::thread::Builder::new().stack_size(STACK).spawn(all_stages).unwrap().join().unwrap();
+}
+
+#[test]
+fn types_that_double_at_each_step_are_refused() {
+    let text =
+        format!("[1]{}", ".map(x, {string(1): [x], 'b': [x]}).map(y, [y, y].map(z, {'k': z}))".repeat(20));
+    assert!(brief(&text).len() <= 1);
+    let text = format!("[dyn(1)]{}", ".map(x, {x: x})".repeat(60));
+    assert!(brief(&text)[0].ends_with("type of the expression is too complex"), "{:?}", brief(&text));
 }

@@ -21,6 +21,9 @@ fn fields_are_typed_by_their_shapes_and_null_is_absent() {
         ("self.nested == self.nested && self.items[0] != self.items[1]", "true"),
         ("type(self.nested) == nested", "true"),
         ("nested{b: 2} == self.nested", "true"),
+        ("self.ios.x", "error: no such key: x"),
+        ("has(self.ios.x) || self.ios.?x.hasValue()", "false"),
+        ("dyn(null).x.y", "error: no such key: x"),
         ("nested{}", "nested{}"),
         ("nested{?b: optional.none()}", "nested{}"),
         ("type(self.ios) == int ? 'int' : 'other'", "\"int\""),
@@ -242,4 +245,24 @@ fn constant_conversions_fail_when_the_program_is_made() {
     let env = super::fixture::plain();
     assert!(env.compile("int('x')").unwrap().program().is_err());
     assert!(env.compile("'a'.find('(')").unwrap().program().is_err());
+}
+
+#[test]
+fn values_become_json() {
+    let env = super::fixture::env();
+    let json = |text: &str| {
+        let (document, shape) = (document(), Shape::Object(Arc::new(super::fixture::shape())));
+        let program = env.compile(text).unwrap().program().unwrap();
+        let value = program.eval(&[("self", shape.value(&document).unwrap())], u64::MAX).0.unwrap();
+        value.to_json()
+    };
+    assert_eq!(json("{'a': 'x', 'b': self.s}"), Ok(json!({"a": "x", "b": "hello world"})));
+    assert_eq!(json("{1: b'hi!', 2: b'h', 3: b'hi'}"), Ok(json!({"1": "aGkh", "2": "aA==", "3": "aGk="})));
+    assert_eq!(json("[self.t]"), Ok(json!(["2024-02-29T12:30:15.5Z"])));
+    assert_eq!(json("[self.d, self.d]"), Ok(json!(["5400s", "5400s"])));
+    assert_eq!(json("self.items[0]"), Ok(json!({"name": "n01", "value": "v", "port": 1})));
+    assert_eq!(json("nested{b: 3}"), Ok(json!({"b": 3})));
+    assert_eq!(json("optional.of(1.5)"), Ok(json!(1.5)));
+    assert_eq!(json("self.names"), Ok(json!(["aa", "bb", "cc"])));
+    assert!(json("optional.none()").is_err() && json("int").is_err() && json("1.0 / 0.0").is_err());
 }

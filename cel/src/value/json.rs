@@ -195,9 +195,11 @@ fn dynamic(json: &Json) -> Val<'_> {
     }
 }
 
+/// The digits of base64.
+pub(super) const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 /// Bytes of base64 with padding.
 fn base64(text: &str) -> Option<Vec<u8>> {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digits = text.trim_end_matches('=');
     if !text.len().is_multiple_of(4) || text.len() - digits.len() > 2 {
         return None;
@@ -205,7 +207,7 @@ fn base64(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(digits.len() / 4 * 3 + 2);
     let (mut bits, mut count) = (0u32, 0);
     for digit in digits.bytes() {
-        bits = bits << 6 | ALPHABET.iter().position(|known| *known == digit)? as u32;
+        bits = bits << 6 | BASE64.iter().position(|known| *known == digit)? as u32;
         count += 6;
         if count >= 8 {
             count -= 8;

@@ -3,6 +3,7 @@
 //! A value borrows as much as it can: texts of constants and of JSON documents are not copied.
 
 mod compare;
+mod export;
 mod json;
 mod map;
 pub(crate) mod time;
@@ -187,8 +188,9 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The names of the fields that are set, in order.
-    pub(crate) fn names(&self) -> Vec<&str> {
+    /// The names of the fields that are set, in order, as expressions use them.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
         match self {
             Self::Owned(_, fields) => fields.keys().map(|name| &**name).collect(),
             Self::Json(map, shape) => shape.present(map).collect(),
