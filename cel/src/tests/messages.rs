@@ -202,3 +202,19 @@ fn nesting_is_bounded() {
     let long = "a".repeat(100_001);
     assert_eq!(brief(&long), ["-1:0 expression code point size exceeds limit: size: 100001, limit 100000"]);
 }
+
+#[test]
+fn errors_are_bounded() {
+    let many = format!("[{}]", vec!["a"; 20_000].join(","));
+    let errors = super::fixture::env().compile(&many).unwrap_err();
+    assert_eq!(errors.entries().len(), 100);
+    assert!(errors.to_string().ends_with("\n19900 more errors were truncated"));
+    let found = brief(&"@".repeat(50_000));
+    assert_eq!(
+        (found.len(), found[99].as_str()),
+        (100, "1:100 Syntax error: token recognition error at: '@'")
+    );
+    let found = super::fixture::errors(&"@".repeat(50_000));
+    assert!(found.ends_with("\n1 more errors were truncated"));
+    assert!(!brief(&"(a b".repeat(2_000)).is_empty());
+}
