@@ -21,6 +21,9 @@ pub const INTERRUPT_INTERVAL: u32 = 100;
 /// Bytes that a compiled regular expression may occupy.
 pub const REGEX_BYTES: usize = 1 << 20;
 
+/// Compiled regular expressions that one evaluation keeps, beside those of constant patterns.
+pub const KEPT_PATTERNS: usize = 16;
+
 /// Elements of a list that a single function call may create from a number alone.
 pub const RANGE_ELEMENTS: i64 = 1_000_000;
 
