@@ -6,6 +6,9 @@ pub const EXPRESSION_CODE_POINTS: usize = 100_000;
 /// Nesting of expressions in the text, and of operators in the syntax tree.
 pub const RECURSION: usize = 250;
 
+/// Nodes of a syntax tree. Macros that copy their object can double a tree at each step of a chain.
+pub const NODES: usize = 300_000;
+
 /// Syntax errors that are reported before parsing stops.
 pub const SYNTAX_ERRORS: usize = 100;
 

@@ -218,3 +218,12 @@ fn errors_are_bounded() {
     assert!(found.ends_with("\n1 more errors were truncated"));
     assert!(!brief(&"(a b".repeat(2_000)).is_empty());
 }
+
+#[test]
+fn macros_that_copy_their_object_do_not_double_the_tree_without_end() {
+    let chain = |steps: usize| format!("optional.of(1){}", ".optMap(x, x)".repeat(steps));
+    assert!(brief(&chain(8)).is_empty());
+    let found = brief(&chain(100));
+    assert!(found.iter().all(|error| error.ends_with("expression is too complex")), "{found:?}");
+    assert!(!found.is_empty());
+}
