@@ -136,6 +136,12 @@ impl Expr {
         }
     }
 
+    /// What is left of a number of nodes after those of this tree; none if the tree has more.
+    pub(crate) fn count(&self, left: usize) -> Option<usize> {
+        let left = left.checked_sub(1)?;
+        self.children().into_iter().try_fold(left, |left, child| child.count(left))
+    }
+
     /// The same tree with numbers from `next`.
     pub(crate) fn renumbered(&self, next: &mut dyn FnMut(ExprId) -> ExprId) -> Expr {
         let mut copy = self.clone();

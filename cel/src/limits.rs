@@ -6,6 +6,9 @@ pub const EXPRESSION_CODE_POINTS: usize = 100_000;
 /// Nesting of expressions in the text, and of operators in the syntax tree.
 pub const RECURSION: usize = 250;
 
+/// Nodes of a syntax tree. Macros that copy their object can double a tree at each step of a chain.
+pub const NODES: usize = 300_000;
+
 /// Syntax errors that are reported before parsing stops.
 pub const SYNTAX_ERRORS: usize = 100;
 
@@ -20,6 +23,9 @@ pub const INTERRUPT_INTERVAL: u32 = 100;
 
 /// Bytes that a compiled regular expression may occupy.
 pub const REGEX_BYTES: usize = 1 << 20;
+
+/// Compiled regular expressions that one evaluation keeps, beside those of constant patterns.
+pub const KEPT_PATTERNS: usize = 16;
 
 /// Elements of a list that a single function call may create from a number alone.
 pub const RANGE_ELEMENTS: i64 = 1_000_000;

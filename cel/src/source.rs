@@ -72,16 +72,17 @@ impl fmt::Display for ErrorEntry {
     }
 }
 
-/// The errors of an expression, ordered by position.
+/// The errors of an expression, ordered by position. Those beyond the first hundred are only counted.
 ///
 /// Displayed, each error takes three lines: position and message, the line of the text, and a mark below the position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Errors {
     entries: Vec<ErrorEntry>,
+    more: usize,
 }
 
 impl Errors {
-    /// The errors, ordered by position.
+    /// The first errors, ordered by position.
     #[must_use]
     pub fn entries(&self) -> &[ErrorEntry] {
         &self.entries
@@ -90,14 +91,13 @@ impl Errors {
 
 impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, entry) in self.entries.iter().take(LISTED_ERRORS).enumerate() {
+        for (index, entry) in self.entries.iter().enumerate() {
             if index > 0 {
                 f.write_str("\n")?;
             }
             write!(f, "{entry}")?;
         }
-        let more = self.entries.len().saturating_sub(LISTED_ERRORS);
-        if more > 0 { write!(f, "\n{more} more errors were truncated") } else { Ok(()) }
+        if self.more > 0 { write!(f, "\n{} more errors were truncated", self.more) } else { Ok(()) }
     }
 }
 
@@ -116,15 +116,21 @@ impl ErrorSink {
 
     /// Nothing found, or the errors in the order of their positions.
     pub(crate) fn finish(&mut self, source: &Source) -> Result<(), Errors> {
-        if self.found.is_empty() {
-            return Ok(());
-        }
+        if self.found.is_empty() { Ok(()) } else { Err(self.take_errors(source)) }
+    }
+
+    /// The errors in the order of their positions.
+    pub(crate) fn take_errors(&mut self, source: &Source) -> Errors {
+        let mut found = std::mem::take(&mut self.found);
+        // Errors of the whole expression come first.
+        found.sort_by_key(|(offset, _)| offset.wrapping_add(1));
+        let more = found.len().saturating_sub(LISTED_ERRORS);
+        found.truncate(LISTED_ERRORS);
         let entry = |(offset, message): (u32, String)| {
             let (line, column) = source.location(offset);
             ErrorEntry { line, column: column + 1, message, snippet: source.line(line) }
         };
-        let mut entries: Vec<_> = std::mem::take(&mut self.found).into_iter().map(entry).collect();
-        entries.sort_by_key(|entry| (entry.line, entry.column));
-        Err(Errors { entries })
+        let entries = found.into_iter().map(entry).collect();
+        Errors { entries, more }
     }
 }

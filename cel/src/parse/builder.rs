@@ -1,6 +1,7 @@
 //! Nodes of the tree under construction: numbers, positions, and the depth that bounds recursion over the tree.
 
 use crate::ast::{Ast, Call, Comprehension, Expr, ExprId, ExprKind, ListLiteral, Literal, Select};
+use crate::limits::NODES;
 use std::sync::Arc;
 
 /// Names of operators as functions.
@@ -88,12 +89,13 @@ impl Builder {
         self.node(offset, ExprKind::Comprehension(Box::new(comprehension)))
     }
 
-    /// A copy of the tree with numbers of its own.
-    pub(super) fn copy(&mut self, expr: &Expr) -> Expr {
-        expr.renumbered(&mut |id| {
+    /// A copy of the tree with numbers of its own; none if there would be too many nodes.
+    pub(super) fn copy(&mut self, expr: &Expr) -> Option<Expr> {
+        expr.count(NODES.saturating_sub(self.offsets.len()))?;
+        Some(expr.renumbered(&mut |id| {
             let offset = self.offset(id);
             self.id(offset)
-        })
+        }))
     }
 }
 

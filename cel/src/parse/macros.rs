@@ -244,7 +244,9 @@ impl Factory<'_> {
         let Some(name) = var.ident().cloned() else {
             return self.fail(&var, &format!("{kind}() variable name must be a simple identifier"));
         };
-        let copy = self.builder.copy(&target);
+        let Some(copy) = self.builder.copy(&target) else {
+            return self.fail(&target, "expression is too complex");
+        };
         let value = self.builder.member_call(self.at, "value", copy, Vec::new());
         let bound = self.binding(&name, value, result);
         let yes = if kind == "optMap" { self.call("optional.of", vec![bound]) } else { bound };

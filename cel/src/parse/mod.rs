@@ -41,7 +41,7 @@ pub(crate) fn parse(source: &Source, syntax: Syntax) -> Result<Ast, Errors> {
         errors.report(NOWHERE, message);
         errors.finish(source)?;
     }
-    let tokens = token::tokens(source, &mut errors);
+    let Some(tokens) = token::tokens(source, &mut errors) else { return Err(errors.take_errors(source)) };
     let cursor = recover::Cursor::new(source, tokens, errors);
     let (ast, mut errors) = grammar::Parser::new(cursor, syntax).start();
     errors.finish(source)?;

@@ -3,6 +3,7 @@
 //! The longest token wins. Where no token fits, the error names the text from the start of the attempt to the character that
 //! did not fit, and reading goes on behind that character.
 
+use crate::limits::SYNTAX_ERRORS;
 use crate::source::{ErrorSink, Source};
 
 /// Kinds of tokens, numbered in the order in which error messages list them.
@@ -108,11 +109,11 @@ pub(super) struct Token {
     pub(super) end: u32,
 }
 
-/// The tokens of a text; the last one is the end of the text.
-pub(super) fn tokens(source: &Source, errors: &mut ErrorSink) -> Vec<Token> {
+/// The tokens of a text, the last one being its end; none if too much of the text is no token.
+pub(super) fn tokens(source: &Source, errors: &mut ErrorSink) -> Option<Vec<Token>> {
     let chars = source.chars();
     let mut found = Vec::new();
-    let mut at = 0;
+    let (mut at, mut failures) = (0, 0);
     while at < chars.len() {
         match scan(chars, at) {
             Scan::Hidden(end) => at = end,
@@ -120,7 +121,12 @@ pub(super) fn tokens(source: &Source, errors: &mut ErrorSink) -> Vec<Token> {
                 found.push(Token { kind, start: at as u32, end: end as u32 });
                 at = end;
             }
+            Scan::Failed(_) if failures == SYNTAX_ERRORS => {
+                errors.report(at as u32, format!("Syntax error: More than {SYNTAX_ERRORS} syntax errors"));
+                return None;
+            }
             Scan::Failed(end) => {
+                failures += 1;
                 let text = source.slice(at as u32, end as u32 + 1);
                 errors.report(at as u32, format!("Syntax error: token recognition error at: '{text}'"));
                 at = end + 1;
@@ -129,7 +135,7 @@ pub(super) fn tokens(source: &Source, errors: &mut ErrorSink) -> Vec<Token> {
     }
     let end = chars.len() as u32;
     found.push(Token { kind: Kind::Eof, start: end, end });
-    found
+    Some(found)
 }
 
 /// What begins at a position, and where it ends.

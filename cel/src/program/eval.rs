@@ -4,7 +4,8 @@ use super::node::{CallNode, Fold, Node};
 use crate::cost::{self, ActualCall};
 use crate::env::Overload;
 use crate::error::EvalError;
-use crate::limits::INTERRUPT_INTERVAL;
+use crate::library::pattern::Pattern;
+use crate::limits::{INTERRUPT_INTERVAL, KEPT_PATTERNS};
 use crate::types::{OPTIONAL, Type};
 use crate::value::{Key, List, Map, Object, Val, equal};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +23,8 @@ pub(super) fn run<'a>(
     interrupted: &dyn Fn() -> bool,
 ) -> (Result<Val<'a>, EvalError>, u64) {
     let slots = (0..slots).map(|_| Slot::Empty).collect();
-    let mut evaluation = Evaluation { lookup, slots, spent: 0, limit, interrupted, iterations: 0 };
+    let mut evaluation =
+        Evaluation { lookup, slots, spent: 0, limit, interrupted, iterations: 0, patterns: Vec::new() };
     let value = evaluation.eval(root);
     (value, evaluation.spent)
 }
@@ -56,6 +58,8 @@ pub(super) struct Evaluation<'a, 'e> {
     limit: u64,
     interrupted: &'e dyn Fn() -> bool,
     iterations: u32,
+    /// Patterns that were no constants, the latest last.
+    patterns: Vec<(Box<str>, Arc<Pattern>)>,
 }
 
 impl<'a> Evaluation<'a, '_> {
@@ -174,6 +178,35 @@ impl<'a> Evaluation<'a, '_> {
 
     fn apply(&mut self, call: &CallNode, args: &[Val<'a>]) -> Result<Val<'a>, EvalError> {
         let overload = choose(call, args).ok_or(EvalError::NoSuchOverload)?;
+        match args.get(1) {
+            Some(Val::String(text)) if call.function.0.matches_pattern => {
+                let mut args = args.to_vec();
+                args[1] = Val::Opaque(self.pattern(text)?);
+                self.invoke(call, overload, &args)
+            }
+            _ => self.invoke(call, overload, args),
+        }
+    }
+
+    /// The compiled pattern of a text.
+    fn pattern(&mut self, text: &str) -> Result<Arc<Pattern>, EvalError> {
+        if let Some((_, pattern)) = self.patterns.iter().find(|(known, _)| **known == *text) {
+            return Ok(pattern.clone());
+        }
+        let pattern = Arc::new(Pattern::new(text)?);
+        if self.patterns.len() == KEPT_PATTERNS {
+            self.patterns.remove(0);
+        }
+        self.patterns.push((Box::from(text), pattern.clone()));
+        Ok(pattern)
+    }
+
+    fn invoke(
+        &mut self,
+        call: &CallNode,
+        overload: &Overload,
+        args: &[Val<'a>],
+    ) -> Result<Val<'a>, EvalError> {
         let result = (overload.implementation)(args)?;
         let is_known = call.overloads.len() == 1;
         let seen = ActualCall { overload: is_known.then_some(&*overload.id), args, result: &result };

@@ -284,6 +284,9 @@ fn patterns() {
         ("'é'.matches('^\\\\w$') || '٣'.matches('\\\\d')", "false"),
         ("'a-b_c'.matches('^[\\\\w-]+$') && 'a.b'.matches('^\\\\Qa.b\\\\E$')", "true"),
         ("'a{b'.matches('a{b') && '[['.matches('^[[]+$') && 'x'.matches('^[[:alpha:]]$')", "true"),
+        ("lists.range(40).all(i, string(i).matches('^' + string(i) + '$'))", "true"),
+        ("['a', 'b'].map(p, 'xaxb'.findAll(p + '.'))", "[[\"ax\"], []]"),
+        ("self.names.all(n, n.matches(dyn('^[a-c]+$')))", "true"),
         ("'a'.find('(?=a)')", "error: error parsing regexp: not a regular expression, or too large: `(?=a)`"),
         (
             "self.s.matches('(' + self.e)",

@@ -202,3 +202,28 @@ fn nesting_is_bounded() {
     let long = "a".repeat(100_001);
     assert_eq!(brief(&long), ["-1:0 expression code point size exceeds limit: size: 100001, limit 100000"]);
 }
+
+#[test]
+fn errors_are_bounded() {
+    let many = format!("[{}]", vec!["a"; 20_000].join(","));
+    let errors = super::fixture::env().compile(&many).unwrap_err();
+    assert_eq!(errors.entries().len(), 100);
+    assert!(errors.to_string().ends_with("\n19900 more errors were truncated"));
+    let found = brief(&"@".repeat(50_000));
+    assert_eq!(
+        (found.len(), found[99].as_str()),
+        (100, "1:100 Syntax error: token recognition error at: '@'")
+    );
+    let found = super::fixture::errors(&"@".repeat(50_000));
+    assert!(found.ends_with("\n1 more errors were truncated"));
+    assert!(!brief(&"(a b".repeat(2_000)).is_empty());
+}
+
+#[test]
+fn macros_that_copy_their_object_do_not_double_the_tree_without_end() {
+    let chain = |steps: usize| format!("optional.of(1){}", ".optMap(x, x)".repeat(steps));
+    assert!(brief(&chain(8)).is_empty());
+    let found = brief(&chain(100));
+    assert!(found.iter().all(|error| error.ends_with("expression is too complex")), "{found:?}");
+    assert!(!found.is_empty());
+}

@@ -96,6 +96,7 @@ fn documents_that_do_not_fit_their_shape_are_errors_where_they_are_read() {
     assert_eq!(show(&Shape::Double.value(&json!(3)).unwrap()), "3.0");
     assert_eq!(show(&Shape::Bytes.value(&json!("aGk=")).unwrap()), "b\"hi\"");
     assert!(Shape::Bytes.value(&json!("aGk")).is_err());
+    assert_eq!(show(&Shape::Dyn.value(&json!(u64::MAX)).unwrap()), "1.8446744073709552e19");
     assert_eq!(show(&Shape::Date.value(&json!("2024-02-29")).unwrap()), "2024-02-29T00:00:00Z");
     assert_eq!(
         show(&Shape::Dyn.value(&json!([1, 1.5, "a", null, {"k": true}])).unwrap()),

@@ -10,7 +10,8 @@ use std::sync::Arc;
 /// How a part of a JSON document presents itself as a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
-    /// By what it is: texts, booleans, numbers (whole ones signed), lists, maps, null.
+    /// By what it is: texts, booleans, numbers, lists, maps, null. Whole numbers are signed, those beyond 64 signed bits
+    /// floating-point.
     Dyn,
     /// A boolean.
     Bool,
@@ -184,10 +185,9 @@ fn dynamic(json: &Json) -> Val<'_> {
     match json {
         Json::Null => Val::Null,
         Json::Bool(value) => Val::Bool(*value),
-        Json::Number(number) => match (number.as_i64(), number.as_u64()) {
-            (Some(value), _) => Val::Int(value),
-            (None, Some(value)) => Val::Uint(value),
-            (None, None) => Val::Double(number.as_f64().unwrap_or(f64::NAN)),
+        Json::Number(number) => match number.as_i64() {
+            Some(value) => Val::Int(value),
+            None => Val::Double(number.as_f64().unwrap_or(f64::NAN)),
         },
         Json::String(text) => Val::str(text),
         Json::Array(items) => Val::List(List::Json(items, &DYN, &ORDERED)),
