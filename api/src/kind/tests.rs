@@ -50,6 +50,7 @@ fn every_builtin_kind_is_there() {
         storage.k8s.io/v1 StorageClass CSIDriver CSINode CSIStorageCapacity VolumeAttachment VolumeAttributesClass
         admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration MutatingWebhookConfiguration ValidatingAdmissionPolicy
            ValidatingAdmissionPolicyBinding MutatingAdmissionPolicy MutatingAdmissionPolicyBinding
+        apiextensions.k8s.io/v1 CustomResourceDefinition
         certificates.k8s.io/v1 CertificateSigningRequest
         coordination.k8s.io/v1 Lease
         discovery.k8s.io/v1 EndpointSlice
@@ -80,7 +81,8 @@ fn short_names_are_kubectls_and_mean_one_resource() {
         pv=persistentvolumes pvc=persistentvolumeclaims rc=replicationcontrollers quota=resourcequotas limits=limitranges
         cs=componentstatuses deploy=deployments rs=replicasets sts=statefulsets ds=daemonsets cj=cronjobs
         hpa=horizontalpodautoscalers ing=ingresses netpol=networkpolicies ip=ipaddresses pdb=poddisruptionbudgets
-        sc=storageclasses vac=volumeattributesclasses csr=certificatesigningrequests pc=priorityclasses";
+        sc=storageclasses vac=volumeattributesclasses csr=certificatesigningrequests
+        crd=customresourcedefinitions crds=customresourcedefinitions pc=priorityclasses";
     let wanted: BTreeSet<_> = wanted.split_whitespace().map(|w| w.split_once('=').unwrap()).collect();
     let have: BTreeSet<_> =
         RESOURCES.iter().flat_map(|r| r.short_names.iter().map(|short| (*short, r.plural))).collect();
@@ -199,6 +201,8 @@ priorityclasses C -
 flowcontrol.apiserver.k8s.io/v1:
 flowschemas C - status
 prioritylevelconfigurations C - status
+apiextensions.k8s.io/v1:
+customresourcedefinitions C api-extensions status
 resource.k8s.io/v1:
 deviceclasses C -
 resourceclaims N - status
@@ -253,7 +257,7 @@ fn words(text: &'static str) -> BTreeSet<&'static str> {
 
 #[test]
 fn what_holds_of_some_kinds_alone_holds_of_those_of_kubernetes() {
-    let conditional = "apiservices csidrivers csinodes csistoragecapacities leases mutatingadmissionpolicies
+    let conditional = "apiservices csidrivers csinodes csistoragecapacities customresourcedefinitions leases mutatingadmissionpolicies
         mutatingadmissionpolicybindings mutatingwebhookconfigurations poddisruptionbudgets runtimeclasses
         validatingadmissionpolicies validatingadmissionpolicybindings validatingwebhookconfigurations volumeattachments";
     assert_eq!(rows_that(|row| !row.unconditional_update), words(conditional));

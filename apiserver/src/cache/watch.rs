@@ -88,11 +88,17 @@ enum Source {
 impl Watch {
     /// Begins a watch.
     pub async fn start(cache: Arc<Cache>, filters: Vec<Filter>, start: WatchStart) -> Result<Self, WatchEnd> {
-        match start {
-            WatchStart::State => Ok(Self::from_state(cache, filters)),
-            WatchStart::After(revision) => Self::from_revision(cache, filters, revision, false).await,
-            WatchStart::Resume(revision) => Self::from_revision(cache, filters, revision, true).await,
-        }
+        let begun = match start {
+            WatchStart::State => Self::from_state(cache.clone(), filters),
+            WatchStart::After(revision) => {
+                Self::from_revision(cache.clone(), filters, revision, false).await?
+            }
+            WatchStart::Resume(revision) => {
+                Self::from_revision(cache.clone(), filters, revision, true).await?
+            }
+        };
+        // A cache that closes marks itself before it ends its watches: one that came after them would wait for ever.
+        if cache.is_closed() { Err(WatchEnd::Closed) } else { Ok(begun) }
     }
 
     /// A watch that ends at once, for callers who are told so by the stream.
