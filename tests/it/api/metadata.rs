@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 /// Kinds whose generation begins with 1 and moves with the spec.
 const WITH_SPEC: &[&str] = &[
     "cronjobs",
+    "customresourcedefinitions",
     "daemonsets",
     "deviceclasses",
     "devicetaintrules",
