@@ -66,7 +66,7 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// Schemas of which values must satisfy some, all or none.
+    /// Nested schemas: values must satisfy some, all, exactly one or none of them.
     pub fn nested(&self) -> impl Iterator<Item = NodeId> {
         let lists = [&self.all_of, &self.any_of, &self.one_of];
         lists.into_iter().flatten().copied().chain(self.not)

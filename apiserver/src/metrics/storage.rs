@@ -33,7 +33,7 @@ impl Default for Figures {
 
 impl Figures {
     fn count(&self, operation: &'static str, key: &str, began: Instant, failed: bool) {
-        // Labels live as long as the process: custom kinds, of which there may be many, share a series.
+        // A series lives as long as the process. There may be many custom kinds, so they share one.
         let (group, resource) = built_in_of_key(key).map_or(("", ""), |row| (row.group, row.plural));
         let series = self.series.get(&(operation, group, resource));
         series.durations.observe(began.elapsed().as_secs_f64());

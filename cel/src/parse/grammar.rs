@@ -231,7 +231,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// The rest of terms joined by `&&`, or by `||`, of which a node is the first.
+    /// Parses the remaining terms of a chain of `&&` or `||` whose first term is already parsed.
     fn terms(&mut self, joint: Kind, first: &mut Node) {
         if !self.cursor.at(joint.set()) {
             return;
@@ -282,7 +282,7 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    /// A member behind one or more `!` or `-`, of which pairs cancel out.
+    /// A member expression after one or more `!` or `-`; a pair of the same operator cancels out.
     fn prefixed(&mut self, slot: &mut Slot, sign: Kind, function: &str) -> Result<(), Fault> {
         let first = self.cursor.take();
         let mut count = 1;

@@ -10,7 +10,7 @@ mod time;
 use crate::limits::{LABEL_MAX, SUBDOMAIN_MAX};
 use crate::name;
 
-/// A format with a check; the names are those of a schema, of which dashes do not count.
+/// A format that values are checked by. Its name is that of the schema keyword `format`, with dashes ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Format {
     /// `bsonobjectid`
