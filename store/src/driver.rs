@@ -9,6 +9,7 @@ use crate::Revision;
 use crate::compact::Sweeper;
 use crate::core::Core;
 use crate::error::Stopped;
+use crate::limits::JOB_BYTES;
 use crate::queue::Job;
 use crate::request::{Answer, Refused, Request};
 #[cfg(test)]
@@ -80,7 +81,7 @@ impl Driver {
             }
             Mode::Threads(threads) => {
                 let (reply, answer) = oneshot::channel();
-                let pushed = threads.queue().push(Job { request, bytes: bytes + 64, reply });
+                let pushed = threads.queue().push(Job { request, bytes: bytes + JOB_BYTES, reply });
                 pushed.inspect_err(|_| self.core.metrics.busy.add(1))?;
                 answer.await.map_err(|_| Refused::Stopped)
             }

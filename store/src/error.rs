@@ -12,13 +12,13 @@ pub enum OpenError {
     /// The configuration asks for durable storage without saying where.
     #[error("a durable store needs a directory: set Config::dir, or use Config::memory()")]
     NoDirectory,
-    /// A bound is zero with which the store could do nothing.
-    #[error(
-        "Limits::{name} must not be zero: the store could do nothing. Take its value from Limits::default()"
-    )]
+    /// A bound with which the store could not work, alone or beside another bound.
+    #[error("Limits::{name} cannot be used: {detail}. Change it, or take its value from Limits::default()")]
     Limit {
         /// The field of [`crate::Limits`].
         name: &'static str,
+        /// Its value, the bound that it breaks, and what would happen.
+        detail: String,
     },
     /// Another process (or another store in this one) has the directory open.
     #[error("{} is in use by {holder}: stop it, or choose another directory", dir.display())]

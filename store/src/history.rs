@@ -1,7 +1,10 @@
 //! Reading the history from its beginning, in order and in bounded steps, from engine and window. Blocks no writer, and is
 //! not disturbed by compaction.
 
+use std::collections::BTreeSet;
+
 use crate::Revision;
+use crate::commit::RecordKey;
 use crate::core::{Core, records};
 use crate::engine::{EngineError, Record};
 use crate::pins::Pin;
@@ -13,12 +16,19 @@ pub(crate) struct History<'a> {
     _pin: Pin<'a>,
     next: Revision,
     to: Revision,
+    /// Damaged records.
+    left_out: BTreeSet<RecordKey>,
 }
 
 impl<'a> History<'a> {
     /// Everything up to `to`, which is published.
     pub(crate) fn upto(core: &'a Core, to: Revision, pin: Pin<'a>) -> Self {
-        Self { core, _pin: pin, next: Revision(0), to }
+        Self { core, _pin: pin, next: Revision(0), to, left_out: BTreeSet::new() }
+    }
+
+    /// Leaves these records of the engine out from now on, without reading them.
+    pub(crate) fn leave_out(&mut self, records: BTreeSet<RecordKey>) {
+        self.left_out = records;
     }
 
     /// The next records, whole revisions; none behind the last.
@@ -35,7 +45,7 @@ impl<'a> History<'a> {
             // The window begins behind what the engine has.
             let last = visible.window.first().previous().min(self.to);
             drop(visible);
-            let scan = self.core.engine.scan(self.next, last, STEP)?;
+            let scan = self.core.engine.scan_without(self.next, last, STEP, &self.left_out)?;
             self.next = scan.next;
             return Ok(Some(scan.records));
         };

@@ -84,6 +84,9 @@ pub struct Limits {
 /// The largest time to live of a lease in seconds; etcd refuses more.
 pub const LEASE_TTL_MAX_SECONDS: i64 = 9_000_000_000;
 
+/// What a request takes in the queue beside the bytes that it carries.
+pub(crate) const JOB_BYTES: usize = 64;
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -122,28 +125,138 @@ impl Default for Limits {
     }
 }
 
+/// The most that [`Limits::request_bytes`] and [`Limits::commit_bytes`] may be: a group of the log is at most a few of them, and
+/// the log counts its bytes with 32 bits.
+const COMMIT_BYTES_MAX: usize = 1 << 30;
+
+/// The most that [`Limits::engine_file_bytes`] may be: offsets in such a file are 32 bits, and its last record may pass its size.
+const ENGINE_FILE_BYTES_MAX: u64 = 1 << 31;
+
+/// The least that [`Limits::first_segment_bytes`] may be: a block of the file system. A smaller segment would hold a handful of
+/// records, and every few writes would make a file.
+const SEGMENT_BYTES_MIN: u64 = 4 << 10;
+
+/// A rule that the bounds break: the field, and why its value cannot be used.
+type Violation = (&'static str, String);
+
 impl Limits {
-    /// Refuses bounds of zero with which the store could do nothing, or would try for ever.
+    /// Refuses bounds with which the store could do nothing, would stop or wait for ever, or that contradict each other.
     ///
     /// # Errors
     ///
-    /// [`OpenError::Limit`] with the name of the first such bound.
+    /// [`OpenError::Limit`] with the first such field, and the reason.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
+        let broken = self.zero().or_else(|| self.out_of_range()).or_else(|| self.contradiction());
+        match broken {
+            Some((name, detail)) => Err(OpenError::Limit { name, detail }),
+            None => Ok(()),
+        }
+    }
+
+    /// The first bound that is zero and must not be.
+    fn zero(&self) -> Option<Violation> {
         let bounds = [
+            ("txn_ops", self.txn_ops == 0),
+            ("request_bytes", self.request_bytes == 0),
             ("queue_jobs", self.queue_jobs == 0),
             ("queue_bytes", self.queue_bytes == 0),
             ("group_jobs", self.group_jobs == 0),
             ("group_bytes", self.group_bytes == 0),
             ("commit_bytes", self.commit_bytes == 0),
+            ("window_age", self.window_age.is_zero()),
             ("history_revisions", self.history_revisions == 0),
             ("feed_bytes", self.feed_bytes == 0),
             ("engine_retry", self.engine_retry.is_zero()),
             ("log_idle", self.log_idle.is_zero()),
+            ("checkpoint_bytes", self.checkpoint_bytes == 0),
+            ("engine_file_bytes", self.engine_file_bytes == 0),
             ("scrub_interval", self.scrub_interval.is_zero()),
         ];
-        match bounds.into_iter().find(|(_, is_zero)| *is_zero) {
-            Some((name, _)) => Err(OpenError::Limit { name }),
-            None => Ok(()),
-        }
+        let zero = bounds.into_iter().find(|(_, is_zero)| *is_zero);
+        let zero = zero.map(|(name, _)| (name, "it is zero, and the store could do nothing".to_owned()));
+        let quota = "it is zero, and every write would be refused; None is no bound".to_owned();
+        zero.or_else(|| (self.quota_bytes == Some(0)).then_some(("quota_bytes", quota)))
+    }
+
+    /// The first bound that is beyond what the files or the protocol can express.
+    fn out_of_range(&self) -> Option<Violation> {
+        let above = |name, value: u64, most: u64, why| {
+            (value > most).then(|| (name, format!("it is {value}, more than {most}: {why}")))
+        };
+        let log = "the log counts the bytes of a group with 32 bits";
+        let ttl_max = LEASE_TTL_MAX_SECONDS.unsigned_abs();
+        let segment = (self.first_segment_bytes < SEGMENT_BYTES_MIN).then(|| {
+            let detail = format!(
+                "it is {}, less than {SEGMENT_BYTES_MIN}: every few writes would make a file",
+                self.first_segment_bytes
+            );
+            ("first_segment_bytes", detail)
+        });
+        above("request_bytes", self.request_bytes as u64, COMMIT_BYTES_MAX as u64, log)
+            .or_else(|| above("commit_bytes", self.commit_bytes as u64, COMMIT_BYTES_MAX as u64, log))
+            .or_else(|| {
+                let why = "offsets in a file of the engine are 32 bits";
+                above("engine_file_bytes", self.engine_file_bytes, ENGINE_FILE_BYTES_MAX, why)
+            })
+            .or_else(|| {
+                let why = "no lease may live longer";
+                above("lease_ttl_min", self.lease_ttl_min.as_secs(), ttl_max, why)
+            })
+            .or(segment)
+    }
+
+    /// The first bound that cannot be used beside another one.
+    fn contradiction(&self) -> Option<Violation> {
+        let bytes = |value: usize| value as u64;
+        let millis = |value: Duration| u64::try_from(value.as_millis()).unwrap_or(u64::MAX);
+        let queued = bytes(self.request_bytes).saturating_add(JOB_BYTES as u64);
+        let table: [(&'static str, u64, &'static str, u64, &'static str); 6] = [
+            (
+                "queue_bytes",
+                bytes(self.queue_bytes),
+                "request_bytes with what a request takes in the queue",
+                queued,
+                "the largest requests would be refused as busy for ever",
+            ),
+            (
+                "feed_bytes",
+                bytes(self.feed_bytes),
+                "feed_batch_bytes",
+                bytes(self.feed_batch_bytes),
+                "the log would wait for an engine that is not woken before there is more",
+            ),
+            (
+                "window_bytes",
+                bytes(self.window_bytes),
+                "window_calm_bytes",
+                bytes(self.window_calm_bytes),
+                "a calm store would keep more than a busy one may",
+            ),
+            (
+                "segment_bytes",
+                self.segment_bytes,
+                "first_segment_bytes",
+                self.first_segment_bytes,
+                "later segments would be smaller than the first, which is small so that a start is quick",
+            ),
+            (
+                "log_budget_bytes",
+                self.log_budget_bytes,
+                "checkpoint_bytes",
+                self.checkpoint_bytes,
+                "the store would stop for want of log before its first checkpoint is due",
+            ),
+            (
+                "scrub_pass",
+                millis(self.scrub_pass),
+                "scrub_interval",
+                millis(self.scrub_interval),
+                "a pass takes at least one interval (both in milliseconds)",
+            ),
+        ];
+        let broken = table.into_iter().find(|(_, value, _, least, _)| value < least);
+        broken.map(|(name, value, other, least, why)| {
+            (name, format!("it is {value}, less than {least}, the value of {other}: {why}"))
+        })
     }
 }

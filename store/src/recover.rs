@@ -36,7 +36,7 @@ use crate::threads::Threads;
 use crate::wal::{self, Replayed, Segments, Wal};
 use crate::window::Window;
 use crate::writer::{Recovered, Writer};
-use crate::{Config, Durability, EngineKind, KeyValue, LeaseId, Limits, Revision, manifest};
+use crate::{Config, Durability, EngineKind, KeyValue, LeaseId, Limits, Revision, maintenance, manifest};
 
 /// Opens what `config` describes.
 pub(crate) fn open(config: Config, nondet: &Nondet) -> Result<Driver, OpenError> {
@@ -67,6 +67,7 @@ pub(crate) fn open_stepped(
     rng: &Rng,
     engine: Option<OpenEngine<'_>>,
 ) -> Result<Driver, OpenError> {
+    config.limits.check()?;
     let dir = config.dir.clone().ok_or(OpenError::NoDirectory)?;
     disk.create_dir(&dir).map_err(|source| OpenError::Io { path: dir.clone(), source })?;
     let parts = recover(disk, &dir, config, rng, engine)?;
@@ -79,6 +80,7 @@ pub(crate) fn open_stepped(
 /// The same with threads.
 #[cfg(test)]
 pub(crate) fn open_threads(disk: Arc<dyn Disk>, config: &Config, rng: &Rng) -> Result<Driver, OpenError> {
+    config.limits.check()?;
     let dir = config.dir.clone().ok_or(OpenError::NoDirectory)?;
     disk.create_dir(&dir).map_err(|source| OpenError::Io { path: dir.clone(), source })?;
     let parts = recover(disk, &dir, config, rng, None)?;
@@ -219,6 +221,11 @@ fn manifests(
     if !segments.first_seqs().is_empty() {
         let detail = "there is a log but no manifest".to_owned();
         return Err(OpenError::Damaged { file: dir.join("MANIFEST"), detail });
+    }
+    let names = disk.list(dir).map_err(|source| OpenError::Io { path: dir.to_owned(), source })?;
+    if names.iter().any(|name| name == maintenance::MARK) {
+        let detail = "a restore into this directory did not finish: run it again".to_owned();
+        return Err(OpenError::Damaged { file: dir.join(maintenance::MARK), detail });
     }
     let newest = Manifest {
         cluster: identity(rng),

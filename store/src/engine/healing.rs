@@ -82,6 +82,11 @@ impl Healing {
         self.lost.lock().known.values().cloned().collect()
     }
 
+    /// The same with their places in the history.
+    pub(crate) fn lost(&self) -> BTreeMap<RecordKey, DamagedRecord> {
+        self.lost.lock().known.clone()
+    }
+
     /// How many those are.
     pub(crate) fn damaged(&self) -> u64 {
         self.lost.lock().known.len() as u64
@@ -217,9 +222,19 @@ impl Engine for Healing {
     }
 
     fn scan(&self, from: Revision, to: Revision, budget: usize) -> Result<Scan, EngineError> {
+        self.scan_without(from, to, budget, &BTreeSet::new())
+    }
+
+    fn scan_without(
+        &self,
+        from: Revision,
+        to: Revision,
+        budget: usize,
+        left_out: &BTreeSet<RecordKey>,
+    ) -> Result<Scan, EngineError> {
         let mut last = None;
         loop {
-            match self.inner.scan(from, to, budget) {
+            match self.inner.scan_without(from, to, budget, left_out) {
                 // Damaged again although it was put right: it cannot be.
                 Err(EngineError::Damaged(key)) if last != Some(key) => {
                     self.heal(key)?;

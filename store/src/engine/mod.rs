@@ -11,6 +11,7 @@ pub(crate) mod stub;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
@@ -120,6 +121,17 @@ pub(crate) trait Engine: Send + Sync {
 
     /// The records of `from..=to` in order, checked, stopping behind a whole revision once `budget` bytes are reached.
     fn scan(&self, from: Revision, to: Revision, budget: usize) -> Result<Scan, EngineError>;
+
+    /// The same without some records, which are not read either. An engine that cannot leave records out leaves out none.
+    fn scan_without(
+        &self,
+        from: Revision,
+        to: Revision,
+        budget: usize,
+        _left_out: &BTreeSet<RecordKey>,
+    ) -> Result<Scan, EngineError> {
+        self.scan(from, to, budget)
+    }
 
     /// Puts a record right that was found damaged, if it is still there. From any thread. An engine that cannot leaves it
     /// as it is.

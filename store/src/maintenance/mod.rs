@@ -15,13 +15,14 @@ mod snapshot_file;
 mod state;
 mod survey;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use examine::{DirectoryStatus, Examined, verify};
 pub use export::{ExportError, Salvaged, salvage, save, snapshot_to_file};
 #[doc(hidden)]
 pub use fuzz::fuzz_restore;
 pub use rescue::{RescueError, Rescued, rescue};
+pub(crate) use restore::MARK;
 pub use restore::{Progress, Restore, RestoreError, Restored, restore};
 pub use snapshot_file::{SnapshotFileError, SnapshotStatus, snapshot_status};
 pub use survey::{LogRange, Problem, SurveyError};

@@ -39,6 +39,7 @@ fn config() -> Config {
         segment_bytes: 12 << 10,
         checkpoint_bytes: 18 << 10,
         engine_file_bytes: 2 << 10,
+        reserve_bytes: 1 << 10,
         ..Limits::default()
     };
     Config { limits, ..Config::durable(DIR) }

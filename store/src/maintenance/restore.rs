@@ -129,7 +129,7 @@ pub(super) fn restore_from(
 }
 
 /// A file that is there while a directory is half made.
-const MARK: &str = "RESTORING";
+pub(crate) const MARK: &str = "RESTORING";
 
 /// The log's place of the state that is restored: in front of the first record that will be logged.
 const SEQ: u64 = 1;

@@ -28,7 +28,8 @@ impl<'w, W: Write + Seek> Builder<'w, W> {
     /// Begins where `to` stands. Until [`Builder::finish`] what is there is not a database.
     pub(crate) fn begin(to: &'w mut W) -> io::Result<Self> {
         let start = to.stream_position()?;
-        let info = SnapshotInfo { revision: Revision(0), records: 0, bytes: 0 };
+        let (revision, compacted) = (Revision(0), Revision(0));
+        let info = SnapshotInfo { revision, records: 0, bytes: 0, compacted, left_out: 0 };
         let (keys, notes) = (Tree::default(), Tree::default());
         Ok(Self { to, start, pages: Pages::new(), keys, notes, info })
     }
@@ -84,7 +85,7 @@ impl<'w, W: Write + Seek> Builder<'w, W> {
         self.to.write_all(&metas)?;
         self.to.seek(SeekFrom::Start(self.start + self.info.bytes))?;
         self.to.flush()?;
-        Ok(SnapshotInfo { revision: closing.revision, ..self.info })
+        Ok(SnapshotInfo { revision: closing.revision, compacted: closing.compacted, ..self.info })
     }
 
     fn leases(&mut self, closing: &Closing) -> io::Result<(&'static str, u64)> {

@@ -20,6 +20,7 @@ fn config(dir: &Path, engine: EngineKind, dropped: bool) -> Config {
         first_segment_bytes: 8 << 10,
         segment_bytes: 8 << 10,
         checkpoint_bytes,
+        log_budget_bytes: 1 << 40,
         ..Limits::default()
     };
     Config { engine, limits, ..Config::durable(dir) }

@@ -20,7 +20,9 @@ fn config(checkpoint_bytes: u64) -> Config {
         first_segment_bytes: 8 << 10,
         segment_bytes: 8 << 10,
         checkpoint_bytes,
+        log_budget_bytes: 1 << 30,
         engine_file_bytes: 2 << 10,
+        reserve_bytes: 1 << 10,
         ..Limits::default()
     };
     Config { limits, ..Config::durable(DIR) }
@@ -170,6 +172,96 @@ fn a_damaged_record_does_not_keep_space_from_being_reclaimed() {
         store.close().await;
         let store = open(&disk, 4 << 10);
         assert_eq!((store.damage().len(), value_at(&store, 0).unwrap()), (1, b"newest".to_vec()));
+    });
+}
+
+/// A file that the disk does not give was chosen again and again, and the space of all others stayed in use.
+#[test]
+fn a_file_that_cannot_be_read_does_not_keep_others_from_being_reclaimed() {
+    block_on(async {
+        let disk = SimDisk::default();
+        let mut config = config(4 << 10);
+        config.limits.scrub_interval = Duration::from_millis(1);
+        config.limits.scrub_pass = Duration::from_millis(1);
+        let open =
+            |disk: &SimDisk| Store::open_stepped(Arc::new(disk.clone()), &config, &Rng::seeded(1)).unwrap();
+        let store = open(&disk);
+        store.put("kept", "x".repeat(100)).await.unwrap();
+        fill(&store).await;
+        let dir = Path::new(DIR).join("engine");
+        let files = disk.files(&dir);
+        let (first, len) = files.first().unwrap();
+        assert!(files.len() > 5);
+        disk.set_unreadable(Some(&dir.join(first)));
+        store.compact_physical(store.revision()).await.unwrap();
+        for _ in 0..3 {
+            store.defragment().await.unwrap();
+        }
+        let size = store.size();
+        assert!(size.allocated < *len as u64 + (4 << 10), "{size:?}");
+        assert_eq!(store.get("kept").unwrap().unwrap().value().len(), 100);
+        assert!(disk.files(&dir).iter().any(|(name, _)| name == first), "it holds a record that is wanted");
+
+        disk.set_unreadable(None);
+        tokio::time::advance(Duration::from_millis(2)).await;
+        store.driver().nudge();
+        for _ in 0..3 {
+            store.defragment().await.unwrap();
+        }
+        assert!(disk.files(&dir).iter().all(|(name, _)| name != first), "it can be read again");
+
+        // Nothing in it is wanted any more: it goes without being read.
+        fill(&store).await;
+        let (last, _) = disk.files(&dir).into_iter().rev().nth(3).unwrap();
+        disk.set_unreadable(Some(&dir.join(&last)));
+        store.delete("k").await.unwrap();
+        store.compact_physical(store.revision()).await.unwrap();
+        for _ in 0..3 {
+            store.defragment().await.unwrap();
+        }
+        assert!(disk.files(&dir).iter().all(|(name, _)| *name != last));
+        store.close().await;
+        let store = open(&disk.crash(crate::disk::sim::Policy::Nothing, 1));
+        assert_eq!(store.range(&Range::new(crate::KeyRange::all())).unwrap().count, 1);
+    });
+}
+
+/// Snapshots ended at a damaged record until it was compacted.
+#[test]
+fn a_snapshot_leaves_damaged_records_out_and_is_compacted_to_where_nothing_needs_them() {
+    use crate::maintenance::tests::{request, restore_to};
+    block_on(async {
+        for (damaged, is_known) in [(&[3][..], true), (&[3, 4, 20], true), (&[3, 40], false), (&[30], false)]
+        {
+            let disk = SimDisk::default();
+            let store = open(&disk, 4 << 10);
+            fill(&store).await;
+            store.put("other", "x").await.unwrap();
+            store.put("k", "newest").await.unwrap();
+            damaged.iter().for_each(|revision| damage(&disk, *revision));
+            if is_known {
+                assert!(damaged.iter().all(|revision| value_at(&store, *revision).is_err()));
+            }
+            let mut to = std::io::Cursor::new(Vec::new());
+            let info = store.snapshot(&mut to).unwrap();
+            let last = damaged.last().unwrap() + 1;
+            assert_eq!((info.revision, info.compacted), (store.revision(), Revision(last)));
+            assert_eq!((info.left_out, info.bytes), (damaged.len() as u64, to.get_ref().len() as u64));
+            assert_eq!(store.damage().len(), damaged.len(), "they are named");
+
+            let restored = SimDisk::default();
+            restore_to(&restored, to.get_ref(), &request(crate::EngineKind::Segments)).unwrap();
+            let restored = open(&restored, 4 << 10);
+            assert_eq!((restored.revision(), restored.compacted()), (store.revision(), Revision(last)));
+            for at in (last..=store.revision().0).map(Revision) {
+                let all = Range::new(crate::KeyRange::all()).at(at);
+                assert_eq!(restored.range(&all).unwrap(), store.range(&all).unwrap(), "at {at}");
+            }
+            let next = restored.put("k", "next").await.unwrap();
+            let kv = restored.get("k").unwrap().unwrap();
+            assert_eq!((kv.mod_revision(), kv.create_revision()), (next, Revision(2)));
+            assert_eq!(kv.version(), 62);
+        }
     });
 }
 

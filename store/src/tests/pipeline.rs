@@ -315,6 +315,7 @@ fn fail_under_load(round: u64) {
         first_segment_bytes: 16 << 10,
         segment_bytes: 16 << 10,
         checkpoint_bytes: 32 << 10,
+        reserve_bytes: 1 << 10,
         ..Limits::default()
     };
     let engine = if round.is_multiple_of(2) { EngineKind::Segments } else { EngineKind::Memory };

@@ -53,33 +53,56 @@ fn another_engine_and_foreign_files_are_told_apart() {
 }
 
 #[test]
-fn bounds_of_zero_with_which_a_store_would_hang_are_refused_by_name() {
+fn limits_with_which_a_store_would_hang_stop_or_contradict_itself_are_refused_by_name() {
     type Change = fn(&mut Limits);
-    let zero = |set: Change| {
+    let changed = |set: Change| {
         let mut limits = Limits::default();
         set(&mut limits);
         limits
     };
-    let table: [(&str, Change); 9] = [
-        ("queue_jobs", |limits| limits.queue_jobs = 0),
-        ("queue_bytes", |limits| limits.queue_bytes = 0),
-        ("group_jobs", |limits| limits.group_jobs = 0),
-        ("group_bytes", |limits| limits.group_bytes = 0),
-        ("commit_bytes", |limits| limits.commit_bytes = 0),
-        ("history_revisions", |limits| limits.history_revisions = 0),
-        ("feed_bytes", |limits| limits.feed_bytes = 0),
-        ("engine_retry", |limits| limits.engine_retry = Duration::ZERO),
-        ("log_idle", |limits| limits.log_idle = Duration::ZERO),
+    let table: [(&str, &str, Change); 29] = [
+        ("txn_ops", "zero", |limits| limits.txn_ops = 0),
+        ("request_bytes", "zero", |limits| limits.request_bytes = 0),
+        ("queue_jobs", "zero", |limits| limits.queue_jobs = 0),
+        ("queue_bytes", "zero", |limits| limits.queue_bytes = 0),
+        ("group_jobs", "zero", |limits| limits.group_jobs = 0),
+        ("group_bytes", "zero", |limits| limits.group_bytes = 0),
+        ("commit_bytes", "zero", |limits| limits.commit_bytes = 0),
+        ("window_age", "zero", |limits| limits.window_age = Duration::ZERO),
+        ("history_revisions", "zero", |limits| limits.history_revisions = 0),
+        ("feed_bytes", "zero", |limits| limits.feed_bytes = 0),
+        ("engine_retry", "zero", |limits| limits.engine_retry = Duration::ZERO),
+        ("log_idle", "zero", |limits| limits.log_idle = Duration::ZERO),
+        ("checkpoint_bytes", "zero", |limits| limits.checkpoint_bytes = 0),
+        ("engine_file_bytes", "zero", |limits| limits.engine_file_bytes = 0),
+        ("scrub_interval", "zero", |limits| limits.scrub_interval = Duration::ZERO),
+        ("quota_bytes", "None is no bound", |limits| limits.quota_bytes = Some(0)),
+        ("request_bytes", "32 bits", |limits| limits.request_bytes = 1 << 32),
+        ("commit_bytes", "32 bits", |limits| limits.commit_bytes = (1 << 30) + 1),
+        ("engine_file_bytes", "32 bits", |limits| limits.engine_file_bytes = 1 << 32),
+        ("lease_ttl_min", "no lease", |limits| limits.lease_ttl_min = Duration::MAX),
+        ("first_segment_bytes", "less than 4096", |limits| limits.first_segment_bytes = 100),
+        ("queue_bytes", "request_bytes", |limits| limits.queue_bytes = limits.request_bytes),
+        ("feed_bytes", "feed_batch_bytes", |limits| limits.feed_bytes = limits.feed_batch_bytes - 1),
+        ("feed_bytes", "feed_batch_bytes", |limits| limits.feed_batch_bytes = limits.feed_bytes + 1),
+        ("window_bytes", "window_calm_bytes", |limits| limits.window_bytes = 10),
+        ("segment_bytes", "first_segment_bytes", |limits| limits.segment_bytes = 8 << 10),
+        ("log_budget_bytes", "checkpoint_bytes", |limits| limits.log_budget_bytes = 1 << 20),
+        ("log_budget_bytes", "checkpoint_bytes", |limits| limits.checkpoint_bytes = 1 << 40),
+        ("scrub_pass", "scrub_interval", |limits| limits.scrub_pass = Duration::from_secs(1)),
     ];
     let dir = tempfile::tempdir().unwrap();
     block_on_real(async {
-        for (expected, set) in table {
+        for (expected, why, set) in table {
             for config in [Config::memory(), Config::durable(dir.path())] {
-                let refused = Store::open(Config { limits: zero(set), ..config }, Nondet::real()).await.err();
+                let limits = changed(set);
+                let refused = Store::open(Config { limits, ..config }, Nondet::real()).await.err();
+                let text = refused.as_ref().map(ToString::to_string).unwrap_or_default();
                 assert!(
-                    matches!(refused, Some(OpenError::Limit { name }) if name == expected),
+                    matches!(refused, Some(OpenError::Limit { name, .. }) if name == expected),
                     "{expected}: {refused:?}"
                 );
+                assert!(text.contains(&format!("Limits::{expected} ")) && text.contains(why), "{text}");
             }
         }
     });

@@ -219,6 +219,7 @@ fn an_engine_without_room_falls_behind_and_catches_up() {
         let mut config = config(0, 0);
         // One log file is enough for everything.
         config.limits.first_segment_bytes = 256 << 10;
+        config.limits.segment_bytes = 256 << 10;
         let store = open(&disk, &config);
         put(&store, "first".to_owned(), 500).await.unwrap();
         disk.set_capacity(Some(disk.used()));
@@ -245,6 +246,7 @@ fn a_store_whose_engine_has_no_space_opens_with_what_the_log_has_and_catches_up_
         let disk = SimDisk::default();
         let mut config = config(0, 0);
         config.limits.first_segment_bytes = 256 << 10;
+        config.limits.segment_bytes = 256 << 10;
         let store = open(&disk, &config);
         put(&store, "first".to_owned(), 500).await.unwrap();
         let lease = store.lease_grant(100, crate::LeaseId::NONE).await.unwrap().id;

@@ -1,9 +1,11 @@
 //! What a crash leaves of what was not synced.
 
+use std::collections::BTreeMap;
+
 use kstore_nondet::Rng;
 
 use super::SECTOR;
-use super::world::{Dir, Inode, Names, World, Write, apply};
+use super::world::{Dir, Inode, Names, World, Write, apply, is_root};
 
 /// What becomes of unsynced writes and of unsynced changes of names in a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,11 +62,18 @@ impl World {
             }
         });
         let inodes = inodes.collect();
-        let dirs = self.dirs.iter().map(|(path, dir)| {
-            let names = dir.after_crash(policy, rng);
-            (path.clone(), Dir { durable: names.clone(), pending: Vec::new(), cache: names })
-        });
-        Self { inodes, dirs: dirs.collect(), capacity: self.capacity, ..Self::default() }
+        let mut dirs = BTreeMap::new();
+        // A directory comes after the one that it is in, and is gone with it.
+        for (path, dir) in &self.dirs {
+            let is_kept = dir.is_durable || !policy.survivors(&[()], rng).is_empty();
+            let above = path.parent().is_none_or(|above| is_root(above) || dirs.contains_key(above));
+            if is_kept && above {
+                let names = dir.after_crash(policy, rng);
+                let dir = Dir { is_durable: true, durable: names.clone(), pending: Vec::new(), cache: names };
+                dirs.insert(path.clone(), dir);
+            }
+        }
+        Self { inodes, dirs, capacity: self.capacity, ..Self::default() }
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) use self::crash::Policy;
 pub(crate) use self::fault::Fault;
 #[cfg(test)]
 pub(crate) use self::fault::Shown;
-use self::world::{Change, Inode, World};
+use self::world::{Change, Inode, World, is_root};
 pub(crate) use self::world::{Operation, Verb};
 use super::{Disk, File};
 
@@ -58,6 +58,11 @@ impl SimDisk {
     /// Several faults at once, in the numbering of operations and reads since this disk began.
     pub(crate) fn set_plan(&self, plan: Vec<Fault>) {
         self.0.lock().plan = plan;
+    }
+
+    /// A file that cannot be read from now on, by the name it was made under.
+    pub(crate) fn set_unreadable(&self, path: Option<&Path>) {
+        self.0.lock().unreadable = path.map(Path::to_owned);
     }
 
     /// Bytes that all files together may occupy; none is no bound.
@@ -118,18 +123,17 @@ impl SimDisk {
 }
 
 impl Disk for SimDisk {
-    /// At once, and durable.
-    fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        self.make_dir(dir)
-    }
-
     fn is_dir(&self, dir: &Path) -> bool {
-        self.0.lock().dirs.contains_key(dir)
+        is_root(dir) || self.0.lock().dirs.contains_key(dir)
     }
 
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
         let mut world = self.0.lock();
         world.step(Operation::on(Verb::CreateDir, dir))?;
+        let parent = dir.parent().unwrap_or(Path::new("/"));
+        if !is_root(parent) && !world.dirs.contains_key(parent) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         world.dirs.entry(dir.to_owned()).or_default();
         Ok(())
     }
@@ -178,10 +182,7 @@ impl Disk for SimDisk {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut world = self.0.lock();
         world.step(Operation::on(Verb::SyncDir, dir))?;
-        let dir = world.dirs.get_mut(dir).ok_or(io::Error::from(io::ErrorKind::NotFound))?;
-        dir.pending.clear();
-        dir.durable = dir.cache.clone();
-        Ok(())
+        world.sync_dir(dir)
     }
 }
 

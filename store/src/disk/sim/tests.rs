@@ -77,6 +77,31 @@ fn names_are_lost_unless_their_directory_was_synced() {
 }
 
 #[test]
+fn directories_are_lost_with_all_in_them_unless_the_one_above_was_synced() {
+    let disk = SimDisk::default();
+    let (above, dir, file) = (Path::new("/a"), Path::new("/a/b"), Path::new("/a/b/f"));
+    disk.make_dir(above).unwrap();
+    disk.make_dir(dir).unwrap();
+    disk.create(file).unwrap().sync().unwrap();
+    disk.sync_dir(dir).unwrap();
+    let is_left = |disk: &SimDisk, policy, seed| {
+        let after = disk.crash(policy, seed);
+        (after.is_dir(above), after.is_dir(dir), after.open(file).is_ok())
+    };
+    assert_eq!(is_left(&disk, Policy::Nothing, 1), (false, false, false));
+    assert_eq!(is_left(&disk, Policy::Everything, 1), (true, true, true));
+    let seen: BTreeSet<_> = (0..64).map(|seed| is_left(&disk, Policy::Subset, seed)).collect();
+    assert_eq!(seen, [(false, false, false), (true, false, false), (true, true, true)].into());
+    disk.sync_dir(above).unwrap();
+    assert_eq!(is_left(&disk, Policy::Nothing, 1), (false, false, false), "the one above is not durable");
+    disk.sync_dir(Path::new("/")).unwrap();
+    assert_eq!(is_left(&disk, Policy::Nothing, 1), (true, true, true));
+    assert!(disk.make_dir(Path::new("/x/y")).is_err() && disk.sync_dir(Path::new("/x")).is_err());
+    disk.set_fault(Some(Fault::ErrorAt(disk.ops())));
+    assert!(disk.create_dir(dir).is_err(), "the sync of the one above fails");
+}
+
+#[test]
 fn a_failed_sync_forgets_and_the_cache_shows_what_the_file_system_pleases() {
     for (fault, shown) in [
         (Fault::ErrorAt as fn(u64) -> Fault, 2),
@@ -150,8 +175,15 @@ fn a_stopped_machine_does_nothing_more_and_the_log_tells_what_it_did() {
         "a write that was under way may be there"
     );
     let log: Vec<_> = disk.log().iter().map(ToString::to_string).collect();
-    let known =
-        ["CreateDir /d", "Create /d/f", "Write /d/f 0+3", "Sync /d/f", "SyncDir /d", "Write /d/f 0+3"];
-    assert_eq!(log[..6], known);
+    let known = [
+        "CreateDir /d",
+        "SyncDir /",
+        "Create /d/f",
+        "Write /d/f 0+3",
+        "Sync /d/f",
+        "SyncDir /d",
+        "Write /d/f 0+3",
+    ];
+    assert_eq!(log[..7], known);
     assert_eq!((disk.count(Verb::Sync), disk.count(Verb::Create)), (2, 2), "tries count");
 }

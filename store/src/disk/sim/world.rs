@@ -21,6 +21,8 @@ pub(super) struct World {
     pub(super) reads: u64,
     pub(super) plan: Vec<Fault>,
     pub(super) capacity: Option<u64>,
+    /// The file that cannot be read.
+    pub(super) unreadable: Option<PathBuf>,
 }
 
 #[derive(Debug, Default)]
@@ -44,6 +46,8 @@ pub(super) type Names = BTreeMap<String, usize>;
 
 #[derive(Debug, Default)]
 pub(super) struct Dir {
+    /// The directory above was synced since this one was made: a crash leaves it.
+    pub(super) is_durable: bool,
     pub(super) durable: Names,
     pub(super) pending: Vec<Change>,
     pub(super) cache: Names,
@@ -200,6 +204,19 @@ impl World {
         fate.whole()
     }
 
+    /// Makes the names in a directory durable: those of files and of directories.
+    pub(super) fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
+        if let Some(dir) = self.dirs.get_mut(dir) {
+            dir.pending.clear();
+            dir.durable = dir.cache.clone();
+        } else if !is_root(dir) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let below = self.dirs.iter_mut().filter(|(path, _)| path.parent() == Some(dir));
+        below.for_each(|(_, below)| below.is_durable = true);
+        Ok(())
+    }
+
     pub(super) fn read(&mut self, inode: usize, offset: usize, buffer: &mut [u8]) -> io::Result<usize> {
         let now = self.reads;
         self.reads += 1;
@@ -208,6 +225,9 @@ impl World {
             return Err(io::Error::other("the disk cannot be read"));
         }
         let file = &self.inodes[inode];
+        if self.unreadable.as_ref() == Some(&file.name) {
+            return Err(io::Error::other("the disk cannot read this file"));
+        }
         let rest = file.cache.get(offset..).unwrap_or(&[]);
         let read = rest.len().min(buffer.len());
         buffer[..read].copy_from_slice(&rest[..read]);
@@ -227,7 +247,7 @@ impl World {
     pub(super) fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         for (path, dir) in &self.dirs {
-            path.hash(&mut hasher);
+            (path, dir.is_durable).hash(&mut hasher);
             for (name, inode) in &dir.cache {
                 let inode = &self.inodes[*inode];
                 let images =
@@ -260,6 +280,11 @@ impl World {
         dir.pending.push(change);
         Ok(())
     }
+}
+
+/// Whether a directory is one that no store makes, and that is always there.
+pub(super) fn is_root(dir: &Path) -> bool {
+    dir.parent().is_none()
 }
 
 pub(super) fn split(path: &Path) -> (&Path, &str) {

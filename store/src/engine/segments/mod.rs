@@ -50,7 +50,8 @@ struct Inner {
     lost: BTreeMap<RecordKey, Lost>,
     /// Files in which something does not check: to be copied first.
     damaged: BTreeSet<u32>,
-    /// Files that cannot be copied before a record that they hold is removed.
+    /// Files that cannot be copied, since a record in them is damaged or the disk does not give them, before a record that they
+    /// hold is removed or the scrub finds them whole.
     blocked: BTreeSet<u32>,
 }
 
@@ -233,6 +234,16 @@ impl Engine for SegmentsEngine {
     }
 
     fn scan(&self, from: Revision, to: Revision, budget: usize) -> Result<Scan, EngineError> {
+        self.scan_without(from, to, budget, &BTreeSet::new())
+    }
+
+    fn scan_without(
+        &self,
+        from: Revision,
+        to: Revision,
+        budget: usize,
+        left_out: &BTreeSet<RecordKey>,
+    ) -> Result<Scan, EngineError> {
         let mut scan = Scan { records: Vec::new(), next: to.next() };
         let mut wanted = Vec::new();
         {
@@ -240,6 +251,9 @@ impl Engine for SegmentsEngine {
             let mut bytes = 0;
             for row in inner.places.range(RecordKey::new(from, 0)..=RecordKey::note(to)) {
                 let (key, place) = (row.key(), row.place());
+                if left_out.contains(&key) {
+                    continue;
+                }
                 let same =
                     wanted.last().is_some_and(|(last, _, _): &(RecordKey, _, _)| last.main == key.main);
                 if bytes >= budget && !same {
@@ -293,7 +307,7 @@ impl Engine for SegmentsEngine {
         let mut tail = self.tail.lock();
         Ok(match tidy::step(&self.inner, &mut tail)? {
             Step::Idle => Tidied::Idle,
-            Step::Copied { more: true } => Tidied::More,
+            Step::Copied { more: true } | Step::PassedOver => Tidied::More,
             Step::Copied { more: false } => Tidied::Idle,
             Step::Damaged(keys) => Tidied::Damaged(keys),
         })

@@ -29,15 +29,21 @@ pub(super) fn step(
             *cursor = Cursor::default();
             return Ok(Scrubbed { complete: true, ..scrubbed });
         };
-        match check(inner, file, cursor.offset, bytes)? {
-            Some((read, at_end)) => {
+        let checked = check(inner, file, cursor.offset, bytes).unwrap_or_else(|error| {
+            tracing::warn!(%error, file, "a file of the engine cannot be searched for damage; the next pass tries again");
+            Checked::Unreadable
+        });
+        match checked {
+            Checked::Unreadable => *cursor = Cursor { file: file + 1, offset: 0 },
+            Checked::Whole { read, at_end } => {
                 bytes = bytes.saturating_sub(read);
                 *cursor = Cursor { file, offset: cursor.offset + read };
                 if at_end {
+                    inner.write().blocked.remove(&file);
                     *cursor = Cursor { file: file + 1, offset: 0 };
                 }
             }
-            None => {
+            Checked::Damaged => {
                 tail.leave(file, inner)?;
                 inner.write().damaged.insert(file);
                 scrubbed.damaged = true;
@@ -62,13 +68,20 @@ fn next(inner: &Inner, cursor: &mut Cursor) -> Option<u32> {
     Some(file)
 }
 
-/// Checks whole entries from `offset` on; says how many bytes those are, and whether the file ends there. None at damage.
-fn check(
-    inner: &RwLock<Inner>,
-    number: u32,
-    offset: u64,
-    bytes: u64,
-) -> Result<Option<(u64, bool)>, EngineError> {
+/// What a part of a file came to.
+enum Checked {
+    /// Its entries check: so many bytes, and whether the file ends there.
+    Whole {
+        read: u64,
+        at_end: bool,
+    },
+    Damaged,
+    /// The disk does not give it.
+    Unreadable,
+}
+
+/// Checks whole entries from `offset` on.
+fn check(inner: &RwLock<Inner>, number: u32, offset: u64, bytes: u64) -> Result<Checked, EngineError> {
     let (file, len) = {
         let inner = inner.read();
         (inner.files.file(number), inner.files.len(number))
@@ -78,12 +91,12 @@ fn check(
         let mut part = vec![0; usize::try_from(wanted).map_err(std::io::Error::other)?];
         let read = read_full(&*file, offset, &mut part)?;
         if (read as u64) < wanted {
-            return Ok(None);
+            return Ok(Checked::Damaged);
         }
         let mut at = 0;
         if offset == 0 {
             if !part.starts_with(FILE_HEADER) {
-                return Ok(None);
+                return Ok(Checked::Damaged);
             }
             at = FILE_HEADER.len();
         }
@@ -93,11 +106,11 @@ fn check(
         }
         let at_end = offset + at as u64 == len;
         if at_end || at > begin {
-            return Ok(Some((at as u64, at_end)));
+            return Ok(Checked::Whole { read: at as u64, at_end });
         }
         // Not one entry: it is longer than what was read, or does not check.
         if offset + wanted == len {
-            return Ok(None);
+            return Ok(Checked::Damaged);
         }
         wanted = (wanted * 2).min(len - offset);
     }

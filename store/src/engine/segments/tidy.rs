@@ -64,18 +64,32 @@ pub(super) enum Step {
     Idle,
     /// A file was copied and retired; whether another is worth it.
     Copied { more: bool },
+    /// A file cannot be read. It stays until one of its records is removed, or the scrub can read it; others are copied meanwhile.
+    PassedOver,
     /// A file holds wanted records that do not check. It stays until they are replaced.
     Damaged(Vec<RecordKey>),
 }
 
 /// Copies one file.
 pub(super) fn step(inner: &RwLock<Inner>, tail: &mut Tail) -> Result<Step, EngineError> {
-    let (file, bytes, more) = {
+    let (file, read, more) = {
         let inner = inner.read();
         let Some((file, more)) = choose(&inner, tail) else { return Ok(Step::Idle) };
-        (file, inner.files.read(file.number, file.len)?, more)
+        (file, inner.files.read(file.number, file.len), more)
     };
     let number = file.number;
+    let bytes = match read {
+        Ok(bytes) => bytes,
+        // What is to be kept of it is known without reading: nothing but removals.
+        Err(_) if !inner.read().places.iter().any(|row| row.place().file == number) => Vec::new(),
+        Err(error) => {
+            let mut inner = inner.write();
+            let path = inner.files.path(number);
+            tracing::error!(%error, file = %path.display(), "a file of the engine cannot be read; its space stays in use");
+            inner.blocked.insert(number);
+            return Ok(Step::PassedOver);
+        }
+    };
     let sorted = sort(&inner.read(), number, &bytes);
     let kept = match sorted {
         Ok(kept) if bytes.len() as u64 == file.len => kept,

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::machine::{Life, Machine, Setup};
 use super::workload::{Step, churn, everything};
 use crate::OpenError;
-use crate::disk::sim::{Fault, Policy};
+use crate::disk::sim::{Fault, Policy, Verb};
 use crate::engine::stub::Malice;
 use crate::tests::conformance::block_on;
 use crate::tests::model::Model;
@@ -83,6 +83,31 @@ fn a_disk_that_fails_while_a_store_is_opened_is_not_taken_for_damage() {
     failures_of_recovery(Setup::OFTEN, &everything());
     failures_of_recovery(Setup::SELDOM, &churn());
     failures_of_recovery(Setup::Stub(Malice::default()), &everything());
+}
+
+/// A start whose sync of a directory fails leaves directories that only the cache has. The next start must not build on them.
+#[test]
+fn a_directory_that_a_failed_start_left_is_synced_by_the_next_one_before_anything_is_answered() {
+    block_on(async {
+        let steps = &everything()[..3];
+        let mut syncs = 0;
+        for at in 0.. {
+            let machine = Setup::SELDOM.failing(Fault::ErrorAt(at));
+            let failed = machine.open(3).is_err();
+            let log = machine.disk.log();
+            let Some(operation) = log.get(at as usize) else { break };
+            if !failed || operation.verb != Verb::SyncDir {
+                continue;
+            }
+            syncs += 1;
+            machine.disk.set_fault(None);
+            let life = machine.run(steps, Model::new());
+            assert!(life.whole);
+            let judged = machine.crash(Policy::Nothing, 1).judge(steps, &Model::new(), &life).await;
+            judged.unwrap_or_else(|error| panic!("{operation} failed at the first start: {error}"));
+        }
+        assert!(syncs >= 4, "{syncs} syncs of directories at a first start");
+    });
 }
 
 /// Bytes of all files below the store's directory.

@@ -1,0 +1,64 @@
+//! What a snapshot leaves out because it is damaged: a version of a key of which no copy is left, and with it all older versions
+//! of that key. The snapshot then says that it is compacted to where the next version of the key stands, so that nothing that
+//! can be read in it is wrong. Not the damage itself: that is `engine::healing`'s.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use super::{Closing, SnapshotError};
+use crate::KeyValue;
+use crate::commit::RecordKey;
+use crate::damage::DamagedRecord;
+use crate::engine::{Record, RecordKind};
+use crate::index::Index;
+
+/// What is left out of a snapshot.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut {
+    /// The damaged records.
+    pub(super) records: BTreeSet<RecordKey>,
+    /// Where the history of a key with damage begins.
+    begins: BTreeMap<Bytes, RecordKey>,
+}
+
+impl LeftOut {
+    /// Decides what is left out for those damaged records, and raises the revision of the snapshot's compaction accordingly.
+    ///
+    /// # Errors
+    ///
+    /// [`SnapshotError::Damaged`] if the newest version of a key is damaged: nothing newer could stand for it.
+    pub(super) fn plan(
+        index: &Index,
+        damage: BTreeMap<RecordKey, DamagedRecord>,
+        closing: &mut Closing,
+    ) -> Result<Self, SnapshotError> {
+        let mut left_out = Self::default();
+        for (record, damaged) in damage {
+            left_out.records.insert(record);
+            let entry = damaged.key.as_ref().and_then(|key| index.get(key));
+            let Some((entry, key)) = entry.zip(damaged.key) else { continue };
+            let mut places = entry.places().map(|(place, _)| place).skip_while(|place| *place < record);
+            if places.next() != Some(record) {
+                // Compacted: no read needs it.
+                continue;
+            }
+            let next = places.next().filter(|next| next.main <= closing.revision);
+            let next = next.ok_or(SnapshotError::Damaged { revision: record.main })?;
+            let begins = left_out.begins.entry(key).or_insert(next);
+            *begins = next.max(*begins);
+            closing.compacted = closing.compacted.max(next.main);
+        }
+        Ok(left_out)
+    }
+
+    /// Whether a record is one of those.
+    pub(super) fn has(&self, record: &Record) -> bool {
+        if self.begins.is_empty() || record.kind == RecordKind::Note {
+            return false;
+        }
+        let version = KeyValue::decode(record.bytes.clone());
+        let begins = version.and_then(|version| self.begins.get(version.key()));
+        begins.is_some_and(|begins| record.key < *begins)
+    }
+}
