@@ -1,11 +1,13 @@
 //! Kubernetes objects and their rules, pure
 
+pub mod admission;
 pub mod cidr;
 pub mod convert;
 pub mod crd;
 pub mod defaults;
 mod diff;
 mod distinct;
+pub mod expression;
 pub mod field;
 pub mod flowcontrol;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -84,6 +84,9 @@ pub const TOKEN_SECONDS_MIN: i64 = 600;
 pub const TOKEN_SECONDS_MAX: i64 = 1 << 32;
 /// Match conditions of one webhook or policy: each is evaluated for every request.
 pub const MATCH_CONDITIONS_MAX: usize = 64;
+/// Variables of one admission policy: each is compiled knowing all before it, which takes time that grows with the square. Not a bound of
+/// Kubernetes, where policies have a handful.
+pub const POLICY_VARIABLES_MAX: usize = 256;
 /// Audit annotations of one policy.
 pub const AUDIT_ANNOTATIONS_MAX: usize = 20;
 /// Bytes of the expression of an audit annotation.
@@ -126,3 +129,9 @@ pub const DEVICE_ATTRIBUTES_MAX: usize = 32;
 pub const DEVICE_VALUES_MAX: usize = 48;
 /// Bytes of a text attribute.
 pub const DEVICE_ATTRIBUTE_MAX: usize = 64;
+/// Audit annotations that are kept of one answer of a webhook: an audit event is written whole.
+pub const WEBHOOK_AUDIT_ANNOTATIONS_MAX: usize = 64;
+/// Bytes that are kept of the value of an audit annotation of a webhook or policy.
+pub const AUDIT_VALUE_MAX: usize = 10 * 1024;
+/// Warnings of all policies for one request: more than fits into the headers of an answer.
+pub const POLICY_WARNINGS_MAX: usize = WARNINGS_MAX;

@@ -167,6 +167,9 @@ pub struct Status {
     /// For programs.
     #[serde(default, skip_serializing_if = "is_unknown")]
     pub reason: Reason,
+    /// A reason that is none of [`Reason`], printed in its place: webhooks refuse with words of their own.
+    #[serde(rename = "reason", skip_deserializing, skip_serializing_if = "Option::is_none")]
+    foreign_reason: Option<Box<str>>,
     /// About what.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Box<Details>>,
@@ -270,9 +273,17 @@ impl Status {
             status: Outcome::Failure,
             message: message.into(),
             reason,
+            foreign_reason: None,
             details: None,
             code,
         }
+    }
+
+    /// A failure whose code, reason and message another program chose. The reason may be none of [`Reason`].
+    pub fn foreign(code: u16, reason: String, message: impl Into<String>) -> Self {
+        let known = Reason::from(reason.clone());
+        let foreign = (known == Reason::Unknown && !reason.is_empty()).then(|| reason.into());
+        Status { foreign_reason: foreign, ..Self::failure(code, known, message) }
     }
 
     fn about(mut self, details: Details) -> Self {

@@ -6,12 +6,14 @@
 //! `facts`, paths from the resources handed in. Nothing is cached here: a document is large and made on demand; the
 //! [`Part::fingerprint`] is cheap and changes whenever the document would.
 
+mod custom;
 mod facts;
 pub mod gnostic;
 mod groups;
 mod operation;
 mod parameters;
 mod paths;
+mod piece;
 pub(crate) mod roots;
 mod schemas;
 mod swagger;
@@ -24,7 +26,9 @@ use std::sync::LazyLock;
 
 use crate::kind::Resource;
 use crate::schema;
+pub use custom::{custom_document, with_custom};
 use operation::upper;
+pub use piece::{Piece, frame};
 
 /// A group and version; the group is empty for `v1`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,8 +83,8 @@ pub struct ResourceDoc {
     pub returns_deleted: bool,
     /// Paths below an object.
     pub subresources: Vec<SubresourceDoc>,
-    /// The schema of a custom resource; `None` for built-in kinds.
-    pub custom: Option<Value>,
+    /// Whether it is a custom resource, whose models [`crate::crd::openapi`] makes.
+    pub is_custom: bool,
 }
 
 impl ResourceDoc {
@@ -128,7 +132,7 @@ impl From<&Resource> for ResourceDoc {
             verbs: owned(resource.verbs),
             returns_deleted: resource.returns_deleted,
             subresources: subresources.collect(),
-            custom: None,
+            is_custom: false,
         }
     }
 }
@@ -187,30 +191,41 @@ impl Part {
     /// A text that changes when the document does; for the `hash` parameter. It does not make the document.
     #[must_use]
     pub fn fingerprint(&self) -> String {
-        /// Of what all documents are made of: several hundred kilobytes, which are not hashed again for each document.
-        static SOURCES_HASH: LazyLock<[u8; 64]> = LazyLock::new(|| {
-            let mut hash = Sha512::new();
-            SOURCES.iter().chain(schema::FILES).for_each(|source| hash.update(source));
-            hash.finalize().into()
-        });
-        let mut hash = Sha512::new_with_prefix(*SOURCES_HASH);
-        hash.update(format!("{self:?}"));
-        hash.finalize().iter().map(|byte| format!("{byte:02X}")).collect()
+        fingerprint(&format!("{self:?}"))
     }
+}
+
+/// A text that changes when a document does that is made from what `facts` says.
+#[must_use]
+pub fn fingerprint(facts: &str) -> String {
+    /// Of what all documents are made of: several hundred kilobytes, which are not hashed again for each document.
+    static SOURCES_HASH: LazyLock<[u8; 64]> = LazyLock::new(|| {
+        let mut hash = Sha512::new();
+        SOURCES.iter().chain(schema::FILES).for_each(|source| hash.update(source));
+        hash.finalize().into()
+    });
+    let mut hash = Sha512::new_with_prefix(*SOURCES_HASH);
+    hash.update(facts);
+    hash.finalize().iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 /// What documents are made of besides resources and the field table: they change with the program only, and only with these files. The lock file
 /// stands for the descriptions, which are those of `k8s-openapi`.
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 18] = [
     include_str!("../../../Cargo.lock"),
     include_str!("../../schema/facts.txt"),
+    include_str!("../crd/openapi/mod.rs"),
+    include_str!("../crd/openapi/model.rs"),
+    include_str!("../crd/openapi/v2.rs"),
     include_str!("../kind/table.rs"),
+    include_str!("custom.rs"),
     include_str!("facts.rs"),
     include_str!("groups.rs"),
     include_str!("mod.rs"),
     include_str!("operation.rs"),
     include_str!("parameters.rs"),
     include_str!("paths.rs"),
+    include_str!("piece.rs"),
     include_str!("roots.rs"),
     include_str!("schemas.rs"),
     include_str!("swagger.rs"),
@@ -224,12 +239,6 @@ pub fn index<'a>(parts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Value {
         (name.to_owned(), json!({"serverRelativeURL": format!("/openapi/v3/{name}?hash={fingerprint}")}))
     });
     json!({"paths": Value::Object(paths.collect())})
-}
-
-/// The document at `/openapi/v2`: all parts in one.
-#[must_use]
-pub fn swagger<'a>(parts: impl Iterator<Item = &'a Part>) -> Value {
-    swagger::document(parts.map(Part::document))
 }
 
 /// The paths of resources, for documents that are put together elsewhere. Models are not made.

@@ -92,7 +92,7 @@ impl Operation<'_> {
 
     /// Custom resources have no strategic merge patch: their lists state no merge keys.
     fn patches(&self) -> Value {
-        let custom = self.resource.custom.is_some();
+        let custom = self.resource.is_custom;
         let types = PatchType::ALL.into_iter().filter(|t| !custom || *t != PatchType::Strategic);
         let content = types.map(|t| (t.media_type().to_owned(), json!({"schema": reference(common::PATCH)})));
         Value::Object(content.collect())
@@ -131,7 +131,7 @@ impl Operation<'_> {
             "delete" => reference(common::STATUS),
             _ => reference(self.schema_name()),
         };
-        let custom = self.resource.custom.is_some();
+        let custom = self.resource.is_custom;
         match self.action {
             _ if custom => any_media(&schema, &OBJECTS[..2]),
             "list" | "watch" | "watchlist" => any_media(&schema, &[&OBJECTS[..], &STREAMS].concat()),

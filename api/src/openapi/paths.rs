@@ -55,7 +55,7 @@ impl<'a> Paths<'a> {
         } else {
             (format!("/{plural}"), Scope::Cluster)
         };
-        let watches = resource.custom.is_none();
+        let watches = !resource.is_custom;
         if resource.namespaced {
             let everywhere = Scope::AllNamespaces;
             self.add(resource, format!("{root}/{plural}"), everywhere, &COLLECTION[..1]);

@@ -17,9 +17,6 @@ pub(super) fn schemas(gv: &GroupVersion, resources: &[ResourceDoc]) -> Map<Strin
     }
     let mut out = named(names.into_iter());
     for resource in resources {
-        if let Some(custom) = &resource.custom {
-            out.insert(resource.schema_name.clone(), self::own(gv, &resource.kind, custom.clone()));
-        }
         if resource.can("list") {
             out.insert(format!("{}List", resource.schema_name), list(gv, resource));
         }
@@ -208,19 +205,6 @@ fn wrap_references(schema: &mut Value) {
     if let Some(Value::Object(properties)) = map.get_mut("properties") {
         properties.values_mut().for_each(wrap_references);
     }
-}
-
-/// A custom resource's schema, which states neither its metadata's type nor its group, version and kind.
-fn own(gv: &GroupVersion, kind: &str, mut definition: Value) -> Value {
-    if !definition.is_object() {
-        definition = json!({"type": "object"});
-    }
-    let text = |description: &str| json!({"type": "string", "description": description});
-    definition["properties"]["apiVersion"] = text("Group and version of this object.");
-    definition["properties"]["kind"] = text("Kind of this object.");
-    definition["properties"]["metadata"] = json!({"allOf": [reference(common::OBJECT_META)]});
-    definition["x-kubernetes-group-version-kind"] = gvk_list(gv, kind);
-    definition
 }
 
 fn list(gv: &GroupVersion, resource: &ResourceDoc) -> Value {

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{GroupVersion, Part, ResourceDoc, index, swagger};
+use super::{GroupVersion, Part, Piece, ResourceDoc, custom_document, frame, index};
+use crate::crd::{self, Definition};
 use crate::kind::RESOURCES;
 
 fn all() -> Vec<(GroupVersion, Vec<ResourceDoc>)> {
@@ -15,6 +16,18 @@ fn all() -> Vec<(GroupVersion, Vec<ResourceDoc>)> {
         (gv, rows.map(ResourceDoc::from).collect())
     };
     gvs.into_iter().map(docs).collect()
+}
+
+/// The v2 document of all built-in resources and these pieces.
+fn joined(custom: &[Piece]) -> Value {
+    let all: Vec<Part> = all().into_iter().map(|(gv, docs)| Part::Resources(gv, docs)).collect();
+    let built_in = Piece::of_parts(all.iter());
+    let pieces: Vec<&Piece> = std::iter::once(&built_in).chain(custom).collect();
+    let [before, between, after] = frame(pieces.iter().map(|piece| &piece.parameters));
+    let members = |of: fn(&Piece) -> &str| pieces.iter().map(|piece| of(piece)).collect::<Vec<_>>().join(",");
+    let text =
+        [before, members(|piece| &piece.paths), between, members(|piece| &piece.definitions), after].concat();
+    serde_json::from_str(&text).unwrap()
 }
 
 fn one(group: &str) -> Value {
@@ -99,28 +112,58 @@ fn patch_operations_tell_kubectl_how_to_patch_and_validate() {
     assert_eq!(apps["paths"]["/apis/apps/v1/deployments"]["get"]["x-kubernetes-action"], "list");
 }
 
+fn foo(schema: &Value) -> (Definition, Value) {
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "foos.example.com", "uid": "1"},
+        "spec": {"group": "example.com", "scope": "Cluster",
+            "names": {"plural": "foos", "singular": "foo", "kind": "Foo", "listKind": "FooList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
+    (Definition::compile(&crd).unwrap(), crd)
+}
+
 #[test]
 fn custom_resources_have_their_schema_and_no_strategic_merge() {
-    let gv = GroupVersion { group: "example.com".into(), version: "v1".into() };
-    let doc = ResourceDoc {
-        plural: "foos".into(),
-        kind: "Foo".into(),
-        schema_name: "com.example.v1.Foo".into(),
-        namespaced: false,
-        verbs: ["create", "get", "list", "patch"].map(str::to_owned).into(),
-        returns_deleted: false,
-        subresources: Vec::new(),
-        custom: Some(json!({"type": "object", "properties": {"spec": {"type": "object"}}})),
-    };
-    let part = Part::Resources(gv.clone(), vec![doc.clone()]);
-    let document = part.document();
-    let schema = &document["components"]["schemas"]["com.example.v1.Foo"];
+    let (definition, crd) = foo(&json!({"type": "object", "properties": {"spec": {"type": "object"}}}));
+    let document = custom_document(&[crd::openapi::v3(&definition, &crd, "v1")]);
+    let schemas = &document["components"]["schemas"];
+    let schema = &schemas["com.example.v1.Foo"];
     assert_eq!(schema["properties"]["spec"]["type"], "object");
     assert_eq!(schema["x-kubernetes-group-version-kind"][0]["kind"], "Foo");
     let content = &document["paths"]["/apis/example.com/v1/foos/{name}"]["patch"]["requestBody"]["content"];
     assert_eq!(content.as_object().unwrap().len(), 3);
-    let changed = ResourceDoc { custom: Some(json!({})), ..doc };
-    assert_ne!(part.fingerprint(), Part::Resources(gv, vec![changed]).fingerprint());
+    let mut found = Vec::new();
+    references(&document, &mut found);
+    for reference in found {
+        assert!(document.pointer(reference.strip_prefix('#').unwrap()).is_some(), "{reference} dangles");
+    }
+}
+
+#[test]
+fn facts_of_a_custom_kind_change_with_its_schema_only() {
+    let (definition, mut crd) = foo(&json!({"type": "object"}));
+    let facts = crd::openapi::facts(&definition, "v1");
+    crd["metadata"]["labels"] = json!({"a": "b"});
+    assert_eq!(crd::openapi::facts(&Definition::compile(&crd).unwrap(), "v1"), facts);
+    let (changed, _) = foo(&json!({"type": "object", "description": "other"}));
+    assert_ne!(crd::openapi::facts(&changed, "v1"), facts);
+    assert_eq!(crd::openapi::facts(&definition, "v2"), None);
+}
+
+#[test]
+fn pieces_of_v2_joined_are_one_document_with_every_name_it_refers_to() {
+    let (definition, crd) =
+        foo(&json!({"type": "object", "properties": {"spec": {"type": "object", "nullable": true}}}));
+    let document = joined(&[Piece::of_custom(&[crd::openapi::v2(&definition, &crd, "v1")])]);
+    assert_eq!(document["definitions"]["com.example.v1.Foo"]["properties"]["spec"], json!({}));
+    assert!(document["definitions"]["io.k8s.api.apps.v1.Deployment"].is_object());
+    assert!(document["paths"]["/apis/example.com/v1/foos/{name}"]["get"].is_object());
+    let mut found = Vec::new();
+    references(&document, &mut found);
+    for reference in found {
+        assert!(document.pointer(reference.strip_prefix('#').unwrap()).is_some(), "{reference} dangles");
+    }
+    let alone: Value = serde_json::from_str(&frame(std::iter::empty()).concat()).unwrap();
+    assert_eq!((&alone["swagger"], &alone["paths"]), (&json!("2.0"), &json!({})));
 }
 
 #[test]
@@ -160,8 +203,7 @@ fn nothing_stands_beside_a_reference_in_v3_and_v2_puts_it_back() {
         }
     }
     assert!(all().into_iter().all(|(gv, docs)| alone(&Part::Resources(gv, docs).document())));
-    let all: Vec<Part> = all().into_iter().map(|(gv, docs)| Part::Resources(gv, docs)).collect();
-    let swagger = swagger(all.iter());
+    let swagger = joined(&[]);
     let spec = &swagger["definitions"]["io.k8s.api.apps.v1.Deployment"]["properties"]["spec"];
     assert_eq!(spec["$ref"], "#/definitions/io.k8s.api.apps.v1.DeploymentSpec");
     assert_eq!((spec.get("default"), spec["description"].is_string()), (None, true));

@@ -61,3 +61,11 @@ pub enum PatchError {
     #[error("{0}")]
     Unclassified(String),
 }
+
+impl PatchError {
+    /// Whether a `test` operation of a JSON patch found another value than it states.
+    #[must_use]
+    pub fn is_failed_test(&self) -> bool {
+        matches!(self, Self::Unprocessable(text) if text.starts_with("testing value ") && text.ends_with(": test failed"))
+    }
+}

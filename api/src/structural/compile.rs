@@ -1,7 +1,7 @@
 //! Makes a [`Tree`] of a schema in JSON. Children are compiled before parents and equal nodes are stored once.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Number, Value};
 
@@ -36,7 +36,7 @@ impl Tree {
         let root = compiler.node(schema, 0)?;
         // The root is a node of its own even if a node below is equal, so that it can be told from all others.
         let root = compiler.add(root);
-        Ok(Self { nodes: compiler.nodes.into(), root })
+        Ok(Self { nodes: compiler.nodes.into(), root, rules: OnceLock::new() })
     }
 }
 

@@ -3,16 +3,19 @@
 //!
 //! A [`Tree`] is data; the walks are methods on it: [`Tree::decode_metadata`] and [`Tree::decode_embedded`], [`Tree::prune`],
 //! [`Tree::drop_nulls`] and [`Tree::fill_defaults`], and [`Tree::validate`]. [`Tree::read`] runs all but the last in the order of an
-//! API server. Expressions (`x-kubernetes-validations`) are kept as text; other code compiles and evaluates them. Whether a schema is a
-//! legal one is decided before, where a CustomResourceDefinition is validated: here arbitrary JSON gives some tree and never a panic.
+//! API server. Rules (`x-kubernetes-validations`) are compiled when an object first meets them: [`Tree::validate_rules`]. Whether a
+//! schema is a legal one is decided before, where a CustomResourceDefinition is validated: here arbitrary JSON gives some tree and
+//! never a panic.
 
 mod check;
 mod compile;
+pub(crate) mod field_path;
 mod format;
 mod node;
 mod pattern;
 pub mod re2;
 mod rule;
+pub(crate) mod rules;
 mod tree;
 mod walk;
 
@@ -22,6 +25,7 @@ pub use format::Format;
 pub use node::{Additional, Flags, ListType, MapType, Name, Node, NodeId, ValueType};
 pub use pattern::Pattern;
 pub use rule::{Rule, RuleReason};
+pub use rules::{RuleBudget, RuleReport};
 pub use tree::{Schema, Tree};
 pub use walk::{MetadataError, OldItems, Origin, Part, rules_blocked};
 

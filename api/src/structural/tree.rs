@@ -1,14 +1,18 @@
 //! A compiled schema: its nodes in one array, and a cursor over them.
 
 use std::ops::Deref;
+use std::sync::OnceLock;
 
 use super::node::{Additional, Node, NodeId};
+use super::rules::CompiledRules;
 
 /// The schema of one version of a custom resource. Immutable; share it with `Arc`.
 #[derive(Debug)]
 pub struct Tree {
     pub(super) nodes: Box<[Node]>,
     pub(super) root: NodeId,
+    /// The programs of the rules, made when an object first meets them: most definitions of a cluster have no objects.
+    pub(super) rules: OnceLock<CompiledRules>,
 }
 
 impl Tree {

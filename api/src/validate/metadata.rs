@@ -85,7 +85,7 @@ pub(crate) fn common(object: &Value, errors: &mut ErrorList) {
 }
 
 /// A map of labels.
-pub(super) fn labels(errors: &mut ErrorList, path: &Path<'_>, labels: &Value) {
+pub(crate) fn labels(errors: &mut ErrorList, path: &Path<'_>, labels: &Value) {
     for (key, value) in labels.as_object().into_iter().flatten() {
         grammar(errors, path, key, name::qualified_name(key));
         grammar(errors, path, text(value), name::label_value(text(value)));
@@ -93,7 +93,7 @@ pub(super) fn labels(errors: &mut ErrorList, path: &Path<'_>, labels: &Value) {
 }
 
 /// A map of annotations: keys as labels, in either case; the whole bounded.
-pub(super) fn annotations(errors: &mut ErrorList, path: &Path<'_>, annotations: &Value) {
+pub(crate) fn annotations(errors: &mut ErrorList, path: &Path<'_>, annotations: &Value) {
     let mut total = 0;
     for (key, value) in annotations.as_object().into_iter().flatten() {
         grammar(errors, path, key, name::qualified_name(&key.to_lowercase()));

@@ -122,8 +122,8 @@ fn to_dyn<'a>(args: &[Val<'a>]) -> Outcome<'a> {
 }
 
 /// The error of a text that is no value of a type.
-fn unreadable(to: &str, text: &str) -> EvalError {
-    EvalError::other(format!("type conversion error from 'string' to '{to}': {text:?}"))
+fn unreadable(to: &str) -> EvalError {
+    EvalError::other(format!("type conversion error from 'string' to '{to}'"))
 }
 
 fn to_bool<'a>(args: &[Val<'a>]) -> Outcome<'a> {
@@ -132,7 +132,7 @@ fn to_bool<'a>(args: &[Val<'a>]) -> Outcome<'a> {
         [Val::String(text)] => match &**text {
             "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(Val::Bool(true)),
             "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(Val::Bool(false)),
-            other => Err(unreadable("bool", other)),
+            _ => Err(unreadable("bool")),
         },
         _ => Err(EvalError::NoSuchOverload),
     }
@@ -151,7 +151,7 @@ fn to_double<'a>(args: &[Val<'a>]) -> Outcome<'a> {
         [Val::Double(value)] => Ok(Val::Double(*value)),
         [Val::Int(value)] => Ok(Val::Double(*value as f64)),
         [Val::Uint(value)] => Ok(Val::Double(*value as f64)),
-        [Val::String(text)] => text.parse().map(Val::Double).map_err(|_| unreadable("double", text)),
+        [Val::String(text)] => text.parse().map(Val::Double).map_err(|_| unreadable("double")),
         _ => Err(EvalError::NoSuchOverload),
     }
 }
@@ -193,7 +193,7 @@ fn to_int<'a>(args: &[Val<'a>]) -> Outcome<'a> {
             .ok_or(EvalError::IntegerOverflow),
         [Val::Duration(nanos)] => Ok(Val::Int(*nanos)),
         [Val::Timestamp(at)] => Ok(Val::Int(at.as_second())),
-        [Val::String(text)] => text.parse().map(Val::Int).map_err(|_| unreadable("int", text)),
+        [Val::String(text)] => text.parse().map(Val::Int).map_err(|_| unreadable("int")),
         _ => Err(EvalError::NoSuchOverload),
     }
 }
@@ -206,7 +206,7 @@ fn to_uint<'a>(args: &[Val<'a>]) -> Outcome<'a> {
             .filter(|whole| *whole >= 0.0 && *value >= 0.0)
             .map(|whole| Val::Uint(whole as u64))
             .ok_or(EvalError::UnsignedOverflow),
-        [Val::String(text)] => text.parse().map(Val::Uint).map_err(|_| unreadable("uint", text)),
+        [Val::String(text)] => text.parse().map(Val::Uint).map_err(|_| unreadable("uint")),
         _ => Err(EvalError::NoSuchOverload),
     }
 }

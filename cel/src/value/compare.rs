@@ -1,9 +1,11 @@
 //! Equality and order of values.
 
-use super::{List, ListKind, Object, Val};
+use super::{List, ListKind, Object, ObjectShape, Val};
 use crate::error::EvalError;
 use crate::limits::VALUE_DEPTH;
 use std::cmp::Ordering;
+
+type JsonObject = serde_json::Map<String, serde_json::Value>;
 
 /// Whether two values are equal. Numbers compare by value whatever their types; other values of different types are unequal.
 pub(crate) fn equal(a: &Val<'_>, b: &Val<'_>) -> Result<bool, EvalError> {
@@ -77,6 +79,9 @@ fn covers(a: &List<'_>, b: &List<'_>, depth: usize) -> Result<bool, EvalError> {
 }
 
 fn objects(a: &Object<'_>, b: &Object<'_>, depth: usize) -> Result<bool, EvalError> {
+    if let (Object::Json(left, shape), Object::Json(right, _)) = (a, b) {
+        return Ok(a.type_name() == b.type_name() && documents(left, right, shape, depth)?);
+    }
     let names = a.names();
     if a.type_name() != b.type_name() || names != b.names() {
         return Ok(false);
@@ -84,6 +89,24 @@ fn objects(a: &Object<'_>, b: &Object<'_>, depth: usize) -> Result<bool, EvalErr
     for name in names {
         let (Some(left), Some(right)) = (a.get(name)?, b.get(name)?) else { return Ok(false) };
         if !equal_within(&left, &right, depth)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether two documents of one type are equal, members that the type does not declare included.
+fn documents(a: &JsonObject, b: &JsonObject, shape: &ObjectShape, depth: usize) -> Result<bool, EvalError> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    for (key, left) in a {
+        let Some(right) = b.get(key) else { return Ok(false) };
+        let is_equal = match shape.field_of_key(key) {
+            Some(field) => equal_within(&field.shape.value(left)?, &field.shape.value(right)?, depth)?,
+            None => left == right,
+        };
+        if !is_equal {
             return Ok(false);
         }
     }

@@ -15,7 +15,7 @@ pub enum Shape {
     Dyn,
     /// A boolean.
     Bool,
-    /// A whole number.
+    /// A whole number, written without a fraction.
     Int,
     /// A number, whole ones included, as floating-point number.
     Double,
@@ -90,6 +90,12 @@ impl ObjectShape {
         self.fields.iter().map(|(name, field)| (&**name, field))
     }
 
+    /// The field whose name in the document is `key`.
+    pub(super) fn field_of_key(&self, key: &str) -> Option<&FieldShape> {
+        let same = self.fields.get(key).filter(|field| &*field.key == key);
+        same.or_else(|| self.fields.values().find(|field| &*field.key == key))
+    }
+
     pub(super) fn field_value<'a>(
         &'a self,
         map: &'a serde_json::Map<String, Json>,
@@ -135,7 +141,7 @@ impl Shape {
     /// If the part is of another type than the shape says.
     pub fn value<'a>(&'a self, json: &'a Json) -> Result<Val<'a>, EvalError> {
         let mismatch = || {
-            let (found, wanted) = (kind(json), self.ty());
+            let (found, wanted) = (kind(json), self.wanted());
             EvalError::other(format!("invalid data, expected {wanted}, got {found}"))
         };
         let text = || json.as_str().ok_or_else(mismatch);
@@ -143,7 +149,7 @@ impl Shape {
             (_, Json::Null) => Val::Null,
             (Self::Dyn, _) => dynamic(json),
             (Self::Bool, Json::Bool(value)) => Val::Bool(*value),
-            (Self::Int, _) => Val::Int(whole(json).ok_or_else(mismatch)?),
+            (Self::Int, _) => Val::Int(json.as_i64().ok_or_else(mismatch)?),
             (Self::Double, _) => Val::Double(json.as_f64().ok_or_else(mismatch)?),
             (Self::String, Json::String(text)) => Val::str(text),
             (Self::Bytes, _) => Val::Bytes(Arc::from(base64(text()?).ok_or_else(mismatch)?)),
@@ -161,20 +167,34 @@ impl Shape {
     }
 }
 
-/// A whole number, also if the document writes it as `3.0`.
-fn whole(json: &Json) -> Option<i64> {
-    let float = || json.as_f64().filter(|value| value.fract() == 0.0 && value.abs() < 9e18);
-    json.as_i64().or_else(|| float().map(|value| value as i64))
+impl Shape {
+    /// What a document should have, as errors name it.
+    fn wanted(&self) -> &'static str {
+        match self {
+            Self::Dyn => "any",
+            Self::Bool => "bool",
+            Self::Int => "int",
+            Self::Double => "float",
+            Self::String => "string",
+            Self::Bytes => "bytes",
+            Self::Duration => "duration",
+            Self::Timestamp | Self::Date => "timestamp",
+            Self::List(..) => "list",
+            Self::Map(_) | Self::Object(_) => "map",
+        }
+    }
 }
 
+/// What a document has, as errors name it: by the types that Go decodes JSON into.
 fn kind(json: &Json) -> &'static str {
     match json {
-        Json::Null => "null",
-        Json::Bool(_) => "boolean",
-        Json::Number(_) => "number",
+        Json::Null => "nil",
+        Json::Bool(_) => "bool",
+        Json::Number(number) if number.is_f64() => "float64",
+        Json::Number(_) => "int64",
         Json::String(_) => "string",
-        Json::Array(_) => "array",
-        Json::Object(_) => "object",
+        Json::Array(_) => "[]interface {}",
+        Json::Object(_) => "map[string]interface {}",
     }
 }
 

@@ -57,6 +57,18 @@ pub fn v2(definition: &Definition, crd: &Value, version: &str) -> Fragment {
     fragment(definition, crd, version, Form::V2)
 }
 
+/// What the fragments of a version are made from, in few words: a text that is equal exactly when they are. `None` if there is no such
+/// version.
+#[must_use]
+pub fn facts(definition: &Definition, version: &str) -> Option<String> {
+    let own = definition.version(version)?;
+    let names = &definition.names;
+    let labels: Vec<&str> = own.selectable.iter().map(|field| field.label.as_str()).collect();
+    let names = [&definition.group, &own.name, &names.plural, &names.kind, &names.list_kind];
+    let flags = (definition.namespaced, own.has_status, own.scale.is_some());
+    Some(format!("{names:?} {flags:?} {labels:?} {:?}", own.schema_hash))
+}
+
 fn fragment(definition: &Definition, crd: &Value, version: &str, form: Form) -> Fragment {
     let Some(own) = definition.version(version) else { return Fragment::default() };
     let versions = list(&crd["spec"]["versions"]);
@@ -106,7 +118,7 @@ fn resource(definition: &Definition, version: &Version, model: &str) -> Resource
         verbs: owned(VERBS).into_iter().filter(|verb| verb != "watch").collect(),
         returns_deleted: false,
         subresources: status.into_iter().chain(scale).collect(),
-        custom: Some(Value::Null),
+        is_custom: true,
     }
 }
 

@@ -147,7 +147,7 @@ fn use_everything(crd: &Value, old: &Value) {
     strategy::set_defaults(&mut own);
     assert_eq!(own, once);
     drop((validate::create(crd), validate::update(crd, old), validate::update_status(crd)));
-    drop(validate::check_rules(crd, Some(old), &crate::crd::rules::AcceptAll));
+    drop(validate::check_rules(crd, Some(old)));
     drop((strategy::warnings(crd, Some(old)), names::plan_names(&[crd, old], NOW)));
     strategy::prepare_create(&mut own);
     strategy::prepare_update(&mut own, old);

@@ -6,7 +6,8 @@ use super::options::Options;
 use super::structural;
 use crate::crd::schema::{any, members};
 use crate::field::{ErrorList, FieldError, Path};
-use crate::structural::{MetadataError, Origin, Schema, Tree};
+use crate::structural::{MetadataError, Origin, RuleBudget, Schema, Tree};
+use std::sync::Arc;
 
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
@@ -16,9 +17,10 @@ pub(super) fn faults(path: &Path<'_>, root: &Value, options: &Options) -> ErrorL
     if !any(root, |node| !node["default"].is_null()) {
         return errors;
     }
-    if let Ok(tree) = Tree::compile(root) {
+    if let Ok(tree) = Tree::compile(root).map(Arc::new) {
         let place = Place { embedded: true, around: None };
-        node(&mut errors, path, (root, tree.root()), place, options);
+        let mut check = Check { tree: &tree, options, budget: RuleBudget::default() };
+        check.node(&mut errors, path, (root, tree.root()), place);
     }
     errors
 }
@@ -87,63 +89,93 @@ impl Around<'_> {
     }
 }
 
-fn node(
-    errors: &mut ErrorList,
-    path: &Path<'_>,
-    (schema, node): (&Value, Schema<'_>),
-    place: Place<'_>,
-    options: &Options,
-) {
-    if errors.is_full() {
-        return;
-    }
-    let place = if place.embedded { Place { around: None, ..place } } else { place };
-    let own = &schema["default"];
-    if !own.is_null() {
-        value(errors, &path.child("default"), own, (schema, node), place, options);
-    }
-    let is_embedded = |schema: &Value| schema[EMBEDDED] == true;
-    if let Some(items) = node.items() {
-        let around = place.around.map(Around::Item);
-        let below = Place { embedded: is_embedded(&schema["items"]), around: around.as_ref() };
-        self::node(errors, &path.child("items"), (&schema["items"], items), below, options);
-    }
-    let properties = path.child("properties");
-    let object = Around::Object(schema);
-    for (name, property) in members(&schema["properties"]) {
-        let Some(found) = node.property(name) else { continue };
-        let is_meta = place.embedded && matches!(name, "metadata" | "apiVersion" | "kind");
-        let around = place.around.or(is_meta.then_some(&object)).map(|own| Around::Member(own, name));
-        let below = Place { embedded: is_embedded(property), around: around.as_ref() };
-        self::node(errors, &properties.key(name), (property, found), below, options);
-    }
+/// One pass over the defaults of a schema.
+struct Check<'t> {
+    tree: &'t Arc<Tree>,
+    options: &'t Options,
+    /// For the rules of all defaults together.
+    budget: RuleBudget,
 }
 
-fn value(
-    errors: &mut ErrorList,
-    path: &Path<'_>,
-    value: &Value,
-    (schema, node): (&Value, Schema<'_>),
-    place: Place<'_>,
-    options: &Options,
-) {
-    if let Some(around) = place.around {
-        let (object, schema) = around.object(value.clone());
-        let found = embedded("", &object, schema, true);
-        if !found.is_empty() {
-            let detail = format!("must result in valid metadata: {}", found.aggregate());
-            return errors.invalid(path, value, detail);
+impl Check<'_> {
+    fn node(
+        &mut self,
+        errors: &mut ErrorList,
+        path: &Path<'_>,
+        (schema, node): (&Value, Schema<'_>),
+        place: Place<'_>,
+    ) {
+        if errors.is_full() || self.budget.is_spent() {
+            return;
         }
-    } else {
-        if options.pruned_defaults && pruned(node, value, place.embedded) != *value {
-            errors.invalid(path, value, "must not have unknown fields");
+        let place = if place.embedded { Place { around: None, ..place } } else { place };
+        let own = &schema["default"];
+        if !own.is_null() {
+            self.value(errors, &path.child("default"), own, (schema, node), place);
         }
-        let found = embedded(&path.to_string(), value, schema, place.embedded);
-        if !found.is_empty() {
-            return errors.extend(found);
+        let is_embedded = |schema: &Value| schema[EMBEDDED] == true;
+        if let Some(items) = node.items() {
+            let around = place.around.map(Around::Item);
+            let below = Place { embedded: is_embedded(&schema["items"]), around: around.as_ref() };
+            self.node(errors, &path.child("items"), (&schema["items"], items), below);
+        }
+        let properties = path.child("properties");
+        let object = Around::Object(schema);
+        for (name, property) in members(&schema["properties"]) {
+            let Some(found) = node.property(name) else { continue };
+            let is_meta = place.embedded && matches!(name, "metadata" | "apiVersion" | "kind");
+            let around = place.around.or(is_meta.then_some(&object)).map(|own| Around::Member(own, name));
+            let below = Place { embedded: is_embedded(property), around: around.as_ref() };
+            self.node(errors, &properties.key(name), (property, found), below);
         }
     }
-    errors.extend(node.validate(value, path));
+
+    fn value(
+        &mut self,
+        errors: &mut ErrorList,
+        path: &Path<'_>,
+        value: &Value,
+        (schema, node): (&Value, Schema<'_>),
+        place: Place<'_>,
+    ) {
+        if let Some(around) = place.around {
+            let (object, schema) = around.object(value.clone());
+            let found = embedded("", &object, schema, true);
+            if !found.is_empty() {
+                let detail = format!("must result in valid metadata: {}", found.aggregate());
+                return errors.invalid(path, value, detail);
+            }
+        } else {
+            if self.options.pruned_defaults && pruned(node, value, place.embedded) != *value {
+                errors.invalid(path, value, "must not have unknown fields");
+            }
+            let found = embedded(&path.to_string(), value, schema, place.embedded);
+            if !found.is_empty() {
+                return errors.extend(found);
+            }
+        }
+        let found = node.validate(value, path);
+        if found.is_empty() {
+            self.rules(errors, path, value, node);
+        }
+        errors.extend(found);
+    }
+
+    /// Judges a default by the rules: as a value that stays as it is and, if that is right, as a new value.
+    fn rules(&mut self, errors: &mut ErrorList, path: &Path<'_>, value: &Value, node: Schema<'_>) {
+        let (mut kept, mut new) = (self.budget.clone(), self.budget.clone());
+        let run = |old: Option<&Value>, budget: &mut RuleBudget| {
+            self.tree.validate_default_rules((node.id(), path), value, old, budget)
+        };
+        let found = run(Some(value), &mut kept);
+        if found.is_empty() {
+            errors.extend(run(None, &mut new));
+            kept = kept.min(new);
+        } else {
+            errors.extend(found);
+        }
+        self.budget = kept;
+    }
 }
 
 /// What is wrong with the metadata of a value that is, or holds, whole objects. `prefix` is the path of the value in errors.

@@ -1,7 +1,6 @@
 //! Whether a definition may be stored. Paths are those of Kubernetes' internal type: what is equal in all versions is reported at the
 //! top, so a definition of one version has `spec.validation`, `spec.subresources`, `spec.additionalPrinterColumns` and
-//! `spec.selectableFields`. Metadata but the name is checked by `crate::validate`. CEL rules are read here and compiled elsewhere
-//! ([`check_rules`]).
+//! `spec.selectableFields`. Metadata but the name is checked by `crate::validate`, the texts of CEL rules by [`rules::check`].
 
 mod bundle;
 mod conversion;
@@ -25,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::approval::{self, Approval};
-use super::rules::{RuleCompiler, VersionRules};
+use super::rules;
 use crate::field::{ErrorList, Path};
 use crate::meta;
 use crate::object::{list, text};
@@ -48,7 +47,9 @@ pub fn create(crd: &Value) -> ErrorList {
         let path = Path::new("metadata");
         errors.invalid(&path.child("name"), name, "must be spec.names.plural+\".\"+spec.group");
     }
-    spec::check(&mut errors, &Internal::of(crd), &Options::for_create());
+    let (internal, options) = (Internal::of(crd), Options::for_create());
+    spec::check(&mut errors, &internal, &options);
+    errors.extend(rules_of(&internal, None, &errors));
     status(&mut errors, crd);
     stored_versions(&mut errors, crd);
     approval(&mut errors, crd, None);
@@ -61,7 +62,9 @@ pub fn create(crd: &Value) -> ErrorList {
 pub fn update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let options = Options::for_update(new, old);
-    spec::check(&mut errors, &Internal::of(new), &options);
+    let internal = Internal::of(new);
+    spec::check(&mut errors, &internal, &options);
+    errors.extend(rules_of(&internal, Some(old), &errors));
     spec::change(&mut errors, new, old);
     status(&mut errors, new);
     stored_versions(&mut errors, new);
@@ -78,16 +81,22 @@ pub fn update_status(new: &Value) -> ErrorList {
     errors
 }
 
-/// What the compiler finds wrong with the CEL rules of a definition; `old` is the stored one at an update. To be called beside
-/// [`create`] and [`update`]. Rules of a schema that has other errors are not compiled, since its types may be none.
+/// What is wrong with the CEL rules of a definition; `old` is the stored one at an update. [`create`] and [`update`] include it. Rules
+/// of a schema that has other errors are not compiled, since its types may be none.
 #[must_use]
-pub fn check_rules(new: &Value, old: Option<&Value>, compiler: &dyn RuleCompiler) -> ErrorList {
-    let mut errors = ErrorList::new();
-    let internal = Internal::of(new);
+pub fn check_rules(new: &Value, old: Option<&Value>) -> ErrorList {
     let options = old.map_or_else(Options::for_create, |old| Options::for_update(new, old));
-    for rules in rule::of_definition(&internal, &options, old) {
-        let rules: VersionRules<'_> = rules;
-        compiler.check(&rules, &mut errors);
+    let internal = Internal::of(new);
+    let mut found = ErrorList::new();
+    spec::check(&mut found, &internal, &options);
+    rules_of(&internal, old, &found)
+}
+
+/// What is wrong with the rules of the schemas in which no error was `found`.
+fn rules_of(internal: &Internal<'_>, old: Option<&Value>, found: &ErrorList) -> ErrorList {
+    let mut errors = ErrorList::new();
+    for schema in rule::of_definition(internal, old, found) {
+        rules::check(&schema, &mut errors);
     }
     errors
 }

@@ -1,17 +1,18 @@
-//! CEL rules (`x-kubernetes-validations`) as far as no CEL is needed.
+//! CEL rules (`x-kubernetes-validations`): their members, and which there are. Compiling them is `crate::crd::rules`'.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::field_path::{self, ArrayNotation};
-use super::internal::{Internal, has_status};
-use super::options::Options;
-use super::{schema, structural};
-use crate::crd::rules::{Rule, VersionRules};
-use crate::crd::schema::members;
+use super::internal::Internal;
+use super::structural;
+use crate::crd::rules::{NodeRules, SchemaRules};
+use crate::crd::schema::{any, members};
 use crate::field::{ErrorList, Path};
 use crate::object::{list, text};
+use crate::structural::{Schema, Tree};
 
 const RULES: &str = "x-kubernetes-validations";
 const REASONS: [&str; 4] =
@@ -64,82 +65,107 @@ fn field_path(errors: &mut ErrorList, path: &Path<'_>, own: &str, schema: &Value
     }
 }
 
-/// The rules of all schemas of a definition that are free of other errors, those of single versions first.
+/// The rules of all schemas of a definition in which no error was `found`, those of single versions first.
 pub(super) fn of_definition<'a>(
     internal: &Internal<'a>,
-    options: &Options,
-    old: Option<&'a Value>,
-) -> Vec<VersionRules<'a>> {
+    old: Option<&Value>,
+    found: &ErrorList,
+) -> Vec<SchemaRules<'a>> {
     let mut out = Vec::new();
     let stored = old.map_or(&[][..], |old| list(&old["spec"]["versions"]));
     let by_name: BTreeMap<&str, &Value> =
         stored.iter().map(|version| (text(&version["name"]), version)).collect();
-    let old_version = |name: &Value| by_name.get(text(name)).copied();
+    let is_stored = |name: &Value, validation: &Value| {
+        let old = by_name.get(text(name)).map(|version| &version["schema"]["openAPIV3Schema"]);
+        old.is_some_and(|old| *old == validation["openAPIV3Schema"])
+    };
     let versions = Path::new("spec.versions");
     for (i, version) in internal.versions.iter().enumerate() {
         let Some(validation) = version.schema else { continue };
         let path = versions.index(i);
-        let status = has_status(internal.subresources_of(&version.value["name"]));
-        let path = path.child("schema");
-        out.extend(of_schema(&path, i, validation, old_version(&version.value["name"]), status, options));
+        let is_stored = is_stored(&version.value["name"], validation);
+        out.extend(of_schema(&path.child("schema"), validation, is_stored, found));
     }
     if let (Some(validation), Some(first)) = (internal.validation, internal.versions.first()) {
         let path = Path::new("spec.validation");
-        let before = old_version(&first.value["name"]);
-        out.extend(of_schema(&path, 0, validation, before, internal.any_status(), options));
+        let is_stored = is_stored(&first.value["name"], validation);
+        out.extend(of_schema(&path, validation, is_stored, found));
     }
-    let schemas = stored.iter().map(|version| &version["schema"]["openAPIV3Schema"]);
-    let schemas: Vec<&Value> = schemas.filter(|schema| schema.is_object()).collect();
-    out.iter_mut().for_each(|rules| rules.old_schemas.clone_from(&schemas));
     out
 }
 
 fn of_schema<'a>(
     path: &Path<'_>,
-    version: usize,
     validation: &'a Value,
-    old: Option<&'a Value>,
-    has_status: bool,
-    options: &Options,
-) -> Option<VersionRules<'a>> {
+    is_stored: bool,
+    found: &ErrorList,
+) -> Option<SchemaRules<'a>> {
     let root = &validation["openAPIV3Schema"];
-    let at = path.child("openAPIV3Schema");
-    let mut rules = Vec::new();
-    collect(&at, root, None, &mut rules);
-    if rules.is_empty() {
+    let here = path.to_string();
+    let is_faulty = found.is_full() || found.iter().any(|error| error.field.starts_with(&here));
+    if is_faulty || !any(root, |node| !list(&node[RULES]).is_empty()) {
         return None;
     }
-    let mut errors = ErrorList::new();
-    schema::check(&mut errors, path, validation, has_status, options);
-    let old_schema = old.map(|old| &old["schema"]["openAPIV3Schema"]).filter(|schema| !schema.is_null());
-    errors.is_empty().then(|| VersionRules {
-        version,
+    let tree = Arc::new(Tree::compile(root).ok()?);
+    let at = path.child("openAPIV3Schema");
+    let mut nodes = Vec::new();
+    collect(&at, root, Around { node: tree.root(), cardinality: Some(1), loose: None }, &mut nodes);
+    (!nodes.is_empty()).then(|| SchemaRules {
         path: at.to_string(),
-        schema: root,
-        old_schema,
-        old_schemas: Vec::new(),
-        rules,
+        tree: Arc::clone(&tree),
+        is_stored,
+        nodes,
     })
 }
 
-/// Appends the rules of a node and of all below it, deepest first, as Kubernetes compiles them. `loose` is the path of the outermost
-/// list whose items have no identity.
-fn collect<'a>(path: &Path<'_>, schema: &'a Value, loose: Option<&str>, out: &mut Vec<Rule<'a>>) {
-    if !schema.is_object() {
-        return;
+/// What is around a node.
+#[derive(Clone, Copy)]
+struct Around<'t, 'p> {
+    /// The node, compiled.
+    node: Schema<'t>,
+    /// How many values of the node an object may have; none without a bound.
+    cardinality: Option<u64>,
+    /// The path of the outermost list whose items have no identity.
+    loose: Option<&'p str>,
+}
+
+/// Appends the rules of a node and of all below it, deepest first, as Kubernetes compiles them.
+fn collect<'a>(path: &Path<'_>, schema: &'a Value, around: Around<'_, '_>, out: &mut Vec<NodeRules<'a>>) {
+    let Around { node, loose, .. } = around;
+    let cardinality = around.cardinality.zip(multiplicity(schema)).map(|(a, b)| a.saturating_mul(b));
+    if let Some(values) = node.values() {
+        let below = Around { node: values, cardinality, loose };
+        collect(&path.child("additionalProperties"), &schema["additionalProperties"], below, out);
     }
-    collect(&path.child("additionalProperties"), &schema["additionalProperties"], loose, out);
     let properties = path.child("properties");
     for (name, property) in members(&schema["properties"]) {
-        collect(&properties.key(name), property, loose, out);
+        let Some(node) = node.property(name) else { continue };
+        collect(&properties.key(name), property, Around { node, cardinality, loose }, out);
     }
-    let here = path.to_string();
-    let has_identity = schema["x-kubernetes-list-type"] == "map";
-    let below = if has_identity { loose } else { loose.or(Some(&here)) };
-    collect(&path.child("items"), &schema["items"], below, out);
-    let all = path.child(RULES);
-    for (i, rule) in list(&schema[RULES]).iter().enumerate() {
-        let path = all.index(i).to_string();
-        out.push(Rule { path, rule, schema, uncorrelatable: loose.map(str::to_owned) });
+    if let Some(items) = node.items() {
+        let here = path.to_string();
+        let has_identity = schema["x-kubernetes-list-type"] == "map";
+        let loose = if has_identity { loose } else { loose.or(Some(&here)) };
+        collect(&path.child("items"), &schema["items"], Around { node: items, cardinality, loose }, out);
+    }
+    let rules = list(&schema[RULES]);
+    if !rules.is_empty() {
+        out.push(NodeRules {
+            path: path.child(RULES).to_string(),
+            rules,
+            node: node.id(),
+            cardinality: around.cardinality,
+            uncorrelatable: loose.map(str::to_owned),
+        });
+    }
+}
+
+/// How many values of its children a value of a schema may have; none without a bound.
+fn multiplicity(schema: &Value) -> Option<u64> {
+    let bound = |name: &str| schema[name].as_i64().map(|bound| u64::try_from(bound).unwrap_or(0));
+    match text(&schema["type"]) {
+        "object" if !schema["additionalProperties"].is_null() => bound("maxProperties"),
+        "array" => bound("maxItems"),
+        _ => Some(1),
     }
 }

@@ -8,6 +8,7 @@
 //! An entry may speak another version of the kind than the request; fields are compared in the version of each entry. An
 //! entry in a version that is gone goes with the next write.
 
+mod configuration;
 mod custom;
 #[cfg(test)]
 mod custom_tests;
@@ -40,6 +41,7 @@ use self::walk::Difference;
 use crate::kind::{Resource, split_api_version};
 use crate::status::{Cause, Details, Reason, Status};
 
+pub use configuration::merge_configuration;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use fuzz::fuzz;
 pub use managed::Operation;

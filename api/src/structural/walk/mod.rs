@@ -16,6 +16,7 @@ use serde_json::Value;
 
 pub use compare::OldItems;
 pub use metadata::MetadataError;
+pub(super) use report::{NO_FIELD, shown};
 pub use validate::{Part, rules_blocked};
 
 use super::tree::Tree;

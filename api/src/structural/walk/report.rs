@@ -6,7 +6,7 @@ use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
 use crate::limits::{ERROR_BYTES_MAX, ERRORS_MAX};
 
 /// The field of errors that have no path.
-pub(super) const NO_FIELD: &str = "<nil>";
+pub(in crate::structural) const NO_FIELD: &str = "<nil>";
 
 /// Errors in the order found, each once, as many as an [`ErrorList`] holds.
 #[derive(Debug, Default)]
@@ -104,7 +104,7 @@ impl<'a> Place<'a> {
 }
 
 /// A value as errors show it.
-pub(super) fn shown(value: &Value) -> String {
+pub(in crate::structural) fn shown(value: &Value) -> String {
     match value.as_f64().filter(|_| value.is_f64()) {
         Some(number) => super::number::in_go(number),
         None => value.to_string(),

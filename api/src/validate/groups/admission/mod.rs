@@ -1,15 +1,20 @@
-//! What must hold of webhook configurations and admission policies. Expressions are only asked to be there: they are compiled where
-//! they are evaluated.
+//! What must hold of webhook configurations and admission policies, their expressions included.
 
+mod expression;
 mod policy;
 mod rule;
+#[cfg(test)]
+mod tests;
 mod webhook;
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::reference::conditions;
+use crate::admission::conditions::environment;
+use crate::expression::admission::ResultType;
 use crate::field::{ErrorList, Path};
 use crate::limits::MATCH_CONDITIONS_MAX;
 use crate::name;
@@ -23,8 +28,8 @@ pub(super) fn content(kind: &str, object: &Value, old: Option<&Value>, errors: &
         "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
             webhook::configuration(kind, object, old, errors);
         }
-        "ValidatingAdmissionPolicy" => policy::validating(object, errors),
-        "MutatingAdmissionPolicy" => policy::mutating(object, errors),
+        "ValidatingAdmissionPolicy" => policy::validating(object, old, errors),
+        "MutatingAdmissionPolicy" => policy::mutating(object, old, errors),
         "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding" => {
             policy::binding(kind, object, errors);
         }
@@ -49,17 +54,27 @@ fn is_blank(value: &Value) -> bool {
     text(value).trim().is_empty()
 }
 
-fn match_conditions(errors: &mut ErrorList, path: &Path<'_>, owner: &Value) {
+/// The conditions of a webhook or policy. `params`: its expressions may read `params`.
+fn match_conditions(errors: &mut ErrorList, path: &Path<'_>, owner: &Value, params: bool) {
     let conditions = list(&owner["matchConditions"]);
     if conditions.len() > MATCH_CONDITIONS_MAX {
         errors.too_many(&path.child("matchConditions"), conditions.len(), MATCH_CONDITIONS_MAX);
     }
+    let environment = LazyCell::new(|| environment(params));
     let mut seen = BTreeSet::new();
     for (i, condition) in conditions.iter().enumerate() {
         let path = path.child("matchConditions");
-        let path = path.index(i);
-        if is_blank(&condition["expression"]) {
-            errors.required(&path.child("expression"), "");
+        let (path, expression) = (path.index(i), text(&condition["expression"]).trim());
+        if errors.is_full() {
+            return;
+        }
+        let at = path.child("expression");
+        match expression {
+            "" => errors.required(&at, ""),
+            expression if i < MATCH_CONDITIONS_MAX => {
+                expression::compile(errors, &at, &environment, expression, ResultType::Bool);
+            }
+            _ => {}
         }
         let own = text(&condition["name"]);
         if own.is_empty() {

@@ -1,26 +1,30 @@
 //! Validating and mutating admission policies, and their bindings.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::expression::{compile, refuse};
 use super::rule::{match_resources, only_mutable};
 use super::{is_blank, match_conditions};
+use crate::admission::policy::{mutating_uses, validating_uses};
+use crate::expression::admission::{Environment, ResultType, Uses};
 use crate::field::{ErrorList, Path};
 use crate::kind::split_api_version;
-use crate::limits::{AUDIT_ANNOTATIONS_MAX, AUDIT_EXPRESSION_MAX};
+use crate::limits::{AUDIT_ANNOTATIONS_MAX, AUDIT_EXPRESSION_MAX, POLICY_VARIABLES_MAX};
 use crate::meta;
 use crate::name;
 use crate::object::{list, text};
-use crate::validate::check::{each, grammar, one_of, required_grammar};
+use crate::validate::check::{each, grammar, one_of, one_of_listed, required_grammar};
 use crate::validate::groups::reference::unique_texts;
 use crate::validate::selector::label_selector;
 
 const SPEC: Path<'static> = Path::new("spec");
 
-pub(super) fn validating(object: &Value, errors: &mut ErrorList) {
+pub(super) fn validating(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let spec = &object["spec"];
-    common(errors, spec, false);
+    let environment = common(errors, spec, old, validating_uses(has_params(spec)));
     if list(&spec["validations"]).is_empty() && list(&spec["auditAnnotations"]).is_empty() {
         for member in ["validations", "auditAnnotations"] {
             let detail = "validations or auditAnnotations must contain at least one item";
@@ -28,12 +32,26 @@ pub(super) fn validating(object: &Value, errors: &mut ErrorList) {
         }
         return;
     }
-    each(&SPEC, spec, "validations", |path, value| validation(errors, path, value));
-    audit_annotations(errors, object);
+    let messages = LazyCell::new(|| message_environment(spec));
+    each(&SPEC, spec, "validations", |path, value| validation(errors, path, value, &environment, &messages));
+    audit_annotations(errors, object, &environment);
 }
 
-/// What policies of both kinds say.
-fn common(errors: &mut ErrorList, spec: &Value, mutating: bool) {
+fn has_params(spec: &Value) -> bool {
+    !spec["paramKind"].is_null()
+}
+
+/// The environment of messages, which see no authorizer. Faults of variables are reported elsewhere.
+fn message_environment(spec: &Value) -> Environment {
+    let mut environment = Environment::new(Uses { authorizer: false, ..validating_uses(has_params(spec)) });
+    for variable in list(&spec["variables"]).iter().take(POLICY_VARIABLES_MAX) {
+        let _ = environment.declare(text(&variable["name"]), text(&variable["expression"])).is_ok();
+    }
+    environment
+}
+
+/// What policies of both kinds say. Returns the environment of their expressions.
+fn common(errors: &mut ErrorList, spec: &Value, old: Option<&Value>, uses: Uses) -> Environment {
     one_of(errors, &SPEC.child("failurePolicy"), &spec["failurePolicy"], &["Fail", "Ignore"]);
     if !spec["paramKind"].is_null() {
         param_kind(errors, &SPEC.child("paramKind"), &spec["paramKind"]);
@@ -46,12 +64,21 @@ fn common(errors: &mut ErrorList, spec: &Value, mutating: bool) {
         if list(&constraints["resourceRules"]).is_empty() {
             errors.required(&path.child("resourceRules"), "");
         }
-        if mutating {
+        if uses.patch_types {
             only_mutable(errors, &path, constraints);
         }
     }
-    match_conditions(errors, &SPEC, spec);
-    each(&SPEC, spec, "variables", |path, value| variable(errors, path, value));
+    if old.is_none_or(|old| old["spec"]["matchConditions"] != spec["matchConditions"]) {
+        match_conditions(errors, &SPEC, spec, uses.params);
+    }
+    let mut environment = Environment::new(uses);
+    let variables = list(&spec["variables"]).len();
+    if variables > POLICY_VARIABLES_MAX {
+        errors.too_many(&SPEC.child("variables"), variables, POLICY_VARIABLES_MAX);
+    } else {
+        each(&SPEC, spec, "variables", |path, value| variable(errors, path, value, &mut environment));
+    }
+    environment
 }
 
 fn param_kind(errors: &mut ErrorList, path: &Path<'_>, kind: &Value) {
@@ -115,7 +142,7 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-fn variable(errors: &mut ErrorList, path: &Path<'_>, variable: &Value) {
+fn variable(errors: &mut ErrorList, path: &Path<'_>, variable: &Value, environment: &mut Environment) {
     let own = text(&variable["name"]);
     let word = own.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if is_blank(&variable["name"]) {
@@ -123,14 +150,32 @@ fn variable(errors: &mut ErrorList, path: &Path<'_>, variable: &Value) {
     } else if !word || own.starts_with(|c: char| c.is_ascii_digit()) || RESERVED.contains(&own) {
         errors.invalid(&path.child("name"), own, "must be a valid CEL identifier");
     }
+    let (at, expression) = (path.child("expression"), text(&variable["expression"]));
     if is_blank(&variable["expression"]) {
-        errors.required(&path.child("expression"), "expression is not specified");
+        errors.required(&at, "expression is not specified");
+    } else if !errors.is_full()
+        && let Err(failure) = environment.declare(own, expression)
+    {
+        refuse(errors, &at, expression, &failure);
     }
 }
 
-fn validation(errors: &mut ErrorList, path: &Path<'_>, validation: &Value) {
+fn validation(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    validation: &Value,
+    environment: &Environment,
+    messages: &Environment,
+) {
+    let at = path.child("expression");
     if is_blank(&validation["expression"]) {
-        errors.required(&path.child("expression"), "expression is not specified");
+        errors.required(&at, "expression is not specified");
+    } else {
+        compile(errors, &at, environment, text(&validation["expression"]), ResultType::Bool);
+    }
+    if !is_blank(&validation["messageExpression"]) {
+        let expression = text(&validation["messageExpression"]);
+        compile(errors, &path.child("messageExpression"), messages, expression, ResultType::String);
     }
     for member in ["messageExpression", "message"] {
         let own = text(&validation[member]);
@@ -146,7 +191,7 @@ fn validation(errors: &mut ErrorList, path: &Path<'_>, validation: &Value) {
     }
 }
 
-fn audit_annotations(errors: &mut ErrorList, object: &Value) {
+fn audit_annotations(errors: &mut ErrorList, object: &Value, environment: &Environment) {
     let (path, annotations) = (SPEC.child("auditAnnotations"), list(&object["spec"]["auditAnnotations"]));
     if annotations.len() > AUDIT_ANNOTATIONS_MAX {
         let detail = format!("must not have more than {AUDIT_ANNOTATIONS_MAX} auditAnnotations");
@@ -162,6 +207,9 @@ fn audit_annotations(errors: &mut ErrorList, object: &Value) {
             errors.required(&at, "valueExpression is not specified");
         } else if text(&annotation["valueExpression"]).trim().len() > AUDIT_EXPRESSION_MAX {
             errors.required(&at, format!("must not exceed {AUDIT_EXPRESSION_MAX} bytes in length"));
+        } else {
+            let expression = text(&annotation["valueExpression"]).trim();
+            compile(errors, &at, environment, expression, ResultType::StringOrNull);
         }
         if !seen.insert(key) {
             errors.duplicate(&path.child("key"), key);
@@ -169,35 +217,40 @@ fn audit_annotations(errors: &mut ErrorList, object: &Value) {
     }
 }
 
-pub(super) fn mutating(object: &Value, errors: &mut ErrorList) {
+pub(super) fn mutating(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let spec = &object["spec"];
-    common(errors, spec, true);
+    let environment = common(errors, spec, old, mutating_uses(has_params(spec)));
     if list(&spec["mutations"]).is_empty() {
         errors.required(&SPEC.child("mutations"), "mutations must contain at least one item");
     }
-    each(&SPEC, spec, "mutations", |path, value| mutation(errors, path, value));
+    each(&SPEC, spec, "mutations", |path, value| mutation(errors, path, value, &environment));
     let policies = ["IfNeeded", "Never"];
     one_of(errors, &SPEC.child("reinvocationPolicy"), &spec["reinvocationPolicy"], &policies);
 }
 
-/// Types of patches and the member that holds one.
-const PATCHES: [(&str, &str); 2] = [("ApplyConfiguration", "applyConfiguration"), ("JSONPatch", "jsonPatch")];
+/// Types of patches, the member that holds one, and what its expression makes.
+const PATCHES: [(&str, &str, ResultType); 2] = [
+    ("ApplyConfiguration", "applyConfiguration", ResultType::Object),
+    ("JSONPatch", "jsonPatch", ResultType::Patches),
+];
 
-fn mutation(errors: &mut ErrorList, path: &Path<'_>, mutation: &Value) {
+fn mutation(errors: &mut ErrorList, path: &Path<'_>, mutation: &Value, environment: &Environment) {
     let kind = text(&mutation["patchType"]);
     if kind.is_empty() {
         return errors.required(&path.child("patchType"), "");
     }
-    if !PATCHES.iter().any(|(known, _)| *known == kind) {
-        return errors.not_supported(&path.child("patchType"), kind, &PATCHES.map(|(kind, _)| kind));
+    if !PATCHES.iter().any(|(known, ..)| *known == kind) {
+        return errors.not_supported(&path.child("patchType"), kind, &PATCHES.map(|(kind, ..)| kind));
     }
-    for (own, member) in PATCHES {
+    for (own, member, result) in PATCHES {
         let (at, patch) = (path.child(member), &mutation[member]);
         if own == kind && patch.is_null() {
             errors.required(&at, format!("must be specified when patchType is {kind}"));
         } else if own == kind && is_blank(&patch["expression"]) {
             errors.required(&at.child("expression"), "");
-        } else if own != kind && !patch.is_null() {
+        } else if own == kind {
+            compile(errors, &at.child("expression"), environment, text(&patch["expression"]), result);
+        } else if !patch.is_null() {
             let detail = format!("must not be specified when patchType is {kind}");
             errors.invalid(&at, &format!("{{{member}}}"), detail);
         }
@@ -235,7 +288,7 @@ fn param_ref(errors: &mut ErrorList, path: &Path<'_>, reference: &Value) {
         (true, false) | (false, true) => {}
     }
     let action = &reference["parameterNotFoundAction"];
-    one_of(errors, &path.child("parameterNotFoundAction"), action, &["Allow", "Deny"]);
+    one_of_listed(errors, &path.child("parameterNotFoundAction"), action, &["Deny", "Allow"]);
 }
 
 fn actions(errors: &mut ErrorList, actions: &[Value]) {

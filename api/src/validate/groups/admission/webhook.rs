@@ -22,24 +22,30 @@ struct Demands {
     harmless: bool,
     known_version: bool,
     unique: bool,
+    /// The match conditions are those that are stored.
+    same_conditions: bool,
 }
 
 impl Demands {
-    fn of(old: Option<&Value>) -> Self {
+    fn of(new: &Value, old: Option<&Value>) -> Self {
         let hooks = old.map_or(&[][..], |old| list(&old["webhooks"]));
+        let conditions = |object: &Value| -> Vec<Value> {
+            list(&object["webhooks"]).iter().map(|hook| hook["matchConditions"].clone()).collect()
+        };
         let versions = |hook: &Value| list(&hook["admissionReviewVersions"]).to_vec();
         let known = |version: &Value| VERSIONS.contains(&text(version));
         let mut seen = Distinct::default();
         Demands {
             harmless: hooks.iter().all(|hook| HARMLESS.contains(&text(&hook["sideEffects"]))),
             known_version: hooks.iter().map(versions).all(|all| all.is_empty() || all.iter().any(known)),
+            same_conditions: old.is_some_and(|old| conditions(old) == conditions(new)),
             unique: hooks.iter().all(|hook| seen.insert(&hook["name"])),
         }
     }
 }
 
 pub(super) fn configuration(kind: &str, object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
-    let demands = Demands::of(old);
+    let demands = Demands::of(object, old);
     let mut seen = BTreeSet::new();
     each(&Path::ROOT, object, "webhooks", |path, hook| {
         webhook(errors, path, hook, &demands, kind.starts_with("Mutating"));
@@ -73,7 +79,9 @@ fn webhook(errors: &mut ErrorList, path: &Path<'_>, hook: &Value, demands: &Dema
         }
     }
     client(errors, &path.child("clientConfig"), &hook["clientConfig"]);
-    match_conditions(errors, path, hook);
+    if !demands.same_conditions {
+        match_conditions(errors, path, hook, false);
+    }
 }
 
 fn side_effects(errors: &mut ErrorList, path: &Path<'_>, hook: &Value, demands: &Demands) {
@@ -115,6 +123,10 @@ pub(crate) fn client(errors: &mut ErrorList, path: &Path<'_>, client: &Value) {
 const FORM: &str = "; desired format: https://host[/path]";
 
 fn address(errors: &mut ErrorList, path: &Path<'_>, url: &str) {
+    if url.starts_with(':') {
+        let why = format!("url must be a valid URL: parse {url:?}: missing protocol scheme{FORM}");
+        return errors.required(path, why);
+    }
     let (scheme, rest) = url.split_once("://").unwrap_or(("", ""));
     if scheme != "https" {
         errors.invalid(path, scheme, format!("'https' is the only allowed URL scheme{FORM}"));

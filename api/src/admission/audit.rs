@@ -1,0 +1,58 @@
+//! Notes for the audit log about calls of webhooks, with upstream's keys and values.
+
+use serde_json::json;
+
+use super::review::{AuditAnnotation, Patch};
+use super::webhook::{Phase, Webhook};
+
+/// A mutating hook was called, and changed the object or did not. `round` is [`Reinvocation::round`].
+///
+/// [`Reinvocation::round`]: super::Reinvocation::round
+#[must_use]
+pub fn mutation(hook: &Webhook, round: u8, mutated: bool) -> AuditAnnotation {
+    let value = json!({"configuration": *hook.configuration, "webhook": *hook.name, "mutated": mutated});
+    note("mutation.webhook.admission.k8s.io", round, hook.index, value.to_string())
+}
+
+/// A mutating hook patched the object; for audit levels that record requests.
+#[must_use]
+pub fn patch(hook: &Webhook, round: u8, patch: &Patch) -> AuditAnnotation {
+    let value = json!({"configuration": *hook.configuration, "webhook": *hook.name,
+        "patch": patch.operations(), "patchType": "JSONPatch"});
+    note("patch.webhook.admission.k8s.io", round, hook.index, value.to_string())
+}
+
+/// A call failed and the failure policy passes it over. `index` is that of the hook ([`Webhook::index`]) for mutating hooks, and its place
+/// among the hooks that are called for the request for validating ones.
+#[must_use]
+pub fn failed_open(hook: &Webhook, round: u8, index: usize) -> AuditAnnotation {
+    let prefix = match hook.phase() {
+        Phase::Mutating => "failed-open.mutation.webhook.admission.k8s.io",
+        Phase::Validating => "failed-open.validating.webhook.admission.k8s.io",
+    };
+    note(prefix, round, index, hook.name.to_string())
+}
+
+fn note(prefix: &str, round: u8, index: usize, value: String) -> AuditAnnotation {
+    AuditAnnotation { key: format!("{prefix}/round_{round}_index_{index}"), value }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::admission::tests::hook;
+
+    #[test]
+    fn notes_name_round_and_hook() {
+        let hook_of = |phase| hook(phase, &json!({}));
+        let told = mutation(&hook_of(Phase::Mutating), 1, true);
+        assert_eq!(told.key, "mutation.webhook.admission.k8s.io/round_1_index_0");
+        let value: Value = serde_json::from_str(&told.value).unwrap();
+        assert_eq!(value, json!({"configuration": "c", "webhook": "h.rec.dev", "mutated": true}));
+        let told = failed_open(&hook_of(Phase::Validating), 0, 3);
+        assert_eq!(told.key, "failed-open.validating.webhook.admission.k8s.io/round_0_index_3");
+        assert_eq!(told.value, "h.rec.dev");
+    }
+}

@@ -1,0 +1,97 @@
+//! [`MatchConditions`]: the `matchConditions` of a webhook or policy, compiled.
+
+use serde_json::Value;
+
+use super::webhook::FailurePolicy;
+use crate::expression::admission::{
+    Budget, CompileFailure, Environment, Evaluation, EvaluationError, Inputs, Program, ResultType, Uses,
+};
+use crate::object::{list, text};
+
+/// What conditions say about a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ConditionsOutcome {
+    /// All are true.
+    Matched,
+    /// One is false, or one failed and failures are ignored: the webhook or policy is passed over.
+    Unmatched,
+    /// The request is to be refused with this text.
+    Failed(String),
+}
+
+/// Compiled conditions. A condition that does not compile, which validation refuses, fails when it is evaluated.
+#[derive(Debug)]
+pub(super) struct MatchConditions {
+    environment: Environment,
+    programs: Vec<Result<Program, CompileFailure>>,
+    failure_policy: FailurePolicy,
+}
+
+impl MatchConditions {
+    /// Compiles the `matchConditions` of a stored webhook or policy `spec`. `params`: the expressions may read `params`.
+    #[must_use]
+    pub(super) fn read(owner: &Value, params: bool) -> Self {
+        let environment = environment(params);
+        let compile =
+            |condition: &Value| environment.compile(text(&condition["expression"]), ResultType::Bool);
+        let programs = list(&owner["matchConditions"]).iter().map(compile).collect();
+        Self { environment, programs, failure_policy: FailurePolicy::read(&owner["failurePolicy"]) }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub(super) fn is_empty(&self) -> bool {
+        self.programs.is_empty()
+    }
+
+    /// Evaluates all conditions, within a budget of their own.
+    #[must_use]
+    pub(super) fn evaluate(&self, inputs: Inputs<'_>) -> ConditionsOutcome {
+        let evaluation = Evaluation::new(&self.environment, inputs);
+        let (mut budget, mut failures, mut is_false) = (Budget::for_match_conditions(), Vec::new(), false);
+        for program in &self.programs {
+            let result = match program {
+                Ok(program) => evaluation.is_true(program, &mut budget),
+                Err(failure) => {
+                    failures.push(format!("compilation error: {failure}"));
+                    continue;
+                }
+            };
+            match result {
+                Ok(matches) => is_false |= !matches,
+                // Whatever the failure policy is: upstream cannot tell what the others would have said.
+                Err(error @ EvaluationError::OutOfBudget) => {
+                    return ConditionsOutcome::Failed(error.to_string());
+                }
+                Err(error @ EvaluationError::Failed { .. }) => failures.push(error.to_string()),
+            }
+        }
+        if is_false {
+            return ConditionsOutcome::Unmatched;
+        }
+        match (&failures[..], self.failure_policy) {
+            ([], _) => ConditionsOutcome::Matched,
+            (_, FailurePolicy::Ignore) => ConditionsOutcome::Unmatched,
+            (_, FailurePolicy::Fail) => ConditionsOutcome::Failed(aggregate(failures)),
+        }
+    }
+}
+
+/// The environment of match conditions.
+pub(crate) fn environment(params: bool) -> Environment {
+    Environment::new(Uses { params, authorizer: true, namespace: true, ..Uses::default() })
+}
+
+/// Several errors as one text: the one, or `[a, b]` without repetitions.
+fn aggregate(failures: Vec<String>) -> String {
+    let mut distinct: Vec<String> = Vec::new();
+    for failure in failures {
+        if !distinct.contains(&failure) {
+            distinct.push(failure);
+        }
+    }
+    match &distinct[..] {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    }
+}

@@ -1,0 +1,212 @@
+//! `ConversionReview`: the conversion of custom objects between versions by a webhook. Which objects are sent, the request, and what is
+//! made of the answer; the call is the apiserver's. Conversion without a webhook is in `crd::convert`.
+//!
+//! For one read or write: [`Review::new`], [`Review::needs_call`], [`Review::encode_request`], the call, [`Review::finish`]. Results are to
+//! be pruned by the schema of the version they are in.
+
+mod answer;
+mod restore;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::attributes::GroupVersionKind;
+use super::client::ClientConfig;
+use super::review::ReviewVersion;
+use super::review::transport::HttpAnswer;
+use crate::kind::split_api_version;
+use crate::object::{api_version, kind};
+use crate::status::Status;
+
+/// Seconds a conversion webhook has to answer.
+pub const TIMEOUT_SECONDS: u64 = 30;
+
+/// A conversion that failed. `Display` is the text of the answer to the client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConversionError(String);
+
+impl ConversionError {
+    /// The answer to the client: 500 without a reason.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Status::unclassified(&self.0)
+    }
+}
+
+/// Where the objects of a conversion come from, which the texts of errors depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Batch<'a> {
+    /// One object.
+    Single,
+    /// The items of a list of this `apiVersion` and kind.
+    List {
+        /// `apiVersion` of the list, before it is converted.
+        api_version: &'a str,
+        /// Kind of the list.
+        kind: &'a str,
+    },
+}
+
+/// One conversion: objects of one kind, each in whatever version it is stored in or was sent in.
+#[derive(Debug)]
+pub struct Review<'a> {
+    version: ReviewVersion,
+    desired: &'a str,
+    batch: Batch<'a>,
+    objects: Vec<Value>,
+    /// Indexes of the objects that are in another version than the desired one and have content.
+    sent: Vec<usize>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    kind: &'static str,
+    api_version: String,
+    request: Request<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Request<'a> {
+    uid: &'a str,
+    #[serde(rename = "desiredAPIVersion")]
+    desired_api_version: &'a str,
+    objects: Vec<&'a Value>,
+}
+
+impl<'a> Review<'a> {
+    /// A conversion of `objects` to the `apiVersion` `desired`.
+    #[must_use]
+    pub fn new(version: ReviewVersion, desired: &'a str, batch: Batch<'a>, objects: Vec<Value>) -> Self {
+        let is_other =
+            |object: &Value| api_version(object) != desired && !(batch == Batch::Single && is_bare(object));
+        let sent = (0..objects.len()).filter(|index| is_other(&objects[*index])).collect();
+        Self { version, desired, batch, objects, sent }
+    }
+
+    /// Whether a webhook must be called: some object is in another version than the desired one.
+    #[must_use]
+    pub fn needs_call(&self) -> bool {
+        !self.sent.is_empty()
+    }
+
+    /// The objects, in the desired version, if no webhook must be called.
+    #[must_use]
+    pub fn into_unconverted(mut self) -> Vec<Value> {
+        for object in &mut self.objects {
+            object["apiVersion"] = self.desired.into();
+        }
+        self.objects
+    }
+
+    /// The body to post. `uid` is unique to the call and expected back.
+    #[must_use]
+    pub fn encode_request(&self, uid: &str) -> Vec<u8> {
+        let objects = self.sent.iter().map(|index| &self.objects[*index]).collect();
+        let body = Body {
+            kind: answer::KIND,
+            api_version: format!("{}/{}", answer::GROUP, self.version.as_str()),
+            request: Request { uid, desired_api_version: self.desired, objects },
+        };
+        serde_json::to_vec(&body).expect("a review has string keys only")
+    }
+
+    /// The error of a call that got no answer.
+    #[must_use]
+    pub fn no_answer(&self, client: &ClientConfig, cause: impl std::fmt::Display) -> ConversionError {
+        self.failed(client.post_error(Some(TIMEOUT_SECONDS), cause))
+    }
+
+    /// The converted objects, in the order of the originals. The webhook decides content, labels and annotations; the other metadata
+    /// is that of the originals.
+    ///
+    /// # Errors
+    /// The answer is no success, or what it has is not the same objects in the desired version.
+    pub fn finish(mut self, uid: &str, answer: &HttpAnswer<'_>) -> Result<Vec<Value>, ConversionError> {
+        let converted = answer::read(self.version, uid, answer).map_err(|why| self.failed(why))?;
+        if converted.len() != self.sent.len() {
+            let (found, expected) = (converted.len(), self.sent.len());
+            return Err(self.error(format_args!("returned {found} objects, expected {expected}")));
+        }
+        let sent = std::mem::take(&mut self.sent);
+        for (at, (index, new)) in sent.into_iter().zip(converted).enumerate() {
+            let new = self.accept(at, &self.objects[index], new)?;
+            self.objects[index] = new;
+        }
+        Ok(self.objects)
+    }
+
+    /// Checks one object of an answer against its original and completes its metadata.
+    fn accept(&self, at: usize, original: &Value, new: Value) -> Result<Value, ConversionError> {
+        // A list counts a converted object before it checks it, so most of its errors name the next index.
+        let (at, next) = (at, at.saturating_add(1));
+        let is_list = matches!(self.batch, Batch::List { .. });
+        let mut new = match answer::object(new) {
+            Ok(object) => object,
+            Err(why) if is_list => {
+                return Err(
+                    self.error(format_args!("returned invalid converted object at index {at}: {why}"))
+                );
+            }
+            Err(why) => return Err(ConversionError(why)),
+        };
+        let place = if is_list {
+            format!("converted object at index {next}")
+        } else {
+            "object at index 0".to_owned()
+        };
+        let found = api_version(&new);
+        if found != self.desired {
+            let (expected, found) = (go_version(self.desired), go_version(found));
+            return Err(self.error(format_args!(
+                "returned invalid {place}: invalid groupVersion (expected {expected}, received {found})"
+            )));
+        }
+        if kind(&new) != kind(original) {
+            let (expected, found) = (kind(original), kind(&new));
+            return Err(self.error(format_args!(
+                "returned invalid {place}: invalid kind (expected {expected}, received {found})"
+            )));
+        }
+        let place = if is_list { place } else { "object".to_owned() };
+        restore::check_identity(original, &new)
+            .map_err(|why| self.error(format_args!("returned invalid {place}: {why}")))?;
+        let place = if is_list { format!(" in object at index {next}") } else { String::new() };
+        restore::restore_metadata(original, &mut new)
+            .map_err(|why| self.error(format_args!("returned invalid metadata{place}: {why}")))?;
+        Ok(new)
+    }
+
+    /// The kind that was to be converted, as errors name it.
+    fn subject(&self) -> String {
+        let (stated, kind) = match (self.batch, self.objects.first()) {
+            (Batch::List { api_version, kind }, _) => (api_version, kind),
+            (Batch::Single, Some(object)) => (api_version(object), kind(object)),
+            (Batch::Single, None) => ("", ""),
+        };
+        let (group, version) = split_api_version(stated);
+        GroupVersionKind { group, version, kind }.to_string()
+    }
+
+    fn error(&self, what: std::fmt::Arguments<'_>) -> ConversionError {
+        ConversionError(format!("conversion webhook for {} {what}", self.subject()))
+    }
+
+    fn failed(&self, why: impl std::fmt::Display) -> ConversionError {
+        self.error(format_args!("failed: {why}"))
+    }
+}
+
+/// Whether an object is nothing but its type, which upstream converts without asking.
+fn is_bare(object: &Value) -> bool {
+    object.as_object().is_some_and(|members: &Map<String, Value>| {
+        members.len() == 2 && members.contains_key("kind") && members.contains_key("apiVersion")
+    })
+}
+
+/// An `apiVersion` as Go prints a group-version; empty ones are a slash.
+fn go_version(api_version: &str) -> &str {
+    if api_version.is_empty() { "/" } else { api_version }
+}

@@ -1,0 +1,73 @@
+//! [`Binding`]: a ValidatingAdmissionPolicyBinding or MutatingAdmissionPolicyBinding, and the policies with their bindings.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::params::ParamRef;
+use crate::admission::attributes::Attributes;
+use crate::admission::selection::{ClusterFacts, Selection};
+use crate::meta;
+use crate::object::{list, text};
+use crate::status::Status;
+
+/// What a failed validation leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Deny,
+    Warn,
+    Audit,
+}
+
+/// One compiled binding.
+#[derive(Debug)]
+pub(super) struct Binding {
+    pub(super) name: Arc<str>,
+    /// Which of the policy's requests it is about; `None` for all of them.
+    selection: Option<Selection>,
+    pub(super) param_ref: Option<ParamRef>,
+    /// Of validating policies only.
+    pub(super) actions: Vec<Action>,
+    /// The actions as written, for the audit log.
+    pub(super) stated_actions: Value,
+}
+
+impl Binding {
+    fn read(binding: &Value) -> Self {
+        let spec = &binding["spec"];
+        let action = |action: &Value| match text(action) {
+            "Deny" => Some(Action::Deny),
+            "Warn" => Some(Action::Warn),
+            "Audit" => Some(Action::Audit),
+            _ => None,
+        };
+        let resources = &spec["matchResources"];
+        Self {
+            name: meta::name(binding).into(),
+            selection: (!resources.is_null()).then(|| Selection::of_binding(resources)),
+            param_ref: ParamRef::read(&spec["paramRef"]),
+            actions: list(&spec["validationActions"]).iter().filter_map(action).collect(),
+            stated_actions: spec["validationActions"].clone(),
+        }
+    }
+
+    /// Whether the binding is about a request that its policy matches.
+    pub(super) fn matches(
+        &self,
+        attributes: &Attributes<'_>,
+        facts: &ClusterFacts<'_>,
+    ) -> Result<bool, Status> {
+        match &self.selection {
+            None => Ok(true),
+            Some(selection) => Ok(selection.matches(attributes, facts)?.is_some()),
+        }
+    }
+
+    /// The bindings of one policy, by name.
+    pub(super) fn of_policy(policy: &str, bindings: &[&Value]) -> Vec<Self> {
+        let mut own: Vec<&Value> =
+            bindings.iter().copied().filter(|binding| binding["spec"]["policyName"] == policy).collect();
+        own.sort_by_key(|binding| meta::name(binding));
+        own.into_iter().map(Self::read).collect()
+    }
+}

@@ -1,0 +1,37 @@
+//! The answer to a request for which mutating policies failed.
+
+use std::sync::Arc;
+
+use crate::admission::policy::request::PolicyRequest;
+use crate::status::Status;
+
+/// One failure of a policy that must not be passed over.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) policy: Arc<str>,
+    pub(super) binding: Option<Arc<str>>,
+    pub(super) message: String,
+    /// Whether the answer has the reason `Invalid` instead of `Forbidden`; its code is 403 either way.
+    pub(super) is_invalid: bool,
+}
+
+impl Failure {
+    fn text(&self) -> String {
+        let (policy, message) = (&self.policy, &self.message);
+        match &self.binding {
+            Some(binding) => format!("policy '{policy}' with binding '{binding}' denied request: {message}"),
+            None => format!("policy '{policy}' denied request: {message}"),
+        }
+    }
+}
+
+/// The answer: the first failure is its message, all of them are its causes. `None` without failures.
+pub(super) fn refusal(request: &PolicyRequest<'_>, failures: &[Failure]) -> Option<Status> {
+    let first = failures.first()?;
+    let resource = request.attributes.resource;
+    let named = Status::forbidden((resource.group, resource.resource), request.shown_name(), "");
+    let reason = if first.is_invalid { "Invalid" } else { "Forbidden" };
+    let mut status = Status::foreign(named.code, reason.to_owned(), first.text());
+    status.details = named.details;
+    Some(failures.iter().fold(status, |status, failure| status.cause("", failure.text())))
+}

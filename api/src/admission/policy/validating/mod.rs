@@ -1,0 +1,270 @@
+//! ValidatingAdmissionPolicy: [`ValidatingPolicies`] are all of a server at one moment; a request is judged by those that match it, by each
+//! of their bindings, with each of its parameters.
+
+mod evaluate;
+
+pub(crate) use evaluate::uses;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use self::evaluate::{Decision, Evaluated, Note, Rules};
+use super::Outcome;
+use super::binding::{Action, Binding};
+use super::params::{self, ParamKind};
+use super::request::PolicyRequest;
+use crate::admission::attributes::Operation;
+use crate::admission::candidates::CandidateIndex;
+use crate::admission::review::AuditAnnotation;
+use crate::admission::selection::Selection;
+use crate::admission::webhook::FailurePolicy;
+use crate::limits::{AUDIT_VALUE_MAX, POLICY_WARNINGS_MAX};
+use crate::meta;
+use crate::status::Status;
+
+/// The key of the audit annotation for failed validations whose action is `Audit`.
+const FAILURE_KEY: &str = "validation.policy.admission.k8s.io/validation_failure";
+
+/// One compiled policy with its bindings.
+#[derive(Debug)]
+struct Policy {
+    name: Arc<str>,
+    selection: Selection,
+    param_kind: Option<ParamKind>,
+    failure_policy: FailurePolicy,
+    rules: Rules,
+    bindings: Vec<Binding>,
+}
+
+/// All validating policies that have bindings, by name. A value; a change of a policy or binding makes another one.
+#[derive(Debug, Default)]
+pub struct ValidatingPolicies {
+    policies: Vec<Policy>,
+    candidates: CandidateIndex,
+}
+
+/// A refusal before it is worded: the first one is the answer.
+struct Denial {
+    message: String,
+    reason: String,
+}
+
+/// What policies found so far.
+#[derive(Default)]
+struct Findings {
+    denial: Option<Denial>,
+    outcome: Outcome,
+}
+
+impl ValidatingPolicies {
+    /// Compiles the stored policies and bindings.
+    #[must_use]
+    pub fn new<'o>(
+        policies: impl IntoIterator<Item = &'o Value>,
+        bindings: impl IntoIterator<Item = &'o Value>,
+    ) -> Self {
+        let bindings: Vec<&Value> = bindings.into_iter().collect();
+        let mut policies: Vec<Policy> = policies
+            .into_iter()
+            .map(|policy| Policy::read(policy, &bindings))
+            .filter(|policy| !policy.bindings.is_empty())
+            .collect();
+        policies.sort_by(|a, b| a.name.cmp(&b.name));
+        let candidates = CandidateIndex::of(policies.iter().map(|policy| &policy.selection));
+        Self { policies, candidates }
+    }
+
+    /// Whether there are policies to ask about requests of this operation and plural. One look-up.
+    #[must_use]
+    pub fn has_candidates(&self, operation: Operation, plural: &str) -> bool {
+        !self.candidates.find(operation, plural).is_empty()
+    }
+
+    /// Judges a request. Not to be asked for requests that are exempt ([`Attributes::is_exempt`]).
+    ///
+    /// [`Attributes::is_exempt`]: crate::admission::Attributes::is_exempt
+    #[must_use]
+    pub fn admit(&self, request: &PolicyRequest<'_>) -> Outcome {
+        let mut findings = Findings::default();
+        let attributes = &request.attributes;
+        for index in self.candidates.find(attributes.operation, attributes.resource.resource) {
+            if let Err(status) = self.policies[*index].judge(request, &mut findings) {
+                return Outcome { denial: Some(status), ..findings.outcome };
+            }
+        }
+        let Findings { denial, outcome } = findings;
+        let denial = denial.map(|denial| {
+            let resource = (attributes.resource.group, attributes.resource.resource);
+            let text = format!("ValidatingAdmissionPolicy {}", denial.message);
+            let status = Status::forbidden(resource, request.shown_name(), &text);
+            let code = match denial.reason.as_str() {
+                "Forbidden" => 403,
+                "Unauthorized" => 401,
+                "RequestEntityTooLarge" => 413,
+                _ => 422,
+            };
+            let message = status.message.clone();
+            let mut answer = Status::foreign(code, denial.reason, message);
+            answer.details = status.details;
+            answer.cause("", text)
+        });
+        Outcome { denial, ..outcome }
+    }
+}
+
+impl Policy {
+    fn read(policy: &Value, bindings: &[&Value]) -> Self {
+        let (name, spec) = (meta::name(policy), &policy["spec"]);
+        Self {
+            name: name.into(),
+            selection: Selection::of_constraints(&spec["matchConstraints"]),
+            param_kind: ParamKind::read(&spec["paramKind"]),
+            failure_policy: FailurePolicy::read(&spec["failurePolicy"]),
+            rules: Rules::read(spec),
+            bindings: Binding::of_policy(name, bindings),
+        }
+    }
+
+    /// Records that the policy, or one of its bindings, cannot be used.
+    fn misconfigured(&self, binding: Option<&Binding>, why: &str, findings: &mut Findings) {
+        if self.failure_policy == FailurePolicy::Fail {
+            let what = if binding.is_some() { "binding" } else { "policy" };
+            self.deny(binding, &format!("failed to configure {what}: {why}"), "Invalid", findings);
+        }
+    }
+
+    fn deny(&self, binding: Option<&Binding>, message: &str, reason: &str, findings: &mut Findings) {
+        let name = &self.name;
+        findings.denial.get_or_insert_with(|| Denial {
+            message: match binding {
+                Some(binding) => {
+                    format!("'{name}' with binding '{}' denied request: {message}", binding.name)
+                }
+                None => format!("'{name}' denied request: {message}"),
+            },
+            reason: reason.to_owned(),
+        });
+    }
+
+    /// Judges a request.
+    ///
+    /// # Errors
+    /// The answer if the request cannot be judged at all.
+    fn judge(&self, request: &PolicyRequest<'_>, findings: &mut Findings) -> Result<(), Status> {
+        let form = match self.selection.matches(&request.attributes, &request.facts) {
+            Ok(Some(form)) => form,
+            Ok(None) => return Ok(()),
+            Err(status) => {
+                self.misconfigured(None, &status.message, findings);
+                return Ok(());
+            }
+        };
+        if let Some(kind) =
+            self.param_kind.as_ref().filter(|kind| request.cluster.param_scope(kind).is_none())
+        {
+            self.misconfigured(None, &kind.unknown(), findings);
+            return Ok(());
+        }
+        let versioned = match request.versioned(form) {
+            Ok(versioned) => versioned,
+            Err(why) => {
+                self.misconfigured(None, &why, findings);
+                return Ok(());
+            }
+        };
+        let mut notes = Vec::new();
+        for binding in &self.bindings {
+            match binding.matches(&request.attributes, &request.facts) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(status) => {
+                    self.misconfigured(Some(binding), &status.message, findings);
+                    continue;
+                }
+            }
+            let (kind, reference) = (self.param_kind.as_ref(), binding.param_ref.as_ref());
+            let params = match params::collect(kind, reference, request.cluster, request.attributes.namespace)
+            {
+                Ok(params) => params,
+                Err(why) => {
+                    self.misconfigured(Some(binding), &why, findings);
+                    continue;
+                }
+            };
+            let namespace = request.namespace()?;
+            for params in &params {
+                let evaluated = self.rules.evaluate(&versioned, params, namespace, request.authorizer);
+                self.conclude(binding, evaluated, findings, &mut notes);
+            }
+        }
+        self.annotate(notes, findings);
+        Ok(())
+    }
+
+    /// Does what a binding wants done about failed validations.
+    fn conclude(
+        &self,
+        binding: &Binding,
+        evaluated: Evaluated,
+        findings: &mut Findings,
+        notes: &mut Vec<(Arc<str>, String)>,
+    ) {
+        for (index, decision) in evaluated.decisions.iter().enumerate() {
+            let Decision::Deny { message, reason } = decision else { continue };
+            for action in &binding.actions {
+                match action {
+                    Action::Deny => self.deny(Some(binding), message, reason, findings),
+                    Action::Warn => self.warn(binding, message, findings),
+                    Action::Audit => self.audit(binding, index, message, findings),
+                }
+            }
+        }
+        for note in evaluated.notes {
+            match note {
+                Note::Publish { key, mut value } => {
+                    value.truncate(value.floor_char_boundary(AUDIT_VALUE_MAX));
+                    if !notes.contains(&(key.clone(), value.clone())) {
+                        notes.push((key, value));
+                    }
+                }
+                Note::Failed(why) => self.deny(Some(binding), &why, "Invalid", findings),
+            }
+        }
+    }
+
+    fn warn(&self, binding: &Binding, message: &str, findings: &mut Findings) {
+        if findings.outcome.warnings.len() < POLICY_WARNINGS_MAX {
+            let (policy, binding) = (&self.name, &binding.name);
+            findings.outcome.warnings.push(format!(
+                "Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}': {message}"
+            ));
+        }
+    }
+
+    /// Notes a failed validation for the audit log. A key is written once, so only the first one of a request is kept.
+    fn audit(&self, binding: &Binding, index: usize, message: &str, findings: &mut Findings) {
+        let annotations = &mut findings.outcome.audit_annotations;
+        if annotations.iter().any(|annotation| annotation.key == FAILURE_KEY) {
+            return;
+        }
+        let failure = json!([{"message": message, "policy": *self.name, "binding": *binding.name,
+            "expressionIndex": index, "validationActions": binding.stated_actions}]);
+        annotations.push(AuditAnnotation { key: FAILURE_KEY.to_owned(), value: failure.to_string() });
+    }
+
+    /// Publishes the audit annotations of all bindings and parameters: different values of one key are joined.
+    fn annotate(&self, notes: Vec<(Arc<str>, String)>, findings: &mut Findings) {
+        for (key, value) in notes {
+            let key = format!("{}/{key}", self.name);
+            let annotations = &mut findings.outcome.audit_annotations;
+            match annotations.iter_mut().find(|annotation| annotation.key == key) {
+                Some(known) if known.value.len() <= AUDIT_VALUE_MAX => {
+                    known.value = format!("{}, {value}", known.value);
+                }
+                Some(_) => {}
+                None => annotations.push(AuditAnnotation { key, value }),
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! [`Rule`]: one of the rules that say which requests a webhook or policy is about. Selectors are beside, in `selection`.
+
+use serde_json::Value;
+
+use super::attributes::{Attributes, GroupVersionResource, Operation};
+use crate::object::{list, text};
+
+/// Which of the operations a rule names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Operations(u8);
+
+impl Operations {
+    /// Reads a list of operations; unknown words match nothing.
+    fn read(words: &[Value]) -> Self {
+        let bit = |word: &Value| match text(word) {
+            "*" => Self::ALL.0,
+            word => Operation::ALL.iter().filter(|known| known.as_str() == word).map(|o| Self::bit(*o)).sum(),
+        };
+        Self(words.iter().map(bit).fold(0, |all, bits| all | bits))
+    }
+
+    const ALL: Self = Self(0b1111);
+
+    const fn bit(operation: Operation) -> u8 {
+        match operation {
+            Operation::Create => 1,
+            Operation::Update => 2,
+            Operation::Delete => 4,
+            Operation::Connect => 8,
+        }
+    }
+
+    /// Whether the operation is one of them.
+    #[must_use]
+    pub const fn contains(self, operation: Operation) -> bool {
+        self.0 & Self::bit(operation) != 0
+    }
+
+    /// The operations of either.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// Which objects a rule is about by their scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    All,
+    Namespaced,
+    Cluster,
+    /// A word that validation refuses; it matches nothing.
+    Unknown,
+}
+
+/// A resource of a rule such as `pods`, `pods/*` or `*/scale`; `*` alone means all resources without their subresources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ResourcePattern {
+    resource: Box<str>,
+    subresource: Box<str>,
+}
+
+impl ResourcePattern {
+    fn read(pattern: &Value) -> Self {
+        let (resource, subresource) = text(pattern).split_once('/').unwrap_or((text(pattern), ""));
+        Self { resource: resource.into(), subresource: subresource.into() }
+    }
+
+    fn matches(&self, resource: &str, subresource: &str) -> bool {
+        (&*self.resource == "*" || &*self.resource == resource)
+            && (&*self.subresource == "*" || &*self.subresource == subresource)
+    }
+
+    /// The plural that a request must name; `None` for any.
+    pub(super) fn plural(&self) -> Option<&str> {
+        (&*self.resource != "*").then_some(&*self.resource)
+    }
+}
+
+/// Operations, groups, versions, resources, scope and, for policies, names of objects: a request must match all of them.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    operations: Operations,
+    groups: Vec<Box<str>>,
+    versions: Vec<Box<str>>,
+    resources: Vec<ResourcePattern>,
+    scope: Scope,
+    /// Names of objects; empty for all.
+    names: Vec<Box<str>>,
+}
+
+fn texts(values: &Value) -> Vec<Box<str>> {
+    list(values).iter().map(|value| text(value).into()).collect()
+}
+
+fn has(items: &[Box<str>], wanted: &str) -> bool {
+    items.iter().any(|item| &**item == "*" || &**item == wanted)
+}
+
+impl Rule {
+    /// Reads one `RuleWithOperations` or `NamedRuleWithOperations` of a stored object.
+    #[must_use]
+    pub fn read(rule: &Value) -> Self {
+        let scope = match rule["scope"].as_str() {
+            None | Some("*") => Scope::All,
+            Some("Namespaced") => Scope::Namespaced,
+            Some("Cluster") => Scope::Cluster,
+            Some(_) => Scope::Unknown,
+        };
+        Self {
+            operations: Operations::read(list(&rule["operations"])),
+            groups: texts(&rule["apiGroups"]),
+            versions: texts(&rule["apiVersions"]),
+            resources: list(&rule["resources"]).iter().map(ResourcePattern::read).collect(),
+            scope,
+            names: texts(&rule["resourceNames"]),
+        }
+    }
+
+    /// The rules of a list in a stored object.
+    #[must_use]
+    pub fn read_all(rules: &Value) -> Vec<Self> {
+        list(rules).iter().map(Self::read).collect()
+    }
+
+    /// Whether the request matches when its resource is taken to be `resource`, which is its own or an equivalent one.
+    #[must_use]
+    pub fn matches(&self, attributes: &Attributes<'_>, resource: GroupVersionResource<'_>) -> bool {
+        self.operations.contains(attributes.operation)
+            && has(&self.groups, resource.group)
+            && has(&self.versions, resource.version)
+            && self.resources.iter().any(|own| own.matches(resource.resource, attributes.subresource))
+            && self.matches_scope(attributes, resource)
+            && (self.names.is_empty() || self.names.iter().any(|name| &**name == attributes.name))
+    }
+
+    fn matches_scope(&self, attributes: &Attributes<'_>, resource: GroupVersionResource<'_>) -> bool {
+        // Requests for a Namespace carry its name as their namespace; the object is cluster-scoped all the same.
+        let namespaces = GroupVersionResource { group: "", version: "v1", resource: "namespaces" };
+        let is_cluster_scoped = resource == namespaces || attributes.namespace.is_empty();
+        match self.scope {
+            Scope::All => true,
+            Scope::Namespaced => !is_cluster_scoped,
+            Scope::Cluster => is_cluster_scoped,
+            Scope::Unknown => false,
+        }
+    }
+
+    /// The operations that the rule names.
+    pub(super) fn operations(&self) -> Operations {
+        self.operations
+    }
+
+    pub(super) fn resources(&self) -> &[ResourcePattern] {
+        &self.resources
+    }
+}

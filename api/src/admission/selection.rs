@@ -1,0 +1,164 @@
+//! [`Selection`]: which requests a webhook, a policy or a binding is about, judged in the order of upstream: namespace selector,
+//! object selector, rules, equivalent resources. Match conditions come after it and are not in here.
+
+use serde_json::Value;
+
+use super::attributes::{Attributes, GroupVersionKind, GroupVersionResource, Operation};
+use super::equivalent::Equivalent;
+use super::rule::Rule;
+use crate::meta;
+use crate::selector::label::{Selector, SelectorError};
+use crate::status::Status;
+
+/// What is known of the cluster when requests are matched.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClusterFacts<'a> {
+    /// The stored Namespace object of the request's namespace; `None` if it does not exist or the request has none.
+    pub namespace: Option<&'a Value>,
+    /// Other group-versions of the request's resource, as [`super::equivalent::equivalents`] lists them.
+    pub equivalents: &'a [Equivalent],
+}
+
+/// The form in which a webhook or policy wants to see a request: the request's own, or that of an equivalent resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatchedForm<'a> {
+    /// Resource that a rule matched.
+    pub resource: GroupVersionResource<'a>,
+    /// Kind of the objects of that resource and subresource.
+    pub kind: GroupVersionKind<'a>,
+}
+
+/// Selectors, rules and match policy.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    namespaces: Result<Selector, SelectorError>,
+    objects: Result<Selector, SelectorError>,
+    rules: Vec<Rule>,
+    excluded: Vec<Rule>,
+    equivalent: bool,
+    /// Whether an absent list of rules means every request, as it does in bindings.
+    any_without_rules: bool,
+}
+
+impl Selection {
+    /// Reads the selectors, `rules` and `matchPolicy` of one webhook.
+    #[must_use]
+    pub fn of_webhook(webhook: &Value) -> Self {
+        Self { rules: Rule::read_all(&webhook["rules"]), ..Self::read(webhook) }
+    }
+
+    /// Reads the `matchConstraints` of a policy.
+    #[must_use]
+    pub fn of_constraints(constraints: &Value) -> Self {
+        Self {
+            rules: Rule::read_all(&constraints["resourceRules"]),
+            excluded: Rule::read_all(&constraints["excludeResourceRules"]),
+            ..Self::read(constraints)
+        }
+    }
+
+    /// Reads the `matchResources` of a binding, where no rules mean all requests that the policy matches.
+    #[must_use]
+    pub fn of_binding(resources: &Value) -> Self {
+        Self { any_without_rules: true, ..Self::of_constraints(resources) }
+    }
+
+    fn read(owner: &Value) -> Self {
+        Self {
+            namespaces: Selector::from_object(&owner["namespaceSelector"]),
+            objects: Selector::from_object(&owner["objectSelector"]),
+            rules: Vec::new(),
+            excluded: Vec::new(),
+            equivalent: owner["matchPolicy"] == "Equivalent",
+            any_without_rules: false,
+        }
+    }
+
+    /// The rules, excluding ones aside.
+    pub(super) fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// The form in which the request matches; `None` if it does not.
+    ///
+    /// # Errors
+    /// The namespace does not exist (404), or a stored selector cannot be read (500). Only for requests that a rule matches.
+    pub fn matches<'a>(
+        &self,
+        attributes: &Attributes<'a>,
+        facts: &ClusterFacts<'a>,
+    ) -> Result<Option<MatchedForm<'a>>, Status> {
+        let namespaces = self.matches_namespace(attributes, facts);
+        if matches!(namespaces, Ok(false)) {
+            return Ok(None);
+        }
+        let objects = self.matches_object(attributes);
+        if matches!(objects, Ok(false)) {
+            return Ok(None);
+        }
+        if self.find(&self.excluded, attributes, facts).is_some() {
+            return Ok(None);
+        }
+        let own = MatchedForm { resource: attributes.resource, kind: attributes.kind };
+        let matched = if self.any_without_rules && self.rules.is_empty() {
+            Some(own)
+        } else {
+            self.find(&self.rules, attributes, facts)
+        };
+        let Some(matched) = matched else { return Ok(None) };
+        namespaces?;
+        objects?;
+        Ok(Some(matched))
+    }
+
+    /// The first form of the request that one of the rules matches, its own before equivalent ones.
+    fn find<'a>(
+        &self,
+        rules: &[Rule],
+        attributes: &Attributes<'a>,
+        facts: &ClusterFacts<'a>,
+    ) -> Option<MatchedForm<'a>> {
+        if rules.iter().any(|rule| rule.matches(attributes, attributes.resource)) {
+            return Some(MatchedForm { resource: attributes.resource, kind: attributes.kind });
+        }
+        if !self.equivalent {
+            return None;
+        }
+        let others = || facts.equivalents.iter().filter(|other| other.resource() != attributes.resource);
+        let find = |rule: &Rule| others().find(|other| rule.matches(attributes, other.resource()));
+        let other = rules.iter().find_map(find)?;
+        Some(MatchedForm { resource: other.resource(), kind: other.kind() })
+    }
+
+    fn matches_namespace(
+        &self,
+        attributes: &Attributes<'_>,
+        facts: &ClusterFacts<'_>,
+    ) -> Result<bool, Status> {
+        if attributes.namespace.is_empty() && attributes.resource.resource != "namespaces" {
+            return Ok(true);
+        }
+        let selector = self.namespaces.as_ref().map_err(Status::internal)?;
+        if selector.is_everything() {
+            return Ok(true);
+        }
+        // The labels that a Namespace will have are those of the request.
+        let writes = matches!(attributes.operation, Operation::Create | Operation::Update);
+        let is_own =
+            writes && attributes.resource.resource == "namespaces" && attributes.subresource.is_empty();
+        let namespace = if is_own { attributes.object } else { facts.namespace };
+        match namespace {
+            Some(namespace) => Ok(selector.matches(&meta::labels(namespace))),
+            None => Err(Status::not_found(("", "namespaces"), attributes.namespace)),
+        }
+    }
+
+    fn matches_object(&self, attributes: &Attributes<'_>) -> Result<bool, Status> {
+        let selector = self.objects.as_ref().map_err(Status::internal)?;
+        // What has no metadata, such as the options of a stream, has no labels to select by.
+        let selected = |object: Option<&Value>| {
+            object.is_some_and(|o| o["metadata"].is_object() && selector.matches(&meta::labels(o)))
+        };
+        Ok(selector.is_everything() || selected(attributes.object) || selected(attributes.old_object))
+    }
+}

@@ -1,0 +1,29 @@
+//! Expressions of admission: match conditions of webhooks, and all expressions of ValidatingAdmissionPolicies and
+//! MutatingAdmissionPolicies. [`Environment`] compiles, [`Evaluation`] runs what it compiled for one request. What follows from a
+//! result (deny, warn, patch, `failurePolicy`) is the apiserver's.
+//!
+//! ```
+//! use kstore_api::expression::admission::{Budget, Environment, Evaluation, Inputs, ResultType, Uses};
+//! use serde_json::json;
+//!
+//! let mut environment = Environment::new(Uses { params: true, ..Uses::default() });
+//! environment.declare("replicas", "object.spec.replicas")?;
+//! let program = environment.compile("variables.replicas <= params.max", ResultType::Bool)?;
+//!
+//! let (object, params) = (json!({"spec": {"replicas": 5}}), json!({"max": 3}));
+//! let inputs = Inputs { object: &object, params: &params, ..Inputs::default() };
+//! let evaluation = Evaluation::new(&environment, inputs);
+//! let mut budget = Budget::for_object();
+//! assert_eq!(evaluation.is_true(&program, &mut budget), Ok(false));
+//! # Ok::<(), kstore_api::expression::admission::CompileFailure>(())
+//! ```
+
+mod environment;
+mod evaluation;
+mod types;
+
+pub use environment::{CompileFailure, Environment, Program, ResultType, Uses};
+pub use evaluation::{Budget, Evaluation, EvaluationError, Inputs};
+
+#[cfg(test)]
+mod tests;

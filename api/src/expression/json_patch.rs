@@ -1,0 +1,32 @@
+//! The library `kubernetes.jsonpatch` of mutating policies.
+
+use kstore_cel::{CallEstimate, Overload, Type, Val};
+
+use super::row::{self, Row};
+
+/// The functions.
+pub(super) fn overloads() -> Vec<Row> {
+    let escape =
+        Overload::function("string_jsonpatch_escapeKey_string", [Type::String], Type::String, |args| {
+            Ok(Val::string(row::text(args, 0)?.replace('~', "~0").replace('/', "~1")))
+        });
+    let escape = escape.estimated(|call| {
+        let size = call.arg_size(0);
+        Some(CallEstimate::sized(size.cost(row::TRAVERSAL), size))
+    });
+    vec![("jsonpatch.escapeKey", escape.counted(row::traversed))]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::expression::admission::{Budget, Environment, Evaluation, Inputs, ResultType, Uses};
+
+    #[test]
+    fn keys_are_escaped_as_steps_of_a_json_pointer() {
+        let environment = Environment::new(Uses { patch_types: true, ..Uses::default() });
+        let program = environment.compile("jsonpatch.escapeKey('a/b~c')", ResultType::String).unwrap();
+        let evaluation = Evaluation::new(&environment, Inputs::default());
+        let text = evaluation.text(&program, &mut Budget::for_object()).unwrap();
+        assert_eq!(text.as_deref(), Some("a~1b~0c"));
+    }
+}

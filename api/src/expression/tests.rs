@@ -1,0 +1,57 @@
+//! Expressions on their own, without variables.
+
+use kstore_cel::{EvalError, Val};
+
+use super::base;
+
+/// Compares the values of expressions with texts: JSON, `none` for an optional without a value, the text of an error, or `?` for any
+/// value that is no JSON.
+pub(crate) fn check(cases: &[(&str, &str)]) {
+    for (expression, expected) in cases {
+        let checked = base::environment().compile(expression);
+        let checked = checked.unwrap_or_else(|errors| panic!("{expression}: {errors}"));
+        let program = checked.program().unwrap();
+        let (value, _) = program.eval(&[], u64::MAX);
+        let shown = match value {
+            Ok(Val::Optional(None)) => "none".to_owned(),
+            Ok(value) => value.to_json().map_or_else(|_: EvalError| "?".to_owned(), |json| json.to_string()),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(shown, *expected, "{expression}");
+    }
+}
+
+/// Costs of an expression: the largest estimate and what was counted.
+fn costs(expression: &str) -> (u64, u64) {
+    let checked = base::environment().compile(expression).unwrap();
+    let program = checked.program().unwrap();
+    (checked.estimate(&kstore_cel::UnknownSizes).max, program.eval(&[], u64::MAX).1)
+}
+
+#[test]
+fn functions_of_kubernetes_cost_what_kubernetes_counts() {
+    let cases = [
+        ("quantity('1000000000k')", (2, 2)),
+        ("isURL('https://example.com')", (1, 1)),
+        ("url('https://example.com').getHost()", (3, 3)),
+        ("ip.isCanonical('2001:db8::1')", (3, 3)),
+        ("cidr('10.0.0.0/8').containsIP('10.1.2.3')", (1 + 4 + 1, 1 + 1 + 1)),
+        ("cidr('10.0.0.0/8').containsCIDR(cidr('10.1.0.0/16'))", (1 + 2 + 4 + 2 + 1, 1 + 2 + 1 + 1 + 1)),
+        ("format.dns1123Label().validate('a')", (1 + 32, 1 + 8)),
+        ("format.dns1123Label() == format.dns1123Label()", (2 + 7, 2 + 1)),
+        ("ip('::1') == ip('::1')", (3, 4)),
+        ("semver('1.2.3').major()", (2, 2)),
+    ];
+    for (expression, expected) in cases {
+        assert_eq!(costs(expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn libraries_that_kubernetes_does_not_have_are_unknown() {
+    for expression in
+        ["math.greatest(1, 2)", "base64.encode(b'a')", "cel.bind(a, 1, a)", "jsonpatch.escapeKey('a')"]
+    {
+        assert!(base::environment().compile(expression).is_err(), "{expression}");
+    }
+}

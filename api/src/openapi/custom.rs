@@ -1,0 +1,42 @@
+//! OpenAPI v3 documents with custom kinds, put together from the fragments that `crd::openapi` makes of their definitions.
+
+use serde_json::{Map, Value, json};
+
+use super::schemas;
+use crate::crd::openapi::Fragment;
+
+/// The document of a group and version that has custom kinds only.
+#[must_use]
+pub fn custom_document(fragments: &[Fragment]) -> Value {
+    let envelope = json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"},
+        "paths": {},
+        "components": {"schemas": {}},
+    });
+    with_custom(envelope, fragments)
+}
+
+/// A document with the models and paths of custom kinds, and with the built-in models that these refer to.
+#[must_use]
+pub fn with_custom(mut document: Value, fragments: &[Fragment]) -> Value {
+    let referred = fragments.iter().flat_map(|fragment| &fragment.references).map(String::as_str);
+    let models = members(&mut document["components"], "schemas");
+    for (name, model) in schemas::named(referred) {
+        models.entry(name).or_insert(model);
+    }
+    for fragment in fragments {
+        models.extend(fragment.schemas.clone());
+    }
+    let paths = members(&mut document, "paths");
+    fragments.iter().for_each(|fragment| paths.extend(fragment.paths.clone()));
+    document
+}
+
+fn members<'d>(document: &'d mut Value, name: &str) -> &'d mut Map<String, Value> {
+    let slot = &mut document[name];
+    if !slot.is_object() {
+        *slot = json!({});
+    }
+    slot.as_object_mut().expect("made an object above")
+}

@@ -1,0 +1,88 @@
+//! [`Piece`]: a part of the OpenAPI v2 document, encoded. The document covers everything and is large, while one definition changes at a
+//! time: pieces that stay are joined as they are.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{Part, common, swagger};
+use crate::crd::openapi::Fragment;
+
+/// Members of the v2 document. No two pieces of one document have paths or models of the same name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Piece {
+    /// Members of `paths`, as JSON without the braces.
+    pub paths: String,
+    /// Members of `definitions`, likewise.
+    pub definitions: String,
+    /// Shared parameters in JSON by name: a name stands for its content.
+    pub parameters: BTreeMap<String, String>,
+}
+
+impl Piece {
+    /// All that these parts say.
+    #[must_use]
+    pub fn of_parts<'a>(parts: impl Iterator<Item = &'a Part>) -> Self {
+        let mut document = swagger::document(parts.map(Part::document));
+        let mut take = |member: &str| match document[member].take() {
+            Value::Object(members) => members,
+            _ => Map::new(),
+        };
+        let (paths, definitions) = (take("paths"), take("definitions"));
+        Self {
+            paths: encoded(&paths),
+            definitions: encoded(&definitions),
+            parameters: each_encoded(&take("parameters")),
+        }
+    }
+
+    /// What definitions add; the fragments are those for v2.
+    #[must_use]
+    pub fn of_custom(fragments: &[Fragment]) -> Self {
+        let mut piece = Self::default();
+        for Fragment { schemas, paths, parameters, .. } in fragments {
+            append(&mut piece.paths, &encoded(paths));
+            append(&mut piece.definitions, &encoded(schemas));
+            piece.parameters.extend(each_encoded(parameters));
+        }
+        piece
+    }
+}
+
+/// The texts of the document at `/openapi/v2` around the members of all pieces, which commas separate: before those of `paths`, between
+/// them and those of `definitions`, and after these. `parameters` are those of all pieces.
+#[must_use]
+pub fn frame<'p>(parameters: impl Iterator<Item = &'p BTreeMap<String, String>>) -> [String; 3] {
+    let shared: BTreeMap<&str, &str> =
+        parameters.flatten().map(|(name, parameter)| (name.as_str(), parameter.as_str())).collect();
+    let mut members = String::new();
+    for (name, parameter) in shared {
+        append(&mut members, &format!("{}:{parameter}", Value::from(name)));
+    }
+    let info = json!({"title": "Kubernetes", "version": super::version()});
+    let schemes = common::security_schemes();
+    [
+        format!(r#"{{"swagger":"2.0","info":{info},"paths":{{"#),
+        r#"},"definitions":{"#.to_owned(),
+        format!(
+            r#"}},"parameters":{{{members}}},"securityDefinitions":{schemes},"security":[{{"BearerToken":[]}}]}}"#
+        ),
+    ]
+}
+
+/// The members of an object as JSON without the braces.
+fn encoded(members: &Map<String, Value>) -> String {
+    let text = serde_json::to_string(members).expect("a value has string keys only");
+    text[1..text.len() - 1].to_owned()
+}
+
+fn each_encoded(members: &Map<String, Value>) -> BTreeMap<String, String> {
+    members.iter().map(|(name, value)| (name.clone(), value.to_string())).collect()
+}
+
+fn append(members: &mut String, more: &str) {
+    if !members.is_empty() && !more.is_empty() {
+        members.push(',');
+    }
+    members.push_str(more);
+}

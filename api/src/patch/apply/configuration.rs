@@ -1,0 +1,57 @@
+//! Merging of configurations without ownership, for admission policies: nothing is removed, and what is owned as a whole may not be set.
+
+use serde_json::Value;
+
+use super::node::{Node, View};
+use super::path::{Path, Problems};
+use super::{ObjectType, custom, merge, typed};
+
+/// The object with the configuration laid over it, managed fields as they were.
+///
+/// # Errors
+/// With upstream's text: the configuration is not of its type, or sets an atomic list, map or struct.
+pub fn merge_configuration(live: &Value, config: &Value, object: ObjectType<'_>) -> Result<Value, String> {
+    let found = match object {
+        ObjectType::BuiltIn(ty) => typed::check(config, ty),
+        ObjectType::Custom(tree) => custom::check(config, tree),
+    };
+    match &found[..] {
+        [] => {}
+        [only] => return Err(format!("failed to convert patch object to typed object: {only}")),
+        many => {
+            let texts = many.join("\n  ");
+            return Err(format!("failed to convert patch object to typed object: errors:\n  {texts}"));
+        }
+    }
+    let mut atomics = Problems::default();
+    find_atomics(config, Node::root(object), &Path::ROOT, &mut atomics);
+    let atomics = atomics.into_texts();
+    if !atomics.is_empty() {
+        let places = atomics.join(", ");
+        return Err(format!(
+            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {places}"
+        ));
+    }
+    Ok(merge::merge(live, config, Node::root(object)))
+}
+
+/// Lists, maps and structs of a configuration that are owned as a whole. List elements are shown by their index.
+fn find_atomics(value: &Value, node: Node<'_>, path: &Path<'_>, found: &mut Problems) {
+    if found.is_full() {
+        return;
+    }
+    match (node.view([Some(value), None]), value) {
+        (View::Leaf, Value::Object(_) | Value::Array(_)) => found.push(format_args!("{path}")),
+        (View::Map, Value::Object(members)) => {
+            for (name, value) in members {
+                find_atomics(value, node.member(name).0, &path.member(name), found);
+            }
+        }
+        (View::List, Value::Array(items)) => {
+            for (at, item) in items.iter().enumerate() {
+                find_atomics(item, node.item(), &path.index(at), found);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,33 @@
+//! Expressions of webhooks and policies, compiled when they are written: only what compiles may be stored.
+
+use crate::expression::admission::{CompileFailure, Environment, ResultType};
+use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
+
+/// Compiles an expression whose value must have a type, and reports why it cannot be. Not if there is no room for the report.
+pub(super) fn compile(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    environment: &Environment,
+    expression: &str,
+    result: ResultType,
+) {
+    if errors.is_full() {
+        return;
+    }
+    if let Err(failure) = environment.compile(expression, result) {
+        refuse(errors, path, expression, &failure);
+    }
+}
+
+/// Reports why an expression cannot be compiled.
+pub(super) fn refuse(errors: &mut ErrorList, path: &Path<'_>, expression: &str, failure: &CompileFailure) {
+    match failure {
+        CompileFailure::Invalid(why) => errors.invalid(path, expression, why),
+        CompileFailure::Internal(why) => errors.push(FieldError {
+            kind: FieldErrorKind::Internal,
+            field: path.to_string(),
+            value: None,
+            detail: why.clone(),
+        }),
+    }
+}
