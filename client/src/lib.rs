@@ -7,6 +7,7 @@
 mod calls;
 mod client;
 mod connect;
+mod custom;
 mod dynamic;
 mod error;
 mod event_batches;
@@ -30,6 +31,7 @@ mod typed;
 
 pub use client::Client;
 pub use connect::ConnectError;
+pub use custom::{Custom, CustomSpec};
 pub use dynamic::{DynamicApi, DynamicObject};
 pub use error::ApiError;
 pub use events::{ClientSink, reference};

@@ -11,6 +11,7 @@ mod adoption;
 mod apply;
 mod caches;
 mod claim;
+mod definition;
 mod deployment;
 mod disruption;
 mod disruption_target;

@@ -34,6 +34,14 @@ pub(crate) const REVISION_HISTORY_CHARS: usize = 2000;
 /// Owner uids whose absence a GET has confirmed. Uids are never reused, so an entry cannot become wrong.
 pub(crate) const ABSENT_OWNERS: usize = 500;
 
+/// Custom kinds on one watch stream of the garbage collector. A change of one of them reads all of them again, so there are few; a
+/// connection carries 250 streams, so there is more than one.
+pub(crate) const KINDS_PER_STREAM: usize = 16;
+
+/// Custom kinds whose definitions are gone and whose owner references are still followed. At the bound the oldest is forgotten: what
+/// its last objects owned and has not been collected yet stays.
+pub(crate) const WITHDRAWN_KINDS: usize = 1_000;
+
 /// Terminated pods a cluster keeps before the oldest go.
 pub(crate) const TERMINATED_PODS: usize = 12_500;
 

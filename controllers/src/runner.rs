@@ -48,6 +48,11 @@ impl Cluster {
         Hands { client, recorder, caches: Arc::clone(&self.caches) }
     }
 
+    /// Runs a task beside the controllers; it must end when `stop` is cancelled.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(task);
+    }
+
     /// A controller that watches nothing yet. It waits for its caches as long as it takes: the server that they come from may
     /// start with us.
     pub(crate) fn controller(&self, name: &str) -> Controller {

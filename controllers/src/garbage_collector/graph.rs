@@ -1,9 +1,10 @@
 //! Who owns whom, by uid, over all kinds. Pure: events go in, work comes out. What the work means is `plan`'s matter.
 
-use crate::resource::Resource;
+use super::plan::group_of;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kstore_informer::Key;
 use kstore_nondet::HashMap;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -20,10 +21,10 @@ pub(crate) type Uid = Arc<str>;
 /// An object, as far as ownership goes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
-    /// How the API addresses its kind.
-    pub resource: Resource,
+    /// The group of its kind. Not the version: an object is the same in all versions of its kind.
+    pub group: Cow<'static, str>,
     /// Its kind as owner references name it.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// Empty for cluster-scoped kinds.
     pub namespace: String,
     /// The name.
@@ -39,6 +40,11 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// Whether this is its kind, in any version.
+    pub(crate) fn is_of(&self, api_version: &str, kind: &str) -> bool {
+        self.group == group_of(api_version) && self.kind == kind
+    }
+
     /// Being deleted, and waiting for its dependents to go first.
     pub(crate) fn waits_for_dependents(&self) -> bool {
         self.deleting && self.has_finalizer(FOREGROUND)
@@ -118,6 +124,15 @@ impl Graph {
         self.nodes.iter().flat_map(|(uid, node)| self.concerns(uid, node)).collect()
     }
 
+    /// The work that objects of this kind and objects with owners of this kind ask for, once it is known how the kind is addressed.
+    pub(crate) fn review_kind(&self, group: &str, kind: &str) -> BTreeSet<Work> {
+        let owned = |owner: &OwnerReference| group_of(&owner.api_version) == group && owner.kind == kind;
+        let concerned =
+            |node: &Node| node.group == group && node.kind == kind || node.owners.iter().any(owned);
+        let nodes = self.nodes.iter().filter(|(_, node)| concerned(node));
+        nodes.flat_map(|(uid, node)| self.concerns(uid, node)).collect()
+    }
+
     /// An object came or changed.
     pub(crate) fn put(&mut self, uid: &str, node: Arc<Node>) -> Vec<Work> {
         let Some((uid, old)) = self.nodes.get_key_value(uid).map(|(u, n)| (Arc::clone(u), n)) else {
@@ -176,7 +191,10 @@ impl Graph {
     fn is_in_doubt(&self, owner: &OwnerReference, namespace: &str) -> bool {
         self.nodes.get(owner.uid.as_str()).is_none_or(|n| {
             let in_reach = n.namespace.is_empty() || n.namespace == namespace;
-            n.waits_for_dependents() || !in_reach || n.kind != owner.kind || n.name != owner.name
+            n.waits_for_dependents()
+                || !in_reach
+                || !n.is_of(&owner.api_version, &owner.kind)
+                || n.name != owner.name
         })
     }
 

@@ -1,20 +1,23 @@
-//! [`Member`]: the metadata of any object of any kind, and the stream that all of them come on.
+//! [`Member`]: the metadata of any object of any kind, and the stream on which the objects of all built-in kinds come. Those of custom
+//! kinds come on streams of their own, since these kinds change: see `custom`.
 
 use super::graph::Node;
-use super::plan::{Kinds, OwnerKind, group_of};
-use crate::resource::Resource;
+use super::plan::{Kinds, OwnerKind, group_of, kind_key};
+use crate::definition::CustomKind;
+use crate::resource::{DEFINITIONS, Resource};
 use crate::view::Meta;
 use kstore_api::kind::RESOURCES;
 use kstore_api::lenient;
 use kstore_client::{Client, Gvr, Source, WatchParams};
 use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 /// Events own nothing, are owned by nothing, and there are many.
 const LEFT_OUT: &str = "events";
 
-/// The kinds that are watched: everything that is stored and can be deleted, each in the version it is stored in.
+/// The built-in kinds that are watched: everything that is stored and can be deleted, each in the version it is stored in.
 static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
     let rows = RESOURCES.iter().filter(|row| {
         row.storage.is_some()
@@ -25,21 +28,26 @@ static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
     rows.map(|row| {
         let resource =
             Resource { group: row.group.into(), version: row.version.into(), plural: row.plural.into() };
-        ((row.group.to_owned(), row.kind.to_owned()), OwnerKind { resource, namespaced: row.namespaced })
+        (kind_key(row.group, row.kind), OwnerKind { resource, namespaced: row.namespaced })
     })
     .collect()
 });
 
-/// The watched kinds, by group and kind.
+/// The built-in kinds that are watched.
 pub(crate) fn kinds() -> &'static Kinds {
     &KINDS
 }
 
-/// Everything that is watched, on one stream in revision order.
+/// The objects of all built-in kinds, on one stream in revision order.
 pub(crate) fn source(client: &Client) -> Source<Member> {
     let mut all = kinds().values().map(|kind| crate::apply::gvr(&kind.resource));
     let first = all.next().unwrap_or_else(|| Gvr::new("", "v1", "pods"));
-    client.dynamic(first).project(WatchParams::default(), decode).and(all)
+    source_of(client, first, all)
+}
+
+/// The objects of these resources, on one stream in revision order.
+pub(crate) fn source_of(client: &Client, first: Gvr, rest: impl IntoIterator<Item = Gvr>) -> Source<Member> {
+    client.dynamic(first).project(WatchParams::default(), decode).and(rest)
 }
 
 /// An object, as far as ownership goes.
@@ -48,19 +56,30 @@ pub(crate) struct Member {
     key: Key,
     uid: String,
     revision: Revision,
-    /// `None` for a kind that is not watched.
-    node: Option<Arc<Node>>,
+    node: Arc<Node>,
+    /// The kind that it declares, if it is an established CustomResourceDefinition.
+    declares: Option<Arc<CustomKind>>,
 }
 
 impl Member {
     /// What the graph holds of it.
-    pub(crate) fn node(&self) -> Option<&Arc<Node>> {
-        self.node.as_ref()
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.node
     }
 
     /// Its namespace; empty for cluster-scoped kinds.
-    pub(crate) fn namespace(&self) -> Option<&str> {
-        self.node.as_ref().map(|n| n.namespace.as_str())
+    pub(crate) fn namespace(&self) -> &str {
+        &self.node.namespace
+    }
+
+    /// Whether it is a CustomResourceDefinition.
+    pub(crate) fn is_definition(&self) -> bool {
+        self.node.group == DEFINITIONS.group && self.node.kind == "CustomResourceDefinition"
+    }
+
+    /// The kind that it declares, if it is an established CustomResourceDefinition.
+    pub(crate) fn declares(&self) -> Option<&Arc<CustomKind>> {
+        self.declares.as_ref()
     }
 }
 
@@ -73,26 +92,34 @@ fn decode(json: &[u8]) -> Result<Member, serde_json::Error> {
         metadata: Meta,
     }
     let Any { api_version, kind, metadata } = lenient::from_slice(json)?;
-    let known = kinds().get_key_value(&(group_of(&api_version).to_owned(), kind.clone()));
+    let group = group_of(&api_version);
     // One cache holds all kinds, so the kind belongs to the key.
-    let key = format!("{kind}.{}:{}:{}", group_of(&api_version), metadata.namespace, metadata.name);
-    Ok(Member {
+    let key = format!("{kind}.{group}:{}:{}", metadata.namespace, metadata.name);
+    // The texts of built-in kinds are shared by all objects.
+    let (group, kind) = match kinds().get_key_value(&kind_key(group, &kind)) {
+        Some(((group, kind), _)) => (Cow::Borrowed(group.as_str()), Cow::Borrowed(kind.as_str())),
+        None => (Cow::Owned(group.to_owned()), Cow::Owned(kind)),
+    };
+    let mut member = Member {
         key: Key::new("", &key),
         uid: metadata.uid,
         revision: Revision(metadata.resource_version.parse().unwrap_or(0)),
-        node: known.map(|((_, kind), row)| {
-            Arc::new(Node {
-                resource: row.resource.clone(),
-                kind,
-                namespace: metadata.namespace,
-                name: metadata.name,
-                resource_version: metadata.resource_version,
-                owners: metadata.owner_references,
-                deleting: metadata.deletion_timestamp.is_some(),
-                finalizers: metadata.finalizers,
-            })
+        node: Arc::new(Node {
+            group,
+            kind,
+            namespace: metadata.namespace,
+            name: metadata.name,
+            resource_version: metadata.resource_version,
+            owners: metadata.owner_references,
+            deleting: metadata.deletion_timestamp.is_some(),
+            finalizers: metadata.finalizers,
         }),
-    })
+        declares: None,
+    };
+    if member.is_definition() {
+        member.declares = CustomKind::from_slice(json).map(Arc::new);
+    }
+    Ok(member)
 }
 
 impl Object for Member {

@@ -1,8 +1,11 @@
 //! Deletes what has lost its owners, and carries foreground and orphaning deletions through. `graph` knows who owns whom,
-//! `plan` judges one object; this file feeds the graph from the stream of all kinds, asks the server about owners that the graph
-//! does not know, and has the plan carried out.
+//! `plan` judges one object, `known` feeds both from streams of objects and keeps the kinds that there are; `custom` opens the streams
+//! of custom kinds. This file asks the server about owners that the graph does not know, and has the plan carried out.
 
+mod custom;
 mod graph;
+mod known;
+mod latest;
 pub(crate) mod member;
 mod plan;
 #[cfg(test)]
@@ -10,15 +13,14 @@ mod tests;
 
 use crate::action::Action;
 use crate::apply::{Hands, gvr};
-use crate::limits::ABSENT_OWNERS;
+use crate::resource::{DEFINITIONS, Resource};
 use crate::runner::{Cluster, Reconcile, Trouble, work};
-use graph::{Graph, Work};
+use graph::Work;
+use known::{Known, Shared};
 use kstore_client::ApiError;
-use kstore_informer::{Action as Next, Causes, Context, Delta, Key, Object, Queue};
-use member::Member;
-use parking_lot::Mutex;
+use kstore_informer::{Action as Next, Causes, Context, Key, Queue};
 use plan::{Presence, Question, Verdict};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Objects that are looked at in the same time. Each costs about one write, so this bounds the speed of a cascade.
@@ -26,73 +28,20 @@ const WORKERS: usize = 32;
 
 /// Runs until the cluster stops.
 pub(crate) async fn run(cluster: Arc<Cluster>) {
-    let known = Arc::new(Mutex::new(Known::default()));
-    let fed = Arc::clone(&known);
+    let shared = Arc::new(Shared::new(member::kinds()));
+    let fed = Arc::clone(&shared);
     let controller = cluster
         .controller("garbage-collector")
-        .watch_deltas(&cluster.caches.everything, move |delta| fed.lock().take(delta))
+        .watch_deltas(&cluster.caches.everything, move |delta| fed.take(delta))
         .workers(WORKERS);
     let hands = cluster.hands("generic-garbage-collector");
-    let me = Collector { known, absent: Mutex::default(), queue: controller.queue(), hands };
-    work(controller, cluster.stop.clone(), me).await;
-}
-
-/// What the stream has told.
-#[derive(Default)]
-struct Known {
-    graph: Graph,
-    /// The whole first state is in the graph and was looked at. Before, any owner may still come.
-    reviewed: bool,
-}
-
-impl Known {
-    /// Brings a change into the graph; gives back the keys of what it asks for.
-    fn take(&mut self, delta: &Delta<Member>) -> Vec<Key> {
-        let put = |graph: &mut Graph, m: &Member| {
-            m.node().map(|node| graph.put(m.uid(), Arc::clone(node))).unwrap_or_default()
-        };
-        let graph = &mut self.graph;
-        let work = match delta {
-            Delta::Added(new) => put(graph, new),
-            Delta::Updated { old, new } if old.uid() != new.uid() => {
-                let mut work = graph.gone(old.uid());
-                work.extend(put(graph, new));
-                work
-            }
-            Delta::Updated { new, .. } | Delta::Resync(new) => put(graph, new),
-            Delta::Deleted(old) => graph.gone(old.uid()),
-        };
-        if self.reviewed { work.iter().map(Work::key).collect() } else { vec![review()] }
-    }
-}
-
-/// The key of the first look at everything, which comes when the whole first state is known.
-fn review() -> Key {
-    Key::new("", "review")
-}
-
-/// Uids that certainly are no more; the oldest is forgotten first.
-#[derive(Default)]
-struct Absent(VecDeque<String>);
-
-impl Absent {
-    fn add(&mut self, uid: &str) {
-        if !self.0.iter().any(|known| known == uid) {
-            if self.0.len() >= ABSENT_OWNERS {
-                self.0.pop_front();
-            }
-            self.0.push_back(uid.to_owned());
-        }
-    }
-
-    fn knows(&self, uid: &str) -> bool {
-        self.0.iter().rev().any(|known| known == uid)
-    }
+    let queue = controller.queue();
+    cluster.spawn(custom::run(Arc::clone(&cluster), Arc::clone(&shared), queue.clone()));
+    work(controller, cluster.stop.clone(), Collector { shared, queue, hands }).await;
 }
 
 struct Collector {
-    known: Arc<Mutex<Known>>,
-    absent: Mutex<Absent>,
+    shared: Arc<Shared>,
     queue: Queue<Key>,
     hands: Hands,
 }
@@ -100,7 +49,10 @@ struct Collector {
 impl Reconcile for Collector {
     async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
         let actions = match Work::of(&cx.key) {
-            Some(Work::Orphan(uid)) => plan::orphan(&self.known.lock().graph, &uid),
+            Some(Work::Orphan(uid)) => {
+                let Known { graph, kinds, .. } = &*self.shared.lock();
+                plan::orphan(graph, kinds, &uid)
+            }
             Some(Work::Collect(uid)) => self.collect(&uid, &cx.causes).await?,
             None => self.review(),
         };
@@ -112,9 +64,8 @@ impl Reconcile for Collector {
 impl Collector {
     /// Begins with all that needs a look.
     fn review(&self) -> Vec<Action> {
-        let mut known = self.known.lock();
-        known.reviewed = true;
-        known.graph.review().iter().for_each(|work| self.queue.add(work.key(), Causes::none()));
+        let work = self.shared.lock().review();
+        work.iter().for_each(|work| self.queue.add(work.key(), Causes::none()));
         vec![]
     }
 
@@ -122,13 +73,12 @@ impl Collector {
         let mut answers = BTreeMap::new();
         loop {
             let verdict = {
-                let Known { graph, .. } = &*self.known.lock();
+                let Known { graph, kinds, absent, .. } = &*self.shared.lock();
                 if let Some(item) = graph.get(uid) {
-                    let absent = self.absent.lock();
                     let gone = item.owners.iter().filter(|o| absent.knows(&o.uid));
                     answers.extend(gone.map(|o| (o.uid.clone(), Presence::Absent)));
                 }
-                plan::collect(graph, member::kinds(), &answers, uid)
+                plan::collect(graph, kinds, &answers, uid)
             };
             match verdict {
                 Verdict::Act(actions, work) => {
@@ -149,13 +99,31 @@ impl Collector {
         let api = self.hands.client.dynamic(gvr(&question.resource));
         let present = match api.get(&question.namespace, &question.name).await {
             Ok(object) => object["metadata"]["uid"] == *question.uid,
-            Err(error) if error.is_not_found() => false,
+            Err(error) if names(&error, &question.name) => false,
+            Err(error) if error.is_not_found() && self.is_withdrawn(&question.resource).await? => false,
             Err(error) => return Err(error),
         };
         if present {
             return Ok(Presence::Present);
         }
-        self.absent.lock().add(&question.uid);
+        self.shared.lock().absent.add(&question.uid);
         Ok(Presence::Absent)
     }
+
+    /// Whether a custom kind is no more, and its objects with it. A kind that goes on in other versions is served under another
+    /// address, and the server does not know the old one either.
+    async fn is_withdrawn(&self, resource: &Resource) -> Result<bool, ApiError> {
+        let definition = format!("{}.{}", resource.plural, resource.group);
+        match self.hands.client.dynamic(gvr(&DEFINITIONS)).get("", &definition).await {
+            Ok(_) => Ok(false),
+            Err(error) if names(&error, &definition) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Whether the server knows the kind and says that it has no object of this name.
+fn names(error: &ApiError, name: &str) -> bool {
+    let details = error.status().and_then(|status| status.details.as_ref());
+    error.is_not_found() && details.is_some_and(|details| details.name == name)
 }

@@ -4,7 +4,7 @@
 //! *waiting* if it does wait; *dangling* if it does not exist. An object with a solid owner stays, and loses its other
 //! references. Without a solid owner it is deleted: in the foreground if an owner waits and it has dependents itself,
 //! otherwise as its own finalizers say. An owner that the graph does not know counts as dangling only after a read has
-//! confirmed it.
+//! confirmed it. Objects and owners are addressed as `kinds` says now: the version of a custom kind may change while its objects stay.
 
 use super::graph::{FOREGROUND, Graph, Node, ORPHAN, Uid, Work};
 use crate::action::{Action, PatchKind, Propagation, Target};
@@ -26,6 +26,11 @@ pub(crate) struct OwnerKind {
 
 /// Kinds by group and kind.
 pub(crate) type Kinds = BTreeMap<(String, String), OwnerKind>;
+
+/// The key of a kind in [`Kinds`].
+pub(crate) fn kind_key(group: &str, kind: &str) -> (String, String) {
+    (group.to_owned(), kind.to_owned())
+}
 
 /// The group of an `apiVersion`.
 pub(crate) fn group_of(api_version: &str) -> &str {
@@ -80,8 +85,9 @@ pub(crate) fn collect(
     uid: &Uid,
 ) -> Verdict {
     let Some(item) = graph.get(uid) else { return KEEP };
+    let Some(address) = Address::of(kinds, uid, item) else { return KEEP };
     if item.waits_for_dependents() {
-        return foreground(graph, uid, item);
+        return foreground(graph, &address);
     }
     if item.deleting || item.owners.is_empty() {
         return KEEP;
@@ -94,7 +100,7 @@ pub(crate) fn collect(
             Resolved::Is(state) => states.push(state),
             Resolved::Misplaced(state) => {
                 states.push(state);
-                notices.push(misplaced(uid, item, owner));
+                notices.push(address.misplaced(owner));
             }
             Resolved::Ask(question) => questions.push(question),
         }
@@ -103,11 +109,12 @@ pub(crate) fn collect(
         return Verdict::Ask(questions);
     }
     let mut actions = notices;
-    actions.extend(judge(graph, uid, item, &states));
+    actions.extend(judge(graph, &address, &states));
     Verdict::Act(actions, vec![])
 }
 
-fn judge(graph: &Graph, uid: &Uid, item: &Node, states: &[State]) -> Vec<Action> {
+fn judge(graph: &Graph, address: &Address<'_>, states: &[State]) -> Vec<Action> {
+    let Address { uid, item, .. } = *address;
     let some = |state| states.contains(&state);
     if some(State::Solid) {
         if !some(State::Waiting) && !some(State::Dangling) {
@@ -115,7 +122,7 @@ fn judge(graph: &Graph, uid: &Uid, item: &Node, states: &[State]) -> Vec<Action>
         }
         let stay =
             item.owners.iter().zip(states).filter(|(_, s)| **s == State::Solid).map(|(o, _)| o.clone());
-        return vec![set_owners(uid, item, &stay.collect::<Vec<_>>())];
+        return vec![address.set_owners(&stay.collect::<Vec<_>>())];
     }
     if some(State::Waiting) && graph.has_dependents(uid) {
         // A circle of objects that wait for one another is opened here.
@@ -123,10 +130,10 @@ fn judge(graph: &Graph, uid: &Uid, item: &Node, states: &[State]) -> Vec<Action>
             let mut open = item.owners.clone();
             open.iter_mut().for_each(|o| o.block_owner_deletion = Some(false));
             if open != item.owners {
-                return vec![set_owners(uid, item, &open)];
+                return vec![address.set_owners(&open)];
             }
         }
-        return vec![delete(uid, item, Propagation::Foreground)];
+        return vec![address.delete(Propagation::Foreground)];
     }
     let propagation = if item.has_finalizer(ORPHAN) {
         Propagation::Orphan
@@ -135,16 +142,17 @@ fn judge(graph: &Graph, uid: &Uid, item: &Node, states: &[State]) -> Vec<Action>
     } else {
         Propagation::Background
     };
-    vec![delete(uid, item, propagation)]
+    vec![address.delete(propagation)]
 }
 
 /// An object that waits for its dependents: done when none blocks any more; until then, they are looked at.
-fn foreground(graph: &Graph, uid: &Uid, item: &Node) -> Verdict {
+fn foreground(graph: &Graph, address: &Address<'_>) -> Verdict {
+    let uid = address.uid;
     let blocks =
         |node: &Node| node.owners.iter().any(|o| *o.uid == **uid && o.block_owner_deletion == Some(true));
     let blocking: Vec<_> = graph.dependents(uid).filter(|(_, d)| blocks(d)).collect();
     if blocking.is_empty() {
-        return Verdict::Act(vec![drop_finalizer(uid, item, FOREGROUND)], vec![]);
+        return Verdict::Act(vec![address.drop_finalizer(FOREGROUND)], vec![]);
     }
     let work =
         blocking.into_iter().filter(|(_, d)| !d.deleting).map(|(uid, _)| Work::Collect(Arc::clone(uid)));
@@ -155,14 +163,19 @@ fn foreground(graph: &Graph, uid: &Uid, item: &Node) -> Verdict {
 ///
 /// The two are never planned together. The graph shows a dependent without its reference only after that write is stored, so a
 /// patch that fails keeps the finalizer; the change of the last dependent asks for the next step.
-pub(crate) fn orphan(graph: &Graph, uid: &Uid) -> Vec<Action> {
-    let Some(item) = graph.get(uid).filter(|n| n.orphans_dependents()) else { return vec![] };
+///
+/// The finalizer also stays while a dependent is of a kind that cannot be addressed now.
+pub(crate) fn orphan(graph: &Graph, kinds: &Kinds, uid: &Uid) -> Vec<Action> {
+    let item = graph.get(uid).filter(|n| n.orphans_dependents());
+    let Some(address) = item.and_then(|item| Address::of(kinds, uid, item)) else { return vec![] };
+    if !graph.has_dependents(uid) {
+        return vec![address.drop_finalizer(ORPHAN)];
+    }
     let free = |(dependent, node): (&Uid, &Arc<Node>)| {
         let stay: Vec<_> = node.owners.iter().filter(|o| *o.uid != **uid).cloned().collect();
-        set_owners(dependent, node, &stay)
+        Some(Address::of(kinds, dependent, node)?.set_owners(&stay))
     };
-    let patches: Vec<Action> = graph.dependents(uid).map(free).collect();
-    if patches.is_empty() { vec![drop_finalizer(uid, item, ORPHAN)] } else { patches }
+    graph.dependents(uid).filter_map(free).collect()
 }
 
 enum Resolved {
@@ -180,8 +193,8 @@ fn resolve(
     owner: &OwnerReference,
 ) -> Resolved {
     let group = group_of(&owner.api_version);
-    let Some(kind) = kinds.get(&(group.to_owned(), owner.kind.clone())) else {
-        // A kind nobody serves cannot be judged: better keep the object.
+    let Some(kind) = kinds.get(&kind_key(group, &owner.kind)) else {
+        // Whether an object of a kind that was never served exists cannot be known: better keep the dependent.
         return Resolved::Is(State::Solid);
     };
     if item.namespace.is_empty() && kind.namespaced {
@@ -191,7 +204,7 @@ fn resolve(
         if kind.namespaced && node.namespace != item.namespace {
             return Resolved::Misplaced(State::Dangling);
         }
-        let is_it = node.resource.group == group && node.kind == owner.kind && node.name == owner.name;
+        let is_it = node.is_of(&owner.api_version, &owner.kind) && node.name == owner.name;
         return Resolved::Is(match (is_it, node.waits_for_dependents()) {
             (true, false) => State::Solid,
             (true, true) => State::Waiting,
@@ -210,51 +223,66 @@ fn resolve(
     }
 }
 
-fn target(uid: &Uid, item: &Node) -> Target {
-    Target {
-        resource: item.resource.clone(),
-        namespace: item.namespace.clone(),
-        name: item.name.clone(),
-        uid: uid.to_string(),
-        resource_version: Some(item.resource_version.clone()),
+/// An object with the way to address it.
+struct Address<'a> {
+    uid: &'a Uid,
+    item: &'a Node,
+    resource: &'a Resource,
+}
+
+impl<'a> Address<'a> {
+    /// `None` if its kind is not served.
+    fn of(kinds: &'a Kinds, uid: &'a Uid, item: &'a Node) -> Option<Self> {
+        let kind = kinds.get(&kind_key(&item.group, &item.kind))?;
+        Some(Self { uid, item, resource: &kind.resource })
     }
-}
 
-fn delete(uid: &Uid, item: &Node, propagation: Propagation) -> Action {
-    Action::Delete { target: target(uid, item), propagation, force: false }
-}
+    fn target(&self) -> Target {
+        Target {
+            resource: self.resource.clone(),
+            namespace: self.item.namespace.clone(),
+            name: self.item.name.clone(),
+            uid: self.uid.to_string(),
+            resource_version: Some(self.item.resource_version.clone()),
+        }
+    }
 
-fn set_owners(uid: &Uid, item: &Node, owners: &[OwnerReference]) -> Action {
-    patch(uid, item, json!({"ownerReferences": owners}))
-}
+    fn delete(&self, propagation: Propagation) -> Action {
+        Action::Delete { target: self.target(), propagation, force: false }
+    }
 
-fn drop_finalizer(uid: &Uid, item: &Node, name: &str) -> Action {
-    let rest: Vec<_> = item.finalizers.iter().filter(|f| *f != name).collect();
-    patch(uid, item, json!({"finalizers": rest}))
-}
+    fn set_owners(&self, owners: &[OwnerReference]) -> Action {
+        self.patch(json!({"ownerReferences": owners}))
+    }
 
-fn patch(uid: &Uid, item: &Node, mut metadata: serde_json::Value) -> Action {
-    metadata["uid"] = json!(&**uid);
-    metadata["resourceVersion"] = json!(item.resource_version);
-    let patch = json!({"metadata": metadata});
-    Action::Patch { target: target(uid, item), status: false, kind: PatchKind::Merge, patch }
-}
+    fn drop_finalizer(&self, name: &str) -> Action {
+        let rest: Vec<_> = self.item.finalizers.iter().filter(|f| *f != name).collect();
+        self.patch(json!({"finalizers": rest}))
+    }
 
-fn misplaced(uid: &Uid, item: &Node, owner: &OwnerReference) -> Action {
-    let group = &item.resource.group;
-    let version = &item.resource.version;
-    let about = Reference {
-        api_version: if group.is_empty() { version.to_string() } else { format!("{group}/{version}") },
-        kind: item.kind.to_string(),
-        namespace: item.namespace.clone(),
-        name: item.name.clone(),
-        uid: uid.to_string(),
-        ..Reference::default()
-    };
-    let OwnerReference { api_version, kind, name, uid, .. } = owner;
-    let message = format!(
-        "ownerRef [{api_version}/{kind}, namespace: {}, name: {name}, uid: {uid}] does not exist in namespace {:?}",
-        item.namespace, item.namespace
-    );
-    Action::warning(about, "OwnerRefInvalidNamespace", message)
+    fn patch(&self, mut metadata: serde_json::Value) -> Action {
+        metadata["uid"] = json!(&**self.uid);
+        metadata["resourceVersion"] = json!(self.item.resource_version);
+        let patch = json!({"metadata": metadata});
+        Action::Patch { target: self.target(), status: false, kind: PatchKind::Merge, patch }
+    }
+
+    /// The event about an owner reference that leads where it may not.
+    fn misplaced(&self, owner: &OwnerReference) -> Action {
+        let Resource { group, version, .. } = self.resource;
+        let about = Reference {
+            api_version: if group.is_empty() { version.to_string() } else { format!("{group}/{version}") },
+            kind: self.item.kind.to_string(),
+            namespace: self.item.namespace.clone(),
+            name: self.item.name.clone(),
+            uid: self.uid.to_string(),
+            ..Reference::default()
+        };
+        let OwnerReference { api_version, kind, name, uid, .. } = owner;
+        let namespace = &self.item.namespace;
+        let message = format!(
+            "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in namespace {namespace:?}"
+        );
+        Action::warning(about, "OwnerRefInvalidNamespace", message)
+    }
 }

@@ -1,5 +1,6 @@
 //! The graph and the judgement on it, against tables and against a fixpoint on random worlds of owners.
 
+mod kinds;
 mod orphaning;
 
 use super::graph::{FOREGROUND, Graph, Node, ORPHAN, Uid, Work};
@@ -35,8 +36,8 @@ fn owner_of_kind(kind: &str, uid: &str, blocks: bool) -> OwnerReference {
 
 fn node(uid: &str, owners: &[OwnerReference]) -> Node {
     Node {
-        resource: PODS,
-        kind: "Pod",
+        group: "".into(),
+        kind: "Pod".into(),
         namespace: "default".into(),
         name: format!("name-{uid}"),
         resource_version: "1".into(),
@@ -114,7 +115,7 @@ impl World {
 
     fn one(&mut self, work: &Work) {
         let actions = match work {
-            Work::Orphan(uid) => orphan(&self.graph, uid),
+            Work::Orphan(uid) => orphan(&self.graph, &kinds(), uid),
             Work::Collect(uid) => {
                 let mut answers = BTreeMap::new();
                 loop {
@@ -226,8 +227,7 @@ fn a_circle_of_foreground_deletions_opens() {
 #[test]
 fn an_owner_is_the_object_of_that_uid_name_and_kind_in_reach() {
     let cluster = |uid: &str, owners: &[OwnerReference]| Node {
-        resource: NODES,
-        kind: "Node",
+        kind: "Node".into(),
         namespace: String::new(),
         ..node(uid, owners)
     };
@@ -335,5 +335,5 @@ fn work_is_known_by_its_key_and_no_other_key_is_work() {
     for work in [Work::Collect("u1".into()), Work::Orphan("u1".into())] {
         assert_eq!(Work::of(&work.key()), Some(work));
     }
-    assert_eq!(Work::of(&super::review()), None);
+    assert_eq!(Work::of(&super::known::review_key()), None);
 }

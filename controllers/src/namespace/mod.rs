@@ -45,7 +45,7 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
 /// The namespace that has one object less and is to have none.
 fn emptied(namespaces: &Informer<Obj<Namespace>>, delta: &Delta<Member>) -> Option<Key> {
     let Delta::Deleted(member) = delta else { return None };
-    let key = Key::new("", member.namespace().filter(|ns| !ns.is_empty())?);
+    let key = Key::new("", Some(member.namespace()).filter(|ns| !ns.is_empty())?);
     namespaces.get(&key).is_some_and(|ns| is_terminating(&ns)).then_some(key)
 }
 

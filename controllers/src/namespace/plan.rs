@@ -5,13 +5,13 @@
 //! conditions say what holds the namespace up (True means trouble).
 
 use crate::action::{Action, Object, Plan, Propagation, Target};
+use crate::definition::CustomKind;
 use crate::limits::NAMED_IN_CONDITION;
 use crate::resource::{EVENTS, PODS, Resource};
 use crate::view::{Meta, elapsed, seconds};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition};
 use serde_json::Value;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -41,24 +41,9 @@ pub(crate) struct Observed<'a> {
     pub failures: &'a [String],
 }
 
-/// The resource of a CustomResourceDefinition, in the version in which it is stored; `None` if it has no objects in namespaces.
+/// The resource of a CustomResourceDefinition; `None` if it has no objects in namespaces.
 pub(crate) fn custom_resource(definition: &Value) -> Option<Resource> {
-    let spec = &definition["spec"];
-    let list = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
-    let established = |condition: &Value| condition["type"] == "Established" && condition["status"] == "True";
-    let exists = list(&definition["status"]["conditions"]).iter().any(established);
-    if spec["scope"] != "Namespaced" || !exists {
-        return None;
-    }
-    let versions = list(&spec["versions"]);
-    let mut served = versions.iter().filter(|version| version["served"] == true);
-    let stored = served.clone().find(|version| version["storage"] == true);
-    let text = |value: &Value| value.as_str().map(|text| Cow::Owned(text.to_owned()));
-    Some(Resource {
-        group: text(&spec["group"])?,
-        version: text(&stored.or_else(|| served.next())?["name"])?,
-        plural: text(&spec["names"]["plural"])?,
-    })
+    CustomKind::from_value(definition).filter(|kind| kind.namespaced).map(|kind| kind.resource)
 }
 
 /// Being deleted, and not let go yet.

@@ -92,7 +92,7 @@ impl Cluster {
         let Some(work) = self.queue.iter().find(free).cloned() else { return false };
         self.queue.remove(&work);
         let writes = match &work {
-            Work::Orphan(uid) => orphan(&self.graph, uid),
+            Work::Orphan(uid) => orphan(&self.graph, &kinds(), uid),
             Work::Collect(uid) => {
                 let absent = BTreeMap::from([(OWNER.to_owned(), Presence::Absent)]);
                 match collect(&self.graph, &kinds(), &absent, uid) {
@@ -200,7 +200,7 @@ fn the_orphan_finalizer_is_removed_by_a_later_plan_than_the_references() {
             Action::Patch { target, .. } => target.uid,
             other => panic!("{other:?}"),
         };
-        orphan(graph, &OWNER.into()).into_iter().map(name).collect()
+        orphan(graph, &kinds(), &OWNER.into()).into_iter().map(name).collect()
     };
     assert_eq!(names(&graph), ["new"]);
     assert_eq!(graph.put("new", Arc::new(node("new", &[]))), [Work::Orphan(OWNER.into())]);

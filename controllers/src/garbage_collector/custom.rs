@@ -1,0 +1,197 @@
+//! The streams of custom kinds: each carries the objects of a few kinds into the graph, and is opened anew when one of these kinds comes,
+//! changes its version or goes. Which kinds there are is `known`'s matter.
+
+use super::known::Shared;
+use super::latest::Latest;
+use super::member::{self, Member};
+use crate::apply::gvr;
+use crate::limits::KINDS_PER_STREAM;
+use crate::resource::Resource;
+use crate::runner::Cluster;
+use kstore_informer::limits::FEED_CHANGES;
+use kstore_informer::{Builder, Causes, Delivery, Delta, Informer, Key, Object, Overflow, Queue, Stopped};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The kinds of one stream: resources by the uids of their definitions.
+type Kinds = BTreeMap<String, Resource>;
+
+/// Runs until the cluster stops: deals the custom kinds out to streams. A kind stays on its stream as long as it is there.
+pub(super) async fn run(cluster: Arc<Cluster>, shared: Arc<Shared>, queue: Queue<Key>) {
+    let mut streams: Vec<Arc<Latest<Kinds>>> = Vec::new();
+    loop {
+        let kinds = shared.custom().get();
+        for index in deal(&mut streams, kinds.clone()) {
+            let stream = Stream {
+                cluster: Arc::clone(&cluster),
+                shared: Arc::clone(&shared),
+                queue: queue.clone(),
+                name: format!("custom-kinds-{index}"),
+                members: BTreeMap::new(),
+            };
+            cluster.spawn(stream.run(Arc::clone(&streams[index])));
+        }
+        let changed = shared.custom().differs_from(&kinds);
+        if cluster.stop.run_until_cancelled(changed).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Brings the streams to these kinds; gives back the places of new streams.
+fn deal(streams: &mut Vec<Arc<Latest<Kinds>>>, mut wanted: Kinds) -> Vec<usize> {
+    let mut dealt: Vec<Kinds> = Vec::new();
+    for stream in streams.iter() {
+        let kept: Vec<String> =
+            stream.get().keys().filter(|name| wanted.contains_key(*name)).cloned().collect();
+        dealt.push(kept.into_iter().filter_map(|name| wanted.remove_entry(&name)).collect());
+    }
+    for (name, resource) in wanted {
+        match dealt.iter_mut().find(|kinds| kinds.len() < KINDS_PER_STREAM) {
+            Some(kinds) => drop(kinds.insert(name, resource)),
+            None => dealt.push(BTreeMap::from([(name, resource)])),
+        }
+    }
+    let mut new = Vec::new();
+    for (index, kinds) in dealt.into_iter().enumerate() {
+        match streams.get(index) {
+            Some(stream) => drop(stream.set(kinds)),
+            None => {
+                new.push(streams.len());
+                streams.push(Arc::new(Latest::new(kinds)));
+            }
+        }
+    }
+    new
+}
+
+/// One stream.
+struct Stream {
+    cluster: Arc<Cluster>,
+    shared: Arc<Shared>,
+    queue: Queue<Key>,
+    name: String,
+    /// The uids of the objects that came on it and are there, by key.
+    members: BTreeMap<Key, String>,
+}
+
+impl Stream {
+    async fn run(mut self, kinds: Arc<Latest<Kinds>>) {
+        let stop = self.cluster.stop.clone();
+        loop {
+            let of = kinds.get();
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = kinds.differs_from(&of) => {}
+                // It ends with an informer that ends, which nothing but the stop does.
+                result = self.feed(of.clone()) => if result.is_err() { return },
+            }
+        }
+    }
+
+    /// Feeds the objects of these kinds to the graph, and never ends by itself; dropping it ends the informer behind it.
+    async fn feed(&mut self, kinds: Kinds) -> Result<(), Stopped> {
+        let mut resources = kinds.values().map(gvr);
+        let Some(first) = resources.next() else {
+            self.forget(&BTreeSet::new());
+            return std::future::pending().await;
+        };
+        let client = self.cluster.client.agent("controllers");
+        let source = member::source_of(&client, first, resources);
+        let builder = Builder::new(source).name(&self.name).rng(&self.cluster.nondet.rng);
+        let (informer, driver) = builder.build(&self.cluster.stop);
+        self.cluster.spawn(driver);
+        self.follow(informer).await
+    }
+
+    async fn follow(&mut self, informer: Informer<Member>) -> Result<(), Stopped> {
+        // As feeds of controllers read: the graph must hear of objects that come and go at once.
+        let every = Delivery::Lossless { capacity: FEED_CHANGES, overflow: Overflow::SlowSource };
+        let mut changes = informer.subscribe_with(every);
+        informer.synced().await?;
+        let first = changes.try_next();
+        first.iter().for_each(|delta| self.take(delta));
+        // What the stream before had shown and this one does not is gone.
+        self.forget(&informer.view().iter().map(|member| member.key()).collect());
+        while let Some(deltas) = changes.next().await {
+            deltas.iter().for_each(|delta| self.take(delta));
+        }
+        Err(Stopped)
+    }
+
+    fn take(&mut self, delta: &Delta<Member>) {
+        let member = delta.object();
+        let before = match delta {
+            Delta::Deleted(_) => self.members.remove(&member.key()),
+            Delta::Added(_) | Delta::Updated { .. } | Delta::Resync(_) => {
+                self.members.insert(member.key(), member.uid().to_owned())
+            }
+        };
+        let causes = Causes::one(member.revision());
+        // The stream before may have shown another object of this name.
+        if let Some(uid) = before.filter(|uid| uid != member.uid()) {
+            self.enqueue(self.shared.gone(&uid), &causes);
+        }
+        self.enqueue(self.shared.take(delta), &causes);
+    }
+
+    /// Takes all objects but these for gone.
+    fn forget(&mut self, but: &BTreeSet<Key>) {
+        let gone = |(key, uid): (&Key, &String)| (!but.contains(key)).then(|| (key.clone(), uid.clone()));
+        for (key, uid) in self.members.iter().filter_map(gone).collect::<Vec<_>>() {
+            self.members.remove(&key);
+            self.enqueue(self.shared.gone(&uid), &Causes::none());
+        }
+    }
+
+    fn enqueue(&self, keys: Vec<Key>, causes: &Causes) {
+        keys.into_iter().for_each(|key| self.queue.add(key, causes.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt as _;
+
+    fn kinds(names: impl IntoIterator<Item = usize>, version: &'static str) -> Kinds {
+        let kind = |name: usize| {
+            let resource = Resource {
+                group: "example.com".into(),
+                version: version.into(),
+                plural: format!("k{name}").into(),
+            };
+            (format!("{name:03}"), resource)
+        };
+        names.into_iter().map(kind).collect()
+    }
+
+    fn sizes(streams: &[Arc<Latest<Kinds>>]) -> Vec<usize> {
+        streams.iter().map(|stream| stream.get().len()).collect()
+    }
+
+    #[test]
+    fn kinds_stay_on_their_streams_and_new_ones_fill_what_is_free() {
+        let mut streams = Vec::new();
+        assert_eq!(deal(&mut streams, kinds(0..20, "v1")), [0, 1]);
+        assert_eq!(sizes(&streams), [16, 4]);
+        let second = streams[1].get();
+        assert!(deal(&mut streams, kinds((1..20).chain([99]), "v1")).is_empty());
+        assert_eq!(sizes(&streams), [16, 4]);
+        assert!(streams[0].get().contains_key("099"));
+        assert_eq!(streams[1].get(), second, "a stream whose kinds stay is not opened anew");
+        assert!(deal(&mut streams, kinds((1..20).chain([99]), "v2")).is_empty());
+        assert_ne!(streams[1].get(), second, "a stream of other versions is");
+        deal(&mut streams, Kinds::new());
+        assert_eq!(sizes(&streams), [0, 0]);
+    }
+
+    #[tokio::test]
+    async fn the_reader_of_a_value_hears_of_changes_only() {
+        let latest = Latest::new(1);
+        assert!(!latest.set(1) && latest.set(2));
+        latest.differs_from(&1).await;
+        assert!(latest.differs_from(&2).now_or_never().is_none());
+    }
+}

@@ -1,0 +1,145 @@
+//! Owners and dependents of kinds that come, change their version and go, against the plan alone.
+
+use super::{Node, node, owner};
+use crate::action::{Action, Propagation};
+use crate::definition::CustomKind;
+use crate::garbage_collector::graph::{FOREGROUND, ORPHAN, Uid, Work};
+use crate::garbage_collector::known::{Known, Shared};
+use crate::garbage_collector::plan::{Presence, Verdict, collect, orphan};
+use crate::resource::Resource;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const NAME: &str = "lamps.example.com";
+
+fn lamps(version: &'static str, namespaced: bool) -> Arc<CustomKind> {
+    let resource = Resource { group: "example.com".into(), version: version.into(), plural: "lamps".into() };
+    Arc::new(CustomKind { kind: "Lamp".into(), resource, namespaced })
+}
+
+fn lamp(uid: &str, owners: &[OwnerReference]) -> Node {
+    Node { group: "example.com".into(), kind: "Lamp".into(), ..node(uid, owners) }
+}
+
+fn lamp_owner(api_version: &str, uid: &str) -> OwnerReference {
+    OwnerReference { api_version: api_version.into(), kind: "Lamp".into(), ..owner(uid, true) }
+}
+
+/// What the definition of a kind declared, one state after the other; `None` while there was none.
+type Life = [Option<Arc<CustomKind>>];
+
+/// What the collector knows when the kind has had this life.
+fn known(life: &Life, nodes: &[(&str, Node)]) -> Known {
+    let shared = Shared::new(&super::kinds());
+    let mut known = std::mem::take(&mut *shared.lock());
+    nodes.iter().for_each(|(uid, node)| drop(known.graph.put(uid, Arc::new(node.clone()))));
+    life.iter().for_each(|kind| drop(known.define(NAME, kind.clone().map(|kind| ("uid".to_owned(), kind)))));
+    known
+}
+
+/// The judgement in a few words, with the version through which the object is addressed.
+fn judged(known: &Known, uid: &str, absent: bool) -> String {
+    let answers =
+        if absent { BTreeMap::from([("lost".to_owned(), Presence::Absent)]) } else { BTreeMap::new() };
+    match collect(&known.graph, &known.kinds, &answers, &Uid::from(uid)) {
+        Verdict::Ask(questions) => {
+            format!("ask for {} in {}", questions[0].name, questions[0].resource.version)
+        }
+        Verdict::Act(actions, _) => match &actions[..] {
+            [] => "keep".to_owned(),
+            [Action::Delete { target, propagation: Propagation::Background, .. }] => {
+                format!("delete {} in {}", target.resource.plural, target.resource.version)
+            }
+            [Action::Delete { propagation, .. }] => format!("delete {propagation:?}"),
+            [Action::Patch { target, patch, .. }] => {
+                let left = patch["metadata"]["ownerReferences"].as_array().map_or(0, Vec::len);
+                format!("patch {} in {}: {left} owners", target.resource.plural, target.resource.version)
+            }
+            other => panic!("{other:?}"),
+        },
+    }
+}
+
+#[test]
+fn a_custom_owner_is_judged_by_what_its_kind_has_become() {
+    let (v1, v2, cluster) = (lamps("v1", true), lamps("v2", true), lamps("v1", false));
+    let lives: [(&str, &Life, bool, &str); 7] = [
+        ("never defined", &[], false, "keep"),
+        ("defined, owner unknown", &[Some(v1.clone())], false, "ask for name-lost in v1"),
+        ("defined, owner absent", &[Some(v1.clone())], true, "delete pods in v1"),
+        ("served in another version", &[Some(v1.clone()), Some(v2)], false, "ask for name-lost in v2"),
+        ("withdrawn", &[Some(v1.clone()), None], false, "ask for name-lost in v1"),
+        ("withdrawn, owner absent", &[Some(v1), None], true, "delete pods in v1"),
+        ("cluster-scoped, owner absent", &[Some(cluster)], true, "delete pods in v1"),
+    ];
+    for (what, life, absent, verdict) in lives {
+        let known = known(life, &[("pod", node("pod", &[lamp_owner("example.com/v1", "lost")]))]);
+        assert_eq!(judged(&known, "pod", absent), verdict, "{what}");
+    }
+}
+
+#[test]
+fn an_owner_is_one_object_in_all_versions_and_another_in_another_group() {
+    let table =
+        [("example.com/v1", "keep"), ("example.com/v2", "keep"), ("example.org/v1", "keep"), ("v1", "keep")];
+    for (api_version, verdict) in table {
+        let nodes = [("a", lamp("a", &[])), ("b", node("b", &[lamp_owner(api_version, "a")]))];
+        assert_eq!(judged(&known(&[Some(lamps("v1", true))], &nodes), "b", false), verdict, "{api_version}");
+    }
+    // Another group that is served knows no object of this uid: the reference dangles.
+    let mut other = owner("a", true);
+    other.kind = "Pod".into();
+    let nodes = [("a", lamp("a", &[])), ("b", node("b", &[other]))];
+    assert_eq!(judged(&known(&[Some(lamps("v1", true))], &nodes), "b", false), "delete pods in v1");
+}
+
+#[test]
+fn custom_dependents_are_addressed_in_the_version_that_is_served_now() {
+    let nodes = [
+        ("b", lamp("b", &[owner("lost", true)])),
+        ("c", lamp("c", &[owner("lost", true), owner("a", true)])),
+        ("a", node("a", &[])),
+    ];
+    let mut known = known(&[Some(lamps("v1", true))], &nodes);
+    assert_eq!(judged(&known, "b", true), "delete lamps in v1");
+    assert_eq!(judged(&known, "c", true), "patch lamps in v1: 1 owners");
+    let work = known.define(NAME, Some(("uid".to_owned(), lamps("v2", true))));
+    assert!(work.contains(&Work::Collect("b".into())), "a write to the old version may have met no object");
+    assert_eq!(judged(&known, "b", true), "delete lamps in v2");
+}
+
+#[test]
+fn a_kind_that_comes_has_its_waiting_dependents_judged() {
+    let nodes =
+        [("b", node("b", &[lamp_owner("example.com/v1", "lost")])), ("c", node("c", &[owner("b", true)]))];
+    let mut known = known(&[], &nodes);
+    let work = known.define(NAME, Some(("uid".to_owned(), lamps("v1", true))));
+    assert_eq!(Vec::from_iter(work), [Work::Collect("b".into())]);
+    assert!(
+        known.define(NAME, Some(("uid".to_owned(), lamps("v1", true)))).is_empty(),
+        "nothing has changed"
+    );
+}
+
+#[test]
+fn custom_owners_carry_foreground_and_orphan_deletions_through() {
+    let owner =
+        |finalizer: &str| Node { deleting: true, finalizers: vec![finalizer.into()], ..lamp("a", &[]) };
+    let dependent =
+        |blocks| OwnerReference { block_owner_deletion: Some(blocks), ..lamp_owner("example.com/v1", "a") };
+    let life = [Some(lamps("v1", true))];
+    for (blocks, verdict) in [(true, "keep"), (false, "patch lamps in v1: 0 owners")] {
+        let nodes = [("a", owner(FOREGROUND)), ("b", node("b", &[dependent(blocks)]))];
+        assert_eq!(judged(&known(&life, &nodes), "a", false), verdict, "blockOwnerDeletion: {blocks}");
+    }
+    let nodes =
+        [("a", owner(ORPHAN)), ("b", node("b", &[dependent(true)])), ("c", lamp("c", &[dependent(true)]))];
+    let known = known(&life, &nodes);
+    let writes = orphan(&known.graph, &known.kinds, &"a".into());
+    let targets = writes.iter().map(|write| match write {
+        Action::Patch { target, .. } => target.resource.plural.to_string(),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(targets.collect::<Vec<_>>(), ["pods", "lamps"]);
+}
