@@ -4,14 +4,13 @@
 //! While the level is off a request pays for one comparison: nothing is formatted, wrapped or allocated.
 
 use crate::authn::{Peer, UserInfo};
+use crate::observed_body::ObservedBody;
 use axum::body::{Body, Bytes};
 use http::header::USER_AGENT;
 use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, Uri};
-use http_body::{Frame, SizeHint};
+use http_body::Frame;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
 use tokio::time::Instant;
 use tracing::Level;
 
@@ -73,7 +72,16 @@ impl AccessRecord {
     pub(crate) fn answered(mut self, response: Response<Body>) -> Response<Body> {
         self.code = Some(response.status().as_u16());
         self.take_grpc_code(response.headers());
-        response.map(|inner| Body::new(AccessBody { inner, record: self }))
+        response.map(|inner| Body::new(ObservedBody::new(inner, self, Self::sent)))
+    }
+
+    /// A part of the answer is sent.
+    fn sent(&mut self, frame: &Frame<Bytes>) {
+        if let Some(chunk) = frame.data_ref() {
+            self.bytes += chunk.len() as u64;
+        } else if let Some(trailers) = frame.trailers_ref() {
+            self.take_grpc_code(trailers);
+        }
     }
 
     fn take_grpc_code(&mut self, headers: &HeaderMap) {
@@ -96,40 +104,6 @@ impl Drop for AccessRecord {
             }
             None => tracing::debug!(method, path, code, grpc_code, ms, bytes, user, agent, "request"),
         }
-    }
-}
-
-/// A body that passes everything on and ends the record of its request.
-struct AccessBody {
-    inner: Body,
-    record: AccessRecord,
-}
-
-impl http_body::Body for AccessBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let polled = Pin::new(&mut self.inner).poll_frame(context);
-        if let Poll::Ready(Some(Ok(frame))) = &polled {
-            if let Some(chunk) = frame.data_ref() {
-                self.record.bytes += chunk.len() as u64;
-            } else if let Some(trailers) = frame.trailers_ref() {
-                self.record.take_grpc_code(trailers);
-            }
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
     }
 }
 

@@ -8,6 +8,7 @@ use crate::lookup::Lookup as _;
 use crate::pipeline::Pipeline;
 use crate::pipeline::definition::definitions;
 use crate::registry::Next;
+use crate::restart;
 use futures::FutureExt as _;
 use kstore_api::crd::deletion::{self, Progress};
 use kstore_api::kind;
@@ -24,7 +25,10 @@ const PARALLEL: usize = 16;
 /// How long the deletion of a kind's objects rests after a failure.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Ends definitions that are being deleted, until the storage closes.
+/// What the restarts of this task, and of the ends of definitions, are counted under.
+pub(crate) const TASK: &str = "definitions";
+
+/// Ends definitions that are being deleted, until the storage closes. An end that panics is tried again.
 pub(crate) async fn keep(pipeline: Arc<Pipeline>) {
     let mut ending: JoinSet<String> = JoinSet::new();
     let mut begun = BTreeSet::new();
@@ -33,8 +37,9 @@ pub(crate) async fn keep(pipeline: Arc<Pipeline>) {
         for (uid, name) in terminating(&pipeline) {
             if begun.insert(uid.clone()) {
                 let pipeline = pipeline.clone();
+                let metrics = pipeline.metrics().clone();
                 ending.spawn(async move {
-                    end(&pipeline, &name).await;
+                    restart::until_done(TASK, metrics, || end(&pipeline, &name)).await;
                     uid
                 });
             }
@@ -143,3 +148,6 @@ async fn report(pipeline: &Pipeline, name: &str, progress: Progress<'_>) {
         tracing::warn!(name, %status, "cannot write the status of a CustomResourceDefinition");
     }
 }
+
+#[cfg(test)]
+mod tests;

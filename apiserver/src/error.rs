@@ -193,12 +193,17 @@ pub fn not_served_any_more(resource: &Resource) -> Status {
     Status::expired(&text)
 }
 
-/// 500: this server does not call conversion webhooks.
-pub fn no_conversion(api_version: &str, kind: &str) -> Status {
-    Status::unclassified(format!(
-        "conversion webhook for {api_version}, Kind={kind} failed: kstore does not call conversion webhooks yet"
-    ))
+/// 500: a webhook must be called before the object can be read. The server calls it and reads again; no client sees this.
+pub fn conversion_needed(api_version: &str, kind: &str) -> Status {
+    Status::unclassified(format!("conversion webhook for {api_version}, Kind={kind} {CONVERSION_NEEDED}"))
 }
+
+/// Whether reading an object failed for [`conversion_needed`].
+pub fn is_conversion_needed(status: &Status) -> bool {
+    status.message.ends_with(CONVERSION_NEEDED)
+}
+
+const CONVERSION_NEEDED: &str = "was not called yet";
 
 /// 409: the definition of a custom kind changed while a write was judged by it. The server begins the request anew; a client sees it
 /// only where the definition changes faster than a request is served, or when the kind is gone.

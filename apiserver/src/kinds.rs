@@ -3,8 +3,10 @@
 //! request that keeps one sees routing, discovery, schemas and objects of the same revision. Not the definitions' own rules: those
 //! are `kstore_api::crd`'s.
 
+mod conversions;
 mod view;
 
+pub(crate) use conversions::{Conversions, Missing};
 pub(crate) use view::Views;
 
 use crate::storage::Raw;
@@ -36,6 +38,8 @@ pub struct CustomKind {
     /// The revision since which objects are written in the form that the definition's schemas, storage version and conversion give
     /// them. What is older may need to be normalised when it is read.
     pub normal_since: i64,
+    /// What its webhook converts.
+    pub(crate) conversions: Conversions,
     /// In the order of `definition.versions`.
     rows: Vec<&'static Resource>,
 }
@@ -89,6 +93,7 @@ impl CustomKind {
             definition: Arc::new(definition),
             key: String::from_utf8_lossy(&raw.key).into_owned(),
             revision: raw.revision,
+            conversions: Conversions::default(),
             rows,
         })
     }

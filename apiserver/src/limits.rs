@@ -188,6 +188,16 @@ pub const BODIES_BYTES: usize = 128 * 1024 * 1024;
 /// How long a request body may take to arrive, with the time that it waits for room; then 504.
 pub const BODY_TIME: Duration = Duration::from_secs(30);
 
+/// How long a task of the server that panicked rests before it runs again: this at first, and twice as long each time.
+pub const RESTART_BACKOFF_BASE: Duration = Duration::from_millis(500);
+/// The longest such rest.
+pub const RESTART_BACKOFF_CAP: Duration = Duration::from_secs(30);
+/// A task that ran for so long before it panicked begins with the shortest rest again.
+pub const RESTART_BACKOFF_RESET: Duration = Duration::from_secs(60);
+/// Panics in a row after which the watch cache is closed, so that the process ends in order: what is stored, or what follows from
+/// it, cannot be taken in, and a new process would say more than a cache that shows nothing new.
+pub const CACHE_PANICS: u32 = 5;
+
 /// A warning that a client can provoke is logged at most this often.
 pub const REPEATED_WARNING: Duration = Duration::from_secs(10);
 
@@ -282,3 +292,9 @@ pub const PROXY_PAGE: usize = 4 * 1024 * 1024;
 
 /// Pieces of one forwarded connection that wait for their stream. When it is full the whole client waits.
 pub const FORWARD_PIECES: usize = 16;
+
+/// The largest answer of a webhook: a patch or converted objects cannot be larger than a request body could.
+pub const OUTBOUND_ANSWER_BYTES: usize = BODY_BYTES;
+
+/// Servers outside the process to which connections stay open. Kubernetes keeps as many clients of webhooks.
+pub const OUTBOUND_SERVERS: usize = 200;

@@ -2,6 +2,7 @@
 //! and not a snapshot: each call answers with the newest durable state.
 
 use crate::cache::Entry;
+use crate::kinds::Kinds;
 use kstore_api::kind::Resource;
 use serde_json::Value;
 use std::sync::Arc;
@@ -16,6 +17,9 @@ pub trait Lookup: Send + Sync {
 
     /// All objects of a kind in a namespace ("" for all namespaces and for cluster-scoped kinds), in key order.
     fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>>;
+
+    /// The kinds that are served.
+    fn kinds(&self) -> Arc<Kinds>;
 
     /// A number that moves whenever any object of the kind changes: what was derived at the same number still holds.
     fn version(&self, resource: &'static Resource) -> i64;

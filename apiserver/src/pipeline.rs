@@ -2,6 +2,7 @@
 //! default → validate → store → answer. Both doors come through here; a verb is written once. Not the doors, and not the rules:
 //! those are in `authz`, `admission`, `kstore_api` and `registry`.
 
+mod admit;
 mod apply;
 mod component_status;
 mod create;
@@ -30,8 +31,10 @@ use crate::authn::UserInfo;
 use crate::authn::service_account::TokenAuthenticator;
 use crate::authz::{self, Attributes, Authorizer};
 use crate::cache::{Cache, Entry, Watch};
+use crate::conversion::Converter;
 use crate::error;
 use crate::metrics::{self, Metrics};
+use crate::outbound::{Network, Outbound, ServiceBackends};
 use crate::provenance::{Note, Provenance};
 use crate::registry::{Listed, Mandate, Registry, View};
 use crate::request::{Action, Books, Request, Target, WriteOptions};
@@ -132,13 +135,14 @@ impl From<Status> for Refused {
 /// The pipeline. One per apiserver; shared by `Arc`.
 pub struct Pipeline {
     registry: Registry,
-    authorizer: Authorizer,
+    authorizer: Arc<Authorizer>,
     admission: Admission,
     provenance: Arc<Provenance>,
     metrics: Arc<Metrics>,
     in_flight: InFlight,
     heavy: Heavy,
     nondet: Nondet,
+    converter: Arc<Converter>,
     tokens: Option<TokenAuthenticator>,
     local: LocalComponents,
     /// Held while a CustomResourceDefinition is written.
@@ -150,26 +154,30 @@ pub struct Pipeline {
 impl Pipeline {
     /// Over a filled cache. Everything that the pipeline asks about the cluster it asks this cache.
     pub fn new(cache: Arc<Cache>, provenance: Arc<Provenance>, nondet: Nondet) -> Self {
-        Self::counted(cache, provenance, nondet, Arc::default())
+        let outbound = Arc::new(Network::new(ServiceBackends::default()));
+        Self::counted(cache, provenance, nondet, Arc::default(), outbound)
     }
 
-    /// As [`Pipeline::new`], counting in `metrics`, where others count as well.
+    /// As [`Pipeline::new`], counting in `metrics`, where others count as well, and calling webhooks through `outbound`.
     pub fn counted(
         cache: Arc<Cache>,
         provenance: Arc<Provenance>,
         nondet: Nondet,
         metrics: Arc<Metrics>,
+        outbound: Arc<dyn Outbound>,
     ) -> Self {
-        let admission = Admission::new(cache.clone());
+        let authorizer = Arc::new(Authorizer::new(cache.clone()));
+        let admission = Admission::new(cache.clone(), authorizer.clone(), outbound.clone(), nondet.clone());
         metrics.append(admission.figures());
         Self {
-            authorizer: Authorizer::new(cache.clone()),
+            authorizer,
             admission,
             registry: Registry::new(cache, nondet.clone()),
             provenance,
             metrics,
             in_flight: InFlight::default(),
             heavy: Heavy::default(),
+            converter: Arc::new(Converter::new(outbound, nondet.clone())),
             nondet,
             tokens: None,
             local: LocalComponents::default(),
@@ -225,6 +233,11 @@ impl Pipeline {
     /// Who wrote what.
     pub fn provenance(&self) -> &Provenance {
         &self.provenance
+    }
+
+    /// The way to conversion webhooks.
+    pub(crate) fn converter(&self) -> &Arc<Converter> {
+        &self.converter
     }
 
     /// What is counted.
@@ -406,7 +419,7 @@ impl Pipeline {
     fn admission(&self, request: &Request) -> Admission {
         match request.stage {
             None => self.admission.clone(),
-            Some(_) => Admission::new(Arc::new(self.view(request))),
+            Some(_) => self.admission.over(Arc::new(self.view(request))),
         }
     }
 }

@@ -297,8 +297,12 @@ pub struct WriteOptions {
     pub dry_run: bool,
     /// Who owns the written fields.
     pub field_manager: String,
+    /// Whether the client named the field manager; else it was derived from its `User-Agent`.
+    pub names_manager: bool,
     /// What to do about unknown fields.
     pub field_validation: FieldValidation,
+    /// Whether the client said what to do about unknown fields; else it is the default.
+    pub names_validation: bool,
     /// Server-side apply only: take ownership on conflict.
     pub force: bool,
     /// What becomes of the books on who owns which field.

@@ -16,10 +16,12 @@ use crate::grpc::authenticate::CallAuthenticator;
 use crate::identity;
 use crate::limits;
 use crate::metrics::Metrics;
+use crate::outbound::Outbound;
 use crate::pipeline::{LocalComponents, Pipeline};
 use crate::provenance::Provenance;
 use crate::rate_limited::RateLimited;
 use crate::rest::Rest;
+use crate::restart;
 use crate::service_ranges::ServiceRanges;
 use crate::storage::{ReadError, SharedStorage};
 use crate::token::Tokens;
@@ -71,6 +73,8 @@ pub struct Options {
     pub local_components: LocalComponents,
     /// Whether requests without credentials are served as the user `system:anonymous`; otherwise they are refused with 401.
     pub anonymous: bool,
+    /// The way to webhooks.
+    pub outbound: Arc<dyn Outbound>,
     /// Network connections that may be open at a time, at most [`limits::CONNECTIONS`] and well below the limit of open files.
     pub connections: usize,
 }
@@ -129,19 +133,22 @@ impl ApiServer {
         let provenance = Arc::new(Provenance::default());
         let recalled = recall(provenance.clone(), storage.clone()).await.map_err(FillError::from)?;
         let observer = provenance.clone();
-        let (cache, follow) = Cache::fill(storage, move |batch| observer.observe(batch)).await?;
+        let (cache, follow) =
+            Cache::fill_counted(storage, metrics.clone(), move |batch| observer.observe(batch)).await?;
         // Before anything new can come: what is told is told in the order in which it happened.
         recalled.await.map_err(FillError::from)?;
         let (hand_over, definitions) = tokio::sync::oneshot::channel::<Arc<Pipeline>>();
         spawn(Box::pin(async move {
             let definitions = async {
                 if let Ok(pipeline) = definitions.await {
-                    definitions::keep(pipeline).await;
+                    let metrics = pipeline.metrics().clone();
+                    restart::until_done(definitions::TASK, metrics, || definitions::keep(pipeline.clone()))
+                        .await;
                 }
             };
             tokio::join!(follow, definitions);
         }));
-        let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics);
+        let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics, options.outbound);
         let pipeline = pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges);
         let pipeline = pipeline.with_local_components(options.local_components);
         let pipeline = Arc::new(pipeline.with_anonymous(options.anonymous));

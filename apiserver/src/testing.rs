@@ -1,6 +1,9 @@
 //! A cluster for unit tests: a [`Lookup`] over a map; and entries as the watch cache has them. Not a store: no revisions but a counter, no watch.
 
+pub(crate) mod racing;
+
 use crate::cache::Entry;
+use crate::kinds::Kinds;
 use crate::lookup::Lookup;
 use kstore_api::kind::{self, Resource, ResourceId};
 use kstore_api::meta;
@@ -56,6 +59,10 @@ impl Lookup for MapLookup {
         let objects = self.objects.lock();
         let matches = |key: &Key| key.0 == resource.id() && (namespace.is_empty() || key.1 == namespace);
         objects.iter().filter(|(key, _)| matches(key)).map(|(_, object)| object.clone()).collect()
+    }
+
+    fn kinds(&self) -> Arc<Kinds> {
+        Arc::new(Kinds::built_in())
     }
 
     fn version(&self, _: &'static Resource) -> i64 {

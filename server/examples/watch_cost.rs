@@ -4,6 +4,7 @@
 //! `cargo run --release -p kstore-server --example watch_cost [EVENTS]`
 
 use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::outbound::{Network, ServiceBackends};
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::{ApiServer, Options, ServiceRanges};
 use kstore_client::{Client, Gvr, WatchParams};
@@ -78,6 +79,7 @@ async fn round(way: Way, events: u64) -> anyhow::Result<f64> {
         client_ca: None,
         tokens: None,
         service_ranges: ServiceRanges::default(),
+        outbound: Arc::new(Network::new(ServiceBackends::default())),
         local_components: kstore_apiserver::LocalComponents::default(),
         anonymous: true,
         connections: kstore_apiserver::limits::CONNECTIONS,

@@ -17,6 +17,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use etcd::EtcdArgs;
 use external::ExternalArgs;
 use kstore_apiserver::ServiceRanges;
+use kstore_apiserver::outbound::{ServiceBackend, ServiceBackends};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -175,6 +176,10 @@ pub struct ClusterArgs {
     /// [default: 10.96.0.0/12]
     #[arg(long, value_name = "CIDR[,CIDR]", help_heading = SERVING)]
     service_cluster_ip_range: Option<ServiceRanges>,
+    /// Reach the Service NAMESPACE/NAME of a webhook at HOST:PORT, such as a program on this machine; its certificate must be for
+    /// NAME.NAMESPACE.svc. May be given several times
+    #[arg(long, value_name = "NAMESPACE/NAME[:PORT]=HOST:PORT", help_heading = SERVING)]
+    webhook_service_resolve: Vec<ServiceBackend>,
     /// Serve requests without credentials as the user system:anonymous, who may ask for health and version; with false they are
     /// refused with 401
     #[arg(long, value_name = "BOOL", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = SERVING)]
@@ -358,6 +363,8 @@ pub enum Api {
         history: History,
         /// The networks of services.
         service_ranges: ServiceRanges,
+        /// Where Services of webhooks are served outside of the cluster.
+        service_backends: ServiceBackends,
         /// Whether requests without credentials are served.
         anonymous: bool,
         /// A second copy of the admin kubeconfig.
@@ -454,6 +461,9 @@ impl ServeArgs {
         if self.cluster.anonymous_auth.is_some() {
             return Err(UsageError::NeedsApiserver("--anonymous-auth"));
         }
+        if !self.cluster.webhook_service_resolve.is_empty() {
+            return Err(UsageError::NeedsApiserver("--webhook-service-resolve"));
+        }
         let storage = self.storage();
         let history = self.cluster.history.unwrap_or(History::All);
         let etcd = self.etcd.into_door()?.ok_or(UsageError::NoEtcdListen)?;
@@ -478,6 +488,7 @@ impl ServeArgs {
             quota,
             history: self.cluster.history.unwrap_or(CLUSTER_HISTORY),
             service_ranges: self.cluster.service_cluster_ip_range.unwrap_or_default(),
+            service_backends: ServiceBackends::new(self.cluster.webhook_service_resolve),
             anonymous: self.cluster.anonymous_auth.unwrap_or(true),
             write_kubeconfig: self.cluster.write_kubeconfig,
         })
@@ -505,6 +516,7 @@ impl ServeArgs {
             ("--etcd-listen", self.etcd.into_door()?.is_some()),
             ("--service-cluster-ip-range", self.cluster.service_cluster_ip_range.is_some()),
             ("--anonymous-auth", self.cluster.anonymous_auth.is_some()),
+            ("--webhook-service-resolve", !self.cluster.webhook_service_resolve.is_empty()),
             ("--write-kubeconfig", self.cluster.write_kubeconfig.is_some()),
         ];
         let kubeconfig = self.kubeconfig.ok_or(UsageError::NoApi)?;
@@ -554,6 +566,7 @@ impl RunArgs {
             quota: Quota::Default,
             history: self.cluster.history.unwrap_or(CLUSTER_HISTORY),
             service_ranges: self.cluster.service_cluster_ip_range.unwrap_or_default(),
+            service_backends: ServiceBackends::new(self.cluster.webhook_service_resolve),
             anonymous: self.cluster.anonymous_auth.unwrap_or(true),
             write_kubeconfig: self.cluster.write_kubeconfig,
         };

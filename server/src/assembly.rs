@@ -8,6 +8,7 @@ use crate::telemetry::millis;
 use crate::{external, retention, salvage, wiring};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::outbound::Network;
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::storage::etcd::Etcd;
 use kstore_apiserver::storage::{SharedStorage, Storage as _};
@@ -70,7 +71,9 @@ pub(crate) async fn everything(
     doors: &Phase,
     loops: &Phase,
 ) -> anyhow::Result<()> {
-    let Api::Here { storage, quota, history, service_ranges, anonymous, .. } = &parts.config.api else {
+    let Api::Here { storage, quota, history, service_ranges, service_backends, anonymous, .. } =
+        &parts.config.api
+    else {
         unreachable!("the apiserver is here")
     };
     let door = parts.door.context("an apiserver has a door")?;
@@ -81,6 +84,7 @@ pub(crate) async fn everything(
         client_ca: Some(parts.ca_pem.clone()),
         tokens: Some(door.tokens),
         service_ranges: *service_ranges,
+        outbound: Arc::new(Network::new(service_backends.clone())),
         local_components: local_components(parts.config),
         anonymous: *anonymous,
         connections: door.connections,

@@ -9,7 +9,7 @@ use std::process::Command;
 const TABLE: [(&str, u8, &[&str]); 14] = [
     ("nondet", 0, &[]),
     ("cel", 0, &[]),
-    ("api", 0, &[]),
+    ("api", 1, &["cel"]),
     ("proto", 0, &[]),
     ("store", 1, &["nondet"]),
     ("informer", 1, &["nondet"]),

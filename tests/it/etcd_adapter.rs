@@ -4,6 +4,7 @@
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::outbound::{Network, ServiceBackends};
 use kstore_apiserver::storage::etcd::Etcd;
 use kstore_apiserver::storage::{Commit, CommitError, Guard, Layer, Outcome, ReadError, Storage, Write};
 use kstore_apiserver::{ApiServer, Options, ServiceRanges};
@@ -234,6 +235,7 @@ fn a_guaranteed_update_tries_nothing_more_when_the_outcome_is_unknown() {
             client_ca: None,
             tokens: None,
             service_ranges: ServiceRanges::default(),
+            outbound: Arc::new(Network::new(ServiceBackends::default())),
             local_components: kstore_apiserver::LocalComponents::default(),
             anonymous: true,
             connections: kstore_apiserver::limits::CONNECTIONS,

@@ -13,6 +13,10 @@ mod causality;
 mod clients;
 /// SIGKILL at any moment loses nothing that was answered.
 mod crash;
+/// Owner references of and to objects of custom kinds.
+mod custom_owners;
+/// Typed and dynamic clients, and informers, over a custom kind.
+mod custom_sources;
 /// The same seed gives the same bytes.
 mod determinism;
 /// Disruption budgets, and evictions under them.
@@ -63,6 +67,8 @@ mod tidy;
 mod walkthrough;
 /// Watches against a model of history.
 mod watch_consistency;
+/// A webhook server beside the program itself.
+mod webhook_server;
 
 use std::path::{Path, PathBuf};
 

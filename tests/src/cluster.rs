@@ -4,6 +4,7 @@
 use crate::Rest;
 use crate::ground::{Ground, Storage};
 use crate::panics_once::PanicsOnce;
+use crate::webhooks::Webhooks;
 use kstore_api::kind;
 use kstore_apiserver::authn::UserInfo;
 use kstore_apiserver::storage::SharedStorage;
@@ -13,6 +14,7 @@ use kstore_informer::{Supervisor, TaskGroup};
 use kstore_kubelet_sim::{Handle, Simulator};
 use kstore_nondet::Nondet;
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -106,6 +108,7 @@ pub struct Cluster {
     client: Client,
     nodes: Handle,
     service_ranges: ServiceRanges,
+    webhooks: Webhooks,
     nondet: Nondet,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -122,7 +125,10 @@ impl Cluster {
             Loops::All => LocalComponents::ALL,
             Loops::None => LocalComponents::default(),
         };
-        let api = apiserver(ground.storage(), (setup.service_ranges, local), &nondet, &stop, &tasks).await;
+        let webhooks = Webhooks::default();
+        let api =
+            apiserver(ground.storage(), (setup.service_ranges, local, &webhooks), &nondet, &stop, &tasks)
+                .await;
         let user = |name: &str, group: Option<&str>| UserInfo::new(name, group);
         let client_panicking = |user, agent, method: Option<&'static str>| {
             let door = api.in_process(user);
@@ -160,7 +166,17 @@ impl Cluster {
             tasks.spawn(simulator.run(stop.clone()));
         }
         let client = client(admin(), "kubectl");
-        Self { ground, client, api, nodes, service_ranges: setup.service_ranges, nondet, stop, tasks }
+        Self {
+            ground,
+            client,
+            api,
+            nodes,
+            service_ranges: setup.service_ranges,
+            webhooks,
+            nondet,
+            stop,
+            tasks,
+        }
     }
 
     /// Ends every task and closes the store.
@@ -195,7 +211,9 @@ impl Cluster {
     pub async fn apiserver_with(&self, ranges: ServiceRanges) -> InProcess {
         let (nondet, stop, tasks) = (&self.nondet, &self.stop, &self.tasks);
         let local = LocalComponents::default();
-        apiserver(self.ground.storage(), (ranges, local), nondet, stop, tasks).await.in_process(admin())
+        apiserver(self.ground.storage(), (ranges, local, &self.webhooks), nondet, stop, tasks)
+            .await
+            .in_process(admin())
     }
 
     /// The REST door, for the administrator.
@@ -206,6 +224,11 @@ impl Cluster {
     /// The REST door, for somebody else.
     pub fn rest_as(&self, user: UserInfo) -> Rest {
         Rest::new(self.api.in_process(user))
+    }
+
+    /// The webhook servers of this cluster.
+    pub fn webhooks(&self) -> &Webhooks {
+        &self.webhooks
     }
 
     /// What is under everything.
@@ -295,7 +318,7 @@ fn with_panic<F>(run: impl Fn(CancellationToken) -> F) -> impl FnMut(TaskGroup) 
 
 async fn apiserver(
     storage: SharedStorage,
-    (service_ranges, local_components): (ServiceRanges, LocalComponents),
+    (service_ranges, local_components, webhooks): (ServiceRanges, LocalComponents, &Webhooks),
     nondet: &Nondet,
     stop: &CancellationToken,
     tasks: &TaskTracker,
@@ -310,6 +333,7 @@ async fn apiserver(
         service_ranges,
         local_components,
         anonymous: true,
+        outbound: Arc::new(webhooks.clone()),
         connections: limits::CONNECTIONS,
     };
     let follow = |task| drop(tasks.spawn(task));

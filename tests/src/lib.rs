@@ -16,6 +16,7 @@ mod relay;
 mod rest;
 mod server;
 pub mod wait;
+pub mod webhooks;
 pub mod websocket;
 
 pub use cluster::{Cluster, Loops, Setup, simulate};
@@ -29,3 +30,4 @@ pub use middleman::{Middleman, Wrong};
 pub use on_etcd::{OnEtcd, Pipes, etcd_config};
 pub use rest::{Reply, Rest};
 pub use server::{Launch, Server};
+pub use webhooks::Webhooks;

@@ -3,6 +3,7 @@
 use crate::Rest;
 use crate::cluster::admin;
 use async_trait::async_trait;
+use kstore_apiserver::outbound::{Network, ServiceBackends};
 use kstore_apiserver::storage::Storage as _;
 use kstore_apiserver::storage::etcd::{Config, Dial, Etcd, Url, Wire};
 use kstore_apiserver::{ApiServer, Options, ServiceRanges, StartError, limits};
@@ -84,6 +85,7 @@ impl OnEtcd {
             client_ca: None,
             tokens: None,
             service_ranges: ServiceRanges::default(),
+            outbound: Arc::new(Network::new(ServiceBackends::default())),
             local_components: kstore_apiserver::LocalComponents::default(),
             anonymous: true,
             connections: limits::CONNECTIONS,

@@ -31,11 +31,7 @@ impl Figures {
         refused: bool,
         took: Duration,
     ) {
-        let operation = match operation {
-            Operation::Create => "CREATE",
-            Operation::Update => "UPDATE",
-            Operation::Delete => "DELETE",
-        };
+        let operation = operation.as_str();
         self.series.get(&(plugin, step, operation, refused)).observe(took.as_secs_f64());
     }
 

@@ -8,6 +8,7 @@ mod certificate_signing;
 mod certificate_subject_restriction;
 mod default_storage_class;
 mod default_toleration_seconds;
+pub(crate) mod dynamic;
 mod figures;
 mod namespace_lifecycle;
 mod priority;
@@ -18,25 +19,22 @@ mod taint_nodes_by_condition;
 mod tests;
 
 use crate::authn::UserInfo;
+use crate::authz::Authorizer;
+use crate::bootstrap::SELF;
 use crate::lookup::Lookup;
 use crate::metrics::Page;
+use crate::outbound::Outbound;
+use crate::undecided::Undecided;
+use dynamic::{Admitted, Calls, Dynamic};
 use figures::Figures;
+pub use kstore_api::admission::Operation;
+use kstore_api::admission::Reinvocation;
 use kstore_api::kind::{self, Resource};
 use kstore_api::status::Status;
+use kstore_nondet::Nondet;
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::time::Instant;
-
-/// What is being done to the object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// It is new.
-    Create,
-    /// It changes.
-    Update,
-    /// It goes.
-    Delete,
-}
 
 /// What a plugin sees of a request, besides the objects.
 #[derive(Clone, Copy, Debug)]
@@ -114,12 +112,32 @@ const PLUGINS: [(&str, &dyn Plugin); 11] = [
 pub struct Admission {
     cluster: Arc<dyn Lookup>,
     figures: Arc<Figures>,
+    dynamic: Arc<Dynamic>,
 }
 
 impl Admission {
-    /// Over the cluster that `cluster` shows.
-    pub fn new(cluster: Arc<dyn Lookup>) -> Self {
-        Self { cluster, figures: Arc::default() }
+    /// Over the cluster that `cluster` shows. Webhooks are called by `outbound`.
+    pub fn new(
+        cluster: Arc<dyn Lookup>,
+        authorizer: Arc<Authorizer>,
+        outbound: Arc<dyn Outbound>,
+        nondet: Nondet,
+    ) -> Self {
+        let dynamic = Arc::new(Dynamic::new(cluster.clone(), authorizer, outbound, nondet));
+        Self { cluster, figures: Arc::default(), dynamic }
+    }
+
+    /// The same chain over the cluster as a transaction sees it.
+    #[must_use]
+    pub(crate) fn over(&self, cluster: Arc<dyn Lookup>) -> Self {
+        Self { cluster, ..self.clone() }
+    }
+
+    /// The calls to webhooks of one request, before the first. Webhooks do not see what the server writes by itself, such as the objects
+    /// that every cluster has: a server could not start while a webhook that it needs is down.
+    pub(crate) fn calls(&self, user: &UserInfo) -> Calls {
+        let calls = self.dynamic.calls();
+        if user.username == SELF { calls.none() } else { calls }
     }
 
     /// Writes what was counted, in the Prometheus text format.
@@ -148,20 +166,105 @@ impl Admission {
         verdict
     }
 
-    /// Lets every plugin change `new`. The object has its defaults; after this it may lack some again.
+    /// Lets every plugin and webhook change `new`. The object has its defaults; after this it may lack some again.
+    ///
+    /// # Errors
+    /// The first refusal; or that the answer of a webhook is awaited.
+    pub(crate) fn mutate(
+        &self,
+        admitted: &Admitted<'_>,
+        new: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), Undecided> {
+        self.mutate_in_tree(&admitted.subject, new, old)?;
+        self.mutate_dynamically(admitted, new, old, |new| self.mutate_in_tree(&admitted.subject, new, old))
+    }
+
+    /// Lets every policy and webhook change `new`; `between` runs before each round but the first.
+    fn mutate_dynamically(
+        &self,
+        admitted: &Admitted<'_>,
+        new: &mut Value,
+        old: Option<&Value>,
+        between: impl Fn(&mut Value) -> Result<(), Status>,
+    ) -> Result<(), Undecided> {
+        if !admitted.may_match() {
+            return Ok(());
+        }
+        let mut rounds = Reinvocation::new();
+        loop {
+            dynamic::policies::mutate(&*self.cluster, admitted, new, old, &mut rounds)?;
+            dynamic::mutating::mutate(&*self.cluster, admitted, Some(new), old, &mut rounds)?;
+            if !rounds.start_second_round() {
+                return Ok(());
+            }
+            between(new)?;
+        }
+    }
+
+    /// Shows what is not stored as it is, such as a binding or the options of a stream, to webhooks alone.
+    ///
+    /// # Errors
+    /// The first refusal; or that the answer of a webhook is awaited.
+    pub(crate) fn admit_dynamic(
+        &self,
+        admitted: &Admitted<'_>,
+        new: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), Undecided> {
+        self.mutate_dynamically(admitted, new, old, |_| Ok(()))?;
+        self.validate_dynamically(admitted, Some(new), old)
+    }
+
+    fn validate_dynamically(
+        &self,
+        admitted: &Admitted<'_>,
+        new: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<(), Undecided> {
+        if !admitted.may_match() {
+            return Ok(());
+        }
+        dynamic::policies::validate(&*self.cluster, admitted, new, old)?;
+        dynamic::validating::validate(&*self.cluster, admitted, new, old)
+    }
+
+    /// Asks every plugin and webhook about the final object; for a deletion `new` is absent, and mutating webhooks are asked as well.
+    ///
+    /// # Errors
+    /// The first refusal; or that the answers of webhooks are awaited.
+    pub(crate) fn validate(
+        &self,
+        admitted: &Admitted<'_>,
+        new: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<(), Undecided> {
+        if new.is_none() && admitted.may_match() {
+            dynamic::mutating::mutate(&*self.cluster, admitted, None, old, &mut Reinvocation::new())?;
+        }
+        self.validate_in_tree(&admitted.subject, new, old)?;
+        self.validate_dynamically(admitted, new, old)
+    }
+
+    /// Lets every plugin of the server change `new`.
     ///
     /// # Errors
     /// The first refusal.
-    pub fn mutate(&self, subject: &Subject<'_>, new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
+    pub fn mutate_in_tree(
+        &self,
+        subject: &Subject<'_>,
+        new: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
         let _span = tracing::debug_span!("admission", phase = "mutate").entered();
         self.each("admit", subject, |plugin| plugin.mutate(&*self.cluster, subject, new, old))
     }
 
-    /// Asks every plugin about the final object; for a deletion `new` is absent.
+    /// Asks every plugin of the server about the final object; for a deletion `new` is absent.
     ///
     /// # Errors
     /// The first refusal.
-    pub fn validate(
+    pub fn validate_in_tree(
         &self,
         subject: &Subject<'_>,
         new: Option<&Value>,

@@ -2,14 +2,17 @@
 
 use super::{Admission, Operation, Subject};
 use crate::authn::{MASTERS, UserInfo};
-use crate::authz::bootstrap;
+use crate::authz::{Authorizer, bootstrap};
+use crate::outbound::{Network, ServiceBackends};
 use crate::testing::MapLookup;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kstore_api::kind;
 use kstore_api::meta;
 use kstore_api::status::Status;
+use kstore_nondet::Nondet;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 fn namespace(name: &str, phase: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name }, "status": { "phase": phase } })
@@ -24,6 +27,13 @@ fn class(name: &str, value: i64, default: bool) -> Value {
 
 fn pod(spec: Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p", "namespace": "a" }, "spec": spec })
+}
+
+/// The chain over a cluster that calls no webhooks.
+fn chain(cluster: Arc<MapLookup>) -> Admission {
+    let authorizer = Arc::new(Authorizer::new(cluster.clone()));
+    let network = Arc::new(Network::new(ServiceBackends::default()));
+    Admission::new(cluster, authorizer, network, Nondet::simulated(1))
 }
 
 struct Case {
@@ -57,13 +67,13 @@ impl Case {
             namespace: &namespace,
             name: &name,
         };
-        let admission = Admission::new(MapLookup::of(self.cluster.iter().cloned()));
+        let admission = chain(MapLookup::of(self.cluster.iter().cloned()));
         if self.operation == Operation::Delete {
-            admission.validate(&subject, None, Some(&object))?;
+            admission.validate_in_tree(&subject, None, Some(&object))?;
             return Ok(object);
         }
-        admission.mutate(&subject, &mut object, self.old.as_ref())?;
-        admission.validate(&subject, Some(&object), self.old.as_ref())?;
+        admission.mutate_in_tree(&subject, &mut object, self.old.as_ref())?;
+        admission.validate_in_tree(&subject, Some(&object), self.old.as_ref())?;
         Ok(object)
     }
 }

@@ -35,6 +35,8 @@ pub use watchers::Delivery;
 use crate::kinds::{Kinds, is_definition};
 use crate::limits;
 use crate::lookup::Lookup;
+use crate::metrics::Metrics;
+use crate::restart::Panics;
 use crate::storage::{RawBatch, RawEvent, RawWatch, ReadError, SharedStorage};
 use kind::Kind;
 use kstore_api::kind::Resource;
@@ -62,6 +64,8 @@ pub struct Cache {
     /// The revision up to which `state` is complete; moves under the write lock of `state`.
     revision: AtomicI64,
     closed: AtomicBool,
+    /// Whether changes are taken in: not after a panic, until everything was read again.
+    is_following: AtomicBool,
     applied: Notify,
 }
 
@@ -86,8 +90,20 @@ pub enum FillError {
 impl Cache {
     /// Reads everything that is stored and follows what comes. Returns the cache, complete at the storage's revision of
     /// now, and the task that keeps it so; the caller spawns it. The task ends when the storage closes.
+    ///
+    /// # Errors
+    /// If the storage cannot be read.
     pub async fn fill(
         storage: SharedStorage,
+        observe: impl Fn(&RawBatch) + Send + Sync + 'static,
+    ) -> Result<(Arc<Self>, impl Future<Output = ()> + Send + 'static), FillError> {
+        Self::fill_counted(storage, Arc::default(), observe).await
+    }
+
+    /// The same; panics of the task are counted in `metrics`. The cache is then filled again from the storage.
+    pub(crate) async fn fill_counted(
+        storage: SharedStorage,
+        metrics: Arc<Metrics>,
         observe: impl Fn(&RawBatch) + Send + Sync + 'static,
     ) -> Result<(Arc<Self>, impl Future<Output = ()> + Send + 'static), FillError> {
         let (state, revision, watch) = State::read(&storage).await?;
@@ -96,16 +112,10 @@ impl Cache {
             state: RwLock::new(state),
             revision: AtomicI64::new(revision),
             closed: AtomicBool::new(false),
+            is_following: AtomicBool::new(true),
             applied: Notify::new(),
         });
-        let (follower, releaser) = (follow(cache.clone(), watch, observe), release(cache.clone()));
-        let task = async move {
-            tokio::select! {
-                biased;
-                () = follower => {}
-                () = releaser => {}
-            }
-        };
+        let task = keep(cache.clone(), watch, metrics, observe);
         Ok((cache, task))
     }
 
@@ -121,7 +131,7 @@ impl Cache {
 
     /// Whether what is shown can be expected to be current: the storage answers, and has not closed. Asks nobody.
     pub fn is_healthy(&self) -> bool {
-        !self.is_closed() && self.storage.is_healthy()
+        !self.is_closed() && self.is_following.load(Ordering::Acquire) && self.storage.is_healthy()
     }
 
     /// The kinds that are served at this cache's revision.
@@ -326,10 +336,47 @@ impl State {
     }
 }
 
+/// Keeps the cache until the storage closes. After a panic nothing of the state is relied on, since a change may be half taken in:
+/// everything is read again, and watches end, as after a loss of history. Panics without end close the cache.
+async fn keep(
+    cache: Arc<Cache>,
+    watch: Box<dyn RawWatch>,
+    metrics: Arc<Metrics>,
+    observe: impl Fn(&RawBatch) + Send + Sync + 'static,
+) {
+    const TASK: &str = "watch-cache";
+    let (mut panics, mut watch) = (Panics::none(TASK), Some(watch));
+    loop {
+        let attempt = async {
+            let watch = match watch.take() {
+                Some(watch) => watch,
+                None => {
+                    let Some(watch) = cache.refilled().await else { return cache.close() };
+                    watch
+                }
+            };
+            cache.is_following.store(true, Ordering::Release);
+            tokio::select! {
+                biased;
+                () = follow(cache.clone(), watch, &observe) => {}
+                () = release(cache.clone()) => {}
+            }
+        };
+        let Err(panicked) = panics.contain(attempt).await else { return };
+        cache.is_following.store(false, Ordering::Release);
+        metrics.task_restarted(TASK);
+        if panicked.in_a_row >= limits::CACHE_PANICS {
+            tracing::error!("the watch cache panics again and again; the server must restart");
+            return cache.close();
+        }
+        tokio::time::sleep(panicked.wait).await;
+    }
+}
+
 async fn follow(
     cache: Arc<Cache>,
     mut watch: Box<dyn RawWatch>,
-    observe: impl Fn(&RawBatch) + Send + Sync + 'static,
+    observe: &(impl Fn(&RawBatch) + Send + Sync),
 ) {
     let mut turns = Turns::default();
     while let Some(batch) = next(&mut *watch, &mut turns).await {
@@ -409,6 +456,10 @@ impl Lookup for Cache {
     fn list(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<Value>> {
         let filter = Filter { namespace: namespace.to_owned(), ..Filter::all(resource) };
         self.scan(&filter).0.iter().map(|entry| Arc::new(entry.parse())).collect()
+    }
+
+    fn kinds(&self) -> Arc<Kinds> {
+        Self::kinds(self)
     }
 
     fn version(&self, resource: &'static Resource) -> i64 {

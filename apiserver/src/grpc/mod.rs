@@ -163,6 +163,8 @@ impl Caller {
         WriteOptions {
             dry_run,
             field_manager: self.field_manager.clone(),
+            names_manager: true,
+            names_validation: true,
             field_validation: match validation {
                 pb::FieldValidation::Ignore => FieldValidation::Ignore,
                 pb::FieldValidation::Warn => FieldValidation::Warn,

@@ -2,7 +2,8 @@
 
 use super::list::{bytes_of, filter};
 use super::{Grpc, Streamed, target};
-use crate::cache::{Batch, Delivery, Entry, Filter, Watch, WatchEnd, WatchStart};
+use crate::cache::{Batch, Cache, Delivery, Entry, Filter, Watch, WatchEnd, WatchStart};
+use crate::conversion::Converter;
 use crate::error::{no_such_method, of_read, of_watch_end, timed_out, to_grpc};
 use crate::kinds::Served;
 use crate::limits;
@@ -55,7 +56,8 @@ pub(super) async fn serve(
         timeout: caller.timeout.map(|timeout| now + timeout),
         longest: longest.map(|longest| now + longest),
     };
-    let stream = batches(watch, kinds, message.progress, ending);
+    let converter = door.pipeline.converter().clone();
+    let stream = batches(watch, kinds, converter, message.progress, ending);
     Ok(tonic::Response::new(Box::pin(stream)))
 }
 
@@ -96,13 +98,22 @@ async fn reached(at: Option<Instant>) {
 fn batches(
     mut watch: Watch,
     kinds: Vec<Served>,
+    converter: Arc<Converter>,
     progress: bool,
     ending: Ending,
 ) -> impl futures::Stream<Item = Result<pb::WatchBatch, tonic::Status>> + Send {
     async_stream::stream! {
-        for batch in initial(&mut watch, &kinds) {
+        let cache = watch.cache().clone();
+        let state = watch.initial();
+        let selected = state.iter().map(|(selector, entry)| (*selector, entry));
+        if let Err(status) = prepare(&converter, &cache, &kinds, selected).await {
+            yield Err(to_grpc(&status));
+            return;
+        }
+        for batch in initial(&watch, &state, &kinds) {
             yield Ok(batch);
         }
+        drop(state);
         let mut next_progress = Instant::now() + PROGRESS_INTERVAL;
         loop {
             let batch = tokio::select! {
@@ -120,7 +131,17 @@ fn batches(
             match batch {
                 // A client whose kind is defined anew resumes from what it saw, and hears then whether it still can.
                 Ok(_) if kinds.iter().any(|kind| is_redefined(kind, &watch)) => break,
-                Ok(batch) => yield Ok(message(&kinds, &batch)),
+                // One whose kind is gone hears of the deletions of its objects before the end.
+                Ok(batch) if batch.deliveries.is_empty() && kinds.iter().any(|kind| is_gone(kind, &watch)) => break,
+                Ok(batch) => {
+                    let changes = batch.deliveries.iter();
+                    let selected = changes.map(|delivery| (delivery.selector, delivery.change.object(delivery.seen)));
+                    if let Err(status) = prepare(&converter, &cache, &kinds, selected).await {
+                        yield Err(to_grpc(&status));
+                        break;
+                    }
+                    yield Ok(message(&kinds, &batch));
+                }
                 Err(status) => {
                     yield Err(to_grpc(&status));
                     break;
@@ -131,11 +152,28 @@ fn batches(
 }
 
 /// The state that the watch began with, in chunks; the last says that it was the last. Nothing when resuming.
-fn initial(watch: &mut Watch, kinds: &[Served]) -> Vec<pb::WatchBatch> {
+/// Converts objects by the webhooks of their kinds where they need it. `selected`: objects with the selectors that they match.
+///
+/// # Errors
+/// Why one of them cannot be converted.
+async fn prepare<'e>(
+    converter: &Converter,
+    cache: &Arc<Cache>,
+    kinds: &[Served],
+    selected: impl Iterator<Item = (u32, &'e Arc<Entry>)> + Clone + Send,
+) -> Result<(), Status> {
+    for (index, kind) in kinds.iter().enumerate() {
+        let Some(custom) = kind.custom.as_ref().filter(|custom| custom.needs_webhook()) else { continue };
+        let of_kind = selected.clone().filter(|(selector, _)| *selector as usize == index);
+        converter.prepare(cache, custom, of_kind.map(|(_, entry)| entry)).await?;
+    }
+    Ok(())
+}
+
+fn initial(watch: &Watch, state: &[(u32, Arc<Entry>)], kinds: &[Served]) -> Vec<pb::WatchBatch> {
     if !watch.starts_with_state() {
         return Vec::new();
     }
-    let state = watch.initial();
     let event = |(selector, entry): &(u32, Arc<Entry>)| pb::WatchEvent {
         r#type: Type::Put.into(),
         selector: *selector,
@@ -176,11 +214,17 @@ fn shown(kind: &Served, entry: &Arc<Entry>) -> bytes::Bytes {
     }
 }
 
-/// Whether the definition of a watched custom kind has changed since the watch began.
+/// Whether objects of a watched custom kind have another form than when the watch began. The deletion of the definition changes nothing
+/// in that: its watchers hear of the deletions of the objects.
 fn is_redefined(kind: &Served, watch: &Watch) -> bool {
     let Some(custom) = &kind.custom else { return false };
     let current = watch.cache().kinds().custom(kind.resource);
-    current.is_none_or(|current| current.kind.revision != custom.kind.revision)
+    current.is_some_and(|current| current.kind.normal_since != custom.kind.normal_since)
+}
+
+/// Whether the definition of a watched custom kind, or the version that is watched, is no more.
+fn is_gone(kind: &Served, watch: &Watch) -> bool {
+    kind.custom.is_some() && watch.cache().kinds().custom(kind.resource).is_none()
 }
 
 fn message(kinds: &[Served], batch: &Batch) -> pb::WatchBatch {

@@ -36,7 +36,7 @@ impl CustomVersion {
     /// An entry as this version shows it: the entry itself, or another one of the same revision.
     ///
     /// # Errors
-    /// 500 if the object would have to be converted by a webhook, or what is stored cannot be read.
+    /// 500 if what is stored cannot be read or converted; [`error::conversion_needed`] if a webhook must be called first.
     pub fn view(&self, entry: &Arc<Entry>) -> Result<Arc<Entry>, Status> {
         if self.is_stored() && entry.written() > self.kind.normal_since {
             return Ok(entry.clone());
@@ -75,7 +75,7 @@ impl CustomVersion {
     /// An object of another version of the kind, in this one.
     ///
     /// # Errors
-    /// 500 if it would have to be converted by a webhook.
+    /// As for [`CustomVersion::view`].
     pub fn converted(&self, mut object: Value) -> Result<Value, Status> {
         let definition = self.definition();
         let wanted = definition.api_version(&self.version().name);
@@ -84,13 +84,25 @@ impl CustomVersion {
         }
         match definition.conversion {
             Conversion::None => convert::to_version(definition, &self.version().name, &mut object),
-            Conversion::Webhook { .. } => {
-                return Err(error::no_conversion(object::api_version(&object), object::kind(&object)));
-            }
+            Conversion::Webhook { .. } => match self.kind.conversions.get(&self.version().name, &object)? {
+                Some(converted) => object = (*converted).clone(),
+                None => {
+                    return Err(error::conversion_needed(
+                        object::api_version(&object),
+                        object::kind(&object),
+                    ));
+                }
+            },
         }
         self.version().tree.prune(&mut object);
         self.version().tree.drop_nulls(&mut object);
         Ok(object)
+    }
+
+    /// Whether objects of other versions are converted by a webhook.
+    #[must_use]
+    pub fn needs_webhook(&self) -> bool {
+        matches!(self.definition().conversion, Conversion::Webhook { .. })
     }
 
     /// The version in which objects are stored.

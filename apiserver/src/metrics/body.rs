@@ -1,11 +1,7 @@
-//! The body of a watch, counted as it is sent. It passes everything on as it is.
+//! The events in the body of a watch, told apart so that each can be counted as it is sent.
 
-use axum::body::{Body, Bytes};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
-use http_body::{Frame, SizeHint};
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 /// How events are told apart. A chunk of a body holds whole events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,45 +40,6 @@ impl Framing {
                 }
             }
         }
-    }
-}
-
-/// A body that tells `count` of every chunk, and keeps `open` until it is dropped.
-pub(super) struct Metered<C, O> {
-    inner: Body,
-    count: C,
-    _open: O,
-}
-
-impl<C, O> Metered<C, O> {
-    pub(super) fn new(inner: Body, count: C, open: O) -> Self {
-        Self { inner, count, _open: open }
-    }
-}
-
-impl<C: Fn(&[u8]) + Unpin, O: Unpin> http_body::Body for Metered<C, O> {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let polled = Pin::new(&mut self.inner).poll_frame(context);
-        if let Poll::Ready(Some(Ok(frame))) = &polled
-            && let Some(chunk) = frame.data_ref()
-        {
-            (self.count)(chunk);
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
     }
 }
 

@@ -69,6 +69,8 @@ pub struct Metrics {
     users: Family<&'static str, Counter>,
     authorization: Verdicts,
     handshake_errors: Counter,
+    /// By task.
+    restarts: Family<&'static str, Counter>,
     read_waits: Family<(&'static str, &'static str), Histogram>,
     queued: [AtomicI64; 2],
     appendices: Mutex<Vec<Appendix>>,
@@ -92,6 +94,7 @@ impl Default for Metrics {
             users: Family::new(Counter::default),
             authorization: Verdicts::new(),
             handshake_errors: Counter::default(),
+            restarts: Family::new(Counter::default),
             read_waits: Family::new(|| Histogram::new(&WAITS)),
             queued: Default::default(),
             appendices: Mutex::default(),
@@ -141,6 +144,11 @@ impl Metrics {
         self.handshake_errors.add(1);
     }
 
+    /// A task of the server has panicked and runs again.
+    pub(crate) fn task_restarted(&self, task: &'static str) {
+        self.restarts.get(&task).add(1);
+    }
+
     /// A read has waited for the watch cache to become current.
     pub fn waited(&self, resource: &Resource, took: Duration) {
         self.read_waits.get(&(resource.group, resource.plural)).observe(took.as_secs_f64());
@@ -161,6 +169,7 @@ impl Metrics {
         self.render_queued(&mut page);
         self.render_callers(&mut page);
         self.render_waits(&mut page);
+        self.render_restarts(&mut page);
         render_objects(&mut page, objects);
         render_build(&mut page);
         process::render(&mut page);
@@ -196,6 +205,14 @@ impl Metrics {
         let name = "apiserver_tls_handshake_errors_total";
         page.head(name, "counter", "Connections that ended in their TLS handshake.");
         page.line(name, &[], self.handshake_errors.get());
+    }
+
+    fn render_restarts(&self, page: &mut Page<'_>) {
+        let name = "kstore_apiserver_task_restarts_total";
+        page.head(name, "counter", "Panics of tasks of the server, each followed by a restart of the task.");
+        for (task, restarts) in self.restarts.sorted() {
+            page.line(name, &[("task", task)], restarts.get());
+        }
     }
 
     fn render_waits(&self, page: &mut Page<'_>) {

@@ -1,12 +1,12 @@
 //! Requests: how many, how long, how large, how they ended.
 
-use super::body::Metered;
 use super::page::{Label, Page};
 use super::series::{Counter, Family, Histogram};
 use super::{Metrics, body};
-use axum::body::Body;
+use crate::observed_body::ObservedBody;
+use axum::body::{Body, Bytes};
 use http::Response;
-use http_body::Body as _;
+use http_body::{Body as _, Frame};
 use kstore_api::kind::Resource;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -272,14 +272,14 @@ impl Metrics {
         if kind.verb == "WATCH" && response.status().is_success() {
             let framing = body::Framing::of(response.headers());
             let events = self.requests.events.get(&(kind.group, kind.version, kind.resource));
-            let count = move |bytes: &[u8]| {
-                framing.each(bytes, |size| {
+            let count = move |_: &mut Open, frame: &Frame<Bytes>| {
+                framing.each(frame.data_ref().map_or(&[], |chunk| chunk), |size| {
                     events.count.add(1);
                     events.sizes.observe(size as f64);
                 });
             };
             let open = Open::new(series);
-            return response.map(|body| Body::new(Metered::new(body, count, open)));
+            return response.map(|body| Body::new(ObservedBody::new(body, open, count)));
         }
         if let Some(size) = response.body().size_hint().exact() {
             series.sizes.observe(size as f64);

@@ -59,7 +59,7 @@ impl Pipeline {
                 self.check(&request.user, "create", target, &target.name)?;
                 self.create_known(request, created(target, applied(None)?)?, options, warnings).await
             } else {
-                self.change(request, options, warnings, |live| applied(Some(live))).await
+                self.change(request, options, warnings, |live| Ok(applied(Some(live))?)).await
             };
             match outcome {
                 Err(status) if matches!(status.reason, Reason::AlreadyExists | Reason::NotFound) => {

@@ -3,13 +3,18 @@
 use super::custom::check_creatable;
 use super::definition::{self, is_definition};
 use super::{Answer, ObjectAnswer, Pipeline, signing, warnings};
+use crate::admission::dynamic::{Admitted, Calls, Options};
 use crate::admission::{Operation, Subject};
 use crate::cache::Entry;
 use crate::decode::{self, Expected};
+use crate::kinds::CustomVersion;
 use crate::limits;
 use crate::request::{Body, Request, Target, WriteOptions};
+use crate::undecided::{Undecided, decided};
+use jiff::Timestamp;
 use kstore_api::status::{Reason, Status};
 use kstore_api::{meta, strategy, validate};
+use kstore_nondet::Nondet;
 use serde_json::{Value, json};
 
 impl Pipeline {
@@ -42,7 +47,9 @@ impl Pipeline {
     ) -> Result<Answer, Status> {
         let mut odd = validate::warnings(request.target.resource, &object, None);
         odd.extend(definition::warnings(request.target.resource, &object, None));
-        let created = self.create_object(request, object, options).await;
+        let calls = self.admission.calls(&request.user);
+        let created = self.create_object(request, object, options, &calls).await;
+        warnings.extend(calls.warnings());
         warnings.extend(unless_invalid(odd, &created));
         created
     }
@@ -53,15 +60,28 @@ impl Pipeline {
         request: &Request,
         mut object: Value,
         options: &WriteOptions,
+        calls: &Calls,
     ) -> Result<Answer, Status> {
+        let mut target = request.target.clone();
         let generated = meta::name(&object).is_empty() && !meta::generate_name(&object).is_empty();
         let mut attempts = if generated { limits::GENERATE_NAME_ATTEMPTS } else { 1 };
         let version = meta::resource_version(&object).to_owned();
+        begin(&mut target, &mut object)?;
         loop {
             attempts -= 1;
-            // The last attempt needs no copy to begin anew with.
-            let mut object = if attempts > 0 { object.clone() } else { std::mem::take(&mut object) };
-            let target = self.admit_new(request, &mut object, options)?;
+            let identity = Identity::drawn(&self.nondet);
+            // What may be needed again is copied: for another name, or when an answer of a webhook has come.
+            let waits = calls.may_match(Operation::Create, target.resource.plural)
+                || target.custom.as_ref().is_some_and(CustomVersion::needs_webhook);
+            let is_last = attempts == 0 && !waits;
+            let mut last = if is_last { Some(std::mem::take(&mut object)) } else { None };
+            let (target, object) = decided(|| {
+                calls.begin("");
+                let mut object = last.take().unwrap_or_else(|| object.clone());
+                let target = self.admit_new(request, &target, &mut object, (options, &identity, calls))?;
+                Ok((target, object))
+            })
+            .await?;
             if !options.dry_run {
                 check_version(&version)?;
             }
@@ -80,29 +100,39 @@ impl Pipeline {
         }
     }
 
-    /// From what the caller sent to what may be stored: system metadata, admission, defaults, validation.
-    pub(super) fn admit_new(
+    /// From what the caller sent to what may be stored: admission, system metadata, defaults, validation. `target` is the request's,
+    /// with the name that the object has so far.
+    fn admit_new(
         &self,
         request: &Request,
+        target: &Target,
         object: &mut Value,
-        options: &WriteOptions,
-    ) -> Result<Target, Status> {
-        let mut target = request.target.clone();
+        (options, identity, calls): (&WriteOptions, &Identity, &Calls),
+    ) -> Result<Target, Undecided> {
+        let mut target = target.clone();
         let resource = target.resource;
-        self.begin(&mut target, object)?;
-        check_creatable(&target, &target.name)?;
-        let subject = Subject {
-            user: &request.user,
-            operation: Operation::Create,
-            resource,
-            subresource: "",
-            namespace: &target.namespace,
-            name: &target.name,
-        };
+        check_creatable(&target, shown_name(object))?;
         target.fill_defaults(object);
         // What others make of the object is not its author's.
         self.track(&target, None, object, options);
-        self.admission(request).mutate(&subject, object, None)?;
+        let admission = self.admission(request);
+        let name = target.name.clone();
+        let admitted = Admitted {
+            subject: Subject {
+                user: &request.user,
+                operation: Operation::Create,
+                resource,
+                subresource: "",
+                namespace: &target.namespace,
+                name: &name,
+            },
+            target: &request.target,
+            options: Options::Create(options),
+            calls,
+        };
+        admission.mutate(&admitted, object, None)?;
+        identity.fill(object);
+        meta::name(object).clone_into(&mut target.name);
         target.fill_defaults(object);
         strategy::prepare_create(resource, object);
         self.registry.settle_families(&target, object, None)?;
@@ -110,31 +140,60 @@ impl Pipeline {
         let mut errors = signing::request(resource, object);
         errors.extend(target.faults_of_new(object));
         if !errors.is_empty() {
-            return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors));
+            return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors).into());
         }
         drop(span);
-        self.admission(request).validate(&subject, Some(object), None)?;
+        let subject = Subject { name: &target.name, ..admitted.subject };
+        admission.validate(&Admitted { subject, ..admitted }, Some(object), None)?;
         if is_definition(resource) {
             self.grant_names(object);
         }
-        target.make_stored(object)?;
+        target.make_stored(object).map_err(|status| self.undecided(&target, status))?;
         Ok(target)
     }
+}
 
-    /// Name, namespace and what only the server sets.
-    fn begin(&self, target: &mut Target, object: &mut Value) -> Result<(), Status> {
-        check_namespace(target, object)?;
-        let generate = meta::generate_name(object).to_owned();
+/// What only the server sets of a new object. Drawn once, so that a decision that is made again sees the same object.
+struct Identity {
+    suffix: String,
+    uid: String,
+    now: Timestamp,
+}
+
+impl Identity {
+    fn drawn(nondet: &Nondet) -> Self {
+        let suffix = nondet.rng.name_suffix(5);
+        Self { suffix, uid: nondet.rng.uuid(), now: nondet.clock.now_seconds() }
+    }
+
+    /// Gives the object its name, if it is to be generated, its uid and its time of creation.
+    fn fill(&self, object: &mut Value) {
+        let generate = meta::generate_name(object);
         if meta::name(object).is_empty() && !generate.is_empty() {
-            meta::set_name(object, &meta::generated_name(&generate, &self.nondet.rng.name_suffix(5)));
+            let name = meta::generated_name(generate, &self.suffix);
+            meta::set_name(object, &name);
         }
-        if !target.name.is_empty() && meta::name(object) != target.name {
-            return Err(name_mismatch(meta::name(object), &target.name));
-        }
-        meta::name(object).clone_into(&mut target.name);
         meta::wipe_system_fields(object);
-        meta::fill_system_fields(object, &self.nondet.rng.uuid(), self.nondet.clock.now_seconds());
-        Ok(())
+        meta::fill_system_fields(object, &self.uid, self.now);
+    }
+}
+
+/// Checks namespace and name against the URL, and takes the name over into the target.
+fn begin(target: &mut Target, object: &mut Value) -> Result<(), Status> {
+    check_namespace(target, object)?;
+    if !target.name.is_empty() && meta::name(object) != target.name {
+        return Err(name_mismatch(meta::name(object), &target.name));
+    }
+    meta::name(object).clone_into(&mut target.name);
+    meta::wipe_system_fields(object);
+    Ok(())
+}
+
+/// The name that refusals show: while it is not generated, what it will begin with.
+fn shown_name(object: &Value) -> &str {
+    match meta::name(object) {
+        "" => meta::generate_name(object),
+        name => name,
     }
 }
 

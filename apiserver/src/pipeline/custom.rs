@@ -3,23 +3,36 @@
 //! Not the definitions themselves: see `definition`.
 
 use super::{Answer, ObjectAnswer, Pipeline};
+use crate::decode::{self, Expected};
 use crate::error;
 use crate::kinds::CustomVersion;
-use crate::request::{Request, Target};
+use crate::request::{FieldValidation, Request, Target};
+use crate::undecided::Undecided;
 use kstore_api::field::ErrorList;
 use kstore_api::patch::apply::ObjectType;
 use kstore_api::status::Status;
-use kstore_api::structural::Part;
+use kstore_api::structural::{Part, Tree, rules_blocked};
 use kstore_api::{convert, defaults, scale, schema, validate};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 impl Target {
     /// Fills in the defaults of the kind.
-    pub(super) fn fill_defaults(&self, object: &mut Value) {
+    pub(crate) fn fill_defaults(&self, object: &mut Value) {
         match &self.custom {
             Some(custom) => custom.version().tree.fill_defaults(object),
             None => defaults::apply(self.resource, object),
         }
+    }
+
+    /// Reads an object that a webhook has changed as a request body is read: its types are checked, and what the kind does not know is
+    /// dropped.
+    ///
+    /// # Errors
+    /// 500 if it is no object of the kind.
+    pub(crate) fn decode_admitted(&self, object: &mut Value) -> Result<(), Status> {
+        let read = decode::canonical(Expected::at(self), object, FieldValidation::Ignore, &mut Vec::new());
+        read.map_err(|status| Status::internal(status.message))
     }
 
     /// Takes back what a write to the status of a custom object may not change: all metadata but the managed fields.
@@ -41,12 +54,13 @@ impl Target {
                 errors.extend(scale.check_spec(object));
                 errors.extend(scale.check_status(object));
             }
+            evaluate_rules(&custom.version().tree, object, None, &mut errors);
         }
         errors
     }
 
-    /// Everything wrong with an object as the successor of `old`.
-    pub(super) fn faults_of_change(&self, new: &Value, old: &Value) -> ErrorList {
+    /// Everything wrong with an object as the successor of `old`. Rules that an unchanged value breaks are warnings.
+    pub(super) fn faults_of_change(&self, new: &Value, old: &Value, warnings: &mut Vec<String>) -> ErrorList {
         let mut errors = validate::update_subresource(self.resource, self.subresource, new, old);
         if let Some(custom) = &self.custom {
             let part = if self.subresource == "status" { Part::Status } else { Part::Whole };
@@ -57,6 +71,7 @@ impl Target {
                 }
                 errors.extend(scale.check_status(new));
             }
+            warnings.extend(evaluate_rules(&custom.version().tree, new, Some(old), &mut errors));
         }
         errors
     }
@@ -155,6 +170,40 @@ impl Target {
     }
 }
 
+impl Pipeline {
+    /// A refusal inside a decision; or that it waits for the conversion webhook of the target's kind.
+    pub(super) fn undecided(&self, target: &Target, status: Status) -> Undecided {
+        match &target.custom {
+            Some(custom) if error::is_conversion_needed(&status) => {
+                let (converter, cache) = (self.converter.clone(), self.cache().clone());
+                let kind = custom.kind.clone();
+                Undecided::Pending(Box::pin(async move { converter.convert(&cache, &kind).await }))
+            }
+            _ => status.into(),
+        }
+    }
+}
+
+/// Appends what the rules of a schema say about an object, unless errors found before make them meaningless. Returns the warnings about
+/// values that did not change.
+fn evaluate_rules(
+    tree: &Arc<Tree>,
+    object: &Value,
+    old: Option<&Value>,
+    errors: &mut ErrorList,
+) -> Vec<String> {
+    if !tree.has_rules() {
+        return Vec::new();
+    }
+    if let Some(blocked) = rules_blocked(errors) {
+        errors.push(blocked);
+        return Vec::new();
+    }
+    let report = tree.validate_rules(object, old);
+    errors.extend(report.errors);
+    report.warnings
+}
+
 /// How often a request begins anew because the definition of its kind changed while it was judged.
 const ATTEMPTS: usize = 8;
 
@@ -188,13 +237,24 @@ impl Pipeline {
         let Some(custom) = request.target.custom.clone() else {
             return self.act(request, warnings).await;
         };
-        warnings.extend(custom.version().warning.as_deref().map(str::to_owned));
-        let answer = self.act(request, warnings).await?;
+        let warned = warnings.len();
+        let answer = loop {
+            warnings.truncate(warned);
+            warnings.extend(custom.version().warning.as_deref().map(str::to_owned));
+            match self.act(request, warnings).await {
+                Err(status) if error::is_conversion_needed(&status) => {
+                    self.converter.convert(self.cache(), &custom.kind).await;
+                }
+                acted => break acted?,
+            }
+        };
         Ok(match answer {
             Answer::Object(object) => {
+                self.converter.prepare(self.cache(), &custom, [&object.entry].into_iter()).await?;
                 Answer::Object(ObjectAnswer { entry: custom.view(&object.entry)?, ..object })
             }
             Answer::List(mut listed) => {
+                self.converter.prepare(self.cache(), &custom, listed.items.iter()).await?;
                 for entry in &mut listed.items {
                     *entry = custom.view(entry)?;
                 }

@@ -29,36 +29,13 @@ pub(super) fn group_of(name: &str) -> &str {
     name.split_once('.').map_or("", |(_, group)| group)
 }
 
-/// What the author of a definition should know: formats that mean nothing, and what this server does not do yet.
+/// What the author of a definition should know: formats that mean nothing.
 pub(super) fn warnings(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<String> {
     if !is_definition(resource) {
         return Vec::new();
     }
-    let mut odd = crd::strategy::warnings(new, old);
-    let says = |definition: &Value, what: &Unsupported| (what.is_in)(definition);
-    let fresh = UNSUPPORTED.iter().filter(|what| says(new, what) && !old.is_some_and(|old| says(old, what)));
-    odd.extend(fresh.map(|what| what.text.to_owned()));
-    odd
+    crd::strategy::warnings(new, old)
 }
-
-/// Something that a definition can say and this server does not do.
-struct Unsupported {
-    is_in: fn(&Value) -> bool,
-    text: &'static str,
-}
-
-const UNSUPPORTED: [Unsupported; 2] = [
-    Unsupported {
-        is_in: |definition| {
-            definition["spec"]["versions"].to_string().contains("\"x-kubernetes-validations\":")
-        },
-        text: "kstore does not evaluate x-kubernetes-validations yet: objects that break these rules are accepted",
-    },
-    Unsupported {
-        is_in: |definition| definition["spec"]["conversion"]["strategy"] == "Webhook",
-        text: "kstore does not call conversion webhooks yet: objects can be read only in the version in which they are stored",
-    },
-];
 
 impl Pipeline {
     /// Grants a definition that is about to be stored the names that no other definition of its group has.

@@ -1,11 +1,13 @@
 //! Delete and delete-collection, as the pipeline tells them.
 
 use super::{Answer, ObjectAnswer, Pipeline};
+use crate::admission::dynamic::{Admitted, Calls, Options};
 use crate::admission::{Operation, Subject};
 use crate::cache::Entry;
 use crate::kinds::CustomKind;
 use crate::registry::Deleted;
 use crate::request::{DeleteOptions, ListOptions, Request, Target, WriteOptions};
+use kstore_api::meta;
 use kstore_api::status::Status;
 use serde_json::Value;
 
@@ -18,7 +20,10 @@ impl Pipeline {
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         warnings.extend(warning(request, delete));
-        let deleted = self.delete_one(request, &request.target, delete, options).await?;
+        let calls = self.admission.calls(&request.user);
+        let deleted = self.delete_one(request, &request.target, delete, options, &calls).await;
+        warnings.extend(calls.warnings());
+        let deleted = deleted?;
         let resource = request.target.resource;
         // A kind that does not return its objects answers with a Status once the object is gone.
         if deleted.gone && !resource.returns_deleted {
@@ -46,7 +51,10 @@ impl Pipeline {
                 name: entry.name().to_owned(),
                 ..request.target.clone()
             };
-            match self.delete_one(request, &target, delete, options).await {
+            let calls = self.admission.calls(&request.user);
+            let deleted = self.delete_one(request, &target, delete, options, &calls).await;
+            warnings.extend(calls.warnings());
+            match deleted {
                 Ok(_) => {}
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
@@ -73,24 +81,39 @@ impl Pipeline {
         }
     }
 
-    /// Deletes one object, whoever asked for it.
+    /// Deletes one object. Webhooks see what `calls` has.
     pub(super) async fn delete_one(
         &self,
         request: &Request,
         target: &Target,
         delete: &DeleteOptions,
         options: &WriteOptions,
+        calls: &Calls,
     ) -> Result<Deleted, Status> {
         let admit = |current: &Value| {
-            let subject = Subject {
-                user: &request.user,
-                operation: Operation::Delete,
-                resource: target.resource,
-                subresource: "",
-                namespace: &target.namespace,
-                name: &target.name,
+            calls.begin(meta::resource_version(current));
+            let admitted = Admitted {
+                subject: Subject {
+                    user: &request.user,
+                    operation: Operation::Delete,
+                    resource: target.resource,
+                    subresource: "",
+                    namespace: &target.namespace,
+                    name: &target.name,
+                },
+                target,
+                options: Options::Delete(delete, options),
+                calls,
             };
-            self.admission(request).validate(&subject, None, Some(current))
+            // Webhooks see the version of the request.
+            match admitted.may_match() {
+                false => self.admission(request).validate(&admitted, None, Some(current)),
+                true => {
+                    let current = target.in_version(current.clone());
+                    let current = current.map_err(|status| self.undecided(target, status))?;
+                    self.admission(request).validate(&admitted, None, Some(&current))
+                }
+            }
         };
         self.registry.delete(target, delete, self.mandate(request), options.dry_run, admit).await
     }

@@ -26,6 +26,7 @@ impl Pipeline {
         warnings: &mut Vec<String>,
     ) -> Result<Answer, Status> {
         let eviction = eviction(request, body, options, warnings)?;
+        let eviction = self.admit_posted(request, eviction, options, warnings).await?;
         let asked = &eviction["deleteOptions"];
         let delete = rest::delete_options_of(asked)?;
         let dry_run = options.dry_run || rest::is_dry_run(asked)?;
@@ -78,7 +79,9 @@ impl Pipeline {
             Ok(Next::Put(pod))
         };
         self.registry.guaranteed_update(target, self.mandate(request), false, tell).await?;
-        self.delete_one(request, target, delete, options).await.map(drop)
+        // As upstream, the eviction was reviewed, and the deletion that it means is not.
+        let unseen = self.admission.calls(&request.user).none();
+        self.delete_one(request, target, delete, options, &unseen).await.map(drop)
     }
 
     /// Charges the one budget that guards the pod, if there is one and the pod counts for it.
@@ -101,7 +104,7 @@ impl Pipeline {
         };
         let charged = |budget: Option<&Value>| {
             let budget = budget.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
-            charged(budget, pod.name(), now).map(Next::Put)
+            Ok(Next::Put(charged(budget, pod.name(), now)?))
         };
         self.registry.guaranteed_update(&target, self.mandate(request), false, charged).await.map(drop)
     }

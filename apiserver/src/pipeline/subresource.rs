@@ -37,6 +37,7 @@ impl Pipeline {
         match target.subresource {
             "binding" => {
                 let binding = decode::object(expected, body, options.field_validation, warnings)?;
+                let binding = self.admit_posted(request, binding, options, warnings).await?;
                 self.bind(request, &binding, options).await
             }
             "eviction" => self.evict(request, body, options, warnings).await,
@@ -57,7 +58,7 @@ impl Pipeline {
         check_binding(target, binding)?;
         let decide = |pod: Option<&Value>| {
             let pod = pod.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
-            bound(target, pod, binding, &now).map(Next::Put)
+            Ok(Next::Put(bound(target, pod, binding, &now)?))
         };
         let bound =
             self.registry.guaranteed_update(target, self.mandate(request), options.dry_run, decide).await?;
@@ -139,14 +140,17 @@ impl Pipeline {
         let target = &request.target;
         // The scale is part of the spec: the write is one of the workload itself.
         let parent = Request { target: Target { subresource: "", ..target.clone() }, ..request.clone() };
+        let asked = options;
         let options = WriteOptions { books: Books::Kept, ..options.clone() };
+        let calls = self.admission.calls(&request.user);
         let rescale = |workload: &Value| {
             let mut scale = target.scale_of_read(workload)?;
             apply::books_of_scale(workload, &mut scale);
-            let wanted = change(&scale)?;
+            let mut wanted = change(&scale)?;
+            self.admit_scale(request, (asked, &calls), &mut wanted, &scale)?;
             let (uid, own) = (meta::uid(&wanted), meta::uid(workload));
             if !uid.is_empty() && uid != own {
-                return Err(error::foreign_uid(target, uid, own));
+                return Err(error::foreign_uid(target, uid, own).into());
             }
             let mut next = workload.clone();
             target.rescale(&wanted, &mut next)?;
@@ -157,7 +161,9 @@ impl Pipeline {
             apply::books_of_workload(&wanted, &mut next, &target.resource.api_version());
             Ok(next)
         };
-        match self.change(&parent, &options, warnings, rescale).await? {
+        let scaled = self.change_or(&parent, &options, warnings, &calls.none(), |_| None, rescale).await;
+        warnings.extend(calls.warnings());
+        match scaled? {
             Answer::Object(ObjectAnswer { entry, .. }) => {
                 let value = target.scale_of(entry.parse())?;
                 Ok(Answer::Value { value, created: false })
@@ -177,6 +183,7 @@ impl Pipeline {
         let target = &request.target;
         let review =
             decode::object(Expected::of(target.resource, ""), body, options.field_validation, warnings)?;
+        let review = self.admit_posted(request, review, options, warnings).await?;
         match target.resource.plural {
             "bindings" => self.bind_named(request, review, options).await,
             "tokenreviews" => self.review_token(review).await,

@@ -94,7 +94,8 @@ impl Pipeline {
         let target = &request.target;
         let tokens = self.tokens().ok_or_else(|| error::not_served(target, target.subresource))?;
         let expected = Expected::of(target.resource, target.subresource);
-        let mut wanted = decode::object(expected, body, options.field_validation, warnings)?;
+        let wanted = decode::object(expected, body, options.field_validation, warnings)?;
+        let mut wanted = self.admit_posted(request, wanted, options, warnings).await?;
         let account = self.registry.get(target, &GetOptions::default()).await?.parse();
         check_account(&wanted, &account, request)?;
         let find = |row, namespace: &str, name: &str| {

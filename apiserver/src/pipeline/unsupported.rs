@@ -56,17 +56,10 @@ const fn some(mut row: Row, applies: fn(&Value) -> bool) -> Row {
     row
 }
 
-const ADMISSION: &str = "admissionregistration.k8s.io";
 const FLOW: &str = "flowcontrol.apiserver.k8s.io";
 
 #[rustfmt::skip]
-const ROWS: [Row; 26] = [
-    row(ADMISSION, "ValidatingWebhookConfiguration", Actor::Apiserver, "kstore stores this ValidatingWebhookConfiguration but calls no admission webhooks"),
-    row(ADMISSION, "MutatingWebhookConfiguration", Actor::Apiserver, "kstore stores this MutatingWebhookConfiguration but calls no admission webhooks"),
-    row(ADMISSION, "ValidatingAdmissionPolicy", Actor::Apiserver, "kstore stores this ValidatingAdmissionPolicy but does not evaluate it"),
-    row(ADMISSION, "ValidatingAdmissionPolicyBinding", Actor::Apiserver, "kstore stores this ValidatingAdmissionPolicyBinding but does not evaluate its policy"),
-    row(ADMISSION, "MutatingAdmissionPolicy", Actor::Apiserver, "kstore stores this MutatingAdmissionPolicy but does not evaluate it"),
-    row(ADMISSION, "MutatingAdmissionPolicyBinding", Actor::Apiserver, "kstore stores this MutatingAdmissionPolicyBinding but does not evaluate its policy"),
+const ROWS: [Row; 20] = [
     row("", "ResourceQuota", Actor::Apiserver, "kstore stores this ResourceQuota but does not enforce it"),
     row("", "LimitRange", Actor::Apiserver, "kstore stores this LimitRange but does not enforce it"),
     some(row("", "Namespace", Actor::Apiserver, "kstore does not enforce Pod Security: the labels pod-security.kubernetes.io/* of this Namespace have no effect"), has_pod_security_labels),

@@ -4,11 +4,13 @@
 use super::create::{check_namespace, name_mismatch};
 use super::definition::{self, is_definition};
 use super::{Answer, ObjectAnswer, Pipeline, signing, warnings};
+use crate::admission::dynamic::{Admitted, Calls, Options};
 use crate::admission::{Operation, Subject};
 use crate::decode::{self, Expected, Patch};
 use crate::error;
 use crate::registry::{Next, UpdateEffect, removed_by_update};
 use crate::request::{Action, Body, FieldValidation, Request, Target, WriteOptions};
+use crate::undecided::Undecided;
 use bytes::Bytes;
 use kstore_api::patch::{self, PatchError, PatchType};
 use kstore_api::status::{Reason, Status};
@@ -97,7 +99,9 @@ impl Pipeline {
             Ok(next)
         };
         let renewed = |current: &Value| self.renewed(target, &patch, options, current);
-        let patched = self.change_or(request, options, &mut odd, renewed, change).await;
+        let patched = self
+            .change_or(request, options, &mut odd, &self.admission.calls(&request.user), renewed, change)
+            .await;
         warnings.extend(dropped);
         warnings.extend(odd);
         patched
@@ -115,38 +119,44 @@ impl Pipeline {
         request: &Request,
         options: &WriteOptions,
         warnings: &mut Vec<String>,
-        change: impl FnMut(&Value) -> Result<Value, Status> + Send,
+        change: impl FnMut(&Value) -> Result<Value, Undecided> + Send,
     ) -> Result<Answer, Status> {
-        self.change_or(request, options, warnings, |_| None, change).await
+        self.change_or(request, options, warnings, &self.admission.calls(&request.user), |_| None, change)
+            .await
     }
 
     /// As [`Pipeline::change`], but what `known` makes of the stored object, if anything, is stored as it is.
-    async fn change_or(
+    pub(super) async fn change_or(
         &self,
         request: &Request,
         options: &WriteOptions,
         warnings: &mut Vec<String>,
+        calls: &Calls,
         known: impl Fn(&Value) -> Option<Value> + Send + Sync,
-        mut change: impl FnMut(&Value) -> Result<Value, Status> + Send,
+        mut change: impl FnMut(&Value) -> Result<Value, Undecided> + Send,
     ) -> Result<Answer, Status> {
         let target = &request.target;
         let mut odd = Vec::new();
         let decide = |current: Option<&Value>| {
             odd.clear();
             let current = current.ok_or_else(|| Status::not_found(target.resource, &target.name))?;
-            if let Some(next) = known(current) {
+            if !calls.may_match(Operation::Update, target.resource.plural)
+                && let Some(next) = known(current)
+            {
                 return Ok(Next::Put(next));
             }
+            calls.begin(meta::resource_version(current));
             let turned;
             let old = match target.resource.is_same_version(target.resource.storage_row()) {
                 true => current,
                 false => {
-                    turned = target.in_version(current.clone())?;
+                    let converted = target.in_version(current.clone());
+                    turned = converted.map_err(|status| self.undecided(target, status))?;
                     &turned
                 }
             };
             let next = change(old)?;
-            let mut admitted = self.admit_change(request, options, old, next, &mut odd)?;
+            let mut admitted = self.admit_change(request, (options, calls), old, next, &mut odd)?;
             if let Next::Put(next) = &mut admitted {
                 patch::apply::keep_times(current, next);
             }
@@ -154,6 +164,7 @@ impl Pipeline {
         };
         let updated =
             self.registry.guaranteed_update(target, self.mandate(request), options.dry_run, decide).await;
+        warnings.extend(calls.warnings());
         warnings.extend(odd);
         let updated = updated?;
         Ok(Answer::Object(ObjectAnswer {
@@ -164,30 +175,35 @@ impl Pipeline {
     }
 
     /// From a wished-for state to what may be stored.
-    pub(super) fn admit_change(
+    fn admit_change(
         &self,
         request: &Request,
-        options: &WriteOptions,
+        (options, calls): (&WriteOptions, &Calls),
         old: &Value,
         mut next: Value,
         odd: &mut Vec<String>,
-    ) -> Result<Next, Status> {
+    ) -> Result<Next, Undecided> {
         let target = &request.target;
         let resource = target.resource;
         check_identity(request, old, &mut next)?;
         check_version(target, old, &mut next)?;
-        let subject = Subject {
-            user: &request.user,
-            operation: Operation::Update,
-            resource,
-            subresource: target.subresource,
-            namespace: &target.namespace,
-            name: &target.name,
+        let admitted = Admitted {
+            subject: Subject {
+                user: &request.user,
+                operation: Operation::Update,
+                resource,
+                subresource: target.subresource,
+                namespace: &target.namespace,
+                name: &target.name,
+            },
+            target,
+            options: Options::Update(options),
+            calls,
         };
         target.fill_defaults(&mut next);
         // What others make of the write is not the writer's.
         self.track(target, Some((old, target.subresource)), &mut next, options);
-        self.admission(request).mutate(&subject, &mut next, Some(old))?;
+        self.admission(request).mutate(&admitted, &mut next, Some(old))?;
         let mut before = old.clone();
         // What was stored carries the zero members that are always printed; compare like with like.
         if target.custom.is_none() {
@@ -200,19 +216,19 @@ impl Pipeline {
         strategy::date_update(resource, target.subresource, &mut next, &before, now);
         self.registry.settle_families(target, &mut next, Some(&before))?;
         let span = tracing::debug_span!("validation").entered();
-        let mut errors = target.faults_of_change(&next, &before);
+        let mut errors = target.faults_of_change(&next, &before, odd);
         errors.extend(signing::certificate(resource, &next, &before));
         if !errors.is_empty() {
-            return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors));
+            return Err(Status::invalid(resource.group, resource.kind, &target.name, &errors).into());
         }
         drop(span);
         odd.extend(odd_about(target, &next, &before));
-        self.admission(request).validate(&subject, Some(&next), Some(old))?;
+        self.admission(request).validate(&admitted, Some(&next), Some(old))?;
         if is_definition(resource) {
             self.grant_names(&mut next);
         }
         let removed = removed_by_update(resource, &next);
-        target.make_stored(&mut next)?;
+        target.make_stored(&mut next).map_err(|status| self.undecided(target, status))?;
         Ok(if removed { Next::Remove(next) } else { Next::Put(next) })
     }
 }

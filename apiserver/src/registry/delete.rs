@@ -5,6 +5,7 @@ use super::{Mandate, Next, Registry};
 use crate::cache::Entry;
 use crate::error;
 use crate::request::{DeleteOptions, Propagation, Target};
+use crate::undecided::Undecided;
 use jiff::{SignedDuration, Timestamp};
 use kstore_api::crd;
 use kstore_api::kind::{DefaultPropagation, Resource};
@@ -45,7 +46,7 @@ impl Registry {
         options: &DeleteOptions,
         mandate: Mandate,
         dry_run: bool,
-        mut admit: impl FnMut(&Value) -> Result<(), Status> + Send,
+        mut admit: impl FnMut(&Value) -> Result<(), Undecided> + Send,
     ) -> Result<Deleted, Status> {
         if let Some(deleted) = self.delete_unreadable(target, options, &mandate, dry_run, &mut admit).await? {
             return Ok(deleted);

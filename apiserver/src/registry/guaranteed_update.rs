@@ -6,6 +6,7 @@ use super::{Mandate, Registry, View, encode, entry_of, namespace, put};
 use crate::cache::Entry;
 use crate::request::Target;
 use crate::storage::{Guard, Outcome, Write};
+use crate::undecided::Undecided;
 use bytes::Bytes;
 use kstore_api::status::Status;
 use serde_json::Value;
@@ -48,7 +49,8 @@ impl Registry {
     /// Brings the object from whatever state it has to what `decide` makes of it.
     ///
     /// `decide` gets the current state with its resourceVersion (`None`: absent), and is called again from the start with a
-    /// newer state when the cached state turned out to be old or another writer came first; so it must have no effects.
+    /// newer state when the cached state turned out to be old or another writer came first; so it must have no effects. A decision
+    /// that is [`Undecided::Pending`] is made again after its future has completed, on the same state if that is still known.
     /// On return the change is durable, or staged if the mandate has a stage. There is no bound but the caller's patience:
     /// every lost race means that another writer won.
     ///
@@ -62,7 +64,7 @@ impl Registry {
         decide: F,
     ) -> Result<Updated, Status>
     where
-        F: FnMut(Option<&Value>) -> Result<Next, Status> + Send,
+        F: FnMut(Option<&Value>) -> Result<Next, Undecided> + Send,
     {
         let span = tracing::debug_span!("registry", key = target.key());
         tracing::Instrument::instrument(self.update_loop(target, mandate, dry_run, decide), span).await
@@ -76,7 +78,7 @@ impl Registry {
         mut decide: F,
     ) -> Result<Updated, Status>
     where
-        F: FnMut(Option<&Value>) -> Result<Next, Status> + Send,
+        F: FnMut(Option<&Value>) -> Result<Next, Undecided> + Send,
     {
         let key = target.key();
         let view = self.view(&mandate);
@@ -85,7 +87,15 @@ impl Registry {
         let mut fresh = false;
         loop {
             let before = current.as_ref().map(|entry| target.read_stored(entry.parse())).transpose()?;
-            let step = decide(before.as_ref())
+            let decision = match decide(before.as_ref()) {
+                Ok(next) => Ok(next),
+                Err(Undecided::Refused(status)) => Err(status),
+                Err(Undecided::Pending(answer)) => {
+                    answer.await;
+                    continue;
+                }
+            };
+            let step = decision
                 .and_then(|next| self.prepare(&view, target, current.as_deref(), before.as_ref(), next));
             let step = match step {
                 Ok(Step::Unchanged) | Err(_) if !fresh => {

@@ -171,6 +171,10 @@ impl Lookup for View {
         self.scan(&filter).iter().map(|entry| Arc::new(entry.parse())).collect()
     }
 
+    fn kinds(&self) -> Arc<Kinds> {
+        self.cache.kinds()
+    }
+
     fn version(&self, resource: &'static Resource) -> i64 {
         Lookup::version(&*self.cache, resource)
     }

@@ -6,6 +6,7 @@ use super::{Deleted, Mandate, Registry, new_entry};
 use crate::cache::Unreadable;
 use crate::request::{DeleteOptions, Target};
 use crate::storage::{Guard, Outcome, Write};
+use crate::undecided::{Undecided, decided};
 use kstore_api::object;
 use kstore_api::status::Status;
 use serde_json::{Value, json};
@@ -26,7 +27,7 @@ impl Registry {
         options: &DeleteOptions,
         mandate: &Mandate,
         dry_run: bool,
-        admit: &mut (impl FnMut(&Value) -> Result<(), Status> + Send),
+        admit: &mut (impl FnMut(&Value) -> Result<(), Undecided> + Send),
     ) -> Result<Option<Deleted>, Status> {
         let key = target.key();
         while let Some(value) = self.cache.unreadable(&key) {
@@ -40,7 +41,7 @@ impl Registry {
             let entry = new_entry(row, target, &known, &bytes, value.revision, value.created)?;
             let current = entry.parse();
             check_preconditions(target, &current, options)?;
-            admit(&current)?;
+            decided(|| admit(&current)).await?;
             if dry_run {
                 return Ok(Some(Deleted { entry, gone: true }));
             }
@@ -95,7 +96,7 @@ mod tests {
         );
         let update = registry.guaranteed_update(&a, Mandate::default(), false, |current| {
             assert!(current.is_none());
-            Err(super::super::not_found(&a))
+            Err(super::super::not_found(&a).into())
         });
         assert_eq!(update.await.unwrap_err().code, 500);
         let known =

@@ -7,49 +7,60 @@ use super::document::Document;
 use super::ordered::Ordered;
 use super::respond::encode;
 use crate::kinds::Kinds;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderMap, Response};
 use kstore_api::crd;
 use kstore_api::kind::{Resource, Subresource};
 use kstore_api::status::Status;
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 const JSON: &str = "application/json";
 /// In the order in which a caller who takes anything is answered.
 const ENCODINGS: [Encoding; 3] = [Encoding::Json, Encoding::Yaml, Encoding::Protobuf];
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// All discovery documents of one server.
+/// All discovery documents of one server; each is made when a client first asks for it.
 #[derive(Debug)]
 pub struct Discovery {
+    address: String,
+    kinds: Arc<Kinds>,
     /// By path, without a trailing slash.
-    legacy: BTreeMap<String, Legacy>,
-    aggregated_core: Document,
-    aggregated_groups: Document,
+    legacy: BTreeMap<String, Arc<Legacy>>,
+    aggregated_core: OnceLock<Document>,
+    aggregated_groups: OnceLock<Document>,
 }
 
-/// A legacy document; its other encodings are made when first asked for.
+/// What a legacy document is about.
+#[derive(Clone, Copy, Debug)]
+enum Subject {
+    Versions,
+    Groups,
+    Group(&'static str),
+    Resources(&'static str, &'static str),
+}
+
+/// A legacy document in the encodings asked for so far.
 #[derive(Debug)]
 struct Legacy {
-    json: Document,
+    subject: Subject,
+    /// What it depends on beside the built-in kinds: definitions and their revisions.
+    definitions: Vec<(String, i64)>,
+    json: OnceLock<Document>,
     yaml: OnceLock<Document>,
     protobuf: OnceLock<Document>,
 }
 
 impl Legacy {
-    fn new(value: &Value) -> Self {
-        Self { json: Document::new(JSON, line(value)), yaml: OnceLock::new(), protobuf: OnceLock::new() }
+    fn new(subject: Subject, definitions: Vec<(String, i64)>) -> Arc<Self> {
+        let (json, yaml, protobuf) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Arc::new(Self { subject, definitions, json, yaml, protobuf })
     }
 
-    fn of(&self, encoding: Encoding) -> &Document {
+    fn of(&self, encoding: Encoding, value: impl Fn() -> Value) -> &Document {
         let made = |encoding: Encoding| {
-            let mut value: Value =
-                serde_json::from_slice(&self.json.content()).expect("it was written as JSON");
+            let mut value = value();
             // The envelope of protobuf wants what the documents of the core group do not say in JSON.
             if encoding == Encoding::Protobuf {
                 value["apiVersion"] = json!("v1");
@@ -58,7 +69,9 @@ impl Legacy {
             Document::new(encoding.content_type(), bytes.into())
         };
         match encoding {
-            Encoding::Json | Encoding::PrettyJson => &self.json,
+            Encoding::Json | Encoding::PrettyJson => {
+                self.json.get_or_init(|| Document::new(JSON, line(&value())))
+            }
             Encoding::Yaml => self.yaml.get_or_init(|| made(encoding)),
             Encoding::Protobuf => self.protobuf.get_or_init(|| made(encoding)),
         }
@@ -66,31 +79,59 @@ impl Legacy {
 }
 
 impl Discovery {
-    /// The documents for what is served. `address` is `host:port`, as clients reach the server.
-    pub fn new(address: &str, kinds: &Kinds) -> Self {
+    /// The documents for what is served; what has not changed since `previous` is taken over. `address` is `host:port`, as clients
+    /// reach the server.
+    pub fn new(address: &str, kinds: &Arc<Kinds>, previous: Option<&Self>) -> Self {
         let rows = kinds.rows();
-        let document = |value: Value| Legacy::new(&value);
         let mut legacy = BTreeMap::new();
-        legacy.insert("/api".to_owned(), document(api_versions(address, kinds)));
-        legacy.insert("/apis".to_owned(), document(group_list(kinds)));
+        let mut add = |path: String, subject, definitions: Vec<(String, i64)>| {
+            let known = previous.and_then(|previous| previous.legacy.get(&path));
+            let known = known.filter(|known| known.definitions == definitions).cloned();
+            legacy.insert(path, known.unwrap_or_else(|| Legacy::new(subject, definitions)));
+        };
+        add("/api".to_owned(), Subject::Versions, Vec::new());
+        let mut all = Vec::new();
         for group in rows.groups() {
+            let mut of_group = Vec::new();
+            for version in rows.versions(group) {
+                let custom = rows.resources_of(group, version).filter_map(|row| kinds.custom(row));
+                let definitions: Vec<_> =
+                    custom.map(|custom| (custom.kind.key.clone(), custom.kind.revision)).collect();
+                of_group.extend(definitions.iter().cloned());
+                add(path(group, version), Subject::Resources(group, version), definitions);
+            }
+            all.extend(of_group.iter().cloned());
             if !group.is_empty() {
+                add(format!("/apis/{group}"), Subject::Group(group), of_group);
+            }
+        }
+        add("/apis".to_owned(), Subject::Groups, all);
+        let (aggregated_core, aggregated_groups) = (OnceLock::new(), OnceLock::new());
+        Self { address: address.to_owned(), kinds: kinds.clone(), legacy, aggregated_core, aggregated_groups }
+    }
+
+    fn value(&self, subject: Subject) -> Value {
+        let kinds = &*self.kinds;
+        match subject {
+            Subject::Versions => api_versions(&self.address, kinds),
+            Subject::Groups => group_list(kinds),
+            Subject::Group(group) => {
                 let mut value = api_group(kinds, group);
                 value["kind"] = json!("APIGroup");
                 value["apiVersion"] = json!("v1");
-                legacy.insert(format!("/apis/{group}"), document(value));
+                value
             }
-            for version in rows.versions(group) {
-                legacy.insert(path(group, version), document(resource_list(kinds, group, version)));
-            }
+            Subject::Resources(group, version) => resource_list(kinds, group, version),
         }
-        let aggregated =
-            |groups: Vec<&'static str>| Document::new(AGGREGATED, line(&aggregated(kinds, &groups)));
-        Self {
-            legacy,
-            aggregated_core: aggregated(vec![""]),
-            aggregated_groups: aggregated(rows.groups().filter(|g| !g.is_empty()).collect()),
-        }
+    }
+
+    /// The aggregated document of the core group, or of all others.
+    fn aggregated(&self, is_core: bool) -> &Document {
+        let slot = if is_core { &self.aggregated_core } else { &self.aggregated_groups };
+        slot.get_or_init(|| {
+            let groups = self.kinds.rows().groups().filter(|group| group.is_empty() == is_core);
+            Document::new(AGGREGATED, line(&aggregated(&self.kinds, &groups.collect::<Vec<_>>())))
+        })
     }
 
     /// The answer to a GET of a discovery path; `None` if the path is none.
@@ -100,20 +141,16 @@ impl Discovery {
     pub fn answer(&self, path: &str, headers: &HeaderMap) -> Option<Result<Response<Bytes>, Status>> {
         let path = path.strip_suffix('/').unwrap_or(path);
         let legacy = self.legacy.get(path)?;
-        let aggregated = match path {
-            "/api" => Some(&self.aggregated_core),
-            "/apis" => Some(&self.aggregated_groups),
-            _ => None,
-        };
+        let is_root = matches!(legacy.subject, Subject::Versions | Subject::Groups);
         for clause in accept::clauses(headers) {
             let accepted = ENCODINGS.into_iter().find(|encoding| clause.accepts(encoding.content_type()));
             if let Some(encoding) = accepted.filter(|_| clause.parameter("as").is_empty()) {
-                return Some(Ok(legacy.of(encoding).respond(headers)));
+                let document = legacy.of(encoding, || self.value(legacy.subject));
+                return Some(Ok(document.respond(headers)));
             }
-            if let Some(aggregated) = aggregated
-                && wants_aggregated(&clause)
-            {
-                return Some(Ok(aggregated.respond(headers)));
+            if is_root && wants_aggregated(&clause) {
+                let is_core = matches!(legacy.subject, Subject::Versions);
+                return Some(Ok(self.aggregated(is_core).respond(headers)));
             }
         }
         Some(Err(Status::not_acceptable(&ENCODINGS.map(Encoding::content_type))))
@@ -164,7 +201,11 @@ fn api_group(kinds: &Kinds, group: &str) -> Value {
 fn resource_list(kinds: &Kinds, group: &'static str, version: &'static str) -> Value {
     let mut resources = Vec::new();
     for resource in kinds.rows().resources_of(group, version) {
-        resources.push(legacy_resource(kinds, resource));
+        if let Some(custom) = kinds.custom(resource) {
+            resources.extend(crd::discovery::api_resources(custom.definition(), custom.version()));
+            continue;
+        }
+        resources.push(legacy_resource(resource));
         resources.extend(resource.subresources.iter().map(|sub| legacy_subresource(resource, sub)));
     }
     let mut list = json!({
@@ -179,19 +220,19 @@ fn resource_list(kinds: &Kinds, group: &'static str, version: &'static str) -> V
     list
 }
 
-fn legacy_resource(kinds: &Kinds, resource: &'static Resource) -> Value {
+fn legacy_resource(resource: &'static Resource) -> Value {
     let mut entry = json!({
         "name": resource.plural,
         "singularName": resource.singular,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
-        "verbs": verbs(kinds, resource),
+        "verbs": resource.verbs,
     });
     names(resource, entry.as_object_mut().expect("made as an object two lines above"));
     if resource.is_stored() {
         let stored = resource.storage_row();
-        let hash = Sha256::digest(format!("{}/{}/{}", stored.group, stored.version, stored.kind));
-        entry["storageVersionHash"] = json!(STANDARD.encode(&hash[..8]));
+        let hash = crd::discovery::storage_version_hash(stored.group, stored.version, stored.kind);
+        entry["storageVersionHash"] = json!(hash);
     }
     entry
 }
@@ -209,11 +250,6 @@ fn legacy_subresource(resource: &Resource, sub: &Subresource) -> Value {
         entry["version"] = json!(sub.version);
     }
     entry
-}
-
-/// The verbs of a resource in Kubernetes' order; a custom kind has fewer once its definition is being deleted.
-fn verbs(kinds: &Kinds, resource: &Resource) -> &'static [&'static str] {
-    kinds.custom(resource).map_or(resource.verbs, |custom| crd::discovery::verbs(custom.definition()))
 }
 
 /// Short names and categories, where there are any.
@@ -244,12 +280,15 @@ fn aggregated(kinds: &Kinds, groups: &[&'static str]) -> Value {
 }
 
 fn aggregated_resource(kinds: &Kinds, resource: &'static Resource) -> Value {
+    if let Some(custom) = kinds.custom(resource) {
+        return crd::discovery::aggregated_resource(custom.definition(), custom.version());
+    }
     let mut entry = json!({
         "resource": resource.plural,
         "responseKind": response_kind(resource, (resource.group, resource.version, resource.kind)),
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": resource.singular,
-        "verbs": verbs(kinds, resource),
+        "verbs": resource.verbs,
     });
     names(resource, entry.as_object_mut().expect("made as an object two lines above"));
     let subresource = |sub: &'static Subresource| {
@@ -268,7 +307,7 @@ fn aggregated_resource(kinds: &Kinds, resource: &'static Resource) -> Value {
 
 /// The kind of an answer. Kubernetes leaves group and version of a built-in kind empty where they are those of the list around it.
 fn response_kind(resource: &Resource, (group, version, kind): (&str, &str, &str)) -> Value {
-    let is_own = (group, version) == (resource.group, resource.version) && !resource.is_custom();
+    let is_own = (group, version) == (resource.group, resource.version);
     let (group, version) = if is_own { ("", "") } else { (group, version) };
     json!({ "group": group, "version": version, "kind": kind })
 }
@@ -280,8 +319,10 @@ mod tests {
 
     fn get(path: &str, accept: &str) -> (Value, String) {
         let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
-        let response =
-            Discovery::new("localhost:6443", &Kinds::built_in()).answer(path, &headers).unwrap().unwrap();
+        let response = Discovery::new("localhost:6443", &Arc::new(Kinds::built_in()), None)
+            .answer(path, &headers)
+            .unwrap()
+            .unwrap();
         let content_type = response.headers()[CONTENT_TYPE].to_str().unwrap().to_owned();
         (serde_json::from_slice(response.body()).unwrap(), content_type)
     }
@@ -349,8 +390,10 @@ mod tests {
 
     fn body(path: &str, accept: &str) -> String {
         let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
-        let response =
-            Discovery::new("localhost:6443", &Kinds::built_in()).answer(path, &headers).unwrap().unwrap();
+        let response = Discovery::new("localhost:6443", &Arc::new(Kinds::built_in()), None)
+            .answer(path, &headers)
+            .unwrap()
+            .unwrap();
         String::from_utf8(response.body().to_vec()).unwrap()
     }
 
@@ -377,7 +420,7 @@ mod tests {
 
     #[test]
     fn legacy_documents_come_in_yaml_and_protobuf() {
-        let discovery = Discovery::new("localhost:6443", &Kinds::built_in());
+        let discovery = Discovery::new("localhost:6443", &Arc::new(Kinds::built_in()), None);
         for path in ["/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1"] {
             let get = |accept: &str| {
                 let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
@@ -402,7 +445,7 @@ mod tests {
 
     #[test]
     fn other_paths_and_other_types_are_not_answered() {
-        let discovery = Discovery::new("localhost:6443", &Kinds::built_in());
+        let discovery = Discovery::new("localhost:6443", &Arc::new(Kinds::built_in()), None);
         assert!(discovery.answer("/apis/nobody.example.com", &HeaderMap::new()).is_none());
         assert!(discovery.answer("/api/v1/pods", &HeaderMap::new()).is_none());
         let xml = HeaderMap::from_iter([(ACCEPT, "application/xml".parse().unwrap())]);

@@ -1,6 +1,7 @@
 //! A document that is made once and read often: discovery, OpenAPI, `/version`. Kept compressed, since the large ones are read
 //! rarely; tagged by its content. Not an object: those change.
 
+use super::chunk::{Chunk, Joined};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -15,6 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha512};
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
+use std::sync::Arc;
 
 /// Below this size compression saves nothing worth its time (Kubernetes compresses answers from here on, too).
 const COMPRESS_FROM: usize = 128 * 1024;
@@ -33,21 +35,26 @@ pub(super) struct Document {
 enum Content {
     Plain(Bytes),
     Gzip(Bytes),
+    Joined(Joined),
 }
 
 impl Document {
     /// A document of this type and content.
     pub(super) fn new(content_type: &'static str, content: Vec<u8>) -> Self {
-        let tag = Sha512::digest(&content).iter().fold(String::with_capacity(128), |mut hex, byte| {
-            let _ = write!(hex, "{byte:02X}");
-            hex
-        });
+        let tag = hex(&Sha512::digest(&content));
         let content = if content.len() < COMPRESS_FROM {
             Content::Plain(content.into())
         } else {
             Content::Gzip(compress(&content).into())
         };
         Self { content_type, tag, content }
+    }
+
+    /// A document that consists of these chunks. Its tag follows from theirs, so that what stays is neither hashed nor compressed again.
+    pub(super) fn joined(content_type: &'static str, chunks: Vec<Arc<Chunk>>) -> Self {
+        let mut digest = Sha512::new();
+        chunks.iter().for_each(|chunk| digest.update(chunk.digest()));
+        Self { content_type, tag: hex(&digest.finalize()), content: Content::Joined(Joined::new(chunks)) }
     }
 
     /// The answer to a GET: 304 if the caller has it already.
@@ -88,6 +95,7 @@ impl Document {
                 GzDecoder::new(bytes.as_ref()).read_to_end(&mut plain).expect("we compressed it ourselves");
                 plain.into()
             }
+            Content::Joined(joined) => joined.plain(),
         }
     }
 
@@ -99,11 +107,23 @@ impl Document {
                 response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
                 response
             }
-            Content::Gzip(_) => reply(StatusCode::OK, self.content_type, self.content()),
+            Content::Joined(joined) if takes_gzip(headers) => {
+                let mut response = reply(StatusCode::OK, self.content_type, joined.gzip());
+                response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+                response
+            }
+            Content::Gzip(_) | Content::Joined(_) => reply(StatusCode::OK, self.content_type, self.content()),
         };
         response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
         response
     }
+}
+
+fn hex(digest: &[u8]) -> String {
+    digest.iter().fold(String::with_capacity(128), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02X}");
+        hex
+    })
 }
 
 /// An answer with a type and a body.

@@ -1,6 +1,7 @@
 //! The REST door: HTTP → [`Request`] → pipeline → HTTP. Thin; what it decides is only form.
 
 mod accept;
+mod chunk;
 mod content;
 mod document;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -206,6 +207,7 @@ impl Rest {
                 mark_initial_end: watch.2,
                 stop: self.stop.clone(),
             },
+            converter: self.pipeline.converter().clone(),
             nondet: self.pipeline.nondet().clone(),
         };
         let kind = measured_as(&request);

@@ -1,17 +1,20 @@
-//! `/openapi/v3`: the index, and one document per group and version; `/openapi/v2`: one for everything. A document is made when
-//! somebody first asks for it, and kept compressed, as JSON and as protobuf. What is in it is `kstore_api::openapi`'s.
+//! `/openapi/v3`: the index, and one document per group and version; `/openapi/v2`: one for everything. A document is made when a client
+//! first asks for it, and kept compressed, as JSON and as protobuf. A change of a definition leaves the documents of other groups as
+//! they are, and the pieces of v2 too. What is in the documents is `kstore_api::openapi`'s.
 
 use super::accept;
+use super::chunk::Chunk;
 use super::document::{Document, reply};
-use crate::cache::Cache;
+use crate::cache::{Cache, Entry as Stored};
 use crate::kinds::{CustomVersion, Kinds};
-use crate::lookup::Lookup;
 use crate::pipeline::definition::definitions;
 use bytes::Bytes;
-use http::header::{HeaderValue, LOCATION};
+use http::header::{CACHE_CONTROL, HeaderValue, LOCATION};
 use http::{HeaderMap, Response, StatusCode};
 use jiff::Timestamp;
-use kstore_api::openapi::{self, GroupVersion, Part, ResourceDoc, gnostic};
+use kstore_api::crd::openapi as crd;
+use kstore_api::kind;
+use kstore_api::openapi::{self, GroupVersion, Part, Piece, ResourceDoc, gnostic};
 use kstore_api::status::Status;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -30,17 +33,42 @@ const V3_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v3@v1.0
 pub struct OpenApi {
     index: Document,
     /// By name, such as `apis/apps/v1`.
-    documents: BTreeMap<String, Arc<Entry>>,
-    swagger: Forms,
+    documents: BTreeMap<String, Entry>,
+    /// What v2 says of built-in kinds.
+    built_in: Arc<OnceLock<Chunked>>,
+    swagger: Arc<Forms>,
+}
+
+/// The document of a group and version, or a small one.
+struct Entry {
+    /// The definitions of the custom kinds in it, and their revisions.
+    definitions: Vec<(String, i64)>,
+    content: Arc<Content>,
 }
 
 /// A part of the documentation that changes only as a whole.
-struct Entry {
-    part: Part,
-    /// The definitions of the custom kinds in it, and their revisions.
-    definitions: Vec<(String, i64)>,
+struct Content {
+    /// What is built in of it.
+    part: Option<Part>,
+    custom: Vec<CustomDoc>,
     fingerprint: String,
     forms: Forms,
+    /// What v2 says of its custom kinds.
+    piece: OnceLock<Chunked>,
+}
+
+/// A piece of the v2 document in chunks.
+struct Chunked {
+    /// Shared parameters in JSON by name.
+    parameters: BTreeMap<String, String>,
+    paths: Arc<Chunk>,
+    definitions: Arc<Chunk>,
+}
+
+/// A version of a custom kind, with the stored definition, which has the schema as its author wrote it.
+pub(super) struct CustomDoc {
+    version: CustomVersion,
+    stored: Option<Arc<Stored>>,
 }
 
 /// A document in the encodings asked for so far.
@@ -58,13 +86,26 @@ enum Form {
 }
 
 impl OpenApi {
-    /// The documents for what is served; none is made yet. What has not changed since `previous` is taken over. `schema` finds the
-    /// schema of a custom kind's version, as its author wrote it.
-    pub fn new(kinds: &Kinds, previous: Option<&Self>, schema: impl Fn(&CustomVersion) -> Value) -> Self {
-        let documents: BTreeMap<String, Arc<Entry>> = parts(kinds, previous, &schema).collect();
-        let index = documents.iter().map(|(name, entry)| (name.as_str(), entry.fingerprint.as_str()));
-        let index = encoded(&openapi::index(index));
-        Self { index: Document::new(JSON, index), documents, swagger: Forms::default() }
+    /// The documents for what is served; none is made yet. What has not changed since `previous` is taken over. `stored` finds the
+    /// stored definition of a custom kind.
+    pub fn new(
+        kinds: &Kinds,
+        previous: Option<&Self>,
+        stored: impl Fn(&CustomVersion) -> Option<Arc<Stored>>,
+    ) -> Self {
+        let documents: BTreeMap<String, Entry> = entries(kinds, previous, &stored).collect();
+        let fingerprints =
+            documents.iter().map(|(name, entry)| (name.as_str(), entry.content.fingerprint.as_str()));
+        let index = Document::new(JSON, encoded(&openapi::index(fingerprints)));
+        let same = |previous: &&Self| {
+            let contents = |all: &BTreeMap<String, Entry>| {
+                all.values().map(|entry| Arc::as_ptr(&entry.content)).collect::<Vec<_>>()
+            };
+            contents(&previous.documents) == contents(&documents)
+        };
+        let swagger = previous.filter(same).map(|previous| previous.swagger.clone()).unwrap_or_default();
+        let built_in = previous.map(|previous| previous.built_in.clone()).unwrap_or_default();
+        Self { index, documents, built_in, swagger }
     }
 
     /// The answer to a GET of an OpenAPI path; `None` if the path is none.
@@ -86,21 +127,73 @@ impl OpenApi {
             return Some(Ok(self.index.respond(headers)));
         }
         let entry = self.documents.get(name)?;
-        Some(entry.answer(name, query.unwrap_or_default(), headers, now))
+        Some(entry.content.answer(name, query.unwrap_or_default(), headers, now))
     }
 
     fn swagger(&self, headers: &HeaderMap) -> Result<Response<Bytes>, Status> {
         let form = form(headers, [V2_PROTOBUF, V2_PROTOBUF_OLD])?;
-        let document = || openapi::swagger(self.documents.values().map(|entry| &entry.part));
-        let forms = &self.swagger;
-        Ok(forms.of(form, V2_PROTOBUF, document, gnostic::v2).respond(headers))
+        let document = self.swagger.of(form, V2_PROTOBUF, || self.swagger_json(), gnostic::v2);
+        let mut response = document.respond(headers);
+        // It changes at its address: clients ask again each time, with its tag.
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        Ok(response)
+    }
+
+    fn swagger_json(&self) -> Document {
+        let contents = self.documents.values().map(|entry| &*entry.content);
+        let parts = || contents.clone().filter_map(|content| content.part.as_ref());
+        let built_in = self.built_in.get_or_init(|| Chunked::new(Piece::of_parts(parts()), ""));
+        let custom = contents.clone().filter(|content| !content.custom.is_empty()).map(Content::piece);
+        let all: Vec<&Chunked> = std::iter::once(built_in).chain(custom).collect();
+        let [before, between, after] = openapi::frame(all.iter().map(|chunked| &chunked.parameters))
+            .map(|text| Chunk::new(text.into_bytes()));
+        let paths = all.iter().map(|chunked| chunked.paths.clone());
+        let definitions = all.iter().map(|chunked| chunked.definitions.clone());
+        let chunks = std::iter::once(before).chain(paths).chain([between]).chain(definitions).chain([after]);
+        Document::joined(JSON, chunks.collect())
     }
 }
 
-impl Entry {
-    fn new(part: Part, definitions: Vec<(String, i64)>) -> (String, Arc<Self>) {
-        let fingerprint = part.fingerprint();
-        (part.name(), Arc::new(Self { part, definitions, fingerprint, forms: Forms::default() }))
+impl Chunked {
+    /// With `separator` before what it adds: built-in kinds come first, and there are always some.
+    fn new(piece: Piece, separator: &str) -> Self {
+        let chunk = |members: String| Chunk::new([separator, &members].concat().into_bytes());
+        Self {
+            parameters: piece.parameters,
+            paths: chunk(piece.paths),
+            definitions: chunk(piece.definitions),
+        }
+    }
+}
+
+impl Content {
+    fn new(part: Option<Part>, custom: Vec<CustomDoc>) -> Arc<Self> {
+        let fingerprint = match (&part, custom.as_slice()) {
+            (Some(part), []) => part.fingerprint(),
+            (part, custom) => {
+                let facts = custom.iter().filter_map(CustomDoc::facts);
+                let built_in = part.as_ref().map(Part::fingerprint).into_iter();
+                openapi::fingerprint(&built_in.chain(facts).collect::<Vec<_>>().join("\n"))
+            }
+        };
+        Arc::new(Self { part, custom, fingerprint, forms: Forms::default(), piece: OnceLock::new() })
+    }
+
+    /// The v3 document.
+    fn document(&self) -> Value {
+        let fragments: Vec<_> = self.custom.iter().map(|custom| custom.fragment(crd::v3)).collect();
+        match &self.part {
+            Some(part) if fragments.is_empty() => part.document(),
+            Some(part) => openapi::with_custom(part.document(), &fragments),
+            None => openapi::custom_document(&fragments),
+        }
+    }
+
+    fn piece(&self) -> &Chunked {
+        self.piece.get_or_init(|| {
+            let fragments: Vec<_> = self.custom.iter().map(|custom| custom.fragment(crd::v2)).collect();
+            Chunked::new(Piece::of_custom(&fragments), ",")
+        })
     }
 
     fn answer(
@@ -111,7 +204,9 @@ impl Entry {
         now: Timestamp,
     ) -> Result<Response<Bytes>, Status> {
         let form = form(headers, [V3_PROTOBUF, V3_PROTOBUF_OLD])?;
-        let document = || self.forms.of(form, V3_PROTOBUF, || self.part.document(), gnostic::v3);
+        let document = || {
+            self.forms.of(form, V3_PROTOBUF, || Document::new(JSON, encoded(&self.document())), gnostic::v3)
+        };
         let hash = query.split('&').find_map(|pair| pair.strip_prefix("hash=")).unwrap_or_default();
         Ok(match hash {
             "" => document().respond(headers),
@@ -122,38 +217,58 @@ impl Entry {
     }
 }
 
+impl CustomDoc {
+    fn facts(&self) -> Option<String> {
+        crd::facts(self.version.definition(), &self.version.version().name)
+    }
+
+    fn fragment(
+        &self,
+        make: fn(&kstore_api::crd::Definition, &Value, &str) -> crd::Fragment,
+    ) -> crd::Fragment {
+        let stored = self.stored.as_ref().map(|entry| entry.parse()).unwrap_or_default();
+        make(self.version.definition(), &stored, &self.version.version().name)
+    }
+}
+
 impl Forms {
+    /// The document in an encoding; `json` makes it, and `encode` makes protobuf of it.
     fn of(
         &self,
         form: Form,
         protobuf: &'static str,
-        document: impl Fn() -> Value,
+        json: impl Fn() -> Document,
         encode: fn(&Value) -> Vec<u8>,
     ) -> &Document {
         match form {
-            Form::Json => self.json.get_or_init(|| Document::new(JSON, encoded(&document()))),
-            Form::Protobuf => self.protobuf.get_or_init(|| Document::new(protobuf, encode(&document()))),
+            Form::Json => self.json.get_or_init(json),
+            Form::Protobuf => self.protobuf.get_or_init(|| {
+                let json = self.json.get_or_init(json);
+                let value = serde_json::from_slice(&json.content()).expect("it was written as JSON");
+                Document::new(protobuf, encode(&value))
+            }),
         }
     }
 }
 
-/// What there is to document: the same as discovery announces.
-fn parts(
+/// What there is to document. As in Kubernetes, the documents of a group alone are those of built-in groups.
+fn entries(
     kinds: &Kinds,
     previous: Option<&OpenApi>,
-    schema: &impl Fn(&CustomVersion) -> Value,
-) -> impl Iterator<Item = (String, Arc<Entry>)> {
+    stored: &impl Fn(&CustomVersion) -> Option<Arc<Stored>>,
+) -> impl Iterator<Item = (String, Entry)> {
     let known = move |name: &str, definitions: &[(String, i64)]| {
         let entry = previous?.documents.get(name).filter(|entry| entry.definitions == definitions)?;
-        Some((name.to_owned(), entry.clone()))
+        Some(entry.content.clone())
     };
-    let rows = kinds.rows();
-    let groups = rows.groups().filter(|group| !group.is_empty()).map(|group| Part::Group(group.into()));
+    let groups = kind::groups().filter(|group| !group.is_empty()).map(|group| Part::Group(group.into()));
     let fixed = [Part::Versions, Part::Groups, Part::Version, Part::Issuer, Part::Keys].into_iter();
     let plain = fixed.chain(groups).map(move |part| {
         let name = part.name();
-        known(&name, &[]).unwrap_or_else(|| Entry::new(part, Vec::new()))
+        let content = known(&name, &[]).unwrap_or_else(|| Content::new(Some(part), Vec::new()));
+        (name, Entry { definitions: Vec::new(), content })
     });
+    let rows = kinds.rows();
     let versions = rows.groups().flat_map(|group| rows.versions(group).map(move |version| (group, version)));
     let resources = versions.map(move |(group, version)| {
         let rows = || kinds.rows().resources_of(group, version);
@@ -161,23 +276,27 @@ fn parts(
         let definitions: Vec<_> =
             custom.iter().map(|custom| (custom.kind.key.clone(), custom.kind.revision)).collect();
         let gv = GroupVersion { group: group.into(), version: version.into() };
-        known(&gv.path(), &definitions).unwrap_or_else(|| {
-            let doc = |row| {
-                let custom = kinds.custom(row).map(|custom| schema(&custom));
-                ResourceDoc { custom, ..ResourceDoc::from(row) }
-            };
-            Entry::new(Part::Resources(gv, rows().map(doc).collect()), definitions)
-        })
+        let name = gv.path();
+        let content = known(&name, &definitions).unwrap_or_else(|| {
+            let built_in: Vec<_> = rows().filter(|row| !row.is_custom()).map(ResourceDoc::from).collect();
+            let part = (!built_in.is_empty()).then_some(Part::Resources(gv, built_in));
+            let custom = custom.into_iter().map(|version| CustomDoc { stored: stored(&version), version });
+            let content = Content::new(part, custom.collect());
+            // A definition may change without a change of what is documented: its status does.
+            let before = previous.and_then(|previous| previous.documents.get(&name));
+            match before.filter(|entry| entry.content.fingerprint == content.fingerprint) {
+                Some(entry) => entry.content.clone(),
+                None => content,
+            }
+        });
+        (name, Entry { definitions, content })
     });
     plain.chain(resources)
 }
 
-/// The schema that a stored definition has for a version: any object if there is none.
-pub(super) fn schema_of(cache: &Cache, custom: &CustomVersion) -> Value {
-    let definition = Lookup::get(cache, definitions(), "", &custom.definition().name);
-    let versions = definition.as_ref().and_then(|definition| definition["spec"]["versions"].as_array());
-    let version = versions.into_iter().flatten().find(|one| one["name"] == *custom.version().name);
-    version.map_or(Value::Null, |version| version["schema"]["openAPIV3Schema"].clone())
+/// The stored definition of a custom kind.
+pub(super) fn stored_definition(cache: &Cache, custom: &CustomVersion) -> Option<Arc<Stored>> {
+    cache.get(definitions(), &custom.kind.key)
 }
 
 fn form(headers: &HeaderMap, protobuf: [&str; 2]) -> Result<Form, Status> {
@@ -223,7 +342,7 @@ mod tests {
 
     #[test]
     fn the_index_leads_to_documents_that_may_be_kept() {
-        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| Value::Null);
+        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| None);
         let index: Value = serde_json::from_slice(get(&openapi, "/openapi/v3").unwrap().body()).unwrap();
         let url = index["paths"]["apis/coordination.k8s.io/v1"]["serverRelativeURL"].as_str().unwrap();
         let response = get(&openapi, url).unwrap();
@@ -242,7 +361,7 @@ mod tests {
 
     #[test]
     fn an_old_hash_is_redirected_and_no_hash_is_answered() {
-        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| Value::Null);
+        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| None);
         let moved = get(&openapi, "/openapi/v3/apis/coordination.k8s.io/v1?hash=OLD").unwrap();
         assert_eq!(moved.status(), StatusCode::MOVED_PERMANENTLY);
         let target = moved.headers()[LOCATION].to_str().unwrap().to_owned();
@@ -256,7 +375,7 @@ mod tests {
 
     #[test]
     fn documents_come_in_protobuf_to_those_who_ask_for_it() {
-        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| Value::Null);
+        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| None);
         let url = "/openapi/v3/apis/coordination.k8s.io/v1";
         for media in [V3_PROTOBUF, V3_PROTOBUF_OLD] {
             let response = get_as(&openapi, url, accept(media)).unwrap();
@@ -269,7 +388,7 @@ mod tests {
 
     #[test]
     fn v2_is_served_in_both_encodings() {
-        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| Value::Null);
+        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| None);
         let json = get(&openapi, "/openapi/v2").unwrap();
         assert_eq!(
             (&json.headers()[CONTENT_TYPE], json.headers()[ETAG].len() > 100),
@@ -285,7 +404,7 @@ mod tests {
 
     #[test]
     fn other_paths_and_types_are_not_answered() {
-        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| Value::Null);
+        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| None);
         assert!(get(&openapi, "/openapi/v3/apis/nobody/v1").is_none());
         assert!(get(&openapi, "/openapi/v1").is_none());
         let now = "2026-01-01T00:00:00Z".parse().unwrap();

@@ -33,6 +33,10 @@ use tokio_util::sync::CancellationToken;
 const COUNTED: [&str; 7] =
     ["/healthz", "/livez", "/metrics", "/metrics/slis", "/openapi/v2", "/readyz", "/version"];
 
+/// How often the documents are begun anew when definitions change meanwhile. Past it they may show a definition one change ahead of its
+/// tag, until the next request.
+const SNAPSHOT_TRIES: usize = 8;
+
 /// What discovery and OpenAPI tell of the kinds that are served at one revision.
 struct Documents {
     kinds: Arc<Kinds>,
@@ -42,13 +46,21 @@ struct Documents {
 
 impl Documents {
     fn new(pipeline: &Pipeline, advertised: &str, previous: Option<&Self>) -> Self {
-        let kinds = pipeline.cache().kinds();
-        let schema = |custom: &CustomVersion| openapi::schema_of(pipeline.cache(), custom);
-        Self {
-            discovery: Discovery::new(advertised, &kinds),
-            openapi: OpenApi::new(&kinds, previous.map(|documents| &documents.openapi), schema),
-            kinds,
+        let (cache, mut kinds) = (pipeline.cache(), pipeline.cache().kinds());
+        let stored = |custom: &CustomVersion| openapi::stored_definition(cache, custom);
+        let previous_openapi = previous.map(|documents| &documents.openapi);
+        let mut openapi = OpenApi::new(&kinds, previous_openapi, stored);
+        // Definitions and kinds change in one step: kinds that are still the newest say that the definitions are theirs.
+        for _ in 0..SNAPSHOT_TRIES {
+            let newest = cache.kinds();
+            if Arc::ptr_eq(&kinds, &newest) {
+                break;
+            }
+            kinds = newest;
+            openapi = OpenApi::new(&kinds, previous_openapi, stored);
         }
+        let discovery = Discovery::new(advertised, &kinds, previous.map(|documents| &documents.discovery));
+        Self { discovery, openapi, kinds }
     }
 }
 

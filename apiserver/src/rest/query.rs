@@ -115,7 +115,9 @@ impl Query {
         Ok(WriteOptions {
             dry_run,
             field_manager,
+            names_manager: !self.get("fieldManager").is_empty(),
             field_validation,
+            names_validation: !self.get("fieldValidation").is_empty(),
             force: self.flag("force"),
             books: Books::Tracked,
         })

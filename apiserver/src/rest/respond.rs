@@ -7,6 +7,7 @@ use super::table::{Include, Tables, partial};
 use super::text;
 use super::watch::{self, WatchForm};
 use crate::cache::{self, Entry, Form, MetaVersion};
+use crate::conversion::Converter;
 use crate::kinds::CustomVersion;
 use crate::pipeline::{Answer, Answered, Refused, TOO_MANY, in_version};
 use crate::registry::Listed;
@@ -41,6 +42,8 @@ pub struct Reply {
     pub gzip: bool,
     /// What a watch must know beyond that.
     pub watch: watch::Ending,
+    /// The way to conversion webhooks.
+    pub(crate) converter: Arc<Converter>,
     /// For ages in tables and the ends of watches.
     pub nondet: Nondet,
 }
@@ -247,7 +250,8 @@ impl Reply {
         let accepted = Accepted { encoding: Encoding::Json, ..self.accepted };
         let (watch, nondet) = (self.watch.clone(), self.nondet.clone());
         let (resource, custom) = (self.resource, self.custom.clone());
-        Self { resource, custom, accepted, include: self.include, gzip: self.gzip, watch, nondet }
+        let (include, gzip, converter) = (self.include, self.gzip, self.converter.clone());
+        Self { resource, custom, accepted, include, gzip, watch, converter, nondet }
     }
 
     /// An item as a message, in the caller's version.
@@ -268,7 +272,7 @@ impl Reply {
         };
         let content_type =
             if protobuf { "application/vnd.kubernetes.protobuf;stream=watch" } else { "application/json" };
-        let shown = watch::Shown { resource: self.resource, form };
+        let shown = watch::Shown { resource: self.resource, converter: self.converter.clone(), form };
         let body = watch::body(watch, shown, self.watch.clone(), self.nondet.clone());
         response(StatusCode::OK, content_type, body)
     }

@@ -4,6 +4,7 @@
 use super::listing::CHUNK_BYTES;
 use super::table::{Tables, partial};
 use crate::cache::{self, Cache, Delivery, Entry, Form, Seen, Watch, WatchEnd, event_of, watch_line};
+use crate::conversion::Converter;
 use crate::error;
 use crate::kinds::CustomVersion;
 use crate::limits;
@@ -50,15 +51,18 @@ pub struct Ending {
 pub(super) struct Shown {
     /// The kind, in the caller's version.
     pub resource: &'static Resource,
+    /// The way to the kind's conversion webhook.
+    pub converter: Arc<Converter>,
     /// The form.
     pub form: WatchForm,
 }
 
 /// The body of a watch response.
 pub(super) fn body(watch: Watch, shown: Shown, ending: Ending, nondet: Nondet) -> Body {
-    let Shown { resource, form } = shown;
+    let Shown { resource, converter, form } = shown;
     let cache = resource.is_custom().then(|| watch.cache().clone());
-    let encoder = Encoder { resource, custom: None, cache, form, first: true, nondet: nondet.clone() };
+    let encoder =
+        Encoder { resource, custom: None, cache, converter, form, first: true, nondet: nondet.clone() };
     Body::from_stream(events(watch, encoder, ending, nondet))
 }
 
@@ -86,7 +90,7 @@ fn events(
         // Made once: a timer that is registered anew for each event costs as much as the event.
         let mut stopped = std::pin::pin!(ending.stop.cancelled());
         let mut initial = watch.initial().into_iter();
-        if let Err(end) = encoder.look_up() {
+        if let Err(end) = encoder.prepare(initial.as_slice().iter().map(|(_, entry)| entry)).await {
             yield Ok(encoder.error(&end));
             return;
         }
@@ -128,7 +132,8 @@ fn events(
             };
             match batch {
                 Ok(batch) => {
-                    if let Err(end) = encoder.look_up() {
+                    let objects = batch.deliveries.iter().map(|delivery| delivery.change.object(delivery.seen));
+                    if let Err(end) = encoder.prepare(objects).await {
                         yield Ok(encoder.error(&end));
                         break;
                     }
@@ -168,6 +173,7 @@ struct Encoder {
     custom: Option<CustomVersion>,
     /// Where that is looked up; `None` for built-in kinds.
     cache: Option<Arc<Cache>>,
+    converter: Arc<Converter>,
     form: WatchForm,
     first: bool,
     nondet: Nondet,
@@ -194,6 +200,23 @@ impl Encoder {
         }
         self.custom = Some(custom);
         Ok(())
+    }
+
+    /// Finds the definition of today, and converts objects by its webhook where they need it.
+    ///
+    /// # Errors
+    /// 410 if the version is not served any more; or why an object cannot be converted.
+    async fn prepare<'e>(
+        &mut self,
+        entries: impl Iterator<Item = &'e Arc<Entry>> + Clone + Send,
+    ) -> Result<(), Status> {
+        self.look_up()?;
+        match (&self.custom, &self.cache) {
+            (Some(custom), Some(cache)) if custom.needs_webhook() => {
+                self.converter.prepare(cache, custom, entries).await
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The object as the version shows it.
@@ -326,3 +349,6 @@ fn row(tables: &Tables, seen: Seen, entry: &Entry, first: bool, now: Timestamp) 
 fn line(kind: &str, value: &Value) -> Bytes {
     watch_line(kind, value.to_string().as_bytes())
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,12 +8,12 @@ use crate::anonymous_slots::AnonymousSlots;
 use crate::authn::Peer;
 use crate::grpc::authenticate::{CallAuthenticator, is_call};
 use crate::limits;
+use crate::observed_body::{ObservedBody, ignore};
 use crate::unread_body::DiscardingBody;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use futures::future::Either;
 use http::{Request, Response, StatusCode};
-use http_body::{Frame, SizeHint};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
@@ -146,7 +146,7 @@ fn finished(
     record: Option<AccessRecord>,
     in_flight: InFlight,
     activity: &Activity,
-) -> Response<InFlightBody> {
+) -> Response<impl http_body::Body<Data = Bytes, Error = axum::Error> + use<>> {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         activity.upgraded();
     }
@@ -154,33 +154,8 @@ fn finished(
         Some(record) => record.answered(response),
         None => response,
     };
-    response.map(|inner| InFlightBody { inner, _in_flight: in_flight })
-}
-
-/// The body of an answer; its request is in flight until it is dropped.
-struct InFlightBody {
-    inner: Body,
-    _in_flight: InFlight,
-}
-
-impl http_body::Body for InFlightBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.inner).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
-    }
+    // The request is in flight until its body is dropped.
+    response.map(|inner| ObservedBody::new(inner, in_flight, ignore))
 }
 
 /// A socket that keeps its place among the open connections, also after an upgrade has taken it away from HTTP.

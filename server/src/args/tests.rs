@@ -11,8 +11,17 @@ fn without_flags_everything_runs_here_on_disk() {
     let config = config("kstore-server").unwrap();
     assert_eq!(config.nodes, 3);
     assert_eq!(config.loops.len(), 3);
-    let Api::Here { storage, listen, etcd, quota, history, service_ranges, anonymous, write_kubeconfig } =
-        config.api
+    let Api::Here {
+        storage,
+        listen,
+        etcd,
+        quota,
+        history,
+        service_ranges,
+        service_backends: _,
+        anonymous,
+        write_kubeconfig,
+    } = config.api
     else {
         panic!("no apiserver")
     };

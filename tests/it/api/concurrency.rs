@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::join_all;
 use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::outbound::{Network, ServiceBackends};
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::storage::{
     Commit, CommitError, Guard, Layer, Outcome, Raw, RawWatch, ReadError, Storage,
@@ -125,6 +126,7 @@ fn contest<T>(seed: u64, test: impl AsyncFnOnce(&Contest) -> T) -> T {
             client_ca: None,
             tokens: None,
             service_ranges: ServiceRanges::default(),
+            outbound: Arc::new(Network::new(ServiceBackends::default())),
             local_components: kstore_apiserver::LocalComponents::default(),
             anonymous: true,
             connections: kstore_apiserver::limits::CONNECTIONS,

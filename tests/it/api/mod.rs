@@ -11,6 +11,8 @@ mod concurrency;
 mod content;
 /// The time that callers of the gRPC door give, and what is counted there.
 mod custom;
+/// Documents of custom kinds: what changes with a definition, and what stays.
+mod custom_documents;
 mod deadlines;
 /// The deletion state machine, and collections.
 mod deletion;
@@ -46,18 +48,24 @@ mod options;
 mod parts;
 /// Patches of the other kinds.
 mod patch;
+/// Admission policies: what they refuse, warn of and change.
+mod policies;
 /// Requests that are handed on to pods, services and nodes.
 mod proxies;
 /// Requests at random: none panics, and what is refused changes nothing.
 mod random;
 /// The words, reasons and causes of refusals, and the warnings that go along.
 mod refusals;
+/// Recorded answers of a Kubernetes apiserver.
+mod replay;
 /// Selectors of lists and watches.
 mod selectors;
 /// Which servers there are.
 mod servers;
 /// Logs, commands, terminals, files and ports of simulated containers, and watches over WebSockets.
 mod streams;
+/// Custom kinds in the style of well-known projects.
+mod styles;
 /// What is below an object.
 mod subresources;
 /// URLs, methods, the order in which requests are judged, bodies.
@@ -68,8 +76,12 @@ mod tables;
 mod transactions;
 /// Create, get, update, patch.
 mod verbs;
+/// Several versions of one custom kind, converted by a webhook.
+mod versions;
 /// What a watch begins with, tells, and ends with.
 mod watches;
+/// Admission webhooks: what they see, and what becomes of their answers.
+mod webhooks;
 
 use http_body_util::Full;
 use kstore_tests::{Cluster, Reply};

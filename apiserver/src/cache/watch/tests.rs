@@ -174,3 +174,56 @@ async fn a_watch_that_may_resume_inside_a_revision_repeats_it_and_only_then() {
         assert!(watch.revision() >= shared);
     }
 }
+
+/// What follows the storage panics while it takes a change in: the cache is filled again, and nobody is left with a state that
+/// lacks a change.
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_the_task_that_feeds_the_cache_ends_watches_and_the_cache_is_filled_again() {
+    let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
+    let metrics = Arc::new(crate::metrics::Metrics::default());
+    let seen = std::sync::atomic::AtomicU32::new(0);
+    let observe = move |_: &crate::storage::RawBatch| {
+        assert_ne!(seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed), 3, "the fourth change");
+    };
+    let storage = Arc::new(Embedded::new(store));
+    let (cache, follow) = Cache::fill_counted(storage, metrics.clone(), observe).await.unwrap();
+    let task = tokio::spawn(follow);
+    let filters = vec![Filter::all(maps())];
+    let mut watch = Watch::start(cache.clone(), filters.clone(), WatchStart::State).await.unwrap();
+    for number in 0..3 {
+        put(&cache, &[maps()], &number.to_string()).await;
+    }
+    assert_eq!(deliveries(&mut watch, 3).await.len(), 3);
+    put(&cache, &[maps()], "3").await;
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!cache.is_healthy(), "nothing is taken in");
+    let revision = cache.fresh().await.expect("the cache comes to the storage's revision again");
+    assert_eq!((cache.count(maps()), cache.is_healthy()), (4, true));
+    assert!(matches!(watch.next().await, Err(WatchEnd::Overrun)), "it may have missed something");
+    let mut again = Watch::start(cache.clone(), filters, WatchStart::State).await.unwrap();
+    assert_eq!(again.initial().len(), 4);
+    put(&cache, &[maps()], "4").await;
+    assert_eq!(deliveries(&mut again, 1).await, [("configmaps", revision + 1)]);
+    assert!(!task.is_finished());
+    let page = metrics.render(std::iter::empty());
+    assert!(page.contains("kstore_apiserver_task_restarts_total{task=\"watch-cache\"} 1\n"), "{page}");
+}
+
+/// A cache that can take nothing in would show an old state for ever: it closes, and its process ends in order.
+#[tokio::test(start_paused = true)]
+async fn a_cache_whose_task_panics_again_and_again_closes() {
+    let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
+    let storage = Arc::new(Embedded::new(store));
+    let (cache, follow) = Cache::fill(storage, |_| panic!("every change")).await.unwrap();
+    let mut task = tokio::spawn(follow);
+    for number in 0..limits::CACHE_PANICS {
+        assert!(!task.is_finished() && !cache.is_closed());
+        put(&cache, &[maps()], &number.to_string()).await;
+        let reached = tokio::time::timeout(limits::RESTART_BACKOFF_CAP, cache.reached(i64::from(number) + 2));
+        let _ = reached.await;
+    }
+    tokio::time::timeout(limits::RESTART_BACKOFF_CAP, &mut task).await.unwrap().unwrap();
+    assert!(cache.is_closed());
+}

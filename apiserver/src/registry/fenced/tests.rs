@@ -2,93 +2,38 @@
 
 use super::*;
 use crate::authn::UserInfo;
-use crate::cache::Cache;
 use crate::pipeline::{Pipeline, Refused};
-use crate::provenance::Provenance;
 use crate::request::{Action, Body, DeleteOptions, GetOptions, Request, Target, WriteOptions};
-use crate::storage::embedded::Embedded;
-use crate::storage::{CommitError, Layer, Storage, Write};
-use async_trait::async_trait;
-use bytes::Bytes;
+use crate::testing::racing::Racing;
 use http::HeaderMap;
 use kstore_api::kind::{self, Resource};
-use kstore_nondet::Nondet;
-use kstore_store::{Config, Store};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 const LEASE: &str = "/registry/leases/kube-system/office";
-
-/// A storage in which somebody else writes the Lease just before each commit, as often as it is told.
-struct Racing {
-    inner: Embedded,
-    next: Mutex<Vec<Option<Value>>>,
-    commits: Mutex<u32>,
-}
-
-impl Racing {
-    /// Writes the Lease; `None` deletes it.
-    async fn write_lease(&self, spec: Option<Value>) {
-        let key = LEASE.to_owned();
-        let metadata = json!({ "name": "office", "namespace": "kube-system" });
-        let lease = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec });
-        let write = match spec {
-            Some(_) => Write::Put { key, value: lease.to_string().into(), ttl_seconds: 0 },
-            None => Write::Delete { key },
-        };
-        let commit = Commit { guards: Vec::new(), writes: vec![write], note: Bytes::new() };
-        self.inner.commit(commit).await.unwrap();
-    }
-}
-
-#[async_trait]
-impl Layer for Racing {
-    fn inner(&self) -> &dyn Storage {
-        &self.inner
-    }
-
-    async fn commit(&self, commit: Commit) -> Result<Outcome, CommitError> {
-        *self.commits.lock() += 1;
-        let next = self.next.lock().pop();
-        if let Some(spec) = next {
-            self.write_lease(spec).await;
-        }
-        self.inner.commit(commit).await
-    }
-}
 
 struct Api {
     storage: Arc<Racing>,
     pipeline: Pipeline,
 }
 
-fn spec(holder: &str, transitions: i32, renewed: u32) -> Value {
+/// The Lease with a holder.
+fn lease(holder: &str, transitions: i32, renewed: u32) -> Value {
     let renewed = format!("2026-01-01T00:00:{renewed:02}.000000Z");
-    json!({ "holderIdentity": holder, "leaseTransitions": transitions, "renewTime": renewed })
+    lease_of(json!({ "holderIdentity": holder, "leaseTransitions": transitions, "renewTime": renewed }))
+}
+
+/// The Lease.
+fn lease_of(spec: Value) -> Value {
+    let metadata = json!({ "name": "office", "namespace": "kube-system" });
+    json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec })
 }
 
 impl Api {
     /// An API in which `a` holds the Lease in term 3.
     async fn start() -> Self {
-        let nondet = Nondet::simulated(1);
-        let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
-        let inner = Embedded::new(store);
-        let storage = Arc::new(Racing { inner, next: Mutex::default(), commits: Mutex::default() });
-        storage.write_lease(Some(spec("a", 3, 0))).await;
-        let (cache, follow) = Cache::fill(storage.clone(), |_| {}).await.unwrap();
-        tokio::spawn(follow);
-        let pipeline = Pipeline::new(cache, Arc::new(Provenance::default()), nondet);
-        crate::bootstrap::run(&pipeline, &Default::default()).await.unwrap();
+        let (storage, pipeline) = Racing::start(LEASE.to_owned(), lease("a", 3, 0)).await;
         Self { storage, pipeline }
-    }
-
-    /// What the next commits find when they come: the first of `specs` first.
-    fn before_commits(&self, specs: impl IntoIterator<Item = Option<Value>>) {
-        let mut next: Vec<_> = specs.into_iter().collect();
-        next.reverse();
-        *self.storage.next.lock() = next;
-        *self.storage.commits.lock() = 0;
     }
 
     async fn run(&self, fence: &str, name: &str, action: Action) -> Result<(), (u16, String)> {
@@ -157,9 +102,9 @@ async fn a_leader_writes_and_renewals_in_between_only_cost_a_round() {
     let api = Api::start().await;
     for (action, commits) in [(create("x", 1), 4), (update("x", 2), 4), (delete(), 4)] {
         let name = if matches!(action, Action::Create(..)) { "" } else { "x" };
-        api.before_commits((1..4).map(|n| Some(spec("a", 3, n))));
+        api.storage.before_commits((1..4).map(|n| Some(lease("a", 3, n))));
         assert_eq!(api.run("kube-system/office/3/a", name, action).await, Ok(()));
-        assert_eq!(*api.storage.commits.lock(), commits, "three lost to renewals");
+        assert_eq!(api.storage.commits(), commits, "three lost to renewals");
     }
 }
 
@@ -168,13 +113,19 @@ async fn a_leader_writes_and_renewals_in_between_only_cost_a_round() {
 async fn a_leader_that_is_deposed_between_the_look_and_the_commit_writes_nothing() {
     let api = Api::start().await;
     api.run("kube-system/office/3/a", "", create("x", 1)).await.unwrap();
-    let ends = [Some(spec("b", 4, 1)), Some(spec("", 3, 1)), Some(spec("a", 4, 1)), Some(json!({})), None];
+    let ends = [
+        Some(lease("b", 4, 1)),
+        Some(lease("", 3, 1)),
+        Some(lease("a", 4, 1)),
+        Some(lease_of(json!({}))),
+        None,
+    ];
     for end in ends {
         for (name, action) in [("", create("y", 1)), ("x", update("x", 2)), ("x", delete())] {
-            api.storage.write_lease(Some(spec("a", 3, 0))).await;
-            api.before_commits([Some(spec("a", 3, 9)), end.clone()]);
+            api.storage.write(Some(lease("a", 3, 0))).await;
+            api.storage.before_commits([Some(lease("a", 3, 9)), end.clone()]);
             assert_eq!(api.run("kube-system/office/3/a", name, action).await, broken(), "{end:?}");
-            assert_eq!(*api.storage.commits.lock(), 2);
+            assert_eq!(api.storage.commits(), 2);
         }
     }
     api.pipeline.cache().fresh().await.unwrap();
@@ -186,7 +137,7 @@ async fn a_leader_that_is_deposed_between_the_look_and_the_commit_writes_nothing
 async fn nothing_that_looks_like_a_write_is_let_through_after_the_term() {
     let api = Api::start().await;
     api.run("kube-system/office/3/a", "", create("x", 1)).await.unwrap();
-    api.storage.write_lease(Some(spec("b", 4, 1))).await;
+    api.storage.write(Some(lease("b", 4, 1))).await;
     let dry = Action::Create(map("z", 1), WriteOptions { dry_run: true, ..WriteOptions::default() });
     for (name, action) in [("x", update("x", 1)), ("", dry), ("none", delete()), ("", create("x", 1))] {
         assert_eq!(api.run("kube-system/office/3/a", name, action).await, broken());
@@ -198,7 +149,7 @@ async fn nothing_that_looks_like_a_write_is_let_through_after_the_term() {
 #[tokio::test(start_paused = true)]
 async fn a_take_over_that_the_cache_has_not_seen_lets_the_new_leader_write() {
     let api = Api::start().await;
-    api.storage.write_lease(Some(spec("b", 4, 1))).await;
+    api.storage.write(Some(lease("b", 4, 1))).await;
     api.run("kube-system/office/4/b", "", create("x", 1)).await.unwrap();
 }
 
@@ -206,7 +157,7 @@ async fn a_take_over_that_the_cache_has_not_seen_lets_the_new_leader_write() {
 async fn an_object_that_somebody_else_changed_is_still_decided_again() {
     let api = Api::start().await;
     api.run("kube-system/office/3/a", "", create("x", 1)).await.unwrap();
-    api.before_commits([Some(spec("a", 3, 1))]);
+    api.storage.before_commits([Some(lease("a", 3, 1))]);
     let race = api.run("kube-system/office/3/a", "x", update("x", 2));
     let other = api.run("kube-system/office/3/a", "x", update("x", 3));
     let (race, other) = tokio::join!(race, other);

@@ -2,58 +2,16 @@
 
 use super::*;
 use crate::authn::UserInfo;
-use crate::cache::Cache;
 use crate::pipeline::Pipeline;
-use crate::provenance::Provenance;
 use crate::request::{Action, Body, Request, WriteOptions};
-use crate::storage::embedded::Embedded;
-use crate::storage::{Commit, CommitError, Layer, Outcome, Storage, Write};
-use async_trait::async_trait;
+use crate::storage::Storage;
+use crate::testing::racing::Racing;
 use bytes::Bytes;
 use kstore_api::patch::PatchType;
-use kstore_nondet::Nondet;
-use kstore_store::{Config, Store};
-use parking_lot::Mutex;
 use serde_json::json;
 use std::sync::Arc;
 
 const NAME: &str = "tenant";
-
-/// A storage that writes the namespace, as another client would, just before each of the next commits.
-struct Racing {
-    inner: Embedded,
-    next: Mutex<Vec<Option<Value>>>,
-    commits: Mutex<u32>,
-}
-
-impl Racing {
-    /// Writes the namespace; `None` removes it.
-    async fn write_namespace(&self, namespace: Option<Value>) {
-        let key = namespaces().storage_key("", NAME);
-        let write = match namespace {
-            Some(value) => Write::Put { key, value: value.to_string().into(), ttl_seconds: 0 },
-            None => Write::Delete { key },
-        };
-        let commit = Commit { guards: Vec::new(), writes: vec![write], note: Bytes::new() };
-        self.inner.commit(commit).await.unwrap();
-    }
-}
-
-#[async_trait]
-impl Layer for Racing {
-    fn inner(&self) -> &dyn Storage {
-        &self.inner
-    }
-
-    async fn commit(&self, commit: Commit) -> Result<Outcome, CommitError> {
-        *self.commits.lock() += 1;
-        let next = self.next.lock().pop();
-        if let Some(namespace) = next {
-            self.write_namespace(namespace).await;
-        }
-        self.inner.commit(commit).await
-    }
-}
 
 struct Api {
     storage: Arc<Racing>,
@@ -79,24 +37,9 @@ fn maps() -> &'static Resource {
 
 impl Api {
     async fn start() -> Self {
-        let nondet = Nondet::simulated(1);
-        let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
-        let inner = Embedded::new(store);
-        let storage = Arc::new(Racing { inner, next: Mutex::default(), commits: Mutex::default() });
-        storage.write_namespace(Some(namespace(json!({})))).await;
-        let (cache, follow) = Cache::fill(storage.clone(), |_| {}).await.unwrap();
-        tokio::spawn(follow);
-        let pipeline = Pipeline::new(cache, Arc::new(Provenance::default()), nondet);
-        crate::bootstrap::run(&pipeline, &Default::default()).await.unwrap();
+        let key = namespaces().storage_key("", NAME);
+        let (storage, pipeline) = Racing::start(key, namespace(json!({}))).await;
         Self { storage, pipeline }
-    }
-
-    /// What the next commits find when they come: the first of `states` first.
-    fn before_commits(&self, states: impl IntoIterator<Item = Option<Value>>) {
-        let mut next: Vec<_> = states.into_iter().collect();
-        next.reverse();
-        *self.storage.next.lock() = next;
-        *self.storage.commits.lock() = 0;
     }
 
     async fn run(&self, name: &str, action: Action) -> Result<(), (u16, String)> {
@@ -148,10 +91,10 @@ async fn nothing_is_created_in_a_namespace_that_is_deleted_between_the_look_at_i
     for (end, want) in [(Some(being_deleted()), refused(403, terminating)), (None, refused(404, absent))] {
         for (name, action) in creations() {
             let api = Api::start().await;
-            api.before_commits([Some(namespace(json!({"a": "1"}))), end.clone()]);
+            api.storage.before_commits([Some(namespace(json!({"a": "1"}))), end.clone()]);
             assert_eq!(api.run(name, action).await, want, "{name:?} {end:?}");
             assert!(!api.is_stored("new").await);
-            assert_eq!(*api.storage.commits.lock(), 2, "both lost");
+            assert_eq!(api.storage.commits(), 2, "both lost");
         }
     }
 }
@@ -160,25 +103,25 @@ async fn nothing_is_created_in_a_namespace_that_is_deleted_between_the_look_at_i
 async fn other_changes_of_the_namespace_only_cost_a_round() {
     for (name, action) in creations() {
         let api = Api::start().await;
-        api.before_commits((0..3).map(|n| Some(namespace(json!({"n": n.to_string()})))));
+        api.storage.before_commits((0..3).map(|n| Some(namespace(json!({"n": n.to_string()})))));
         assert_eq!(api.run(name, action).await, Ok(()));
         assert!(api.is_stored("new").await);
-        assert_eq!(*api.storage.commits.lock(), 4);
+        assert_eq!(api.storage.commits(), 4);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_namespace_that_was_made_again_takes_objects_and_updates_do_not_depend_on_it() {
     let api = Api::start().await;
-    api.storage.write_namespace(Some(being_deleted())).await;
-    api.storage.write_namespace(None).await;
-    api.storage.write_namespace(Some(namespace(json!({})))).await;
+    api.storage.write(Some(being_deleted())).await;
+    api.storage.write(None).await;
+    api.storage.write(Some(namespace(json!({})))).await;
     let [(name, create), ..] = creations();
     assert_eq!(api.run(name, create).await, Ok(()));
     let changed =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}, "data": {"n": "2"}});
-    api.before_commits([Some(being_deleted())]);
+    api.storage.before_commits([Some(being_deleted())]);
     let update = Action::Update(Body::json(changed.to_string().into()), WriteOptions::default());
     assert_eq!(api.run("new", update).await, Ok(()));
-    assert_eq!(*api.storage.commits.lock(), 1);
+    assert_eq!(api.storage.commits(), 1);
 }

@@ -29,6 +29,7 @@ use http::request::Parts;
 use http::{Method, Response};
 use kstore_api::status::{Reason, Status};
 use kstore_proto::kstore::v1 as pb;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use upgrade::Upgrade;
@@ -68,6 +69,16 @@ impl Which {
             Self::Exec => "exec",
             Self::Attach => "attach",
             Self::PortForward => "portforward",
+        }
+    }
+
+    /// The kind of the options that webhooks see; `None` for reading, which they do not see.
+    fn options_kind(self) -> Option<&'static str> {
+        match self {
+            Self::Log => None,
+            Self::Exec => Some("PodExecOptions"),
+            Self::Attach => Some("PodAttachOptions"),
+            Self::PortForward => Some("PodPortForwardOptions"),
         }
     }
 
@@ -150,6 +161,10 @@ impl Streams {
         if which != Which::Log && !query.get("dryRun").is_empty() {
             return Err(Status::bad_request("dryRun is not supported"));
         }
+        if let Some(kind) = which.options_kind() {
+            let options = || connect_options(kind, &query);
+            self.pipeline.admit_stream(user, &target, options).await?;
+        }
         let upgrade = Upgrade::of(&mut parts)?;
         let asked = Asked { target, query: &query, expiry };
         match (which, upgrade) {
@@ -190,6 +205,27 @@ impl Streams {
             Err(_) => Err(unreachable(&"the node does not answer", &node)),
         }
     }
+}
+
+/// The options of a stream as an object: its query.
+fn connect_options(kind: &str, query: &Query) -> Value {
+    let mut options = json!({"kind": kind, "apiVersion": "v1"});
+    for flag in ["stdin", "stdout", "stderr", "tty"].into_iter().filter(|flag| query.flag(flag)) {
+        options[flag] = json!(true);
+    }
+    let container = query.get("container");
+    if !container.is_empty() {
+        options["container"] = json!(container);
+    }
+    let command: Vec<&str> = query.all("command").collect();
+    if !command.is_empty() {
+        options["command"] = json!(command);
+    }
+    let ports: Vec<u16> = query.all("ports").filter_map(|port| port.parse().ok()).collect();
+    if !ports.is_empty() {
+        options["ports"] = json!(ports);
+    }
+    options
 }
 
 /// 500 with the words in which a real server says that it cannot reach a kubelet.

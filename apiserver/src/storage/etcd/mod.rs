@@ -34,6 +34,7 @@ pub use link::User;
 
 use super::{Commit, CommitError, Outcome, Page, Raw, RawWatch, ReadError, Storage, Write};
 use crate::limits::{ETCD_PAGE, ETCD_PATIENCE};
+use crate::restart::Panics;
 use async_trait::async_trait;
 use bytes::Bytes;
 use keys::Keys;
@@ -103,8 +104,24 @@ impl Etcd {
         let link = Arc::new(Link::new(&config.members, config.user.clone(), dial, rng.clone()));
         let wanted = Arc::new(Wanted::default());
         let (newest, questions) = newest::newest();
-        let answering = newest::answer(link.clone(), keys.clone(), wanted.clone(), questions);
-        let compacting = compact::run(link.clone(), config.compaction);
+        let (answerer, compactor) = ((link.clone(), keys.clone(), wanted.clone()), link.clone());
+        let interval = config.compaction;
+        // Neither has a state that a panic could leave half changed: readers who were waiting are told that they got no answer.
+        let answering = async move {
+            let (mut questions, mut panics) = (questions, Panics::none("etcd-readers"));
+            let (link, keys, wanted) = answerer;
+            loop {
+                let answer = newest::answer(link.clone(), keys.clone(), wanted.clone(), &mut questions);
+                let Err(panicked) = panics.contain(answer).await else { return };
+                tokio::time::sleep(panicked.wait).await;
+            }
+        };
+        let compacting = async move {
+            let mut panics = Panics::none("etcd-compaction");
+            while let Err(panicked) = panics.contain(compact::run(compactor.clone(), interval)).await {
+                tokio::time::sleep(panicked.wait).await;
+            }
+        };
         let work = async move {
             tokio::join!(answering, compacting);
         };

@@ -40,8 +40,8 @@ impl Newest {
 
 /// Answers readers until the link is closed: one read at a time, for all that had asked when it began. Also asks by itself
 /// when etcd has been away, to see whether it is back.
-pub(super) async fn answer(link: Arc<Link>, keys: Keys, wanted: Arc<Wanted>, questions: Questions) {
-    let Questions(mut questions) = questions;
+pub(super) async fn answer(link: Arc<Link>, keys: Keys, wanted: Arc<Wanted>, questions: &mut Questions) {
+    let Questions(questions) = questions;
     let mut waiting = Vec::new();
     let rounds = async {
         loop {

@@ -1,0 +1,169 @@
+//! [`Calls`]: the calls to webhooks that one request has made, with their answers. A decision about the request is a synchronous
+//! function that runs again whenever it meets a call without an answer (see [`Undecided`]): it finds the answers of the earlier
+//! run in the order in which it asks.
+
+use super::authorizer::RequesterAuthorizer;
+use super::configured::Configurations;
+use crate::authn::UserInfo;
+use crate::authz::Authorizer;
+use crate::lookup::Lookup;
+use crate::outbound::{self, Call, Outbound};
+use crate::undecided::Undecided;
+use futures::future::join_all;
+use kstore_api::admission::review::transport::HttpAnswer;
+use kstore_api::admission::review::{self, Answer, CallError};
+use kstore_api::admission::{Operation, Webhook};
+use kstore_api::expression::authorizer::RequestAuthorizer;
+use kstore_api::status::Status;
+use kstore_nondet::Nondet;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// The calls of one request. The configurations of the webhooks are those at its beginning.
+pub(crate) struct Calls {
+    configured: Arc<Configurations>,
+    around: Arc<Around>,
+    log: Arc<Mutex<Log>>,
+}
+
+/// What calls and expressions need beside the request. Shared by all requests.
+pub(super) struct Around {
+    /// The cluster that resolves Services.
+    pub(super) cluster: Arc<dyn Lookup>,
+    /// The way to webhooks.
+    pub(super) outbound: Arc<dyn Outbound>,
+    /// What expressions ask.
+    pub(super) authorizer: Arc<Authorizer>,
+    /// The source of uids.
+    pub(super) nondet: Nondet,
+}
+
+/// What was asked and answered about one state of the object.
+#[derive(Default)]
+struct Log {
+    /// Names the state of the object: its resourceVersion.
+    state: String,
+    /// The answers to what the decision asked, in order; each to calls that were made at once.
+    answers: Vec<Vec<Reply>>,
+    /// How many of the answers the running decision has seen.
+    seen: usize,
+    /// Texts for `Warning` headers, by the running decision.
+    warnings: Vec<String>,
+}
+
+/// One call to a webhook, ready to be sent.
+pub(super) struct Question {
+    /// The webhook.
+    pub(super) hook: Arc<Webhook>,
+    /// The uid of the review, which the answer must repeat.
+    pub(super) uid: String,
+    /// What is sent.
+    pub(super) call: Call,
+}
+
+/// What became of a call.
+type Reply = Arc<Result<(String, outbound::Answer), CallError>>;
+
+impl Calls {
+    /// Nothing was asked yet.
+    pub(super) fn new(configured: Arc<Configurations>, around: Arc<Around>) -> Self {
+        Self { configured, around, log: Arc::default() }
+    }
+
+    /// Calls of a write that webhooks do not see.
+    pub(crate) fn none(&self) -> Self {
+        Self::new(Arc::default(), self.around.clone())
+    }
+
+    /// Whether webhooks or policies may match requests of this operation and plural. Else no decision waits.
+    pub(crate) fn may_match(&self, operation: Operation, plural: &str) -> bool {
+        self.configured.may_match(operation, plural)
+    }
+
+    /// Begins a decision about the state of the object with this name. Answers about another state no longer count.
+    pub(crate) fn begin(&self, state: &str) {
+        let mut log = self.log.lock();
+        if log.state != state {
+            log.answers.clear();
+            state.clone_into(&mut log.state);
+        }
+        log.seen = 0;
+        log.warnings.clear();
+    }
+
+    /// What webhooks and policies warned of in the last decision.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.log.lock().warnings)
+    }
+
+    pub(super) fn configured(&self) -> &Configurations {
+        &self.configured
+    }
+
+    /// What expressions about a request of this user ask about access. Each question is decided once.
+    pub(super) fn authorizer(&self, user: &UserInfo) -> RequestAuthorizer {
+        let (authorizer, requester) = (self.around.authorizer.clone(), user.clone());
+        RequestAuthorizer::new(Arc::new(RequesterAuthorizer { authorizer, requester }))
+    }
+
+    /// Adds texts for `Warning` headers.
+    pub(super) fn warn(&self, texts: &[String]) {
+        self.log.lock().warnings.extend_from_slice(texts);
+    }
+
+    /// A uid for a review.
+    pub(super) fn uid(&self) -> String {
+        self.around.nondet.rng.uuid()
+    }
+
+    /// The answers to calls that are made at once, in their order. `questions` makes the calls if they were not made yet.
+    ///
+    /// # Errors
+    /// [`Undecided::Pending`] until the answers are there; or why the calls cannot be made.
+    pub(super) fn ask(
+        &self,
+        questions: impl FnOnce() -> Result<Vec<Result<Question, CallError>>, Status>,
+    ) -> Result<Vec<Reply>, Undecided> {
+        let mut log = self.log.lock();
+        if let Some(replies) = log.answers.get(log.seen) {
+            let replies = replies.clone();
+            log.seen += 1;
+            return Ok(replies);
+        }
+        drop(log);
+        let sent: Vec<_> = questions()?.into_iter().map(|question| self.send(question)).collect();
+        let log = self.log.clone();
+        Err(Undecided::Pending(Box::pin(async move {
+            let replies = join_all(sent).await;
+            log.lock().answers.push(replies);
+        })))
+    }
+
+    fn send(&self, question: Result<Question, CallError>) -> impl Future<Output = Reply> + Send + use<> {
+        let (outbound, cluster) = (self.around.outbound.clone(), self.around.cluster.clone());
+        async move {
+            let Question { hook, uid, call } = match question {
+                Ok(question) => question,
+                Err(error) => return Arc::new(Err(error)),
+            };
+            let (client, seconds) = (call.client.clone(), call.seconds());
+            let answer = outbound.post(cluster, call).await;
+            let answer =
+                answer.map_err(|why| CallError::no_answer(&hook.name, client.post_error(Some(seconds), why)));
+            Arc::new(answer.map(|answer| (uid, answer)))
+        }
+    }
+
+    /// Reads the answer of a webhook; its warnings are kept.
+    ///
+    /// # Errors
+    /// There was no answer, or it cannot be used.
+    pub(super) fn read(&self, hook: &Webhook, reply: &Reply) -> Result<Answer, CallError> {
+        let (uid, answer) = (**reply).as_ref().map_err(Clone::clone)?;
+        let http =
+            HttpAnswer { status: answer.status, content_type: &answer.content_type, body: &answer.body };
+        let answer = review::read_answer(hook, uid, &http)?;
+        self.warn(&answer.warnings);
+        Ok(answer)
+    }
+}

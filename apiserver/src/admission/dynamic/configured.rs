@@ -1,0 +1,81 @@
+//! [`Configured`]: the webhooks and policies of the stored configurations, compiled when a configuration changes.
+
+use crate::lookup::Lookup;
+use kstore_api::admission::policy::mutating::MutatingPolicies;
+use kstore_api::admission::policy::validating::ValidatingPolicies;
+use kstore_api::admission::{Hooks, Operation, Phase};
+use kstore_api::kind::{self, Resource};
+use parking_lot::Mutex;
+use serde_json::Value;
+use std::sync::{Arc, OnceLock};
+
+/// Everything that is configured, compiled.
+#[derive(Debug, Default)]
+pub(super) struct Configurations {
+    pub(super) mutating_hooks: Hooks,
+    pub(super) validating_hooks: Hooks,
+    pub(super) mutating_policies: MutatingPolicies,
+    pub(super) validating_policies: ValidatingPolicies,
+}
+
+impl Configurations {
+    /// Whether a request of this operation and plural may match any of them.
+    pub(super) fn may_match(&self, operation: Operation, plural: &str) -> bool {
+        self.mutating_hooks.has_candidates(operation, plural)
+            || self.validating_hooks.has_candidates(operation, plural)
+            || self.mutating_policies.has_candidates(operation, plural)
+            || self.validating_policies.has_candidates(operation, plural)
+    }
+}
+
+/// The kinds of the configurations, in the order of [`Versions`].
+const KINDS: [&str; 6] = [
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+];
+
+/// The versions of the kinds that something was compiled from.
+type Versions = [i64; KINDS.len()];
+
+/// The configurations as they were last compiled.
+#[derive(Default)]
+pub(super) struct Configured(Mutex<(Versions, Arc<Configurations>)>);
+
+impl Configured {
+    /// The webhooks and policies as they are configured now.
+    pub(super) fn now(&self, cluster: &dyn Lookup) -> Arc<Configurations> {
+        // Read before the objects are: what changes in between is compiled again next time.
+        let versions = rows().map(|row| cluster.version(row));
+        let mut compiled = self.0.lock();
+        if compiled.0 != versions {
+            *compiled = (versions, Arc::new(compile(cluster)));
+        }
+        compiled.1.clone()
+    }
+}
+
+fn compile(cluster: &dyn Lookup) -> Configurations {
+    let stored = rows().map(|row| cluster.list(row, ""));
+    let [mutating, validating, policies, bindings, judges, judge_bindings] =
+        stored.each_ref().map(|objects| objects.iter().map(|object| &**object).collect::<Vec<&Value>>());
+    Configurations {
+        mutating_hooks: Hooks::new(Phase::Mutating, mutating),
+        validating_hooks: Hooks::new(Phase::Validating, validating),
+        mutating_policies: MutatingPolicies::new(policies, bindings),
+        validating_policies: ValidatingPolicies::new(judges, judge_bindings),
+    }
+}
+
+fn rows() -> [&'static Resource; KINDS.len()] {
+    static ROWS: OnceLock<[&'static Resource; KINDS.len()]> = OnceLock::new();
+    *ROWS.get_or_init(|| {
+        KINDS.map(|plural| {
+            let row = kind::lookup("admissionregistration.k8s.io", "v1", plural);
+            row.expect("the configurations of admission are in the table of kinds")
+        })
+    })
+}

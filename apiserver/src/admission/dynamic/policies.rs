@@ -1,0 +1,154 @@
+//! Admission policies: what a ValidatingAdmissionPolicy or MutatingAdmissionPolicy asks of the cluster, and what becomes of its verdict.
+//! Evaluation is `kstore_api::admission::policy`'s.
+
+use super::form::converted;
+use super::{Admitted, Scene};
+use crate::lookup::Lookup;
+use crate::pipeline::in_version;
+use crate::undecided::Undecided;
+use kstore_api::admission::policy::{Cluster, ParamKind, ParamScope, PolicyRequest, complete_built_in};
+use kstore_api::admission::{GroupVersionKind, Reinvocation};
+use kstore_api::kind::split_api_version;
+use kstore_api::meta;
+use kstore_api::patch::apply::ObjectType;
+use kstore_api::schema;
+use kstore_api::selector::label::Selector;
+use kstore_api::status::Status;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// Lets the mutating policies that match change the object, in one round.
+///
+/// # Errors
+/// The first refusal.
+pub(crate) fn mutate(
+    cluster: &dyn Lookup,
+    admitted: &Admitted<'_>,
+    new: &mut Value,
+    old: Option<&Value>,
+    rounds: &mut Reinvocation,
+) -> Result<(), Undecided> {
+    let subject = &admitted.subject;
+    let policies = &admitted.calls.configured().mutating_policies;
+    if !policies.has_candidates(subject.operation, subject.resource.plural) {
+        return Ok(());
+    }
+    let scene = Scene::of(cluster, admitted);
+    let attributes = scene.attributes(admitted, Some(new), old);
+    if attributes.is_exempt() {
+        return Ok(());
+    }
+    let seen = Seen { scene: &scene, admitted, cluster };
+    let authorizer = admitted.calls.authorizer(subject.user);
+    let request =
+        PolicyRequest { attributes, facts: scene.facts(), cluster: &seen, authorizer: Some(&authorizer) };
+    if let Some(changed) = policies.admit(&request, rounds)? {
+        *new = changed;
+    }
+    Ok(())
+}
+
+/// Asks the validating policies that match.
+///
+/// # Errors
+/// The first refusal.
+pub(crate) fn validate(
+    cluster: &dyn Lookup,
+    admitted: &Admitted<'_>,
+    new: Option<&Value>,
+    old: Option<&Value>,
+) -> Result<(), Undecided> {
+    let subject = &admitted.subject;
+    let policies = &admitted.calls.configured().validating_policies;
+    if !policies.has_candidates(subject.operation, subject.resource.plural) {
+        return Ok(());
+    }
+    let scene = Scene::of(cluster, admitted);
+    let attributes = scene.attributes(admitted, new, old);
+    if attributes.is_exempt() {
+        return Ok(());
+    }
+    let seen = Seen { scene: &scene, admitted, cluster };
+    let authorizer = admitted.calls.authorizer(subject.user);
+    let request =
+        PolicyRequest { attributes, facts: scene.facts(), cluster: &seen, authorizer: Some(&authorizer) };
+    let outcome = policies.admit(&request);
+    admitted.calls.warn(&outcome.warnings);
+    outcome.denial.map_or(Ok(()), |status| Err(status.into()))
+}
+
+/// The cluster as the policies of one request see it.
+struct Seen<'a> {
+    scene: &'a Scene,
+    admitted: &'a Admitted<'a>,
+    cluster: &'a dyn Lookup,
+}
+
+impl Seen<'_> {
+    /// The served resource of a parameter kind.
+    fn params_of(&self, kind: &ParamKind) -> Option<crate::kinds::Served> {
+        let (group, version) = split_api_version(&kind.api_version);
+        self.scene.kinds.lookup_kind(group, version, &kind.kind)
+    }
+
+    /// A stored parameter in the version that its policy names.
+    fn read(served: &crate::kinds::Served, stored: &Arc<Value>) -> Option<Value> {
+        match &served.custom {
+            Some(custom) => custom.read((**stored).clone()).ok(),
+            None => Some(in_version(served.resource, (**stored).clone())),
+        }
+    }
+}
+
+impl Cluster for Seen<'_> {
+    fn convert(&self, object: &Value, to: GroupVersionKind<'_>) -> Result<Value, String> {
+        let row = self.scene.row_of(to).ok_or_else(|| format!("{to} is not served"))?;
+        let versions = (self.admitted.subject.resource, Some(row));
+        let converted = converted(&self.scene.kinds, object, versions);
+        converted.map(std::borrow::Cow::into_owned).map_err(|status| status.message)
+    }
+
+    fn object_type(&self, kind: GroupVersionKind<'_>) -> Option<ObjectType<'_>> {
+        let custom = self.scene.served.iter().filter_map(|served| served.custom.as_ref());
+        let mut custom =
+            custom.filter(|custom| custom.row().version == kind.version && custom.row().kind == kind.kind);
+        match custom.next() {
+            Some(custom) => Some(ObjectType::Custom(Some(&custom.version().tree))),
+            None => schema::of(kind.group, kind.version, kind.kind).map(ObjectType::BuiltIn),
+        }
+    }
+
+    fn complete(&self, kind: GroupVersionKind<'_>, mut object: Value) -> Result<Value, Status> {
+        let Some(row) = self.scene.row_of(kind) else { return Ok(object) };
+        match self.scene.kinds.custom(row) {
+            None => complete_built_in(row, object),
+            Some(custom) => {
+                let tree = &custom.version().tree;
+                tree.prune(&mut object);
+                tree.drop_nulls(&mut object);
+                tree.fill_defaults(&mut object);
+                Ok(object)
+            }
+        }
+    }
+
+    fn param_scope(&self, kind: &ParamKind) -> Option<ParamScope> {
+        let served = self.params_of(kind)?;
+        Some(if served.resource.namespaced { ParamScope::Namespaced } else { ParamScope::Cluster })
+    }
+
+    fn param(&self, kind: &ParamKind, namespace: &str, name: &str) -> Option<Value> {
+        let served = self.params_of(kind)?;
+        let stored = self.cluster.get(served.resource, namespace, name)?;
+        Self::read(&served, &stored)
+    }
+
+    fn params(&self, kind: &ParamKind, namespace: &str, selector: &Selector) -> Vec<Value> {
+        let Some(served) = self.params_of(kind) else { return Vec::new() };
+        let stored = self.cluster.list(served.resource, namespace);
+        let empty = Map::new();
+        let selects = |object: &&Arc<Value>| selector.matches(meta::labels(object).unwrap_or(&empty));
+        let selected = stored.iter().filter(selects);
+        selected.filter_map(|object| Self::read(&served, object)).collect()
+    }
+}

@@ -1,0 +1,118 @@
+//! [`Converter`]: calls conversion webhooks for readers of custom objects, which note in their kind's `Conversions` what they miss. What
+//! a review says and how its failures are worded is `kstore_api::admission::conversion`'s.
+
+use crate::cache::{Cache, Entry};
+use crate::error::is_conversion_needed;
+use crate::kinds::{CustomKind, CustomVersion, Missing};
+use crate::outbound::{Call, Outbound};
+use kstore_api::admission::client::ClientConfig;
+use kstore_api::admission::conversion::{Batch, Review, TIMEOUT_SECONDS};
+use kstore_api::admission::review::ReviewVersion;
+use kstore_api::admission::review::transport::HttpAnswer;
+use kstore_api::crd::Conversion;
+use kstore_api::object;
+use kstore_api::status::Status;
+use kstore_nondet::Nondet;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The way to conversion webhooks. Shared.
+#[derive(Debug)]
+pub(crate) struct Converter {
+    outbound: Arc<dyn Outbound>,
+    nondet: Nondet,
+}
+
+impl Converter {
+    /// Calls webhooks through `outbound`.
+    pub(crate) fn new(outbound: Arc<dyn Outbound>, nondet: Nondet) -> Self {
+        Self { outbound, nondet }
+    }
+
+    /// Lets the webhook convert what readers of the kind miss. On return they find it, or why it could not be converted.
+    pub(crate) async fn convert(&self, cache: &Arc<Cache>, kind: &CustomKind) {
+        let _turn = kind.conversions.turn.lock().await;
+        for missing in kind.conversions.take_missing() {
+            let Missing { version, objects } = missing;
+            let (keys, objects): (Vec<_>, Vec<_>) = objects.into_iter().unzip();
+            let outcomes: Vec<Result<Value, Status>> = match self.call(cache, kind, &version, objects).await {
+                Ok(converted) => converted.into_iter().map(Ok).collect(),
+                Err(status) => keys.iter().map(|_| Err(status.clone())).collect(),
+            };
+            kind.conversions.put(keys.into_iter().zip(outcomes));
+        }
+    }
+
+    async fn call(
+        &self,
+        cache: &Arc<Cache>,
+        kind: &CustomKind,
+        version: &str,
+        objects: Vec<Value>,
+    ) -> Result<Vec<Value>, Status> {
+        let definition = &kind.definition;
+        let Conversion::Webhook { client_config, review_version } = &definition.conversion else {
+            return Err(Status::internal("the definition has no conversion webhook"));
+        };
+        let no_client = || Status::internal("the conversion webhook has neither a URL nor a service");
+        let client = ClientConfig::read(client_config).ok_or_else(no_client)?;
+        let desired = definition.api_version(version);
+        let list_version =
+            objects.first().map(|first| object::api_version(first).to_owned()).unwrap_or_default();
+        let list_kind = definition.names.list_kind.to_string();
+        let batch = match objects.len() {
+            1 => Batch::Single,
+            _ => Batch::List { api_version: &list_version, kind: &list_kind },
+        };
+        let review_version = ReviewVersion::read(review_version).unwrap_or(ReviewVersion::V1);
+        let review = Review::new(review_version, &desired, batch, objects);
+        if !review.needs_call() {
+            return Ok(review.into_unconverted());
+        }
+        let uid = self.nondet.rng.uuid();
+        let body = review.encode_request(&uid).into();
+        let call = Call { client: client.clone(), timeout: Duration::from_secs(TIMEOUT_SECONDS), body };
+        let answer = self.outbound.post(cache.clone(), call).await;
+        let answer = answer.map_err(|why| review.no_answer(&client, why).status())?;
+        let http =
+            HttpAnswer { status: answer.status, content_type: &answer.content_type, body: &answer.body };
+        review.finish(&uid, &http).map_err(|error| error.status())
+    }
+
+    /// Lets the version show these entries without waiting from here on.
+    ///
+    /// # Errors
+    /// Why one of them cannot be converted.
+    pub(crate) async fn prepare<'e>(
+        &self,
+        cache: &Arc<Cache>,
+        custom: &CustomVersion,
+        entries: impl Iterator<Item = &'e Arc<Entry>> + Clone + Send,
+    ) -> Result<(), Status> {
+        // Each call converts all that is missing or as much as one call may carry, so that this ends.
+        let mut calls_left =
+            if custom.needs_webhook() { entries.clone().count().saturating_add(1) } else { 0 };
+        while calls_left > 0 && are_waiting(custom, entries.clone())? {
+            self.convert(cache, &custom.kind).await;
+            calls_left -= 1;
+        }
+        Ok(())
+    }
+}
+
+/// Whether some entries wait for the webhook; all of them are noted as missing then.
+fn are_waiting<'e>(
+    custom: &CustomVersion,
+    entries: impl Iterator<Item = &'e Arc<Entry>>,
+) -> Result<bool, Status> {
+    let mut is_any_waiting = false;
+    for entry in entries {
+        match custom.view(entry) {
+            Ok(_) => {}
+            Err(status) if is_conversion_needed(&status) => is_any_waiting = true,
+            Err(status) => return Err(status),
+        }
+    }
+    Ok(is_any_waiting)
+}

@@ -1,0 +1,102 @@
+//! [`Connector`]: one TCP connection with TLS on top, to an address that may differ from the name that the server must prove. The
+//! layer below hyper's connection pool.
+
+use super::failure;
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// Opens connections to one server. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Connector {
+    /// `host:port` that is dialled.
+    pub(super) address: Arc<str>,
+    /// The name in the server's certificate.
+    pub(super) server_name: ServerName<'static>,
+    /// Which authorities are trusted.
+    pub(super) tls: Arc<ClientConfig>,
+}
+
+/// A failure to connect, worded as Go words it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct ConnectFailure(pub(super) String);
+
+impl Connector {
+    async fn connect(self) -> Result<Stream, ConnectFailure> {
+        let stream = TcpStream::connect(&*self.address).await.map_err(|error| self.undialled(&error))?;
+        // Requests are small and wait for an answer; a failure costs latency only.
+        let _ = stream.set_nodelay(true);
+        let name = self.server_name.to_str().into_owned();
+        let stream = TlsConnector::from(self.tls).connect(self.server_name, stream).await;
+        stream
+            .map(|stream| Stream(TokioIo::new(stream)))
+            .map_err(|error| ConnectFailure(failure::handshake(&error, &name)))
+    }
+
+    fn undialled(&self, error: &io::Error) -> ConnectFailure {
+        let host = self.address.rsplit_once(':').map_or(&*self.address, |(host, _)| host);
+        let is_name = ServerName::try_from(host).is_ok_and(|name| matches!(name, ServerName::DnsName(_)));
+        ConnectFailure(match error.raw_os_error() {
+            // Errors of the name resolver have no number of the operating system.
+            None if is_name => format!("dial tcp: lookup {host}: no such host"),
+            _ => failure::dial(&self.address, error),
+        })
+    }
+}
+
+impl tower::Service<http::Uri> for Connector {
+    type Response = Stream;
+    type Error = ConnectFailure;
+    type Future = Pin<Box<dyn Future<Output = Result<Stream, ConnectFailure>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectFailure>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: http::Uri) -> Self::Future {
+        Box::pin(self.clone().connect())
+    }
+}
+
+/// An open connection.
+pub(super) struct Stream(TokioIo<TlsStream<TcpStream>>);
+
+impl Connection for Stream {
+    fn connected(&self) -> Connected {
+        Connected::new()
+    }
+}
+
+impl hyper::rt::Read for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: hyper::rt::ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buffer)
+    }
+}
+
+impl hyper::rt::Write for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,64 @@
+//! Calls from the apiserver to HTTPS servers that operators run: admission webhooks and conversion webhooks. Resolves a
+//! destination, keeps connections open, bounds the answer's time and size, and words failures as Go clients do, since clients
+//! of Kubernetes match on those texts. Not what is sent or what an answer means: see `admission`.
+
+mod connect;
+mod failure;
+mod network;
+mod service;
+
+pub use failure::NoAnswer;
+pub use network::Network;
+pub use service::{ServiceBackend, ServiceBackendError, ServiceBackends};
+
+use crate::lookup::Lookup;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use kstore_api::admission::client::ClientConfig;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One POST of a JSON document.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Where it goes, and which authorities may have signed the server's certificate. A Service must prove to be
+    /// `<name>.<namespace>.svc`.
+    pub client: ClientConfig,
+    /// How long connecting, sending and the whole answer may take together.
+    pub timeout: Duration,
+    /// The JSON document.
+    pub body: Bytes,
+}
+
+impl Call {
+    /// The URL that is posted to: it tells the server, in whole seconds rounded up, how long the answer may take.
+    pub fn url(&self) -> String {
+        self.client.url(Some(self.seconds()))
+    }
+
+    /// The time limit in whole seconds, rounded up.
+    pub fn seconds(&self) -> u64 {
+        u64::try_from(self.timeout.as_millis().div_ceil(1000)).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+/// What a server answered, whatever it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The HTTP status code.
+    pub status: u16,
+    /// `Content-Type`; empty if there is none.
+    pub content_type: String,
+    /// The whole body; at most [`crate::limits::OUTBOUND_ANSWER_BYTES`].
+    pub body: Bytes,
+}
+
+/// The way to servers outside the process. Shared; tests and simulations bring their own.
+pub trait Outbound: fmt::Debug + Send + Sync {
+    /// Sends a call and returns its answer, whatever its status. `cluster` resolves Services at the time of the call.
+    ///
+    /// # Errors
+    /// [`NoAnswer`], whose text is part of what the client of the apiserver reads.
+    fn post(&self, cluster: Arc<dyn Lookup>, call: Call) -> BoxFuture<'static, Result<Answer, NoAnswer>>;
+}

@@ -1,0 +1,200 @@
+//! [`Network`]: the [`Outbound`] that dials. One pool of HTTP/1.1 connections for each server and set of trusted authorities.
+
+use super::connect::{ConnectFailure, Connector};
+use super::service::{self, ServiceBackends};
+use super::{Answer, Call, NoAnswer, Outbound};
+use crate::limits;
+use crate::lookup::Lookup;
+use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT};
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::{Body as _, Incoming};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kstore_api::admission::client::Endpoint;
+use parking_lot::Mutex;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use std::collections::VecDeque;
+use std::error::Error;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// How many idle connections to one server stay open.
+const IDLE_CONNECTIONS: usize = 16;
+
+type Pool = Client<Connector, Full<Bytes>>;
+
+/// The network. Cheap to clone; clones share connections.
+#[derive(Clone)]
+pub struct Network(Arc<Shared>);
+
+struct Shared {
+    backends: ServiceBackends,
+    /// Used most recently last; at most [`limits::OUTBOUND_SERVERS`].
+    pools: Mutex<VecDeque<(PoolKey, Pool)>>,
+    /// The authorities that this machine trusts, read when first needed.
+    system_roots: OnceLock<Arc<ClientConfig>>,
+}
+
+/// Connections may be shared by calls that agree on these.
+#[derive(Clone, PartialEq, Eq)]
+struct PoolKey {
+    address: String,
+    server_name: String,
+    /// PEM; empty for the authorities that this machine trusts.
+    ca_bundle: Box<[u8]>,
+}
+
+impl Network {
+    /// Without open connections. `backends` are asked before the cluster about where a Service is.
+    pub fn new(backends: ServiceBackends) -> Self {
+        Self(Arc::new(Shared { backends, pools: Mutex::default(), system_roots: OnceLock::new() }))
+    }
+
+    async fn answer(self, cluster: Arc<dyn Lookup>, call: Call) -> Result<Answer, NoAnswer> {
+        let timeout = call.timeout;
+        let sent = self.send(&*cluster, call).map_err(NoAnswer)?;
+        let answer = async {
+            let (parts, body) = sent.await.map_err(|error| cause(&error))?.into_parts();
+            let too_large = || format!("the answer is larger than {} bytes", limits::OUTBOUND_ANSWER_BYTES);
+            if body.size_hint().lower() > limits::OUTBOUND_ANSWER_BYTES as u64 {
+                return Err(too_large());
+            }
+            let body = Limited::new(body, limits::OUTBOUND_ANSWER_BYTES).collect().await;
+            let body = body.map_err(|error| match error.is::<http_body_util::LengthLimitError>() {
+                true => too_large(),
+                false => error.to_string(),
+            })?;
+            let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+            let content_type = content_type.unwrap_or_default().to_owned();
+            Ok(Answer { status: parts.status.as_u16(), content_type, body: body.to_bytes() })
+        };
+        let in_time = tokio::time::timeout(timeout, answer).await;
+        in_time.unwrap_or_else(|_| Err("context deadline exceeded".to_owned())).map_err(NoAnswer)
+    }
+
+    /// Begins a call: the future is the answer's head.
+    fn send(
+        &self,
+        cluster: &dyn Lookup,
+        call: Call,
+    ) -> Result<BoxFuture<'static, Result<Response<Incoming>, hyper_util::client::legacy::Error>>, String>
+    {
+        let uri: http::Uri = call.url().parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
+        let (address, server_name) = match &call.client.endpoint {
+            Endpoint::Url(_) => {
+                let host = uri.host().ok_or("http: no Host in request URL")?;
+                let address = format!("{host}:{}", uri.port_u16().unwrap_or(443));
+                (address, host.trim_matches(['[', ']']).to_owned())
+            }
+            Endpoint::Service { namespace, name, port, .. } => {
+                let address = service::resolve(cluster, &self.0.backends, (namespace, name, *port))?;
+                (address, format!("{name}.{namespace}.svc"))
+            }
+        };
+        let pool = self.pool(PoolKey { address, server_name, ca_bundle: call.client.ca_bundle })?;
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(uri)
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, */*")
+            .header(USER_AGENT, "kstore-apiserver")
+            .header(CONTENT_LENGTH, call.body.len())
+            .body(Full::new(call.body))
+            .map_err(|error| error.to_string())?;
+        Ok(pool.request(request).boxed())
+    }
+
+    fn pool(&self, key: PoolKey) -> Result<Pool, String> {
+        let mut pools = self.0.pools.lock();
+        if let Some(at) = pools.iter().position(|(other, _)| *other == key) {
+            let found = pools.remove(at).expect("the position was just found");
+            pools.push_back(found.clone());
+            return Ok(found.1);
+        }
+        let server_name = ServerName::try_from(key.server_name.clone());
+        let connector = Connector {
+            address: key.address.as_str().into(),
+            server_name: server_name.map_err(|error| format!("{:?}: {error}", key.server_name))?,
+            tls: self.tls(&key.ca_bundle)?,
+        };
+        let pool = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            .build(connector);
+        if pools.len() >= limits::OUTBOUND_SERVERS {
+            pools.pop_front();
+        }
+        pools.push_back((key, pool.clone()));
+        Ok(pool)
+    }
+
+    fn tls(&self, ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
+        if ca_bundle.is_empty() {
+            return Ok(self.0.system_roots.get_or_init(|| trusting(system_roots())).clone());
+        }
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(ca_bundle) {
+            let certificate = certificate
+                .map_err(|_| "unable to load root certificates: unable to parse bytes as PEM block")?;
+            roots.add(certificate).map_err(|error| format!("unable to load root certificates: {error}"))?;
+        }
+        if roots.is_empty() {
+            return Err("unable to load root certificates: unable to parse bytes as PEM block".to_owned());
+        }
+        Ok(trusting(roots))
+    }
+}
+
+fn trusting(roots: RootCertStore) -> Arc<ClientConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let versions = versions.expect("ring serves the default versions of TLS");
+    Arc::new(versions.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// The authorities that this machine trusts. What cannot be read is logged and left out: calls then fail to verify.
+fn system_roots() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    let loaded = rustls_native_certs::load_native_certs();
+    for error in &loaded.errors {
+        tracing::warn!(%error, "a certificate authority of this machine cannot be read");
+    }
+    roots.add_parsable_certificates(loaded.certs);
+    roots
+}
+
+/// The innermost words of a failed request: hyper's own name the layer, not the reason.
+fn cause(error: &hyper_util::client::legacy::Error) -> String {
+    let mut last: &dyn Error = error;
+    while let Some(source) = last.source() {
+        last = source;
+        if last.is::<ConnectFailure>() {
+            break;
+        }
+    }
+    match last.downcast_ref::<hyper::Error>() {
+        Some(error) if error.is_incomplete_message() => "EOF".to_owned(),
+        _ => last.to_string(),
+    }
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network").field("backends", &self.0.backends).finish_non_exhaustive()
+    }
+}
+
+impl Outbound for Network {
+    fn post(&self, cluster: Arc<dyn Lookup>, call: Call) -> BoxFuture<'static, Result<Answer, NoAnswer>> {
+        self.clone().answer(cluster, call).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests;

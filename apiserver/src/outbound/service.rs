@@ -1,0 +1,184 @@
+//! From a reference to a Service to the address that serves it, without a cluster network: the operator's own table of backends
+//! first, then what the cluster says (ExternalName, ready endpoints). Pure but for reading the cluster.
+
+use crate::lookup::Lookup;
+use kstore_api::kind::{self, Resource};
+use kstore_api::meta;
+use serde_json::Value;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Services that are served by programs beside the server, by namespace and name: `--webhook-service-resolve`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceBackends(Vec<ServiceBackend>);
+
+/// Where a Service is served: `NAMESPACE/NAME[:PORT]=HOST:PORT`.
+///
+/// Only the address that is dialled changes; the server there must still prove to be `<name>.<namespace>.svc`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceBackend {
+    namespace: String,
+    name: String,
+    /// Only this port of the Service; `None`: all.
+    port: Option<u16>,
+    /// `host:port` to dial.
+    address: String,
+}
+
+/// A backend that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must have the form NAMESPACE/NAME[:PORT]=HOST:PORT, for example default/my-webhook=127.0.0.1:9443")]
+pub struct ServiceBackendError;
+
+impl FromStr for ServiceBackend {
+    type Err = ServiceBackendError;
+
+    fn from_str(text: &str) -> Result<Self, ServiceBackendError> {
+        read(text).ok_or(ServiceBackendError)
+    }
+}
+
+fn read(text: &str) -> Option<ServiceBackend> {
+    let (service, address) = text.split_once('=')?;
+    let (namespace, name) = service.split_once('/')?;
+    let (name, port) = match name.split_once(':') {
+        None => (name, None),
+        Some((name, port)) => (name, Some(u16::from_str(port).ok().filter(|port| *port > 0)?)),
+    };
+    let (host, dialled) = address.rsplit_once(':')?;
+    let is_named = !namespace.is_empty() && !name.is_empty() && !host.is_empty();
+    u16::from_str(dialled).ok().filter(|port| is_named && *port > 0)?;
+    Some(ServiceBackend { namespace: namespace.into(), name: name.into(), port, address: address.into() })
+}
+
+impl ServiceBackends {
+    /// Of several backends of one Service the first is asked.
+    pub fn new(backends: Vec<ServiceBackend>) -> Self {
+        Self(backends)
+    }
+
+    fn address(&self, namespace: &str, name: &str, port: u16) -> Option<&str> {
+        let serves = |backend: &&ServiceBackend| {
+            backend.namespace == namespace
+                && backend.name == name
+                && backend.port.is_none_or(|only| only == port)
+        };
+        self.0.iter().find(serves).map(|backend| backend.address.as_str())
+    }
+}
+
+/// The `host:port` that serves a port of a Service.
+///
+/// # Errors
+/// Upstream's text: the Service, its port or its endpoints are not there.
+pub(super) fn resolve(
+    cluster: &dyn Lookup,
+    backends: &ServiceBackends,
+    (namespace, name, port): (&str, &str, u16),
+) -> Result<String, String> {
+    if let Some(address) = backends.address(namespace, name, port) {
+        return Ok(address.to_owned());
+    }
+    let service = cluster.get(row("", "services"), namespace, name);
+    let service = service.ok_or_else(|| format!("service {name:?} not found"))?;
+    if service["spec"]["type"] == "ExternalName" {
+        let host = service["spec"]["externalName"].as_str().unwrap_or_default();
+        return Ok(format!("{host}:{port}"));
+    }
+    let ports = service["spec"]["ports"].as_array();
+    let named = ports.into_iter().flatten().find(|candidate| candidate["port"] == port);
+    let named = named.ok_or_else(|| format!("no service port {port} found for service {name:?}"))?;
+    let port_name = named["name"].as_str().unwrap_or_default();
+    let slices = cluster.list(row("discovery.k8s.io", "endpointslices"), namespace);
+    let address = slices
+        .iter()
+        .filter(|slice| meta::label(slice, "kubernetes.io/service-name") == Some(name))
+        .find_map(|slice| ready_address(slice, port_name));
+    address.ok_or_else(|| format!("no endpoints available for service {name:?}"))
+}
+
+/// The first ready endpoint of a slice, at the port with this name.
+fn ready_address(slice: &Arc<Value>, port_name: &str) -> Option<String> {
+    let ports = slice["ports"].as_array()?;
+    let port = ports.iter().find(|port| port["name"].as_str().unwrap_or_default() == port_name)?;
+    let port = port["port"].as_u64()?;
+    let endpoints = slice["endpoints"].as_array()?;
+    let ready = endpoints.iter().find(|endpoint| endpoint["conditions"]["ready"] != false)?;
+    let address = ready["addresses"].as_array()?.first()?.as_str()?;
+    Some(if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") })
+}
+
+fn row(group: &str, plural: &str) -> &'static Resource {
+    kind::lookup(group, "v1", plural).expect("Services and EndpointSlices are in the table of kinds")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::MapLookup;
+    use serde_json::json;
+
+    fn cluster() -> Arc<MapLookup> {
+        let service = |name: &str, spec: Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "ns"}, "spec": spec});
+        let slice = |name: &str, service: &str, endpoints: Value| {
+            json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+                "metadata": {"name": name, "namespace": "ns", "labels": {"kubernetes.io/service-name": service}},
+                "ports": [{"name": "web", "port": 8443}], "endpoints": endpoints})
+        };
+        let ports = json!({"ports": [{"name": "web", "port": 443}]});
+        MapLookup::of([
+            service("up", ports.clone()),
+            service("down", ports.clone()),
+            service("six", ports),
+            service("away", json!({"type": "ExternalName", "externalName": "hook.example.com"})),
+            slice(
+                "up-1",
+                "up",
+                json!([
+                    {"addresses": ["10.0.0.1"], "conditions": {"ready": false}},
+                    {"addresses": ["10.0.0.2"], "conditions": {"ready": true}},
+                ]),
+            ),
+            slice("down-1", "down", json!([{"addresses": ["10.0.0.3"], "conditions": {"ready": false}}])),
+            slice("six-1", "six", json!([{"addresses": ["fd00::1"]}])),
+        ])
+    }
+
+    #[test]
+    fn services_are_resolved_to_what_serves_them_or_refused_in_upstreams_words() {
+        let backends = ["ns/mine=127.0.0.1:9443", "ns/up:8080=127.0.0.1:1"];
+        let backends = ServiceBackends::new(backends.map(|text| text.parse().unwrap()).into());
+        let cluster = cluster();
+        let cases = [
+            (("mine", 443), Ok("127.0.0.1:9443")),
+            (("up", 443), Ok("10.0.0.2:8443")),
+            (("up", 8080), Ok("127.0.0.1:1")),
+            (("six", 443), Ok("[fd00::1]:8443")),
+            (("away", 443), Ok("hook.example.com:443")),
+            (("none", 443), Err("service \"none\" not found")),
+            (("up", 80), Err("no service port 80 found for service \"up\"")),
+            (("down", 443), Err("no endpoints available for service \"down\"")),
+        ];
+        for ((name, port), expected) in cases {
+            let resolved = resolve(&*cluster, &backends, ("ns", name, port));
+            assert_eq!(resolved, expected.map(str::to_owned).map_err(str::to_owned), "{name}:{port}");
+        }
+    }
+
+    #[test]
+    fn a_backend_of_another_form_is_refused() {
+        let bad = [
+            "ns=1.2.3.4:5",
+            "ns/name",
+            "/name=1.2.3.4:5",
+            "ns/=a:1",
+            "ns/n=a",
+            "ns/n=a:0",
+            "ns/n:x=a:1",
+            "ns/n=:1",
+        ];
+        for text in bad {
+            assert_eq!(text.parse::<ServiceBackend>(), Err(ServiceBackendError), "{text}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Admission of what is not stored as it is sent: bindings, evictions, token requests, reviews, scales, and streams to pods. Webhooks
+//! see it and may change or refuse it. Objects that are stored are admitted by `create`, `update` and `delete`.
+
+use super::Pipeline;
+use crate::admission::dynamic::{Admitted, Calls, Options};
+use crate::admission::{Operation, Subject};
+use crate::authn::UserInfo;
+use crate::error::of_read;
+use crate::request::{Request, Target, WriteOptions};
+use crate::undecided::{Undecided, decided};
+use kstore_api::meta;
+use kstore_api::status::Status;
+use serde_json::Value;
+
+impl Pipeline {
+    /// Shows the body of a POST to a subresource, or of a kind that is answered and not stored, to webhooks.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub(super) async fn admit_posted(
+        &self,
+        request: &Request,
+        posted: Value,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<Value, Status> {
+        let calls = self.admission.calls(&request.user);
+        if !calls.may_match(Operation::Create, request.target.resource.plural) {
+            return Ok(posted);
+        }
+        let target = &request.target;
+        let name = if target.name.is_empty() { meta::name(&posted).to_owned() } else { target.name.clone() };
+        let admitted = Admitted {
+            subject: subject(&request.user, Operation::Create, target, &name),
+            target,
+            options: Options::Create(options),
+            calls: &calls,
+        };
+        let verdict = decided(|| {
+            calls.begin("");
+            let mut posted = posted.clone();
+            self.admission(request).admit_dynamic(&admitted, &mut posted, None)?;
+            Ok(posted)
+        })
+        .await;
+        warnings.extend(calls.warnings());
+        verdict
+    }
+
+    /// Shows a changed Scale to webhooks. The scaled object itself is not reviewed.
+    ///
+    /// # Errors
+    /// The first refusal; or that an answer is awaited.
+    pub(super) fn admit_scale(
+        &self,
+        request: &Request,
+        (options, calls): (&WriteOptions, &Calls),
+        scale: &mut Value,
+        old: &Value,
+    ) -> Result<(), Undecided> {
+        if !calls.may_match(Operation::Update, request.target.resource.plural) {
+            return Ok(());
+        }
+        calls.begin(meta::resource_version(old));
+        let target = &request.target;
+        let admitted = Admitted {
+            subject: subject(&request.user, Operation::Update, target, &target.name),
+            target,
+            options: Options::Update(options),
+            calls,
+        };
+        self.admission(request).admit_dynamic(&admitted, scale, Some(old))
+    }
+
+    /// Shows the options of a stream to webhooks, as upstream does before it connects.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub(crate) async fn admit_stream(
+        &self,
+        user: &UserInfo,
+        target: &Target,
+        options: impl FnOnce() -> Value,
+    ) -> Result<(), Status> {
+        let calls = self.admission.calls(user);
+        if !calls.may_match(Operation::Connect, target.resource.plural) {
+            return Ok(());
+        }
+        self.cache().fresh().await.map_err(of_read)?;
+        let options = options();
+        let admitted = Admitted {
+            subject: subject(user, Operation::Connect, target, &target.name),
+            target,
+            options: Options::None,
+            calls: &calls,
+        };
+        decided(|| {
+            calls.begin("");
+            // What webhooks make of the options is dropped: the stream is as its client asked for it.
+            self.admission.admit_dynamic(&admitted, &mut options.clone(), None)
+        })
+        .await
+    }
+}
+
+fn subject<'a>(user: &'a UserInfo, operation: Operation, target: &'a Target, name: &'a str) -> Subject<'a> {
+    Subject {
+        user,
+        operation,
+        resource: target.resource,
+        subresource: target.subresource,
+        namespace: &target.namespace,
+        name,
+    }
+}

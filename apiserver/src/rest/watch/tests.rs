@@ -1,0 +1,65 @@
+//! The end of a watch and its bookmarks while events never cease.
+
+use super::*;
+use crate::cache::{Filter, WatchStart};
+use crate::outbound::{Network, ServiceBackends};
+use crate::storage::embedded::Embedded;
+use crate::storage::{Commit, Write};
+use futures::StreamExt as _;
+use kstore_api::kind;
+use kstore_store::{Config, Store};
+
+/// Writes an object at a new revision; when it returns, the cache has it.
+async fn change(cache: &Cache, maps: &Resource, number: usize) {
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "c", "namespace": "ns"}, "data": {"n": number.to_string()}});
+    let value = kstore_api::object::encode_stored(&object).into();
+    let write = Write::Put { key: maps.storage_key("ns", "c"), value, ttl_seconds: 0 };
+    let commit = Commit { guards: Vec::new(), writes: vec![write], note: Bytes::new() };
+    cache.storage().commit(commit).await.unwrap();
+    cache.fresh().await.unwrap();
+}
+
+/// There is always an event when the client asks for the next one: the watch must hear of its time all the same.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_always_busy_sends_bookmarks_and_ends_at_its_deadline() {
+    const SECONDS: u64 = 150;
+    let nondet = Nondet::simulated(1);
+    let store = Store::open(Config::memory(), nondet.clone()).await.unwrap();
+    let (cache, follow) = Cache::fill(Arc::new(Embedded::new(store)), |_| {}).await.unwrap();
+    tokio::spawn(follow);
+    let maps = kind::lookup("", "v1", "configmaps").unwrap();
+    let watch = Watch::start(cache.clone(), vec![Filter::all(maps)], WatchStart::State).await.unwrap();
+    let network = Arc::new(Network::new(ServiceBackends::default()));
+    let converter = Arc::new(Converter::new(network, nondet.clone()));
+    let shown = Shown { resource: maps, converter, form: WatchForm::Shared(Form::Json) };
+    let ending = Ending {
+        timeout_seconds: SECONDS,
+        credentials: None,
+        bookmarks: true,
+        mark_initial_end: None,
+        stop: CancellationToken::new(),
+    };
+    let began = Instant::now();
+    let mut body = body(watch, shown, ending, nondet).into_data_stream();
+    let (mut events, mut bookmarks) = (0, Vec::new());
+    for number in 0.. {
+        assert!(number < 4 * SECONDS as usize, "the watch does not end");
+        change(&cache, maps, number).await;
+        let Some(chunk) = body.next().await else { break };
+        let chunk = chunk.unwrap();
+        for line in chunk.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let event: Value = serde_json::from_slice(line).unwrap();
+            match event["type"].as_str().unwrap() {
+                "BOOKMARK" => bookmarks.push(began.elapsed().as_secs()),
+                _ => events += 1,
+            }
+        }
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    let elapsed = began.elapsed().as_secs();
+    assert!((SECONDS..SECONDS + 5).contains(&elapsed), "it ended after {elapsed} s");
+    assert!(events as u64 > SECONDS / 2, "{events} events");
+    let regular = SECONDS / limits::BOOKMARK_INTERVAL.as_secs();
+    assert!(bookmarks.len() as u64 >= regular, "bookmarks at {bookmarks:?}");
+}

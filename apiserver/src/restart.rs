@@ -1,0 +1,107 @@
+//! Tasks of the server that run again after a panic: it is contained and counted, and the task begins anew after a wait that doubles
+//! with each panic. Not for tasks whose state a panic may leave half changed: they begin with what is stored, or do not use this.
+
+use crate::limits::{RESTART_BACKOFF_BASE, RESTART_BACKOFF_CAP, RESTART_BACKOFF_RESET};
+use crate::metrics::Metrics;
+use futures::FutureExt as _;
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The panics of one task: how many in a row, and how long to wait before the next attempt.
+#[derive(Debug)]
+pub(crate) struct Panics {
+    task: &'static str,
+    /// Panics without a calm time between them.
+    in_a_row: u32,
+    next: Duration,
+    began: Instant,
+}
+
+impl Panics {
+    /// None so far; the first attempt begins now.
+    pub(crate) fn none(task: &'static str) -> Self {
+        Self { task, in_a_row: 0, next: RESTART_BACKOFF_BASE, began: Instant::now() }
+    }
+
+    /// Runs an attempt; `Err` if it panicked.
+    pub(crate) async fn contain<T>(&mut self, attempt: impl Future<Output = T>) -> Result<T, Panicked> {
+        self.began = Instant::now();
+        AssertUnwindSafe(attempt).catch_unwind().await.map_err(|payload| self.panicked(&*payload))
+    }
+
+    fn panicked(&mut self, payload: &(dyn Any + Send)) -> Panicked {
+        if self.began.elapsed() >= RESTART_BACKOFF_RESET {
+            (self.in_a_row, self.next) = (0, RESTART_BACKOFF_BASE);
+        }
+        let wait = self.next;
+        self.in_a_row += 1;
+        self.next = wait.saturating_mul(2).min(RESTART_BACKOFF_CAP);
+        let reason = message(payload);
+        tracing::error!(task = self.task, reason, restart_in = ?wait, "a task of the server panicked and will run again");
+        Panicked { in_a_row: self.in_a_row, wait }
+    }
+}
+
+/// An attempt that panicked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Panicked {
+    /// This panic and those before it without a calm time between them.
+    pub(crate) in_a_row: u32,
+    /// How long to wait before the next attempt.
+    pub(crate) wait: Duration,
+}
+
+fn message(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+/// Runs a task until an attempt ends without a panic. Each panic is counted in `metrics`.
+pub(crate) async fn until_done<F: Future<Output = ()>>(
+    task: &'static str,
+    metrics: Arc<Metrics>,
+    mut start: impl FnMut() -> F,
+) {
+    let mut panics = Panics::none(task);
+    while let Err(panicked) = panics.contain(async { start().await }).await {
+        metrics.task_restarted(task);
+        tokio::time::sleep(panicked.wait).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_panics_runs_again_after_waits_that_double_and_is_counted() {
+        let (metrics, began) = (Arc::new(Metrics::default()), Instant::now());
+        let mut attempts = 0;
+        until_done("clumsy", metrics.clone(), || {
+            attempts += 1;
+            let attempt = attempts;
+            async move { assert!(attempt > 3, "attempt {attempt}") }
+        })
+        .await;
+        assert_eq!((attempts, began.elapsed()), (4, 7 * RESTART_BACKOFF_BASE));
+        let page = metrics.render(std::iter::empty());
+        assert!(page.contains("kstore_apiserver_task_restarts_total{task=\"clumsy\"} 3\n"), "{page}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_calm_time_ends_a_row_of_panics() {
+        let mut panics = Panics::none("clumsy");
+        for _ in 0..3 {
+            let late = panics.contain(async {
+                tokio::time::sleep(RESTART_BACKOFF_RESET).await;
+                panic!("late");
+            });
+            let late: Result<(), Panicked> = late.await;
+            let late = late.unwrap_err();
+            assert_eq!((late.in_a_row, late.wait), (1, RESTART_BACKOFF_BASE));
+        }
+    }
+}

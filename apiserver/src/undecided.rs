@@ -1,0 +1,72 @@
+//! [`Undecided`]: how a decision about a write ends without a result. Decisions (`admission`, `pipeline`, the closures of
+//! `registry::guaranteed_update`) are synchronous functions of a state; one that needs an answer from outside the process hands its
+//! caller a future and is called again once that future has completed. Not the calls themselves: those are `admission::webhook`'s.
+
+use futures::future::BoxFuture;
+use kstore_api::status::Status;
+use std::fmt;
+
+/// Why a decision about a write has no result yet.
+pub enum Undecided {
+    /// The write is refused.
+    Refused(Status),
+    /// The decision needs what this future obtains, for example the answer of an admission webhook. The caller awaits the future,
+    /// holding no lock, and makes the decision again from the start, on the newest state. The second decision finds the answer.
+    Pending(BoxFuture<'static, ()>),
+}
+
+impl From<Status> for Undecided {
+    fn from(status: Status) -> Self {
+        Self::Refused(status)
+    }
+}
+
+impl fmt::Debug for Undecided {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(status) => f.debug_tuple("Refused").field(status).finish(),
+            Self::Pending(_) => f.write_str("Pending"),
+        }
+    }
+}
+
+/// Makes a decision, waiting for whatever it needs from outside the process.
+///
+/// # Errors
+/// The refusal.
+pub(crate) async fn decided<T>(mut decide: impl FnMut() -> Result<T, Undecided> + Send) -> Result<T, Status> {
+    loop {
+        match decide() {
+            Ok(decision) => return Ok(decision),
+            Err(Undecided::Refused(status)) => return Err(status),
+            Err(Undecided::Pending(answer)) => answer.await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parking_lot::Mutex;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn a_pending_decision_is_made_again_once_its_answer_is_there() {
+        let answers = Arc::new(Mutex::new(Vec::new()));
+        let decision = decided(|| {
+            let known = answers.lock().len();
+            if known < 3 {
+                let answers = answers.clone();
+                return Err(Undecided::Pending(Box::pin(async move { answers.lock().push(known) })));
+            }
+            Ok(answers.lock().clone())
+        });
+        assert_eq!(decision.await.unwrap(), [0, 1, 2]);
+    }
+
+    #[tokio::test]
+    async fn a_refusal_ends_a_decision() {
+        let refused = decided(|| Err::<(), _>(Status::bad_request("no").into())).await.unwrap_err();
+        assert_eq!(refused.message, "no");
+    }
+}

@@ -1,0 +1,251 @@
+//! Recorded answers of a Kubernetes apiserver, replayed: the same requests in the same order to a server in this process, and the answers
+//! compared in status, warnings and body. Differences that stay are listed in `expected`, each with its reason; one that is not listed
+//! fails, and one that is listed and gone fails too.
+//!
+//! `KSTORE_TRANSCRIPTS` names the folder of the recordings; without it the tests say so and pass.
+
+mod expected;
+mod normal;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use kstore_apiserver::authn::UserInfo;
+use kstore_tests::{Cluster, Reply, Setup, simulate};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often a line that waits asks, and how often in all.
+const WAIT: (Duration, usize) = (Duration::from_millis(100), 300);
+
+fn folder() -> Option<PathBuf> {
+    let folder = std::env::var_os("KSTORE_TRANSCRIPTS");
+    if folder.is_none() {
+        eprintln!("skipped: KSTORE_TRANSCRIPTS names no folder of recordings");
+    }
+    folder.map(PathBuf::from)
+}
+
+fn lines(folder: &Path, file: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(folder.join(file)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// One file on its own fresh server.
+fn replay(file: &str) {
+    let Some(folder) = folder() else { return };
+    let lines = lines(&folder, file);
+    let differences = simulate(Setup::api_alone(), async |cluster| {
+        let mut replayer = Replayer { cluster, answers: BTreeMap::new(), differences: BTreeMap::new() };
+        for line in &lines {
+            replayer.line(line).await;
+        }
+        replayer.differences
+    });
+    let found: BTreeSet<&str> = differences.keys().map(String::as_str).collect();
+    let listed = expected::listed(file);
+    let surprises: Vec<_> =
+        found.difference(&listed).map(|id| format!("{id}: {}", differences[*id])).collect();
+    let vanished: Vec<_> = listed.difference(&found).collect();
+    assert!(
+        surprises.is_empty() && vanished.is_empty(),
+        "{file}: {} lines differ and are not listed:\n{}\nlisted, and equal now: {vanished:?}",
+        surprises.len(),
+        surprises.join("\n")
+    );
+}
+
+struct Replayer<'c> {
+    cluster: &'c Cluster,
+    /// The bodies of the answers by the ids of their lines.
+    answers: BTreeMap<String, Value>,
+    /// What differs, by the ids of the lines.
+    differences: BTreeMap<String, String>,
+}
+
+impl Replayer<'_> {
+    async fn line(&mut self, line: &Value) {
+        if let Some(pause) = line["sleep_ms"].as_u64() {
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+        } else if line["wait"].is_object() {
+            self.wait(&line["wait"]).await;
+        } else if let Some(id) = line["id"].as_str() {
+            let Some(reply) = self.ask(line).await else { return };
+            let response = body_of(&reply);
+            self.answers.insert(id.to_owned(), response.clone());
+            if let Some(difference) = compare(line, &reply, &response) {
+                self.differences.insert(id.to_owned(), difference);
+            }
+        }
+    }
+
+    /// Sends the request of a line; `None` for a caller without credentials, who cannot be had in process.
+    async fn ask(&self, line: &Value) -> Option<Reply> {
+        let rest = match line["as"].as_str()? {
+            "admin" => self.cluster.rest(),
+            "user" => self.cluster.rest_as(UserInfo::new("user", ["system:authenticated"])),
+            _ => return None,
+        };
+        let text = |name: &str| self.filled(line[name].as_str().unwrap_or_default());
+        let mut request = http::Request::builder().method(text("method").as_str()).uri(text("path"));
+        for (name, value) in line["headers"].as_object().into_iter().flatten() {
+            request = request.header(name, value.as_str()?);
+        }
+        let body = match &line["body"] {
+            Value::Null => String::new(),
+            Value::String(text) => self.filled(text),
+            value => self.filled(&value.to_string()),
+        };
+        Some(rest.send(request.body(Full::new(Bytes::from(body))).unwrap()).await)
+    }
+
+    /// A text with its `{{ID/a/b}}` replaced by the field `a/b` of the answer to the line ID.
+    fn filled(&self, text: &str) -> String {
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("{{") {
+            let (place, after) = after.split_once("}}").expect("templates are closed");
+            let (id, pointer) = place.split_once('/').unwrap_or((place, ""));
+            let value = self.answers.get(id).and_then(|answer| answer.pointer(&format!("/{pointer}")));
+            out.push_str(before);
+            match value {
+                Some(Value::String(text)) => out.push_str(text),
+                Some(other) => out.push_str(&other.to_string()),
+                None => {}
+            }
+            rest = after;
+        }
+        out + rest
+    }
+
+    async fn wait(&self, wait: &Value) {
+        let is_get = wait["get"].is_string();
+        let line = json!({
+            "as": "admin",
+            "method": if is_get { "GET" } else { wait["method"].as_str().unwrap() },
+            "path": if is_get { &wait["get"] } else { &wait["path"] },
+            "headers": {"Content-Type": wait["content_type"].as_str().unwrap_or("application/json")},
+            "body": wait["body"],
+        });
+        for _ in 0..WAIT.1 {
+            let reply = self.ask(&line).await.expect("the administrator asks");
+            let is_so = match (wait["status"].as_u64(), wait["pointer"].as_str()) {
+                (Some(status), _) => status == u64::from(reply.code),
+                (None, Some(pointer)) => reply.json().pointer(pointer) == Some(&wait["equals"]),
+                (None, None) => true,
+            };
+            if is_so {
+                return;
+            }
+            tokio::time::sleep(WAIT.0).await;
+        }
+        eprintln!("in vain waited for {wait}");
+    }
+}
+
+/// JSON, the events of a watch (one alone as it is), or text.
+fn body_of(reply: &Reply) -> Value {
+    let text = String::from_utf8_lossy(&reply.body).into_owned();
+    if let Ok(value) = serde_json::from_str(&text) {
+        return value;
+    }
+    let events: Option<Vec<Value>> = text.lines().map(|line| serde_json::from_str(line).ok()).collect();
+    events.filter(|events| !events.is_empty()).map_or(Value::String(text), Value::Array)
+}
+
+/// What differs between a recorded answer and ours.
+fn compare(line: &Value, reply: &Reply, response: &Value) -> Option<String> {
+    let mut differences = Vec::new();
+    if line["status"] != reply.code {
+        differences.push(format!("status: {} recorded, {} here", line["status"], reply.code));
+    }
+    let warnings: Value = reply
+        .headers
+        .get_all("warning")
+        .iter()
+        .map(|value| String::from_utf8_lossy(value.as_bytes()))
+        .collect();
+    let (recorded, own) = (normal::of(&line["warnings"]), normal::of(&warnings));
+    if recorded != own {
+        differences.push(format!("warnings: {recorded} recorded, {own} here"));
+    }
+    let part = part_of(line, response);
+    let mut places = Vec::new();
+    differ(&normal::of(&line["response"]), &normal::of(&part), "", &mut places);
+    differences.extend(places);
+    if differences.is_empty() || also_recorded(line, reply, &part) {
+        return None;
+    }
+    Some(differences.join("\n    "))
+}
+
+/// Whether the answer is that of the second recording, where the two differ.
+fn also_recorded(line: &Value, reply: &Reply, part: &Value) -> bool {
+    let Some(other) = line["other"].as_object() else { return false };
+    let status = other.get("status").unwrap_or(&line["status"]);
+    let response = other.get("response").unwrap_or(&line["response"]);
+    *status == reply.code && normal::of(response) == normal::of(part)
+}
+
+/// The part of an answer that the recording kept.
+fn part_of(line: &Value, response: &Value) -> Value {
+    let mut part = match line["only"].as_str() {
+        Some(pointer) => response.pointer(&format!("/{pointer}")).cloned().unwrap_or_default(),
+        None => response.clone(),
+    };
+    if let (Some(name), Some(items)) =
+        (line["keep_items"].as_str(), part.get_mut("items").and_then(Value::as_array_mut))
+    {
+        items.retain(|item| item["metadata"]["name"] == name);
+    }
+    part
+}
+
+/// Collects the places at which two values differ. An age in a table is any text.
+fn differ(recorded: &Value, own: &Value, place: &str, out: &mut Vec<String>) {
+    match (recorded, own) {
+        (Value::Object(recorded), Value::Object(own)) => {
+            let names: BTreeSet<&String> = recorded.keys().chain(own.keys()).collect();
+            let member = |map: &Map<String, Value>, name: &str| map.get(name).cloned().unwrap_or(Value::Null);
+            for name in names {
+                let (a, b) = (member(recorded, name), member(own, name));
+                if recorded.contains_key(name) == own.contains_key(name) {
+                    differ(&a, &b, &format!("{place}/{name}"), out);
+                } else {
+                    let (a, b) = (recorded.get(name), own.get(name));
+                    out.push(format!("{place}/{name}: {} recorded, {} here", shown(a), shown(b)));
+                }
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            a.iter().zip(b).enumerate().for_each(|(i, (a, b))| differ(a, b, &format!("{place}/{i}"), out));
+        }
+        (Value::String(age), Value::String(_)) if age == "<age>" => {}
+        (a, b) if a == b => {}
+        (a, b) => out.push(format!("{place}: {a} recorded, {b} here")),
+    }
+}
+
+fn shown(value: Option<&Value>) -> String {
+    value.map_or_else(|| "nothing".to_owned(), Value::to_string)
+}
+
+#[test]
+fn definitions_are_answered_as_recorded() {
+    replay("crd.jsonl");
+}
+
+#[test]
+fn custom_objects_are_answered_as_recorded() {
+    replay("custom-objects.jsonl");
+}
+
+#[test]
+fn every_listed_difference_has_a_reason_and_is_listed_once() {
+    for (file, ids, reason) in expected::DIFFERENCES {
+        assert!(!ids.is_empty() && !reason.is_empty(), "{file}");
+    }
+    let all: Vec<_> = expected::DIFFERENCES.iter().flat_map(|(_, ids, _)| *ids).collect();
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+}

@@ -1,0 +1,166 @@
+//! Custom kinds with several versions that a webhook converts: which objects it is asked to convert, and what reads, writes and watches
+//! show. Reviews as such have their tests in `kstore-api`.
+
+use kstore_tests::webhooks::reviewed;
+use kstore_tests::{Cluster, Reply, Setup, Webhooks, simulate};
+use serde_json::{Value, json};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const V1: &str = "/apis/net.test/v1/namespaces/default/doors";
+const V2: &str = "/apis/net.test/v2/namespaces/default/doors";
+
+async fn call(cluster: &Cluster, method: &str, path: &str, body: &Value) -> Reply {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    cluster.rest().call(method, path, body).await
+}
+
+/// `v1` has `hostPort`, `v2` has `host` and `port`; `v1` is stored.
+fn definition() -> Value {
+    let version = |name: &str, fields: &[&str]| {
+        let fields: serde_json::Map<String, Value> =
+            fields.iter().map(|field| ((*field).to_owned(), json!({"type": "string"}))).collect();
+        json!({"name": name, "served": true, "storage": name == "v1",
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": fields}}})
+    };
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "doors.net.test"}, "spec": {"group": "net.test", "scope": "Namespaced",
+            "names": {"plural": "doors", "kind": "Door"},
+            "versions": [version("v1", &["hostPort"]), version("v2", &["host", "port"])],
+            "conversion": {"strategy": "Webhook", "webhook": {
+                "conversionReviewVersions": ["v1"], "clientConfig": Webhooks::client_config("/convert")}}}})
+}
+
+fn converted(desired: &Value, object: &Value) -> Value {
+    let mut object = object.clone();
+    let members = object.as_object_mut().unwrap();
+    members.insert("apiVersion".into(), desired.clone());
+    if desired == "net.test/v2" {
+        let both = members.remove("hostPort").unwrap_or_default();
+        let (host, port) = both.as_str().unwrap_or_default().split_once(':').unwrap_or_default();
+        members.insert("host".into(), json!(host));
+        members.insert("port".into(), json!(port));
+    } else {
+        let part = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let both = format!("{}:{}", part("host"), part("port"));
+        members.remove("host");
+        members.remove("port");
+        members.insert("hostPort".into(), json!(both));
+    }
+    object
+}
+
+fn convert(review: &Value) -> Value {
+    let request = &review["request"];
+    let objects = request["objects"].as_array().unwrap().iter();
+    let objects: Vec<Value> =
+        objects.map(|object| converted(&request["desiredAPIVersion"], object)).collect();
+    let mut answer = reviewed(review, json!({"result": {"status": "Success"}, "convertedObjects": objects}));
+    answer["kind"] = json!("ConversionReview");
+    answer
+}
+
+fn door(name: &str) -> Value {
+    json!({"apiVersion": "net.test/v1", "kind": "Door", "metadata": {"name": name}, "hostPort": "here:80"})
+}
+
+async fn define(cluster: &Cluster) {
+    cluster.webhooks().serve("/convert", convert);
+    let made = call(cluster, "POST", DEFINITIONS, &definition()).await;
+    assert_eq!(made.code, 201, "{}", made.json());
+}
+
+async fn create(cluster: &Cluster, name: &str) {
+    let made = call(cluster, "POST", V1, &door(name)).await;
+    assert_eq!(made.code, 201, "{}", made.json());
+}
+
+fn calls(cluster: &Cluster) -> Vec<usize> {
+    let calls = cluster.webhooks().take_calls();
+    calls.iter().map(|(_, review)| review["request"]["objects"].as_array().unwrap().len()).collect()
+}
+
+#[test]
+fn objects_are_read_in_the_version_of_the_request_and_converted_once() {
+    simulate(Setup::api_alone(), async |cluster| {
+        define(cluster).await;
+        for name in ["a", "b", "c"] {
+            create(cluster, name).await;
+        }
+        assert!(calls(cluster).is_empty(), "nothing is converted for the stored version");
+        let listed = call(cluster, "GET", V2, &Value::Null).await.json();
+        let hosts: Vec<&Value> =
+            listed["items"].as_array().unwrap().iter().map(|item| &item["host"]).collect();
+        assert_eq!(hosts, ["here", "here", "here"], "{listed}");
+        assert_eq!(calls(cluster), [3], "a list is converted by one call");
+        let one = call(cluster, "GET", &format!("{V2}/a"), &Value::Null).await.json();
+        assert_eq!(
+            (&one["host"], &one["port"], &one["apiVersion"]),
+            (&json!("here"), &json!("80"), &json!("net.test/v2"))
+        );
+        assert!(calls(cluster).is_empty(), "what was converted is remembered");
+    });
+}
+
+#[test]
+fn objects_are_written_in_any_version_and_stored_in_one() {
+    simulate(Setup::api_alone(), async |cluster| {
+        define(cluster).await;
+        let other = json!({"apiVersion": "net.test/v2", "kind": "Door", "metadata": {"name": "d"}, "host": "there", "port": "81"});
+        let made = call(cluster, "POST", V2, &other).await;
+        assert_eq!((made.code, &made.json()["host"]), (201, &json!("there")), "{}", made.json());
+        let stored = call(cluster, "GET", &format!("{V1}/d"), &Value::Null).await.json();
+        assert_eq!(stored["hostPort"], "there:81");
+        let patch = json!({"port": "82"}).to_string();
+        let patched =
+            cluster.rest().call_as("PATCH", &format!("{V2}/d"), "application/merge-patch+json", patch).await;
+        assert_eq!((patched.code, &patched.json()["port"]), (200, &json!("82")), "{}", patched.json());
+        let stored = call(cluster, "GET", &format!("{V1}/d"), &Value::Null).await.json();
+        assert_eq!(stored["hostPort"], "there:82");
+        assert_eq!(call(cluster, "DELETE", &format!("{V2}/d"), &Value::Null).await.code, 200);
+    });
+}
+
+#[test]
+fn a_watch_shows_objects_in_its_version() {
+    simulate(Setup::api_alone(), async |cluster| {
+        define(cluster).await;
+        create(cluster, "a").await;
+        let rest = cluster.rest();
+        let path = format!("{V2}?watch=true&timeoutSeconds=5");
+        let (watched, ()) = tokio::join!(rest.call("GET", &path, ""), async {
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            create(cluster, "b").await;
+        });
+        let text = String::from_utf8_lossy(&watched.body).into_owned();
+        let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let seen: Vec<(&Value, &Value)> = events
+            .iter()
+            .map(|event| (&event["object"]["metadata"]["name"], &event["object"]["host"]))
+            .collect();
+        assert_eq!(seen, [(&json!("a"), &json!("here")), (&json!("b"), &json!("here"))]);
+    });
+}
+
+#[test]
+fn a_webhook_that_fails_leaves_the_stored_version_readable() {
+    simulate(Setup::api_alone(), async |cluster| {
+        define(cluster).await;
+        create(cluster, "a").await;
+        cluster.webhooks().serve("/convert", |review| {
+            let mut answer = reviewed(review, json!({"result": {"status": "Failure", "message": "no idea"}}));
+            answer["kind"] = json!("ConversionReview");
+            answer
+        });
+        for _ in 0..2 {
+            let refused = call(cluster, "GET", &format!("{V2}/a"), &Value::Null).await;
+            assert_eq!(refused.code, 500);
+            let text = refused.json()["message"].as_str().unwrap().to_owned();
+            assert!(text.contains("conversion webhook for net.test/v1, Kind=Door failed: no idea"), "{text}");
+        }
+        let refused = call(cluster, "GET", V2, &Value::Null).await;
+        assert_eq!(refused.code, 500, "{}", refused.json());
+        assert_eq!(call(cluster, "GET", &format!("{V1}/a"), &Value::Null).await.code, 200);
+        cluster.webhooks().serve("/convert", convert);
+        assert_eq!(call(cluster, "GET", &format!("{V2}/a"), &Value::Null).await.code, 200);
+    });
+}

@@ -1,0 +1,126 @@
+//! The program itself and a webhook server on the same machine, over TLS: a service reference reaches it through
+//! `--webhook-service-resolve`, its certificate is checked, and a hostile server harms only the requests it is asked about.
+
+use crate::SERVER;
+use axum::Router;
+use axum::body::Bytes;
+use axum::routing::post;
+use hyper_util::rt::TokioIo;
+use kstore_client::Kubeconfig;
+use kstore_tests::webhooks::reviewed;
+use kstore_tests::{Https, Launch};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// A webhook server for the Service `hook` of the namespace `default`; its address, and its authority as `caBundle`.
+async fn serve() -> (SocketAddr, String) {
+    use base64::Engine as _;
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let leaf = CertificateParams::new(vec!["hook.default.svc".to_owned()]).unwrap();
+    let leaf = leaf.signed_by(&key, &authority).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![leaf.der().clone()], PrivateKeyDer::try_from(key.serialize_der()).unwrap())
+        .unwrap();
+    let router = Router::new()
+        .route("/allow", post(|body: Bytes| async move { answer(&body, json!({"allowed": true})) }))
+        .route("/deny", post(|body: Bytes| async move { answer(&body, json!({"allowed": false})) }))
+        .route("/huge", post(|| async { "x".repeat(16 * 1024 * 1024) }))
+        .route("/garbage", post(|| async { "}{" }))
+        .route("/silent", post(std::future::pending::<String>));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let acceptor = TlsAcceptor::from(Arc::new(tls));
+        while let Ok((stream, _)) = listener.accept().await {
+            let (acceptor, service) = (acceptor.clone(), router.clone());
+            tokio::spawn(async move {
+                let Ok(stream) = acceptor.accept(stream).await else { return };
+                let service = hyper_util::service::TowerToHyperService::new(service);
+                let served = hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), service);
+                let _ = served.await;
+            });
+        }
+    });
+    (address, base64::engine::general_purpose::STANDARD.encode(authority.pem()))
+}
+
+fn answer(body: &[u8], response: Value) -> String {
+    reviewed(&serde_json::from_slice(body).unwrap(), response).to_string()
+}
+
+fn hook(name: &str, path: &str, ca: &str) -> Value {
+    json!({"name": format!("{name}.hooks.test"), "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 1,
+        "clientConfig": {"caBundle": ca, "service": {"namespace": "default", "name": "hook", "path": path}},
+        "objectSelector": {"matchLabels": {"hook": name}},
+        "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]})
+}
+
+fn map(name: &str) -> String {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"hook": name}}})
+        .to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_reference_reaches_a_webhook_server_on_this_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    let (address, ca) = serve().await;
+    let resolve = format!("default/hook={address}");
+    let launch = Launch::in_memory(SERVER, dir.path()).args(&["--webhook-service-resolve", &resolve]);
+    let server = launch.start().unwrap();
+    let https = Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap());
+    let names = ["allow", "deny", "huge", "garbage", "silent"];
+    let hooks: Vec<Value> = names.iter().map(|name| hook(name, &format!("/{name}"), &ca)).collect();
+    let mut untrusted = hook("untrusted", "/allow", "");
+    untrusted["clientConfig"].as_object_mut().unwrap().remove("caBundle");
+    let hooks: Vec<Value> = hooks.into_iter().chain([untrusted]).collect();
+    let configuration = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "all"}, "webhooks": hooks});
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let made = https.call("POST", path, &configuration.to_string()).await;
+    assert_eq!(made.code, 201, "{}", made.json());
+    // A server that never answers is waited for while others are served.
+    let slow = tokio::spawn({
+        let https = https.clone();
+        async move { https.call("POST", MAPS, &map("silent")).await }
+    });
+    let cases = [
+        ("none", 201, ""),
+        ("allow", 201, ""),
+        ("deny", 400, "admission webhook \"deny.hooks.test\" denied the request without explanation"),
+        ("huge", 500, "the answer is larger than 3145728 bytes"),
+        ("garbage", 500, "failed calling webhook \"garbage.hooks.test\""),
+        ("untrusted", 500, "x509: certificate signed by unknown authority"),
+    ];
+    for (name, code, text) in cases {
+        let object = map(name);
+        let asked = tokio::time::timeout(Duration::from_secs(30), https.call("POST", MAPS, &object));
+        let reply = asked.await.unwrap();
+        assert_eq!(reply.code, code, "{name}: {}", reply.json());
+        let message = reply.json()["message"].as_str().unwrap_or_default().to_owned();
+        assert!(message.contains(text), "{name}: {message}");
+    }
+    let late = slow.await.unwrap();
+    assert!(
+        late.json()["message"].as_str().unwrap().ends_with("context deadline exceeded"),
+        "{}",
+        late.json()
+    );
+    server.terminate();
+}
