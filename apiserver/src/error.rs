@@ -35,7 +35,7 @@ pub fn of_commit(error: CommitError) -> Status {
         CommitError::Unavailable(_) => unavailable(&error),
         CommitError::NoSpace(message) => Status::insufficient_storage(&message),
         CommitError::Failed(message) => Status::internal(message),
-        // What a real cluster answers when etcd's answer is lost: whoever gets it must read before trying again.
+        // What a real cluster answers when etcd's answer is lost: the client must read before it tries again.
         CommitError::Unknown(_) => Status::timeout(&error.to_string(), 0),
     }
 }
@@ -60,7 +60,7 @@ pub fn revision_too_large(wanted: i64, current: i64) -> Status {
     Status::too_large_resource_version(wanted.unsigned_abs(), current.unsigned_abs())
 }
 
-/// 409: somebody else was faster.
+/// 409: another writer changed the object first.
 pub fn modified(target: &Target) -> Status {
     Status::conflict(target.resource, &target.name, MODIFIED)
 }
@@ -241,7 +241,7 @@ pub fn several_budgets() -> Status {
     status
 }
 
-/// 429: the budget has changed, and nobody has counted its pods since.
+/// 429: the budget has changed, and the disruption controller has not counted its pods since.
 pub fn budget_not_observed(name: &str) -> Status {
     let detail = format!("The disruption budget {name} is still being processed by the server.");
     Status::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", 10)

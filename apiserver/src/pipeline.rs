@@ -1,6 +1,6 @@
-//! The story of one request, in the order in which it is told: authenticated at the door, then authorize → decode → mutate →
-//! default → validate → store → answer. Both doors come through here; a verb is written once. Not the doors, and not the rules:
-//! those are in `authz`, `admission`, `kstore_api` and `registry`.
+//! The path of one authenticated request: authorize → decode → mutate → default → validate → store → answer. The REST and gRPC front
+//! ends both call it, so that each verb is written once. Not the front ends, and not the rules: those are in `authz`, `admission`,
+//! `kstore_api` and `registry`.
 
 mod admit;
 mod apply;
@@ -424,7 +424,7 @@ impl Pipeline {
     }
 }
 
-/// Runs what serves a request within its time, and through a panic: that is one request's bad luck and nobody else's.
+/// Runs what serves a request within its time limit. A panic answers that request with 500 and leaves others alone.
 /// `terminated` is called when its time is over.
 async fn in_time<T, E: From<Status>>(
     limit: Duration,

@@ -1,4 +1,4 @@
-//! One request, however it came in: both doors decode into [`Request`], and everything behind them sees nothing else.
+//! One request in the form that the REST and gRPC front ends decode into. Everything behind them sees nothing else.
 //! Plain data and pure helpers.
 
 use crate::authn::UserInfo;
@@ -26,7 +26,7 @@ pub struct Request {
     pub causes: Vec<i64>,
     /// The term of leadership outside of which it must not write.
     pub fence: Option<Arc<Fence>>,
-    /// The transaction of which it is a part.
+    /// The transaction that the request is a part of.
     pub stage: Option<Arc<Stage>>,
     /// How long it may take, if the caller says less than the server allows.
     pub timeout: Option<Duration>,
@@ -315,7 +315,7 @@ pub enum Books {
     /// What it changes is its author's.
     #[default]
     Tracked,
-    /// The object comes with its books up to date (it was applied), so that nobody writes them again.
+    /// The object comes with up-to-date managed fields, because it was applied: they are not computed again.
     Kept,
     /// The object goes without: with them it is too large for the store.
     Dropped,

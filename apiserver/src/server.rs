@@ -65,7 +65,7 @@ pub struct Options {
     pub advertised: String,
     /// PEM of the authority whose client certificates are good: extension API servers are told it.
     pub client_ca: Option<String>,
-    /// The key for tokens of service accounts; without one nobody gets a token, and none is good.
+    /// The key for tokens of service accounts; without one no token is issued, and none is accepted.
     pub tokens: Option<Arc<Tokens>>,
     /// The networks of services.
     pub service_ranges: ServiceRanges,

@@ -76,7 +76,8 @@ impl Pipeline {
             let is_last = attempts == 0 && !waits;
             let mut last = if is_last { Some(std::mem::take(&mut object)) } else { None };
             let (target, object) = decided(|| {
-                calls.begin("");
+                // Another name is another object: webhooks are asked again.
+                calls.begin(&identity.uid);
                 let mut object = last.take().unwrap_or_else(|| object.clone());
                 let target = self.admit_new(request, &target, &mut object, (options, &identity, calls))?;
                 Ok((target, object))
@@ -113,7 +114,7 @@ impl Pipeline {
         let resource = target.resource;
         check_creatable(&target, shown_name(object))?;
         target.fill_defaults(object);
-        // What others make of the object is not its author's.
+        // Fields that admission changes are not attributed to the request's field manager.
         self.track(&target, None, object, options);
         let admission = self.admission(request);
         let name = target.name.clone();

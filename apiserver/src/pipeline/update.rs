@@ -1,5 +1,4 @@
-//! Update and patch, as the pipeline tells them: everything from "what would it be" to "may it be" runs inside the guaranteed
-//! update, again for every newer state.
+//! Update and patch. Patching, admission, defaults and validation run inside the guaranteed update, again for every newer state.
 
 use super::create::{check_namespace, name_mismatch};
 use super::definition::{self, is_definition};
@@ -201,7 +200,7 @@ impl Pipeline {
             calls,
         };
         target.fill_defaults(&mut next);
-        // What others make of the write is not the writer's.
+        // Fields that admission changes are not attributed to the request's field manager.
         self.track(target, Some((old, target.subresource)), &mut next, options);
         self.admission(request).mutate(&admitted, &mut next, Some(old))?;
         let mut before = old.clone();
@@ -233,7 +232,7 @@ impl Pipeline {
     }
 }
 
-/// What is odd about an object that is written as a whole; whoever writes a part of it has not written the rest.
+/// Warnings about an object that is written as a whole. A write to a subresource is not warned of the rest of the object.
 fn odd_about(target: &Target, object: &Value, old: &Value) -> Vec<String> {
     match target.subresource {
         "" => {
@@ -274,7 +273,7 @@ fn check_identity(request: &Request, old: &Value, next: &mut Value) -> Result<()
     if wanted.is_empty() || wanted == uid {
         return Ok(());
     }
-    // Whoever sends an object, or applies one, says which one is meant; whoever patches wants to change it.
+    // A sent or applied object names by its uid which object is meant; a patch that sets another uid wants to change it.
     match request.action {
         Action::Patch(kind, ..) if kind != PatchType::Apply => {
             let problem = format!("Invalid value: {wanted:?}: field is immutable");
@@ -305,7 +304,6 @@ fn check_version(target: &Target, old: &Value, next: &mut Value) -> Result<(), S
     Ok(())
 }
 
-/// What the patch makes of the object.
 /// What a patch makes of an object. Why it does not fit goes to the warnings where the refusal does not say so.
 pub(super) fn apply_patch(
     target: &Target,

@@ -70,7 +70,7 @@ impl Stage {
 impl Staged {
     fn expect(&mut self, guard: &Guard) -> Result<(), Status> {
         match self.objects.get(&guard.key) {
-            // Whoever expects nothing there has not looked through the view, or would bring back what was removed.
+            // A guard that expects no object was made without the view, or would bring back what the transaction removes.
             Some(_) if guard.revision == 0 && self.base.get(&guard.key) != Some(&0) => {
                 Err(twice(&guard.key, "is removed and made again"))
             }

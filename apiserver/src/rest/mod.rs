@@ -91,7 +91,7 @@ impl Rest {
     }
 
     /// Serves one HTTP request. The connection has put its [`Peer`](crate::authn::Peer) into the extensions. A panic is answered with
-    /// 500, and harms nobody else.
+    /// 500 and leaves other requests alone.
     pub async fn serve(&self, request: http::Request<HttpBody>) -> Response<HttpBody> {
         let span = tracing::debug_span!("router", method = %request.method(), path = request.uri().path());
         let head = request.method() == Method::HEAD;
@@ -301,7 +301,7 @@ impl Rest {
     }
 }
 
-/// What table rows are to carry; it matters to nobody else.
+/// What table rows are to carry; it matters for tables alone.
 fn include(accepted: content::Accepted, query: &Query) -> Result<Include, Status> {
     match accepted.transform {
         content::Transform::Table(_) => Include::parse(query.get("includeObject")),
