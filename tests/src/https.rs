@@ -96,11 +96,15 @@ impl Https {
         let _ = tls.write_all(request.as_bytes()).await;
         let mut answer = Vec::new();
         let _ = tls.read_to_end(&mut answer).await;
-        parse(&answer)
+        parse_reply(&answer)
     }
 }
 
-fn parse(answer: &[u8]) -> Reply {
+/// Reads an answer of HTTP/1.1 that is complete.
+///
+/// # Panics
+/// If it is none.
+pub fn parse_reply(answer: &[u8]) -> Reply {
     let end = answer.windows(4).position(|window| window == b"\r\n\r\n").expect("an answer has a head");
     let head = String::from_utf8_lossy(&answer[..end]);
     let mut lines = head.lines();

@@ -24,7 +24,7 @@ pub use etcd::{Etcd, free_port};
 pub use gate::Gate;
 pub use ground::{Ground, STORAGE, Storage};
 pub use history::Change;
-pub use https::Https;
+pub use https::{Https, parse_reply};
 pub use line::Line;
 pub use middleman::{Middleman, Wrong};
 pub use on_etcd::{OnEtcd, Pipes, etcd_config};

@@ -4,4 +4,5 @@
 mod authorization;
 mod input;
 mod load;
+mod program;
 mod sockets;
