@@ -143,3 +143,39 @@ install_python_clients() {
     python3 -m venv "$PYTHON_CLIENTS" && "$PYTHON_CLIENTS/bin/pip" install --quiet --requirement "$wanted" || return 1
     cp "$wanted" "$PYTHON_CLIENTS/requirements.txt"
 }
+
+# Definitions of custom kinds that well-known projects publish, as packages carry them: Dask's of its operator, and those of cert-manager,
+# Argo, Istio, Linkerd, the Gateway API, the Prometheus operator and others among the tests of kopium. A folder for each package.
+DEFINITIONS=$TOOLS/definitions
+DASK_KUBERNETES=2026.3.0
+KOPIUM=0.24.1
+
+install_definitions() {
+    local wanted="$DASK_KUBERNETES $KOPIUM" source=$TOOLS/definition-sources registry
+    [ "$(cat "$DEFINITIONS/.versions" 2>/dev/null)" = "$wanted" ] && return 0
+    rm -rf "$DEFINITIONS" "$source"
+    mkdir -p "$DEFINITIONS"/{dask-kubernetes,kopium} "$source/kopium"
+    # In the environment of Python's clients: a system's own pip may refuse, or be missing.
+    install_python_clients || return 1
+    "$PYTHON_CLIENTS/bin/pip" install --quiet --no-deps --target "$source/dask" "dask-kubernetes==$DASK_KUBERNETES" || return 1
+    cp "$source"/dask/dask_kubernetes/operator/deployment/helm/dask-kubernetes-operator/crds/*.yaml "$DEFINITIONS/dask-kubernetes"
+    cat >"$source/kopium/Cargo.toml" <<EOF
+[package]
+name = "definitions"
+version = "0.0.0"
+edition = "2024"
+[lib]
+path = "lib.rs"
+[workspace]
+[dependencies]
+kopium = { version = "=$KOPIUM", default-features = false }
+EOF
+    : >"$source/kopium/lib.rs"
+    cargo fetch --quiet --manifest-path "$source/kopium/Cargo.toml" || return 1
+    for registry in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/"kopium-$KOPIUM/tests"; do
+        grep -l '^kind: CustomResourceDefinition' "$registry"/*.yaml | xargs -I{} cp {} "$DEFINITIONS/kopium"
+    done
+    # Lists in it have no schema for their items: Kubernetes refuses it, too.
+    rm -f "$DEFINITIONS/kopium/argoproj.io_clusterworkflowtemplates.yaml"
+    ls "$DEFINITIONS"/kopium/*.yaml >/dev/null && printf '%s' "$wanted" >"$DEFINITIONS/.versions"
+}

@@ -87,6 +87,10 @@ pub const MATCH_CONDITIONS_MAX: usize = 64;
 /// Variables of one admission policy: each is compiled knowing all before it, which takes time that grows with the square. Not a bound of
 /// Kubernetes, where policies have a handful.
 pub const POLICY_VARIABLES_MAX: usize = 256;
+/// Kinds whose types the expressions of one policy are checked with, as in Kubernetes: each check compiles all of them.
+pub const POLICY_KINDS_CHECKED_MAX: usize = 10;
+/// Bytes of the warnings of type checks of one policy: they quote its expressions once for each kind, and are stored with it.
+pub const POLICY_WARNING_BYTES_MAX: usize = 256 * 1024;
 /// Audit annotations of one policy.
 pub const AUDIT_ANNOTATIONS_MAX: usize = 20;
 /// Bytes of the expression of an audit annotation.

@@ -80,6 +80,19 @@ fn row_of(object: &Value) -> &'static Resource {
 
 fn create(row: &'static Resource, object: &Value) -> Request {
     let body = serde_json::to_vec(object).expect("a value has string keys only");
+    let target = Target {
+        resource: row,
+        custom: None,
+        subresource: "",
+        namespace: meta::namespace(object).into(),
+        name: String::new(),
+    };
+    let options = WriteOptions { field_manager: "kstore-apiserver".into(), ..WriteOptions::default() };
+    own_request(target, Action::Create(Body::json(body.into()), options))
+}
+
+/// A request of the apiserver on its own behalf. Webhooks do not see it.
+pub(crate) fn own_request(target: Target, action: Action) -> Request {
     Request {
         user: UserInfo::new(SELF, [MASTERS]).into(),
         agent: "kstore-apiserver".into(),
@@ -87,16 +100,7 @@ fn create(row: &'static Resource, object: &Value) -> Request {
         fence: None,
         stage: None,
         timeout: None,
-        target: Target {
-            resource: row,
-            custom: None,
-            subresource: "",
-            namespace: meta::namespace(object).into(),
-            name: String::new(),
-        },
-        action: Action::Create(
-            Body::json(body.into()),
-            WriteOptions { field_manager: "kstore-apiserver".into(), ..WriteOptions::default() },
-        ),
+        target,
+        action,
     }
 }

@@ -102,6 +102,16 @@ pub(crate) fn canonical(
     report(expected, problems.iter().map(ToString::to_string).collect(), validation, warnings)
 }
 
+/// Brings an object that a webhook has changed into canonical form: its types are checked, and what the kind does not know is dropped.
+///
+/// # Errors
+/// 500 if it is no object of the kind.
+pub(crate) fn admitted(expected: Expected<'_>, value: &mut Value) -> Result<(), Status> {
+    check_kind(expected, value).map_err(|status| Status::internal(status.message))?;
+    let read = normalize_as(expected, value, decode::Mode::Whole)?;
+    read.map(drop).map_err(|error| Status::internal(error.to_string()))
+}
+
 /// YAML or JSON without a schema.
 pub(crate) fn tree(body: &Body) -> Result<Value, Status> {
     match body.format {

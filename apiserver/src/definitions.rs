@@ -4,7 +4,6 @@
 
 use crate::cache::{Cache, Filter, Watch, WatchEnd, WatchStart};
 use crate::kinds::CustomKind;
-use crate::lookup::Lookup as _;
 use crate::pipeline::Pipeline;
 use crate::pipeline::definition::definitions;
 use crate::registry::Next;
@@ -37,9 +36,9 @@ pub(crate) async fn keep(pipeline: Arc<Pipeline>) {
         for (uid, name) in terminating(&pipeline) {
             if begun.insert(uid.clone()) {
                 let pipeline = pipeline.clone();
-                let metrics = pipeline.metrics().clone();
+                let restarts = pipeline.metrics().restarts().clone();
                 ending.spawn(async move {
-                    restart::until_done(TASK, metrics, || end(&pipeline, &name)).await;
+                    restart::until_done(TASK, restarts, || end(&pipeline, &name)).await;
                     uid
                 });
             }
@@ -69,9 +68,18 @@ async fn watch(cache: &Arc<Cache>) -> Watch {
 
 /// Uid and name of each definition that is being deleted and waits for its objects.
 fn terminating(pipeline: &Pipeline) -> Vec<(String, String)> {
-    let stored = pipeline.cache().list(definitions(), "");
-    let waits = stored.iter().filter(|definition| awaits_cleanup(definition));
-    waits.map(|definition| (meta::uid(definition).to_owned(), meta::name(definition).to_owned())).collect()
+    // Taken before the definitions: what changes in between wakes the caller again.
+    let kinds = pipeline.cache().kinds();
+    let (stored, _) = pipeline.cache().scan(&Filter::all(definitions()));
+    let waits = stored.iter().filter(|definition| {
+        let name = definition.name();
+        let group = name.split_once('.').map_or("", |(_, group)| group);
+        let plural = name.split_once('.').map_or("", |(plural, _)| plural);
+        // Few are being deleted: only those, and what is not compiled, are worth reading.
+        kinds.definition(group, plural).is_none_or(|kind| kind.definition.terminating)
+            && awaits_cleanup(&definition.parse())
+    });
+    waits.map(|definition| (definition.uid().to_owned(), definition.name().to_owned())).collect()
 }
 
 fn awaits_cleanup(definition: &Value) -> bool {

@@ -2,7 +2,7 @@
 //! as long as the server runs. Those of servers that are no more go after an hour, whichever server finds them. Written through the
 //! pipeline, as by any client.
 
-use crate::authn::{MASTERS, UserInfo};
+use crate::bootstrap;
 use crate::cache::Filter;
 use crate::pipeline::Pipeline;
 use crate::request::{Action, Body, DeleteOptions, Request, Target, WriteOptions};
@@ -167,16 +167,7 @@ fn request(name: &str, action: Action) -> Request {
         namespace: NAMESPACE.into(),
         name: name.into(),
     };
-    Request {
-        user: UserInfo::new(crate::bootstrap::SELF, [MASTERS]).into(),
-        agent: AGENT.into(),
-        causes: Vec::new(),
-        fence: None,
-        stage: None,
-        timeout: None,
-        target,
-        action,
-    }
+    bootstrap::own_request(target, action)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 mod access;
 pub mod admission;
 mod agent;
+mod aggregator;
 mod anonymous_slots;
 pub mod authn;
 pub mod authz;
@@ -47,6 +48,7 @@ mod undecided;
 mod unread_body;
 
 pub use pipeline::LocalComponents;
-pub use server::{ApiServer, InProcess, Options, StartError, WatchBatches};
+pub use restart::TaskRestarts;
+pub use server::{ApiServer, FRONT_PROXY, InProcess, Options, StartError, WatchBatches};
 pub use service_ranges::{ServiceRanges, ServiceRangesError};
 pub use undecided::Undecided;

@@ -259,6 +259,10 @@ pub const STREAM_FRAME_BYTES: usize = 16 * 1024;
 /// How long a node may take to say that it serves a stream. A kubelet's answer is bounded by the same order.
 pub const STREAM_BEGIN: Duration = Duration::from_secs(30);
 
+/// Refused nodes that one message to a tunnel tells of: with their reasons they must fit into a gRPC message. Who asks again for the
+/// others hears of those that are still refused.
+pub const TUNNEL_REFUSALS: usize = 1_000;
+
 /// Whoever opens a tunnel says within this time which nodes it reaches.
 pub const TUNNEL_HELLO: Duration = Duration::from_secs(10);
 
@@ -298,3 +302,25 @@ pub const OUTBOUND_ANSWER_BYTES: usize = BODY_BYTES;
 
 /// Servers outside the process to which connections stay open. Kubernetes keeps as many clients of webhooks.
 pub const OUTBOUND_SERVERS: usize = 200;
+
+/// How long an API server behind an APIService may take to answer a question of this server itself, as in Kubernetes.
+pub const AGGREGATED_PROBE: Duration = Duration::from_secs(5);
+
+/// How often an API server that answers is asked whether it still does, as in Kubernetes.
+pub const AGGREGATED_PROBE_EVERY: Duration = Duration::from_secs(30);
+
+/// How often an API server is asked for its discovery and OpenAPI documents, as in Kubernetes.
+pub const AGGREGATED_DOCUMENTS_EVERY: Duration = Duration::from_secs(60);
+
+/// Half of the first wait before an API server that does not answer is asked again; it doubles with every failure, as in Kubernetes.
+pub const AGGREGATED_BACKOFF_BASE: Duration = Duration::from_millis(5);
+
+/// The longest such wait.
+pub const AGGREGATED_BACKOFF_CAP: Duration = Duration::from_secs(30);
+
+/// The largest document that an API server may say of itself: Kubernetes' own OpenAPI document has 4 MB.
+pub const AGGREGATED_DOCUMENT_BYTES: usize = 16 << 20;
+
+/// How long an API server may take to begin its answer to a request that is handed on, unless the request is a watch or an upgrade:
+/// the time that requests have in Kubernetes.
+pub const AGGREGATED_HEAD: Duration = Duration::from_secs(60);

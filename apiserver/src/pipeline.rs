@@ -272,7 +272,7 @@ impl Pipeline {
 
     async fn placed(&self, request: Request) -> Result<Answered, Refused> {
         let _place = self.in_flight.place(&request.action, &self.metrics).await?;
-        if !heavy::is_heavy(self.cache(), &request) {
+        if !heavy::is_heavy(self.cache(), &self.admission, &request) {
             return self.run(request).await;
         }
         // Boxed, for it is rare, and every request would be as large as two.

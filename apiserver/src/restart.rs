@@ -1,19 +1,49 @@
-//! Tasks of the server that run again after a panic: it is contained and counted, and the task begins anew after a wait that doubles
-//! with each panic. Not for tasks whose state a panic may leave half changed: they begin with what is stored, or do not use this.
+//! Tasks of the server that run again after a panic: it is contained and counted ([`TaskRestarts`]), and the task begins anew after a
+//! wait that doubles with each panic. Not for tasks whose state a panic may leave half changed: they begin with what is stored, or do not use this.
 
 use crate::limits::{RESTART_BACKOFF_BASE, RESTART_BACKOFF_CAP, RESTART_BACKOFF_RESET};
-use crate::metrics::Metrics;
+use crate::metrics::{Counter, Family};
 use futures::FutureExt as _;
 use std::any::Any;
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// Counts restarts of tasks after panics, by task. Clones share the counters.
+#[derive(Clone)]
+pub struct TaskRestarts(Arc<Family<&'static str, Counter>>);
+
+impl Default for TaskRestarts {
+    fn default() -> Self {
+        Self(Arc::new(Family::new(Counter::default)))
+    }
+}
+
+impl fmt::Debug for TaskRestarts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.counts()).finish()
+    }
+}
+
+impl TaskRestarts {
+    /// Adds a restart of a task.
+    fn count(&self, task: &'static str) {
+        self.0.get(&task).add(1);
+    }
+
+    /// The restarts of each task that panicked, ordered by task.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.0.sorted().into_iter().map(|(task, counter)| (task, counter.get()))
+    }
+}
+
 /// The panics of one task: how many in a row, and how long to wait before the next attempt.
 #[derive(Debug)]
 pub(crate) struct Panics {
     task: &'static str,
+    restarts: TaskRestarts,
     /// Panics without a calm time between them.
     in_a_row: u32,
     next: Duration,
@@ -21,9 +51,9 @@ pub(crate) struct Panics {
 }
 
 impl Panics {
-    /// None so far; the first attempt begins now.
-    pub(crate) fn none(task: &'static str) -> Self {
-        Self { task, in_a_row: 0, next: RESTART_BACKOFF_BASE, began: Instant::now() }
+    /// None so far; the first attempt begins now. Panics are counted in `restarts`.
+    pub(crate) fn none(task: &'static str, restarts: TaskRestarts) -> Self {
+        Self { task, restarts, in_a_row: 0, next: RESTART_BACKOFF_BASE, began: Instant::now() }
     }
 
     /// Runs an attempt; `Err` if it panicked.
@@ -36,6 +66,7 @@ impl Panics {
         if self.began.elapsed() >= RESTART_BACKOFF_RESET {
             (self.in_a_row, self.next) = (0, RESTART_BACKOFF_BASE);
         }
+        self.restarts.count(self.task);
         let wait = self.next;
         self.in_a_row += 1;
         self.next = wait.saturating_mul(2).min(RESTART_BACKOFF_CAP);
@@ -59,15 +90,14 @@ fn message(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// Runs a task until an attempt ends without a panic. Each panic is counted in `metrics`.
+/// Runs a task until an attempt ends without a panic. Each panic is counted in `restarts`.
 pub(crate) async fn until_done<F: Future<Output = ()>>(
     task: &'static str,
-    metrics: Arc<Metrics>,
+    restarts: TaskRestarts,
     mut start: impl FnMut() -> F,
 ) {
-    let mut panics = Panics::none(task);
+    let mut panics = Panics::none(task, restarts);
     while let Err(panicked) = panics.contain(async { start().await }).await {
-        metrics.task_restarted(task);
         tokio::time::sleep(panicked.wait).await;
     }
 }
@@ -75,12 +105,13 @@ pub(crate) async fn until_done<F: Future<Output = ()>>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Metrics;
 
     #[tokio::test(start_paused = true)]
     async fn a_task_that_panics_runs_again_after_waits_that_double_and_is_counted() {
-        let (metrics, began) = (Arc::new(Metrics::default()), Instant::now());
+        let (metrics, began) = (Metrics::default(), Instant::now());
         let mut attempts = 0;
-        until_done("clumsy", metrics.clone(), || {
+        until_done("clumsy", metrics.restarts().clone(), || {
             attempts += 1;
             let attempt = attempts;
             async move { assert!(attempt > 3, "attempt {attempt}") }
@@ -93,7 +124,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_calm_time_ends_a_row_of_panics() {
-        let mut panics = Panics::none("clumsy");
+        let mut panics = Panics::none("clumsy", TaskRestarts::default());
         for _ in 0..3 {
             let late = panics.contain(async {
                 tokio::time::sleep(RESTART_BACKOFF_RESET).await;

@@ -6,6 +6,7 @@ mod connection;
 mod connections;
 
 use crate::access::AccessRecord;
+use crate::aggregator::{self, Aggregator};
 use crate::authn::{Peer, UserInfo};
 use crate::body_budget::BodyBudget;
 use crate::bootstrap::{self, Here};
@@ -43,6 +44,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -53,6 +55,9 @@ use tracing::Instrument as _;
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 /// Open connections end by themselves within this time after a stop; then they are cut.
 const DRAIN: Duration = Duration::from_millis(800);
+
+/// The common name of the certificate that this server shows API servers behind it.
+pub const FRONT_PROXY: &str = "front-proxy-client";
 
 /// What an apiserver is made of besides its storage.
 #[derive(Clone)]
@@ -65,6 +70,9 @@ pub struct Options {
     pub advertised: String,
     /// PEM of the authority whose client certificates are good: extension API servers are told it.
     pub client_ca: Option<String>,
+    /// PEM of the authority of the certificate that `outbound` shows API servers behind this one: they are told it, and that its name is
+    /// [`FRONT_PROXY`].
+    pub front_proxy_ca: Option<String>,
     /// The key for tokens of service accounts; without one no token is issued, and none is accepted.
     pub tokens: Option<Arc<Tokens>>,
     /// The networks of services.
@@ -137,28 +145,24 @@ impl ApiServer {
             Cache::fill_counted(storage, metrics.clone(), move |batch| observer.observe(batch)).await?;
         // Before anything new can come: what is told is told in the order in which it happened.
         recalled.await.map_err(FillError::from)?;
-        let (hand_over, definitions) = tokio::sync::oneshot::channel::<Arc<Pipeline>>();
+        let (hand_over, started) = tokio::sync::oneshot::channel();
         spawn(Box::pin(async move {
-            let definitions = async {
-                if let Ok(pipeline) = definitions.await {
-                    let metrics = pipeline.metrics().clone();
-                    restart::until_done(definitions::TASK, metrics, || definitions::keep(pipeline.clone()))
-                        .await;
-                }
-            };
-            tokio::join!(follow, definitions);
+            tokio::join!(follow, keep(started));
         }));
-        let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics, options.outbound);
+        let outbound = options.outbound;
+        let pipeline = Pipeline::counted(cache, provenance, options.nondet, metrics, outbound.clone());
         let pipeline = pipeline.with_tokens(options.tokens).with_service_ranges(options.service_ranges);
         let pipeline = pipeline.with_local_components(options.local_components);
         let pipeline = Arc::new(pipeline.with_anonymous(options.anonymous));
-        let here = Here::new(&options.advertised, options.client_ca);
+        let here = Here::new(&options.advertised, options.client_ca, options.front_proxy_ca);
         bootstrap::run(&pipeline, &here).await.map_err(StartError::Bootstrap)?;
+        let aggregator = Arc::new(Aggregator::new(pipeline.cache().clone(), outbound));
         // Received unless the task above has ended with the storage.
-        let _ = hand_over.send(pipeline.clone());
+        let _ = hand_over.send((pipeline.clone(), aggregator.clone()));
         let tunnels = Arc::new(Tunnels::new(crate::grpc::tunnel::may_serve(pipeline.clone())));
         let bodies = BodyBudget::default();
-        let rest = Rest::new(pipeline.clone(), tunnels.clone(), options.advertised, options.stop.clone());
+        let stop = options.stop.clone();
+        let rest = Rest::new(pipeline.clone(), aggregator, tunnels.clone(), options.advertised, stop);
         let rest = Arc::new(rest.with_body_budget(bodies.clone()));
         let grpc = Grpc::new(pipeline.clone(), tunnels.clone(), options.stop.clone());
         let grpc_calls = CallAuthenticator::new(grpc.clone(), bodies);
@@ -251,6 +255,18 @@ impl ApiServer {
             None => {}
         }
     }
+}
+
+/// The work of an apiserver that has started, until the storage closes: it ends definitions, and follows other API servers.
+async fn keep(started: oneshot::Receiver<(Arc<Pipeline>, Arc<Aggregator>)>) {
+    let Ok((pipeline, aggregator)) = started.await else { return };
+    let restarts = || pipeline.metrics().restarts().clone();
+    let definitions =
+        restart::until_done(definitions::TASK, restarts(), || definitions::keep(pipeline.clone()));
+    let aggregator = restart::until_done(aggregator::TASK, restarts(), || {
+        aggregator::keep(aggregator.clone(), pipeline.clone())
+    });
+    tokio::join!(definitions, aggregator);
 }
 
 /// Begins to read what was written before, and returns what waits for the end of it. The caller does something else meanwhile.

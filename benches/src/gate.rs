@@ -1,7 +1,9 @@
-//! The headline results of the release binary, each held to a bound: `cargo bench -p kstore-benches --bench gate` prints a table and
-//! fails if a bound is missed. The bounds are about three times the aims, so that they catch a start that takes seconds instead
-//! of milliseconds, and not a busy machine. No close comparisons: those are `figures` and `etcd`, which people read.
+//! The headline results of the release binary, each held to a bound. `cargo bench -p kstore-benches --bench gate` prints a table and
+//! fails if a bound is missed; `-- custom` measures one part alone (`cluster`, `custom` or `etcd`). The bounds are about three times the
+//! aims: they catch a start that takes seconds instead of milliseconds, and tolerate a busy machine. Close comparisons are in `figures`
+//! and `etcd`, which people read.
 
+mod custom;
 mod result;
 mod table;
 
@@ -25,14 +27,25 @@ const WRITE_README: &str = "--write-readme";
 /// measurement that failed; README.md is left alone then.
 pub fn main() -> anyhow::Result<()> {
     let write_readme = std::env::args().any(|argument| argument == WRITE_README);
+    // Cargo adds flags such as `--bench`.
+    let parts: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let is_measured = |part: &str| parts.is_empty() || parts.iter().any(|word| word == part);
+    ensure!(parts.is_empty() || !write_readme, "{WRITE_README} wants the whole table");
     let binary = Binary::server()?;
     let mut table = Table::new(machine::describe(), machine::commit());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     println!("{}", table.heading());
     // The load on the store beside etcd is driven by one thread: it must leave the machine to the servers.
     let single = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(cluster(&binary, &mut table));
-    single.block_on(beside_etcd(&binary, &mut table));
+    if is_measured("cluster") {
+        runtime.block_on(cluster(&binary, &mut table));
+    }
+    if is_measured("custom") {
+        runtime.block_on(custom::measure(&binary, &mut table));
+    }
+    if is_measured("etcd") {
+        single.block_on(beside_etcd(&binary, &mut table));
+    }
     let failed = table.failed();
     ensure!(failed.is_empty(), "{} of the measurements above failed: {}", failed.len(), failed.join("; "));
     if write_readme {

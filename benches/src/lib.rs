@@ -7,9 +7,11 @@
 
 mod account;
 mod binary;
+pub mod cel;
 mod churn;
 mod connection;
 mod costs;
+mod custom;
 pub mod engines;
 pub mod etcd;
 mod figure;

@@ -79,3 +79,48 @@ pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A rollout that is not complete by then has failed.
 pub(crate) const ROLLOUT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Properties in the schema of a large definition: it then has about 36 KB, as those of large operators.
+pub(crate) const DEFINITION_FIELDS: usize = 128;
+
+/// Definitions that are created and used one after the other, for a 99th percentile.
+pub(crate) const VISIBLE_DEFINITIONS: usize = 100;
+
+/// Rules in each of them.
+pub(crate) const VISIBLE_RULES: usize = 20;
+
+/// Definitions of a server that has very many.
+pub(crate) const MANY_DEFINITIONS: usize = 1000;
+
+/// How many of them share a group.
+pub(crate) const DEFINITIONS_PER_GROUP: usize = 10;
+
+/// Definitions on a server whose OpenAPI documents are read.
+pub(crate) const DOCUMENT_DEFINITIONS: usize = 100;
+
+/// Servers whose documents are read: a document is read for the first time only once on each.
+pub(crate) const DOCUMENT_SERVERS: usize = 3;
+
+/// Turns of creates of custom objects and of ConfigMaps; even, since every second turn is backwards.
+pub(crate) const CUSTOM_TURNS: usize = 4;
+
+/// How long a turn lasts.
+pub(crate) const CUSTOM_REPEAT: Duration = Duration::from_secs(1);
+
+/// Custom objects, and ConfigMaps, that are listed and watched.
+pub(crate) const CUSTOM_OBJECTS: usize = 5000;
+
+/// Watchers of all of them.
+pub(crate) const CUSTOM_WATCHERS: usize = 200;
+
+/// Updates that go to each watcher.
+pub(crate) const CUSTOM_UPDATES: usize = 2000;
+
+/// Creates with a webhook, and as many without.
+pub(crate) const WEBHOOK_CREATES: usize = 500;
+
+/// Length of a batch of evaluations.
+pub(crate) const CEL_BATCH: Duration = Duration::from_millis(50);
+
+/// Batches of evaluations that one measurement runs; the fastest batch is the result.
+pub(crate) const CEL_BATCHES: usize = 10;

@@ -132,10 +132,9 @@ impl<'a> Evidence<'a> {
         self.seen_by.range(revision..).next().is_none_or(|(_, seen)| call <= *seen)
     }
 
-    /// Whether a call made at that time can have made these changes of a revision that nobody was answered for: the
-    /// revision had not been seen by then, no watch missed any of them, and none was told of a version before and after that
-    /// knows nothing of it.
-    pub(crate) fn admits_unanswered(&self, revision: i64, changes: &[Change], call: u64) -> bool {
+    /// Whether these changes at a revision agree with all watches. They do not if a watch whose filter matches a change received
+    /// the surrounding revisions without it, or an event's previous version shows that the key did not change in between.
+    pub(crate) fn misses_none(&self, revision: i64, changes: &[Change]) -> bool {
         let facts = self.revisions.get(&revision).map(Vec::as_slice).unwrap_or_default();
         let is_known = |change: &Change| facts.iter().any(|fact| fact.is(change));
         let unknown: Vec<_> = changes.iter().filter(|change| !is_known(change)).collect();
@@ -148,8 +147,7 @@ impl<'a> Evidence<'a> {
                 && revision < rest.before
                 && unknown.iter().any(|change| change.kv.key == rest.key)
         };
-        self.admits_at(revision, call)
-            && (unknown.is_empty() || !self.spans.iter().any(missed) && !self.rests.iter().any(slept))
+        unknown.is_empty() || !self.spans.iter().any(missed) && !self.rests.iter().any(slept)
     }
 
     /// What is known of a revision, in words.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::evidence::{Evidence, Sources};
 use crate::history::{History, Outcome, Said};
 use crate::limits::{SEARCH_TRIES, VIOLATIONS_EACH};
-use crate::linearize::{Failure, Order, linearize};
+use crate::linearize::{Failure, Order, linearize, linearize_unmissed};
 use crate::timeline::Timeline;
 use crate::verdict::{Counts, Guarantee, Verdict, Violation};
 use crate::{lease, monotonic, serializable, watch};
@@ -35,6 +35,9 @@ pub fn judge(history: &History) -> Verdict {
 /// The order of operations: one that agrees with what everybody saw or, if there is none, one that fewer allow, with the
 /// reason why it had to be that. A watch or a read of the past that contradicts the rest is thereby named by what it breaks.
 fn order(history: &History, evidence: &Evidence<'_>) -> (Option<Order>, Option<Failure>) {
+    if let Ok(order) = linearize_unmissed(history, evidence, SEARCH_TRIES) {
+        return (Some(order), None);
+    }
     let mut failure = match linearize(history, evidence, SEARCH_TRIES) {
         Ok(order) => return (Some(order), None),
         Err(Failure::GivenUp) => return (None, Some(Failure::GivenUp)),

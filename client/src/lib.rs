@@ -44,6 +44,7 @@ pub use params::{DeleteParams, ListParams, Patch, Propagation, WatchParams};
 pub use retry::on_conflict;
 pub use transaction::{Check, Committed, Transaction, TransactionError};
 pub use tunnel::{
-    Incoming, LogOptions, NodeStream, StreamKind, StreamReader, StreamRequest, StreamWriter, Terminal, Tunnel,
+    Incoming, LogOptions, NodeStream, RefusedNode, StreamKind, StreamReader, StreamRequest, StreamWriter,
+    Terminal, Tunnel, TunnelEvent,
 };
 pub use typed::{Api, Kind, Obj, key_of, revision_of};

@@ -5,6 +5,7 @@ use crate::claim::{Claimable, controller_of};
 use crate::garbage_collector::member::{self, Member};
 use crate::resource::Resource;
 use crate::view::{self, Address, Lease, Plain, Pod, Scaled};
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::coordination::v1 as coordination;
 use k8s_openapi::api::core::v1 as core;
@@ -59,6 +60,7 @@ pub(crate) struct Caches {
     /// Slices by namespace and name of their service.
     pub slices_of: Index<Obj<EndpointSlice>, (String, String)>,
     pub endpoints: Informer<Obj<core::Endpoints>>,
+    pub policies: Informer<Obj<ValidatingAdmissionPolicy>>,
     /// The metadata of all objects of all kinds.
     pub everything: Informer<Member>,
 }
@@ -142,6 +144,10 @@ impl Caches {
             slices: spawner.start("endpointslices", slices),
             slices_of,
             endpoints: spawner.start("endpoints", Builder::new(multi.source::<core::Endpoints>(all()))),
+            policies: spawner.start(
+                "validatingadmissionpolicies",
+                Builder::new(multi.source::<ValidatingAdmissionPolicy>(all())),
+            ),
             everything: spawner.start("everything", Builder::new(multi.part(member::source(client)))),
         }
     }
@@ -161,6 +167,7 @@ impl Caches {
             "replicasets" => cx.wrote(&self.sets, revision),
             "serviceaccounts" => cx.wrote(&self.accounts, revision),
             "servicecidrs" => cx.wrote(&self.service_cidrs, revision),
+            "validatingadmissionpolicies" => cx.wrote(&self.policies, revision),
             _ => cx.wrote(&self.everything, revision),
         }
     }

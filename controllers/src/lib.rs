@@ -1,6 +1,6 @@
 //! The workload and cluster controllers: Deployment, ReplicaSet, garbage collection, namespace deletion, default service accounts,
 //! node lifecycle with eviction by taints, pod garbage collection, disruption budgets, endpoint slices, networks and addresses of
-//! services.
+//! services, type checks of admission policies.
 //!
 //! [`run`] starts them all on shared informers. Each is a plain client of the API: what it wants comes from a pure `plan`
 //! (snapshot and time in, a closed set of actions out), and `apply` carries the actions out without judgement. Nothing here
@@ -22,6 +22,7 @@ mod limits;
 mod namespace;
 mod node_lifecycle;
 mod pod_gc;
+mod policy_type_checking;
 mod portion;
 mod replicaset;
 mod resource;

@@ -27,6 +27,8 @@ pub(crate) const REPLICASETS: Resource = Resource::new("apps", "replicasets");
 pub(crate) const ENDPOINTSLICES: Resource = Resource::new("discovery.k8s.io", "endpointslices");
 pub(crate) const IPADDRESSES: Resource = Resource::new("networking.k8s.io", "ipaddresses");
 pub(crate) const SERVICECIDRS: Resource = Resource::new("networking.k8s.io", "servicecidrs");
+pub(crate) const POLICIES: Resource =
+    Resource::new("admissionregistration.k8s.io", "validatingadmissionpolicies");
 pub(crate) const DEFINITIONS: Resource = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
 #[cfg(test)]
 pub(crate) const CONFIGMAPS: Resource = Resource::new("", "configmaps");

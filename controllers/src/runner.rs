@@ -4,8 +4,8 @@ use crate::apply::Hands;
 use crate::caches::Caches;
 use crate::node_lifecycle::Patience;
 use crate::{
-    deployment, disruption, endpoint_slice, garbage_collector, namespace, node_lifecycle, pod_gc, replicaset,
-    service_account, service_address, service_cidr, taint_eviction,
+    deployment, disruption, endpoint_slice, garbage_collector, namespace, node_lifecycle, pod_gc,
+    policy_type_checking, replicaset, service_account, service_address, service_cidr, taint_eviction,
 };
 use kstore_client::{ApiError, Client, ClientSink};
 use kstore_informer::metrics::Registry;
@@ -139,6 +139,7 @@ async fn run_all(client: Client, nondet: Nondet, config: Config, tasks: TaskGrou
     tasks.spawn(endpoint_slice::run(Arc::clone(&cluster)));
     tasks.spawn(service_cidr::run(Arc::clone(&cluster)));
     tasks.spawn(service_address::run(Arc::clone(&cluster)));
+    tasks.spawn(policy_type_checking::run(Arc::clone(&cluster)));
     drop(cluster);
     stop.cancelled().await;
 }

@@ -77,6 +77,7 @@ async fn round(way: Way, events: u64) -> anyhow::Result<f64> {
         stop: stop.clone(),
         advertised: "localhost:1".into(),
         client_ca: None,
+        front_proxy_ca: None,
         tokens: None,
         service_ranges: ServiceRanges::default(),
         outbound: Arc::new(Network::new(ServiceBackends::default())),

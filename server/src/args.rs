@@ -176,8 +176,8 @@ pub struct ClusterArgs {
     /// [default: 10.96.0.0/12]
     #[arg(long, value_name = "CIDR[,CIDR]", help_heading = SERVING)]
     service_cluster_ip_range: Option<ServiceRanges>,
-    /// Reach the Service NAMESPACE/NAME of a webhook at HOST:PORT, such as a program on this machine; its certificate must be for
-    /// NAME.NAMESPACE.svc. May be given several times
+    /// Reach the Service NAMESPACE/NAME of a webhook or APIService at HOST:PORT, such as a program on this machine; its
+    /// certificate must be for NAME.NAMESPACE.svc. May be given several times
     #[arg(long, value_name = "NAMESPACE/NAME[:PORT]=HOST:PORT", help_heading = SERVING)]
     webhook_service_resolve: Vec<ServiceBackend>,
     /// Serve requests without credentials as the user system:anonymous, who may ask for health and version; with false they are

@@ -8,7 +8,7 @@ use crate::telemetry::millis;
 use crate::{external, retention, salvage, wiring};
 use anyhow::{Context, anyhow};
 use kstore_apiserver::authn::UserInfo;
-use kstore_apiserver::outbound::Network;
+use kstore_apiserver::outbound::{FrontProxy, Network};
 use kstore_apiserver::storage::embedded::Embedded;
 use kstore_apiserver::storage::etcd::Etcd;
 use kstore_apiserver::storage::{SharedStorage, Storage as _};
@@ -60,6 +60,10 @@ pub(crate) struct Door {
     pub advertised: String,
     /// The key for tokens of service accounts.
     pub tokens: Arc<Tokens>,
+    /// Our certificate for API servers behind this one.
+    pub front_proxy: FrontProxy,
+    /// PEM of the authority of that certificate.
+    pub front_proxy_ca: String,
     /// Network connections that may be open at a time.
     pub connections: usize,
 }
@@ -82,9 +86,10 @@ pub(crate) async fn everything(
         stop: doors.stop(),
         advertised: door.advertised,
         client_ca: Some(parts.ca_pem.clone()),
+        front_proxy_ca: Some(door.front_proxy_ca),
         tokens: Some(door.tokens),
         service_ranges: *service_ranges,
-        outbound: Arc::new(Network::new(service_backends.clone())),
+        outbound: Arc::new(Network::with_front_proxy(service_backends.clone(), door.front_proxy)),
         local_components: local_components(parts.config),
         anonymous: *anonymous,
         connections: door.connections,

@@ -4,14 +4,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Replaces `path` by `content`, readable by the owner only. A reader sees the old file or the whole new one, and so does
+/// Replaces `path` by `content`, readable by the owner only, as are directories that are made for it. A reader sees the old file or the whole new one, and so does
 /// a crash.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    fs::create_dir_all(directory)?;
+    create_private_directories(directory)?;
     let temporary = sibling(path);
     let mut file = create_private(&temporary)?;
     let written = file.write_all(content).and_then(|()| file.sync_all());
@@ -27,6 +27,18 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
 fn sibling(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{}.new", std::process::id()))
+}
+
+/// Makes a directory and those above it, where they are missing, whatever the umask.
+fn create_private_directories(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt;
+        builder.mode(0o700);
+    }
+    builder.create(path)
 }
 
 fn create_private(path: &Path) -> io::Result<File> {
@@ -55,7 +67,8 @@ mod tests {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+            let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
         }
     }
 }

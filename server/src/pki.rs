@@ -57,6 +57,22 @@ pub(crate) const SCHEDULER: Identity =
 pub(crate) const KUBELET_SIM: Identity =
     Identity { file: "kubelet-sim", user: "system:kstore:kubelet-sim", group: Some("system:nodes") };
 
+/// The apiserver's identity as a front proxy of aggregated API servers. A separate authority signs it, so that no other client
+/// certificate of this cluster is accepted as a front proxy.
+const FRONT_PROXY: Identity =
+    Identity { file: "front-proxy-client", user: kstore_apiserver::FRONT_PROXY, group: None };
+
+/// An authority of ours.
+struct Authority {
+    /// The stem of file names.
+    file: &'static str,
+    /// The common name.
+    name: &'static str,
+}
+
+const CLIENTS_AND_SERVERS: Authority = Authority { file: "ca", name: "kstore-ca" };
+const FRONT_PROXIES: Authority = Authority { file: "front-proxy-ca", name: "kstore-front-proxy-ca" };
+
 /// A certificate and its key, both PEM.
 #[derive(Clone)]
 pub(crate) struct Credential {
@@ -84,16 +100,29 @@ pub(crate) struct Pki {
 impl Pki {
     /// A new authority that is never written.
     pub(crate) fn in_memory(now: Timestamp) -> anyhow::Result<Self> {
-        Self::over(new_authority(now)?, None, now)
+        Self::over(new_authority(&CLIENTS_AND_SERVERS, now)?, None, now)
     }
 
     /// The authority kept in `directory`, made if there is none yet.
     pub(crate) fn open(directory: &Path, now: Timestamp) -> anyhow::Result<Self> {
-        let kept = match load(directory, "ca")? {
+        Self::kept(&CLIENTS_AND_SERVERS, directory, now)
+    }
+
+    /// The certificate of the apiserver as a front proxy, and that of its authority in PEM; kept where this authority is.
+    pub(crate) fn front_proxy(&self) -> anyhow::Result<(Credential, String)> {
+        let authority = match &self.directory {
+            Some(directory) => Self::kept(&FRONT_PROXIES, directory, self.now)?,
+            None => Self::over(new_authority(&FRONT_PROXIES, self.now)?, None, self.now)?,
+        };
+        Ok((authority.client(&FRONT_PROXY)?, authority.ca_pem))
+    }
+
+    fn kept(authority: &Authority, directory: &Path, now: Timestamp) -> anyhow::Result<Self> {
+        let kept = match load(directory, authority.file)? {
             Some(credential) => credential,
             None => {
-                let credential = new_authority(now)?;
-                save(directory, "ca", &credential)?;
+                let credential = new_authority(authority, now)?;
+                save(directory, authority.file, &credential)?;
                 credential
             }
         };
@@ -223,10 +252,10 @@ impl Pki {
     }
 }
 
-fn new_authority(now: Timestamp) -> anyhow::Result<Credential> {
+fn new_authority(authority: &Authority, now: Timestamp) -> anyhow::Result<Credential> {
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let mut params = validity(now);
-    params.distinguished_name = name("kstore-ca", None);
+    params.distinguished_name = name(authority.name, None);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages =
         vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
@@ -337,6 +366,16 @@ mod tests {
         std::fs::remove_file(dir.path().join("ca.crt")).unwrap();
         let foreign = Pki::open(dir.path(), later).unwrap().client(&SCHEDULER).unwrap();
         assert_ne!(foreign.key_pem, renewed.key_pem);
+    }
+
+    #[test]
+    fn the_front_proxy_has_an_authority_of_its_own_which_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let pki = Pki::open(dir.path(), NOW).unwrap();
+        let (credential, ca) = pki.front_proxy().unwrap();
+        assert_ne!(ca, pki.ca_pem());
+        let (again, kept) = Pki::open(dir.path(), NOW).unwrap().front_proxy().unwrap();
+        assert_eq!((again.key_pem, kept), (credential.key_pem, ca));
     }
 
     #[test]

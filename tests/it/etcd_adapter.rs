@@ -233,6 +233,7 @@ fn a_guaranteed_update_tries_nothing_more_when_the_outcome_is_unknown() {
             stop: CancellationToken::new(),
             advertised: String::new(),
             client_ca: None,
+            front_proxy_ca: None,
             tokens: None,
             service_ranges: ServiceRanges::default(),
             outbound: Arc::new(Network::new(ServiceBackends::default())),

@@ -1,6 +1,8 @@
 //! The one integration test binary: every topic is a module, so that all of it links once.
 #![expect(clippy::unwrap_used, reason = "a test says what it misses by panicking")]
 
+/// An API server beside the program itself.
+mod aggregated_server;
 /// The API as clients see it, row by row.
 mod api;
 /// The dependency table.
@@ -49,6 +51,8 @@ mod kubectl;
 mod nodes;
 /// Objects that no tool writes and the API admits.
 mod odd_objects;
+/// Types in the expressions of admission policies.
+mod policy_type_checks;
 /// Every part in its own process.
 mod processes;
 /// A start on damaged data.

@@ -144,16 +144,30 @@ fn a_node_that_another_user_serves_gets_an_event_until_it_is_served_by_its_own()
         let others = cluster.client().tunnel(vec!["node-1".to_owned()]).await.unwrap();
         cluster.nodes().resume_node("node-1").await.unwrap();
         cluster.wait_until("the refusal is an event", async || !told().await.is_empty()).await;
+        // The other nodes of the process are reached all the while.
+        let spec = json!({"nodeName": "node-0", "containers": [{"name": "c", "image": "i"}]});
+        cluster.create(pod("beside", spec)).await;
+        wait_for(cluster, "beside", "it runs", |pod| pod["status"]["phase"] == "Running").await;
+        for _ in 0..20 {
+            let path = "/api/v1/namespaces/default/pods/beside/log";
+            let reply = cluster.rest().call("GET", path, "").await;
+            assert_eq!(reply.code, 200, "{}", reply.text("/message"));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        assert!(told().await.iter().all(|event| event["involvedObject"]["name"] == "node-1"));
         let event = told().await.remove(0);
         assert_eq!((&event["involvedObject"]["name"], &event["type"]), (&json!("node-1"), &json!("Warning")));
         let message = event["message"].as_str().unwrap();
         assert!(message.contains("is served by a tunnel of user \"kubernetes-admin\" already"), "{message}");
         drop(others);
+        let spec = json!({"nodeName": "node-1", "containers": [{"name": "c", "image": "i"}]});
+        cluster.create(pod("on-it", spec)).await;
+        wait_for(cluster, "on-it", "it runs", |pod| pod["status"]["phase"] == "Running").await;
         let logs = async || {
-            let path = "/api/v1/namespaces/default/pods/web/log";
+            let path = "/api/v1/namespaces/default/pods/on-it/log";
             cluster.rest().call("GET", path, "").await.code == 200
         };
-        cluster.wait_until("the nodes are reached again", logs).await;
+        cluster.wait_until("the node is reached again", logs).await;
     });
 }
 

@@ -5,60 +5,22 @@ use crate::SERVER;
 use axum::Router;
 use axum::body::Bytes;
 use axum::routing::post;
-use hyper_util::rt::TokioIo;
 use kstore_client::Kubeconfig;
 use kstore_tests::webhooks::reviewed;
-use kstore_tests::{Https, Launch};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::ServerConfig;
-use rustls::pki_types::PrivateKeyDer;
+use kstore_tests::{Https, Launch, TlsServer};
 use serde_json::{Value, json};
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// A webhook server for the Service `hook` of the namespace `default`; its address, and its authority as `caBundle`.
-async fn serve() -> (SocketAddr, String) {
-    use base64::Engine as _;
-    let mut params = CertificateParams::default();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let leaf = CertificateParams::new(vec!["hook.default.svc".to_owned()]).unwrap();
-    let leaf = leaf.signed_by(&key, &authority).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![leaf.der().clone()], PrivateKeyDer::try_from(key.serialize_der()).unwrap())
-        .unwrap();
-    let router = Router::new()
+/// What the webhook server answers.
+fn router() -> Router {
+    Router::new()
         .route("/allow", post(|body: Bytes| async move { answer(&body, json!({"allowed": true})) }))
         .route("/deny", post(|body: Bytes| async move { answer(&body, json!({"allowed": false})) }))
         .route("/huge", post(|| async { "x".repeat(16 * 1024 * 1024) }))
         .route("/garbage", post(|| async { "}{" }))
-        .route("/silent", post(std::future::pending::<String>));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        let acceptor = TlsAcceptor::from(Arc::new(tls));
-        while let Ok((stream, _)) = listener.accept().await {
-            let (acceptor, service) = (acceptor.clone(), router.clone());
-            tokio::spawn(async move {
-                let Ok(stream) = acceptor.accept(stream).await else { return };
-                let service = hyper_util::service::TowerToHyperService::new(service);
-                let served = hyper::server::conn::http1::Builder::new()
-                    .serve_connection(TokioIo::new(stream), service);
-                let _ = served.await;
-            });
-        }
-    });
-    (address, base64::engine::general_purpose::STANDARD.encode(authority.pem()))
+        .route("/silent", post(std::future::pending::<String>))
 }
 
 fn answer(body: &[u8], response: Value) -> String {
@@ -80,7 +42,9 @@ fn map(name: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_reference_reaches_a_webhook_server_on_this_machine() {
     let dir = tempfile::tempdir().unwrap();
-    let (address, ca) = serve().await;
+    let webhooks = TlsServer::bind("hook.default.svc").await;
+    let (address, ca) = (webhooks.address(), webhooks.ca_bundle());
+    let _serving = webhooks.serve(router());
     let resolve = format!("default/hook={address}");
     let launch = Launch::in_memory(SERVER, dir.path()).args(&["--webhook-service-resolve", &resolve]);
     let server = launch.start().unwrap();

@@ -7,12 +7,15 @@ use crate::panics_once::PanicsOnce;
 use crate::webhooks::Webhooks;
 use kstore_api::kind;
 use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
 use kstore_apiserver::storage::SharedStorage;
+use kstore_apiserver::token::Tokens;
 use kstore_apiserver::{ApiServer, InProcess, LocalComponents, Options, ServiceRanges, limits};
 use kstore_client::{ApiError, Client, DeleteParams, DynamicApi, Gvr, ListParams, Patch};
 use kstore_informer::{Supervisor, TaskGroup};
 use kstore_kubelet_sim::{Handle, Simulator};
 use kstore_nondet::Nondet;
+use rcgen::KeyPair;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +40,9 @@ pub struct Setup {
     pub service_ranges: ServiceRanges,
     /// The scheduler panics at its first bind, the simulated nodes at their first patch, and the controllers while both rest.
     pub panics: bool,
+    /// Webhooks are called over the network of this machine, instead of [`Cluster::webhooks`], and there is a key for tokens of service
+    /// accounts, which no seed determines. Only in real time, see [`in_real_time`].
+    pub network: bool,
 }
 
 /// Which loops run beside the apiserver.
@@ -53,7 +59,7 @@ impl Setup {
     pub fn seed(seed: u64) -> Self {
         let (kubelets, storage) = (kstore_kubelet_sim::Config::default(), Storage::asked_for());
         let service_ranges = ServiceRanges::default();
-        Self { seed, loops: Loops::All, kubelets, storage, service_ranges, panics: false }
+        Self { seed, loops: Loops::All, kubelets, storage, service_ranges, panics: false, network: false }
     }
 
     /// The API alone.
@@ -82,6 +88,13 @@ impl Setup {
         self
     }
 
+    /// With webhooks called over the network of this machine, and a key for tokens.
+    #[must_use]
+    pub fn network(mut self) -> Self {
+        self.network = true;
+        self
+    }
+
     /// With this many nodes.
     #[must_use]
     pub fn nodes(mut self, nodes: usize) -> Self {
@@ -93,12 +106,21 @@ impl Setup {
 /// Runs `test` against a fresh cluster on a runtime of its own: one thread, paused time. Panics pass through.
 pub fn simulate<T>(setup: Setup, test: impl AsyncFnOnce(&Cluster) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime without I/O needs nothing from the system").block_on(async {
-        let cluster = Cluster::start(setup).await;
-        let outcome = test(&cluster).await;
-        cluster.stop().await;
-        outcome
-    })
+    let runtime = runtime.expect("a runtime without I/O needs nothing from the system");
+    runtime.block_on(against_cluster(setup, test))
+}
+
+/// As [`simulate`], with sockets, and while time passes as it does outside: what runs is not determined by the seed alone.
+pub fn in_real_time<T>(setup: Setup, test: impl AsyncFnOnce(&Cluster) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime with I/O starts").block_on(against_cluster(setup, test))
+}
+
+async fn against_cluster<T>(setup: Setup, test: impl AsyncFnOnce(&Cluster) -> T) -> T {
+    let cluster = Cluster::start(setup).await;
+    let outcome = test(&cluster).await;
+    cluster.stop().await;
+    outcome
 }
 
 /// A control plane in this process. See the module.
@@ -109,6 +131,7 @@ pub struct Cluster {
     nodes: Handle,
     service_ranges: ServiceRanges,
     webhooks: Webhooks,
+    outside: Outside,
     nondet: Nondet,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -126,8 +149,15 @@ impl Cluster {
             Loops::None => LocalComponents::default(),
         };
         let webhooks = Webhooks::default();
+        let outside = match setup.network {
+            true => Outside {
+                outbound: Arc::new(Network::new(ServiceBackends::default())),
+                tokens: Some(Arc::new(tokens())),
+            },
+            false => Outside { outbound: Arc::new(webhooks.clone()), tokens: None },
+        };
         let api =
-            apiserver(ground.storage(), (setup.service_ranges, local, &webhooks), &nondet, &stop, &tasks)
+            apiserver(ground.storage(), (setup.service_ranges, local, &outside), &nondet, &stop, &tasks)
                 .await;
         let user = |name: &str, group: Option<&str>| UserInfo::new(name, group);
         let client_panicking = |user, agent, method: Option<&'static str>| {
@@ -173,6 +203,7 @@ impl Cluster {
             nodes,
             service_ranges: setup.service_ranges,
             webhooks,
+            outside,
             nondet,
             stop,
             tasks,
@@ -211,7 +242,7 @@ impl Cluster {
     pub async fn apiserver_with(&self, ranges: ServiceRanges) -> InProcess {
         let (nondet, stop, tasks) = (&self.nondet, &self.stop, &self.tasks);
         let local = LocalComponents::default();
-        apiserver(self.ground.storage(), (ranges, local, &self.webhooks), nondet, stop, tasks)
+        apiserver(self.ground.storage(), (ranges, local, &self.outside), nondet, stop, tasks)
             .await
             .in_process(admin())
     }
@@ -316,9 +347,22 @@ fn with_panic<F>(run: impl Fn(CancellationToken) -> F) -> impl FnMut(TaskGroup) 
     }
 }
 
+/// What apiservers of a cluster share that comes from outside.
+struct Outside {
+    /// The way to webhooks.
+    outbound: Arc<dyn Outbound>,
+    /// The key for tokens of service accounts.
+    tokens: Option<Arc<Tokens>>,
+}
+
+fn tokens() -> Tokens {
+    let key = KeyPair::generate().expect("the machine has randomness");
+    Tokens::new(&key.serialize_der(), key.public_key_raw()).expect("the key is of the curve P-256")
+}
+
 async fn apiserver(
     storage: SharedStorage,
-    (service_ranges, local_components, webhooks): (ServiceRanges, LocalComponents, &Webhooks),
+    (service_ranges, local_components, outside): (ServiceRanges, LocalComponents, &Outside),
     nondet: &Nondet,
     stop: &CancellationToken,
     tasks: &TaskTracker,
@@ -329,11 +373,12 @@ async fn apiserver(
         stop: stop.clone(),
         advertised,
         client_ca: Some("test CA".to_owned()),
-        tokens: None,
+        front_proxy_ca: None,
+        tokens: outside.tokens.clone(),
         service_ranges,
         local_components,
         anonymous: true,
-        outbound: Arc::new(webhooks.clone()),
+        outbound: Arc::clone(&outside.outbound),
         connections: limits::CONNECTIONS,
     };
     let follow = |task| drop(tasks.spawn(task));

@@ -83,6 +83,7 @@ impl OnEtcd {
             stop: stop.clone(),
             advertised: "192.0.2.1:6443".to_owned(),
             client_ca: None,
+            front_proxy_ca: None,
             tokens: None,
             service_ranges: ServiceRanges::default(),
             outbound: Arc::new(Network::new(ServiceBackends::default())),

@@ -1,11 +1,15 @@
-//! [`Webhooks`]: webhook servers inside the process of a simulated cluster, which has no network. A path of a URL or Service has a
-//! function that answers; what was asked is recorded.
+//! [`Webhooks`]: webhook servers and API servers inside the process of a simulated cluster, which has no network. A path of a URL or
+//! Service has a function that answers; what was asked of webhooks is recorded.
 
+use axum::body::Body;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use http::{Request, Response};
 use kstore_apiserver::lookup::Lookup;
-use kstore_apiserver::outbound::{Answer, Call, NoAnswer, Outbound};
+use kstore_apiserver::outbound::{
+    Answer, ApiBackend, Call, Network, NoAnswer, Outbound, ServiceBackends, Unreachable,
+};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -19,8 +23,13 @@ type Handler = Arc<dyn Fn(&Value) -> Value + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct Webhooks(Arc<Mutex<State>>);
 
+/// Answers requests that are handed on to an API server.
+type ApiServer = Arc<dyn Fn(Request<Body>) -> BoxFuture<'static, Response<Body>> + Send + Sync>;
+
 #[derive(Default)]
 struct State {
+    /// By the name of their certificates, such as `wardle.default.svc`.
+    api_servers: BTreeMap<String, ApiServer>,
     handlers: BTreeMap<String, (Duration, Handler)>,
     calls: Vec<(String, Value)>,
 }
@@ -39,6 +48,22 @@ impl Webhooks {
         handler: impl Fn(&Value) -> Value + Send + Sync + 'static,
     ) {
         self.0.lock().handlers.insert(path.to_owned(), (delay, Arc::new(handler)));
+    }
+
+    /// Answers requests that are handed on to a Service, such as `default/wardle`.
+    pub fn serve_api<F>(&self, service: &str, answer: impl Fn(Request<Body>) -> F + Send + Sync + 'static)
+    where
+        F: Future<Output = Response<Body>> + Send + 'static,
+    {
+        let (namespace, name) = service.split_once('/').expect("a Service has a namespace and a name");
+        let answer: ApiServer = Arc::new(move |request| answer(request).boxed());
+        self.0.lock().api_servers.insert(format!("{name}.{namespace}.svc"), answer);
+    }
+
+    /// Lets nobody answer any more who [`Webhooks::serve_api`] let answer.
+    pub fn end_api(&self, service: &str) {
+        let (namespace, name) = service.split_once('/').expect("a Service has a namespace and a name");
+        self.0.lock().api_servers.remove(&format!("{name}.{namespace}.svc"));
     }
 
     /// What was asked since the last time, as path with query and review, in order.
@@ -65,6 +90,24 @@ impl fmt::Debug for Webhooks {
 }
 
 impl Outbound for Webhooks {
+    fn check(&self, cluster: &dyn Lookup, backend: &ApiBackend) -> Result<(), Unreachable> {
+        Network::new(ServiceBackends::default()).check(cluster, backend)
+    }
+
+    fn forward(
+        &self,
+        _: Arc<dyn Lookup>,
+        backend: ApiBackend,
+        request: Request<Body>,
+    ) -> BoxFuture<'static, Result<Response<Body>, NoAnswer>> {
+        let server = self.0.lock().api_servers.get(&backend.host()).cloned();
+        async move {
+            let refused = || NoAnswer("dial tcp 192.0.2.1:443: connect: connection refused".to_owned());
+            Ok(server.ok_or_else(refused)?(request).await)
+        }
+        .boxed()
+    }
+
     fn post(&self, _: Arc<dyn Lookup>, call: Call) -> BoxFuture<'static, Result<Answer, NoAnswer>> {
         let url = call.url();
         let rest = url.strip_prefix("https://").unwrap_or(&url);

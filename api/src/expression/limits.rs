@@ -7,6 +7,10 @@ pub const CALL_COST: u64 = 1_000_000;
 /// parameter object.
 pub const OBJECT_COST: u64 = 10_000_000;
 
+/// Cost of the expressions about one object from which on they take several milliseconds: an API server should not evaluate such
+/// expressions on a thread that serves other requests.
+pub const COSTLY: u64 = 100_000;
+
 /// Cost of all match conditions of one webhook or admission policy for one request.
 pub const MATCH_CONDITIONS_COST: u64 = 2_500_000;
 

@@ -1,6 +1,7 @@
 //! Doors for fuzzers: one function per target, each of which takes any bytes and returns, or panics because it found a defect.
 //! The same functions run over random bytes and the kept corpus in this crate's tests. No interface for users.
 
+mod custom;
 mod dice;
 mod patches;
 #[cfg(test)]
@@ -21,14 +22,19 @@ use crate::wire::protobuf;
 pub type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All targets of this crate.
-pub const TARGETS: [FuzzTarget; 7] = [
+pub const TARGETS: [FuzzTarget; 12] = [
+    ("admission_review", custom::admission_review),
     ("apply", crate::patch::apply::fuzz),
+    ("conversion_review", custom::conversion_review),
+    ("expression", custom::expression),
     ("json_patch", patches::json_patch),
+    ("json_path", custom::json_path),
     ("merge_patch", patches::merge_patch),
     ("protobuf", protobuf_bytes),
     ("protobuf_object", protobuf_object),
     ("selector", selectors),
     ("strategic_patch", patches::strategic_patch),
+    ("structural", custom::structural),
 ];
 
 /// Runs a target.

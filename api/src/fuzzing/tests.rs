@@ -25,9 +25,112 @@ fn seeds() -> Vec<(&'static str, Vec<Vec<u8>>)> {
         ("protobuf", vec![protobuf::encode(&pod).expect("a pod can be encoded")]),
         ("selector", texts.map(|text| text.as_bytes().to_vec()).to_vec()),
     ];
+    out.extend(seeds_of_custom_resources());
     let rolled = ["apply", "json_patch", "merge_patch", "protobuf_object", "strategic_patch"];
     out.extend(rolled.map(|target| (target, (1..4).map(dice).collect())));
     out
+}
+
+/// Definitions with objects, expressions, answers of webhooks, paths.
+fn seeds_of_custom_resources() -> Vec<(&'static str, Vec<Vec<u8>>)> {
+    let definition = |schema: serde_json::Value| {
+        json!({"metadata": {"name": "dogs.x.dev"}, "spec": {"group": "x.dev", "scope": "Namespaced",
+            "names": {"plural": "dogs", "kind": "Dog"}, "versions": [{"name": "v1", "served": true, "storage": true,
+                "additionalPrinterColumns": [{"name": "A", "type": "integer", "jsonPath": ".spec.a"}],
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": schema}}}}]}})
+    };
+    let object = |spec: serde_json::Value| json!({"apiVersion": "x.dev/v1", "kind": "Dog", "metadata": {"name": "a"}, "spec": spec});
+    let typed = json!({"type": "object", "required": ["a"],
+        "x-kubernetes-validations": [{"rule": "self.a > 0 && self.l.all(x, x.size() < 3)", "message": "no"}],
+        "properties": {"a": {"type": "integer", "default": 1, "minimum": 0},
+            "l": {"type": "array", "maxItems": 4, "x-kubernetes-list-type": "set", "items": {"type": "string", "maxLength": 9}}}});
+    let keyed = json!({"type": "array", "maxItems": 4, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+        "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string", "maxLength": 4},
+            "v": {"x-kubernetes-int-or-string": true}, "o": {"type": "object", "x-kubernetes-embedded-resource": true,
+                "x-kubernetes-preserve-unknown-fields": true}}}});
+    let loose = json!({"type": "object", "nullable": true, "additionalProperties": {"anyOf": [{"minimum": 2}, {"not": {"multipleOf": 2}}],
+        "type": "number", "default": 1.5}});
+    let documents = [
+        (typed, json!({"a": 2, "l": ["a", "b"], "x": null}), json!({"a": 1})),
+        (
+            keyed,
+            json!([{"k": "a", "v": 1, "o": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}}]),
+            json!([{"k": "a"}]),
+        ),
+        (loose, json!({"a": 3, "b": null}), json!(null)),
+    ];
+    let structural = documents.map(|(schema, spec, old)| {
+        format!("{}{}{}", definition(schema), object(spec), object(old)).into_bytes()
+    });
+    let expressions = [
+        "self.list.all(x, x > 0) && self.map.exists(k, self.map[k] == 'v')",
+        "self.items.map(i, i.port + 1).filter(p, p < 3).size() == 1 ? self.b.startsWith('b') : false",
+        "has(self.a) && quantity('1Gi').isGreaterThan(quantity('1Mi')) && url('https://x/y').getHost() == 'x'",
+        "self.b.find('[a-c]+') != '' || oldSelf.a == self.a",
+        "'%s %d'.format([self.b, self.a])",
+    ];
+    let review = |response: serde_json::Value| {
+        let body =
+            json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
+        format!("\0{body}").into_bytes()
+    };
+    let reviews = [
+        json!({"uid": "u", "allowed": true, "warnings": ["w"], "auditAnnotations": {"a": "b"}}),
+        json!({"uid": "u", "allowed": false, "status": {"code": 403, "message": "no", "details": {"causes": [{"field": "a"}]}}}),
+        // [{"op":"add","path":"/data/c","value":"d"}]
+        json!({"uid": "u", "allowed": true, "patchType": "JSONPatch",
+            "patch": "W3sib3AiOiJhZGQiLCJwYXRoIjoiL2RhdGEvYyIsInZhbHVlIjoiZCJ9XQ=="}),
+    ];
+    let converted = |objects: serde_json::Value| {
+        let body = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+            "response": {"uid": "u", "result": {"status": "Success"}, "convertedObjects": objects}});
+        format!("\0{body}").into_bytes()
+    };
+    let dog = |name: &str| {
+        json!({"apiVersion": "x.dev/v2", "kind": "Dog", "spec": {"b": 2},
+            "metadata": {"name": name, "namespace": "n", "uid": name, "labels": {"a": "c"}}})
+    };
+    let paths = [
+        ".spec.a\n{\"spec\": {\"a\": 5}}",
+        ".a[?(@.b == \"x\")].c\n{\"a\": [{\"b\": \"x\", \"c\": \"2024-02-29T23:59:59Z\"}]}",
+        "..b[0,2]['a','b'][1:-1:2].*\n{\"b\": [[1, 2], {\"a\": true}]}",
+    ];
+    vec![
+        ("structural", structural.to_vec()),
+        ("expression", expressions.map(|text| text.as_bytes().to_vec()).to_vec()),
+        ("admission_review", reviews.map(review).to_vec()),
+        ("conversion_review", vec![converted(json!([dog("a")])), converted(json!([dog("a"), dog("c")]))]),
+        ("json_path", paths.map(|text| text.as_bytes().to_vec()).to_vec()),
+    ]
+}
+
+/// What is refused at the first look would lead a fuzzer nowhere.
+#[test]
+fn the_seeds_of_definitions_are_valid_and_those_of_expressions_compile() {
+    for (target, seeds) in seeds_of_custom_resources() {
+        for (at, seed) in seeds.iter().enumerate() {
+            let errors = match target {
+                "structural" => {
+                    let mut documents =
+                        serde_json::Deserializer::from_slice(seed).into_iter::<serde_json::Value>();
+                    let mut definition = documents.next().unwrap().unwrap();
+                    crate::crd::strategy::set_defaults(&mut definition);
+                    crate::crd::strategy::prepare_create(&mut definition);
+                    assert_eq!(documents.filter_map(Result::ok).count(), 2);
+                    crate::crd::validate::create(&definition).aggregate()
+                }
+                // The last one is about the object before, which only rules know.
+                "expression" if at < 3 => {
+                    let env = crate::expression::base::environment().extend();
+                    let env = env.variable("self", kstore_cel::Type::Dyn).build();
+                    let compiled = env.compile(std::str::from_utf8(seed).unwrap());
+                    compiled.err().map_or_else(|| "[]".to_owned(), |errors| errors.to_string())
+                }
+                _ => continue,
+            };
+            assert_eq!(errors, "[]", "{target} {at}");
+        }
+    }
 }
 
 /// With `KSTORE_WRITE_CORPUS` set, first writes what our own code makes.
@@ -62,6 +165,11 @@ proptest! {
     #[test]
     fn texts_of_selectors_find_nothing(text in "[abx!=<>(), in12\\\\.-]{0,24}") {
         super::selectors(text.as_bytes());
+    }
+
+    #[test]
+    fn texts_of_paths_find_nothing(text in "[a.*@?()\\[\\]0-2:,'\"=<> -]{0,24}") {
+        super::custom::json_path(text.as_bytes());
     }
 
     #[test]

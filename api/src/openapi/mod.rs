@@ -6,6 +6,7 @@
 //! `facts`, paths from the resources handed in. Nothing is cached here: a document is large and made on demand; the
 //! [`Part::fingerprint`] is cheap and changes whenever the document would.
 
+mod aggregated;
 mod custom;
 mod facts;
 pub mod gnostic;
@@ -26,9 +27,10 @@ use std::sync::LazyLock;
 
 use crate::kind::Resource;
 use crate::schema;
+pub use aggregated::Cut;
 pub use custom::{custom_document, with_custom};
 use operation::upper;
-pub use piece::{Piece, frame};
+pub use piece::{Piece, frame, models};
 
 /// A group and version; the group is empty for `v1`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -211,13 +213,14 @@ pub fn fingerprint(facts: &str) -> String {
 
 /// What documents are made of besides resources and the field table: they change with the program only, and only with these files. The lock file
 /// stands for the descriptions, which are those of `k8s-openapi`.
-const SOURCES: [&str; 18] = [
+const SOURCES: [&str; 19] = [
     include_str!("../../../Cargo.lock"),
     include_str!("../../schema/facts.txt"),
     include_str!("../crd/openapi/mod.rs"),
     include_str!("../crd/openapi/model.rs"),
     include_str!("../crd/openapi/v2.rs"),
     include_str!("../kind/table.rs"),
+    include_str!("aggregated.rs"),
     include_str!("custom.rs"),
     include_str!("facts.rs"),
     include_str!("groups.rs"),

@@ -29,11 +29,16 @@ impl Piece {
             _ => Map::new(),
         };
         let (paths, definitions) = (take("paths"), take("definitions"));
-        Self {
-            paths: encoded(&paths),
-            definitions: encoded(&definitions),
-            parameters: each_encoded(&take("parameters")),
-        }
+        Self::of(&paths, &definitions, each_encoded(&take("parameters")))
+    }
+
+    /// These paths, models and parameters in JSON.
+    pub(super) fn of(
+        paths: &Map<String, Value>,
+        definitions: &Map<String, Value>,
+        parameters: BTreeMap<String, String>,
+    ) -> Self {
+        Self { paths: encoded(paths), definitions: encoded(definitions), parameters }
     }
 
     /// What definitions add; the fragments are those for v2.
@@ -68,6 +73,12 @@ pub fn frame<'p>(parameters: impl Iterator<Item = &'p BTreeMap<String, String>>)
             r#"}},"parameters":{{{members}}},"securityDefinitions":{schemes},"security":[{{"BearerToken":[]}}]}}"#
         ),
     ]
+}
+
+/// Models by name, from members of `definitions` as JSON without the braces.
+#[must_use]
+pub fn models(members: &str) -> BTreeMap<String, Value> {
+    serde_json::from_str(&format!("{{{members}}}")).expect("it was written as members of an object")
 }
 
 /// The members of an object as JSON without the braces.

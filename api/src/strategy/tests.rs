@@ -232,7 +232,11 @@ fn an_api_service_of_this_server_is_available_from_the_start() {
     let mut moved = own.clone();
     moved["spec"]["service"] = json!({"namespace": "n", "name": "s"});
     prepare_update(services, "", &mut moved, &own);
-    assert_eq!(moved["status"]["conditions"][0]["status"], "False");
+    assert_eq!(moved["status"], json!({}), "nothing is known of another server yet");
+    let mut back = moved.clone();
+    back["spec"] = json!({});
+    prepare_update(services, "", &mut back, &moved);
+    assert_eq!(back["status"]["conditions"][0]["reason"], "Local");
 }
 
 #[test]

@@ -138,6 +138,21 @@ fn second_controller(errors: &mut ErrorList, path: &Path<'_>, object: &Value, (f
     errors.invalid(path, meta::owner_references(object), detail);
 }
 
+/// What is said of new finalizers of a custom object, where one without a domain is allowed.
+pub(super) fn odd_finalizers(object: &Value, old: Option<&Value>) -> impl Iterator<Item = String> {
+    let known: BTreeSet<&str> = old.into_iter().flat_map(meta::finalizers).collect();
+    let new: BTreeSet<&str> =
+        meta::finalizers(object).filter(|finalizer| !known.contains(finalizer)).collect();
+    let odd = new.into_iter().filter(|own| !own.contains('/') && !STANDARD_FINALIZERS.contains(own));
+    odd.map(|finalizer| {
+        let path = if finalizer.contains('.') { " including a path (/)" } else { "" };
+        format!(
+            "metadata.finalizers: {finalizer:?}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with \
+             other finalizer writers"
+        )
+    })
+}
+
 /// Finalizers of the older groups name whose they are, unless they are the system's.
 fn domains(resource: &Resource, object: &Value, errors: &mut ErrorList) {
     let free = matches!(
@@ -150,7 +165,7 @@ fn domains(resource: &Resource, object: &Value, errors: &mut ErrorList) {
                 | "policy",
             _
         ) | (_, "Event")
-    );
+    ) || resource.is_custom();
     let path = METADATA.child("finalizers");
     for (i, finalizer) in meta::finalizers(object).enumerate().filter(|_| !free) {
         if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {

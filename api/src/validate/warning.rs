@@ -19,6 +19,7 @@ use crate::meta;
 use crate::name;
 use crate::object::{int, list, text};
 use crate::validate::check::quantity;
+use crate::validate::metadata;
 use crate::validate::resource::is_whole;
 
 /// What has been said so far. Beyond [`WARNINGS_MAX`] the rest is dropped.
@@ -71,6 +72,7 @@ pub fn warnings(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec
         ("", "Service") => service::service(object, &mut warnings),
         ("", "PersistentVolume") => volume::volume(object, &mut warnings),
         ("", "PersistentVolumeClaim") => volume::claim(object, &mut warnings),
+        _ if resource.is_custom() => warnings.extend(metadata::odd_finalizers(object, old)),
         _ => other::of(resource, object, old, &mut warnings),
     }
     warnings.0

@@ -140,6 +140,11 @@ impl Admission {
         if user.username == SELF { calls.none() } else { calls }
     }
 
+    /// Whether admission policies took several milliseconds for one request so far.
+    pub(crate) fn is_costly(&self) -> bool {
+        self.dynamic.is_costly()
+    }
+
     /// Writes what was counted, in the Prometheus text format.
     pub fn figures(&self) -> impl Fn(&mut String) + Send + Sync + 'static {
         let figures = self.figures.clone();

@@ -10,7 +10,7 @@ use crate::request::Target;
 use kstore_api::kind::Resource;
 use kstore_api::status::Status;
 use kstore_api::{defaults, meta, schema, strategy};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The port that Kubernetes serves its API at when nobody says otherwise.
@@ -22,18 +22,20 @@ pub struct Here {
     /// `None` if it is known by a host name only.
     address: Option<SocketAddr>,
     client_ca: Option<String>,
+    front_proxy_ca: Option<String>,
 }
 
 impl Here {
-    /// From the `host:port` that clients are told, and the PEM of the authority whose client certificates are good.
-    pub fn new(advertised: &str, client_ca: Option<String>) -> Self {
+    /// From the `host:port` that clients are told, the PEM of the authority whose client certificates are good, and that of the authority
+    /// of this server's own certificate as a front proxy.
+    pub fn new(advertised: &str, client_ca: Option<String>, front_proxy_ca: Option<String>) -> Self {
         let address = advertised.parse::<SocketAddr>().ok().map(|address| match address.ip() {
             // Listening everywhere is being somewhere; the one place that is certain is this machine itself.
             ip if !ip.is_unspecified() => address,
             IpAddr::V4(_) => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()),
             IpAddr::V6(_) => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port()),
         });
-        Self { address, client_ca }
+        Self { address, client_ca, front_proxy_ca }
     }
 
     /// The port that the Service of the API leads to.
@@ -48,9 +50,7 @@ impl Here {
             wanted.extend([endpoints(address), endpoint_slice(address)]);
             wanted.push(service_ports(address.port()));
         }
-        if let Some(ca) = &self.client_ca {
-            wanted.push(authentication(ca));
-        }
+        wanted.extend(authentication(self.client_ca.as_deref(), self.front_proxy_ca.as_deref()));
         let kept = futures::future::join_all(wanted.iter().map(|wanted| keep(pipeline, wanted))).await;
         kept.into_iter().collect()
     }
@@ -162,14 +162,24 @@ fn endpoint_slice(address: SocketAddr) -> Value {
     object
 }
 
-/// What extension API servers must know to believe this one about who is calling.
-fn authentication(client_ca: &str) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": { "name": "extension-apiserver-authentication", "namespace": "kube-system" },
-        "data": { "client-ca-file": client_ca },
-    })
+/// What extension API servers must know to believe this one about who is calling, if there is anything.
+fn authentication(client_ca: Option<&str>, front_proxy_ca: Option<&str>) -> Option<Value> {
+    let mut data = Map::new();
+    if let Some(ca) = client_ca {
+        data.insert("client-ca-file".into(), ca.into());
+    }
+    if let Some(ca) = front_proxy_ca {
+        let list = |names: &[&str]| json!(names).to_string().into();
+        data.insert("requestheader-client-ca-file".into(), ca.into());
+        data.insert("requestheader-allowed-names".into(), list(&[crate::FRONT_PROXY]));
+        data.insert("requestheader-username-headers".into(), list(&["X-Remote-User"]));
+        data.insert("requestheader-uid-headers".into(), list(&["X-Remote-Uid"]));
+        data.insert("requestheader-group-headers".into(), list(&["X-Remote-Group"]));
+        data.insert("requestheader-extra-headers-prefix".into(), list(&["X-Remote-Extra-"]));
+    }
+    let metadata = json!({ "name": "extension-apiserver-authentication", "namespace": "kube-system" });
+    (!data.is_empty())
+        .then(|| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data }))
 }
 
 #[cfg(test)]
@@ -178,7 +188,8 @@ mod tests {
 
     #[test]
     fn a_server_that_listens_everywhere_is_at_least_on_its_own_machine() {
-        let at = |advertised: &str| Here::new(advertised, None).address.map(|address| address.to_string());
+        let at =
+            |advertised: &str| Here::new(advertised, None, None).address.map(|address| address.to_string());
         assert_eq!(at("10.1.2.3:7443").as_deref(), Some("10.1.2.3:7443"));
         assert_eq!(at("0.0.0.0:7443").as_deref(), Some("127.0.0.1:7443"));
         assert_eq!(at("[::]:7443").as_deref(), Some("[::1]:7443"));

@@ -191,6 +191,12 @@ impl Entry {
         }
     }
 
+    /// The parts of it that `T` names, and no others: a fraction of the work. Its metadata lack the resourceVersion. None if it has
+    /// not all of them.
+    pub(crate) fn parse_parts<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_slice(&self.stored).ok()
+    }
+
     /// Only its metadata, parsed: a fraction of the work.
     pub fn parse_metadata(&self) -> Value {
         let bytes = object::metadata_of(self.item()).expect("an entry was made from stored bytes");

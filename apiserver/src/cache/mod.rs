@@ -345,7 +345,7 @@ async fn keep(
     observe: impl Fn(&RawBatch) + Send + Sync + 'static,
 ) {
     const TASK: &str = "watch-cache";
-    let (mut panics, mut watch) = (Panics::none(TASK), Some(watch));
+    let (mut panics, mut watch) = (Panics::none(TASK, metrics.restarts().clone()), Some(watch));
     loop {
         let attempt = async {
             let watch = match watch.take() {
@@ -364,7 +364,6 @@ async fn keep(
         };
         let Err(panicked) = panics.contain(attempt).await else { return };
         cache.is_following.store(false, Ordering::Release);
-        metrics.task_restarted(TASK);
         if panicked.in_a_row >= limits::CACHE_PANICS {
             tracing::error!("the watch cache panics again and again; the server must restart");
             return cache.close();

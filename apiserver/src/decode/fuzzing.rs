@@ -115,8 +115,13 @@ fn alike(theirs: &Value, ours: &Value) -> bool {
             theirs.len() == ours.len() && theirs.iter().zip(ours).all(|(theirs, ours)| alike(theirs, ours))
         }
         (Value::Object(theirs), Value::Object(ours)) => {
-            ours.len() <= theirs.len()
-                && ours.iter().all(|(key, ours)| theirs.get(key).is_none_or(|theirs| alike(theirs, ours)))
+            // Of keys that become one, such as 0 and 000, the last one's value counts.
+            let merged = ours.len() < theirs.len();
+            let is_alike = |key: &String, ours: &Value| {
+                theirs.get(key).is_none_or(|theirs| alike(theirs, ours))
+                    || merged && theirs.values().any(|theirs| alike(theirs, ours))
+            };
+            ours.len() <= theirs.len() && ours.iter().all(|(key, ours)| is_alike(key, ours))
         }
         (Value::Array(_) | Value::Object(_), _) | (_, Value::Array(_) | Value::Object(_)) => false,
         (Value::String(text), ours) => match scalar_of(text) {

@@ -84,6 +84,7 @@ async fn a_definition_ends_although_the_deletion_of_its_objects_panics_and_fails
         stop: CancellationToken::new(),
         advertised: String::new(),
         client_ca: None,
+        front_proxy_ca: None,
         tokens: None,
         service_ranges: Default::default(),
         local_components: Default::default(),

@@ -35,6 +35,9 @@ use tonic::metadata::{MetadataMap, MetadataValue};
 
 type Streamed<T> = Pin<Box<dyn futures::Stream<Item = Result<T, tonic::Status>> + Send>>;
 
+/// The metadata key of the field manager of a write.
+const FIELD_MANAGER: &str = "kstore-field-manager";
+
 /// The gRPC door. One per apiserver; cheap to clone.
 #[derive(Clone)]
 pub struct Grpc {
@@ -80,15 +83,14 @@ impl Grpc {
         };
         access::authenticated(request.extensions(), &user);
         let agent = user_agent(headers);
-        let field_manager = match text("kstore-field-manager") {
-            "" => default_field_manager(&agent),
-            manager => {
-                check_field_manager(manager).map_err(|problem| {
-                    to_grpc(&invalid_option_of("WriteOptions", "kstore-field-manager", &problem))
-                })?;
-                manager.to_owned()
-            }
+        let field_manager = headers.get(FIELD_MANAGER).map_or(&[][..], |value| value.as_bytes());
+        let field_manager = match std::str::from_utf8(field_manager) {
+            Ok("") => Ok(default_field_manager(&agent)),
+            Ok(manager) => check_field_manager(manager).map(|()| manager.to_owned()),
+            Err(_) => Err("Invalid value: must be UTF-8".to_owned()),
         };
+        let field_manager = field_manager
+            .map_err(|problem| to_grpc(&invalid_option_of("WriteOptions", FIELD_MANAGER, &problem)))?;
         let fence = Fence::of(headers).map_err(|status| to_grpc(&status))?;
         let causes = crate::rest::causes(text("kstore-cause"));
         let timeout = deadline::parse(text(deadline::HEADER)).map_err(|status| to_grpc(&status))?;

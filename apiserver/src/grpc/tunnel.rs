@@ -7,8 +7,10 @@ use crate::error::{of_read, to_grpc};
 use crate::limits;
 use crate::pipeline::Pipeline;
 use crate::tunnel::{self, Link, Outbox, Tunnels};
+use futures::StreamExt as _;
 use kstore_api::status::Status;
 use kstore_proto::kstore::v1 as pb;
+use pb::tunnel_down::Message as Down;
 use pb::tunnel_up::Message as Up;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -32,31 +34,68 @@ pub(super) async fn serve(
     // Permissions are judged by everything that was answered before the tunnel came.
     door.pipeline.cache().fresh().await.map_err(|error| to_grpc(&of_read(error)))?;
     let (link, outbox) = Link::new();
-    claim(door, &caller, &link, nodes.names)?;
+    let refused = claim(door, &caller, &link, nodes.names)?;
     let end = End { tunnels: door.tunnels.clone(), link };
     let stream = messages(door.clone(), caller, up, outbox, end, door.stop.clone());
+    let stream = futures::stream::iter(refused.map(Ok)).chain(stream);
     Ok(tonic::Response::new(Box::pin(stream)))
 }
 
-/// Claims the nodes for a tunnel, if its caller may serve them all and nobody else does.
-fn claim(door: &Grpc, caller: &Caller, link: &Arc<Link>, names: Vec<String>) -> Result<(), tonic::Status> {
-    let authorizer = door.pipeline.authorizer();
-    // A tunnel to nowhere needs the permission for all nodes.
-    let refused = match names.is_empty() {
-        true => Some(""),
-        false => door.tunnels.forbidden(&caller.user, &names),
-    };
-    if let Some(name) = refused {
-        authorizer.check(&asked(&caller.user, name)).map_err(|status| to_grpc(&status))?;
-        if !names.is_empty() {
+/// Claims nodes for a tunnel. Returns a message about those that its caller may not serve, or that another user serves, if there are
+/// any; the others are served.
+///
+/// # Errors
+/// The refusal of the first node, when every one is refused.
+fn claim(
+    door: &Grpc,
+    caller: &Caller,
+    link: &Arc<Link>,
+    names: Vec<String>,
+) -> Result<Option<pb::TunnelDown>, tonic::Status> {
+    if names.is_empty() {
+        // A tunnel to nowhere needs the permission for all nodes.
+        let asked = asked(&caller.user, "");
+        door.pipeline.authorizer().check(&asked).map_err(|status| to_grpc(&status))?;
+    }
+    let wanted = names.len();
+    let (allowed, forbidden): (Vec<_>, Vec<_>) =
+        names.into_iter().partition(|name| door.tunnels.allows(&caller.user, name));
+    let forbidden = forbidden.into_iter().map(|name| {
+        let status = forbidden_status(door, caller, &name);
+        (name, status)
+    });
+    let claimed = door.tunnels.serve(link, &caller.user, allowed).into_iter().map(|claimed| {
+        let status = tonic::Status::already_exists(claimed.to_string());
+        (claimed.node, status)
+    });
+    let refused: Vec<_> = forbidden.chain(claimed).collect();
+    let Some((node, status)) = refused.first() else { return Ok(None) };
+    tracing::warn!(
+        user = caller.user.username,
+        node,
+        reason = status.message(),
+        refused = refused.len(),
+        wanted,
+        "nodes of a tunnel are refused"
+    );
+    if refused.len() == wanted {
+        return Err(status.clone());
+    }
+    let refused = refused.into_iter().take(limits::TUNNEL_REFUSALS);
+    let nodes =
+        refused.map(|(name, status)| pb::RefusedNode { name, reason: status.message().to_owned() }).collect();
+    Ok(Some(pb::TunnelDown { message: Some(Down::Refused(pb::TunnelRefusal { nodes })) }))
+}
+
+/// Why a caller may not serve a node.
+fn forbidden_status(door: &Grpc, caller: &Caller, name: &str) -> tonic::Status {
+    match door.pipeline.authorizer().check(&asked(&caller.user, name)) {
+        Err(status) => to_grpc(&status),
+        Ok(()) => {
             let text = format!("user {:?} serves its own node only, not {name:?}", caller.user.username);
-            return Err(tonic::Status::permission_denied(text));
+            tonic::Status::permission_denied(text)
         }
     }
-    door.tunnels.serve(link, &caller.user, names).map_err(|claimed| {
-        tracing::warn!(user = caller.user.username, %claimed, "a tunnel is refused");
-        tonic::Status::already_exists(claimed.to_string())
-    })
 }
 
 /// The permission to serve a node.
@@ -100,12 +139,14 @@ fn messages(
                     break;
                 }
                 came = up.message() => match came {
-                    Ok(Some(message)) => {
-                        if let Err(refused) = receive(&door, &caller, &end.link, message) {
+                    Ok(Some(message)) => match receive(&door, &caller, &end.link, message) {
+                        Ok(Some(answer)) => yield Ok(answer),
+                        Ok(None) => {}
+                        Err(refused) => {
                             yield Err(refused);
                             break;
                         }
-                    }
+                    },
                     Ok(None) | Err(_) => break,
                 },
                 Some(message) = outbox.recv() => yield Ok(message),
@@ -120,12 +161,13 @@ fn receive(
     caller: &Caller,
     link: &Arc<Link>,
     message: pb::TunnelUp,
-) -> Result<(), tonic::Status> {
+) -> Result<Option<pb::TunnelDown>, tonic::Status> {
     match message.message {
         Some(Up::Nodes(nodes)) => claim(door, caller, link, nodes.names),
         Some(message) => {
             let refused = |violation: crate::tunnel::Violation| Status::bad_request(violation.to_string());
-            link.receive(message).map_err(|violation| to_grpc(&refused(violation)))
+            link.receive(message).map_err(|violation| to_grpc(&refused(violation)))?;
+            Ok(None)
         }
         None => Err(to_grpc(&Status::bad_request(crate::tunnel::Violation::Empty.to_string()))),
     }

@@ -18,10 +18,12 @@ pub use series::{Counter, Family, Histogram};
 pub use storage::Measured as MeasuredStorage;
 
 use crate::rest::version;
+use crate::restart::TaskRestarts;
 use crate::storage::SharedStorage;
 use kstore_api::kind::Resource;
 use parking_lot::Mutex;
 use request::Requests;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -69,8 +71,10 @@ pub struct Metrics {
     users: Family<&'static str, Counter>,
     authorization: Verdicts,
     handshake_errors: Counter,
-    /// By task.
-    restarts: Family<&'static str, Counter>,
+    /// Of the server's own tasks.
+    restarts: TaskRestarts,
+    /// Of the tasks of measured storages.
+    storage_restarts: Mutex<Vec<TaskRestarts>>,
     read_waits: Family<(&'static str, &'static str), Histogram>,
     queued: [AtomicI64; 2],
     appendices: Mutex<Vec<Appendix>>,
@@ -94,7 +98,8 @@ impl Default for Metrics {
             users: Family::new(Counter::default),
             authorization: Verdicts::new(),
             handshake_errors: Counter::default(),
-            restarts: Family::new(Counter::default),
+            restarts: TaskRestarts::default(),
+            storage_restarts: Mutex::default(),
             read_waits: Family::new(|| Histogram::new(&WAITS)),
             queued: Default::default(),
             appendices: Mutex::default(),
@@ -117,8 +122,9 @@ impl Metrics {
         self.appendices.lock().push(Appendix(Arc::new(figures)));
     }
 
-    /// The same storage, its requests counted here.
+    /// The same storage, its requests and the restarts of its tasks counted here.
     pub fn measure(&self, storage: SharedStorage) -> SharedStorage {
+        self.storage_restarts.lock().extend(storage.task_restarts());
         let figures = Arc::new(storage::Figures::default());
         let page = figures.clone();
         self.append(move |out| page.render(&mut Page::new(out)));
@@ -144,9 +150,9 @@ impl Metrics {
         self.handshake_errors.add(1);
     }
 
-    /// A task of the server has panicked and runs again.
-    pub(crate) fn task_restarted(&self, task: &'static str) {
-        self.restarts.get(&task).add(1);
+    /// Where the server's tasks count that they run again after a panic.
+    pub(crate) fn restarts(&self) -> &TaskRestarts {
+        &self.restarts
     }
 
     /// A read has waited for the watch cache to become current.
@@ -210,8 +216,13 @@ impl Metrics {
     fn render_restarts(&self, page: &mut Page<'_>) {
         let name = "kstore_apiserver_task_restarts_total";
         page.head(name, "counter", "Panics of tasks of the server, each followed by a restart of the task.");
-        for (task, restarts) in self.restarts.sorted() {
-            page.line(name, &[("task", task)], restarts.get());
+        let storages = self.storage_restarts.lock().clone();
+        let mut counts = BTreeMap::<&str, u64>::new();
+        for (task, restarts) in self.restarts.counts().chain(storages.iter().flat_map(TaskRestarts::counts)) {
+            *counts.entry(task).or_default() += restarts;
+        }
+        for (task, restarts) in counts {
+            page.line(name, &[("task", task)], restarts);
         }
     }
 

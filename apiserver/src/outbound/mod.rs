@@ -1,17 +1,23 @@
-//! Calls from the apiserver to HTTPS servers that operators run: admission webhooks and conversion webhooks. Resolves a
-//! destination, keeps connections open, bounds the answer's time and size, and words failures as Go clients do, since clients
-//! of Kubernetes match on those texts. Not what is sent or what an answer means: see `admission`.
+//! Calls from the apiserver to HTTPS servers that operators run: admission webhooks, conversion webhooks, and API servers behind
+//! APIServices. Resolves a destination, keeps connections open, bounds the time and size of a webhook's answer, and words failures as
+//! Go clients do, since clients of Kubernetes match on those texts. Not what is sent or what an answer means: see `admission` and
+//! `aggregator`.
 
 mod connect;
 mod failure;
+mod front_proxy;
 mod network;
 mod service;
+mod trust;
 
 pub use failure::NoAnswer;
+pub use front_proxy::{FrontProxy, FrontProxyError};
 pub use network::Network;
-pub use service::{ServiceBackend, ServiceBackendError, ServiceBackends};
+pub use service::{ServiceBackend, ServiceBackendError, ServiceBackends, Unreachable};
+pub use trust::Trust;
 
 use crate::lookup::Lookup;
+use axum::body::Body;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use kstore_api::admission::client::ClientConfig;
@@ -54,6 +60,26 @@ pub struct Answer {
     pub body: Bytes,
 }
 
+/// An API server behind a Service, which serves some of this server's groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiBackend {
+    /// The namespace of the Service.
+    pub namespace: Box<str>,
+    /// The name of the Service.
+    pub name: Box<str>,
+    /// The port of the Service.
+    pub port: u16,
+    /// What its certificate must prove.
+    pub trust: Trust,
+}
+
+impl ApiBackend {
+    /// The name that its certificate must be for.
+    pub fn host(&self) -> String {
+        format!("{}.{}.svc", self.name, self.namespace)
+    }
+}
+
 /// The way to servers outside the process. Shared; tests and simulations bring their own.
 pub trait Outbound: fmt::Debug + Send + Sync {
     /// Sends a call and returns its answer, whatever its status. `cluster` resolves Services at the time of the call.
@@ -61,4 +87,23 @@ pub trait Outbound: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`NoAnswer`], whose text is part of what the client of the apiserver reads.
     fn post(&self, cluster: Arc<dyn Lookup>, call: Call) -> BoxFuture<'static, Result<Answer, NoAnswer>>;
+
+    /// Whether there is an address to dial for an API server, as far as the cluster tells. Nothing is dialled.
+    ///
+    /// # Errors
+    /// What is missing.
+    fn check(&self, cluster: &dyn Lookup, backend: &ApiBackend) -> Result<(), Unreachable>;
+
+    /// Hands a request on to an API server, as this server's front proxy, and returns the head of the answer; the body follows as it
+    /// comes. Of the request's URI only path and query count. After 101 the connection is in the answer, for
+    /// [`hyper::upgrade::on`]. There is no time limit: the caller knows which requests are long.
+    ///
+    /// # Errors
+    /// [`NoAnswer`], whose text is what the client of the apiserver reads.
+    fn forward(
+        &self,
+        cluster: Arc<dyn Lookup>,
+        backend: ApiBackend,
+        request: http::Request<Body>,
+    ) -> BoxFuture<'static, Result<http::Response<Body>, NoAnswer>>;
 }

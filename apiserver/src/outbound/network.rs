@@ -1,16 +1,18 @@
 //! [`Network`]: the [`Outbound`] that dials. One pool of HTTP/1.1 connections for each server and set of trusted authorities.
 
 use super::connect::{ConnectFailure, Connector};
-use super::service::{self, ServiceBackends};
-use super::{Answer, Call, NoAnswer, Outbound};
+use super::front_proxy::FrontProxy;
+use super::service::{self, ServiceBackends, Unreachable};
+use super::trust::{AnyCertificate, Trust};
+use super::{Answer, ApiBackend, Call, NoAnswer, Outbound};
 use crate::limits;
 use crate::lookup::Lookup;
-use bytes::Bytes;
+use axum::body::Body;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT};
 use http::{Method, Request, Response};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -27,7 +29,7 @@ use std::sync::{Arc, OnceLock};
 /// How many idle connections to one server stay open.
 const IDLE_CONNECTIONS: usize = 16;
 
-type Pool = Client<Connector, Full<Bytes>>;
+type Pool = Client<Connector, Body>;
 
 /// The network. Cheap to clone; clones share connections.
 #[derive(Clone)]
@@ -38,7 +40,9 @@ struct Shared {
     /// Used most recently last; at most [`limits::OUTBOUND_SERVERS`].
     pools: Mutex<VecDeque<(PoolKey, Pool)>>,
     /// The authorities that this machine trusts, read when first needed.
-    system_roots: OnceLock<Arc<ClientConfig>>,
+    system_roots: OnceLock<Arc<RootCertStore>>,
+    /// Shown to API servers, never to webhooks.
+    front_proxy: Option<FrontProxy>,
 }
 
 /// Connections may be shared by calls that agree on these.
@@ -46,14 +50,26 @@ struct Shared {
 struct PoolKey {
     address: String,
     server_name: String,
-    /// PEM; empty for the authorities that this machine trusts.
-    ca_bundle: Box<[u8]>,
+    trust: Trust,
+    /// Whether the server is shown who we are.
+    as_front_proxy: bool,
 }
 
 impl Network {
     /// Without open connections. `backends` are asked before the cluster about where a Service is.
     pub fn new(backends: ServiceBackends) -> Self {
-        Self(Arc::new(Shared { backends, pools: Mutex::default(), system_roots: OnceLock::new() }))
+        Self::over(backends, None)
+    }
+
+    /// As [`Network::new`], showing API servers behind APIServices that it is `front_proxy`. Without, they believe nothing that it
+    /// says of its callers.
+    pub fn with_front_proxy(backends: ServiceBackends, front_proxy: FrontProxy) -> Self {
+        Self::over(backends, Some(front_proxy))
+    }
+
+    fn over(backends: ServiceBackends, front_proxy: Option<FrontProxy>) -> Self {
+        let (pools, system_roots) = (Mutex::default(), OnceLock::new());
+        Self(Arc::new(Shared { backends, pools, system_roots, front_proxy }))
     }
 
     async fn answer(self, cluster: Arc<dyn Lookup>, call: Call) -> Result<Answer, NoAnswer> {
@@ -97,7 +113,8 @@ impl Network {
                 (address, format!("{name}.{namespace}.svc"))
             }
         };
-        let pool = self.pool(PoolKey { address, server_name, ca_bundle: call.client.ca_bundle })?;
+        let trust = Trust::Authorities(call.client.ca_bundle);
+        let pool = self.pool(PoolKey { address, server_name, trust, as_front_proxy: false })?;
         let request = Request::builder()
             .method(Method::POST)
             .uri(uri)
@@ -105,9 +122,27 @@ impl Network {
             .header(ACCEPT, "application/json, */*")
             .header(USER_AGENT, "kstore-apiserver")
             .header(CONTENT_LENGTH, call.body.len())
-            .body(Full::new(call.body))
+            .body(Body::from(call.body))
             .map_err(|error| error.to_string())?;
         Ok(pool.request(request).boxed())
+    }
+
+    /// Sends a request to an API server; the future is the answer's head.
+    fn hand_on(
+        &self,
+        cluster: &dyn Lookup,
+        backend: ApiBackend,
+        mut request: Request<Body>,
+    ) -> Result<hyper_util::client::legacy::ResponseFuture, String> {
+        let service = (&*backend.namespace, &*backend.name, backend.port);
+        let address = service::resolve(cluster, &self.0.backends, service)?;
+        let server_name = backend.host();
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let uri = http::Uri::builder().scheme("https").authority(format!("{server_name}:{}", backend.port));
+        *request.uri_mut() = uri.path_and_query(path).build().map_err(|error| error.to_string())?;
+        *request.version_mut() = http::Version::HTTP_11;
+        let pool = self.pool(PoolKey { address, server_name, trust: backend.trust, as_front_proxy: true })?;
+        Ok(pool.request(request))
     }
 
     fn pool(&self, key: PoolKey) -> Result<Pool, String> {
@@ -121,7 +156,7 @@ impl Network {
         let connector = Connector {
             address: key.address.as_str().into(),
             server_name: server_name.map_err(|error| format!("{:?}: {error}", key.server_name))?,
-            tls: self.tls(&key.ca_bundle)?,
+            tls: self.tls(&key.trust, key.as_front_proxy)?,
         };
         let pool = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
@@ -134,12 +169,35 @@ impl Network {
         Ok(pool)
     }
 
-    fn tls(&self, ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
-        if ca_bundle.is_empty() {
-            return Ok(self.0.system_roots.get_or_init(|| trusting(system_roots())).clone());
+    fn tls(&self, trust: &Trust, as_front_proxy: bool) -> Result<Arc<ClientConfig>, String> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let versions =
+            ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+        let versions = versions.expect("ring serves the default versions of TLS");
+        let trusting = match trust {
+            Trust::Authorities(pem) => versions.with_root_certificates(self.roots(pem)?),
+            Trust::Insecure => {
+                let any = Arc::new(AnyCertificate(provider));
+                versions.dangerous().with_custom_certificate_verifier(any)
+            }
+        };
+        let shown = self.0.front_proxy.as_ref().filter(|_| as_front_proxy);
+        let config = match shown {
+            None => trusting.with_no_client_auth(),
+            Some(FrontProxy { certificates, key }) => trusting
+                .with_client_auth_cert(certificates.clone(), key.clone_key())
+                .map_err(|error| format!("the front proxy's certificate cannot be used: {error}"))?,
+        };
+        Ok(Arc::new(config))
+    }
+
+    /// The authorities in a PEM text; those of this machine if it is empty.
+    fn roots(&self, pem: &[u8]) -> Result<Arc<RootCertStore>, String> {
+        if pem.is_empty() {
+            return Ok(self.0.system_roots.get_or_init(|| Arc::new(system_roots())).clone());
         }
         let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(ca_bundle) {
+        for certificate in CertificateDer::pem_slice_iter(pem) {
             let certificate = certificate
                 .map_err(|_| "unable to load root certificates: unable to parse bytes as PEM block")?;
             roots.add(certificate).map_err(|error| format!("unable to load root certificates: {error}"))?;
@@ -147,15 +205,8 @@ impl Network {
         if roots.is_empty() {
             return Err("unable to load root certificates: unable to parse bytes as PEM block".to_owned());
         }
-        Ok(trusting(roots))
+        Ok(roots.into())
     }
-}
-
-fn trusting(roots: RootCertStore) -> Arc<ClientConfig> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let versions = versions.expect("ring serves the default versions of TLS");
-    Arc::new(versions.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// The authorities that this machine trusts. What cannot be read is logged and left out: calls then fail to verify.
@@ -193,6 +244,24 @@ impl fmt::Debug for Network {
 impl Outbound for Network {
     fn post(&self, cluster: Arc<dyn Lookup>, call: Call) -> BoxFuture<'static, Result<Answer, NoAnswer>> {
         self.clone().answer(cluster, call).boxed()
+    }
+
+    fn check(&self, cluster: &dyn Lookup, backend: &ApiBackend) -> Result<(), Unreachable> {
+        self.0.backends.check(cluster, (&backend.namespace, &backend.name, backend.port))
+    }
+
+    fn forward(
+        &self,
+        cluster: Arc<dyn Lookup>,
+        backend: ApiBackend,
+        request: Request<Body>,
+    ) -> BoxFuture<'static, Result<Response<Body>, NoAnswer>> {
+        let sent = self.hand_on(&*cluster, backend, request);
+        async move {
+            let answered = sent.map_err(NoAnswer)?.await.map_err(|error| NoAnswer(cause(&error)))?;
+            Ok(answered.map(Body::new))
+        }
+        .boxed()
     }
 }
 

@@ -85,16 +85,65 @@ pub(super) fn resolve(
         let host = service["spec"]["externalName"].as_str().unwrap_or_default();
         return Ok(format!("{host}:{port}"));
     }
+    let port_name = named_port(&service, port);
+    let port_name = port_name.ok_or_else(|| format!("no service port {port} found for service {name:?}"))?;
+    let slices = slices(cluster, namespace, name);
+    let address = slices.iter().find_map(|slice| ready_address(slice, port_name));
+    address.ok_or_else(|| format!("no endpoints available for service {name:?}"))
+}
+
+/// The name of a port of a Service; `None` if it has no such port.
+fn named_port(service: &Value, port: u16) -> Option<&str> {
     let ports = service["spec"]["ports"].as_array();
     let named = ports.into_iter().flatten().find(|candidate| candidate["port"] == port);
-    let named = named.ok_or_else(|| format!("no service port {port} found for service {name:?}"))?;
-    let port_name = named["name"].as_str().unwrap_or_default();
-    let slices = cluster.list(row("discovery.k8s.io", "endpointslices"), namespace);
-    let address = slices
-        .iter()
-        .filter(|slice| meta::label(slice, "kubernetes.io/service-name") == Some(name))
-        .find_map(|slice| ready_address(slice, port_name));
-    address.ok_or_else(|| format!("no endpoints available for service {name:?}"))
+    named.map(|named| named["name"].as_str().unwrap_or_default())
+}
+
+/// The EndpointSlices of a Service.
+fn slices(cluster: &dyn Lookup, namespace: &str, name: &str) -> Vec<Arc<Value>> {
+    let mut slices = cluster.list(row("discovery.k8s.io", "endpointslices"), namespace);
+    slices.retain(|slice| meta::label(slice, "kubernetes.io/service-name") == Some(name));
+    slices
+}
+
+/// What keeps a Service from being reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unreachable {
+    /// There is no such Service.
+    NoService,
+    /// It has no such port.
+    NoPort,
+    /// It has no EndpointSlice.
+    NoSlices,
+    /// None of its endpoints is ready and has the port of this name.
+    NoAddresses(String),
+}
+
+impl ServiceBackends {
+    /// Whether a port of a Service can be dialled, as far as the cluster tells.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub(super) fn check(
+        &self,
+        cluster: &dyn Lookup,
+        (namespace, name, port): (&str, &str, u16),
+    ) -> Result<(), Unreachable> {
+        if self.address(namespace, name, port).is_some() {
+            return Ok(());
+        }
+        let service = cluster.get(row("", "services"), namespace, name).ok_or(Unreachable::NoService)?;
+        if service["spec"]["type"] == "ExternalName" {
+            return Ok(());
+        }
+        let port_name = named_port(&service, port).ok_or(Unreachable::NoPort)?;
+        let slices = slices(cluster, namespace, name);
+        match slices.iter().any(|slice| ready_address(slice, port_name).is_some()) {
+            true => Ok(()),
+            false if slices.is_empty() => Err(Unreachable::NoSlices),
+            false => Err(Unreachable::NoAddresses(port_name.to_owned())),
+        }
+    }
 }
 
 /// The first ready endpoint of a slice, at the port with this name.

@@ -6,7 +6,7 @@ use super::{Answer, ObjectAnswer, Pipeline};
 use crate::decode::{self, Expected};
 use crate::error;
 use crate::kinds::CustomVersion;
-use crate::request::{FieldValidation, Request, Target};
+use crate::request::{Request, Target};
 use crate::undecided::Undecided;
 use kstore_api::field::ErrorList;
 use kstore_api::patch::apply::ObjectType;
@@ -31,8 +31,7 @@ impl Target {
     /// # Errors
     /// 500 if it is no object of the kind.
     pub(crate) fn decode_admitted(&self, object: &mut Value) -> Result<(), Status> {
-        let read = decode::canonical(Expected::at(self), object, FieldValidation::Ignore, &mut Vec::new());
-        read.map_err(|status| Status::internal(status.message))
+        decode::admitted(Expected::at(self), object)
     }
 
     /// Takes back what a write to the status of a custom object may not change: all metadata but the managed fields.

@@ -3,15 +3,16 @@
 //! not what happens after DELETE: see `crate::definitions`.
 
 use super::Pipeline;
-use crate::authn::{MASTERS, UserInfo};
-use crate::bootstrap::SELF;
-use crate::lookup::Lookup as _;
+use crate::bootstrap;
+use crate::cache::{Entry, Filter};
 use crate::registry::Next;
 use crate::request::{Action, Body, Request, Target, WriteOptions};
 use kstore_api::kind::{self, Resource};
 use kstore_api::status::{Reason, Status};
 use kstore_api::{crd, meta};
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// Whether objects of this row are definitions.
 pub(crate) fn is_definition(resource: &Resource) -> bool {
@@ -49,13 +50,20 @@ impl Pipeline {
     /// The new status of a definition beside the others of its group; `None` if it stays.
     fn planned(&self, object: &Value, now: &str) -> Option<Value> {
         let name = meta::name(object);
-        let group = &object["spec"]["group"];
-        let stored = self.cache().list(definitions(), "");
-        let others =
-            stored.iter().filter(|other| meta::name(other) != name && other["spec"]["group"] == *group);
-        let all: Vec<&Value> = others.map(|other| &**other).chain([object]).collect();
+        let group = object["spec"]["group"].as_str().unwrap_or_default();
+        let stored = self.definitions_of(group);
+        let others: Vec<Value> =
+            stored.iter().filter(|other| other.name() != name).map(|other| without_versions(other)).collect();
+        let all: Vec<&Value> = others.iter().chain([object]).collect();
         let planned = crd::names::plan_names(&all, now);
         planned.into_iter().find(|(planned, _)| planned == name).map(|(_, status)| status)
+    }
+
+    /// The stored definitions of a group. Those of other groups are not looked at: a cluster may have thousands.
+    fn definitions_of(&self, group: &str) -> Vec<Arc<Entry>> {
+        let (mut stored, _) = self.cache().scan(&Filter::all(definitions()));
+        stored.retain(|definition| group_of(definition.name()) == group);
+        stored
     }
 
     /// Grants names that another write has freed to definitions of a group that wait for them. A failure is logged: the next write
@@ -65,12 +73,11 @@ impl Pipeline {
             return tracing::warn!(%error, "the CustomResourceDefinitions cannot be read");
         }
         let now = meta::format_time(self.nondet.clock.now_seconds());
-        let stored = self.cache().list(definitions(), "");
-        let waiting = stored.iter().filter(|definition| {
-            definition["spec"]["group"] == group && self.planned(definition, &now).is_some()
-        });
+        let stored = self.definitions_of(group);
+        let waiting =
+            stored.iter().filter(|definition| self.planned(&without_versions(definition), &now).is_some());
         for definition in waiting {
-            let name = meta::name(definition);
+            let name = definition.name();
             let granted = self.change_definition(name, |definition| {
                 let mut next = definition.clone();
                 next["status"] = self.planned(definition, &now)?;
@@ -102,22 +109,43 @@ impl Pipeline {
     }
 }
 
+/// What names and conditions are decided by, of a stored definition: all but its versions, whose schemas are nearly all of its bytes.
+fn without_versions(definition: &Entry) -> Value {
+    #[derive(Deserialize)]
+    struct Definition {
+        metadata: Value,
+        spec: Spec,
+        #[serde(default)]
+        status: Value,
+    }
+    #[derive(Deserialize)]
+    struct Spec {
+        #[serde(default)]
+        group: Value,
+        #[serde(default)]
+        names: Value,
+        #[serde(default)]
+        conversion: Value,
+    }
+    match definition.parse_parts() {
+        Some(Definition { metadata, spec: Spec { group, names, conversion }, status }) => {
+            let spec = json!({"group": group, "names": names, "conversion": conversion});
+            json!({"metadata": metadata, "spec": spec, "status": status})
+        }
+        // One that another writer has stored without them; it is as it is.
+        None => definition.parse(),
+    }
+}
+
 /// A request of the server itself to write a definition's status.
 pub(crate) fn own_request(name: &str) -> Request {
-    Request {
-        user: UserInfo::new(SELF, [MASTERS]).into(),
-        agent: "kstore-apiserver".into(),
-        causes: Vec::new(),
-        fence: None,
-        stage: None,
-        timeout: None,
-        target: Target {
-            resource: definitions(),
-            custom: None,
-            subresource: "status",
-            namespace: String::new(),
-            name: name.into(),
-        },
-        action: Action::Update(Body::json(bytes::Bytes::new()), WriteOptions::default()),
-    }
+    let target = Target {
+        resource: definitions(),
+        custom: None,
+        subresource: "status",
+        namespace: String::new(),
+        name: name.into(),
+    };
+    let action = Action::Update(Body::json(bytes::Bytes::new()), WriteOptions::default());
+    bootstrap::own_request(target, action)
 }

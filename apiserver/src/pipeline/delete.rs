@@ -21,7 +21,8 @@ impl Pipeline {
     ) -> Result<Answer, Status> {
         warnings.extend(warning(request, delete));
         let calls = self.admission.calls(&request.user);
-        let deleted = self.delete_one(request, &request.target, delete, options, &calls).await;
+        let name = &request.target.name;
+        let deleted = self.delete_one(request, (&request.target, name), delete, options, &calls).await;
         warnings.extend(calls.warnings());
         let deleted = deleted?;
         let resource = request.target.resource;
@@ -52,7 +53,8 @@ impl Pipeline {
                 ..request.target.clone()
             };
             let calls = self.admission.calls(&request.user);
-            let deleted = self.delete_one(request, &target, delete, options, &calls).await;
+            // Admission hears of the request, which names no object.
+            let deleted = self.delete_one(request, (&target, ""), delete, options, &calls).await;
             warnings.extend(calls.warnings());
             match deleted {
                 Ok(_) => {}
@@ -81,11 +83,11 @@ impl Pipeline {
         }
     }
 
-    /// Deletes one object. Webhooks see what `calls` has.
+    /// Deletes one object, which admission is told the name `named` of. Webhooks see what `calls` has.
     pub(super) async fn delete_one(
         &self,
         request: &Request,
-        target: &Target,
+        (target, named): (&Target, &str),
         delete: &DeleteOptions,
         options: &WriteOptions,
         calls: &Calls,
@@ -99,7 +101,7 @@ impl Pipeline {
                     resource: target.resource,
                     subresource: "",
                     namespace: &target.namespace,
-                    name: &target.name,
+                    name: named,
                 },
                 target,
                 options: Options::Delete(delete, options),

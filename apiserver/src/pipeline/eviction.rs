@@ -81,7 +81,7 @@ impl Pipeline {
         self.registry.guaranteed_update(target, self.mandate(request), false, tell).await?;
         // As upstream, the eviction was reviewed, and the deletion that it means is not.
         let unseen = self.admission.calls(&request.user).none();
-        self.delete_one(request, target, delete, options, &unseen).await.map(drop)
+        self.delete_one(request, (target, &target.name), delete, options, &unseen).await.map(drop)
     }
 
     /// Charges the one budget that guards the pod, if there is one and the pod counts for it.

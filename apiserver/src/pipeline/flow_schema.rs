@@ -2,7 +2,7 @@
 //! for all schemas; here it follows the write that made it so. Nothing is queued or limited by these objects.
 
 use super::{Pipeline, is_stored_by};
-use crate::authn::{MASTERS, UserInfo};
+use crate::bootstrap;
 use crate::lookup::Lookup as _;
 use crate::request::{Action, Request, Target, WriteOptions};
 use kstore_api::flowcontrol::{self, API_VERSION};
@@ -63,14 +63,6 @@ fn apply_condition(resource: &'static Resource, name: String, condition: &serde_
     });
     let body = serde_json::to_vec(&body).expect("a value has string keys only");
     let options = WriteOptions { field_manager: MANAGER.into(), force: true, ..WriteOptions::default() };
-    Request {
-        user: UserInfo::new(crate::bootstrap::SELF, [MASTERS]).into(),
-        agent: "kstore-apiserver".into(),
-        causes: Vec::new(),
-        fence: None,
-        stage: None,
-        timeout: None,
-        target: Target { resource, custom: None, subresource: "status", namespace: String::new(), name },
-        action: Action::Patch(PatchType::Apply, body.into(), options),
-    }
+    let target = Target { resource, custom: None, subresource: "status", namespace: String::new(), name };
+    bootstrap::own_request(target, Action::Patch(PatchType::Apply, body.into(), options))
 }

@@ -1,6 +1,8 @@
-//! Large requests, which are decoded, changed and checked for many milliseconds without a pause, aside from the threads that serve all
-//! others. Not the bounds on what one request may cost: those are in the rules.
+//! Requests that take many milliseconds of processor time without a pause: large objects, and objects for which rules in CEL have turned
+//! out to be costly. They are served aside from the threads that serve all others. Not the bounds on what one request may cost: those
+//! are in the rules.
 
+use crate::admission::Admission;
 use crate::cache::Cache;
 use crate::limits;
 use crate::request::{Action, Request, Step, Target, Transaction};
@@ -31,14 +33,27 @@ impl Heavy {
     }
 }
 
-/// Whether a request is large enough to be served aside: what it brings, or the object that it changes. A patch of a few bytes takes
-/// all the work that its object does.
-pub(super) fn is_heavy(cache: &Cache, request: &Request) -> bool {
+/// Whether a request is served aside: it is large, or rules or policies that judge it have been costly before. The first object that is
+/// costly is not known as such beforehand: it occupies one thread for as long as the cost limits of CEL allow, about half a second.
+pub(super) fn is_heavy(cache: &Cache, admission: &Admission, request: &Request) -> bool {
     work(cache, &request.target, &request.action) >= limits::HEAVY_BYTES
+        || request.action.is_write() && (admission.is_costly() || has_costly_rules(&request.target))
+}
+
+fn has_costly_rules(target: &Target) -> bool {
+    let versions = target.custom.iter().flat_map(|custom| &custom.definition().versions);
+    versions.into_iter().any(|version| version.tree.has_costly_rules())
 }
 
 /// The same of all operations of a transaction together.
-pub(super) fn is_heavy_transaction(cache: &Cache, transaction: &Transaction) -> bool {
+pub(super) fn is_heavy_transaction(cache: &Cache, admission: &Admission, transaction: &Transaction) -> bool {
+    let has_costly_rules = |step: &Step| match step {
+        Step::Act(target, _) => has_costly_rules(target),
+        Step::Check(..) => false,
+    };
+    if admission.is_costly() || transaction.steps.iter().any(has_costly_rules) {
+        return true;
+    }
     let work = transaction.steps.iter().map(|step| match step {
         Step::Act(target, action) => work(cache, target, action),
         Step::Check(..) => 0,
@@ -46,7 +61,8 @@ pub(super) fn is_heavy_transaction(cache: &Cache, transaction: &Transaction) -> 
     work.sum::<usize>() >= limits::HEAVY_BYTES
 }
 
-/// Bytes that are decoded, changed and checked for an operation.
+/// Bytes that are decoded, changed and checked for an operation: what it brings, and the object that it changes. A patch of a few bytes
+/// takes all the work that its object does.
 fn work(cache: &Cache, target: &Target, action: &Action) -> usize {
     let is_change = match action {
         Action::Update(..) | Action::Patch(..) | Action::Delete(..) => true,

@@ -46,7 +46,7 @@ impl Pipeline {
 
     async fn transact_placed(&self, transaction: &Transaction) -> Result<Transacted, Status> {
         let _place = self.in_flight.write_place(&self.metrics).await?;
-        if !heavy::is_heavy_transaction(self.cache(), transaction) {
+        if !heavy::is_heavy_transaction(self.cache(), &self.admission, transaction) {
             return self.transact_admitted(transaction).await;
         }
         // Boxed, for it is rare, and every transaction would be as large as two.

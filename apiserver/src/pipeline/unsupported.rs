@@ -59,13 +59,12 @@ const fn some(mut row: Row, applies: fn(&Value) -> bool) -> Row {
 const FLOW: &str = "flowcontrol.apiserver.k8s.io";
 
 #[rustfmt::skip]
-const ROWS: [Row; 20] = [
+const ROWS: [Row; 19] = [
     row("", "ResourceQuota", Actor::Apiserver, "kstore stores this ResourceQuota but does not enforce it"),
     row("", "LimitRange", Actor::Apiserver, "kstore stores this LimitRange but does not enforce it"),
     some(row("", "Namespace", Actor::Apiserver, "kstore does not enforce Pod Security: the labels pod-security.kubernetes.io/* of this Namespace have no effect"), has_pod_security_labels),
     row(FLOW, "FlowSchema", Actor::Apiserver, "kstore stores this FlowSchema but neither queues nor limits requests by it"),
     row(FLOW, "PriorityLevelConfiguration", Actor::Apiserver, "kstore stores this PriorityLevelConfiguration but neither queues nor limits requests by it"),
-    some(row("apiregistration.k8s.io", "APIService", Actor::Apiserver, "kstore stores this APIService but passes no requests on to its service"), |service| service["spec"]["service"].is_object()),
     some(row("node.k8s.io", "RuntimeClass", Actor::Apiserver, "kstore stores this RuntimeClass but applies neither its overhead nor its scheduling to pods"), |class| !(class["overhead"].is_null() && class["scheduling"].is_null())),
     row("apps", "StatefulSet", Actor::Controllers, "this server runs no controller for StatefulSets: this one is stored and makes no pods"),
     row("apps", "DaemonSet", Actor::Controllers, "this server runs no controller for DaemonSets: this one is stored and makes no pods"),

@@ -30,6 +30,7 @@ impl Pipeline {
         let mut object = decode::object(expected, body, options.field_validation, warnings)?;
         drop(span);
         if target.subresource == "scale" {
+            check_place(target, &mut object)?;
             return self.put_scale(request, &object, options, warnings).await;
         }
         warnings.extend(warnings::same_owners(&mut object, ""));

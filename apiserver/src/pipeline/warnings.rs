@@ -8,11 +8,11 @@ const ALL: usize = 4096;
 /// Characters that are left of each then.
 const EACH: usize = 256;
 
-/// The warnings to send, in order.
+/// The warnings to send, in order. A text with control characters fits into no header and is left out, as in Kubernetes.
 pub(super) fn bounded(warnings: Vec<String>) -> Vec<String> {
     let mut once: Vec<String> = Vec::with_capacity(warnings.len());
     for warning in warnings {
-        if !warning.is_empty() && !once.contains(&warning) {
+        if !warning.is_empty() && !warning.contains(char::is_control) && !once.contains(&warning) {
             once.push(warning);
         }
     }
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn a_warning_is_said_once_and_all_of_them_fit() {
         let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        assert_eq!(bounded(texts(&["a", "b", "a", ""])), texts(&["a", "b"]));
+        assert_eq!(bounded(texts(&["a", "b", "a", "", "two\nlines"])), texts(&["a", "b"]));
         let long = "ä".repeat(4096);
         assert_eq!(bounded(vec![long.clone()]), vec![long.clone()]);
         assert_eq!(bounded(vec![long, "b".into()]), vec!["ä".repeat(256), "b".into()]);

@@ -38,6 +38,11 @@ impl Chunk {
         Arc::new(Self { plain: plain.into(), deflated, sum, digest })
     }
 
+    /// What it says.
+    pub(super) fn plain(&self) -> &[u8] {
+        &self.plain
+    }
+
     /// The SHA-512 of its content.
     pub(super) fn digest(&self) -> &[u8; 64] {
         &self.digest

@@ -1,11 +1,13 @@
 //! Discovery: which groups, versions and resources there are, in the two forms that clients read: one document per group and
-//! version (legacy; in JSON, YAML and protobuf), and all at once (aggregated; in JSON). A pure function of the table of resources.
+//! version (legacy; in JSON, YAML and protobuf), and all at once (aggregated; in JSON). A pure function of the table of resources and of
+//! what API servers behind this one have said of theirs.
 
 use super::accept::{self, Clause};
 use super::content::Encoding;
 use super::document::Document;
 use super::ordered::Ordered;
 use super::respond::encode;
+use crate::aggregator::{AggregatedApi, AggregatedApis};
 use crate::kinds::Kinds;
 use bytes::Bytes;
 use http::{HeaderMap, Response};
@@ -13,6 +15,7 @@ use kstore_api::crd;
 use kstore_api::kind::{Resource, Subresource};
 use kstore_api::status::Status;
 use serde_json::{Map, Value, json};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -26,36 +29,93 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 pub struct Discovery {
     address: String,
     kinds: Arc<Kinds>,
+    /// Groups but for the core group, in the order in which clients prefer them.
+    groups: Vec<ServedGroup>,
     /// By path, without a trailing slash.
     legacy: BTreeMap<String, Arc<Legacy>>,
     aggregated_core: OnceLock<Document>,
     aggregated_groups: OnceLock<Document>,
 }
 
+/// A group and its versions, in the order in which clients prefer them.
+#[derive(Debug)]
+struct ServedGroup {
+    name: Arc<str>,
+    versions: Vec<ServedVersion>,
+}
+
+/// A version of a group, and who serves it.
+#[derive(Debug)]
+enum ServedVersion {
+    Local(&'static str),
+    Aggregated(AggregatedApi),
+}
+
+impl ServedVersion {
+    fn name(&self) -> &str {
+        match self {
+            Self::Local(name) => name,
+            Self::Aggregated(remote) => &remote.service.version,
+        }
+    }
+}
+
+/// The groups that are served, here or elsewhere.
+fn groups(kinds: &Kinds, apis: &AggregatedApis) -> Vec<ServedGroup> {
+    let mut groups: Vec<ServedGroup> = Vec::new();
+    for group in kinds.rows().groups().filter(|group| !group.is_empty()) {
+        let here = kinds.rows().versions(group).filter(|version| apis.remote(group, version).is_none());
+        groups.push(ServedGroup { name: group.into(), versions: here.map(ServedVersion::Local).collect() });
+    }
+    for remote in &apis.apis {
+        let at = groups.iter().position(|group| group.name == remote.service.group);
+        let at = at.unwrap_or_else(|| {
+            groups.push(ServedGroup { name: remote.service.group.clone(), versions: Vec::new() });
+            groups.len() - 1
+        });
+        groups[at].versions.push(ServedVersion::Aggregated(remote.clone()));
+    }
+    let services = &apis.services;
+    groups.sort_by_cached_key(|group| (Reverse(services.group_priority(&group.name)), group.name.clone()));
+    for ServedGroup { name, versions } in &mut groups {
+        versions.sort_by(|a, b| services.compare_versions(name, a.name(), b.name()));
+    }
+    groups
+}
+
 /// What a legacy document is about.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Subject {
     Versions,
     Groups,
-    Group(&'static str),
+    Group(Arc<str>),
     Resources(&'static str, &'static str),
+}
+
+/// What a legacy document depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Dependency {
+    /// A group has a version, in this place.
+    Version(Arc<str>, Arc<str>),
+    /// The definition under a storage key is of a revision.
+    Definition(String, i64),
 }
 
 /// A legacy document in the encodings asked for so far.
 #[derive(Debug)]
 struct Legacy {
     subject: Subject,
-    /// What it depends on beside the built-in kinds: definitions and their revisions.
-    definitions: Vec<(String, i64)>,
+    /// What it depends on beside the built-in kinds.
+    dependencies: Vec<Dependency>,
     json: OnceLock<Document>,
     yaml: OnceLock<Document>,
     protobuf: OnceLock<Document>,
 }
 
 impl Legacy {
-    fn new(subject: Subject, definitions: Vec<(String, i64)>) -> Arc<Self> {
+    fn new(subject: Subject, dependencies: Vec<Dependency>) -> Arc<Self> {
         let (json, yaml, protobuf) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Arc::new(Self { subject, definitions, json, yaml, protobuf })
+        Arc::new(Self { subject, dependencies, json, yaml, protobuf })
     }
 
     fn of(&self, encoding: Encoding, value: impl Fn() -> Value) -> &Document {
@@ -79,44 +139,60 @@ impl Legacy {
 }
 
 impl Discovery {
-    /// The documents for what is served; what has not changed since `previous` is taken over. `address` is `host:port`, as clients
-    /// reach the server.
-    pub fn new(address: &str, kinds: &Arc<Kinds>, previous: Option<&Self>) -> Self {
+    /// The documents for what is served here, and elsewhere according to `apis`; what has not changed since `previous` is taken over.
+    /// `address` is `host:port`, as clients reach the server.
+    pub(crate) fn new(
+        address: &str,
+        kinds: &Arc<Kinds>,
+        apis: &AggregatedApis,
+        previous: Option<&Self>,
+    ) -> Self {
         let rows = kinds.rows();
+        let groups = groups(kinds, apis);
         let mut legacy = BTreeMap::new();
-        let mut add = |path: String, subject, definitions: Vec<(String, i64)>| {
+        let mut add = |path: String, subject, dependencies: Vec<Dependency>| {
             let known = previous.and_then(|previous| previous.legacy.get(&path));
-            let known = known.filter(|known| known.definitions == definitions).cloned();
-            legacy.insert(path, known.unwrap_or_else(|| Legacy::new(subject, definitions)));
+            let known = known.filter(|known| known.dependencies == dependencies).cloned();
+            legacy.insert(path, known.unwrap_or_else(|| Legacy::new(subject, dependencies)));
         };
         add("/api".to_owned(), Subject::Versions, Vec::new());
+        for version in rows.versions("") {
+            add(path("", version), Subject::Resources("", version), Vec::new());
+        }
         let mut all = Vec::new();
-        for group in rows.groups() {
+        for group in &groups {
             let mut of_group = Vec::new();
-            for version in rows.versions(group) {
-                let custom = rows.resources_of(group, version).filter_map(|row| kinds.custom(row));
-                let definitions: Vec<_> =
-                    custom.map(|custom| (custom.kind.key.clone(), custom.kind.revision)).collect();
+            for version in &group.versions {
+                of_group.push(Dependency::Version(group.name.clone(), version.name().into()));
+                let ServedVersion::Local(version) = version else { continue };
+                let custom = rows.resources_of(&group.name, version).filter_map(|row| kinds.custom(row));
+                let definitions: Vec<Dependency> = custom
+                    .map(|custom| Dependency::Definition(custom.kind.key.clone(), custom.kind.revision))
+                    .collect();
                 of_group.extend(definitions.iter().cloned());
-                add(path(group, version), Subject::Resources(group, version), definitions);
+                let Some(row) = rows.resources_of(&group.name, version).next() else { continue };
+                add(path(row.group, version), Subject::Resources(row.group, version), definitions);
             }
             all.extend(of_group.iter().cloned());
-            if !group.is_empty() {
-                add(format!("/apis/{group}"), Subject::Group(group), of_group);
-            }
+            add(format!("/apis/{}", group.name), Subject::Group(group.name.clone()), of_group);
         }
         add("/apis".to_owned(), Subject::Groups, all);
         let (aggregated_core, aggregated_groups) = (OnceLock::new(), OnceLock::new());
-        Self { address: address.to_owned(), kinds: kinds.clone(), legacy, aggregated_core, aggregated_groups }
+        let (address, kinds) = (address.to_owned(), kinds.clone());
+        Self { address, kinds, groups, legacy, aggregated_core, aggregated_groups }
     }
 
-    fn value(&self, subject: Subject) -> Value {
+    fn value(&self, subject: &Subject) -> Value {
         let kinds = &*self.kinds;
         match subject {
             Subject::Versions => api_versions(&self.address, kinds),
-            Subject::Groups => group_list(kinds),
-            Subject::Group(group) => {
-                let mut value = api_group(kinds, group);
+            Subject::Groups => {
+                let groups: Vec<Value> = self.groups.iter().map(api_group).collect();
+                json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
+            }
+            Subject::Group(name) => {
+                let group = self.groups.iter().find(|group| group.name == *name);
+                let mut value = group.map(api_group).unwrap_or_default();
                 value["kind"] = json!("APIGroup");
                 value["apiVersion"] = json!("v1");
                 value
@@ -129,8 +205,12 @@ impl Discovery {
     fn aggregated(&self, is_core: bool) -> &Document {
         let slot = if is_core { &self.aggregated_core } else { &self.aggregated_groups };
         slot.get_or_init(|| {
-            let groups = self.kinds.rows().groups().filter(|group| group.is_empty() == is_core);
-            Document::new(AGGREGATED, line(&aggregated(&self.kinds, &groups.collect::<Vec<_>>())))
+            let core = [ServedGroup {
+                name: "".into(),
+                versions: self.kinds.rows().versions("").map(ServedVersion::Local).collect(),
+            }];
+            let groups = if is_core { &core } else { self.groups.as_slice() };
+            Document::new(AGGREGATED, line(&aggregated(&self.kinds, groups)))
         })
     }
 
@@ -145,7 +225,7 @@ impl Discovery {
         for clause in accept::clauses(headers) {
             let accepted = ENCODINGS.into_iter().find(|encoding| clause.accepts(encoding.content_type()));
             if let Some(encoding) = accepted.filter(|_| clause.parameter("as").is_empty()) {
-                let document = legacy.of(encoding, || self.value(legacy.subject));
+                let document = legacy.of(encoding, || self.value(&legacy.subject));
                 return Some(Ok(document.respond(headers)));
             }
             if is_root && wants_aggregated(&clause) {
@@ -186,16 +266,10 @@ fn api_versions(address: &str, kinds: &Kinds) -> Value {
     })
 }
 
-fn group_list(kinds: &Kinds) -> Value {
-    let groups = kinds.rows().groups().filter(|group| !group.is_empty());
-    let groups: Vec<Value> = groups.map(|group| api_group(kinds, group)).collect();
-    json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
-}
-
-fn api_group(kinds: &Kinds, group: &str) -> Value {
-    let version = |v: &str| json!({ "groupVersion": group_version(group, v), "version": v });
-    let versions: Vec<Value> = kinds.rows().versions(group).map(version).collect();
-    json!({ "name": group, "versions": versions, "preferredVersion": versions.first() })
+fn api_group(group: &ServedGroup) -> Value {
+    let version = |version: &ServedVersion| json!({ "groupVersion": group_version(&group.name, version.name()), "version": version.name() });
+    let versions: Vec<Value> = group.versions.iter().map(version).collect();
+    json!({ "name": &*group.name, "versions": versions, "preferredVersion": versions.first() })
 }
 
 fn resource_list(kinds: &Kinds, group: &'static str, version: &'static str) -> Value {
@@ -262,21 +336,39 @@ fn names(resource: &Resource, entry: &mut Map<String, Value>) {
     }
 }
 
-fn aggregated(kinds: &Kinds, groups: &[&'static str]) -> Value {
-    let rows = kinds.rows();
+fn aggregated(kinds: &Kinds, groups: &[ServedGroup]) -> Value {
     let items: Vec<Value> = groups
         .iter()
         .map(|group| {
-            let version = |version: &'static str| {
-                let resources: Vec<Value> =
-                    rows.resources_of(group, version).map(|row| aggregated_resource(kinds, row)).collect();
-                json!({ "version": version, "freshness": "Current", "resources": resources })
-            };
-            let metadata = if group.is_empty() { json!({}) } else { json!({ "name": group }) };
-            json!({ "metadata": metadata, "versions": rows.versions(group).map(version).collect::<Vec<_>>() })
+            let versions: Vec<Value> = group
+                .versions
+                .iter()
+                .map(|version| aggregated_version(kinds, &group.name, version))
+                .collect();
+            let metadata = if group.name.is_empty() { json!({}) } else { json!({ "name": &*group.name }) };
+            json!({ "metadata": metadata, "versions": versions })
         })
         .collect();
     json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items })
+}
+
+fn aggregated_version(kinds: &Kinds, group: &str, version: &ServedVersion) -> Value {
+    match version {
+        ServedVersion::Local(version) => {
+            let rows = kinds.rows().resources_of(group, version);
+            let resources: Vec<Value> = rows.map(|row| aggregated_resource(kinds, row)).collect();
+            json!({ "version": version, "freshness": "Current", "resources": resources })
+        }
+        // What it last said, or nothing but that there is such a version.
+        ServedVersion::Aggregated(AggregatedApi { service, is_available, documents }) => {
+            let freshness = if *is_available { "Current" } else { "Stale" };
+            let mut entry = json!({ "version": &*service.version, "freshness": freshness });
+            if let Some(documents) = documents {
+                entry["resources"] = documents.resources.clone();
+            }
+            entry
+        }
+    }
 }
 
 fn aggregated_resource(kinds: &Kinds, resource: &'static Resource) -> Value {
@@ -319,10 +411,11 @@ mod tests {
 
     fn get(path: &str, accept: &str) -> (Value, String) {
         let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
-        let response = Discovery::new("localhost:6443", &Arc::new(Kinds::built_in()), None)
-            .answer(path, &headers)
-            .unwrap()
-            .unwrap();
+        let response =
+            Discovery::new("localhost:6443", &Arc::new(Kinds::built_in()), &AggregatedApis::default(), None)
+                .answer(path, &headers)
+                .unwrap()
+                .unwrap();
         let content_type = response.headers()[CONTENT_TYPE].to_str().unwrap().to_owned();
         (serde_json::from_slice(response.body()).unwrap(), content_type)
     }
@@ -390,10 +483,11 @@ mod tests {
 
     fn body(path: &str, accept: &str) -> String {
         let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
-        let response = Discovery::new("localhost:6443", &Arc::new(Kinds::built_in()), None)
-            .answer(path, &headers)
-            .unwrap()
-            .unwrap();
+        let response =
+            Discovery::new("localhost:6443", &Arc::new(Kinds::built_in()), &AggregatedApis::default(), None)
+                .answer(path, &headers)
+                .unwrap()
+                .unwrap();
         String::from_utf8(response.body().to_vec()).unwrap()
     }
 
@@ -420,7 +514,8 @@ mod tests {
 
     #[test]
     fn legacy_documents_come_in_yaml_and_protobuf() {
-        let discovery = Discovery::new("localhost:6443", &Arc::new(Kinds::built_in()), None);
+        let discovery =
+            Discovery::new("localhost:6443", &Arc::new(Kinds::built_in()), &AggregatedApis::default(), None);
         for path in ["/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1"] {
             let get = |accept: &str| {
                 let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
@@ -445,7 +540,8 @@ mod tests {
 
     #[test]
     fn other_paths_and_other_types_are_not_answered() {
-        let discovery = Discovery::new("localhost:6443", &Arc::new(Kinds::built_in()), None);
+        let discovery =
+            Discovery::new("localhost:6443", &Arc::new(Kinds::built_in()), &AggregatedApis::default(), None);
         assert!(discovery.answer("/apis/nobody.example.com", &HeaderMap::new()).is_none());
         assert!(discovery.answer("/api/v1/pods", &HeaderMap::new()).is_none());
         let xml = HeaderMap::from_iter([(ACCEPT, "application/xml".parse().unwrap())]);

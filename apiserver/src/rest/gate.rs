@@ -69,7 +69,7 @@ impl Rest {
     }
 
     /// May the caller do this? A refusal counts only once everything that was answered before this request can be seen.
-    async fn may(&self, parts: &Parts, user: &UserInfo, place: &Place) -> Result<(), Status> {
+    pub(super) async fn may(&self, parts: &Parts, user: &UserInfo, place: &Place) -> Result<(), Status> {
         self.pipeline.cache().fresh().await.map_err(crate::error::of_read)?;
         let query = Query::parse(parts.uri.query());
         let named = !place.name.is_empty();

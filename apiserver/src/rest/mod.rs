@@ -1,6 +1,7 @@
 //! The REST door: HTTP → [`Request`] → pipeline → HTTP. Thin; what it decides is only form.
 
 mod accept;
+mod aggregated;
 mod chunk;
 mod content;
 mod document;
@@ -28,6 +29,7 @@ pub mod version;
 
 use crate::access;
 use crate::agent::user_agent;
+use crate::aggregator::Aggregator;
 use crate::anonymous_slots::AnonymousSlots;
 use crate::authn::UserInfo;
 use crate::body_budget::BodyBudget;
@@ -65,6 +67,7 @@ const AUDIT_ID_BYTES: usize = 64;
 /// The REST door. One per apiserver; shared by `Arc`.
 pub struct Rest {
     pipeline: Arc<Pipeline>,
+    aggregator: Arc<Aggregator>,
     paths: path::Paths,
     streams: stream::Streams,
     bodies: BodyBudget,
@@ -72,17 +75,18 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Over a pipeline; nodes are reached through `tunnels`. `advertised` is the `host:port` that discovery tells; `stop` ends
-    /// open watches and streams.
-    pub fn new(
+    /// Over a pipeline; nodes are reached through `tunnels`, and what others serve through `aggregator`. `advertised` is the `host:port`
+    /// that discovery tells; `stop` ends open watches and streams.
+    pub(crate) fn new(
         pipeline: Arc<Pipeline>,
+        aggregator: Arc<Aggregator>,
         tunnels: Arc<Tunnels>,
         advertised: String,
         stop: CancellationToken,
     ) -> Self {
         let streams = stream::Streams::new(pipeline.clone(), tunnels, stop.clone());
-        let paths = path::Paths::new(pipeline.clone(), &advertised, stop.clone());
-        Self { paths, pipeline, streams, bodies: BodyBudget::default(), stop }
+        let paths = path::Paths::new(pipeline.clone(), aggregator.clone(), &advertised, stop.clone());
+        Self { paths, pipeline, aggregator, streams, bodies: BodyBudget::default(), stop }
     }
 
     /// With a budget for request bodies that others share.
@@ -132,6 +136,10 @@ impl Rest {
             Ok(slot) => slot,
             Err(status) => return refusal_as(&status, content::of_status(&parts.headers)),
         };
+        // An APIService with a Service takes precedence over kinds of this server with the same group and version.
+        if let Some(api) = self.aggregator.remote(parts.uri.path()) {
+            return self.proxy_aggregated(&api, parts, body, &user).await;
+        }
         match router::route(&self.pipeline.cache().kinds(), parts.uri.path()) {
             Route::Path => self.paths.serve(&parts, &user).await,
             Route::UnknownGroup(place) => self.refuse_group(&parts, &user, &place).await,

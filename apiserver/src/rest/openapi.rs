@@ -5,6 +5,7 @@
 use super::accept;
 use super::chunk::Chunk;
 use super::document::{Document, reply};
+use crate::aggregator::{AggregatedApi, AggregatedApis, ApiDocuments};
 use crate::cache::{Cache, Entry as Stored};
 use crate::kinds::{CustomVersion, Kinds};
 use crate::pipeline::definition::definitions;
@@ -36,6 +37,8 @@ pub struct OpenApi {
     documents: BTreeMap<String, Entry>,
     /// What v2 says of built-in kinds.
     built_in: Arc<OnceLock<Chunked>>,
+    /// What other API servers say of theirs.
+    aggregated: Vec<Arc<ApiDocuments>>,
     swagger: Arc<Forms>,
 }
 
@@ -88,24 +91,34 @@ enum Form {
 impl OpenApi {
     /// The documents for what is served; none is made yet. What has not changed since `previous` is taken over. `stored` finds the
     /// stored definition of a custom kind.
-    pub fn new(
+    pub(crate) fn new(
         kinds: &Kinds,
+        apis: &AggregatedApis,
         previous: Option<&Self>,
         stored: impl Fn(&CustomVersion) -> Option<Arc<Stored>>,
     ) -> Self {
-        let documents: BTreeMap<String, Entry> = entries(kinds, previous, &stored).collect();
-        let fingerprints =
-            documents.iter().map(|(name, entry)| (name.as_str(), entry.content.fingerprint.as_str()));
+        let mut documents: BTreeMap<String, Entry> = entries(kinds, previous, &stored).collect();
+        let remotes: Vec<(String, AggregatedApi)> =
+            apis.apis.iter().map(|remote| (remote.service.path()[1..].to_owned(), remote.clone())).collect();
+        remotes.iter().for_each(|(name, _)| drop(documents.remove(name)));
+        let here = documents.iter().map(|(name, entry)| (name.as_str(), entry.content.fingerprint.as_str()));
+        let there = remotes.iter().filter_map(|(name, remote)| {
+            Some((name.as_str(), remote.documents.as_ref()?.openapi_hash.as_deref()?))
+        });
+        let fingerprints: BTreeMap<&str, &str> = here.chain(there).collect();
         let index = Document::new(JSON, encoded(&openapi::index(fingerprints)));
+        let aggregated: Vec<_> = remotes.iter().filter_map(|(_, remote)| remote.documents.clone()).collect();
         let same = |previous: &&Self| {
             let contents = |all: &BTreeMap<String, Entry>| {
                 all.values().map(|entry| Arc::as_ptr(&entry.content)).collect::<Vec<_>>()
             };
+            let said = |all: &[Arc<ApiDocuments>]| all.iter().map(Arc::as_ptr).collect::<Vec<_>>();
             contents(&previous.documents) == contents(&documents)
+                && said(&previous.aggregated) == said(&aggregated)
         };
         let swagger = previous.filter(same).map(|previous| previous.swagger.clone()).unwrap_or_default();
         let built_in = previous.map(|previous| previous.built_in.clone()).unwrap_or_default();
-        Self { index, documents, built_in, swagger }
+        Self { index, documents, built_in, aggregated, swagger }
     }
 
     /// The answer to a GET of an OpenAPI path; `None` if the path is none.
@@ -139,12 +152,35 @@ impl OpenApi {
         Ok(response)
     }
 
+    /// What other API servers add to `here`, whose models they may share.
+    fn aggregated(&self, here: &[&Chunked]) -> Vec<Chunked> {
+        let cuts: Vec<_> = self.aggregated.iter().filter_map(|said| said.swagger.as_ref()).collect();
+        if cuts.is_empty() {
+            return Vec::new();
+        }
+        let mut taken = BTreeMap::new();
+        let mut take = |definitions: &[u8]| {
+            let members = String::from_utf8_lossy(definitions);
+            taken.extend(openapi::models(members.trim_start_matches(',')));
+        };
+        here.iter().for_each(|chunked| take(chunked.definitions.plain()));
+        let mut pieces = Vec::new();
+        for cut in cuts {
+            let piece = cut.piece(&taken);
+            taken.extend(openapi::models(&piece.definitions));
+            pieces.push(Chunked::new(piece, ","));
+        }
+        pieces
+    }
+
     fn swagger_json(&self) -> Document {
         let contents = self.documents.values().map(|entry| &*entry.content);
         let parts = || contents.clone().filter_map(|content| content.part.as_ref());
         let built_in = self.built_in.get_or_init(|| Chunked::new(Piece::of_parts(parts()), ""));
         let custom = contents.clone().filter(|content| !content.custom.is_empty()).map(Content::piece);
-        let all: Vec<&Chunked> = std::iter::once(built_in).chain(custom).collect();
+        let mut all: Vec<&Chunked> = std::iter::once(built_in).chain(custom).collect();
+        let aggregated = self.aggregated(&all);
+        all.extend(&aggregated);
         let [before, between, after] = openapi::frame(all.iter().map(|chunked| &chunked.parameters))
             .map(|text| Chunk::new(text.into_bytes()));
         let paths = all.iter().map(|chunked| chunked.paths.clone());
@@ -155,9 +191,12 @@ impl OpenApi {
 }
 
 impl Chunked {
-    /// With `separator` before what it adds: built-in kinds come first, and there are always some.
+    /// With `separator` before what it adds, if anything: built-in kinds come first, and there are always some.
     fn new(piece: Piece, separator: &str) -> Self {
-        let chunk = |members: String| Chunk::new([separator, &members].concat().into_bytes());
+        let chunk = |members: String| match members.is_empty() {
+            true => Chunk::new(Vec::new()),
+            false => Chunk::new([separator, &members].concat().into_bytes()),
+        };
         Self {
             parameters: piece.parameters,
             paths: chunk(piece.paths),
@@ -342,7 +381,7 @@ mod tests {
 
     #[test]
     fn the_index_leads_to_documents_that_may_be_kept() {
-        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| None);
+        let openapi = OpenApi::new(&Kinds::built_in(), &AggregatedApis::default(), None, |_| None);
         let index: Value = serde_json::from_slice(get(&openapi, "/openapi/v3").unwrap().body()).unwrap();
         let url = index["paths"]["apis/coordination.k8s.io/v1"]["serverRelativeURL"].as_str().unwrap();
         let response = get(&openapi, url).unwrap();
@@ -361,7 +400,7 @@ mod tests {
 
     #[test]
     fn an_old_hash_is_redirected_and_no_hash_is_answered() {
-        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| None);
+        let openapi = OpenApi::new(&Kinds::built_in(), &AggregatedApis::default(), None, |_| None);
         let moved = get(&openapi, "/openapi/v3/apis/coordination.k8s.io/v1?hash=OLD").unwrap();
         assert_eq!(moved.status(), StatusCode::MOVED_PERMANENTLY);
         let target = moved.headers()[LOCATION].to_str().unwrap().to_owned();
@@ -375,7 +414,7 @@ mod tests {
 
     #[test]
     fn documents_come_in_protobuf_to_those_who_ask_for_it() {
-        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| None);
+        let openapi = OpenApi::new(&Kinds::built_in(), &AggregatedApis::default(), None, |_| None);
         let url = "/openapi/v3/apis/coordination.k8s.io/v1";
         for media in [V3_PROTOBUF, V3_PROTOBUF_OLD] {
             let response = get_as(&openapi, url, accept(media)).unwrap();
@@ -388,7 +427,7 @@ mod tests {
 
     #[test]
     fn v2_is_served_in_both_encodings() {
-        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| None);
+        let openapi = OpenApi::new(&Kinds::built_in(), &AggregatedApis::default(), None, |_| None);
         let json = get(&openapi, "/openapi/v2").unwrap();
         assert_eq!(
             (&json.headers()[CONTENT_TYPE], json.headers()[ETAG].len() > 100),
@@ -404,7 +443,7 @@ mod tests {
 
     #[test]
     fn other_paths_and_types_are_not_answered() {
-        let openapi = OpenApi::new(&Kinds::built_in(), None, |_| None);
+        let openapi = OpenApi::new(&Kinds::built_in(), &AggregatedApis::default(), None, |_| None);
         assert!(get(&openapi, "/openapi/v3/apis/nobody/v1").is_none());
         assert!(get(&openapi, "/openapi/v1").is_none());
         let now = "2026-01-01T00:00:00Z".parse().unwrap();

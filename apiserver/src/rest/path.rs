@@ -10,6 +10,7 @@ use super::ordered::Ordered;
 use super::query::Query;
 use super::respond::{encode, plain, refusal, response};
 use super::{content, path_verb, version};
+use crate::aggregator::{AggregatedApis, Aggregator};
 use crate::authn::UserInfo;
 use crate::authz::{Attributes, Target};
 use crate::kinds::{CustomVersion, Kinds};
@@ -40,16 +41,22 @@ const SNAPSHOT_TRIES: usize = 8;
 /// What discovery and OpenAPI tell of the kinds that are served at one revision.
 struct Documents {
     kinds: Arc<Kinds>,
+    apis: Arc<AggregatedApis>,
     discovery: Discovery,
     openapi: OpenApi,
 }
 
 impl Documents {
-    fn new(pipeline: &Pipeline, advertised: &str, previous: Option<&Self>) -> Self {
+    fn new(
+        pipeline: &Pipeline,
+        apis: Arc<AggregatedApis>,
+        advertised: &str,
+        previous: Option<&Self>,
+    ) -> Self {
         let (cache, mut kinds) = (pipeline.cache(), pipeline.cache().kinds());
         let stored = |custom: &CustomVersion| openapi::stored_definition(cache, custom);
         let previous_openapi = previous.map(|documents| &documents.openapi);
-        let mut openapi = OpenApi::new(&kinds, previous_openapi, stored);
+        let mut openapi = OpenApi::new(&kinds, &apis, previous_openapi, stored);
         // Definitions and kinds change in one step: kinds that are still the newest say that the definitions are theirs.
         for _ in 0..SNAPSHOT_TRIES {
             let newest = cache.kinds();
@@ -57,16 +64,18 @@ impl Documents {
                 break;
             }
             kinds = newest;
-            openapi = OpenApi::new(&kinds, previous_openapi, stored);
+            openapi = OpenApi::new(&kinds, &apis, previous_openapi, stored);
         }
-        let discovery = Discovery::new(advertised, &kinds, previous.map(|documents| &documents.discovery));
-        Self { discovery, openapi, kinds }
+        let previous = previous.map(|documents| &documents.discovery);
+        let discovery = Discovery::new(advertised, &kinds, &apis, previous);
+        Self { discovery, openapi, kinds, apis }
     }
 }
 
 /// The paths and what they need.
 pub(super) struct Paths {
     pipeline: Arc<Pipeline>,
+    aggregator: Arc<Aggregator>,
     documents: Mutex<Arc<Documents>>,
     health: Health,
     stop: CancellationToken,
@@ -75,14 +84,20 @@ pub(super) struct Paths {
 
 impl Paths {
     /// Over a pipeline that has started; `advertised` is the `host:port` that discovery tells; with `stop` readiness ends.
-    pub(super) fn new(pipeline: Arc<Pipeline>, advertised: &str, stop: CancellationToken) -> Self {
+    pub(super) fn new(
+        pipeline: Arc<Pipeline>,
+        aggregator: Arc<Aggregator>,
+        advertised: &str,
+        stop: CancellationToken,
+    ) -> Self {
         let cache = pipeline.cache().clone();
         let health = Health::new(move || cache.is_healthy());
         health.set_bootstrapped();
         Self {
-            documents: Mutex::new(Arc::new(Documents::new(&pipeline, advertised, None))),
+            documents: Mutex::new(Arc::new(Documents::new(&pipeline, aggregator.apis(), advertised, None))),
             health,
             pipeline,
+            aggregator,
             stop,
             advertised: advertised.into(),
         }
@@ -104,8 +119,10 @@ impl Paths {
     /// The documents of what is served now: made anew, as far as they differ, by the first who asks after a change.
     fn documents(&self) -> Arc<Documents> {
         let mut documents = self.documents.lock();
-        if !Arc::ptr_eq(&documents.kinds, &self.pipeline.cache().kinds()) {
-            *documents = Arc::new(Documents::new(&self.pipeline, &self.advertised, Some(&documents)));
+        let (kinds, apis) = (self.pipeline.cache().kinds(), self.aggregator.apis());
+        if !(Arc::ptr_eq(&documents.kinds, &kinds) && Arc::ptr_eq(&documents.apis, &apis)) {
+            let made = Documents::new(&self.pipeline, apis, &self.advertised, Some(&documents));
+            *documents = Arc::new(made);
         }
         documents.clone()
     }
@@ -156,7 +173,7 @@ impl Paths {
                 Some(tokens) => json(parts, &tokens.key_set()),
                 None => not_found(),
             },
-            "/" => json(parts, &index(self.pipeline.cache().kinds().rows())),
+            "/" => json(parts, &index(self.pipeline.cache().kinds().rows(), &self.aggregator.apis())),
             _ => not_found(),
         }
     }
@@ -258,7 +275,7 @@ fn is_documented(path: &str) -> bool {
     ["/api", "/openapi"].iter().any(|prefix| path.starts_with(prefix))
 }
 
-fn index(rows: &kind::Kinds) -> Value {
+fn index(rows: &kind::Kinds, apis: &AggregatedApis) -> Value {
     let others = ["/api", "/api/v1", "/apis", "/kstore/v1/trace", "/metrics", "/metrics/slis"];
     let documents = ["/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"];
     let tokens = ["/.well-known/openid-configuration", "/openid/v1/jwks"];
@@ -269,7 +286,11 @@ fn index(rows: &kind::Kinds) -> Value {
         paths.push(format!("/apis/{group}"));
         paths.extend(rows.versions(group).map(|version| format!("/apis/{group}/{version}")));
     }
+    for api in &apis.apis {
+        paths.extend([format!("/apis/{}", api.service.group), api.service.path()]);
+    }
     paths.sort();
+    paths.dedup();
     json!({ "paths": paths })
 }
 

@@ -429,7 +429,7 @@ pub fn response(code: StatusCode, content_type: &'static str, body: Body) -> Res
 }
 
 /// An answer of one line, which is no object.
-pub fn plain(code: StatusCode, line: &'static str) -> Response<Body> {
+pub fn plain(code: StatusCode, line: &str) -> Response<Body> {
     let mut response = response(code, "text/plain; charset=utf-8", Body::from(format!("{line}\n")));
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response

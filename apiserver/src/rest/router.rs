@@ -157,55 +157,85 @@ pub fn operation(method: &Method, path: &ResourcePath, watch: bool) -> Option<Op
     })
 }
 
+/// The place that a path names, whether or not there is such a resource; `None` if it is no resource path.
+pub fn place(path: &str) -> Option<Place> {
+    let segments: Vec<String> = path.split('/').filter(|s| !s.is_empty()).map(decode).collect();
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    match segments.as_slice() {
+        ["api", _, rest @ ..] => Some(Below::read(rest)?.place("")),
+        ["apis", group, _, rest @ ..] => Some(Below::read(rest)?.place(group)),
+        _ => None,
+    }
+}
+
+/// What a resource path says behind its version.
+struct Below<'a> {
+    watch: bool,
+    namespace: &'a str,
+    plural: &'a str,
+    name: &'a str,
+    subresource: String,
+}
+
+impl<'a> Below<'a> {
+    /// `None` if it names no resource.
+    fn read(rest: &[&'a str]) -> Option<Self> {
+        let (watch, rest) = match rest {
+            ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+            _ => (false, rest),
+        };
+        let (namespace, rest) = match rest {
+            // `namespaces/x/status` and `/finalize` are subresources of the namespace itself.
+            ["namespaces", _, "status" | "finalize"] => ("", rest),
+            ["namespaces", namespace, _, ..] => (*namespace, &rest[2..]),
+            _ => ("", rest),
+        };
+        let (plural, name, subresource) = match rest {
+            [plural] => (*plural, "", String::new()),
+            [plural, name] => (*plural, *name, String::new()),
+            [plural, name, subresource @ ..] => (*plural, *name, subresource.join("/")),
+            [] => return None,
+        };
+        Some(Self { watch, namespace, plural, name, subresource })
+    }
+
+    fn place(self, group: &str) -> Place {
+        Place {
+            group: group.to_owned(),
+            resource: self.plural.to_owned(),
+            subresource: self.subresource,
+            namespace: self.namespace.to_owned(),
+            name: self.name.to_owned(),
+            watch: self.watch,
+        }
+    }
+}
+
 fn resource_path(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Route {
-    let (watch, rest) = match rest {
-        ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
-        _ => (false, rest),
-    };
-    let (namespace, rest) = match rest {
-        // `namespaces/x/status` and `/finalize` are subresources of the namespace itself.
-        ["namespaces", _, "status" | "finalize"] => ("", rest),
-        ["namespaces", namespace, _, ..] => (*namespace, &rest[2..]),
-        _ => ("", rest),
-    };
-    let (plural, name, subresource) = match rest {
-        [plural] => (*plural, "", String::new()),
-        [plural, name] => (*plural, *name, String::new()),
-        [plural, name, subresource @ ..] => (*plural, *name, subresource.join("/")),
-        [] => return Route::Path,
-    };
-    let unknown = |subresource: String| Place {
-        group: group.to_owned(),
-        resource: plural.to_owned(),
-        subresource,
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        watch,
-    };
+    let Some(below) = Below::read(rest) else { return Route::Path };
+    let (plural, namespace, name) = (below.plural, below.namespace, below.name);
     let served = kinds.lookup(group, version, plural).map(|served| (served.resource, served.custom));
     match served {
         // Objects that live in namespaces have no path outside of one.
         Some((resource, _)) if resource.namespaced && namespace.is_empty() && !name.is_empty() => {
-            Route::UnknownResource(unknown(subresource))
+            Route::UnknownResource(below.place(group))
         }
         Some((resource, custom)) if resource.namespaced || namespace.is_empty() => {
             Route::Resource(ResourcePath {
                 resource,
                 custom,
-                subresource,
+                subresource: below.subresource,
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
-                watch,
+                watch: below.watch,
             })
         }
-        None if !kinds.rows().groups().any(|known| known == group) => {
-            Route::UnknownGroup(unknown(subresource))
-        }
+        None if !kinds.rows().groups().any(|known| known == group) => Route::UnknownGroup(below.place(group)),
         // In groups that only custom kinds have, Kubernetes does not tell an unknown resource from an unknown path.
         None if kstore_api::kind::groups().all(|built_in| built_in != group) => {
-            Route::UnknownGroup(unknown(subresource))
+            Route::UnknownGroup(below.place(group))
         }
-        _ => Route::UnknownResource(unknown(subresource)),
+        _ => Route::UnknownResource(below.place(group)),
     }
 }
 

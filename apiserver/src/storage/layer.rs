@@ -2,6 +2,7 @@
 //! a storage which loses answers or is overtaken.
 
 use super::{Commit, CommitError, Outcome, Page, Raw, RawWatch, ReadError, Storage};
+use crate::restart::TaskRestarts;
 use async_trait::async_trait;
 
 /// A storage that does some things in its own way and leaves the rest to [`Layer::inner`]. It is a [`Storage`] by that.
@@ -59,6 +60,10 @@ impl<L: Layer> Storage for L {
 
     fn is_healthy(&self) -> bool {
         self.inner().is_healthy()
+    }
+
+    fn task_restarts(&self) -> Option<TaskRestarts> {
+        self.inner().task_restarts()
     }
 
     async fn close(&self) {

@@ -7,6 +7,7 @@ mod layer;
 
 pub use layer::Layer;
 
+use crate::restart::TaskRestarts;
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -193,6 +194,11 @@ pub trait Storage: Send + Sync + 'static {
 
     /// Whether requests can expect an answer, as far as is known without asking: cheap enough for every health check.
     fn is_healthy(&self) -> bool;
+
+    /// Restarts of the storage's own tasks after panics; `None` if it has no tasks that run again.
+    fn task_restarts(&self) -> Option<TaskRestarts> {
+        None
+    }
 
     /// Ends in order; further commits fail.
     async fn close(&self);

@@ -71,34 +71,29 @@ impl Tunnels {
         Self { nodes: Mutex::default(), may_serve: Box::new(may_serve), tasks: TaskTracker::new() }
     }
 
-    /// The first of these nodes that `user` may not serve.
-    pub fn forbidden<'n>(&self, user: &UserInfo, names: &'n [String]) -> Option<&'n str> {
-        names.iter().map(String::as_str).find(|name| !self.allows(user, name))
-    }
-
-    fn allows(&self, user: &UserInfo, node: &str) -> bool {
+    /// Whether a user may serve a node now.
+    pub fn allows(&self, user: &UserInfo, node: &str) -> bool {
         user.username.strip_prefix(NODE_USER).is_none_or(|own| own == node) && (self.may_serve)(user, node)
     }
 
-    /// From now on `link` reaches these nodes and no others. Where another tunnel of the same user reached one of them, this one
-    /// replaces it for as long as it is open. Permissions are the caller's to check first, see [`Tunnels::forbidden`].
-    ///
-    /// # Errors
-    /// When a tunnel of another user, who still may, reaches one of them; nothing has changed then.
-    pub fn serve(&self, link: &Arc<Link>, user: &Arc<UserInfo>, names: Vec<String>) -> Result<(), Claimed> {
+    /// From now on `link` reaches these nodes and no others, except those that are returned: a tunnel of another user, who still may,
+    /// reaches them. Where another tunnel of the same user reached one, this one replaces it for as long as it is open. Permissions
+    /// are the caller's to check first, see [`Tunnels::allows`].
+    pub fn serve(&self, link: &Arc<Link>, user: &Arc<UserInfo>, names: Vec<String>) -> Vec<Claimed> {
         let mut nodes = self.nodes.lock();
-        for node in &names {
-            let Some(claims) = nodes.get_mut(node) else { continue };
-            claims.retain(|claim| self.allows(&claim.user, node));
-            if let Some(claim) = claims.iter().find(|claim| claim.user.username != user.username) {
-                return Err(Claimed { node: node.clone(), owner: claim.user.username.clone() });
-            }
-        }
         withdraw(&mut nodes, link);
+        let mut refused = Vec::new();
         for name in names {
+            if let Some(claims) = nodes.get_mut(&name) {
+                claims.retain(|claim| self.allows(&claim.user, &name));
+                if let Some(claim) = claims.iter().find(|claim| claim.user.username != user.username) {
+                    refused.push(Claimed { owner: claim.user.username.clone(), node: name });
+                    continue;
+                }
+            }
             nodes.entry(name).or_default().push(Claim { link: link.clone(), user: user.clone() });
         }
-        Ok(())
+        refused
     }
 
     /// The tunnel has ended: nothing is reached through it any more, and its streams end.

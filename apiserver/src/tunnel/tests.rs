@@ -43,8 +43,8 @@ async fn the_tunnel_that_named_a_node_last_is_used() {
     let tunnels = tunnels();
     assert_eq!(tunnels.open(open("n")).err(), Some(OpenError::NoTunnel));
     let ((old, mut old_out), (new, mut new_out)) = (Link::new(), Link::new());
-    tunnels.serve(&old, &user("sim"), vec!["n".to_owned(), "m".to_owned()]).unwrap();
-    tunnels.serve(&new, &user("sim"), vec!["n".to_owned()]).unwrap();
+    assert_eq!(tunnels.serve(&old, &user("sim"), vec!["n".to_owned(), "m".to_owned()]), []);
+    assert_eq!(tunnels.serve(&new, &user("sim"), vec!["n".to_owned()]), []);
     let streams = (tunnels.open(open("n")).unwrap(), tunnels.open(open("m")).unwrap());
     assert_eq!((sent(&mut new_out).len(), sent(&mut old_out).len()), (1, 1));
     drop(streams);
@@ -64,16 +64,21 @@ async fn a_node_stays_with_the_user_that_serves_it_while_that_user_may() {
         move |user, _| user.username != "first" || *allowed.lock()
     });
     let ((first, mut first_out), (second, mut second_out)) = (Link::new(), Link::new());
-    tunnels.serve(&first, &user("first"), vec!["n".to_owned()]).unwrap();
-    let refused = tunnels.serve(&second, &user("second"), vec!["m".to_owned(), "n".to_owned()]);
-    assert_eq!(refused.unwrap_err().owner, "first");
-    assert_eq!(tunnels.open(open("m")).err(), Some(OpenError::NoTunnel), "nothing of it was claimed");
+    assert_eq!(tunnels.serve(&first, &user("first"), vec!["n".to_owned()]), []);
+    let refused =
+        tunnels.serve(&second, &user("second"), vec!["m".to_owned(), "n".to_owned(), "o".to_owned()]);
+    assert_eq!(refused, [Claimed { node: "n".to_owned(), owner: "first".to_owned() }]);
+    for others in ["m", "o"] {
+        drop(tunnels.open(open(others)).unwrap());
+        assert!(!sent(&mut second_out).is_empty(), "the nodes beside it are served");
+    }
     drop(tunnels.open(open("n")).unwrap());
     assert!(!sent(&mut first_out).is_empty());
+    assert!(sent(&mut second_out).is_empty());
     // The permission is taken back.
     *allowed.lock() = false;
     assert_eq!(tunnels.open(open("n")).err(), Some(OpenError::NoTunnel));
-    tunnels.serve(&second, &user("second"), vec!["n".to_owned()]).unwrap();
+    assert_eq!(tunnels.serve(&second, &user("second"), vec!["n".to_owned()]), []);
     let stream = tunnels.open(open("n")).unwrap();
     assert_eq!((sent(&mut first_out).len(), sent(&mut second_out).len()), (0, 1));
     drop(stream);
@@ -82,16 +87,15 @@ async fn a_node_stays_with_the_user_that_serves_it_while_that_user_may() {
 #[test]
 fn the_user_of_a_node_serves_its_own_node_only() {
     let tunnels = tunnels();
-    let names = ["a".to_owned(), "b".to_owned()];
-    assert_eq!(tunnels.forbidden(&user("system:node:a"), &names), Some("b"));
-    assert_eq!(tunnels.forbidden(&user("system:node:a"), &names[..1]), None);
-    assert_eq!(tunnels.forbidden(&user("sim"), &names), None);
+    assert!(tunnels.allows(&user("system:node:a"), "a"));
+    assert!(!tunnels.allows(&user("system:node:a"), "b"));
+    assert!(tunnels.allows(&user("sim"), "a") && tunnels.allows(&user("sim"), "b"));
 }
 
 #[tokio::test]
 async fn nobody_sends_more_than_the_reader_has_room_for() {
     let (tunnels, (link, mut outbox)) = (tunnels(), Link::new());
-    tunnels.serve(&link, &user("sim"), vec!["n".to_owned()]).unwrap();
+    assert_eq!(tunnels.serve(&link, &user("sim"), vec!["n".to_owned()]), []);
     let (mut reader, writer, id) = begun(&tunnels, &link, &mut outbox).await;
 
     // Down: as much as the window holds, and not a byte more until the node grants it.
@@ -127,7 +131,7 @@ async fn nobody_sends_more_than_the_reader_has_room_for() {
 #[tokio::test]
 async fn a_stream_ends_from_either_side_and_with_its_tunnel() {
     let (tunnels, (link, mut outbox)) = (tunnels(), Link::new());
-    tunnels.serve(&link, &user("sim"), vec!["n".to_owned()]).unwrap();
+    assert_eq!(tunnels.serve(&link, &user("sim"), vec!["n".to_owned()]), []);
 
     let (reader, writer, id) = begun(&tunnels, &link, &mut outbox).await;
     drop(reader);
@@ -155,7 +159,7 @@ async fn a_stream_ends_from_either_side_and_with_its_tunnel() {
 #[tokio::test]
 async fn a_tunnel_carries_so_many_streams_and_no_more() {
     let (tunnels, (link, _outbox)) = (tunnels(), Link::new());
-    tunnels.serve(&link, &user("sim"), vec!["n".to_owned()]).unwrap();
+    assert_eq!(tunnels.serve(&link, &user("sim"), vec!["n".to_owned()]), []);
     let mut streams: Vec<_> = (0..TUNNEL_STREAMS).map(|_| tunnels.open(open("n")).unwrap()).collect();
     assert_eq!(tunnels.open(open("n")).err(), Some(OpenError::Busy));
     streams.pop();

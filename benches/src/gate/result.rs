@@ -7,6 +7,7 @@ use std::fmt;
 pub(super) enum Unit {
     Milliseconds,
     Mebibytes,
+    Kibibytes,
     PercentOfCore,
     PerSecond,
     /// A ratio to a peer measured in the same run.
@@ -87,6 +88,7 @@ impl Unit {
         match self {
             Self::Milliseconds => format!("{digits} ms"),
             Self::Mebibytes => format!("{digits} MiB"),
+            Self::Kibibytes => format!("{digits} KiB"),
             Self::PercentOfCore => format!("{digits} % of a core"),
             Self::PerSecond => format!("{digits}/s"),
             Self::Times => format!("{digits}×"),

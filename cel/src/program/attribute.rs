@@ -1,6 +1,6 @@
 //! Selections: what `a.b[c]` reads, and what each step costs.
 
-use super::eval::Evaluation;
+use super::eval::{Evaluation, Slot};
 use super::node::{Attribute, Qualifier, QualifierKey, Root};
 use crate::error::EvalError;
 use crate::value::{Key, List, Val};
@@ -19,6 +19,9 @@ impl<'a> Evaluation<'a, '_> {
     /// The value of an attribute, without the cost of reading its root.
     fn resolve(&mut self, attribute: &'a Attribute) -> Result<Val<'a>, EvalError> {
         let test_only = attribute.test_only;
+        if let Some(value) = self.field_of_element(attribute)? {
+            return Ok(value);
+        }
         let root = match &attribute.root {
             Root::Slot(slot) => self.slot(*slot)?,
             Root::Variable(name) => self.variable(name)?,
@@ -40,6 +43,25 @@ impl<'a> Evaluation<'a, '_> {
             },
         };
         if attribute.qualifiers.is_empty() { Ok(root) } else { self.qualified(root, attribute) }
+    }
+
+    /// The field of an object in a variable of a loop, which is read in place; none for anything else, and if there is no such field.
+    #[inline]
+    fn field_of_element(&mut self, attribute: &'a Attribute) -> Result<Option<Val<'a>>, EvalError> {
+        let (Root::Slot(slot), [qualifier], false) =
+            (&attribute.root, &attribute.qualifiers[..], attribute.test_only)
+        else {
+            return Ok(None);
+        };
+        let (QualifierKey::Const(Val::String(field)), false) = (&qualifier.key, qualifier.optional) else {
+            return Ok(None);
+        };
+        let Slot::Value(Ok(Val::Object(object))) = &self.slots[*slot] else { return Ok(None) };
+        let found = object.get(field)?;
+        if found.is_some() {
+            self.spend(1)?;
+        }
+        Ok(found)
     }
 
     /// What the qualifiers of an attribute select from a value.

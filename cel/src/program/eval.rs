@@ -1,6 +1,6 @@
 //! The evaluator: walks the nodes of a program and counts what each step costs.
 
-use super::node::{CallNode, Fold, Node};
+use super::node::{CallNode, Fold, Node, Root};
 use crate::cost::{self, ActualCall};
 use crate::env::Overload;
 use crate::error::EvalError;
@@ -43,7 +43,7 @@ pub(super) fn constant(node: &Node) -> Result<Val<'static>, EvalError> {
 
 /// A variable of a loop.
 #[derive(Debug, Clone)]
-enum Slot<'a> {
+pub(super) enum Slot<'a> {
     Empty,
     /// An accumulator that nothing has read yet.
     Lazy(&'a Node),
@@ -53,7 +53,7 @@ enum Slot<'a> {
 /// One evaluation. Its functions for single nodes are not inlined into each other, which keeps the stack of deep programs small.
 pub(super) struct Evaluation<'a, 'e> {
     pub(super) lookup: Lookup<'a, 'e>,
-    slots: Vec<Slot<'a>>,
+    pub(super) slots: Vec<Slot<'a>>,
     spent: u64,
     limit: u64,
     interrupted: &'e dyn Fn() -> bool,
@@ -121,8 +121,27 @@ impl<'a> Evaluation<'a, '_> {
         }
     }
 
+    /// The truth value that a node reads from a variable of a loop, at the cost of reading it; none if the node is something else, or if
+    /// the variable has another value. Accumulators of `all` and `exists` are read twice at each step.
+    #[inline]
+    fn truth(&mut self, node: &Node) -> Result<Option<bool>, EvalError> {
+        let Node::Attribute(attribute) = node else { return Ok(None) };
+        let Root::Slot(slot) = attribute.root else { return Ok(None) };
+        match self.slots[slot] {
+            Slot::Value(Ok(Val::Bool(value))) if attribute.qualifiers.is_empty() && !attribute.test_only => {
+                self.spend(1)?;
+                Ok(Some(value))
+            }
+            _ => Ok(None),
+        }
+    }
+
     #[inline(never)]
     fn not_strictly_false(&mut self, inner: &'a Node) -> Result<Val<'a>, EvalError> {
+        if let Some(value) = self.truth(inner)? {
+            self.spend(1)?;
+            return Ok(Val::Bool(value));
+        }
         let value = self.absorbed(inner)?;
         self.spend(1)?;
         Ok(Val::Bool(!matches!(value, Ok(Val::Bool(false)))))
@@ -147,6 +166,12 @@ impl<'a> Evaluation<'a, '_> {
     fn logic(&mut self, terms: &'a [Node; 2], decisive: bool) -> Result<Val<'a>, EvalError> {
         let mut failure = None;
         for term in terms {
+            if let Some(value) = self.truth(term)? {
+                if value == decisive {
+                    return Ok(Val::Bool(decisive));
+                }
+                continue;
+            }
             match self.absorbed(term)? {
                 Ok(Val::Bool(value)) if value == decisive => return Ok(Val::Bool(decisive)),
                 Ok(Val::Bool(_)) => {}
@@ -279,7 +304,10 @@ impl<'a> Evaluation<'a, '_> {
         };
         let turns = if let Val::List(list) = &range { list.len() } else { keys.len() };
         for turn in 0..turns {
-            let (first, second) = turn_values(&range, &keys, turn, fold.var2.is_some());
+            let (first, second) = match &range {
+                Val::List(list) if fold.var2.is_none() => (list.get(turn), None),
+                _ => turn_values(&range, &keys, turn, fold.var2.is_some()),
+            };
             if !self.iterate(fold, first, second)? {
                 break;
             }
@@ -298,8 +326,13 @@ impl<'a> Evaluation<'a, '_> {
         if let (Some(slot), Some(value)) = (fold.var2, second) {
             self.slots[slot] = Slot::Value(value);
         }
-        if let Ok(Val::Bool(false)) = self.absorbed(&fold.condition)? {
-            return Ok(false);
+        match &fold.condition {
+            Node::Const(Val::Bool(true)) => {}
+            condition => {
+                if let Ok(Val::Bool(false)) = self.absorbed(condition)? {
+                    return Ok(false);
+                }
+            }
         }
         let next = self.absorbed(&fold.step)?;
         self.slots[fold.accu] = Slot::Value(next);

@@ -49,6 +49,8 @@ struct Wanted {
 pub(super) struct Search<'a> {
     pub(super) history: &'a History,
     pub(super) evidence: &'a Evidence<'a>,
+    /// Whether changes of answered calls, too, must agree with all watches.
+    misses_none: bool,
     pub(super) sure: Vec<Item>,
     pub(super) maybe: Vec<Item>,
     pub(super) queue: Queue,
@@ -71,11 +73,17 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(history: &'a History, evidence: &'a Evidence<'a>, budget: u64) -> Self {
+    pub(super) fn new(
+        history: &'a History,
+        evidence: &'a Evidence<'a>,
+        misses_none: bool,
+        budget: u64,
+    ) -> Self {
         let (sure, maybe) = items(history);
         Self {
             history,
             evidence,
+            misses_none,
             queue: Queue::new(&sure),
             state: State::new(&history.start),
             used: vec![false; maybe.len()],
@@ -206,7 +214,8 @@ impl<'a> Search<'a> {
         let (answer, effect) = self.state.apply(&item.operation);
         let admitted = effect.changes.is_empty()
             || self.evidence.admits(&self.state, &effect.changes)
-                && self.evidence.admits_at(self.state.revision(), item.call);
+                && self.evidence.admits_at(self.state.revision(), item.call)
+                && (!self.misses_none || self.evidence.misses_none(self.state.revision(), &effect.changes));
         let fits = admitted && agrees(&item.operation, &answer, &item.outcome);
         self.state.undo(&effect);
         fits.then_some(effect)
@@ -237,7 +246,8 @@ impl<'a> Search<'a> {
             let (changes, call) = (&effect.changes, item.call);
             if !changes.is_empty()
                 && self.evidence.admits(&self.state, changes)
-                && self.evidence.admits_unanswered(next, changes, call)
+                && self.evidence.admits_at(next, call)
+                && self.evidence.misses_none(next, changes)
             {
                 makers.push(Choice::Maybe(at));
             }

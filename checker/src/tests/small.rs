@@ -88,6 +88,18 @@ proptest! {
     }
 }
 
+/// The reply to LeaseRevoke does not name the deleted keys. The search attached a watched key to a revocation, and the judge then
+/// reported that the watch had missed the deletion.
+#[test]
+fn a_revocation_is_not_given_a_key_whose_deletion_a_watch_would_have_seen() {
+    let setup =
+        Setup { seed: 10_471_607_183_096_164_544, clients: 4, calls: 163, keys: 2, unknown: 53, watches: 4 };
+    let mut history = history(setup);
+    history.watches.remove(0);
+    let verdict = judge(&history);
+    assert!(verdict.violations.is_empty(), "{verdict}");
+}
+
 /// An answer of another kind than the question.
 fn mixed_up(history: &History) -> Option<&Call> {
     use crate::history::Operation as O;

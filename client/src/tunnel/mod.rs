@@ -31,6 +31,34 @@ pub struct Tunnel {
     streams: BTreeMap<u64, Entry>,
 }
 
+/// What the server says through a tunnel.
+pub enum TunnelEvent {
+    /// It opened a stream.
+    Opened(Box<NodeStream>),
+    /// It does not reach these nodes through this tunnel; the others stay. [`Tunnel::serve`] asks again.
+    Refused(Vec<RefusedNode>),
+}
+
+impl TunnelEvent {
+    /// The stream that was opened, if one was.
+    #[must_use]
+    pub fn opened(self) -> Option<NodeStream> {
+        match self {
+            Self::Opened(stream) => Some(*stream),
+            Self::Refused(_) => None,
+        }
+    }
+}
+
+/// A node that the server does not reach through a tunnel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedNode {
+    /// The node's name.
+    pub name: String,
+    /// Why, for people.
+    pub reason: String,
+}
+
 /// Where messages to the server wait.
 #[derive(Clone)]
 pub(crate) struct Upward(mpsc::Sender<pb::TunnelUp>);
@@ -48,10 +76,11 @@ struct Entry {
 }
 
 impl Client {
-    /// Opens a tunnel through which the server reaches `nodes`. Needs permission to update the status of each.
+    /// Opens a tunnel through which the server reaches `nodes`. Needs permission to create `nodes/tunnel` for each; nodes for which
+    /// it is missing, or which another user's tunnel serves, are the tunnel's first [`TunnelEvent::Refused`].
     ///
     /// # Errors
-    /// As for any call.
+    /// As for any call; and when every node is refused.
     pub async fn tunnel(&self, nodes: Vec<String>) -> Result<Tunnel, ApiError> {
         let (sender, receiver) = mpsc::channel(TUNNEL_STREAMS * STREAM_MESSAGES);
         let up = Upward(sender);
@@ -72,12 +101,11 @@ impl Tunnel {
         self.up.send(Up::Nodes(pb::TunnelNodes { names: nodes }));
     }
 
-    /// Waits for the next stream that the server opens, and moves the open ones on meanwhile: they live only as long as somebody
-    /// waits here. Cancel safe.
+    /// Waits for the next event from the server. Open streams make progress only while a caller awaits this function. Cancel safe.
     ///
     /// # Errors
-    /// When the tunnel has ended.
-    pub async fn next(&mut self) -> Result<NodeStream, ApiError> {
+    /// When the tunnel has ended, also because the server refuses every one of its nodes.
+    pub async fn next(&mut self) -> Result<TunnelEvent, ApiError> {
         loop {
             let message = self.down.message().await?;
             let Some(message) = message.and_then(|message| message.message) else {
@@ -87,13 +115,20 @@ impl Tunnel {
                 Down::Open(open) => {
                     let id = open.id;
                     match request::read(open) {
-                        Some(request) if self.has_room() => return Ok(self.open(id, request)),
+                        Some(request) if self.has_room() => {
+                            return Ok(TunnelEvent::Opened(Box::new(self.open(id, request))));
+                        }
                         Some(_) => stream::refuse(&self.up, id, "the node serves too many streams already"),
                         None => stream::refuse(&self.up, id, "the node does not know such streams"),
                     }
                 }
                 Down::Data(data) => self.data(data)?,
                 Down::Credit(credit) => self.credit(&credit)?,
+                Down::Refused(refusal) => {
+                    let nodes = refusal.nodes.into_iter();
+                    let nodes = nodes.map(|node| RefusedNode { name: node.name, reason: node.reason });
+                    return Ok(TunnelEvent::Refused(nodes.collect()));
+                }
                 Down::Close(close) => {
                     if let Some(entry) = self.streams.remove(&close.id) {
                         entry.flow.end();

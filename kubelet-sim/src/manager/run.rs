@@ -178,6 +178,11 @@ impl Edge {
                 Word::Look(look) => self.show(look),
                 Word::Exit(exit) => self.manager.exited(&exit, self.nondet.clock.now()),
                 Word::Refused(why) => self.manager.tunnel_refused(&why),
+                Word::RefusedNodes(nodes) => {
+                    for node in nodes {
+                        self.manager.node_refused(&node.name, &node.reason);
+                    }
+                }
             },
             Some(done) = self.writes.join_next() => self.settle(done),
             Some((key, state)) = self.reports.recv() => {

@@ -16,14 +16,23 @@ impl Manager {
         answering.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Tells that the server refuses the tunnel. It refuses all nodes because of one, which it names in quotes.
+    /// Tells that the server refuses the tunnel with all its nodes: an event of the node that the reason names in quotes, or else of the
+    /// first.
     pub(crate) fn tunnel_refused(&mut self, why: &str) {
         let is_named = |node: &&String| why.contains(&format!("\"{node}\""));
-        let Some(node) = self.nodes.keys().find(is_named).or_else(|| self.nodes.keys().next()) else {
+        let node = self.nodes.keys().find(is_named).or_else(|| self.nodes.keys().next());
+        if let Some(node) = node.cloned() {
+            self.node_refused(&node, why);
+        }
+    }
+
+    /// Tells that the server does not reach one node through the tunnel.
+    pub(crate) fn node_refused(&mut self, node: &str, why: &str) {
+        if !self.nodes.contains_key(node) {
             return;
-        };
+        }
         self.notices.push(Notice {
-            node: node.clone(),
+            node: node.to_owned(),
             regarding: Regarding::Node,
             warning: true,
             reason: "TunnelRefused",

@@ -20,15 +20,19 @@ use crate::pod::Pod;
 use crate::shell::{Memory, Room};
 pub(crate) use disks::Disks;
 use kstore_api::status::{Details, Reason, Status};
-use kstore_client::{ApiError, Client, NodeStream, StreamKind, StreamRequest, Tunnel};
+use kstore_client::{
+    ApiError, Client, NodeStream, RefusedNode, StreamKind, StreamRequest, Tunnel, TunnelEvent,
+};
 use kstore_informer::Key;
 use kstore_nondet::{Clock, Rng};
 pub(crate) use latest::Latest;
 pub(crate) use outputs::Outputs;
 pub(crate) use program::Launch;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// A pod as a stream sees it.
@@ -71,6 +75,8 @@ pub(crate) enum Word {
     Exit(Exit),
     /// The server refuses the tunnel, for the reason in this text.
     Refused(String),
+    /// The server refuses these nodes, and serves the others.
+    RefusedNodes(Vec<RefusedNode>),
 }
 
 /// What the streams of all nodes have in common. Cheap to clone.
@@ -138,7 +144,7 @@ impl Streams {
                 // The manager may have ended.
                 let _ = self.words.send(Word::Refused(error.to_string())).await;
             }
-            let pause = wait.mul_f64(0.5 + self.rng.unit() / 2.0);
+            let pause = self.jittered(wait);
             wait = wait.saturating_mul(2).min(TUNNEL_RETRY_MAX);
             tokio::select! {
                 biased;
@@ -148,19 +154,37 @@ impl Streams {
         }
     }
 
-    /// Serves what comes through a tunnel until it ends, and says why; nothing at a stop.
+    /// Between half of a wait and all of it.
+    fn jittered(&self, wait: Duration) -> Duration {
+        wait.mul_f64(0.5 + self.rng.unit() / 2.0)
+    }
+
+    /// Serves what comes through a tunnel until it ends, and says why; nothing at a stop. Nodes that are refused are asked for again
+    /// after waits that double.
     async fn carry(&self, mut tunnel: Tunnel, mut seen: u64, stop: &CancellationToken) -> Option<ApiError> {
         let mut tasks = JoinSet::new();
+        let (mut wait, mut ask_again) = (TUNNEL_RETRY_BASE, None);
         loop {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return None,
                 (number, nodes) = self.serving.after(seen) => {
                     seen = number;
+                    (wait, ask_again) = (TUNNEL_RETRY_BASE, None);
                     tunnel.serve(nodes.to_vec());
                 }
-                opened = tunnel.next() => match opened {
-                    Ok(stream) => drop(tasks.spawn(self.clone().serve(stream))),
+                () = tokio::time::sleep_until(ask_again.unwrap_or_else(Instant::now)), if ask_again.is_some() => {
+                    ask_again = None;
+                    tunnel.serve(self.serving.get().1.to_vec());
+                }
+                event = tunnel.next() => match event {
+                    Ok(TunnelEvent::Opened(stream)) => drop(tasks.spawn(self.clone().serve(*stream))),
+                    Ok(TunnelEvent::Refused(nodes)) => {
+                        ask_again = Some(Instant::now() + self.jittered(wait));
+                        wait = wait.saturating_mul(2).min(TUNNEL_RETRY_MAX);
+                        // The manager may have ended.
+                        let _ = self.words.send(Word::RefusedNodes(nodes)).await;
+                    }
                     Err(error) => return Some(error),
                 },
                 Some(done) = tasks.join_next() => {

@@ -373,3 +373,21 @@ fn wherever_space_runs_out_once_nothing_acknowledged_is_lost() {
     }
     assert!(harmless_ops > 30, "{harmless_ops}");
 }
+
+/// What a start that the disk refuses tells its operator.
+fn refusal(disk: &SimDisk, config: &Config) -> String {
+    let opened = Store::open_stepped(Arc::new(disk.clone()), config, &Rng::seeded(1));
+    opened.map(drop).expect_err("the disk refuses the start").to_string()
+}
+
+#[test]
+fn a_start_on_a_full_disk_says_how_much_space_to_free_and_that_nothing_is_lost() {
+    let disk = SimDisk::default();
+    disk.set_capacity(Some(0));
+    let text = refusal(&disk, &config(100 << 20, 0));
+    let (before, after) = text.split_once(" at ").expect("it names the file");
+    assert!(before.starts_with("the file system of /data is full, and the store cannot start: "), "{text}");
+    assert!(after.starts_with("/data/"), "{text}");
+    let advice = "No data is lost. Free at least 100 MiB there, but remove nothing in the data directory, and start again";
+    assert!(after.ends_with(advice), "{text}");
+}

@@ -124,6 +124,7 @@ fn contest<T>(seed: u64, test: impl AsyncFnOnce(&Contest) -> T) -> T {
             stop: stop.clone(),
             advertised: "192.0.2.1:6443".into(),
             client_ca: None,
+            front_proxy_ca: None,
             tokens: None,
             service_ranges: ServiceRanges::default(),
             outbound: Arc::new(Network::new(ServiceBackends::default())),

@@ -322,6 +322,36 @@ fn taken_names_are_granted_when_their_owner_goes() {
 }
 
 #[test]
+fn a_finalizer_without_a_domain_is_warned_of() {
+    simulate(Setup::api_alone(), async |cluster| {
+        define(cluster, &lamps()).await;
+        let warned = |reply: &Reply| {
+            let texts = reply.headers.get_all("warning").iter().map(|text| text.to_str().unwrap().to_owned());
+            texts.collect::<Vec<_>>()
+        };
+        let said = |name: &str, path: &str| {
+            format!(
+                "299 - \"metadata.finalizers: \\\"{name}\\\": prefer a domain-qualified finalizer name{path} to avoid accidental \
+                 conflicts with other finalizer writers\""
+            )
+        };
+        let mut held = lamp("held", json!({"watts": 5}));
+        held["metadata"]["finalizers"] = json!(["hold", "finalizer.example.com", "example.com/x", "orphan"]);
+        let made = call(cluster, "POST", LAMPS, &held).await;
+        assert_eq!(made.code, 201, "{}", made.json());
+        let dotted = said("finalizer.example.com", " including a path (/)");
+        assert_eq!(warned(&made), [dotted, said("hold", "")]);
+        let path = format!("{LAMPS}/held");
+        let labelled = patch(cluster, &path, MERGE, &json!({"metadata": {"labels": {"a": "b"}}})).await;
+        assert_eq!((labelled.code, warned(&labelled)), (200, vec![]), "it has them already");
+        let more = patch(cluster, &path, MERGE, &json!({"metadata": {"finalizers": ["hold", "more"]}})).await;
+        assert_eq!((more.code, warned(&more)), (200, vec![said("more", "")]));
+        let wrong = patch(cluster, &path, MERGE, &json!({"metadata": {"finalizers": ["a b"]}})).await;
+        assert_eq!(wrong.code, 422, "{}", wrong.json());
+    });
+}
+
+#[test]
 fn a_deleted_definition_takes_its_objects_along_and_waits_for_their_finalizers() {
     simulate(Setup::api_alone(), async |cluster| {
         define(cluster, &lamps()).await;

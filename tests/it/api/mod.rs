@@ -3,16 +3,21 @@
 
 /// Addresses of services and the networks they are from.
 mod addresses;
+/// API servers behind this one.
+mod aggregated;
 /// Server-side apply and the books on field ownership.
 mod apply;
 /// Optimistic concurrency under any interleaving.
 mod concurrency;
 /// In which form an answer comes: encodings, rows, metadata alone.
 mod content;
-/// The time that callers of the gRPC door give, and what is counted there.
+/// Custom resources: definitions, and objects of the kinds that they define.
 mod custom;
 /// Documents of custom kinds: what changes with a definition, and what stays.
 mod custom_documents;
+/// What writers and watchers of a custom kind see while its definition changes.
+mod custom_swaps;
+/// The time that callers of the gRPC door give, and what is counted there.
 mod deadlines;
 /// The deletion state machine, and collections.
 mod deletion;

@@ -152,7 +152,7 @@ fn a_connection_that_becomes_something_else_is_carried_both_ways_until_its_crede
         tokio::time::sleep(Duration::from_millis(1)).await;
         let (heard, mut hears) = tokio::sync::mpsc::channel(1);
         let node = async {
-            let (mut reader, writer) = tunnel.next().await.unwrap().begin();
+            let (mut reader, writer) = tunnel.next().await.unwrap().opened().unwrap().begin();
             let serve = async {
                 let mut head = Vec::new();
                 while !head.ends_with(b"\r\n\r\n") {
@@ -216,7 +216,7 @@ fn a_backend_that_says_nothing_is_given_up() {
         let mute = async {
             let mut streams = Vec::new();
             loop {
-                streams.push(tunnel.next().await.unwrap().begin());
+                streams.push(tunnel.next().await.unwrap().opened().unwrap().begin());
             }
         };
         let why = "error trying to reach service: net/http: timeout awaiting response headers";

@@ -2,7 +2,7 @@
 //! have their tests in `kstore-api`, calls over the network in `kstore-apiserver`.
 
 use kstore_tests::webhooks::reviewed;
-use kstore_tests::{Cluster, Reply, Setup, Webhooks, simulate};
+use kstore_tests::{Cluster, Reply, Setup, Webhooks, manifests, simulate};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -294,5 +294,94 @@ fn webhooks_of_custom_kinds_see_pruned_objects_and_their_patches_are_pruned() {
         assert_eq!(made.json()["spec"], json!({"size": 3}));
         let calls = cluster.webhooks().take_calls();
         assert_eq!(calls[0].1["request"]["object"]["spec"], json!({"size": 3}));
+    });
+}
+
+#[test]
+fn connections_to_pods_and_nodes_are_reviewed_with_their_options() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let hooks = cluster.webhooks();
+        hooks.serve("/judge", deny);
+        let rule = json!({"operations": ["CONNECT"], "apiGroups": [""], "apiVersions": ["v1"],
+            "resources": ["pods/exec", "pods/proxy", "nodes/proxy"]});
+        let mut configuration = configuration("ValidatingWebhookConfiguration", "connections", &["/judge"]);
+        configuration["webhooks"][0]["rules"] = json!([rule]);
+        configure(cluster, &configuration).await;
+        let pods = "/api/v1/namespaces/default/pods";
+        let cases = [
+            (
+                format!("{pods}/web:80/proxy/a/b"),
+                json!({"kind": "PodProxyOptions", "apiVersion": "v1", "path": "a/b"}),
+            ),
+            (format!("{pods}/web/proxy"), json!({"kind": "PodProxyOptions", "apiVersion": "v1"})),
+            (
+                "/api/v1/nodes/n/proxy/pods".to_owned(),
+                json!({"kind": "NodeProxyOptions", "apiVersion": "v1", "path": "pods"}),
+            ),
+        ];
+        for (path, options) in cases {
+            let refused = call(cluster, "GET", &path, &Value::Null).await;
+            assert_eq!(refused.code, 400, "{path}: {}", refused.json());
+            assert!(
+                refused.text("/message").ends_with("denied the request: not today"),
+                "{}",
+                refused.json()
+            );
+            let (_, review) = hooks.take_calls().pop().unwrap();
+            let request = &review["request"];
+            assert_eq!(
+                (&request["operation"], &request["subResource"]),
+                (&json!("CONNECT"), &json!("proxy"))
+            );
+            assert_eq!((&request["object"], &request["kind"]["kind"]), (&options, &options["kind"]));
+        }
+    });
+}
+
+#[test]
+fn webhooks_and_policies_see_the_empty_members_that_kubernetes_prints() {
+    simulate(Setup::api_alone(), async |cluster| {
+        const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+        let rules = json!([{"operations": ["*"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]}]);
+        let limits = "/spec/template/spec/containers/0/resources/limits";
+        cluster
+            .webhooks()
+            .serve("/limit", patching(json!([{"op": "add", "path": limits, "value": {"cpu": "1"}}])));
+        cluster.webhooks().serve("/look", allow);
+        for (kind, path) in
+            [("MutatingWebhookConfiguration", "/limit"), ("ValidatingWebhookConfiguration", "/look")]
+        {
+            let mut hooks = configuration(kind, "deployments", &[path]);
+            hooks["webhooks"][0]["rules"] = rules.clone();
+            configure(cluster, &hooks).await;
+        }
+        let unlimited = "object.spec.template.spec.containers.all(c, has(c.resources.limits) && !has(c.resources.requests))";
+        let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": "limited"}, "spec": {"matchConstraints": {"resourceRules": rules},
+                "validations": [{"expression": unlimited}, {"expression": "object.status == {}"}]}});
+        let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": "limited"}, "spec": {"policyName": "limited", "validationActions": ["Deny"]}});
+        for (plural, object) in
+            [("validatingadmissionpolicies", &policy), ("validatingadmissionpolicybindings", &binding)]
+        {
+            let path = format!("/apis/admissionregistration.k8s.io/v1/{plural}");
+            assert_eq!(call(cluster, "POST", &path, object).await.code, 201);
+        }
+        let made = call(cluster, "POST", DEPLOYMENTS, &manifests::deployment("web", 1)).await;
+        assert_eq!(made.code, 201, "{}", made.json());
+        assert_eq!(made.json().pointer(limits), Some(&json!({"cpu": "1"})));
+        let seen: Vec<Value> = cluster
+            .webhooks()
+            .take_calls()
+            .into_iter()
+            .map(|(_, review)| review["request"]["object"].clone())
+            .collect();
+        let resources =
+            |object: &Value| object["spec"]["template"]["spec"]["containers"][0]["resources"].clone();
+        assert_eq!(
+            seen.iter().map(resources).collect::<Vec<_>>(),
+            [json!({}), json!({"limits": {"cpu": "1"}})]
+        );
+        assert!(seen.iter().all(|object| object["status"] == json!({})), "{seen:?}");
     });
 }

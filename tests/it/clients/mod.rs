@@ -3,6 +3,8 @@
 
 /// The request layer of kube-rs: every call of `Api`.
 mod kube_api;
+/// A custom kind of ours as a type that kube-rs serves, and its controller.
+mod kube_custom;
 /// The runtime of kube-rs: watcher, controller, finalizer, conditions.
 mod kube_runtime;
 /// Connections of kube-rs that end between events of one revision.

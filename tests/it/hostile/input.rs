@@ -40,7 +40,7 @@ fn a_long_user_agent_is_stored_in_short_and_names_a_short_field_manager() {
 #[test]
 fn an_unprintable_or_long_field_manager_is_refused_over_grpc() {
     simulate(Setup::api_alone(), async |cluster| {
-        let create = async |cluster: &Cluster, manager: &str, name: &str| {
+        let create = async |cluster: &Cluster, manager: &[u8], name: &str| {
             let reference = pb::Ref {
                 version: "v1".into(),
                 resource: "configmaps".into(),
@@ -50,11 +50,16 @@ fn an_unprintable_or_long_field_manager_is_refused_over_grpc() {
             let json = manifests::config_map(name, "1").to_string().into();
             let mut request =
                 tonic::Request::new(pb::CreateRequest { r#ref: Some(reference), json, ..Default::default() });
-            request.metadata_mut().insert("kstore-field-manager", manager.parse().unwrap());
+            request.metadata_mut().insert("kstore-field-manager", manager.try_into().unwrap());
             KstoreClient::new(cluster.doors()).create(request).await.map(drop)
         };
-        create(cluster, &"m".repeat(128), "good").await.unwrap();
-        let refused = create(cluster, &"m".repeat(129), "bad").await.unwrap_err();
+        create(cluster, &[b'm'; 128], "good").await.unwrap();
+        create(cluster, "café".as_bytes(), "named").await.unwrap();
+        let named = cluster.get("configmaps", "default", "named").await.unwrap();
+        assert_eq!(named["metadata"]["managedFields"][0]["manager"], "café");
+        let refused = create(cluster, b"caf\xe9", "bad").await.unwrap_err();
+        assert!(refused.message().contains("must be UTF-8"), "{refused}");
+        let refused = create(cluster, &[b'm'; 129], "bad").await.unwrap_err();
         assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{refused}");
         assert!(refused.message().contains("may not be more than 128 bytes"), "{refused}");
         tokio::time::sleep(Duration::ZERO).await;

@@ -2,6 +2,9 @@
 //! those that need sockets start the program itself, bounded in time and load.
 
 mod authorization;
+mod etcd_port;
+mod files;
+mod identity;
 mod input;
 mod load;
 mod program;

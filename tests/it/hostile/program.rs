@@ -122,8 +122,13 @@ async fn one_request_neither_freezes_nor_ends_the_program() {
         assert!((200..500).contains(&reply.code), "{path}: {}", reply.code);
     }
     let endless = "/api/v1/pods?watch=true&timeoutSeconds=9223372036854775807";
-    let watched = timeout(Duration::from_millis(300), send(&https, "", ("GET", endless), "", "")).await;
-    assert!(watched.is_err(), "the watch ended");
+    let mut watch = https.try_connect().await.unwrap();
+    watch.write_all(format!("GET {endless} HTTP/1.1\r\nHost: kstore\r\n\r\n").as_bytes()).await.unwrap();
+    let mut status = [0; 12];
+    timeout(PATIENCE, watch.read_exact(&mut status)).await.unwrap().unwrap();
+    assert_eq!(&status, b"HTTP/1.1 200");
+    let ended = timeout(Duration::from_millis(500), watch.read_to_end(&mut Vec::new())).await;
+    assert!(ended.is_err(), "the watch ended");
     assert_eq!(send(&https, "", ("GET", "/livez"), "", "").await.code, 200);
     server.terminate();
 }

@@ -5,6 +5,7 @@ mod binding;
 pub mod mutating;
 mod params;
 mod request;
+pub mod type_checking;
 pub mod validating;
 
 pub(crate) use mutating::uses as mutating_uses;

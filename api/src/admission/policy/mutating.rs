@@ -95,6 +95,12 @@ impl MutatingPolicies {
         Self { policies, candidates }
     }
 
+    /// Whether a policy took several milliseconds for one request so far. The next request may take as long.
+    #[must_use]
+    pub fn is_costly(&self) -> bool {
+        self.policies.iter().any(|policy| policy.environment.is_costly())
+    }
+
     /// Whether there are policies to ask about requests of this operation and plural. One look-up.
     #[must_use]
     pub fn has_candidates(&self, operation: Operation, plural: &str) -> bool {

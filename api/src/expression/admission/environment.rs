@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kstore_cel::{Env, Type};
 
+use super::kind_types::KindTypes;
 use super::types::{self, OBJECT_TYPE, PATCH_TYPE, Types, VARIABLES_TYPE};
 use crate::expression::{authorizer, base, json_patch};
 
@@ -104,8 +106,10 @@ impl Program {
 pub struct Environment {
     env: Env,
     uses: Uses,
+    kinds: KindTypes,
     /// In the order of declaration: a variable mentions only earlier ones.
     pub(super) variables: Vec<Variable>,
+    costly: AtomicBool,
 }
 
 /// A declared `variables.NAME`.
@@ -122,11 +126,32 @@ impl Environment {
     /// An environment without declared variables.
     #[must_use]
     pub fn new(uses: Uses) -> Self {
-        Self { env: build(uses, BTreeMap::new()), uses, variables: Vec::new() }
+        Self::typed(uses, KindTypes::default())
     }
 
-    /// Declares `variables.NAME` for what is compiled from here on. The variable has the type of its expression. An [`Evaluation`]
-    /// evaluates it when an expression first reads it, and no second time.
+    /// As [`Environment::new`], with `object`, `oldObject` and `params` of known types. Its programs are not for evaluation, which reads
+    /// objects without their schemas.
+    #[must_use]
+    pub fn typed(uses: Uses, kinds: KindTypes) -> Self {
+        let env = build(uses, &kinds, BTreeMap::new());
+        Self { env, uses, kinds, variables: Vec::new(), costly: AtomicBool::new(false) }
+    }
+
+    /// Whether expressions have cost [`COSTLY`] or more for one object so far. The next object may cost as much.
+    ///
+    /// [`COSTLY`]: crate::expression::limits::COSTLY
+    #[must_use]
+    pub fn is_costly(&self) -> bool {
+        self.costly.load(Ordering::Relaxed)
+    }
+
+    /// Remembers that expressions were costly.
+    pub(super) fn set_costly(&self) {
+        self.costly.store(true, Ordering::Relaxed);
+    }
+
+    /// Declares `variables.NAME` for what is compiled from here on. The variable has the type of its expression, but for objects, whose
+    /// fields are not known beyond it. An [`Evaluation`] evaluates it when an expression first reads it, and no second time.
     ///
     /// # Errors
     /// The expression does not compile. The variable is declared all the same, with any type, and fails when it is read.
@@ -134,7 +159,7 @@ impl Environment {
     /// [`Evaluation`]: super::Evaluation
     pub fn declare(&mut self, name: &str, expression: &str) -> Result<(), CompileFailure> {
         let (program, ty) = match self.check(expression, ResultType::Any) {
-            Ok((program, ty)) => (Ok(program), ty),
+            Ok((program, ty)) => (Ok(program), variable_type(&ty)),
             Err(failure) => (Err(failure), Type::Dyn),
         };
         let failure = program.as_ref().err().cloned();
@@ -143,7 +168,7 @@ impl Environment {
         self.variables.push(Variable { key, name: Arc::from(name), ty, program });
         self.uses.variables = true;
         let types = self.variables.iter().map(|variable| (variable.name.clone(), variable.ty.clone()));
-        self.env = build(self.uses, types.collect());
+        self.env = build(self.uses, &self.kinds, types.collect());
         failure.map_or(Ok(()), Err)
     }
 
@@ -153,6 +178,12 @@ impl Environment {
     /// The syntax or the types of the expression are wrong, or its type is not the wanted one.
     pub fn compile(&self, expression: &str, result: ResultType) -> Result<Program, CompileFailure> {
         self.check(expression, result).map(|(program, _)| program)
+    }
+
+    /// What is wrong with the syntax or the types of an expression of any type, as the checker says it; `None` if nothing is.
+    #[must_use]
+    pub fn type_errors(&self, expression: &str) -> Option<String> {
+        self.env.compile(expression).err().map(|errors| errors.to_string())
     }
 
     fn check(&self, expression: &str, result: ResultType) -> Result<(Program, Type), CompileFailure> {
@@ -169,14 +200,25 @@ impl Environment {
     }
 }
 
-fn build(uses: Uses, variables: BTreeMap<Arc<str>, Type>) -> Env {
+/// The type by which other expressions know a variable: that of its own expression, where objects and what only functions understand are
+/// of any type, as in Kubernetes.
+fn variable_type(ty: &Type) -> Type {
+    match ty {
+        Type::List(element) => Type::list(variable_type(element)),
+        Type::Map(key, value) => Type::map(variable_type(key), variable_type(value)),
+        Type::Object(_) | Type::Opaque(..) | Type::Type(_) => Type::Dyn,
+        other => other.clone(),
+    }
+}
+
+fn build(uses: Uses, kinds: &KindTypes, variables: BTreeMap<Arc<str>, Type>) -> Env {
     let mut builder = base::environment()
         .extend()
-        .variable("object", Type::Dyn)
-        .variable("oldObject", Type::Dyn)
+        .variable("object", kinds.object())
+        .variable("oldObject", kinds.object())
         .variable("request", types::request().ty());
     if uses.params {
-        builder = builder.variable("params", Type::Dyn);
+        builder = builder.variable("params", kinds.params());
     }
     if uses.authorizer {
         builder = builder
@@ -194,5 +236,5 @@ fn build(uses: Uses, variables: BTreeMap<Arc<str>, Type>) -> Env {
             .into_iter()
             .fold(builder, |builder, (name, overload)| builder.function(name, overload));
     }
-    builder.types(Arc::new(Types { variables, patch_types: uses.patch_types })).build()
+    builder.types(Arc::new(Types { variables, patch_types: uses.patch_types, kinds: kinds.clone() })).build()
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::environment::{Environment, Program};
 use super::types;
 use crate::expression::authorizer::RequestAuthorizer;
-use crate::expression::limits::{CALL_COST, MATCH_CONDITIONS_COST, OBJECT_COST};
+use crate::expression::limits::{CALL_COST, COSTLY, MATCH_CONDITIONS_COST, OBJECT_COST};
 
 /// The values of the variables of expressions. What is absent is null.
 #[derive(Clone, Debug)]
@@ -63,19 +63,20 @@ pub enum EvaluationError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
     left: u64,
+    spent: u64,
 }
 
 impl Budget {
     /// For the expressions of one binding of a policy with one parameter object. Audit annotations have another one of their own.
     #[must_use]
     pub const fn for_object() -> Self {
-        Self { left: OBJECT_COST }
+        Self { left: OBJECT_COST, spent: 0 }
     }
 
     /// For the match conditions of one webhook or policy and one request.
     #[must_use]
     pub const fn for_match_conditions() -> Self {
-        Self { left: MATCH_CONDITIONS_COST }
+        Self { left: MATCH_CONDITIONS_COST, spent: 0 }
     }
 
     /// The cost that is left.
@@ -85,6 +86,7 @@ impl Budget {
     }
 
     fn spend(&mut self, cost: u64) -> Result<(), EvaluationError> {
+        self.spent = self.spent.saturating_add(cost);
         let left = self.left.checked_sub(cost);
         self.left = left.unwrap_or(0);
         left.map(drop).ok_or(EvaluationError::OutOfBudget)
@@ -117,8 +119,11 @@ impl<'a> Evaluation<'a> {
     /// The expression has no value, or the budget is spent.
     pub fn value(&self, program: &'a Program, budget: &mut Budget) -> Result<Val<'a>, EvaluationError> {
         let (value, cost) = program.program.eval(self, CALL_COST);
-        budget.spend(self.variables_cost.replace(0))?;
-        budget.spend(cost)?;
+        let spent = budget.spend(self.variables_cost.replace(0)).and_then(|()| budget.spend(cost));
+        if budget.spent >= COSTLY {
+            self.environment.set_costly();
+        }
+        spent?;
         value.map_err(|error| EvaluationError::Failed { expression: program.text.clone(), error })
     }
 

@@ -20,10 +20,12 @@
 
 mod environment;
 mod evaluation;
+mod kind_types;
 mod types;
 
 pub use environment::{CompileFailure, Environment, Program, ResultType, Uses};
 pub use evaluation::{Budget, Evaluation, EvaluationError, Inputs};
+pub use kind_types::{KindSchema, KindTypes};
 
 #[cfg(test)]
 mod tests;

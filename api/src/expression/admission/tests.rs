@@ -118,12 +118,14 @@ fn errors_and_spent_budgets_have_their_texts() {
     };
     let missing = error("object.data.need == 'x'", Budget::for_object());
     assert_eq!(missing, "expression 'object.data.need == 'x'' resulted in error: no such key: data");
+    assert!(!environment.is_costly());
     let loops = "[1,2,3,4,5,6,7,8,9,10]";
     let endless = format!(
         "{loops}.all(a, {loops}.all(b, {loops}.all(c, {loops}.all(d, {loops}.all(e, {loops}.all(f, a + b + c + d + e + f > 0))))))"
     );
     let expensive = error(&endless, Budget::for_object());
     assert!(expensive.ends_with("resulted in error: operation cancelled: actual cost limit exceeded"));
+    assert!(environment.is_costly());
     let mut budget = Budget::for_match_conditions();
     let program = environment.compile(&endless, ResultType::Bool).unwrap();
     let mut outcomes = (0..3).map(|_| evaluation.is_true(&program, &mut budget));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use super::kind_types::KindTypes;
 use kstore_cel::{FieldShape, ListKind, ObjectShape, Shape, Type, TypeProvider};
 
 /// The type of `variables`.
@@ -16,6 +17,7 @@ pub(super) const PATCH_TYPE: &str = "JSONPatch";
 pub(super) struct Types {
     pub(super) variables: BTreeMap<Arc<str>, Type>,
     pub(super) patch_types: bool,
+    pub(super) kinds: KindTypes,
 }
 
 impl Types {
@@ -45,11 +47,17 @@ impl TypeProvider for Types {
                 _ => Type::object(""),
             });
         }
-        SHAPES.get(type_name)?.field(field).map(|field| field.shape.ty())
+        match SHAPES.get(type_name) {
+            Some(shape) => shape.field(field).map(|field| field.shape.ty()),
+            None => self.kinds.field(type_name, field),
+        }
     }
 
     fn has_type(&self, type_name: &str) -> bool {
-        type_name == VARIABLES_TYPE || self.is_constructible(type_name) || SHAPES.contains_key(type_name)
+        type_name == VARIABLES_TYPE
+            || self.is_constructible(type_name)
+            || SHAPES.contains_key(type_name)
+            || self.kinds.has_type(type_name)
     }
 
     fn is_constructible(&self, type_name: &str) -> bool {

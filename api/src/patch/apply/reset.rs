@@ -57,6 +57,7 @@ pub fn reset_fields(resource: &Resource, subresource: &str) -> Reset {
             | "ResourceClaim"
             | "VolumeAttachment",
         ) => SPEC_AND_METADATA,
+        ("status", _) if resource.is_custom() => SPEC_AND_METADATA,
         ("status", _) => SPEC,
         _ => Reset::Fields(&[]),
     }

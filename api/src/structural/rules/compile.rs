@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use kstore_cel::{Checked, Env, Program, Shape, Type};
 
@@ -17,6 +18,8 @@ use crate::structural::tree::{Schema, Tree};
 #[derive(Debug, Default)]
 pub(in crate::structural) struct CompiledRules {
     pub(super) nodes: BTreeMap<NodeId, CompiledNode>,
+    /// See [`Tree::has_costly_rules`].
+    pub(super) costly: AtomicBool,
 }
 
 /// The programs of the rules of one node.
@@ -57,7 +60,7 @@ impl CompiledRules {
         let nodes = with_rules.map(|(id, _)| {
             (id, CompiledNode { shape: shapes.of(id), rules: compile_node(tree, id).unwrap_or_default() })
         });
-        Self { nodes: nodes.collect() }
+        Self { nodes: nodes.collect(), costly: AtomicBool::new(false) }
     }
 }
 

@@ -2,12 +2,13 @@
 //! unchanged values are spared.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use kstore_cel::{EvalError, Program, Val};
 use serde_json::Value;
 
 use super::compile::{Compiled, CompiledNode, CompiledRules};
-use crate::expression::limits::{CALL_COST, MESSAGE_BYTES, OBJECT_COST};
+use crate::expression::limits::{CALL_COST, COSTLY, MESSAGE_BYTES, OBJECT_COST};
 use crate::field::{ErrorList, FieldError, FieldErrorKind, Path};
 use crate::structural::node::NodeId;
 use crate::structural::rule::{Rule, RuleReason};
@@ -75,8 +76,17 @@ impl Tree {
             let (mut budget, compiled) = (RuleBudget::default(), self.compiled_rules());
             let mut walk = Walk { compiled, report: &mut report, budget: &mut budget };
             walk.value(subject, matched, &Path::ROOT);
+            if budget.left.is_none_or(|left| OBJECT_COST - left >= COSTLY) {
+                compiled.costly.store(true, Ordering::Relaxed);
+            }
         }
         report
+    }
+
+    /// Whether the rules have cost [`COSTLY`] or more for an object since they were compiled. The next object may cost as much.
+    #[must_use]
+    pub fn has_costly_rules(&self) -> bool {
+        self.rules.get().is_some_and(|compiled| compiled.costly.load(Ordering::Relaxed))
     }
 
     /// What the rules of a node and of all below it say about a default, as the successor of `old`. It is spared nothing. Fields of
@@ -182,21 +192,22 @@ impl<'a> Walk<'a, '_> {
     fn rules(&mut self, node: &'a CompiledNode, subject: Subject<'a>, matched: Matched<'a>, path: &Path<'_>) {
         const OUT_OF_BUDGET: &str =
             "validation failed due to running out of cost budget, no further validation rules will be run";
-        let field = field_at(path, "");
+        // Written out only for errors: most values have none.
+        let field = || field_at(path, "");
         let Some(shape) = &node.shape else {
             let why =
                 "rule compiler initialization error: failed to convert to declType for CEL validation rules";
-            return self.fail(subject, field, why.to_owned());
+            return self.fail(subject, field(), why.to_owned());
         };
         if self.budget.left == Some(0) {
-            self.fail(subject, field, OUT_OF_BUDGET.to_owned());
+            self.fail(subject, field(), OUT_OF_BUDGET.to_owned());
             return self.budget.end();
         }
         let value = shape.value(subject.value);
         let old = subject.old.map(|old| shape.value(old));
         for (rule, compiled) in subject.schema.node().rules.iter().zip(&node.rules) {
             if let Some(fault) = &compiled.fault {
-                self.fail(subject, field.clone(), format!("rule compile error: {fault}"));
+                self.fail(subject, field(), format!("rule compile error: {fault}"));
                 continue;
             }
             let Some(program) = &compiled.program else { continue };
@@ -207,13 +218,13 @@ impl<'a> Walk<'a, '_> {
                 Variables { value: &value, old: old.as_ref(), is_optional: rule.optional_old_self };
             let (result, cost) = variables.eval(program);
             if !self.budget.spend(cost) {
-                return self.fail(subject, field, OUT_OF_BUDGET.to_owned());
+                return self.fail(subject, field(), OUT_OF_BUDGET.to_owned());
             }
             match result {
                 Ok(Val::Bool(true)) => {}
                 Ok(_) => self.broken((rule, compiled), variables, subject, matched, path),
                 Err(error) => {
-                    self.fail(subject, field.clone(), failure(&error, rule));
+                    self.fail(subject, field(), failure(&error, rule));
                     if error == EvalError::CostLimitExceeded {
                         self.budget.end();
                     }

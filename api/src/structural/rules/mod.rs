@@ -4,10 +4,10 @@
 
 mod compile;
 mod evaluate;
-mod names;
+pub(crate) mod names;
 mod shapes;
 mod sizes;
-mod types;
+pub(crate) mod types;
 
 pub(crate) use compile::{Compiled, compile_node};
 pub use evaluate::{RuleBudget, RuleReport};

@@ -31,12 +31,12 @@ const ESCAPES: [(&str, &str); 4] =
     [("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")];
 
 /// Whether a name is a reserved word. Expressions may select such a field by its own name too.
-pub(super) fn is_reserved(name: &str) -> bool {
+pub(crate) fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name) || ALSO_RESERVED.contains(&name)
 }
 
 /// The name that expressions use for a field; none if no expression can name it.
-pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {
+pub(crate) fn escape(name: &str) -> Option<Cow<'_, str>> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
@@ -65,7 +65,7 @@ pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {
 }
 
 /// The field that expressions call so; none if that is no name that [`escape`] makes.
-pub(super) fn unescape(escaped: &str) -> Option<String> {
+pub(crate) fn unescape(escaped: &str) -> Option<String> {
     let inner = escaped.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"));
     if let Some(word) = inner.filter(|word| is_reserved(word)) {
         return Some(word.to_owned());

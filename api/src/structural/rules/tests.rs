@@ -280,3 +280,16 @@ proptest! {
         prop_assert!(cost <= estimate, "{}: {} of {}", rule, cost, estimate);
     }
 }
+
+#[test]
+fn a_schema_whose_rules_were_costly_for_an_object_says_so() {
+    let quadratic = "self.all(a, self.all(b, a >= 0 || b >= 0))";
+    let schema = tree(&json!({"type": "object", "properties": {"l": {"type": "array", "maxItems": 1000,
+        "items": {"type": "integer"}, "x-kubernetes-validations": [{"rule": quadratic}]}}}));
+    let of = |length: usize| json!({"l": vec![1; length]});
+    assert!(!schema.has_costly_rules());
+    assert!(schema.validate_rules(&of(10), None).errors.is_empty());
+    assert!(!schema.has_costly_rules(), "a small object costs little");
+    assert!(schema.validate_rules(&of(300), None).errors.is_empty());
+    assert!(schema.has_costly_rules());
+}

@@ -13,7 +13,7 @@ use crate::structural::tree::{Schema, Tree};
 
 /// A part of a schema as expressions see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// A node.
     Node(NodeId),
     /// A text without bounds: apiVersion, kind and names of whole objects, where the schema does not speak of them.
@@ -24,7 +24,7 @@ pub(super) enum Place {
 
 /// What expressions see at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Dyn,
     Bool,
     Int,
@@ -40,7 +40,7 @@ pub(super) enum Kind {
 }
 
 /// What expressions see at a place; none if they do not see it.
-pub(super) fn kind(tree: &Tree, place: Place) -> Option<Kind> {
+pub(crate) fn kind(tree: &Tree, place: Place) -> Option<Kind> {
     let node = match place {
         Place::Node(id) => tree.schema(id).node(),
         Place::Text => return Some(Kind::String),
@@ -132,7 +132,7 @@ fn field(tree: &Tree, place: Place, name: &str) -> Option<Place> {
 }
 
 /// The field of an object by its name in expressions, if they see it.
-fn visible_field(tree: &Tree, place: Place, name: &str) -> Option<Place> {
+pub(crate) fn visible_field(tree: &Tree, place: Place, name: &str) -> Option<Place> {
     let found = match escape(name) {
         Some(Cow::Borrowed(name)) => field(tree, place, name),
         _ if is_reserved(name) => field(tree, place, name),

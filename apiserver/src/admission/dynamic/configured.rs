@@ -19,6 +19,11 @@ pub(super) struct Configurations {
 }
 
 impl Configurations {
+    /// Whether policies took several milliseconds for one request so far.
+    pub(super) fn is_costly(&self) -> bool {
+        self.mutating_policies.is_costly() || self.validating_policies.is_costly()
+    }
+
     /// Whether a request of this operation and plural may match any of them.
     pub(super) fn may_match(&self, operation: Operation, plural: &str) -> bool {
         self.mutating_hooks.has_candidates(operation, plural)

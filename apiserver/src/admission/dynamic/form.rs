@@ -2,9 +2,10 @@
 
 use crate::kinds::Kinds;
 use crate::pipeline::in_version;
-use kstore_api::admission::{Attributes, MatchedForm};
+use kstore_api::admission::{Attributes, GroupVersionKind, MatchedForm};
 use kstore_api::convert;
 use kstore_api::kind::Resource;
+use kstore_api::schema;
 use kstore_api::status::Status;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -37,6 +38,28 @@ pub(super) fn converted<'v>(
         None => Ok(Cow::Borrowed(object)),
         Some(row) => between(kinds, object.clone(), own, row).map(Cow::Owned),
     }
+}
+
+/// An object of the request as webhooks and policies see it: in the version that their rules name, with the zero members that Kubernetes
+/// always prints (`resources: {}`), which objects have here only when they are stored.
+///
+/// # Errors
+/// As [`converted`].
+pub(super) fn shown<'v>(
+    kinds: &Kinds,
+    object: &'v Value,
+    versions: (&'static Resource, Option<&'static Resource>),
+    kind: GroupVersionKind<'_>,
+) -> Result<Cow<'v, Value>, Status> {
+    Ok(filled(converted(kinds, object, versions)?, kind))
+}
+
+/// An object of this kind with the zero members that Kubernetes always prints; one of a custom kind as it is.
+pub(super) fn filled<'v>(object: Cow<'v, Value>, kind: GroupVersionKind<'_>) -> Cow<'v, Value> {
+    let Some(ty) = schema::of(kind.group, kind.version, kind.kind) else { return object };
+    let mut object = object.into_owned();
+    schema::fill::fill(&mut object, ty);
+    Cow::Owned(object)
 }
 
 /// An object in the version `row`, in the version `own` of the request again.

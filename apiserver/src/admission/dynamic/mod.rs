@@ -27,12 +27,15 @@ use kstore_api::admission::{Attributes, ClusterFacts, GroupVersionKind, UserInfo
 use kstore_api::kind::{self, Resource};
 use kstore_nondet::Nondet;
 use serde_json::Value;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The configurations of one server, compiled, and what they need beside the request. Shared by all requests.
 pub(crate) struct Dynamic {
     configured: Configured,
     around: Arc<Around>,
+    /// Whether the policies were costly when a request last asked for them.
+    is_costly: AtomicBool,
 }
 
 impl Dynamic {
@@ -44,12 +47,20 @@ impl Dynamic {
         nondet: Nondet,
     ) -> Self {
         let around = Around { cluster, outbound, authorizer, nondet };
-        Self { configured: Configured::default(), around: Arc::new(around) }
+        let (configured, is_costly) = (Configured::default(), AtomicBool::new(false));
+        Self { configured, around: Arc::new(around), is_costly }
     }
 
     /// What one request calls: by the configurations that are stored now, which judge it to its end.
     pub(crate) fn calls(&self) -> Calls {
-        Calls::new(self.configured.now(&*self.around.cluster), self.around.clone())
+        let configurations = self.configured.now(&*self.around.cluster);
+        self.is_costly.store(configurations.is_costly(), Ordering::Relaxed);
+        Calls::new(configurations, self.around.clone())
+    }
+
+    /// Whether policies took several milliseconds for one request so far, as of the last request that they could match.
+    pub(crate) fn is_costly(&self) -> bool {
+        self.is_costly.load(Ordering::Relaxed)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Mutating webhooks: called one after the other, each with what the one before made of the object.
 
 use super::calls::Question;
-use super::form::{converted, other_version, restored};
+use super::form::{other_version, restored, shown};
 use super::{Admitted, Scene};
 use crate::lookup::Lookup;
 use crate::outbound::Call;
@@ -70,8 +70,9 @@ pub(super) fn conditions_match(
     }
     let kinds = &scene.kinds;
     let versions = (admitted.subject.resource, other_version(kinds, attributes, &form));
-    let object = attributes.object.map(|object| converted(kinds, object, versions)).transpose()?;
-    let old = attributes.old_object.map(|old| converted(kinds, old, versions)).transpose()?;
+    let shown = |object| shown(kinds, object, versions, form.kind);
+    let object = attributes.object.map(shown).transpose()?;
+    let old = attributes.old_object.map(shown).transpose()?;
     let authorizer = admitted.calls.authorizer(admitted.subject.user);
     hook.conditions_match(attributes, form, object.as_deref(), old.as_deref(), Some(&authorizer))
 }
@@ -86,8 +87,9 @@ fn call(
 ) -> Result<Option<Value>, Undecided> {
     let kinds = &scene.kinds;
     let versions = (admitted.subject.resource, other_version(kinds, attributes, &form));
-    let object = attributes.object.map(|object| converted(kinds, object, versions)).transpose()?;
-    let old = attributes.old_object.map(|old| converted(kinds, old, versions)).transpose()?;
+    let shown = |object| shown(kinds, object, versions, form.kind);
+    let object = attributes.object.map(shown).transpose()?;
+    let old = attributes.old_object.map(shown).transpose()?;
     let question = || question(admitted, hook, attributes, form, object.as_deref(), old.as_deref());
     let replies = admitted.calls.ask(|| Ok(vec![question()]))?;
     let answer = match admitted.calls.read(hook, &replies[0]) {

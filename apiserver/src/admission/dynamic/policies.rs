@@ -1,13 +1,13 @@
 //! Admission policies: what a ValidatingAdmissionPolicy or MutatingAdmissionPolicy asks of the cluster, and what becomes of its verdict.
 //! Evaluation is `kstore_api::admission::policy`'s.
 
-use super::form::converted;
+use super::form::{converted, filled};
 use super::{Admitted, Scene};
 use crate::lookup::Lookup;
 use crate::pipeline::in_version;
 use crate::undecided::Undecided;
 use kstore_api::admission::policy::{Cluster, ParamKind, ParamScope, PolicyRequest, complete_built_in};
-use kstore_api::admission::{GroupVersionKind, Reinvocation};
+use kstore_api::admission::{Attributes, GroupVersionKind, Reinvocation};
 use kstore_api::kind::split_api_version;
 use kstore_api::meta;
 use kstore_api::patch::apply::ObjectType;
@@ -15,6 +15,7 @@ use kstore_api::schema;
 use kstore_api::selector::label::Selector;
 use kstore_api::status::Status;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Lets the mutating policies that match change the object, in one round.
@@ -38,11 +39,15 @@ pub(crate) fn mutate(
     if attributes.is_exempt() {
         return Ok(());
     }
+    let object = filled(Cow::Borrowed(&*new), attributes.kind);
+    let attributes = Attributes { object: Some(&object), ..attributes };
     let seen = Seen { scene: &scene, admitted, cluster };
     let authorizer = admitted.calls.authorizer(subject.user);
     let request =
         PolicyRequest { attributes, facts: scene.facts(), cluster: &seen, authorizer: Some(&authorizer) };
-    if let Some(changed) = policies.admit(&request, rounds)? {
+    if let Some(mut changed) = policies.admit(&request, rounds)? {
+        // The zero members go again until the object is stored.
+        admitted.target.decode_admitted(&mut changed)?;
         *new = changed;
     }
     Ok(())
@@ -68,6 +73,8 @@ pub(crate) fn validate(
     if attributes.is_exempt() {
         return Ok(());
     }
+    let object = new.map(|new| filled(Cow::Borrowed(new), attributes.kind));
+    let attributes = Attributes { object: object.as_deref(), ..attributes };
     let seen = Seen { scene: &scene, admitted, cluster };
     let authorizer = admitted.calls.authorizer(subject.user);
     let request =
@@ -105,7 +112,7 @@ impl Cluster for Seen<'_> {
         let row = self.scene.row_of(to).ok_or_else(|| format!("{to} is not served"))?;
         let versions = (self.admitted.subject.resource, Some(row));
         let converted = converted(&self.scene.kinds, object, versions);
-        converted.map(std::borrow::Cow::into_owned).map_err(|status| status.message)
+        converted.map(Cow::into_owned).map_err(|status| status.message)
     }
 
     fn object_type(&self, kind: GroupVersionKind<'_>) -> Option<ObjectType<'_>> {
@@ -121,7 +128,9 @@ impl Cluster for Seen<'_> {
     fn complete(&self, kind: GroupVersionKind<'_>, mut object: Value) -> Result<Value, Status> {
         let Some(row) = self.scene.row_of(kind) else { return Ok(object) };
         match self.scene.kinds.custom(row) {
-            None => complete_built_in(row, object),
+            None => {
+                complete_built_in(row, object).map(|object| filled(Cow::Owned(object), kind).into_owned())
+            }
             Some(custom) => {
                 let tree = &custom.version().tree;
                 tree.prune(&mut object);

@@ -1,6 +1,6 @@
 //! Validating webhooks: called at once with the final object.
 
-use super::form::{converted, other_version};
+use super::form::{other_version, shown};
 use super::mutating::{conditions_match, passed_over, question};
 use super::{Admitted, Scene};
 use crate::lookup::Lookup;
@@ -46,8 +46,8 @@ pub(crate) fn validate(
         let question = |(hook, form): &(&Arc<Webhook>, MatchedForm<'_>)| {
             let kinds = &scene.kinds;
             let versions = (subject.resource, other_version(kinds, &attributes, form));
-            let new = new.map(|new| converted(kinds, new, versions)).transpose()?;
-            let old = old.map(|old| converted(kinds, old, versions)).transpose()?;
+            let shown = |object| shown(kinds, object, versions, form.kind);
+            let (new, old) = (new.map(shown).transpose()?, old.map(shown).transpose()?);
             Ok(question(admitted, hook, &attributes, *form, new.as_deref(), old.as_deref()))
         };
         matched.iter().map(question).collect()

@@ -18,7 +18,7 @@ impl Expiry {
     }
 
     /// Returns when they expire.
-    pub(super) async fn reached(self) {
+    pub(in crate::rest) async fn reached(self) {
         match self.0 {
             Some(at) => tokio::time::sleep_until(at).await,
             None => std::future::pending().await,

@@ -35,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 use upgrade::Upgrade;
 
 pub(super) use expiry::Expiry;
-pub(super) use proxy::is_proxy;
+pub(super) use proxy::{headers, is_proxy, peer};
 pub(super) use websocket::Handshake;
 
 /// Which stream.
@@ -185,7 +185,7 @@ impl Streams {
     }
 
     /// When the credentials of a request expire.
-    fn expiry(&self, parts: &Parts) -> Expiry {
+    pub(super) fn expiry(&self, parts: &Parts) -> Expiry {
         Expiry::after(self.pipeline.credentials_last(parts.extensions.get(), &parts.headers))
     }
 

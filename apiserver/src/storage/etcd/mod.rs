@@ -24,6 +24,8 @@ mod link;
 mod newest;
 mod note;
 mod recognise;
+#[cfg(test)]
+mod tests;
 mod trouble;
 mod txn;
 mod watch;
@@ -34,7 +36,7 @@ pub use link::User;
 
 use super::{Commit, CommitError, Outcome, Page, Raw, RawWatch, ReadError, Storage, Write};
 use crate::limits::{ETCD_PAGE, ETCD_PATIENCE};
-use crate::restart::Panics;
+use crate::restart::{Panics, TaskRestarts};
 use async_trait::async_trait;
 use bytes::Bytes;
 use keys::Keys;
@@ -83,6 +85,7 @@ pub struct Etcd {
     wanted: Arc<Wanted>,
     leases: Leases,
     rng: Rng,
+    restarts: TaskRestarts,
 }
 
 impl Etcd {
@@ -106,9 +109,12 @@ impl Etcd {
         let (newest, questions) = newest::newest();
         let (answerer, compactor) = ((link.clone(), keys.clone(), wanted.clone()), link.clone());
         let interval = config.compaction;
+        let restarts = TaskRestarts::default();
+        let (restarts_of_answering, restarts_of_compacting) = (restarts.clone(), restarts.clone());
         // Neither has a state that a panic could leave half changed: readers who were waiting are told that they got no answer.
         let answering = async move {
-            let (mut questions, mut panics) = (questions, Panics::none("etcd-readers"));
+            let (mut questions, mut panics) =
+                (questions, Panics::none("etcd-readers", restarts_of_answering));
             let (link, keys, wanted) = answerer;
             loop {
                 let answer = newest::answer(link.clone(), keys.clone(), wanted.clone(), &mut questions);
@@ -117,7 +123,7 @@ impl Etcd {
             }
         };
         let compacting = async move {
-            let mut panics = Panics::none("etcd-compaction");
+            let mut panics = Panics::none("etcd-compaction", restarts_of_compacting);
             while let Err(panicked) = panics.contain(compact::run(compactor.clone(), interval)).await {
                 tokio::time::sleep(panicked.wait).await;
             }
@@ -125,7 +131,7 @@ impl Etcd {
         let work = async move {
             tokio::join!(answering, compacting);
         };
-        Ok((Arc::new(Self { link, keys, newest, wanted, leases: Leases::default(), rng }), work))
+        Ok((Arc::new(Self { link, keys, newest, wanted, leases: Leases::default(), rng, restarts }), work))
     }
 
     async fn range(&self, request: RangeRequest) -> Result<RangeResponse, ReadError> {
@@ -283,6 +289,10 @@ impl Storage for Etcd {
 
     fn is_healthy(&self) -> bool {
         self.link.is_healthy()
+    }
+
+    fn task_restarts(&self) -> Option<TaskRestarts> {
+        Some(self.restarts.clone())
     }
 
     async fn close(&self) {

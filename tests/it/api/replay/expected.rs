@@ -3,6 +3,17 @@
 
 use std::collections::BTreeSet;
 
+/// File, ids of lines, and the line before which they are sent: Kubernetes took them before it had heard of policies that were written
+/// before, which are in force here from the write on.
+pub(super) const EARLY: &[(&str, &[&str], &str)] = &[
+    ("policies.jsonl", &["policies-131", "policies-132", "policies-133"], "policies-109"),
+    ("policies.jsonl", &["policies-241"], "policies-228"),
+];
+
+/// File and ids of lines that are not sent: they are refused by Kubernetes for a fault of its own and served here, and what follows would be
+/// about another object. `custom-objects-121` applies a Scale, which Kubernetes cannot convert.
+pub(super) const UNSENT: &[(&str, &[&str])] = &[("custom-objects.jsonl", &["custom-objects-121"])];
+
 /// File, ids of its lines, reason.
 pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
     (
@@ -38,7 +49,11 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
     ),
     ("crd.jsonl", &["crd-106"], "meant: unknown fields are reported in alphabetical order"),
     ("crd.jsonl", &["crd-107"], "meant: names and conditions as above, unknown fields in alphabetical order"),
-    ("crd.jsonl", &["crd-114"], "open: unknown fields are not warned of beside the refusal of a version"),
+    (
+        "crd.jsonl",
+        &["crd-114"],
+        "meant: an object of another version is refused without a look at its fields",
+    ),
     ("crd.jsonl", &["crd-113"], "meant: the text names no Go package"),
     (
         "crd.jsonl",
@@ -57,19 +72,72 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
     ),
     ("crd.jsonl", &["crd-163"], "meant: the refusal of new finalizers is said once"),
     (
+        "cel.jsonl",
+        &[
+            "cel-128",
+            "compile-07",
+            "compile-11",
+            "compile-12",
+            "compile-13",
+            "compile-20",
+            "compile-23",
+            "compile-29",
+            "compile-30",
+            "compile-31",
+            "compile-34",
+            "compile-36",
+            "compile-38",
+            "compile-39",
+            "compile-42",
+            "compile-44",
+            "compile-45",
+            "compile-47",
+            "compile-48",
+            "compile-50",
+            "compile-52",
+            "compile-53",
+            "compile-54",
+            "compile-55",
+            "compile-56",
+            "compile-57",
+            "compile-61",
+            "compile-68",
+            "compile-71",
+            "good",
+        ],
+        "meant: names and conditions in the answer to the write itself",
+    ),
+    (
+        "policies.jsonl",
+        &["policies-200", "policies-201", "policies-261"],
+        "meant: descriptions of columns are our own",
+    ),
+    (
+        "policies.jsonl",
+        &["policies-266"],
+        "meant: mutating policies are stored as v1, not as v1beta1, which the hashes of storage versions say",
+    ),
+    ("webhooks.jsonl", &["webhooks-156"], "meant: descriptions of columns are our own"),
+    (
+        "webhooks.jsonl",
+        &["webhooks-231"],
+        "open: webhooks see a TokenRequest as it was sent, without defaults, metadata and empty status",
+    ),
+    ("webhooks.jsonl", &["webhooks-232"], "meant: an absent list is left out where Go writes null"),
+    (
+        "webhooks.jsonl",
+        &["webhooks-234"],
+        "open: defaults that Kubernetes makes by conversion to its internal version come after webhooks of the version of the request",
+    ),
+    (
         "custom-objects.jsonl",
         &["custom-objects-001", "custom-objects-198"],
         "meant: names and conditions in the answer to the write itself, recorded under no manager",
     ),
     (
         "custom-objects.jsonl",
-        &["custom-objects-058"],
-        "open: the order or text of the errors about keys of labels and annotations",
-    ),
-    (
-        "custom-objects.jsonl",
         &["custom-objects-062"],
-        "open: unknown fields are not warned of beside the refusal of a version",
+        "meant: an object of another version is refused without a look at its fields",
     ),
     (
         "custom-objects.jsonl",
@@ -93,33 +161,14 @@ pub(super) const DIFFERENCES: &[(&str, &[&str], &str)] = &[
     ),
     (
         "custom-objects.jsonl",
-        &["custom-objects-103", "custom-objects-106"],
-        "open: a status write owns labels that it does not change",
-    ),
-    (
-        "custom-objects.jsonl",
         &["custom-objects-113"],
         "meant: members of an object in a text are in alphabetical order",
-    ),
-    (
-        "custom-objects.jsonl",
-        &["custom-objects-114", "custom-objects-121"],
-        "open: a scale of another name, or one that is applied, is taken",
     ),
     ("custom-objects.jsonl", &["custom-objects-117"], "open: the text of a method that scale does not have"),
     (
         "custom-objects.jsonl",
-        &[
-            "custom-objects-118",
-            "custom-objects-123",
-            "custom-objects-127",
-            "custom-objects-129",
-            "custom-objects-149",
-            "custom-objects-186",
-            "custom-objects-200",
-            "custom-objects-202",
-        ],
-        "follows from custom-objects-103, -114 and -121: the object has another generation and managed fields; tables say `continue`",
+        &["custom-objects-123", "custom-objects-127", "custom-objects-129"],
+        "open: tables and lists of metadata have an empty `continue`, as lists of custom objects do",
     ),
     (
         "custom-objects.jsonl",

@@ -5,12 +5,14 @@
 //! `KSTORE_TRANSCRIPTS` names the folder of the recordings; without it the tests say so and pass.
 
 mod expected;
+mod hooks;
 mod normal;
 
 use bytes::Bytes;
+use hooks::Hooks;
 use http_body_util::Full;
 use kstore_apiserver::authn::UserInfo;
-use kstore_tests::{Cluster, Reply, Setup, simulate};
+use kstore_tests::{Cluster, Reply, Setup, Storage, in_real_time, simulate};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -27,22 +29,67 @@ fn folder() -> Option<PathBuf> {
     folder.map(PathBuf::from)
 }
 
-fn lines(folder: &Path, file: &str) -> Vec<Value> {
-    let text = std::fs::read_to_string(folder.join(file)).unwrap();
+/// The lines of a recording; `hooks` stands for the recorded webhook server.
+fn lines(folder: &Path, file: &str, hooks: Option<&Hooks>) -> Vec<Value> {
+    let mut text = std::fs::read_to_string(folder.join(file)).unwrap();
+    if let Some(hooks) = hooks {
+        text = text.replace("{{HOOK}}", &hooks.url).replace("{{CA}}", &hooks.ca_bundle);
+    }
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The lines without those of [`expected::UNSENT`], and with those of [`expected::EARLY`] where they are to be sent.
+fn in_order(file: &str, mut lines: Vec<Value>) -> Vec<Value> {
+    for (_, ids, before) in expected::EARLY.iter().filter(|(own, _, _)| *own == file) {
+        let is_early = |line: &Value| ids.iter().any(|id| line["id"] == *id);
+        let (early, late): (Vec<Value>, Vec<Value>) = lines.into_iter().partition(is_early);
+        assert_eq!(early.len(), ids.len(), "{file}: {ids:?}");
+        let at = late.iter().position(|line| line["id"] == *before).expect("the line is recorded");
+        lines = [&late[..at], &early[..], &late[at..]].concat();
+    }
+    let is_unsent = |line: &Value| {
+        let of_file = expected::UNSENT.iter().filter(|(own, _)| *own == file);
+        of_file.flat_map(|(_, ids)| *ids).any(|id| line["id"] == *id)
+    };
+    lines.retain(|line| !is_unsent(line));
+    lines
 }
 
 /// One file on its own fresh server.
 fn replay(file: &str) {
     let Some(folder) = folder() else { return };
-    let lines = lines(&folder, file);
-    let differences = simulate(Setup::api_alone(), async |cluster| {
-        let mut replayer = Replayer { cluster, answers: BTreeMap::new(), differences: BTreeMap::new() };
-        for line in &lines {
-            replayer.line(line).await;
-        }
-        replayer.differences
+    let differences = simulate(Setup::api_alone(), async |cluster| play(&folder, file, cluster, None).await);
+    judge(file, &differences);
+}
+
+/// One file on its own fresh server, which calls the webhooks of the recording over TLS. In memory, since only there the storage needs no
+/// virtual time.
+fn replay_with_webhooks(file: &str) {
+    let Some(folder) = folder() else { return };
+    let setup = Setup::api_alone().on(Storage::Embedded).network();
+    let differences = in_real_time(setup, async |cluster| {
+        let hooks = Hooks::serve().await;
+        play(&folder, file, cluster, Some(hooks)).await
     });
+    judge(file, &differences);
+}
+
+/// What differs, by the ids of the lines.
+async fn play(
+    folder: &Path,
+    file: &str,
+    cluster: &Cluster,
+    hooks: Option<Hooks>,
+) -> BTreeMap<String, String> {
+    let lines = in_order(file, lines(folder, file, hooks.as_ref()));
+    let mut replayer = Replayer { cluster, hooks, answers: BTreeMap::new(), differences: BTreeMap::new() };
+    for line in &lines {
+        replayer.line(line).await;
+    }
+    replayer.differences
+}
+
+fn judge(file: &str, differences: &BTreeMap<String, String>) {
     let found: BTreeSet<&str> = differences.keys().map(String::as_str).collect();
     let listed = expected::listed(file);
     let surprises: Vec<_> =
@@ -58,6 +105,8 @@ fn replay(file: &str) {
 
 struct Replayer<'c> {
     cluster: &'c Cluster,
+    /// The webhook server, if the recording has one.
+    hooks: Option<Hooks>,
     /// The bodies of the answers by the ids of their lines.
     answers: BTreeMap<String, Value>,
     /// What differs, by the ids of the lines.
@@ -70,20 +119,31 @@ impl Replayer<'_> {
             tokio::time::sleep(Duration::from_millis(pause)).await;
         } else if line["wait"].is_object() {
             self.wait(&line["wait"]).await;
+        } else if let (hook @ Value::Object(_), Some(hooks)) = (&line["hook"], &self.hooks) {
+            hooks.set(hook);
         } else if let Some(id) = line["id"].as_str() {
+            self.take_calls();
             let Some(reply) = self.ask(line).await else { return };
             let response = body_of(&reply);
             self.answers.insert(id.to_owned(), response.clone());
-            if let Some(difference) = compare(line, &reply, &response) {
+            if let Some(difference) = compare(line, &reply, &response, &self.take_calls()) {
                 self.differences.insert(id.to_owned(), difference);
             }
         }
     }
 
+    /// What webhooks were asked since the last time.
+    fn take_calls(&self) -> Value {
+        self.hooks.as_ref().map_or_else(|| json!([]), Hooks::take_calls)
+    }
+
     /// Sends the request of a line; `None` for a caller without credentials, who cannot be had in process.
     async fn ask(&self, line: &Value) -> Option<Reply> {
         let rest = match line["as"].as_str()? {
-            "admin" => self.cluster.rest(),
+            "admin" => {
+                let admin = UserInfo::new("admin", ["system:masters"]);
+                self.cluster.rest_as(UserInfo { uid: "admin".to_owned(), ..admin })
+            }
             "user" => self.cluster.rest_as(UserInfo::new("user", ["system:authenticated"])),
             _ => return None,
         };
@@ -155,7 +215,7 @@ fn body_of(reply: &Reply) -> Value {
 }
 
 /// What differs between a recorded answer and ours.
-fn compare(line: &Value, reply: &Reply, response: &Value) -> Option<String> {
+fn compare(line: &Value, reply: &Reply, response: &Value, calls: &Value) -> Option<String> {
     let mut differences = Vec::new();
     if line["status"] != reply.code {
         differences.push(format!("status: {} recorded, {} here", line["status"], reply.code));
@@ -172,6 +232,8 @@ fn compare(line: &Value, reply: &Reply, response: &Value) -> Option<String> {
     }
     let part = part_of(line, response);
     let mut places = Vec::new();
+    let recorded = line["hook_calls"].as_array().cloned().unwrap_or_default().into();
+    differ(&normal::of(&recorded), &normal::of(calls), "hook_calls", &mut places);
     differ(&normal::of(&line["response"]), &normal::of(&part), "", &mut places);
     differences.extend(places);
     if differences.is_empty() || also_recorded(line, reply, &part) {
@@ -239,6 +301,21 @@ fn definitions_are_answered_as_recorded() {
 #[test]
 fn custom_objects_are_answered_as_recorded() {
     replay("custom-objects.jsonl");
+}
+
+#[test]
+fn rules_of_custom_kinds_are_answered_as_recorded() {
+    replay("cel.jsonl");
+}
+
+#[test]
+fn admission_policies_are_answered_as_recorded() {
+    replay("policies.jsonl");
+}
+
+#[test]
+fn admission_webhooks_are_asked_and_answered_as_recorded() {
+    replay_with_webhooks("webhooks.jsonl");
 }
 
 #[test]

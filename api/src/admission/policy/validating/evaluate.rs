@@ -86,6 +86,11 @@ pub(super) struct Rules {
 struct Aborted(String);
 
 impl Rules {
+    /// See [`Environment::is_costly`].
+    pub(super) fn is_costly(&self) -> bool {
+        self.environment.is_costly()
+    }
+
     /// Compiles the `spec` of a stored policy. What does not compile, which validation refuses, fails when it is evaluated.
     pub(super) fn read(spec: &Value) -> Self {
         let has_params = !spec["paramKind"].is_null();

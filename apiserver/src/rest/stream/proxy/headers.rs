@@ -31,7 +31,7 @@ const CORS: [HeaderName; 4] = [
 ];
 
 /// What the connection is asked to become, if it is.
-pub(super) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
+pub(in crate::rest) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     let asks = names(headers).any(|name| name.eq_ignore_ascii_case("upgrade"));
     headers.get(UPGRADE).filter(|_| asks).cloned()
 }
@@ -47,12 +47,13 @@ fn strip(headers: &mut HeaderMap) {
     named.iter().chain(&HOP_BY_HOP).for_each(|name| drop(headers.remove(name)));
 }
 
-/// Makes a client's headers those of the request to the backend: without what proves who asks, with where it came from.
-pub(super) fn onward(
+/// Makes a client's headers those of the request to the backend: without what proves who asks, with where it came from. `forwarded` is
+/// the path that the client knows, where the backend sees another one.
+pub(in crate::rest) fn onward(
     headers: &mut HeaderMap,
     upgrade: Option<HeaderValue>,
     peer: Option<IpAddr>,
-    forwarded: &str,
+    forwarded: Option<&str>,
 ) {
     strip(headers);
     headers.remove(AUTHORIZATION);
@@ -66,7 +67,9 @@ pub(super) fn onward(
         let chain = before.map_or_else(|| peer.to_string(), |before| format!("{before}, {peer}"));
         set(headers, "x-forwarded-for", &chain);
     }
-    set(headers, "x-forwarded-uri", forwarded);
+    if let Some(forwarded) = forwarded {
+        set(headers, "x-forwarded-uri", forwarded);
+    }
     if let Some(upgrade) = upgrade {
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(UPGRADE, upgrade);
@@ -92,7 +95,7 @@ fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
 }
 
 /// Makes a backend's headers those of the answer to the client.
-pub(super) fn back(headers: &mut HeaderMap) {
+pub(in crate::rest) fn back(headers: &mut HeaderMap) {
     strip(headers);
     CORS.iter().for_each(|name| drop(headers.remove(name)));
 }

@@ -2,7 +2,7 @@
 //! its node, and the answer handed back. Who may and where to is decided here; what is changed on the way is in `headers`,
 //! `links` and `page`.
 
-mod headers;
+pub(in crate::rest) mod headers;
 mod links;
 mod page;
 mod place;
@@ -30,6 +30,8 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use kstore_api::status::Status;
 use links::Links;
+use serde_json::{Value, json};
+use std::net::IpAddr;
 
 /// Whether a path is handed on.
 pub(in crate::rest) fn is_proxy(path: &ResourcePath) -> bool {
@@ -92,6 +94,7 @@ impl Streams {
         if !Query::parse(parts.uri.query()).get("dryRun").is_empty() {
             return Err(Status::bad_request("dryRun is not supported"));
         }
+        self.pipeline.admit_stream(user, target, || options(target, below)).await?;
         let expiry = self.expiry(&parts);
         let backend = self.backend(target)?;
         let upgrade =
@@ -114,9 +117,9 @@ impl Streams {
     }
 
     /// The client's connection and the backend's become one.
-    fn switched(
+    pub(in crate::rest) fn switched<B>(
         &self,
-        mut answered: Response<Incoming>,
+        mut answered: Response<B>,
         client: OnUpgrade,
         expiry: Expiry,
     ) -> Response<Body> {
@@ -132,11 +135,28 @@ impl Streams {
     }
 }
 
+/// The options of the connection, as webhooks and policies see them.
+fn options(target: &Target, below: &str) -> Value {
+    let mut options = json!({ "kind": format!("{}ProxyOptions", target.resource.kind), "apiVersion": "v1" });
+    if !below.is_empty() {
+        options["path"] = json!(below);
+    }
+    options
+}
+
 /// The host that the client speaks to.
 fn host(parts: &Parts) -> String {
     match parts.uri.authority() {
         Some(authority) => authority.to_string(),
         None => header(&parts.headers, HOST.as_str()).to_owned(),
+    }
+}
+
+/// Where a request comes from, if it came over a network.
+pub(in crate::rest) fn peer(parts: &Parts) -> Option<IpAddr> {
+    match parts.extensions.get() {
+        Some(Peer::Tls { address, .. }) => Some(address.ip()),
+        Some(Peer::InProcess(_)) | None => None,
     }
 }
 
@@ -164,14 +184,11 @@ fn request(
     let uri = Uri::try_from(format!("{}{query}", links::escape(way))).map_err(unreadable)?;
     let host =
         HeaderValue::try_from(host(&parts)).map_err(|_| Status::bad_request("the host is unreadable"))?;
-    let peer = match parts.extensions.get() {
-        Some(Peer::Tls { address, .. }) => Some(address.ip()),
-        Some(Peer::InProcess(_)) | None => None,
-    };
+    let peer = peer(&parts);
     let mut request = Request::new(body);
     *request.method_mut() = parts.method;
     *request.uri_mut() = uri;
-    headers::onward(&mut parts.headers, upgrade, peer, &links.forwarded(way));
+    headers::onward(&mut parts.headers, upgrade, peer, Some(&links.forwarded(way)));
     parts.headers.insert(HOST, host);
     *request.headers_mut() = parts.headers;
     Ok(request)

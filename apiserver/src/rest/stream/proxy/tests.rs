@@ -49,13 +49,13 @@ fn credentials_and_what_is_about_one_connection_stay_here() {
         ("sec-websocket-protocol", "base64url.bearer.authorization.k8s.io.YWJj"),
         ("x-forwarded-for", "1.1.1.1"),
     ]);
-    headers::onward(&mut onward, None, Some("2.2.2.2".parse().unwrap()), "/p/a");
+    headers::onward(&mut onward, None, Some("2.2.2.2".parse().unwrap()), Some("/p/a"));
     let expected = ["accept: */*", "x-forwarded-for: 1.1.1.1, 2.2.2.2", "x-forwarded-uri: /p/a"];
     assert_eq!(list(&onward), expected);
 
     let mut asks = map(&[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")]);
     let upgrade = headers::upgrade(&asks);
-    headers::onward(&mut asks, upgrade, None, "/");
+    headers::onward(&mut asks, upgrade, None, Some("/"));
     assert_eq!(list(&asks), ["connection: Upgrade", "upgrade: websocket", "x-forwarded-uri: /"]);
 
     let mut back = map(&[

@@ -1,0 +1,394 @@
+//! The availability controller of APIServices. It probes every aggregated API server when its APIService, Service or EndpointSlices
+//! change, and every 30 seconds. It publishes the result as [`AggregatedApis`] and writes the `Available` conditions. It also keeps
+//! the automanaged APIServices of custom groups. All state is rebuilt from stored objects, so the task can restart at any time.
+
+use super::automanaged::{self, Change, Ownership};
+use super::availability::Availability;
+use super::services::{ApiService, ApiServices};
+use super::{AggregatedApi, AggregatedApis, Aggregator, ApiDocuments, api_services};
+use crate::bootstrap;
+use crate::cache::{Batch, Cache, Filter, Watch, WatchEnd, WatchStart};
+use crate::limits::{
+    AGGREGATED_BACKOFF_BASE, AGGREGATED_BACKOFF_CAP, AGGREGATED_DOCUMENTS_EVERY, AGGREGATED_PROBE_EVERY,
+};
+use crate::pipeline::Pipeline;
+use crate::pipeline::definition::definitions;
+use crate::request::{Action, Body, DeleteOptions, Target, WriteOptions};
+use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use kstore_api::kind;
+use kstore_api::meta;
+use kstore_api::patch::PatchType;
+use kstore_api::status::{Reason, Status};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// The label of this task in the restart metric.
+pub(crate) const TASK: &str = "aggregator";
+
+/// The field manager of the writes of this task.
+const MANAGER: &str = "kube-aggregator";
+
+/// The time of the next probe of an API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NextProbe {
+    At(Instant),
+    /// A probe is running.
+    Running,
+    /// The Service has no address to probe.
+    Unreachable,
+}
+
+/// The state of one APIService with a Service.
+struct ApiServiceState {
+    service: Arc<ApiService>,
+    /// The stored object, reduced to its status.
+    stored: Value,
+    /// `None` before the first check.
+    availability: Option<Availability>,
+    documents: Option<Arc<ApiDocuments>>,
+    documents_due: Instant,
+    next: NextProbe,
+    failures: u32,
+}
+
+/// The result of one probe.
+struct ProbeOutcome {
+    service: Arc<ApiService>,
+    probe: Result<(), String>,
+    /// Discovery and OpenAPI documents, if they were due and the probe succeeded.
+    documents: Option<ApiDocuments>,
+}
+
+/// The controller's state between events.
+struct AvailabilityController {
+    aggregator: Arc<Aggregator>,
+    pipeline: Arc<Pipeline>,
+    services: ApiServices,
+    /// Keyed by the name of the APIService, as `states` is.
+    ownerships: BTreeMap<Arc<str>, Ownership>,
+    /// Whether automanaged APIServices may differ from the served kinds. Comparing them reads all APIServices.
+    needs_plan: bool,
+    states: BTreeMap<Arc<str>, ApiServiceState>,
+    probes: FuturesUnordered<BoxFuture<'static, ProbeOutcome>>,
+    /// The time at which failed writes are retried.
+    retry: Option<Instant>,
+}
+
+/// Runs the availability controller until the storage closes.
+pub(crate) async fn keep(aggregator: Arc<Aggregator>, pipeline: Arc<Pipeline>) {
+    loop {
+        let controller = AvailabilityController {
+            aggregator: aggregator.clone(),
+            pipeline: pipeline.clone(),
+            services: ApiServices::default(),
+            ownerships: BTreeMap::new(),
+            needs_plan: true,
+            states: BTreeMap::new(),
+            probes: FuturesUnordered::new(),
+            retry: None,
+        };
+        match controller.follow().await {
+            WatchEnd::Closed => return,
+            end => tracing::debug!(%end, "the availability controller restarts its watch"),
+        }
+    }
+}
+
+impl AvailabilityController {
+    /// Processes events until the watch ends; returns why it ended.
+    async fn follow(mut self) -> WatchEnd {
+        let cache = self.pipeline.cache().clone();
+        let mut watch = watch(&cache, vec![Filter::all(api_services()), Filter::all(definitions())]).await;
+        for (_, entry) in watch.initial().iter().filter(|(selector, _)| *selector == 0) {
+            self.apply_api_service(entry.name(), Some(&entry.parse()));
+        }
+        // Services and EndpointSlices change often in large clusters, so they are watched only while an APIService names a Service.
+        let mut endpoints = None;
+        loop {
+            if self.states.is_empty() {
+                endpoints = None;
+            } else if endpoints.is_none() {
+                let kinds = [
+                    kind::lookup("", "v1", "services"),
+                    kind::lookup("discovery.k8s.io", "v1", "endpointslices"),
+                ];
+                let filters = kinds.into_iter().flatten().map(Filter::all).collect();
+                endpoints = Some(self::watch(&cache, filters).await);
+            }
+            self.refresh().await;
+            let due = self.next_due();
+            tokio::select! {
+                biased;
+                batch = watch.next() => match batch {
+                    Ok(batch) => self.apply_batch(&batch),
+                    Err(end) => return end,
+                },
+                moved = next_of(&mut endpoints) => match moved {
+                    Ok(batch) => self.probe_affected(&batch),
+                    Err(_) => endpoints = None,
+                },
+                Some(answered) = self.probes.next(), if !self.probes.is_empty() => self.record_probe(answered),
+                () = sleep_until(due) => {}
+            }
+        }
+    }
+
+    fn apply_batch(&mut self, batch: &Batch) {
+        self.needs_plan |= batch.deliveries.iter().any(|delivery| delivery.selector != 0);
+        for delivery in batch.deliveries.iter().filter(|delivery| delivery.selector == 0) {
+            match (&delivery.change.new, &delivery.change.old) {
+                (Some(entry), _) => self.apply_api_service(entry.name(), Some(&entry.parse())),
+                (None, Some(entry)) => self.apply_api_service(entry.name(), None),
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// Schedules an immediate probe of the API servers whose Service or EndpointSlices changed, as kube-aggregator does.
+    fn probe_affected(&mut self, batch: &Batch) {
+        let now = Instant::now();
+        for delivery in &batch.deliveries {
+            let Some(entry) = delivery.change.new.as_ref().or(delivery.change.old.as_ref()) else { continue };
+            let (namespace, label) = (entry.namespace(), "kubernetes.io/service-name");
+            for state in
+                self.states.values_mut().filter(|state| *state.service.backend.namespace == *namespace)
+            {
+                let name = &*state.service.backend.name;
+                let concerns = match entry.resource.plural {
+                    "services" => entry.name() == name,
+                    _ => meta::label(&entry.parse(), label) == Some(name),
+                };
+                if concerns && matches!(state.next, NextProbe::At(_)) {
+                    state.next = NextProbe::At(now);
+                }
+            }
+        }
+    }
+
+    /// Applies the new state of a stored APIService; `None` means that it was deleted.
+    fn apply_api_service(&mut self, name: &str, object: Option<&Value>) {
+        let Some(object) = object else {
+            self.services.remove(name);
+            self.ownerships.remove(name);
+            self.states.remove(name);
+            self.needs_plan = true;
+            return;
+        };
+        self.services.set(object);
+        let ownership = Ownership::of(object);
+        self.needs_plan |= matches!(ownership, Ownership::Automanaged(_, Some(_)));
+        self.ownerships.insert(name.into(), ownership);
+        let known = self.states.remove(name);
+        let Some(service) = self.services.get(name).cloned() else { return };
+        let known = known.filter(|state| state.service.is_as(&service));
+        let now = Instant::now();
+        let mut state = known.unwrap_or_else(|| ApiServiceState {
+            service: service.clone(),
+            stored: Value::Null,
+            availability: None,
+            documents: None,
+            documents_due: now,
+            next: NextProbe::At(now),
+            failures: 0,
+        });
+        (state.service, state.stored) = (service, json!({ "status": object["status"] }));
+        self.states.insert(name.into(), state);
+    }
+
+    /// Starts due probes, publishes the current result, and writes conditions and automanaged objects that differ from it.
+    async fn refresh(&mut self) {
+        self.start_due_probes(Instant::now());
+        self.publish();
+        let (pipeline, mut written) = (self.pipeline.clone(), Vec::new());
+        for due in self.writes() {
+            written.push(write(&pipeline, due).await);
+        }
+        self.needs_plan = written.iter().any(|written| *written != WriteOutcome::Done);
+        let failed = written.contains(&WriteOutcome::Failed);
+        self.retry = failed.then(|| Instant::now() + AGGREGATED_BACKOFF_CAP);
+    }
+
+    /// Checks every Service in the cluster's state, and starts the probes that are due.
+    fn start_due_probes(&mut self, now: Instant) {
+        for state in self.states.values_mut() {
+            let service = &state.service;
+            if let Err(why) = self.aggregator.outbound.check(&*self.aggregator.cluster, &service.backend) {
+                state.availability = Some(Availability::unreachable(service, &why));
+                state.failures = 0;
+                if state.next != NextProbe::Running {
+                    state.next = NextProbe::Unreachable;
+                }
+                continue;
+            }
+            let is_due = match state.next {
+                NextProbe::At(due) => due <= now,
+                NextProbe::Unreachable => true,
+                NextProbe::Running => false,
+            };
+            if !is_due {
+                continue;
+            }
+            state.next = NextProbe::Running;
+            let wants_documents = state.documents_due <= now;
+            let (aggregator, service) = (self.aggregator.clone(), service.clone());
+            let known = state.documents.clone();
+            let ask = async move {
+                let probe = aggregator.probe(&service).await;
+                let documents = match wants_documents && probe.is_ok() {
+                    true => Some(aggregator.documents(&service, known.as_deref()).await),
+                    false => None,
+                };
+                ProbeOutcome { service, probe, documents }
+            };
+            self.probes.push(ask.boxed());
+        }
+    }
+
+    fn record_probe(&mut self, answered: ProbeOutcome) {
+        let ProbeOutcome { service, probe, documents } = answered;
+        let state = self.states.get_mut(&service.name).filter(|state| state.service.is_as(&service));
+        let Some(state) = state else { return };
+        let now = Instant::now();
+        state.failures = if probe.is_ok() { 0 } else { state.failures.saturating_add(1) };
+        let wait = match probe {
+            Ok(()) => AGGREGATED_PROBE_EVERY,
+            Err(_) => AGGREGATED_BACKOFF_BASE
+                .saturating_mul(2_u32.saturating_pow(state.failures))
+                .min(AGGREGATED_BACKOFF_CAP),
+        };
+        state.next = NextProbe::At(now + wait);
+        state.availability = Some(match probe {
+            Ok(()) => Availability::passed(),
+            Err(why) => Availability::failed(&service, &why),
+        });
+        if let Some(documents) = documents {
+            state.documents_due = now + AGGREGATED_DOCUMENTS_EVERY;
+            // Unchanged documents keep their Arc, so that merged documents are not rebuilt.
+            if state.documents.as_deref() != Some(&documents) {
+                state.documents = Some(Arc::new(documents));
+            }
+        }
+    }
+
+    fn publish(&self) {
+        let remotes = self.states.values().map(|state| AggregatedApi {
+            service: state.service.clone(),
+            is_available: match &state.availability {
+                Some(availability) => availability.is_available,
+                None => state.service.was_available,
+            },
+            documents: state.documents.clone(),
+        });
+        let apis = AggregatedApis { services: self.services.clone(), apis: remotes.collect() };
+        if !apis.is_as(&self.aggregator.apis()) {
+            self.aggregator.publish(apis);
+        }
+    }
+
+    /// The time of the next probe or retry, if any is scheduled.
+    fn next_due(&self) -> Option<Instant> {
+        let due = self.states.values().filter_map(|state| match state.next {
+            NextProbe::At(due) => Some(due),
+            NextProbe::Running | NextProbe::Unreachable => None,
+        });
+        due.chain(self.retry).min()
+    }
+
+    /// The pending writes of APIServices: name, subresource, action.
+    fn writes(&self) -> Vec<(Arc<str>, &'static str, Action)> {
+        let mut writes = Vec::new();
+        let now = meta::format_time(self.pipeline.nondet().clock.now_seconds());
+        for state in self.states.values() {
+            let status = state.availability.as_ref().and_then(|known| known.status(&state.stored, &now));
+            let Some(status) = status else { continue };
+            let patch = json!({ "metadata": { "uid": &*state.service.uid }, "status": status });
+            writes.push((state.service.name.clone(), "status", patched(&patch)));
+        }
+        let changes = match self.needs_plan {
+            true => automanaged::plan(self.pipeline.cache().kinds().rows(), &self.ownerships),
+            false => Vec::new(),
+        };
+        for change in changes {
+            writes.push(match change {
+                Change::Create(object) => {
+                    ("".into(), "", Action::Create(Body::json(encoded(&object)), options()))
+                }
+                Change::Patch(name, patch) => (name, "", patched(&patch)),
+                Change::Delete(name, uid) => {
+                    let delete = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
+                    (name, "", Action::Delete(delete, options()))
+                }
+            });
+        }
+        writes
+    }
+}
+
+/// The outcome of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WriteOutcome {
+    Done,
+    /// The object changed or disappeared meanwhile; its event triggers a new look.
+    Outdated,
+    Failed,
+}
+
+async fn write(
+    pipeline: &Pipeline,
+    (name, subresource, action): (Arc<str>, &'static str, Action),
+) -> WriteOutcome {
+    let target = Target {
+        resource: api_services(),
+        custom: None,
+        subresource,
+        namespace: String::new(),
+        name: String::from(&*name),
+    };
+    let Err(refused) = pipeline.serve(bootstrap::own_request(target, action)).await else {
+        return WriteOutcome::Done;
+    };
+    let Status { reason, message, .. } = refused.status;
+    if matches!(reason, Reason::NotFound | Reason::AlreadyExists | Reason::Conflict) {
+        return WriteOutcome::Outdated;
+    }
+    tracing::warn!(api_service = &*name, error = message, "an APIService cannot be written");
+    WriteOutcome::Failed
+}
+
+fn patched(patch: &Value) -> Action {
+    Action::Patch(PatchType::Merge, encoded(patch), options())
+}
+
+fn options() -> WriteOptions {
+    WriteOptions { field_manager: MANAGER.into(), ..WriteOptions::default() }
+}
+
+fn encoded(value: &Value) -> Bytes {
+    serde_json::to_vec(value).expect("a value has string keys only").into()
+}
+
+async fn watch(cache: &Arc<Cache>, filters: Vec<Filter>) -> Watch {
+    let started = Watch::start(cache.clone(), filters.clone(), WatchStart::State).await;
+    started.unwrap_or_else(|end| Watch::ended(cache.clone(), filters, end))
+}
+
+/// The next batch of a watch; pending for ever without a watch.
+async fn next_of(watch: &mut Option<Watch>) -> Result<Batch, WatchEnd> {
+    match watch {
+        Some(watch) => watch.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}

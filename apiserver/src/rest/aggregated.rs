@@ -1,0 +1,109 @@
+//! The proxy to aggregated API servers. Requests are authenticated and authorized here and proxied with `X-Remote-*` headers; the API
+//! server interprets and counts them. `aggregator` decides which server it is and whether it is available.
+
+use super::respond::plain;
+use super::router::{self, Place};
+use super::stream::{headers, peer};
+use super::{HttpBody, Rest, content, query::Query, respond::refusal_as};
+use crate::aggregator::{self, AggregatedApi};
+use crate::authn::UserInfo;
+use crate::authz;
+use crate::limits::AGGREGATED_HEAD;
+use futures::StreamExt as _;
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use hyper::upgrade::OnUpgrade;
+use kstore_api::status::Status;
+
+impl Rest {
+    /// Authorizes and proxies a request. The response streams until it ends, this server stops, or the client's credentials expire.
+    pub(super) async fn proxy_aggregated(
+        &self,
+        api: &AggregatedApi,
+        parts: Parts,
+        body: HttpBody,
+        user: &UserInfo,
+    ) -> Response<HttpBody> {
+        if let Err(status) = self.may_ask(&parts, user).await {
+            return refusal_as(&status, content::of_status(&parts.headers));
+        }
+        self.forward_aggregated(api, parts, body, user).await
+    }
+
+    async fn forward_aggregated(
+        &self,
+        api: &AggregatedApi,
+        mut parts: Parts,
+        body: HttpBody,
+        user: &UserInfo,
+    ) -> Response<HttpBody> {
+        if !api.is_available {
+            return unavailable("service unavailable");
+        }
+        let expiry = self.streams.expiry(&parts);
+        let upgrade = headers::upgrade(&parts.headers);
+        let client = parts.extensions.remove::<OnUpgrade>().filter(|_| upgrade.is_some());
+        let watches = router::place(parts.uri.path()).is_some_and(|place| is_watch(&parts, &place));
+        let is_long = watches || client.is_some();
+        let from = peer(&parts);
+        headers::onward(&mut parts.headers, upgrade.filter(|_| client.is_some()), from, None);
+        parts.headers.remove(http::header::HOST);
+        if let Err(error) = aggregator::headers::identify(&mut parts.headers, user) {
+            return unavailable(&error.to_string());
+        }
+        let mut request = Request::new(body);
+        (*request.method_mut(), *request.uri_mut()) = (parts.method, parts.uri);
+        *request.headers_mut() = parts.headers;
+        let answered = self.aggregator.forward(&api.service, request);
+        let answered = match is_long {
+            true => answered.await,
+            false => match tokio::time::timeout(AGGREGATED_HEAD, answered).await {
+                Ok(answered) => answered,
+                Err(_) => return unavailable("net/http: timeout awaiting response headers"),
+            },
+        };
+        match (answered, client) {
+            (Err(error), _) => unavailable(&error.to_string()),
+            (Ok(answered), Some(client)) if answered.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                self.streams.switched(answered, client, expiry)
+            }
+            (Ok(answered), _) if answered.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                unavailable("the API server switched protocols unasked")
+            }
+            (Ok(answered), _) => {
+                let (mut head, body) = answered.into_parts();
+                headers::back(&mut head.headers);
+                let stop = self.stop.clone();
+                let end = async move {
+                    tokio::select! {
+                        biased;
+                        () = stop.cancelled_owned() => {}
+                        () = expiry.reached() => {}
+                    }
+                };
+                let pieces = body.into_data_stream().take_until(Box::pin(end));
+                Response::from_parts(head, HttpBody::from_stream(pieces))
+            }
+        }
+    }
+
+    async fn may_ask(&self, parts: &Parts, user: &UserInfo) -> Result<(), Status> {
+        if let Some(place) = router::place(parts.uri.path()) {
+            return self.may(parts, user, &place).await;
+        }
+        self.pipeline.cache().fresh().await.map_err(crate::error::of_read)?;
+        let verb = super::path_verb(&parts.method);
+        let target = authz::Target::Path(parts.uri.path());
+        self.pipeline.authorizer().check(&authz::Attributes { user, verb: &verb, target })
+    }
+}
+
+fn is_watch(parts: &Parts, place: &Place) -> bool {
+    let reads = matches!(parts.method, Method::GET | Method::HEAD);
+    reads && (place.watch || Query::parse(parts.uri.query()).flag("watch"))
+}
+
+/// A 503 in plain text, as kube-aggregator returns it.
+fn unavailable(why: &str) -> Response<HttpBody> {
+    plain(StatusCode::SERVICE_UNAVAILABLE, why)
+}

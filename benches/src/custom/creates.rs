@@ -1,0 +1,66 @@
+//! Creates of custom objects beside creates of ConfigMaps of the same size, in turns on one server, by 64 clients.
+
+use super::{CONFIG_MAPS, Collection, bytes, define, definition};
+use crate::binary::Binary;
+use crate::connection::Connection;
+use crate::limits::{CONNECTIONS, CUSTOM_REPEAT, CUSTOM_TURNS};
+use crate::process::{Server, Storage};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// Creates of custom objects for each of a ConfigMap.
+pub(crate) struct Rates {
+    /// ConfigMaps per second.
+    pub(crate) config_maps: f64,
+    /// A kind without rules, beside ConfigMaps.
+    pub(crate) plain: f64,
+    /// The same kind with three rules, beside ConfigMaps.
+    pub(crate) ruled: f64,
+}
+
+/// Rates of the three, each [`CUSTOM_TURNS`] times.
+pub(crate) async fn rates(binary: &Binary) -> anyhow::Result<Rates> {
+    let server = Server::start(binary, Storage::Memory).await?;
+    for definition in [definition::of_plain(), definition::of_ruled()] {
+        define(&server, &definition).await?;
+    }
+    let collections = [CONFIG_MAPS, definition::PLAIN, definition::RULED];
+    let mut created = [0, 0, 0];
+    let mut seconds = [0.0, 0.0, 0.0];
+    for turn in 0..CUSTOM_TURNS {
+        // Every second turn backwards: a server with more objects may be slower.
+        for step in 0..collections.len() {
+            let at = if turn % 2 == 0 { step } else { collections.len() - 1 - step };
+            let started = Instant::now();
+            created[at] += together(&server, collections[at], turn).await?;
+            seconds[at] += started.elapsed().as_secs_f64();
+        }
+    }
+    server.kill().await?;
+    let rate = |at: usize| created[at] as f64 / seconds[at];
+    Ok(Rates { config_maps: rate(0), plain: rate(1) / rate(0), ruled: rate(2) / rate(0) })
+}
+
+/// Creates by [`CONNECTIONS`] clients at a time; how many there were.
+async fn together(server: &Server, collection: Collection, turn: usize) -> anyhow::Result<usize> {
+    let mut clients = JoinSet::new();
+    for client in 0..CONNECTIONS {
+        clients.spawn(create(server.connect().await?, collection, format!("t{turn}-{client}")));
+    }
+    let mut created = 0;
+    while let Some(client) = clients.join_next().await {
+        created += client??;
+    }
+    Ok(created)
+}
+
+async fn create(mut connection: Connection, collection: Collection, prefix: String) -> anyhow::Result<usize> {
+    let mut created = 0;
+    let started = Instant::now();
+    while started.elapsed() < CUSTOM_REPEAT {
+        let object = (collection.object)(&format!("{prefix}-{created}"));
+        connection.create(collection.path, bytes(&object)).await?;
+        created += 1;
+    }
+    Ok(created)
+}

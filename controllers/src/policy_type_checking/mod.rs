@@ -1,0 +1,81 @@
+//! Checks the expressions of validating admission policies against the types of the kinds that they are about, and reports what does not
+//! fit in `status.typeChecking`. Once for each generation of a policy: a kind that changes later is not looked at again, as in Kubernetes.
+//! `kstore_api` has the checker and `plan` the report; this file reads the schemas of custom kinds from the API.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::apply::{Hands, gvr};
+use crate::resource::DEFINITIONS;
+use crate::runner::{Cluster, Reconcile, Trouble, work};
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
+use kstore_api::admission::policy::type_checking::{Checks, param_kind, resources};
+use kstore_client::{ApiError, ListParams, Obj};
+use kstore_informer::{Action as Next, Context, Object};
+use plan::{Definitions, is_due, report};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Checks take processor time and nothing waits for them.
+const WORKERS: usize = 1;
+
+/// Runs until the cluster stops.
+pub(crate) async fn run(cluster: Arc<Cluster>) {
+    let controller = cluster
+        .controller("validatingadmissionpolicy-status")
+        .watch(&cluster.caches.policies, |policy: &Obj<ValidatingAdmissionPolicy>| [policy.key()])
+        .workers(WORKERS);
+    let hands = cluster.hands("validatingadmissionpolicy-status-controller");
+    let stop = cluster.stop.clone();
+    work(controller, stop, Policies { cluster, hands }).await;
+}
+
+struct Policies {
+    cluster: Arc<Cluster>,
+    hands: Hands,
+}
+
+impl Reconcile for Policies {
+    async fn reconcile(&self, cx: Context) -> Result<Next, Trouble> {
+        let policy = self.cluster.caches.policies.get(&cx.key).filter(|policy| is_due(policy));
+        let Some(policy) = policy else { return Ok(Next::Done) };
+        let value = serde_json::to_value(&**policy).map_err(|error| ApiError::Json(error.to_string()))?;
+        let definitions = self.definitions(&value).await?;
+        let mut checks = Checks::new(&value, &definitions);
+        let mut warnings = Vec::new();
+        for index in 0..checks.len() {
+            warnings.extend(checks.run(index));
+            // Other controllers share the thread.
+            tokio::task::yield_now().await;
+        }
+        match self.hands.carry_out(&cx, &[report(&policy, &warnings)]).await.result() {
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            Err(_) | Ok(()) => Ok(Next::Done),
+        }
+    }
+}
+
+impl Policies {
+    /// The definitions of the custom kinds that a policy names, as far as there are any.
+    async fn definitions(&self, policy: &Value) -> Result<Definitions, ApiError> {
+        let api = self.hands.client.dynamic(gvr(&DEFINITIONS));
+        let mut found = Definitions::default();
+        // The plural of a kind of parameters is known to its definition alone.
+        if param_kind(policy).is_some_and(plan::may_be_custom) {
+            let (all, _) = api.list("", &ListParams::default()).await?;
+            all.iter().for_each(|definition| found.add(definition));
+            return Ok(found);
+        }
+        let names: BTreeSet<String> = resources(policy).into_iter().filter_map(plan::definition_of).collect();
+        for name in names {
+            match api.get("", &name).await {
+                Ok(definition) => found.add(&definition),
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,5 @@
+//! Answers to ConversionReviews.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kstore_api::fuzzing::run("conversion_review", bytes));

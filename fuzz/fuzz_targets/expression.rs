@@ -1,0 +1,5 @@
+//! Texts as expressions and as rules of schemas.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kstore_api::fuzzing::run("expression", bytes));

@@ -1,0 +1,5 @@
+//! Paths of printer columns, on objects.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kstore_api::fuzzing::run("json_path", bytes));

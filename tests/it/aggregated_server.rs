@@ -1,0 +1,171 @@
+//! The program itself and an API server on the same machine, over TLS: requests, watches and upgrades go through, the API server
+//! takes them from the front proxy only, and kubectl lists its resources as any others. What is handed on in which form is
+//! `api::aggregated`'s.
+
+use crate::SERVER;
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get};
+use futures::StreamExt as _;
+use hyper_util::rt::TokioIo;
+use kstore_client::Kubeconfig;
+use kstore_tests::{Https, Launch, TlsServer};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+const GROUP: &str = "/apis/wardle.example.com/v1alpha1";
+const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+
+fn flunder(name: &str) -> Value {
+    json!({ "apiVersion": "wardle.example.com/v1alpha1", "kind": "Flunder",
+        "metadata": { "name": name, "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z" } })
+}
+
+/// The API server: a list, a watch that sends one event and goes on, an echo after an upgrade, and who asked.
+fn wardle() -> Router {
+    let resources = json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "wardle.example.com/v1alpha1", "resources": [
+        { "name": "flunders", "singularName": "flunder", "namespaced": true, "kind": "Flunder", "verbs": ["get", "list", "watch"] }] });
+    let below = format!("{GROUP}/namespaces/default/flunders");
+    Router::new()
+        .route(GROUP, get(move || async move { json(&resources) }))
+        .route(&below, get(flunders))
+        .route(&format!("{below}/{{name}}/echo"), any(echo))
+        .route(&format!("{below}/{{name}}/caller"), get(caller))
+}
+
+fn json(value: &Value) -> Response {
+    ([("content-type", "application/json")], value.to_string()).into_response()
+}
+
+async fn flunders(request: Request) -> Response {
+    if !request.uri().query().unwrap_or_default().contains("watch=true") {
+        return json(&json!({ "apiVersion": "wardle.example.com/v1alpha1", "kind": "FlunderList",
+            "metadata": { "resourceVersion": "7" }, "items": [flunder("one"), flunder("two")] }));
+    }
+    let event = format!("{}\n", json!({ "type": "ADDED", "object": flunder("one") }));
+    let first = futures::stream::once(async move { Ok::<_, std::io::Error>(Bytes::from(event)) });
+    let body = Body::from_stream(first.chain(futures::stream::pending()));
+    ([("content-type", "application/json")], body).into_response()
+}
+
+async fn echo(request: Request) -> Response {
+    let upgrade = hyper::upgrade::on(request);
+    tokio::spawn(async move {
+        let mut stream = TokioIo::new(upgrade.await.unwrap());
+        let mut buffer = [0; 64];
+        while let Ok(length @ 1..) = stream.read(&mut buffer).await {
+            stream.write_all(&buffer[..length].to_ascii_uppercase()).await.unwrap();
+        }
+    });
+    (StatusCode::SWITCHING_PROTOCOLS, [("connection", "Upgrade"), ("upgrade", "echo")]).into_response()
+}
+
+async fn caller(headers: HeaderMap) -> Response {
+    let said = headers.get_all("x-remote-group").iter().map(|value| value.to_str().unwrap().to_owned());
+    json(&json!({ "user": headers["x-remote-user"].to_str().unwrap(), "groups": said.collect::<Vec<_>>() }))
+}
+
+async fn until_available(https: &Https, wanted: &str) {
+    let mut seen = Value::Null;
+    for _ in 0..300 {
+        seen = https.call("GET", &format!("{SERVICES}/v1alpha1.wardle.example.com"), "").await.json();
+        if seen["status"]["conditions"][0]["status"] == wanted {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("Available is not {wanted}: {}", seen["status"]);
+}
+
+/// Reads until the text has come.
+async fn read_until(stream: &mut (impl tokio::io::AsyncRead + Unpin), wanted: &str) -> String {
+    let mut seen = Vec::new();
+    let read = async {
+        let mut buffer = [0; 4096];
+        while !String::from_utf8_lossy(&seen).contains(wanted) {
+            let length = stream.read(&mut buffer).await.unwrap();
+            assert!(length > 0, "the connection ended: {}", String::from_utf8_lossy(&seen));
+            seen.extend_from_slice(&buffer[..length]);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), read).await.expect("it comes soon");
+    String::from_utf8(seen).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_on_this_machine_serves_its_group_through_the_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let wardle_server = TlsServer::bind("wardle.default.svc").await;
+    let (address, ca_bundle) = (wardle_server.address(), wardle_server.ca_bundle());
+    let resolve = format!("default/wardle={address}");
+    let launch = Launch::in_memory(SERVER, dir.path()).args(&["--webhook-service-resolve", &resolve]);
+    let server = launch.start().unwrap();
+    let https = Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap());
+    // As every API server behind another one does, it reads there whom to believe.
+    let map = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    let data = https.call("GET", map, "").await.json()["data"].clone();
+    assert_eq!(data["requestheader-allowed-names"], "[\"front-proxy-client\"]");
+    assert_ne!(data["requestheader-client-ca-file"], data["client-ca-file"], "a client is no front proxy");
+    let authority = data["requestheader-client-ca-file"].as_str().unwrap();
+    let serving = wardle_server.serve_clients_of(authority, wardle());
+    let service = json!({ "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": { "name": "v1alpha1.wardle.example.com" },
+        "spec": { "group": "wardle.example.com", "version": "v1alpha1", "groupPriorityMinimum": 100, "versionPriority": 1,
+            "caBundle": ca_bundle, "service": { "namespace": "default", "name": "wardle" } } });
+    let made = https.call("POST", SERVICES, &service.to_string()).await;
+    assert_eq!(made.code, 201, "{}", made.json());
+    until_available(&https, "True").await;
+
+    let flunders = format!("{GROUP}/namespaces/default/flunders");
+    assert_eq!(https.call("GET", &flunders, "").await.json()["items"].as_array().unwrap().len(), 2);
+    let caller = https.call("GET", &format!("{flunders}/one/caller"), "").await.json();
+    assert_eq!(
+        caller,
+        json!({ "user": "kubernetes-admin", "groups": ["system:masters", "system:authenticated"] })
+    );
+    let anonymous = https.without_certificate().call("GET", &flunders, "").await;
+    assert_eq!(anonymous.code, 403, "{}", anonymous.json());
+
+    // A watch shows what comes while it goes on.
+    let mut watch = https.try_connect().await.unwrap();
+    let request = format!("GET {flunders}?watch=true HTTP/1.1\r\nHost: here\r\n\r\n");
+    watch.write_all(request.as_bytes()).await.unwrap();
+    let seen = read_until(&mut watch, "\"ADDED\"").await;
+    assert!(seen.starts_with("HTTP/1.1 200 OK\r\n"), "{seen}");
+
+    let mut upgraded = https.try_connect().await.unwrap();
+    let request = format!(
+        "POST {flunders}/one/echo HTTP/1.1\r\nHost: here\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
+    );
+    upgraded.write_all(request.as_bytes()).await.unwrap();
+    let head = read_until(&mut upgraded, "\r\n\r\n").await;
+    assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+    upgraded.write_all(b"hello").await.unwrap();
+    assert_eq!(read_until(&mut upgraded, "HELLO").await, "HELLO");
+
+    if let Some(mut kubectl) = server.kubectl(&["get", "flunders"]) {
+        let output = kubectl.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let names: Vec<&str> = said.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(names, ["NAME", "one", "two"], "{said}{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    // When it is gone, its requests fail at once, and all others do not.
+    drop(serving);
+    drop((watch, upgraded));
+    let mut code = 200;
+    for _ in 0..100 {
+        code = https.call("GET", &flunders, "").await.code;
+        if code == 503 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(code, 503);
+    assert_eq!(https.call("GET", "/api/v1/namespaces/default", "").await.code, 200);
+    server.terminate();
+}
