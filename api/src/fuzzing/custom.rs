@@ -39,8 +39,11 @@ pub(super) fn structural(bytes: &[u8]) {
     let [mut definition, object, old]: [Value; 3] = documents.try_into().expect("there are three documents");
     strategy::set_defaults(&mut definition);
     strategy::prepare_create(&mut definition);
-    // As Kubernetes does, validation passes over defaults below additionalProperties: they may be anything.
-    let is_checked = !has_default_in_additional(&definition["spec"]["versions"], false);
+    // Two kinds of defaults that Kubernetes accepts make an object that the next read changes. Validation passes over defaults below
+    // additionalProperties, so they may be anything. A null in a default is valid where the schema names no type; reads remove nulls
+    // before they fill in defaults, so the null stays until the next read.
+    let versions = &definition["spec"]["versions"];
+    let is_checked = !has_default_in_additional(versions, false) && !has_null_in_default(versions);
     let is_valid = validate::create(&definition).is_empty();
     let Ok(compiled) = Definition::compile(&definition) else {
         assert!(!is_valid, "a valid definition compiles");
@@ -61,6 +64,25 @@ fn has_default_in_additional(schema: &Value, is_below: bool) -> bool {
             is_below && name == "default" || has_default_in_additional(value, is_below)
         }),
         Value::Array(items) => items.iter().any(|item| has_default_in_additional(item, is_below)),
+        _ => false,
+    }
+}
+
+/// Whether a default of a schema contains a null.
+fn has_null_in_default(schema: &Value) -> bool {
+    fn has_null(value: &Value) -> bool {
+        match value {
+            Value::Null => true,
+            Value::Object(members) => members.values().any(has_null),
+            Value::Array(items) => items.iter().any(has_null),
+            _ => false,
+        }
+    }
+    match schema {
+        Value::Object(members) => members
+            .iter()
+            .any(|(name, value)| (name == "default" && has_null(value)) || has_null_in_default(value)),
+        Value::Array(items) => items.iter().any(has_null_in_default),
         _ => false,
     }
 }
