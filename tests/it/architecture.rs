@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Crate, level, and which of ours it may use. The tests may use all.
-const TABLE: [(&str, u8, &[&str]); 14] = [
+const TABLE: [(&str, u8, &[&str]); 15] = [
     ("nondet", 0, &[]),
     ("cel", 0, &[]),
     ("api", 1, &["cel"]),
@@ -20,6 +20,11 @@ const TABLE: [(&str, u8, &[&str]); 14] = [
     ("controllers", 3, &["informer", "client", "api", "nondet"]),
     ("scheduler", 3, &["informer", "client", "api", "nondet"]),
     ("kubelet-sim", 3, &["informer", "client", "api", "nondet"]),
+    (
+        "testing",
+        4,
+        &["nondet", "store", "informer", "apiserver", "client", "controllers", "scheduler", "kubelet-sim"],
+    ),
     (
         "server",
         4,

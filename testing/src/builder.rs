@@ -1,0 +1,177 @@
+//! [`Builder`]: what a cluster consists of, and how it is started.
+
+use crate::cluster::{Cluster, admin};
+use crate::resource::ApplyError;
+use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::outbound::{Network, Outbound, ServiceBackends};
+use kstore_apiserver::storage::embedded::Embedded;
+use kstore_apiserver::token::Tokens;
+use kstore_apiserver::{ApiServer, InProcess, LocalComponents, Options, ServiceRanges};
+use kstore_client::Client;
+use kstore_kubelet_sim::Simulator;
+use kstore_nondet::Nondet;
+use kstore_store::{Config, Store};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Network connections of a cluster that has no listener.
+const CONNECTIONS: usize = 1;
+
+/// Why a cluster did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store did not open.
+    #[error("the store cannot be opened: {0}")]
+    Store(#[from] kstore_store::OpenError),
+    /// The API server did not start.
+    #[error(transparent)]
+    ApiServer(#[from] kstore_apiserver::StartError),
+    /// An object of [`Builder::apply`] was refused.
+    #[error("the manifests of the builder cannot be applied: {0}")]
+    Apply(#[from] ApplyError),
+}
+
+/// A cluster that has not started yet. By default it has controllers, a scheduler and one simulated node, in real time.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    nodes: usize,
+    controllers: bool,
+    scheduler: bool,
+    /// The seed of virtual time; `None`: real time.
+    seed: Option<u64>,
+    manifests: Vec<String>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self { nodes: 1, controllers: true, scheduler: true, seed: None, manifests: Vec::new() }
+    }
+}
+
+impl Builder {
+    /// Simulated nodes `node-0`, `node-1`, …. Without nodes, pods stay Pending.
+    #[must_use]
+    pub fn nodes(mut self, nodes: usize) -> Self {
+        self.nodes = nodes;
+        self
+    }
+
+    /// Without controllers nothing acts on workloads, namespaces never end, and nothing is garbage collected.
+    #[must_use]
+    pub fn controllers(mut self, run: bool) -> Self {
+        self.controllers = run;
+        self
+    }
+
+    /// Without a scheduler, pods get a node only from the test.
+    #[must_use]
+    pub fn scheduler(mut self, run: bool) -> Self {
+        self.scheduler = run;
+        self
+    }
+
+    /// The API server alone: what envtest starts. The test writes statuses and deletes dependents itself.
+    #[must_use]
+    pub fn api_only(self) -> Self {
+        self.nodes(0).controllers(false).scheduler(false)
+    }
+
+    /// The cluster's clock follows tokio's, beginning at 2026-01-01T00:00:00Z, and everything random follows from `seed`. With
+    /// `#[tokio::test(start_paused = true)]` time passes only while every task waits: hours take milliseconds, and the same seed
+    /// gives the same revisions. No tokens of service accounts are issued: their keys would be random.
+    #[must_use]
+    pub fn virtual_time(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Objects that exist before the test begins, as YAML or JSON; see [`Cluster::apply`]. Call it once for each text.
+    #[must_use]
+    pub fn apply(mut self, manifest: &str) -> Self {
+        self.manifests.push(manifest.to_owned());
+        self
+    }
+
+    /// Starts the cluster on the current tokio runtime. On return the API serves every request, and all manifests are applied; nodes and
+    /// controllers have only begun.
+    ///
+    /// # Panics
+    /// If it cannot start; [`Self::try_start`] returns the error.
+    pub async fn start(self) -> Cluster {
+        self.try_start().await.unwrap_or_else(|error| panic!("the cluster cannot start: {error}"))
+    }
+
+    /// As [`Self::start`].
+    ///
+    /// # Errors
+    /// If a manifest is refused, or the machine has no memory or randomness left. What had started has ended.
+    pub async fn try_start(self) -> Result<Cluster, StartError> {
+        let nondet = self.seed.map_or_else(Nondet::real, Nondet::simulated);
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let store = Store::open(Config::memory(), nondet.clone()).await?;
+        let options = self.options(&nondet, &stop);
+        let storage = Arc::new(Embedded::new(store.clone()));
+        let api = ApiServer::start(storage, options, |task| drop(tasks.spawn(task))).await?;
+        let in_process = |name: &str, group: Option<&str>| api.in_process(UserInfo::new(name, group));
+        let config = kstore_kubelet_sim::Config { nodes: self.nodes, ..Default::default() };
+        let kubelet = client(&in_process("system:kstore:kubelet-sim", Some("system:nodes")), "kubelet-sim");
+        let (simulator, nodes) = Simulator::new(kubelet, nondet.clone(), config);
+        if self.nodes > 0 {
+            tasks.spawn(simulator.run(stop.clone()));
+        }
+        if self.controllers {
+            let client = client(&in_process("system:kube-controller-manager", None), "controllers");
+            let run = kstore_controllers::run(client, nondet.clone(), Default::default(), stop.clone());
+            tasks.spawn(run);
+        }
+        if self.scheduler {
+            let client = client(&in_process("system:kube-scheduler", None), "scheduler");
+            let run = kstore_scheduler::run(client, nondet.clone(), Default::default(), stop.clone());
+            tasks.spawn(run);
+        }
+        let admin = client(&api.in_process(admin()), "kstore-testing");
+        let cluster = Cluster::new(api, admin, nodes, self.seed.is_some(), store, stop, tasks);
+        for manifest in &self.manifests {
+            if let Err(error) = cluster.apply(manifest).await {
+                cluster.stop().await;
+                return Err(error.into());
+            }
+        }
+        Ok(cluster)
+    }
+
+    fn options(&self, nondet: &Nondet, stop: &CancellationToken) -> Options {
+        let outbound: Arc<dyn Outbound> = Arc::new(Network::new(ServiceBackends::default()));
+        Options {
+            nondet: nondet.clone(),
+            stop: stop.clone(),
+            // An address for documentation: no listener has it.
+            advertised: "192.0.2.1:6443".to_owned(),
+            client_ca: None,
+            front_proxy_ca: None,
+            tokens: if self.seed.is_none() { tokens().map(Arc::new) } else { None },
+            service_ranges: ServiceRanges::default(),
+            local_components: LocalComponents {
+                controllers: self.controllers,
+                scheduler: self.scheduler,
+                kubelets: self.nodes > 0,
+            },
+            anonymous: true,
+            outbound,
+            connections: CONNECTIONS,
+        }
+    }
+}
+
+/// A client without a wire: its watches share the memory of the watch cache.
+pub(crate) fn client(service: &InProcess, agent: &str) -> Client {
+    let feed = service.clone();
+    Client::over(service.clone(), agent).with_feed(move |request| feed.watch(request))
+}
+
+/// A new key for tokens of service accounts; `None` if the machine cannot make one.
+fn tokens() -> Option<Tokens> {
+    let key = rcgen::KeyPair::generate().ok()?;
+    Tokens::new(&key.serialize_der(), key.public_key_raw())
+}

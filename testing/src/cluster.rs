@@ -1,0 +1,159 @@
+//! [`Cluster`]: a running cluster, the ways to its API, and its end.
+
+use crate::builder::{Builder, client};
+use crate::manifest;
+use crate::resource::{self, ApplyError, ServedResource};
+use kstore_apiserver::authn::UserInfo;
+use kstore_apiserver::{ApiServer, InProcess};
+use kstore_client::{Client, Patch};
+use kstore_kubelet_sim::Handle;
+use kstore_store::Store;
+use serde_json::Value;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// A Kubernetes control plane in this process. It ends with [`Cluster::stop`], or when it is dropped.
+///
+/// Any number of clusters can run in one process; they share nothing.
+pub struct Cluster {
+    api: ApiServer,
+    client: Client,
+    nodes: Handle,
+    has_virtual_time: bool,
+    store: Store,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").field("revision", &self.store.revision()).finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    /// Starts a cluster with controllers, a scheduler and one node, in real time.
+    ///
+    /// # Panics
+    /// If it cannot start.
+    pub async fn start() -> Self {
+        Builder::default().start().await
+    }
+
+    /// Chooses what the cluster consists of.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn new(
+        api: ApiServer,
+        client: Client,
+        nodes: Handle,
+        has_virtual_time: bool,
+        store: Store,
+        stop: CancellationToken,
+        tasks: TaskTracker,
+    ) -> Self {
+        Self { api, client, nodes, has_virtual_time, store, stop, tasks }
+    }
+
+    /// kstore's own client, as `kubernetes-admin` in the group `system:masters`.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// kstore's own client, as another user. Permissions are judged as on a real cluster.
+    pub fn client_as<'a>(&self, user: &str, groups: impl IntoIterator<Item = &'a str>) -> Client {
+        client(&self.service_as(user, groups), user)
+    }
+
+    /// A client of kube-rs, as `kubernetes-admin`, for the namespace `default`. Requests go through memory.
+    #[cfg(feature = "kube")]
+    pub fn kube(&self) -> kube_client::Client {
+        kube_client::Client::new(self.service(), "default")
+    }
+
+    /// A client of kube-rs, as another user, for the namespace `default`.
+    #[cfg(feature = "kube")]
+    pub fn kube_as<'a>(&self, user: &str, groups: impl IntoIterator<Item = &'a str>) -> kube_client::Client {
+        kube_client::Client::new(self.service_as(user, groups), "default")
+    }
+
+    /// The Kubernetes REST API and kstore's gRPC API as a tower service, as `kubernetes-admin`.
+    pub fn service(&self) -> InProcess {
+        self.api.in_process(admin())
+    }
+
+    /// As [`Self::service`], as another user.
+    pub fn service_as<'a>(&self, user: &str, groups: impl IntoIterator<Item = &'a str>) -> InProcess {
+        self.api.in_process(UserInfo::new(user, groups))
+    }
+
+    /// Stops and resumes simulated nodes.
+    pub fn nodes(&self) -> &Handle {
+        &self.nodes
+    }
+
+    /// Whether the cluster's clock follows tokio's.
+    pub(crate) fn has_virtual_time(&self) -> bool {
+        self.has_virtual_time
+    }
+
+    /// Applies every object of a YAML or JSON text by server-side apply, as `kubectl apply --server-side --force-conflicts` does:
+    /// CustomResourceDefinitions and Namespaces first, then in the order of the text. Objects without a namespace go to `default`. A
+    /// custom kind can be used as soon as its definition is applied. Returns the stored objects in that order.
+    ///
+    /// # Errors
+    /// The first text or object that is refused; objects before it stay.
+    pub async fn apply(&self, manifest: &str) -> Result<Vec<Value>, ApplyError> {
+        let mut stored = Vec::new();
+        for object in manifest::objects(manifest)? {
+            stored.push(self.apply_object(object).await?);
+        }
+        Ok(stored)
+    }
+
+    async fn apply_object(&self, object: Value) -> Result<Value, ApplyError> {
+        let text =
+            |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (api_version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
+        let refused = |source| ApplyError::Refused { object: format!("{kind} {name}"), source };
+        let found = resource::find(&self.client, &api_version, &kind).await.map_err(refused)?;
+        let Some(ServedResource { gvr, is_namespaced }) = found else {
+            return Err(ApplyError::UnknownKind { api_version, kind });
+        };
+        let namespace = match (is_namespaced, text("/metadata/namespace")) {
+            (false, _) => String::new(),
+            (true, namespace) if namespace.is_empty() => "default".to_owned(),
+            (true, namespace) => namespace,
+        };
+        let patch = Patch::Apply { object: object.clone(), force: true };
+        self.client.dynamic(gvr).patch(&namespace, &name, "", &patch).await.map_err(refused)
+    }
+
+    /// Lets the cluster's time pass: in virtual time at once, with everything that happens meanwhile; in real time it waits.
+    pub async fn advance(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    /// Ends all tasks of the cluster and frees its memory. On return nothing of it runs.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        self.store.close().await;
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for Cluster {
+    /// Ends the cluster's tasks soon; use [`Cluster::stop`] to wait for that.
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// The user of the clients that name none.
+pub(crate) fn admin() -> UserInfo {
+    UserInfo::new("kubernetes-admin", ["system:masters"])
+}

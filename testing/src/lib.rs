@@ -1,0 +1,66 @@
+//! A whole Kubernetes control plane inside a test: store, API server, controllers, scheduler and simulated nodes in memory, without a
+//! port, a process or a file. Not for tests of programs that connect over a network: `kstore-server run` starts a cluster for those.
+//!
+//! ```
+//! # #[cfg(feature = "kube")]
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use kstore_testing::Cluster;
+//! use kube_client::Api;
+//!
+//! let cluster = Cluster::start().await;
+//! let config_maps: Api<ConfigMap> = Api::default_namespaced(cluster.kube());
+//! config_maps.create(&Default::default(), &serde_json::from_str(r#"{"metadata": {"name": "a"}}"#)?).await?;
+//! assert_eq!(config_maps.list(&Default::default()).await?.items.len(), 1);
+//! cluster.stop().await;
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "kube"))]
+//! # fn main() {}
+//! ```
+//!
+//! With [`Builder::virtual_time`] and `#[tokio::test(start_paused = true)]`, an hour of the cluster takes milliseconds and every run
+//! writes the same revisions:
+//!
+//! ```
+//! use kstore_testing::Cluster;
+//! use serde_json::json;
+//! use std::time::Duration;
+//!
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+//! # runtime.block_on(async {
+//! let cluster = Cluster::builder().virtual_time(1).nodes(3).start().await;
+//! cluster.apply("
+//! apiVersion: apps/v1
+//! kind: Deployment
+//! metadata: {name: web}
+//! spec:
+//!   replicas: 2
+//!   selector: {matchLabels: {app: web}}
+//!   template:
+//!     metadata: {labels: {app: web}}
+//!     spec: {containers: [{name: web, image: nginx}]}
+//! ").await.unwrap();
+//! let subset = json!({"status": {"readyReplicas": 2}});
+//! cluster.wait_for(("apps", "v1", "deployments"), "default", "web", &subset).await.unwrap();
+//! cluster.advance(Duration::from_secs(3600)).await;
+//! cluster.stop().await;
+//! # });
+//! ```
+
+mod builder;
+mod cluster;
+mod limits;
+mod manifest;
+mod resource;
+mod subset;
+mod trace;
+mod wait;
+
+pub use builder::{Builder, StartError};
+pub use cluster::Cluster;
+pub use manifest::ManifestError;
+pub use resource::ApplyError;
+pub use subset::is_subset;
+pub use wait::WaitError;

@@ -1,0 +1,13 @@
+//! The bounds of this crate, with their reasons.
+
+use std::time::Duration;
+
+/// How long [`crate::Cluster::wait_for`] waits, in the cluster's time. Simulated pods become ready within seconds; the longest ordinary wait
+/// is that of a namespace or a drained node, which takes minutes of virtual time.
+pub(crate) const WAIT: Duration = Duration::from_secs(30 * 60);
+
+/// How long [`crate::Cluster::wait_for`] waits in real time: longer than any step of a simulated cluster, short enough for a test run.
+pub(crate) const WAIT_REAL: Duration = Duration::from_secs(60);
+
+/// Writes that a failed wait shows: enough for one rollout, and a screen of text.
+pub(crate) const SHOWN_WRITES: usize = 40;

@@ -1,0 +1,82 @@
+//! Who wrote an object and what followed, as text: the last part of the report of a failed wait.
+
+use crate::limits::SHOWN_WRITES;
+use kstore_client::{Client, Gvr};
+use serde::Deserialize;
+use std::fmt::Write as _;
+
+/// The answer of `/kstore/v1/trace`.
+#[derive(Deserialize)]
+struct Trace {
+    writes: Vec<TracedWrite>,
+}
+
+/// A write and the writes that it caused.
+#[derive(Deserialize)]
+struct TracedWrite {
+    revision: i64,
+    object: String,
+    verb: String,
+    agent: String,
+    children: Vec<TracedWrite>,
+}
+
+/// The writes of an object and those that they caused, a line each, indented below their cause. Says so if the trace cannot be read.
+pub(crate) async fn of(client: &Client, gvr: &Gvr, namespace: &str, name: &str) -> String {
+    let resource = match gvr.group.as_ref() {
+        "" => gvr.resource.to_string(),
+        group => format!("{}.{group}", gvr.resource),
+    };
+    let path = format!("/kstore/v1/trace?resource={resource}&namespace={namespace}&name={name}");
+    let trace = match client.get_path(&path).await {
+        Ok(answer) => serde_json::from_slice::<Trace>(&answer).map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    match trace {
+        Ok(trace) => render(&trace),
+        Err(error) => format!("  (not known: {error})\n"),
+    }
+}
+
+fn render(trace: &Trace) -> String {
+    let mut text = String::new();
+    let mut left = SHOWN_WRITES;
+    for write in &trace.writes {
+        render_write(&mut text, write, 1, &mut left);
+    }
+    if left == 0 {
+        text += "  …\n";
+    }
+    text
+}
+
+fn render_write(text: &mut String, write: &TracedWrite, depth: usize, left: &mut usize) {
+    if *left == 0 {
+        return;
+    }
+    *left -= 1;
+    let TracedWrite { revision, object, verb, agent, children } = write;
+    writeln!(text, "{:indent$}{revision} {verb} {object} by {agent}", "", indent = 2 * depth)
+        .expect("writing to a string cannot fail");
+    children.iter().for_each(|child| render_write(text, child, depth + 1, left));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn writes_are_indented_below_their_causes_up_to_a_bound() {
+        let write = |revision: i64, children: serde_json::Value| json!({"revision": revision, "object": "pods/default/a", "verb": "create", "agent": "test", "children": children});
+        let trace = json!({"writes": [write(1, json!([write(2, json!([]))])), write(3, json!([]))]});
+        let text = render(&serde_json::from_value(trace).unwrap());
+        assert_eq!(
+            text,
+            "  1 create pods/default/a by test\n    2 create pods/default/a by test\n  3 create pods/default/a by test\n"
+        );
+        let many: Vec<_> = (0..100).map(|revision| write(revision, json!([]))).collect();
+        let text = render(&serde_json::from_value(json!({"writes": many})).unwrap());
+        assert_eq!((text.lines().count(), text.lines().last()), (SHOWN_WRITES + 1, Some("  …")));
+    }
+}

@@ -1,0 +1,159 @@
+//! [`Cluster`] as a test of an operator uses it: with kube-rs, with kstore's client, in real and in virtual time.
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use kstore_client::Gvr;
+use kstore_testing::Cluster;
+use kube_client::Api;
+use kube_client::api::{DeleteParams, ListParams, PostParams};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const DEPLOYMENT: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: nginx}]}
+";
+
+const WIDGETS: &str = "
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: first}
+spec: {size: 3}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, kind: Widget}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {spec: {type: object, properties: {size: {type: integer, minimum: 1}}}}
+";
+
+fn config_map(name: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+}
+
+#[tokio::test]
+async fn kube_rs_drives_a_deployment_to_ready_pods_in_real_time() {
+    let cluster = Cluster::start().await;
+    let kube = cluster.kube();
+    let deployments: Api<Deployment> = Api::default_namespaced(kube.clone());
+    let deployment = serde_yaml_ng::from_str(DEPLOYMENT).unwrap();
+    deployments.create(&PostParams::default(), &deployment).await.unwrap();
+    let ready = json!({"status": {"readyReplicas": 3, "availableReplicas": 3}});
+    cluster.wait_for(("apps", "v1", "deployments"), "default", "web", &ready).await.unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(kube.clone());
+    assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 3);
+    let replica_sets: Api<ReplicaSet> = Api::default_namespaced(kube);
+    assert_eq!(replica_sets.list(&ListParams::default()).await.unwrap().items.len(), 1);
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_hour_of_virtual_time_passes_at_once_and_every_run_writes_the_same() {
+    let mut revisions = Vec::new();
+    for _ in 0..2 {
+        let cluster = Cluster::builder().virtual_time(7).nodes(2).apply(DEPLOYMENT).start().await;
+        cluster.advance(Duration::from_secs(60 * 60)).await;
+        let ready = json!({"status": {"readyReplicas": 3}});
+        let web = cluster.wait_for(("apps", "v1", "deployments"), "default", "web", &ready).await.unwrap();
+        assert_eq!(web["metadata"]["creationTimestamp"], "2026-01-01T00:00:00Z");
+        let (_, revision) =
+            cluster.client().dynamic(Gvr::new("", "v1", "pods")).list("", &Default::default()).await.unwrap();
+        revisions.push(revision);
+        cluster.stop().await;
+    }
+    assert_eq!(revisions[0], revisions[1]);
+}
+
+#[tokio::test]
+async fn definitions_are_applied_before_their_objects_and_refusals_name_the_object() {
+    let cluster = Cluster::builder().api_only().apply(WIDGETS).start().await;
+    let widgets = cluster.client().dynamic(Gvr::new("example.com", "v1", "widgets"));
+    assert_eq!(widgets.get("default", "first").await.unwrap()["spec"]["size"], 3);
+    let refused = cluster.apply(&WIDGETS.replace("size: 3", "size: 0")).await.unwrap_err().to_string();
+    assert!(refused.starts_with("Widget first: ") && refused.contains("spec.size"), "{refused}");
+    let unknown = cluster.apply("{apiVersion: example.com/v1, kind: Gadget, metadata: {name: a}}").await;
+    let unknown = unknown.unwrap_err().to_string();
+    assert!(unknown.starts_with("example.com/v1 Gadget is not served"), "{unknown}");
+    let error = Cluster::builder().apply("kind: Pod").try_start().await.unwrap_err().to_string();
+    assert!(error.contains("document 1 of the manifest has no apiVersion"), "{error}");
+}
+
+#[tokio::test]
+async fn other_users_have_their_own_permissions() {
+    let cluster = Cluster::builder().api_only().start().await;
+    let jane: Api<ConfigMap> = Api::default_namespaced(cluster.kube_as("jane", ["dev"]));
+    let error = jane.create(&PostParams::default(), &config_map("a")).await.unwrap_err();
+    let kube_client::Error::Api(status) = error else { panic!("{error}") };
+    assert_eq!(status.code, 403);
+    let jane = cluster.client_as("jane", ["dev"]).dynamic(Gvr::new("", "v1", "configmaps"));
+    assert!(jane.get("default", "a").await.unwrap_err().is_forbidden());
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_wait_reports_the_difference_and_the_writes_that_led_there() {
+    let cluster = Cluster::builder().virtual_time(1).nodes(0).apply(DEPLOYMENT).start().await;
+    let wanted = json!({"status": {"replicas": 3, "readyReplicas": 3}});
+    let error = cluster.wait_for(("apps", "v1", "deployments"), "default", "web", &wanted).await.unwrap_err();
+    let report = error.to_string();
+    for part in
+        ["waited for deployments default/web", "-    \"readyReplicas\": 3", "replicasets/default/web-"]
+    {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+    let error = cluster.wait_for(("", "v1", "pods"), "default", "none", &json!({})).await.unwrap_err();
+    assert!(error.to_string().contains("the object does not exist"), "{error}");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_end_with_their_objects_and_a_stopped_node_becomes_unready() {
+    let cluster = Cluster::builder().virtual_time(3).nodes(1).start().await;
+    cluster.apply("{apiVersion: v1, kind: Namespace, metadata: {name: space}}").await.unwrap();
+    let namespaces: Api<Namespace> = Api::all(cluster.kube());
+    namespaces.delete("space", &DeleteParams::default()).await.unwrap();
+    cluster.advance(Duration::from_secs(60)).await;
+    assert!(namespaces.get_opt("space").await.unwrap().is_none());
+    let nodes = ("", "v1", "nodes");
+    let ready = |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+    cluster.wait_for(nodes, "", "node-0", &ready("True")).await.unwrap();
+    cluster.nodes().stop_node("node-0").await.unwrap();
+    cluster.wait_for(nodes, "", "node-0", &ready("Unknown")).await.unwrap();
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn many_clusters_share_nothing() {
+    let mut clusters = Vec::new();
+    for _ in 0..8 {
+        clusters.push(Cluster::builder().api_only().start().await);
+    }
+    for (at, cluster) in clusters.iter().enumerate() {
+        let config_maps: Api<ConfigMap> = Api::default_namespaced(cluster.kube());
+        config_maps.create(&PostParams::default(), &config_map(&format!("only-{at}"))).await.unwrap();
+    }
+    for (at, cluster) in clusters.into_iter().enumerate() {
+        let config_maps = cluster.client().dynamic(Gvr::new("", "v1", "configmaps"));
+        let (stored, _) = config_maps.list("default", &Default::default()).await.unwrap();
+        let names: Vec<&Value> = stored.iter().map(|object| &object["metadata"]["name"]).collect();
+        assert_eq!(names, [&json!(format!("only-{at}"))]);
+        cluster.stop().await;
+    }
+}
