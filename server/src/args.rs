@@ -10,8 +10,10 @@ mod store;
 pub use etcd::{EtcdAddress, EtcdDoor, EtcdTls};
 pub use explain::{ExplainArgs, ExplainOutput};
 pub use external::ExternalEtcd;
+pub(crate) use external::time;
 pub use store::{AlarmCommand, Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreArgs, StoreCommand};
 
+use crate::dropin::Program;
 use crate::telemetry::LogFormat;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use etcd::EtcdArgs;
@@ -101,6 +103,8 @@ pub enum Command {
     /// Check, save, restore or salvage the store's data while no server runs on it
     #[command(after_help = store::HELP)]
     Store(StoreArgs),
+    /// Run as another program, with the flags of that program: `kstore-server as etcd --help` lists them
+    As(AsArgs),
     /// Become another program that dies with its parent (used by `run`)
     #[command(name = "exec-guarded", hide = true)]
     ExecGuarded(ExecArgs),
@@ -152,6 +156,17 @@ pub struct RunArgs {
     /// Command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+}
+
+/// What to run as. If `as` is the first word, the program runs before this command line is parsed.
+#[derive(Debug, Args)]
+pub struct AsArgs {
+    /// The program
+    #[arg(value_enum)]
+    pub program: Program,
+    /// The program's flags
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub flags: Vec<OsString>,
 }
 
 /// Arguments of the hidden `exec-guarded`.
@@ -313,7 +328,7 @@ pub enum Quota {
 
 impl Quota {
     /// As etcd reads it: zero is the default, less is none.
-    fn of(bytes: Option<i64>) -> Self {
+    pub(crate) fn of(bytes: Option<i64>) -> Self {
         match bytes {
             None | Some(0) => Self::Default,
             Some(bytes) => u64::try_from(bytes).map_or(Self::None, Self::Bytes),
