@@ -46,6 +46,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Run(run)) => run::run(run),
         Some(Command::Explain(args)) => explain::explain(args),
         Some(Command::Store(args)) => store_cmd::run(args),
+        Some(Command::Assets(args)) => dropin::make_assets(&args),
         Some(Command::As(_)) => unreachable!("returned above"),
         Some(Command::ExecGuarded(exec)) => return run::guard::exec(&exec),
     };

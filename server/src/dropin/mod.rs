@@ -2,8 +2,12 @@
 //! takes the flags of that program, so that test harnesses that start control planes run unchanged. Not what the programs do: they are
 //! the server's own parts, composed by `wiring`.
 
+mod assets;
 mod etcd;
 mod flags;
+mod kube_apiserver;
+
+pub(crate) use assets::make as make_assets;
 
 use clap::ValueEnum;
 use flags::FlagError;
@@ -14,17 +18,20 @@ use std::process::ExitCode;
 /// A program that this binary can stand in for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Program {
+    /// The apiserver alone, on an etcd.
+    KubeApiserver,
     /// The store with its etcd API.
     Etcd,
 }
 
 impl Program {
     /// Every program.
-    const ALL: [Self; 1] = [Self::Etcd];
+    const ALL: [Self; 2] = [Self::KubeApiserver, Self::Etcd];
 
     /// The name of its executable.
     fn name(self) -> &'static str {
         match self {
+            Self::KubeApiserver => "kube-apiserver",
             Self::Etcd => "etcd",
         }
     }
@@ -55,6 +62,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
 pub(crate) fn run_as(program: Program, words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words = words.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
     match program {
+        Program::KubeApiserver => kube_apiserver::run(words),
         Program::Etcd => etcd::run(words),
     }
 }
@@ -67,6 +75,9 @@ enum UsageError {
     /// A value that cannot be used.
     #[error("invalid argument {value:?} for \"--{name}\" flag: {reason}")]
     Value { name: &'static str, value: String, reason: String },
+    /// A variable of the environment whose value cannot be used.
+    #[error("{name}={value}: {reason}")]
+    Variable { name: &'static str, value: String, reason: String },
     /// A flag that is needed.
     #[error("--{name} is required: {reason}")]
     Missing { name: &'static str, reason: &'static str },
@@ -85,6 +96,10 @@ impl UsageError {
     fn value(name: &'static str, value: &str, reason: impl ToString) -> Self {
         Self::Value { name, value: value.to_owned(), reason: reason.to_string() }
     }
+
+    fn variable(name: &'static str, value: &str, reason: impl ToString) -> Self {
+        Self::Variable { name, value: value.to_owned(), reason: reason.to_string() }
+    }
 }
 
 #[cfg(test)]
@@ -97,7 +112,9 @@ mod tests {
 
     #[test]
     fn a_program_is_chosen_by_the_name_it_is_called_by_or_after_as() {
+        assert!(runs(&["/assets/kube-apiserver", "--version"]));
         assert!(runs(&["etcd", "--version"]));
+        assert!(runs(&["kstore-server", "as", "kube-apiserver", "--help"]));
         assert!(runs(&["/usr/bin/kstore-server", "as", "etcd", "--version"]));
         assert!(!runs(&["kstore-server", "--help"]));
         assert!(!runs(&["kstore-server", "as", "kubelet"]));
