@@ -57,6 +57,11 @@ struct Envtest {
 
 impl Envtest {
     async fn start() -> Self {
+        Self::start_in(&[]).await
+    }
+
+    /// With variables in the environment of the apiserver.
+    async fn start_in(environment: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let folder = assets(dir.path());
         let (serving, accounts, clients) = (Authority::new(), Authority::new(), Authority::new());
@@ -82,7 +87,8 @@ impl Envtest {
              --service-account-signing-key-file={0}/sa-signer.key --service-cluster-ip-range=10.0.0.0/24",
             certificates.display()
         ));
-        let apiserver = Program::start(&folder.join("kube-apiserver"), &apiserver, dir.path());
+        let program = folder.join("kube-apiserver");
+        let apiserver = Program::start_in(&program, &apiserver, environment, dir.path());
         let mut envtest = Self { dir, etcd: Some(etcd), apiserver, etcd_port, port, serving, clients };
         let anonymous = envtest.client("nobody", "nothing").without_certificate();
         ready(&anonymous, "/healthz", "", &mut envtest.apiserver).await;
@@ -234,6 +240,32 @@ async fn both_programs_end_at_once_with_open_watches() {
         assert!(took < END, "{name} took {took:?}");
     }
     drop((watch, requests));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_components_run_beside_the_apiserver_if_its_environment_asks_for_them() {
+    let environment = [("KSTORE_CONTROLLERS", "all"), ("KSTORE_SCHEDULER", "1"), ("KSTORE_NODES", "2")];
+    let mut envtest = Envtest::start_in(&environment).await;
+    let admin = envtest.client("admin", "system:masters");
+    let labels = json!({"app": "web"});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    let path = "/apis/apps/v1/namespaces/default/deployments";
+    let made = admin.call("POST", path, &deployment.to_string()).await;
+    assert_eq!(made.code, 201, "{}", made.json());
+    let began = Instant::now();
+    loop {
+        envtest.apiserver.check();
+        let status = admin.call("GET", &format!("{path}/web"), "").await.json()["status"].clone();
+        if status["availableReplicas"] == 1 {
+            break;
+        }
+        assert!(began.elapsed() < programs::READY, "{status}: {}", envtest.apiserver.log());
+        sleep(Duration::from_millis(50)).await;
+    }
+    let nodes = admin.call("GET", "/api/v1/nodes", "").await.json();
+    assert_eq!(nodes["items"].as_array().unwrap().len(), 2);
 }
 
 /// fabric8's kube-api-test: one dash, separate words, every interface, keys in PKCS#1, and a client CA that is the client's own

@@ -44,10 +44,21 @@ pub(super) struct Program {
 impl Program {
     /// Starts a program of the assets in a process group of its own, with its log in `dir`.
     pub(super) fn start(program: &Path, args: &[String], dir: &Path) -> Self {
+        Self::start_in(program, args, &[], dir)
+    }
+
+    /// As [`Program::start`], with further variables in its environment.
+    pub(super) fn start_in(
+        program: &Path,
+        args: &[String],
+        environment: &[(&str, &str)],
+        dir: &Path,
+    ) -> Self {
         let log = dir.join(format!("{}.log", program.file_name().unwrap().to_str().unwrap()));
         let file = std::fs::File::create(&log).unwrap();
         let mut command = Command::new(program);
         command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file).process_group(0);
+        command.envs(environment.iter().copied());
         Self { child: command.spawn().unwrap(), log }
     }
 

@@ -104,7 +104,8 @@ fn what_would_make_a_difference_is_refused_with_the_reason() {
         assert!(refused.contains(expected), "{flags}: {refused}");
     }
     for (line, expected) in [
-        ("--secure-port 8", "--service-account-issuer is required"),
+        ("--secure-port 8", "--etcd-servers is required"),
+        ("--secure-port 8 --etcd-servers http://a:1", "--service-account-issuer is required"),
         ("--etcd-servers http://a:1", "--secure-port is required: kstore opens no default port"),
     ] {
         let refused = read(line).unwrap_err().to_string();
